@@ -1,0 +1,45 @@
+/** The bounds of the relay, in one place. Both ends of a relay must run with the same ones. */
+export interface RelayLimits {
+  /** How often a process pulses: to itself, and to every mailbox it has live generations with. */
+  pulseMs: number;
+  /** Silence for this long, heard over a sound link of one's own, means gone. A process frozen for longer drops what it holds. */
+  graceMs: number;
+  /** An owner heard from within this time is alive: work for it may start before its `go`. */
+  aliveMs: number;
+  /** How long a process holds on to its generations while its own link is down. */
+  downMs: number;
+  /** Bytes of one generation sent and not yet taken by its caller. */
+  windowBytes: number;
+  /** Bytes on the way to one mailbox, not yet known to have arrived. */
+  mailboxWindowBytes: number;
+  /** A caller that takes nothing for this long while half of its window is full has left. */
+  stallMs: number;
+  /** The least time between two requests to resend the same frames. */
+  missingRetryMs: number;
+  /** How long a generation waits before its owner first asks the lane about it, and between two such questions. */
+  probeMs: number;
+  /** How many generations an owner asks about at a time. */
+  probesMax: number;
+  /** How often a generation is run anew after its worker was lost. */
+  runsMax: number;
+  /** How long a finished generation is remembered, to answer a worker that has not heard of it; longer than any worker holds on. */
+  rememberMs: number;
+}
+
+export const relayLimits: RelayLimits = {
+  pulseMs: 1_000,
+  graceMs: 5_000,
+  aliveMs: 1_000,
+  downMs: 30_000,
+  windowBytes: 1 << 20,
+  mailboxWindowBytes: 8 << 20,
+  stallMs: 60_000,
+  missingRetryMs: 300,
+  probeMs: 2_000,
+  probesMax: 64,
+  runsMax: 3,
+  rememberMs: 60_000,
+};
+
+/** Payload bytes of one frame at most: big answers are many frames, so that small ones are never far behind. */
+export const payloadBytesMax = 64 * 1024 - 64;

@@ -1,0 +1,440 @@
+/**
+ * The owner's half of the relay: a process that holds callers' sockets and sees each of its generations through, whatever is lost
+ * on the way. A pure state machine: events and the time come in, actions go out through the port; it has no I/O and no clock.
+ *
+ *     waiting ──first frame of a worker──▶ bound ──end, fail──▶ finished
+ *        ▲  ╲                             ╱   ╲
+ *        │   ╲── caller leaves ──────────╱─────╲──────────────▶ finished
+ *        └────── worker lost, nothing delivered ◀──╯ (attempt + 1; with something delivered: fail)
+ *
+ * waiting: a job is on the lane, or was: the lane is asked about it now and then. bound: one worker, and only that one, runs the attempt.
+ */
+import { type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
+import type { RelayLimits } from "./limits.ts";
+import { Link } from "./link.ts";
+
+/** Why the relay gave a generation up. */
+export type RelayFault = "unavailable" | "worker_lost" | "wait_expired" | "caller_too_slow";
+
+export type JobState = "waiting" | "active" | "missing";
+
+export type AnswerKind = "head" | "data" | "end" | "fail";
+
+export interface OwnerPort<Client> {
+  /** Put the job of this attempt on its lane; a failure comes back as `enqueueFailed`. */
+  enqueue(client: Client, number: number, attempt: number): void;
+  /** Take the job of this attempt off its lane, if it is still there. */
+  dequeue(client: Client, number: number, attempt: number): void;
+  /** Ask the lane for the states of these jobs; answers come back as `probed`. */
+  probe(jobs: { client: Client; number: number; attempt: number }[]): void;
+  send(mailbox: string, frame: Frame): void;
+  /** An empty envelope: the sender is alive. */
+  pulse(mailbox: string): void;
+  /** The attempt has a runner. */
+  bound(client: Client): void;
+  /** In order, once. The client answers with `taken` when its caller took it, and with `committed` when that can't be undone. */
+  deliver(client: Client, kind: AnswerKind, payload: Buffer, seq: number): void;
+  /** Another attempt begins: what was delivered and not committed is void. */
+  restart(client: Client): void;
+  /** The generation is over without an end. */
+  fail(client: Client, fault: RelayFault): void;
+}
+
+interface Owned<Client> {
+  readonly number: number;
+  readonly client: Client;
+  readonly waitUntil: number;
+  attempt: number;
+  /** How many workers were lost over it. */
+  lostRuns: number;
+  worker: Worker<Client> | undefined;
+  /** The next seq to come. */
+  expected: number;
+  /** The next seq the caller has not taken. */
+  taken: number;
+  ackedExpected: number;
+  ackedTaken: number;
+  /** Bytes delivered and not taken. */
+  untaken: { seq: number; bytes: number }[];
+  untakenBytes: number;
+  /** Bytes taken since the last acknowledgement. */
+  unackedBytes: number;
+  takenAt: number;
+  committed: boolean;
+  /** A frame came since the last pulse to the worker. */
+  heard: boolean;
+  missingAskedAt: number;
+  enqueuedAt: number;
+  probedAt: number;
+  activeSince: number | undefined;
+}
+
+interface Worker<Client> {
+  readonly mailbox: string;
+  heardAt: number;
+  bound: Set<Owned<Client>>;
+  unackedBytes: number;
+}
+
+interface Finished {
+  attempt: number;
+  worker: string | undefined;
+  verdict: "done" | "cancel";
+}
+
+export class Owner<Client> {
+  readonly #self: string;
+  readonly #limits: RelayLimits;
+  readonly #port: OwnerPort<Client>;
+  readonly #link: Link;
+  readonly #owned = new Map<number, Owned<Client>>();
+  readonly #waiting = new Map<number, Owned<Client>>();
+  readonly #workers = new Map<string, Worker<Client>>();
+  #finished = new Map<number, Finished>();
+  #finishedBefore = new Map<number, Finished>();
+  #rememberedAt: number;
+  #probesOpen = 0;
+  #probedAt = 0;
+  /** The last probes found lost jobs: there may be many, so the next are asked about at once. */
+  #probesFoundLost = false;
+  #nextNumber = 1;
+
+  constructor(self: string, limits: RelayLimits, port: OwnerPort<Client>, now: number) {
+    this.#self = self;
+    this.#limits = limits;
+    this.#port = port;
+    this.#link = new Link(limits, now);
+    this.#rememberedAt = now;
+  }
+
+  get size(): number {
+    return this.#owned.size;
+  }
+
+  get waitingSize(): number {
+    return this.#waiting.size;
+  }
+
+  /** Can frames arrive? False means that a new generation would hang. */
+  isLinked(now: number): boolean {
+    return this.#link.isUp(now);
+  }
+
+  /** A number for a generation of this owner; it comes round after 2³² of them. */
+  takeNumber(): number {
+    const number = this.#nextNumber;
+    this.#nextNumber = number === 0xffff_ffff ? 1 : number + 1;
+    return number;
+  }
+
+  /** Begins a generation under a number of `takeNumber`. It waits for a runner until `waitUntil` at most. */
+  start(client: Client, number: number, waitUntil: number, now: number): void {
+    const owned: Owned<Client> = {
+      number,
+      client,
+      waitUntil,
+      attempt: 1,
+      lostRuns: 0,
+      worker: undefined,
+      expected: 0,
+      taken: 0,
+      ackedExpected: 0,
+      ackedTaken: 0,
+      untaken: [],
+      untakenBytes: 0,
+      unackedBytes: 0,
+      takenAt: now,
+      committed: false,
+      heard: false,
+      missingAskedAt: 0,
+      enqueuedAt: now,
+      probedAt: now,
+      activeSince: undefined,
+    };
+    this.#owned.set(number, owned);
+    this.#waiting.set(number, owned);
+    this.#port.enqueue(client, number, 1);
+  }
+
+  /**
+   * The lane refused the job, or it is unknown whether it took it. A first attempt is given up at once, so that its caller is not kept
+   * waiting; should its job run all the same, its worker is told to stop. A later one is found missing by a probe.
+   */
+  enqueueFailed(number: number, attempt: number): void {
+    const owned = this.#owned.get(number);
+    if (owned === undefined || owned.attempt !== attempt || owned.worker !== undefined || attempt > 1) return;
+    this.#fail(owned, "unavailable");
+  }
+
+  /** The caller left: whatever was begun for it ends, and counts as far as it came. */
+  leave(number: number): void {
+    const owned = this.#owned.get(number);
+    if (owned === undefined) return;
+    this.#cancel(owned);
+  }
+
+  /** Content reached the caller: the generation can't be run anew from here on. */
+  committed(number: number): void {
+    const owned = this.#owned.get(number);
+    if (owned !== undefined) owned.committed = true;
+  }
+
+  /** The caller took everything up to and including `seq`. */
+  taken(number: number, seq: number, now: number): void {
+    const owned = this.#owned.get(number);
+    if (owned === undefined || seq < owned.taken) return;
+    owned.taken = seq + 1;
+    owned.takenAt = now;
+    let first = 0;
+    for (; first < owned.untaken.length; first++) {
+      const frame = owned.untaken[first] as { seq: number; bytes: number };
+      if (frame.seq > seq) break;
+      owned.untakenBytes -= frame.bytes;
+      owned.unackedBytes += frame.bytes;
+    }
+    if (first > 0) owned.untaken.splice(0, first);
+    if (owned.worker !== undefined && owned.unackedBytes * 2 >= this.#limits.windowBytes) this.#acknowledge(owned, owned.worker);
+  }
+
+  /** Something came from `sender`; call it once for every envelope, before its frames. */
+  heard(sender: string, now: number): void {
+    if (sender === this.#self) this.#link.heardSelf(now);
+    else {
+      const worker = this.#workers.get(sender);
+      if (worker !== undefined) worker.heardAt = now;
+    }
+  }
+
+  receive(sender: string, frame: Frame, now: number): void {
+    const owned = this.#owned.get(frame.number);
+    if (owned === undefined) this.#answerForFinished(sender, frame);
+    else if (frame.attempt !== owned.attempt || (owned.worker !== undefined && owned.worker.mailbox !== sender)) {
+      if (frame.kind !== frameKinds.gone) this.#sendCancel(sender, frame, false);
+    } else if (frame.kind === frameKinds.gone) this.#lost(owned, now);
+    else {
+      const worker = owned.worker ?? this.#bind(owned, sender, now);
+      if (frame.kind === frameKinds.quiet) {
+        if (frame.seq >= owned.expected) this.#askMissing(owned, worker, now);
+      } else this.#sequenced(owned, worker, frame, now);
+    }
+  }
+
+  probed(number: number, attempt: number, state: JobState, now: number): void {
+    const owned = this.#waiting.get(number);
+    if (owned !== undefined && owned.attempt === attempt) {
+      if (state === "active") owned.activeSince ??= now;
+      else owned.activeSince = undefined;
+      const since = state === "missing" ? owned.enqueuedAt : owned.activeSince;
+      if (since !== undefined && this.#link.isSilentSince(since, now)) {
+        this.#enqueueAgain(owned, now);
+        this.#probesFoundLost = true;
+      }
+    }
+    if (this.#probesOpen > 0 && --this.#probesOpen === 0 && this.#probesFoundLost) this.#probeNext(now);
+  }
+
+  /** The lane could not be asked. */
+  probeFailed(): void {
+    this.#probesOpen = 0;
+  }
+
+  /** Call it every `pulseMs`. */
+  tick(now: number): void {
+    this.#port.pulse(this.#self);
+    const lost = this.#link.isLost(now);
+    for (const owned of this.#owned.values()) {
+      if (lost) this.#fail(owned, "unavailable");
+      else if (owned.worker === undefined && now >= owned.waitUntil) this.#fail(owned, "wait_expired");
+      else if (owned.untakenBytes * 2 >= this.#limits.windowBytes && now - owned.takenAt > this.#limits.stallMs) {
+        this.#port.fail(owned.client, "caller_too_slow");
+        this.#cancel(owned);
+      }
+    }
+    for (const worker of this.#workers.values()) {
+      if (worker.bound.size === 0) this.#workers.delete(worker.mailbox);
+      else if (this.#link.isSilentSince(worker.heardAt, now)) for (const owned of worker.bound) this.#lost(owned, now);
+      else this.#pulse(worker);
+    }
+    this.#probeNext(now);
+    if (now - this.#rememberedAt > this.#limits.rememberMs) {
+      this.#rememberedAt = now;
+      this.#finishedBefore = this.#finished;
+      this.#finished = new Map();
+    }
+  }
+
+  #bind(owned: Owned<Client>, mailbox: string, now: number): Worker<Client> {
+    let worker = this.#workers.get(mailbox);
+    if (worker === undefined) {
+      worker = { mailbox, heardAt: now, bound: new Set(), unackedBytes: 0 };
+      this.#workers.set(mailbox, worker);
+    }
+    owned.worker = worker;
+    owned.takenAt = now;
+    worker.bound.add(owned);
+    this.#waiting.delete(owned.number);
+    this.#send(worker.mailbox, frameKinds.go, owned.number, owned.attempt);
+    this.#port.bound(owned.client);
+    return worker;
+  }
+
+  #sequenced(owned: Owned<Client>, worker: Worker<Client>, frame: Frame, now: number): void {
+    owned.heard = true;
+    if (frame.seq > owned.expected) this.#askMissing(owned, worker, now);
+    if (frame.seq !== owned.expected) return;
+    owned.expected++;
+    const bytes = frameBytesOf(frame);
+    worker.unackedBytes += bytes;
+    const kind = answerKindOf(frame.kind);
+    if (kind === undefined) {
+      this.taken(owned.number, frame.seq, now);
+      return;
+    }
+    owned.untaken.push({ seq: frame.seq, bytes });
+    owned.untakenBytes += bytes;
+    if (kind === "end" || kind === "fail") this.#finish(owned, "done");
+    this.#port.deliver(owned.client, kind, frame.payload, frame.seq);
+    if (worker.unackedBytes * 4 > this.#limits.mailboxWindowBytes) this.#acknowledgeAll(worker);
+  }
+
+  #askMissing(owned: Owned<Client>, worker: Worker<Client>, now: number): void {
+    if (now - owned.missingAskedAt < this.#limits.missingRetryMs) return;
+    owned.missingAskedAt = now;
+    this.#send(worker.mailbox, frameKinds.missing, owned.number, owned.attempt, owned.expected);
+  }
+
+  /** Acknowledges what progressed, asks after what is quiet, and is a sign of life in any case. */
+  #pulse(worker: Worker<Client>): void {
+    this.#port.pulse(worker.mailbox);
+    for (const owned of worker.bound) {
+      if (!owned.heard || owned.expected !== owned.ackedExpected || owned.taken !== owned.ackedTaken) this.#acknowledge(owned, worker);
+      owned.heard = false;
+    }
+    worker.unackedBytes = 0;
+  }
+
+  #acknowledgeAll(worker: Worker<Client>): void {
+    for (const owned of worker.bound) if (owned.expected !== owned.ackedExpected) this.#acknowledge(owned, worker);
+    worker.unackedBytes = 0;
+  }
+
+  #acknowledge(owned: Owned<Client>, worker: Worker<Client>): void {
+    owned.ackedExpected = owned.expected;
+    owned.ackedTaken = owned.taken;
+    owned.unackedBytes = 0;
+    const payload = Buffer.allocUnsafe(4);
+    payload.writeUInt32LE(owned.taken);
+    this.#send(worker.mailbox, frameKinds.ack, owned.number, owned.attempt, owned.expected, payload);
+  }
+
+  #lost(owned: Owned<Client>, now: number): void {
+    owned.lostRuns++;
+    if (owned.committed || owned.lostRuns >= this.#limits.runsMax) this.#fail(owned, "worker_lost");
+    else this.#enqueueAgain(owned, now);
+  }
+
+  #enqueueAgain(owned: Owned<Client>, now: number): void {
+    owned.worker?.bound.delete(owned);
+    owned.worker = undefined;
+    owned.attempt++;
+    owned.expected = 0;
+    owned.taken = 0;
+    owned.ackedExpected = 0;
+    owned.ackedTaken = 0;
+    owned.untaken = [];
+    owned.untakenBytes = 0;
+    owned.unackedBytes = 0;
+    owned.heard = false;
+    owned.missingAskedAt = 0;
+    owned.enqueuedAt = now;
+    owned.probedAt = now;
+    owned.activeSince = undefined;
+    this.#waiting.set(owned.number, owned);
+    this.#port.restart(owned.client);
+    this.#port.enqueue(owned.client, owned.number, owned.attempt);
+  }
+
+  #cancel(owned: Owned<Client>): void {
+    if (owned.worker === undefined) this.#port.dequeue(owned.client, owned.number, owned.attempt);
+    else this.#sendCancel(owned.worker.mailbox, owned, true);
+    this.#finish(owned, "cancel", false);
+  }
+
+  #fail(owned: Owned<Client>, fault: RelayFault): void {
+    if (owned.worker === undefined) this.#port.dequeue(owned.client, owned.number, owned.attempt);
+    else this.#sendCancel(owned.worker.mailbox, owned, false);
+    this.#forget(owned);
+    this.#finished.set(owned.number, { attempt: 0, worker: undefined, verdict: "cancel" });
+    this.#port.fail(owned.client, fault);
+  }
+
+  #finish(owned: Owned<Client>, verdict: "done" | "cancel", tell = true): void {
+    this.#forget(owned);
+    this.#finished.set(owned.number, { attempt: owned.attempt, worker: owned.worker?.mailbox, verdict });
+    if (tell && owned.worker !== undefined) this.#send(owned.worker.mailbox, frameKinds.done, owned.number, owned.attempt);
+  }
+
+  #forget(owned: Owned<Client>): void {
+    this.#owned.delete(owned.number);
+    this.#waiting.delete(owned.number);
+    owned.worker?.bound.delete(owned);
+  }
+
+  #answerForFinished(sender: string, frame: Frame): void {
+    if (frame.kind === frameKinds.gone) return;
+    const finished = this.#finished.get(frame.number) ?? this.#finishedBefore.get(frame.number);
+    const counts = finished !== undefined && finished.attempt === frame.attempt && (finished.worker ?? sender) === sender;
+    if (!counts) this.#sendCancel(sender, frame, false);
+    else {
+      finished.worker = sender;
+      if (finished.verdict === "done") this.#send(sender, frameKinds.done, frame.number, frame.attempt);
+      else this.#sendCancel(sender, frame, true);
+    }
+  }
+
+  #probeNext(now: number): void {
+    if (!this.#link.isUp(now) || (this.#probesOpen > 0 && now - this.#probedAt < this.#limits.graceMs)) return;
+    const jobs: { client: Client; number: number; attempt: number }[] = [];
+    for (const owned of this.#waiting.values()) {
+      if (jobs.length >= this.#limits.probesMax || now - owned.probedAt < (this.#probesFoundLost ? 1 : this.#limits.probeMs)) break;
+      jobs.push({ client: owned.client, number: owned.number, attempt: owned.attempt });
+    }
+    if (jobs.length === 0) return;
+    for (const { number } of jobs) {
+      const owned = this.#waiting.get(number) as Owned<Client>;
+      owned.probedAt = now;
+      this.#waiting.delete(number);
+      this.#waiting.set(number, owned);
+    }
+    this.#probesFoundLost = false;
+    this.#probesOpen = jobs.length;
+    this.#probedAt = now;
+    this.#port.probe(jobs);
+  }
+
+  #sendCancel(mailbox: string, { number, attempt }: { number: number; attempt: number }, settle: boolean): void {
+    this.#send(mailbox, frameKinds.cancel, number, attempt, 0, settle ? settlePayload : dropPayload);
+  }
+
+  #send(mailbox: string, kind: FrameKind, number: number, attempt: number, seq = 0, payload = noPayload): void {
+    this.#port.send(mailbox, { kind, number, attempt, seq, payload });
+  }
+}
+
+const settlePayload = Buffer.from([1]);
+const dropPayload = Buffer.from([0]);
+
+function answerKindOf(kind: FrameKind): AnswerKind | undefined {
+  switch (kind) {
+    case frameKinds.head:
+      return "head";
+    case frameKinds.data:
+      return "data";
+    case frameKinds.end:
+      return "end";
+    case frameKinds.fail:
+      return "fail";
+    default:
+      return undefined;
+  }
+}

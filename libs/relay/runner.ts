@@ -1,0 +1,349 @@
+/**
+ * The worker's half of the relay: it runs attempts for owners elsewhere, and remembers of each what its owner has not yet taken.
+ * A pure state machine like the owner's.
+ *
+ *     taken ──go, or the owner is known to be alive──▶ running ──end, fail──▶ ended ──done──▶ forgotten
+ *       ╲                                                ╲                     ╲
+ *        ╰── cancel, owner gone, link lost, own freeze ───╰─────────────────────╰───────────▶ forgotten
+ */
+import { type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
+import type { RelayLimits } from "./limits.ts";
+import { Link } from "./link.ts";
+
+/** How an attempt that counts came out: answered in full, or as far as it got before its caller or its owner left. */
+export type Outcome = "done" | "cancelled";
+
+export interface RunnerPort<Task> {
+  send(mailbox: string, frame: Frame): void;
+  /** An empty envelope: the sender is alive. */
+  pulse(mailbox: string): void;
+  /** Call the upstream. */
+  run(task: Task): void;
+  /** Stop calling the upstream, at once; nothing more is taken from this task. */
+  abort(task: Task): void;
+  /** The window is full (or has room again): stop (or go on) reading the upstream. */
+  flow(task: Task, open: boolean): void;
+  /** The hand-over is over: the job can be finished. Once per task. */
+  handedOver(task: Task): void;
+  /** Record what the attempt used. */
+  settle(task: Task, outcome: Outcome): void;
+  /** The task is forgotten; its place is free. Once per task, after everything else. */
+  forget(task: Task): void;
+}
+
+interface Sent {
+  seq: number;
+  bytes: number;
+  kind: FrameKind;
+  /** Undefined once the owner has it. */
+  payload: Buffer | undefined;
+}
+
+/** An attempt held by this process. */
+export interface Held<Task> {
+  readonly task: Task;
+  readonly number: number;
+  readonly attempt: number;
+  readonly owner: OwnerPeer<Task>;
+  readonly takenAt: number;
+  /** The owner said that the attempt is ours. */
+  bound: boolean;
+  running: boolean;
+  ended: boolean;
+  endedAt: number;
+  nextSeq: number;
+  /** Sent and not yet taken by the caller, oldest first. */
+  sent: Sent[];
+  sentBytes: number;
+  /** All before this seq arrived at the owner. */
+  arrived: number;
+  open: boolean;
+  quiet: boolean;
+  forgotten: boolean;
+}
+
+interface OwnerPeer<Task> {
+  readonly mailbox: string;
+  heardAt: number;
+  held: Map<number, Held<Task>>;
+  /** Bytes on the way to the owner's mailbox. */
+  travellingBytes: number;
+}
+
+/** How many owners without work are remembered, to know which are alive when their next job comes. */
+const idleOwnersMax = 1_000;
+
+export class Runner<Task> {
+  readonly #self: string;
+  readonly #limits: RelayLimits;
+  readonly #port: RunnerPort<Task>;
+  readonly #link: Link;
+  readonly #owners = new Map<string, OwnerPeer<Task>>();
+  #size = 0;
+  #awakeAt: number;
+
+  constructor(self: string, limits: RelayLimits, port: RunnerPort<Task>, now: number) {
+    this.#self = self;
+    this.#limits = limits;
+    this.#port = port;
+    this.#link = new Link(limits, now);
+    this.#awakeAt = now;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The most bytes held for one generation, and the most on the way to one mailbox. */
+  load(): { generationBytesMax: number; mailboxBytesMax: number } {
+    let generationBytesMax = 0;
+    let mailboxBytesMax = 0;
+    for (const owner of this.#owners.values()) {
+      mailboxBytesMax = Math.max(mailboxBytesMax, owner.travellingBytes);
+      for (const held of owner.held.values()) generationBytesMax = Math.max(generationBytesMax, held.sentBytes);
+    }
+    return { generationBytesMax, mailboxBytesMax };
+  }
+
+  /** Can frames leave and arrive? While they can't, no job should be taken. */
+  isLinked(now: number): boolean {
+    return this.#link.isUp(now);
+  }
+
+  /** Takes an attempt for an owner: announces it, and begins it as soon as the owner is known to be alive. */
+  take(task: Task, mailbox: string, number: number, attempt: number, now: number): Held<Task> {
+    this.#wake(now);
+    const owner = this.#ownerOf(mailbox);
+    const known = owner.held.get(number);
+    if (known !== undefined && known.attempt < attempt) this.#drop(known);
+    const held: Held<Task> = {
+      task,
+      number,
+      attempt,
+      owner,
+      takenAt: now,
+      bound: false,
+      running: false,
+      ended: false,
+      endedAt: now,
+      nextSeq: 0,
+      sent: [],
+      sentBytes: 0,
+      arrived: 0,
+      open: true,
+      quiet: false,
+      forgotten: false,
+    };
+    this.#size++;
+    if (known !== undefined && known.attempt >= attempt) {
+      held.forgotten = true;
+      this.#size--;
+      this.#port.handedOver(task);
+      this.#port.forget(task);
+      return held;
+    }
+    owner.held.set(number, held);
+    this.#emit(held, frameKinds.accept, noPayload);
+    if (now - owner.heardAt <= this.#limits.aliveMs && this.#link.isUp(now)) this.#run(held);
+    return held;
+  }
+
+  /** Sends a piece of the answer; of `data` at most `payloadBytesMax`. After `end` or `fail` nothing more may come. Ignored for what is forgotten. */
+  send(held: Held<Task>, kind: "head" | "data" | "end" | "fail", payload: Buffer, now: number): void {
+    this.#wake(now);
+    if (held.forgotten || held.ended) return;
+    if (kind === "end" || kind === "fail") {
+      held.ended = true;
+      held.endedAt = now;
+    }
+    this.#emit(held, frameKinds[kind], payload);
+    this.#flow(held);
+  }
+
+  /** Hands an attempt back: its owner may run it elsewhere. */
+  handBack(held: Held<Task>, now: number): void {
+    this.#wake(now);
+    if (held.forgotten) return;
+    this.#sendGone(held.owner.mailbox, held);
+    this.#drop(held);
+  }
+
+  /** Something came from `sender`; call it once for every envelope, before its frames. */
+  heard(sender: string, now: number): void {
+    this.#wake(now);
+    if (sender === this.#self) this.#link.heardSelf(now);
+    else this.#ownerOf(sender).heardAt = now;
+  }
+
+  receive(sender: string, frame: Frame, now: number): void {
+    this.#wake(now);
+    const held = this.#owners.get(sender)?.held.get(frame.number);
+    if (held === undefined || held.attempt !== frame.attempt) {
+      if (frame.kind === frameKinds.go || frame.kind === frameKinds.ack || frame.kind === frameKinds.missing) this.#sendGone(sender, frame);
+      return;
+    }
+    switch (frame.kind) {
+      case frameKinds.go:
+        this.#bind(held);
+        return;
+      case frameKinds.ack:
+        this.#bind(held);
+        if (frame.payload.length === 4) this.#acknowledged(held, frame.seq, frame.payload.readUInt32LE());
+        return;
+      case frameKinds.missing:
+        this.#bind(held);
+        this.#resend(held, frame.seq);
+        return;
+      case frameKinds.cancel:
+        if (frame.payload[0] === 1) this.#settle(held, "cancelled");
+        this.#drop(held);
+        return;
+      case frameKinds.done:
+        this.#settle(held, "done");
+        this.#drop(held);
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** Call it every `pulseMs`. */
+  tick(now: number): void {
+    this.#wake(now);
+    this.#port.pulse(this.#self);
+    const lost = this.#link.isLost(now);
+    let idle = 0;
+    for (const owner of [...this.#owners.values()].reverse()) {
+      if (owner.held.size === 0) {
+        if (++idle > idleOwnersMax || now - owner.heardAt > this.#limits.graceMs) this.#owners.delete(owner.mailbox);
+      } else if (lost || this.#link.isSilentSince(Math.max(owner.heardAt, oldestOf(owner.held).takenAt), now)) {
+        for (const held of owner.held.values()) this.#giveUp(held);
+      } else this.#pulse(owner, now);
+    }
+  }
+
+  #pulse(owner: OwnerPeer<Task>, now: number): void {
+    this.#port.pulse(owner.mailbox);
+    for (const held of owner.held.values()) {
+      const waitsSince = held.ended ? held.endedAt : held.bound ? now : held.takenAt;
+      if (now - waitsSince > this.#limits.downMs) {
+        this.#giveUp(held);
+        continue;
+      }
+      if (held.quiet)
+        this.#port.send(owner.mailbox, { kind: frameKinds.quiet, number: held.number, attempt: held.attempt, seq: held.nextSeq - 1, payload: noPayload });
+      held.quiet = true;
+    }
+  }
+
+  /**
+   * The owner can't be reached: what was begun counts as far as it came, for its `go` or its `done` may be what got lost. Should another
+   * attempt of the generation be settled too, the ledger keeps the later one.
+   */
+  #giveUp(held: Held<Task>): void {
+    if (held.running) this.#settle(held, held.ended ? "done" : "cancelled");
+    this.#drop(held);
+  }
+
+  /** A process that was frozen for longer than others wait for it has been replaced: it must not send another byte of what it held. */
+  #wake(now: number): void {
+    const frozen = now - this.#awakeAt > this.#limits.graceMs;
+    this.#awakeAt = now;
+    if (frozen) for (const owner of this.#owners.values()) for (const held of owner.held.values()) this.#drop(held);
+  }
+
+  #ownerOf(mailbox: string): OwnerPeer<Task> {
+    let owner = this.#owners.get(mailbox);
+    if (owner === undefined) {
+      owner = { mailbox, heardAt: Number.NEGATIVE_INFINITY, held: new Map(), travellingBytes: 0 };
+      this.#owners.set(mailbox, owner);
+    }
+    return owner;
+  }
+
+  #bind(held: Held<Task>): void {
+    if (held.bound) return;
+    held.bound = true;
+    this.#port.handedOver(held.task);
+    this.#run(held);
+  }
+
+  #run(held: Held<Task>): void {
+    if (held.running) return;
+    held.running = true;
+    this.#port.run(held.task);
+  }
+
+  #emit(held: Held<Task>, kind: FrameKind, payload: Buffer): void {
+    const frame: Frame = { kind, number: held.number, attempt: held.attempt, seq: held.nextSeq++, payload };
+    const bytes = frameBytesOf(frame);
+    held.sent.push({ seq: frame.seq, bytes, kind, payload });
+    held.sentBytes += bytes;
+    held.owner.travellingBytes += bytes;
+    held.quiet = false;
+    this.#port.send(held.owner.mailbox, frame);
+  }
+
+  #acknowledged(held: Held<Task>, arrived: number, taken: number): void {
+    if (arrived > held.nextSeq || taken > arrived) return;
+    if (arrived > held.arrived) {
+      for (const sent of held.sent) {
+        if (sent.seq >= arrived) break;
+        if (sent.payload === undefined) continue;
+        sent.payload = undefined;
+        held.owner.travellingBytes -= sent.bytes;
+      }
+      held.arrived = arrived;
+    }
+    let first = 0;
+    for (; first < held.sent.length && (held.sent[first] as Sent).seq < taken; first++) held.sentBytes -= (held.sent[first] as Sent).bytes;
+    if (first > 0) held.sent.splice(0, first);
+    this.#flow(held);
+    if (this.#hasRoom(held.owner)) for (const other of held.owner.held.values()) if (!other.open) this.#flow(other);
+  }
+
+  #resend(held: Held<Task>, from: number): void {
+    if (from < held.arrived) return;
+    for (const { seq, kind, payload } of held.sent) {
+      if (seq >= from && payload !== undefined) this.#port.send(held.owner.mailbox, { kind, number: held.number, attempt: held.attempt, seq, payload });
+    }
+    held.quiet = false;
+  }
+
+  #hasRoom(owner: OwnerPeer<Task>): boolean {
+    return owner.travellingBytes < this.#limits.mailboxWindowBytes;
+  }
+
+  /** A full window closes; it opens again when it is half empty, and the mailbox has room. */
+  #flow(held: Held<Task>): void {
+    if (held.ended || held.forgotten) return;
+    const open = this.#hasRoom(held.owner) && held.sentBytes < (held.open ? this.#limits.windowBytes : this.#limits.windowBytes / 2);
+    if (open === held.open) return;
+    held.open = open;
+    this.#port.flow(held.task, open);
+  }
+
+  #settle(held: Held<Task>, outcome: Outcome): void {
+    this.#port.settle(held.task, outcome);
+  }
+
+  #drop(held: Held<Task>): void {
+    if (held.forgotten) return;
+    held.forgotten = true;
+    this.#size--;
+    held.owner.held.delete(held.number);
+    for (const { payload, bytes } of held.sent) if (payload !== undefined) held.owner.travellingBytes -= bytes;
+    held.sent = [];
+    if (!held.ended) this.#port.abort(held.task);
+    if (!held.bound) this.#port.handedOver(held.task);
+    this.#port.forget(held.task);
+  }
+
+  #sendGone(mailbox: string, { number, attempt }: { number: number; attempt: number }): void {
+    this.#port.send(mailbox, { kind: frameKinds.gone, number, attempt, seq: 0, payload: noPayload });
+  }
+}
+
+function oldestOf<Task>(held: Map<number, Held<Task>>): Held<Task> {
+  return held.values().next().value as Held<Task>;
+}

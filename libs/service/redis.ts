@@ -1,0 +1,75 @@
+/** Redis connections, one kind for each way of waiting. */
+import { type RedisOptions as AllRedisOptions, Redis } from "ioredis";
+import { StartupFault } from "./startup.ts";
+
+type RedisOptions = Omit<AllRedisOptions, "replyMapping">;
+
+/** How long a request to Redis may take before its outcome counts as unknown. */
+export const commandTimeoutMs = 1_500;
+
+/**
+ * `request`: commands that a caller waits for; they fail at once while Redis is away, and are never sent twice.
+ * `patient`: blocking fetches and subscriptions; they wait for Redis to come back.
+ */
+export type RedisPurpose = "request" | "patient";
+
+const reconnectDelayMs = (attempt: number) => Math.min(25 * attempt, 250);
+
+/** Options for a URL of the kinds `redis://`, `rediss://` (TLS) and `unix:///path/to/socket`; a bad one is a StartupFault. */
+export function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
+  const address = addressOf(url);
+  const common: RedisOptions = { ...address, retryStrategy: reconnectDelayMs, connectTimeout: 2_000, autoResendUnfulfilledCommands: false };
+  if (purpose === "patient") return { ...common, maxRetriesPerRequest: null };
+  return { ...common, maxRetriesPerRequest: 0, enableOfflineQueue: false, commandTimeout: commandTimeoutMs };
+}
+
+function addressOf(url: string): RedisOptions {
+  let parsed: URL;
+  try {
+    parsed = new URL(url);
+  } catch {
+    throw new StartupFault("REDIS_URL is not a URL; use redis://host:port, rediss://host:port or unix:///path/to/socket");
+  }
+  const login: RedisOptions = {
+    ...(parsed.username && { username: decodeURIComponent(parsed.username) }),
+    ...(parsed.password && { password: decodeURIComponent(parsed.password) }),
+  };
+  if (parsed.protocol === "unix:") return { ...login, path: decodeURIComponent(parsed.pathname) };
+  if (parsed.protocol !== "redis:" && parsed.protocol !== "rediss:")
+    throw new StartupFault(`REDIS_URL has the scheme "${parsed.protocol}"; use redis:, rediss: or unix:`);
+  const database = parsed.pathname.slice(1);
+  if (!/^\d{0,4}$/.test(database)) throw new StartupFault("REDIS_URL must end in a database number or in nothing");
+  return {
+    ...login,
+    host: parsed.hostname || "127.0.0.1",
+    port: Number(parsed.port || 6379),
+    db: Number(database || 0),
+    ...(parsed.protocol === "rediss:" && { tls: {} }),
+  };
+}
+
+/** Where a connection goes, without its password: for logs and faults. */
+export function redisAddressOf(url: string): string {
+  const { path, host, port } = addressOf(url);
+  return path ?? `${host}:${port}`;
+}
+
+/** A connection that is ready; a StartupFault in one line if there is none within two seconds. The caller closes it. */
+export async function connectRedis(url: string, purpose: RedisPurpose): Promise<Redis> {
+  const options: RedisOptions = redisOptionsOf(url, purpose);
+  options.lazyConnect = true;
+  options.retryStrategy = () => null;
+  const redis = new Redis(options);
+  let cause = "";
+  redis.on("error", (error: Error) => {
+    cause = error.message;
+  });
+  try {
+    await redis.connect();
+    redis.options.retryStrategy = reconnectDelayMs;
+  } catch (error) {
+    redis.disconnect();
+    throw new StartupFault(`no Redis at ${redisAddressOf(url)}: ${cause || (error as Error).message}`);
+  }
+  return redis;
+}

@@ -1,0 +1,140 @@
+/**
+ * Finds members of a JSON object in its bytes without parsing it (RFC 8259), so that one value can be read or replaced and all the
+ * rest stays as it was sent, to the byte: unknown fields, number formats, order, white space.
+ */
+
+export interface Span {
+  /** Offset of the value's first byte. */
+  start: number;
+  /** Offset behind the value's last byte. */
+  end: number;
+}
+
+export interface ObjectSpans<Name extends string> {
+  /** The last member of each name, as JSON.parse would take it. */
+  members: Partial<Record<Name, Span>>;
+  /** All members of the names asked for, in order: more than one of a name if the sender repeats it. */
+  all: (Span & { name: Name })[];
+  /** Offset of the closing brace. */
+  close: number;
+  /** The object has no member at all. */
+  empty: boolean;
+}
+
+const quote = 0x22;
+const backslash = 0x5c;
+const comma = 0x2c;
+const colon = 0x3a;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+const openBracket = 0x5b;
+const closeBracket = 0x5d;
+
+const isSpace = (byte: number | undefined) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+
+/**
+ * The members of the outermost object with one of the given names (at most 127 bytes each, ASCII); undefined when the bytes are no object
+ * or break off. Only the structure around the members is checked, not what is inside of values. Time is linear in the bytes, strings are skipped natively.
+ */
+export function objectSpansOf<Name extends string>(bytes: Buffer, names: readonly Name[]): ObjectSpans<Name> | undefined {
+  let at = skipSpace(bytes, 0);
+  if (bytes[at] !== openBrace) return undefined;
+  const members: Partial<Record<Name, Span>> = {};
+  const all: (Span & { name: Name })[] = [];
+  at = skipSpace(bytes, at + 1);
+  if (bytes[at] === closeBrace) return { members, all, close: at, empty: true };
+  for (;;) {
+    if (bytes[at] !== quote) return undefined;
+    const keyEnd = endOfString(bytes, at);
+    if (keyEnd < 0) return undefined;
+    const name = keyEnd - at <= 128 * 6 ? nameOf(bytes, at, keyEnd, names) : undefined;
+    at = skipSpace(bytes, keyEnd);
+    if (bytes[at] !== colon) return undefined;
+    const start = skipSpace(bytes, at + 1);
+    const end = endOfValue(bytes, start);
+    if (end < 0) return undefined;
+    if (name !== undefined) {
+      const member = { name, start, end };
+      members[name] = member;
+      all.push(member);
+    }
+    at = skipSpace(bytes, end);
+    if (bytes[at] === closeBrace) return { members, all, close: at, empty: false };
+    if (bytes[at] !== comma) return undefined;
+    at = skipSpace(bytes, at + 1);
+  }
+}
+
+/** The bytes with every given span replaced; spans must be in order and must not overlap. */
+export function replaceSpans(bytes: Buffer, replacements: readonly (Span & { by: Buffer })[]): Buffer {
+  const parts: Buffer[] = [];
+  let from = 0;
+  for (const { start, end, by } of replacements) {
+    parts.push(bytes.subarray(from, start), by);
+    from = end;
+  }
+  parts.push(bytes.subarray(from));
+  return Buffer.concat(parts);
+}
+
+/** The value of a span, parsed; undefined when it is no JSON. */
+export function valueOf(bytes: Buffer, span: Span): unknown {
+  try {
+    return JSON.parse(bytes.toString("utf8", span.start, span.end));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Is the span the literal `null`? */
+export const isNull = (bytes: Buffer, span: Span): boolean => bytes[span.start] === 0x6e;
+
+function nameOf<Name extends string>(bytes: Buffer, start: number, end: number, names: readonly Name[]): Name | undefined {
+  let key = bytes.toString("latin1", start + 1, end - 1);
+  if (key.includes("\\")) {
+    try {
+      key = JSON.parse(bytes.toString("utf8", start, end));
+    } catch {
+      return undefined;
+    }
+  }
+  return names.find((name) => name === key);
+}
+
+function skipSpace(bytes: Buffer, from: number): number {
+  let at = from;
+  while (isSpace(bytes[at])) at++;
+  return at;
+}
+
+/** Offset behind the closing quote of the string that opens at `from`; -1 if it never closes. */
+function endOfString(bytes: Buffer, from: number): number {
+  for (let at = from + 1; ; at++) {
+    at = bytes.indexOf(quote, at);
+    if (at < 0) return -1;
+    let slashes = 0;
+    while (bytes[at - 1 - slashes] === backslash) slashes++;
+    if (slashes % 2 === 0) return at + 1;
+  }
+}
+
+/** Offset behind the value that starts at `from`; -1 if it breaks off. */
+function endOfValue(bytes: Buffer, from: number): number {
+  const first = bytes[from];
+  if (first === quote) return endOfString(bytes, from);
+  if (first !== openBrace && first !== openBracket) {
+    let at = from;
+    while (at < bytes.length && bytes[at] !== comma && bytes[at] !== closeBrace && bytes[at] !== closeBracket && !isSpace(bytes[at])) at++;
+    return at > from ? at : -1;
+  }
+  let depth = 0;
+  for (let at = from; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === quote) {
+      at = endOfString(bytes, at) - 1;
+      if (at < 0) return -1;
+    } else if (byte === openBrace || byte === openBracket) depth++;
+    else if ((byte === closeBrace || byte === closeBracket) && --depth === 0) return at + 1;
+  }
+  return -1;
+}

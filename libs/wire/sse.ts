@@ -1,0 +1,107 @@
+/**
+ * Reads server-sent events from bytes cut anywhere, with any line ending (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
+ * Writing them is each dialect's own matter.
+ */
+
+export interface SseEvent {
+  /** The last `event:` field; undefined when there was none. */
+  event: string | undefined;
+  /** All `data:` fields joined by a line feed; never shared with the input once `push` returns, unless it is a part of one chunk. */
+  data: Buffer;
+}
+
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+const colon = 0x3a;
+const space = 0x20;
+const lineFeedByte = Buffer.from([lineFeed]);
+
+/** An event grew past its bound. */
+export class SseEventTooLarge extends Error {}
+
+/** A reader for one answer. `eventBytesMax` bounds what it holds back. Events without data (comments, bare fields) are not reported. */
+export class SseReader {
+  readonly #eventBytesMax: number;
+  /** The pieces of an unfinished line; joined once, when it ends. */
+  #pieces: Buffer[] = [];
+  #piecesBytes = 0;
+  #data: Buffer[] = [];
+  #dataBytes = 0;
+  #event: string | undefined;
+  #started = false;
+  #skipLineFeed = false;
+
+  constructor(eventBytesMax: number) {
+    this.#eventBytesMax = eventBytesMax;
+  }
+
+  /** The events that these bytes complete. Throws SseEventTooLarge; the reader is of no use after that. */
+  push(chunk: Buffer): SseEvent[] {
+    const events: SseEvent[] = [];
+    const bytes = this.#withoutCarriageReturns(chunk);
+    let from = 0;
+    for (;;) {
+      const end = bytes.indexOf(lineFeed, from);
+      if (end < 0) break;
+      this.#line(this.#joined(bytes.subarray(from, end)), events);
+      from = end + 1;
+    }
+    if (from < bytes.length) {
+      this.#pieces.push(bytes.subarray(from));
+      this.#piecesBytes += bytes.length - from;
+    }
+    if (this.#piecesBytes + this.#dataBytes > this.#eventBytesMax) throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
+    return events;
+  }
+
+  /** What a stream that stops without its last blank line leaves behind: the event that line would have completed, if any. */
+  end(): SseEvent[] {
+    const events: SseEvent[] = [];
+    if (this.#piecesBytes > 0) this.#line(this.#joined(Buffer.alloc(0)), events);
+    this.#line(Buffer.alloc(0), events);
+    return events;
+  }
+
+  #joined(tail: Buffer): Buffer {
+    if (this.#pieces.length === 0) return tail;
+    const line = Buffer.concat([...this.#pieces, tail]);
+    this.#pieces = [];
+    this.#piecesBytes = 0;
+    return line;
+  }
+
+  #withoutCarriageReturns(chunk: Buffer): Buffer {
+    if (!this.#skipLineFeed && !chunk.includes(carriageReturn)) return chunk;
+    const bytes = Buffer.allocUnsafe(chunk.length);
+    let length = 0;
+    for (const byte of chunk) {
+      const afterReturn = this.#skipLineFeed;
+      this.#skipLineFeed = byte === carriageReturn;
+      if (byte === carriageReturn) bytes[length++] = lineFeed;
+      else if (byte !== lineFeed || !afterReturn) bytes[length++] = byte;
+    }
+    return bytes.subarray(0, length);
+  }
+
+  #line(bytes: Buffer, events: SseEvent[]): void {
+    const line = !this.#started && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
+    this.#started = true;
+    if (line.length === 0) {
+      if (this.#data.length > 0) events.push({ event: this.#event, data: this.#data.length === 1 ? (this.#data[0] as Buffer) : Buffer.concat(this.#data) });
+      this.#data = [];
+      this.#dataBytes = 0;
+      this.#event = undefined;
+      return;
+    }
+    const end = line.indexOf(colon);
+    if (end === 0) return;
+    const field = line.toString("latin1", 0, end < 0 ? line.length : end);
+    const value = end < 0 ? line.subarray(line.length) : line.subarray(line[end + 1] === space ? end + 2 : end + 1);
+    if (field === "data") {
+      if (this.#data.length > 0) this.#data.push(lineFeedByte);
+      this.#data.push(value);
+      this.#dataBytes += value.length + 1;
+      if (this.#dataBytes > this.#eventBytesMax) throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
+    } else if (field === "event") this.#event = value.toString("utf8");
+  }
+}

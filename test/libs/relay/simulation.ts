@@ -1,0 +1,595 @@
+/**
+ * A world in one process: owners and workers on a pub/sub and a lane that lose, repeat, delay, reorder and lie, all from one seed.
+ * Processes crash, freeze and wake, and lose one half of their link. `run` plays it to the end and returns what went wrong.
+ */
+import { type Frame, frameBytesOf, frameKinds, noPayload } from "#relay/frame.ts";
+import { type RelayLimits, relayLimits } from "#relay/limits.ts";
+import { type AnswerKind, type JobState, Owner, type RelayFault } from "#relay/owner.ts";
+import { type Held, type Outcome, Runner } from "#relay/runner.ts";
+
+/** Small windows, so that they fill; the times are the product's own. */
+export const simulationLimits: RelayLimits = { ...relayLimits, windowBytes: 2_000, mailboxWindowBytes: 6_000 };
+const frameSlackBytes = 400;
+const lockMs = 60_000;
+const waitMs = 40_000;
+
+export interface Faults {
+  /** Chance that a published envelope is lost on its way. */
+  loss: number;
+  /** Chance that it arrives twice. */
+  repeat: number;
+  /** Chance that it is overtaken. */
+  reorder: number;
+  /** Chance that a command to the lane is executed and reported as failed, or neither executed nor reported as done. */
+  lie: number;
+  /** How many of the upheavals named happen in the first minute. */
+  upheavals: number;
+  kinds: readonly Upheaval[];
+}
+
+type Upheaval = "crash" | "freeze" | "mute" | "deaf" | "empty restart";
+
+export const calm: Faults = { loss: 0, repeat: 0, reorder: 0, lie: 0, upheavals: 0, kinds: ["crash", "freeze", "mute", "deaf", "empty restart"] };
+
+interface Process {
+  name: string;
+  kind: "owner" | "worker";
+  crashed: boolean;
+  frozenUntil: number;
+  /** When the last freeze longer than the grace time began. */
+  frozenLongAt: number;
+  /** Publishes get lost until then. */
+  muteUntil: number;
+  /** Messages to it get lost until then. */
+  deafUntil: number;
+  receive(sender: string, frames: Frame[], now: number): void;
+  tick(now: number): void;
+}
+
+interface Client {
+  number: number;
+  owner: Process;
+  pieces: number;
+  pieceBytes: number;
+  committed: boolean;
+  /** Pieces delivered by the present attempt. */
+  received: number[];
+  attempt: number | undefined;
+  over: "end" | RelayFault | "left" | "crashed" | undefined;
+  /** How long its caller takes for a frame. */
+  takeMs: number;
+  holds: boolean;
+  untakenBytes: number;
+}
+
+interface Task {
+  client: Client;
+  job: string;
+  worker: Process;
+  attempt: number;
+  held: Held<Task> | undefined;
+  next: number;
+  open: boolean;
+  stopped: boolean;
+  scheduled: boolean;
+}
+
+interface Job {
+  client: Client;
+  attempt: number;
+  state: "waiting" | "active";
+  lockedUntil: number;
+}
+
+export interface Report {
+  violations: string[];
+  ended: number;
+  failed: number;
+  left: number;
+  attemptsMax: number;
+  settlements: number;
+}
+
+/** Mulberry32: small, fast, and the same everywhere. */
+function randomFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+interface Event {
+  at: number;
+  order: number;
+  process: Process | undefined;
+  act(now: number): void;
+}
+
+/** A binary heap by time, then by order of arrival. */
+class Agenda {
+  readonly #events: Event[] = [];
+  #order = 0;
+
+  add(at: number, process: Process | undefined, act: (now: number) => void): void {
+    const events = this.#events;
+    events.push({ at, order: this.#order++, process, act });
+    for (let child = events.length - 1; child > 0; ) {
+      const parent = (child - 1) >> 1;
+      if (!this.#before(child, parent)) break;
+      this.#swap(child, parent);
+      child = parent;
+    }
+  }
+
+  take(): Event | undefined {
+    const events = this.#events;
+    const first = events[0];
+    const last = events.pop();
+    if (first === undefined || last === undefined || events.length === 0) return first;
+    events[0] = last;
+    for (let parent = 0; ; ) {
+      let least = parent;
+      for (const child of [2 * parent + 1, 2 * parent + 2]) if (child < events.length && this.#before(child, least)) least = child;
+      if (least === parent) return first;
+      this.#swap(least, parent);
+      parent = least;
+    }
+  }
+
+  #before(left: number, right: number): boolean {
+    const one = this.#events[left] as Event;
+    const other = this.#events[right] as Event;
+    return one.at < other.at || (one.at === other.at && one.order < other.order);
+  }
+
+  #swap(left: number, right: number): void {
+    const kept = this.#events[left] as Event;
+    this.#events[left] = this.#events[right] as Event;
+    this.#events[right] = kept;
+  }
+}
+
+export class World {
+  readonly #random: () => number;
+  readonly #faults: Faults;
+  readonly #agenda = new Agenda();
+  readonly #processes = new Map<string, Process>();
+  readonly #owners: { process: Process; owner: Owner<Client> }[] = [];
+  readonly #workers: { process: Process; runner: Runner<Task> }[] = [];
+  readonly #jobs = new Map<string, Job>();
+  readonly #clients: Client[] = [];
+  readonly #violations: string[] = [];
+  /** Whose frames of an attempt reached a caller. */
+  readonly #deliveredBy = new Map<string, string>();
+  /** Every settlement call; the ledger keeps one a generation, of its highest attempt. */
+  readonly #settled = new Map<string, { worker: string; outcome: Outcome }[]>();
+  readonly #ranOnCrashed = new Set<string>();
+  /** Jobs that the lane gave to two workers. */
+  readonly #ranTwice = new Set<string>();
+  /** When a worker took a job. */
+  readonly #takenAt = new Map<string, number>();
+  #incarnations = 0;
+  #now = 0;
+  #calmFrom = 60_000;
+  #attemptsMax = 1;
+
+  constructor(seed: number, faults: Faults) {
+    this.#random = randomFrom(seed);
+    this.#faults = faults;
+  }
+
+  run(): Report {
+    const owners = 1 + this.#below(2);
+    for (let count = 0; count < owners; count++) this.#addOwner();
+    for (let count = 1 + this.#below(3); count > 0; count--) this.#addWorker();
+    for (let count = 0; count < 12; count++) this.#agenda.add(this.#below(30_000), undefined, () => this.#begin());
+    for (let count = 0; count < this.#faults.upheavals; count++) this.#agenda.add(1_000 + this.#below(50_000), undefined, () => this.#upheave());
+    const end = this.#calmFrom + 400_000;
+    for (let event = this.#agenda.take(); event !== undefined && event.at <= end; event = this.#agenda.take()) this.#play(event);
+    this.#checkEnd();
+    const over = (kinds: (string | undefined)[]) => this.#clients.filter((client) => kinds.includes(client.over)).length;
+    return {
+      violations: this.#violations,
+      ended: over(["end"]),
+      left: over(["left"]),
+      failed: over(["unavailable", "worker_lost", "wait_expired", "caller_too_slow"]),
+      attemptsMax: this.#attemptsMax,
+      settlements: [...this.#settled.values()].flat().length,
+    };
+  }
+
+  #play(event: Event): void {
+    this.#now = Math.max(this.#now, event.at);
+    const process = event.process;
+    if (process?.crashed) return;
+    if (process !== undefined && process.frozenUntil > event.at) this.#agenda.add(process.frozenUntil, process, event.act);
+    else event.act(event.at);
+    if (process !== undefined) this.#checkBounds();
+  }
+
+  #below(limit: number): number {
+    return Math.floor(this.#random() * limit);
+  }
+
+  #chance(probability: number): boolean {
+    return this.#now < this.#calmFrom && this.#random() < probability;
+  }
+
+  #violated(what: string): void {
+    if (this.#violations.length < 10) this.#violations.push(`${Math.round(this.#now)} ms: ${what}`);
+  }
+
+  // Processes
+
+  #addProcess(kind: Process["kind"]): Process {
+    const process: Process = {
+      name: `${kind}-${++this.#incarnations}`,
+      kind,
+      crashed: false,
+      frozenUntil: 0,
+      frozenLongAt: -1,
+      muteUntil: 0,
+      deafUntil: 0,
+      receive: () => {},
+      tick: () => {},
+    };
+    this.#processes.set(process.name, process);
+    const tick = (now: number) => {
+      process.tick(now);
+      this.#agenda.add(now + simulationLimits.pulseMs, process, tick);
+    };
+    this.#agenda.add(this.#now + this.#below(simulationLimits.pulseMs), process, tick);
+    return process;
+  }
+
+  #addOwner(): void {
+    const process = this.#addProcess("owner");
+    const owner = new Owner<Client>(
+      process.name,
+      simulationLimits,
+      {
+        enqueue: (client, number, attempt) => this.#enqueue(process, client, number, attempt),
+        dequeue: (_client, number, attempt) => {
+          if (!this.#chance(this.#faults.lie)) this.#jobs.delete(jobIdOf(process, number, attempt));
+        },
+        probe: (jobs) => {
+          if (this.#chance(this.#faults.lie)) this.#soon(process, () => owner.probeFailed());
+          else
+            for (const { number, attempt } of jobs) {
+              const state: JobState = this.#jobs.get(jobIdOf(process, number, attempt))?.state ?? "missing";
+              this.#soon(process, (now) => owner.probed(number, attempt, state, now));
+            }
+        },
+        send: (mailbox, frame) => this.#publish(process, mailbox, [frame]),
+        pulse: (mailbox) => this.#publish(process, mailbox, []),
+        bound: () => {},
+        deliver: (client, kind, payload, seq) => this.#deliver(owner, client, kind, payload, seq),
+        restart: (client) => {
+          if (client.committed) this.#violated(`generation ${client.number} was run anew after content was delivered`);
+          client.received = [];
+          client.attempt = undefined;
+          client.untakenBytes = 0;
+        },
+        fail: (client, fault) => this.#over(client, fault),
+      },
+      this.#now,
+    );
+    process.receive = (sender, frames, now) => {
+      owner.heard(sender, now);
+      for (const frame of frames) {
+        this.#present = sender;
+        owner.receive(sender, frame, now);
+      }
+    };
+    process.tick = (now) => owner.tick(now);
+    this.#owners.push({ process, owner });
+  }
+
+  #present = "";
+
+  #addWorker(): void {
+    const process = this.#addProcess("worker");
+    const runner: Runner<Task> = new Runner<Task>(
+      process.name,
+      simulationLimits,
+      {
+        send: (mailbox, frame) => {
+          const takenAt = this.#takenAt.get(`${process.name} ${mailbox}/${frame.number}-${frame.attempt}`) ?? 0;
+          if (frame.kind !== frameKinds.gone && takenAt <= process.frozenLongAt) this.#violated(`${process.name} went on with what it held before its freeze`);
+          this.#publish(process, mailbox, [frame]);
+        },
+        pulse: (mailbox) => this.#publish(process, mailbox, []),
+        run: (task) => this.#produce(process, runner, task),
+        abort: (task) => {
+          task.stopped = true;
+        },
+        flow: (task, open) => {
+          task.open = open;
+          if (open) this.#produce(process, runner, task);
+        },
+        handedOver: (task) => {
+          if (!this.#chance(this.#faults.lie)) this.#jobs.delete(task.job);
+        },
+        settle: (task, outcome) => {
+          const id = `${task.client.owner.name}/${task.client.number}-${task.attempt}`;
+          this.#settled.set(id, [...(this.#settled.get(id) ?? []), { worker: process.name, outcome }]);
+        },
+        forget: (task) => {
+          task.stopped = true;
+        },
+      },
+      this.#now,
+    );
+    process.receive = (sender, frames, now) => {
+      runner.heard(sender, now);
+      for (const frame of frames) runner.receive(sender, frame, now);
+    };
+    process.tick = (now) => runner.tick(now);
+    const fetch = (now: number) => {
+      if (runner.isLinked(now)) this.#fetch(process, runner, now);
+      this.#agenda.add(now + 50 + this.#below(50), process, fetch);
+    };
+    this.#agenda.add(this.#now, process, fetch);
+    this.#workers.push({ process, runner });
+  }
+
+  // The lane
+
+  #enqueue(process: Process, client: Client, number: number, attempt: number): void {
+    this.#attemptsMax = Math.max(this.#attemptsMax, attempt);
+    const failed = this.#chance(this.#faults.lie);
+    const executed = !failed || this.#random() < 0.5;
+    if (executed) this.#jobs.set(jobIdOf(process, number, attempt), { client, attempt, state: "waiting", lockedUntil: 0 });
+    if (failed) {
+      const owner = this.#owners.find((candidate) => candidate.process === process)?.owner as Owner<Client>;
+      this.#soon(process, () => owner.enqueueFailed(number, attempt));
+    }
+  }
+
+  #fetch(process: Process, runner: Runner<Task>, now: number): void {
+    for (const [id, job] of this.#jobs) {
+      if (job.state === "active" && now > job.lockedUntil) this.#jobs.delete(id);
+      if (job.state !== "waiting") continue;
+      job.state = "active";
+      job.lockedUntil = now + lockMs;
+      if (this.#chance(this.#faults.lie)) {
+        if (this.#random() < 0.5) return;
+        job.state = "waiting";
+        this.#ranTwice.add(id);
+      }
+      this.#takenAt.set(`${process.name} ${id}`, now);
+      const task: Task = {
+        client: job.client,
+        job: id,
+        worker: process,
+        attempt: job.attempt,
+        held: undefined,
+        next: 0,
+        open: true,
+        stopped: false,
+        scheduled: false,
+      };
+      task.held = runner.take(task, job.client.owner.name, job.client.number, job.attempt, now);
+      if (task.held.running) this.#produce(process, runner, task);
+      return;
+    }
+  }
+
+  /** The upstream: a head, the pieces at an even pace, an end. */
+  #produce(process: Process, runner: Runner<Task>, task: Task): void {
+    if (task.scheduled || task.stopped || !task.open || task.held === undefined) return;
+    task.scheduled = true;
+    this.#agenda.add(this.#now + 5 + this.#below(400), process, (now) => {
+      task.scheduled = false;
+      if (task.stopped || !task.open) return;
+      const held = task.held as Held<Task>;
+      const step = task.next++;
+      if (step === 0) runner.send(held, "head", noPayload, now);
+      else if (step <= task.client.pieces) {
+        const payload = Buffer.alloc(task.client.pieceBytes);
+        payload.writeUInt32LE(step - 1);
+        payload.writeUInt16LE(task.attempt, 4);
+        runner.send(held, "data", payload, now);
+      } else {
+        runner.send(held, "end", noPayload, now);
+        return;
+      }
+      this.#produce(process, runner, task);
+    });
+  }
+
+  // Pub/sub
+
+  #publish(from: Process, mailbox: string, frames: Frame[]): void {
+    if (from.crashed) this.#violated(`${from.name} spoke after its crash`);
+    const to = this.#processes.get(mailbox);
+    if (to === undefined || this.#now < from.muteUntil || this.#now < to.deafUntil || this.#chance(this.#faults.loss)) return;
+    const copies = frames.map((frame) => ({ ...frame, payload: Buffer.from(frame.payload) }));
+    for (let times = this.#chance(this.#faults.repeat) ? 2 : 1; times > 0; times--) {
+      const delay = this.#chance(this.#faults.reorder) ? this.#below(2_000) : 1;
+      this.#agenda.add(this.#now + delay, to, (now) => to.receive(from.name, copies, now));
+    }
+  }
+
+  #soon(process: Process, act: (now: number) => void): void {
+    this.#agenda.add(this.#now + 1, process, act);
+  }
+
+  // Callers
+
+  #begin(): void {
+    const alive = this.#owners.filter(({ process }) => !process.crashed);
+    const chosen = alive[this.#below(alive.length)];
+    if (chosen === undefined) return;
+    this.#soon(chosen.process, (now) => {
+      const slow = this.#random() < 0.1;
+      const client: Client = {
+        number: chosen.owner.takeNumber(),
+        owner: chosen.process,
+        pieces: this.#below(40),
+        pieceBytes: 6 + this.#below(300),
+        committed: false,
+        received: [],
+        attempt: undefined,
+        over: undefined,
+        takeMs: slow ? 500 : this.#below(3),
+        holds: this.#random() < 0.3,
+        untakenBytes: 0,
+      };
+      this.#clients.push(client);
+      chosen.owner.start(client, client.number, now + waitMs, now);
+      if (this.#random() < 0.2)
+        this.#agenda.add(now + this.#below(8_000), chosen.process, () => {
+          if (client.over !== undefined) return;
+          chosen.owner.leave(client.number);
+          this.#over(client, "left");
+        });
+    });
+  }
+
+  #deliver(owner: Owner<Client>, client: Client, kind: AnswerKind, payload: Buffer, seq: number): void {
+    if (client.over !== undefined) this.#violated(`generation ${client.number} got ${kind} after it was over`);
+    if (kind === "data") {
+      const piece = payload.readUInt32LE();
+      const attempt = payload.readUInt16LE(4);
+      client.attempt ??= attempt;
+      if (client.attempt !== attempt) this.#violated(`generation ${client.number} got pieces of two attempts`);
+      if (piece !== client.received.length) this.#violated(`generation ${client.number} got piece ${piece} in place of ${client.received.length}`);
+      client.received.push(piece);
+      this.#deliveredOnce(client, attempt);
+      if (!client.holds || client.received.length * client.pieceBytes > simulationLimits.windowBytes / 2) this.#commit(owner, client);
+    }
+    if (kind === "end") {
+      if (client.received.length !== client.pieces)
+        this.#violated(`generation ${client.number} ended with ${client.received.length} of ${client.pieces} pieces`);
+      this.#commit(owner, client);
+      this.#over(client, "end");
+      return;
+    }
+    const bytes = frameBytesOf({ payload } as Frame);
+    client.untakenBytes += bytes;
+    if (client.untakenBytes > simulationLimits.windowBytes + frameSlackBytes)
+      this.#violated(`generation ${client.number} has ${client.untakenBytes} bytes untaken`);
+    const take = (now: number) => {
+      client.untakenBytes -= bytes;
+      owner.taken(client.number, seq, now);
+    };
+    const attempt = client.attempt;
+    this.#agenda.add(this.#now + client.takeMs, client.owner, (now) => {
+      if (client.attempt === attempt || attempt === undefined) take(now);
+    });
+  }
+
+  #commit(owner: Owner<Client>, client: Client): void {
+    client.committed = true;
+    owner.committed(client.number);
+  }
+
+  #deliveredOnce(client: Client, attempt: number): void {
+    const id = `${client.owner.name}/${client.number}-${attempt}`;
+    const by = this.#deliveredBy.get(id);
+    if (by === undefined) this.#deliveredBy.set(id, this.#present);
+    else if (by !== this.#present) this.#violated(`attempt ${id} was delivered by ${by} and ${this.#present}`);
+  }
+
+  #over(client: Client, how: Exclude<Client["over"], undefined>): void {
+    if (client.over !== undefined) this.#violated(`generation ${client.number} was ${client.over}, then ${how}`);
+    client.over = how;
+  }
+
+  // Upheavals
+
+  #upheave(): void {
+    const alive = [...this.#processes.values()].filter((process) => !process.crashed);
+    const process = alive[this.#below(alive.length)] as Process;
+    const lengthMs = this.#random() < 0.5 ? this.#below(4_000) : this.#below(45_000);
+    const kind = this.#faults.kinds[this.#below(this.#faults.kinds.length)] as Upheaval;
+    switch (kind) {
+      case "freeze":
+        if (process.frozenUntil > this.#now) return;
+        process.frozenUntil = this.#now + lengthMs;
+        if (lengthMs > simulationLimits.graceMs + simulationLimits.pulseMs) process.frozenLongAt = this.#now;
+        return;
+      case "mute":
+        process.muteUntil = this.#now + lengthMs;
+        return;
+      case "deaf":
+        process.deafUntil = this.#now + lengthMs;
+        return;
+      case "empty restart": {
+        this.#jobs.clear();
+        const backAt = this.#now + this.#below(3_000);
+        for (const each of alive) each.muteUntil = Math.max(each.muteUntil, backAt);
+        return;
+      }
+      case "crash":
+        this.#crash(process);
+        return;
+      default:
+        kind satisfies never;
+    }
+  }
+
+  #crash(process: Process): void {
+    process.crashed = true;
+    this.#ranOnCrashed.add(process.name);
+    for (const client of this.#clients) if (client.owner === process && client.over === undefined) client.over = "crashed";
+    if (process.kind === "owner") this.#addOwner();
+    else this.#addWorker();
+  }
+
+  // What must hold
+
+  #checkBounds(): void {
+    for (const { process, runner } of this.#workers) {
+      if (process.crashed) continue;
+      const { generationBytesMax, mailboxBytesMax } = runner.load();
+      if (generationBytesMax > simulationLimits.windowBytes + frameSlackBytes)
+        this.#violated(`${process.name} holds ${generationBytesMax} bytes of one generation`);
+      const slack = frameSlackBytes * (runner.size + 1);
+      if (mailboxBytesMax > simulationLimits.mailboxWindowBytes + slack)
+        this.#violated(`${process.name} has ${mailboxBytesMax} bytes on the way to one mailbox`);
+    }
+  }
+
+  #checkEnd(): void {
+    for (const client of this.#clients) if (client.over === undefined) this.#violated(`generation ${client.number} of ${client.owner.name} never ended`);
+    for (const { process, owner } of this.#owners) if (!process.crashed && owner.size > 0) this.#violated(`${process.name} still owns ${owner.size}`);
+    for (const { process, runner } of this.#workers) {
+      if (process.crashed) continue;
+      if (runner.size > 0) this.#violated(`${process.name} still holds ${runner.size}`);
+      if (runner.load().mailboxBytesMax !== 0) this.#violated(`${process.name} still counts ${runner.load().mailboxBytesMax} bytes on the way`);
+    }
+    for (const [id, calls] of this.#settled)
+      if (calls.length > (this.#ranTwice.has(id) ? 2 : 1)) this.#violated(`attempt ${id} was settled ${calls.length} times`);
+    for (const client of this.#clients) if (client.over === "end") this.#checkSettled(client);
+  }
+
+  /** What a caller got in full is in the ledger, as the attempt that it got, unless the worker died with it. */
+  #checkSettled(client: Client): void {
+    if (client.attempt === undefined) return;
+    const id = `${client.owner.name}/${client.number}-${client.attempt}`;
+    const worker = this.#deliveredBy.get(id) as string;
+    const lost = this.#ranOnCrashed.has(worker) || this.#ranOnCrashed.has(client.owner.name);
+    if (!this.#settled.has(id) && !lost && !this.#frozeLong(worker)) this.#violated(`attempt ${id} was delivered and not settled`);
+    for (const other of this.#settled.keys()) {
+      const [generation, attempt] = splitId(other);
+      if (generation === `${client.owner.name}/${client.number}` && attempt > client.attempt) this.#violated(`${other} was settled, ${id} was delivered`);
+    }
+  }
+
+  /** A worker that was frozen past the grace time has dropped what it held, settlements included. */
+  #frozeLong(name: string): boolean {
+    return (this.#processes.get(name)?.frozenUntil ?? 0) > 0;
+  }
+}
+
+const jobIdOf = (owner: Process, number: number, attempt: number) => `${owner.name}/${number}-${attempt}`;
+
+function splitId(id: string): [string, number] {
+  const at = id.lastIndexOf("-");
+  return [id.slice(0, at), Number(id.slice(at + 1))];
+}
