@@ -79,6 +79,8 @@ export class Runner<Task> {
   readonly #port: RunnerPort<Task>;
   readonly #link: Link;
   readonly #owners = new Map<string, OwnerPeer<Task>>();
+  /** Frames sent again because an owner missed them. */
+  resends = 0;
   #size = 0;
   #awakeAt: number;
 
@@ -305,7 +307,9 @@ export class Runner<Task> {
   #resend(held: Held<Task>, from: number): void {
     if (from < held.arrived) return;
     for (const { seq, kind, payload } of held.sent) {
-      if (seq >= from && payload !== undefined) this.#port.send(held.owner.mailbox, { kind, number: held.number, attempt: held.attempt, seq, payload });
+      if (seq < from || payload === undefined) continue;
+      this.resends++;
+      this.#port.send(held.owner.mailbox, { kind, number: held.number, attempt: held.attempt, seq, payload });
     }
     held.quiet = false;
   }

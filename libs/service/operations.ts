@@ -1,17 +1,15 @@
 /** The operations port of a process: /healthz, /readyz, /metrics. Never on the port that callers reach. */
+import type { AddressInfo } from "node:net";
 import Fastify, { type FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 
 export interface OperationsOptions {
-  host: string;
-  /** 0 takes any free port. */
-  port: number;
   metrics: Registry;
   /** What keeps the process from taking work, in a few words; undefined when it is ready. */
   notReady(): string | undefined;
 }
 
-/** Serves at once; the caller may add routes before `listen` and must close it. */
+/** The caller may add routes before it calls `listen`, and must close it. */
 export function createOperations({ metrics, notReady }: OperationsOptions): FastifyInstance {
   const server = Fastify({ forceCloseConnections: true });
   server.get("/healthz", () => ({ status: "ok" }));
@@ -25,4 +23,11 @@ export function createOperations({ metrics, notReady }: OperationsOptions): Fast
     return metrics.metrics();
   });
   return server;
+}
+
+/** Listens and returns the address as a URL; port 0 takes any free port. An address in use is an EADDRINUSE error. */
+export async function listen(server: FastifyInstance, host: string, port: number): Promise<string> {
+  await server.listen({ host, port });
+  const name = host.includes(":") ? `[${host}]` : host;
+  return `http://${name}:${(server.server.address() as AddressInfo).port}`;
 }

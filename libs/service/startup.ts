@@ -5,6 +5,15 @@ import { createLog } from "./log.ts";
 /** A fault of the surroundings (configuration, port, Redis) that a person can mend; its message is one plain line. */
 export class StartupFault extends Error {}
 
+/** Calls something that checks the configuration: what it throws is a StartupFault. */
+export function checkedAtStart<Value>(check: () => Value): Value {
+  try {
+    return check();
+  } catch (error) {
+    throw new StartupFault((error as Error).message);
+  }
+}
+
 /** The exit code of a start-up fault (EX_CONFIG of sysexits.h): a supervisor reports it and does not try again. */
 export const startupFaultExitCode = 78;
 
@@ -22,6 +31,12 @@ const describe = (error: unknown): string => {
   if (code === "EACCES" && port !== undefined) return `no permission to listen on port ${port}`;
   return error.message.split("\n", 1)[0] ?? error.name;
 };
+
+/** Addresses that cannot be listened at. */
+const addressCodes = ["EADDRINUSE", "EACCES", "EADDRNOTAVAIL", "ENOTFOUND"];
+
+const isOfSurroundings = (error: unknown): boolean =>
+  error instanceof StartupFault || (error instanceof Error && addressCodes.includes((error as NodeJS.ErrnoException).code ?? ""));
 
 /**
  * Starts a role and stays with it until SIGTERM, SIGINT or the loss of the parent process, then stops it once.
@@ -42,7 +57,7 @@ export async function runProcess(role: string, start: (log: Logger) => Promise<R
   } catch (error) {
     process.stderr.write(`sluice ${role}: ${describe(error)}\n`);
     log.debug({ err: error }, "start failed");
-    process.exit(error instanceof StartupFault || (error as NodeJS.ErrnoException).code === "EADDRINUSE" ? startupFaultExitCode : 1);
+    process.exit(isOfSurroundings(error) ? startupFaultExitCode : 1);
   }
 
   let stopping = false;

@@ -78,7 +78,7 @@ export function replaceSpans(bytes: Buffer, replacements: readonly (Span & { by:
 }
 
 /** The value of a span, parsed; undefined when it is no JSON. */
-export function valueOf(bytes: Buffer, span: Span): unknown {
+export function readSpan(bytes: Buffer, span: Span): unknown {
   try {
     return JSON.parse(bytes.toString("utf8", span.start, span.end));
   } catch {

@@ -4,7 +4,7 @@
  * https://platform.openai.com/docs/api-reference/chat/object and …/chat/streaming
  */
 import type { Failure } from "../errors.ts";
-import { isNull, type ObjectSpans, objectSpansOf, replaceSpans, valueOf } from "../json.ts";
+import { isNull, type ObjectSpans, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 
@@ -81,12 +81,12 @@ export class ChatStream {
     }
     const { error, usage, choices } = spans.members;
     if (event === "error" || (error !== undefined && !isNull(data, error))) {
-      this.error = upstreamErrorOf(error === undefined ? valueOf(data, { start: 0, end: data.length }) : valueOf(data, error));
+      this.error = upstreamErrorOf(error === undefined ? readSpan(data, { start: 0, end: data.length }) : readSpan(data, error));
       return;
     }
     const choicesEmpty = choices === undefined || isEmptyArray(data, choices);
     if (usage !== undefined && !isNull(data, usage)) {
-      this.usage = usageOf(valueOf(data, usage)) ?? this.usage;
+      this.usage = usageOf(readSpan(data, usage)) ?? this.usage;
       if (choicesEmpty) {
         this.#usageChunkSeen = true;
         if (!this.#options.usageShown) return;
@@ -97,7 +97,7 @@ export class ChatStream {
     if (this.committed) out.push(bytes);
     else {
       this.#held.push(bytes);
-      if (this.#held.length > heldEventsMax || (!choicesEmpty && hasContent(valueOf(data, choices)))) this.#commit(out);
+      if (this.#held.length > heldEventsMax || (!choicesEmpty && hasContent(readSpan(data, choices)))) this.#commit(out);
     }
   }
 
@@ -130,11 +130,11 @@ export function chatBodyOf(bytes: Buffer, model: string): ChatBody {
   const spans = objectSpansOf(bytes, memberNames);
   if (spans === undefined) return { kind: "malformed" };
   const { error, usage, choices } = spans.members;
-  if (error !== undefined && !isNull(bytes, error)) return { kind: "error", error: upstreamErrorOf(valueOf(bytes, error)) };
+  if (error !== undefined && !isNull(bytes, error)) return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
   if (choices === undefined) return { kind: "malformed" };
   const by = Buffer.from(JSON.stringify(model));
   const names = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by }));
-  return { kind: "answer", body: replaceSpans(bytes, names), usage: usage === undefined ? undefined : usageOf(valueOf(bytes, usage)) };
+  return { kind: "answer", body: replaceSpans(bytes, names), usage: usage === undefined ? undefined : usageOf(readSpan(bytes, usage)) };
 }
 
 /** What an error body of an OpenAI-compatible upstream says; tolerant, for they differ. */

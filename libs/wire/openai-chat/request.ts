@@ -1,6 +1,6 @@
 /** Requests in OpenAI's chat-completions format (https://platform.openai.com/docs/api-reference/chat/create): what is checked, and what is rewritten. */
 import Type from "typebox";
-import { isNull, objectSpansOf, replaceSpans, valueOf } from "../json.ts";
+import { isNull, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
 
 const nullable = (type: string) => ({ type: [type, "null"] });
 const text = Type.Unsafe<string>({ type: "string" });
@@ -118,10 +118,10 @@ export function upstreamChatRequestOf(bytes: Buffer, model: string, streamUsage:
   const spans = objectSpansOf(bytes, ["model", "stream", "stream_options", "n"]);
   if (spans?.members.model === undefined) return undefined;
   const { stream: streamSpan, stream_options: optionsSpan, n: choicesSpan } = spans.members;
-  const stream = streamSpan !== undefined && valueOf(bytes, streamSpan) === true;
-  const options = optionsSpan === undefined || isNull(bytes, optionsSpan) ? undefined : (valueOf(bytes, optionsSpan) as { include_usage?: unknown });
+  const stream = streamSpan !== undefined && readSpan(bytes, streamSpan) === true;
+  const options = optionsSpan === undefined || isNull(bytes, optionsSpan) ? undefined : (readSpan(bytes, optionsSpan) as { include_usage?: unknown });
   const usageShown = options?.include_usage === true;
-  const choices = choicesSpan === undefined || isNull(bytes, choicesSpan) ? 1 : Number(valueOf(bytes, choicesSpan));
+  const choices = choicesSpan === undefined || isNull(bytes, choicesSpan) ? 1 : Number(readSpan(bytes, choicesSpan));
 
   const name = Buffer.from(JSON.stringify(model));
   const replacements = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by: name }));

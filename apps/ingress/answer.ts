@@ -1,0 +1,152 @@
+/**
+ * The caller's side of an answer: holds the head back until there is content, keeps the connection alive meanwhile, writes what
+ * the relay delivers, and tells it what the socket took.
+ */
+import type { ServerResponse } from "node:http";
+import type { CallerDialect } from "#wire/dialect.ts";
+import { errorBodyOf, errorEventOf, type Failure, statusOf } from "#wire/errors.ts";
+
+/** A whole answer is held back up to this size, so that it can be run anew until its end is there; a larger one is passed on as it comes. */
+const heldBytesMax = 512 * 1024;
+
+/** What keeps proxies and content-delivery networks from holding a stream back or changing it. */
+const streamHeaders = {
+  "content-type": "text/event-stream; charset=utf-8",
+  "cache-control": "no-cache, no-transform",
+  "x-accel-buffering": "no",
+};
+const lineFeed = 0x0a;
+/** What every client of every dialect passes over, between two events. */
+const signOfLife = "\n";
+
+export interface AnswerListener {
+  /** Content is on its way to the caller. */
+  committed(): void;
+  /** The caller's socket took everything up to this seq. */
+  taken(seq: number): void;
+}
+
+export class Answer {
+  /** The HTTP status the caller got, or gets. */
+  status = 0;
+  /** The code of the failure it ended in, if it did. */
+  failedWith: Failure["code"] | undefined;
+  readonly #response: ServerResponse;
+  readonly #dialect: CallerDialect;
+  readonly #streams: boolean;
+  readonly #headers: Record<string, string>;
+  readonly #listener: AnswerListener;
+  #head: { status: number; headers: Record<string, string> } | undefined;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  #contentSent = false;
+  /** The bytes sent so far end where an event ends. */
+  #betweenEvents = true;
+  #writtenAt: number;
+  #blockedAt: number | undefined;
+  #over = false;
+
+  /** `headers` go with every answer, good or bad. */
+  constructor(response: ServerResponse, dialect: CallerDialect, streams: boolean, headers: Record<string, string>, listener: AnswerListener, now: number) {
+    this.#response = response;
+    this.#dialect = dialect;
+    this.#streams = streams;
+    this.#headers = headers;
+    this.#listener = listener;
+    this.#writtenAt = now;
+  }
+
+  head(status: number, headers: Record<string, string>, seq: number): void {
+    this.#head = { status, headers };
+    this.#listener.taken(seq);
+  }
+
+  data(payload: Buffer, seq: number, now: number): void {
+    if (this.#over) return;
+    if (this.#streams || this.#contentSent) {
+      this.#write(payload, seq, now);
+      return;
+    }
+    this.#held.push(payload);
+    this.#heldBytes += payload.length;
+    if (this.#heldBytes > heldBytesMax) {
+      const held = Buffer.concat(this.#held);
+      this.#held = [];
+      this.#write(held, seq, now);
+    }
+  }
+
+  end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    if (this.#response.headersSent) {
+      this.#response.end();
+      return;
+    }
+    const body = Buffer.concat(this.#held);
+    this.#sendHead({ "content-length": String(body.length) });
+    this.#listener.committed();
+    this.#response.end(body);
+  }
+
+  /** What was delivered and not sent is void: another attempt begins. */
+  restart(): void {
+    this.#head = undefined;
+    this.#held = [];
+    this.#heldBytes = 0;
+  }
+
+  /** Before the head: the status and body of the dialect. In a stream: its error event, and no terminator. In mid-body: a broken connection. */
+  fail(failure: Failure): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.failedWith = failure.code;
+    if (!this.#response.headersSent) {
+      const body = errorBodyOf(this.#dialect, failure);
+      this.status = statusOf(failure.code);
+      this.#response.writeHead(this.status, { ...this.#headers, ...failureHeadersOf(failure), "content-length": Buffer.byteLength(body) });
+      this.#response.end(body);
+    } else if (this.#streams && this.#betweenEvents) this.#response.end(errorEventOf(this.#dialect, failure));
+    else this.#response.destroy();
+  }
+
+  /** Call it about once a second. A sign of life before the head settles on a good status: what fails after it fails in the stream. */
+  keepAlive(now: number, everyMs: number): void {
+    if (this.#over || !this.#streams || !this.#betweenEvents || this.#blockedAt !== undefined || now - this.#writtenAt < everyMs) return;
+    if (!this.#response.headersSent) this.#sendHead({});
+    this.#writtenAt = now;
+    this.#response.write(signOfLife);
+  }
+
+  #sendHead(more: Record<string, string>): void {
+    const head = this.#head ?? { status: 200, headers: {} };
+    this.status = head.status;
+    this.#response.writeHead(head.status, { ...this.#headers, ...head.headers, ...(this.#streams && streamHeaders), ...more });
+  }
+
+  #write(payload: Buffer, seq: number, now: number): void {
+    if (!this.#response.headersSent) this.#sendHead({});
+    if (!this.#contentSent) {
+      this.#contentSent = true;
+      this.#listener.committed();
+    }
+    this.#writtenAt = now;
+    this.#betweenEvents = payload.at(-1) === lineFeed && payload.at(-2) === lineFeed;
+    const took = this.#response.write(payload);
+    if (took && this.#blockedAt === undefined) this.#listener.taken(seq);
+    else {
+      if (this.#blockedAt === undefined)
+        this.#response.once("drain", () => {
+          const taken = this.#blockedAt as number;
+          this.#blockedAt = undefined;
+          this.#listener.taken(taken);
+        });
+      this.#blockedAt = seq;
+    }
+  }
+}
+
+/** The headers of an error answer. */
+export function failureHeadersOf({ retryAfterSeconds }: Failure): Record<string, string> {
+  return { "content-type": "application/json", ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }) };
+}

@@ -1,0 +1,325 @@
+/**
+ * The path of a generation through an ingress:
+ *
+ *     admitted ─▶ owned by the relay ─▶ its job on a lane ─▶ … frames … ─▶ the caller's socket
+ *
+ * The relay's owner decides; this file does what it says: jobs, bodies, answers.
+ */
+import type { ServerResponse } from "node:http";
+import type { Redis } from "ioredis";
+import type { KeyRecord } from "#access/record.ts";
+import type { CatalogueModel } from "#catalogue/catalogue.ts";
+import { decodeFailure, decodeHead, type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
+import type { LaneQueue } from "#relay/lane.ts";
+import { relayLimits } from "#relay/limits.ts";
+import type { Mailbox } from "#relay/mailbox.ts";
+import { Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { CallerDialect } from "#wire/dialect.ts";
+import type { Failure } from "#wire/errors.ts";
+import { Answer } from "./answer.ts";
+import type { IngressConfig } from "./config.ts";
+import type { IngressMetrics } from "./metrics.ts";
+import type { BodyBudget } from "./requests.ts";
+
+/** A body under its own key lives this long, and is renewed at half of it while its job waits. */
+const bodyLifeMs = 120_000;
+
+export interface GenerationRequest {
+  id: string;
+  caller: KeyRecord;
+  dialect: CallerDialect;
+  model: CatalogueModel;
+  /** How many may wait on the lane here, and for how long. */
+  lane: { readonly waitingMax: number; readonly waitMs: number };
+  streams: boolean;
+  bytes: Buffer;
+  response: ServerResponse;
+  headers: Record<string, string>;
+}
+
+/** One generation of this process. */
+interface Generation extends GenerationRequest {
+  number: number;
+  answer: Answer;
+  queue: LaneQueue;
+  admittedAt: number;
+  startedAt: number;
+  state: "waiting" | "running" | "over";
+  /** Undefined once it can't be needed again. */
+  body: Buffer | undefined;
+  bodyRenewedAt: number;
+  contentAt: number;
+}
+
+export interface GenerationsOptions {
+  config: IngressConfig;
+  redis: Redis;
+  keyspace: Keyspace;
+  queues: ReadonlyMap<string, LaneQueue>;
+  budget: BodyBudget;
+  metrics: IngressMetrics;
+}
+
+export type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
+
+const faults: Record<RelayFault, Failure> = {
+  unavailable: { code: "unavailable", message: "The gateway can't take requests at the moment; try again in a moment.", retryAfterSeconds: 1 },
+  worker_lost: { code: "worker_lost", message: "The process that ran this request was lost; send it again." },
+  wait_expired: { code: "overloaded", message: "The request waited for as long as it may; try again later.", retryAfterSeconds: 5 },
+  caller_too_slow: { code: "caller_too_slow", message: "The answer was not read for too long." },
+};
+
+export class Generations {
+  readonly #options: GenerationsOptions;
+  readonly #live = new Set<Generation>();
+  readonly #now = () => performance.now();
+  #mailbox: Mailbox | undefined;
+  #owner: Owner<Generation> | undefined;
+
+  constructor(options: GenerationsOptions) {
+    this.#options = options;
+  }
+
+  /** Call it once, before anything else, with the mailbox whose handlers are `heard`, `receive` and `tick`. */
+  attach(mailbox: Mailbox): void {
+    this.#mailbox = mailbox;
+    this.#owner = new Owner<Generation>(mailbox.self, relayLimits, this.#portOf(mailbox), this.#now());
+    this.tick();
+  }
+
+  heard(sender: string): void {
+    this.#owner?.heard(sender, this.#now());
+  }
+
+  receive(sender: string, frame: Parameters<Owner<Generation>["receive"]>[1]): void {
+    this.#owner?.receive(sender, frame, this.#now());
+  }
+
+  /** Call it every pulse, and when the mailbox is subscribed anew. */
+  tick(): void {
+    const now = this.#now();
+    this.#owner?.tick(now);
+    for (const generation of this.#live) {
+      generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
+      if (generation.state === "waiting" && generation.body !== undefined && isLarge(generation.body) && now - generation.bodyRenewedAt > bodyLifeMs / 2) {
+        generation.bodyRenewedAt = now;
+        this.#options.redis.pexpire(this.#bodyKey(generation), bodyLifeMs).catch(() => undefined);
+      }
+    }
+  }
+
+  get size(): number {
+    return this.#live.size;
+  }
+
+  /** Can a generation be begun, with hope of an answer? */
+  get isReady(): boolean {
+    return this.#options.redis.status === "ready" && this.#mailbox?.isConnected === true && this.#owner?.isLinked(this.#now()) === true;
+  }
+
+  /** Takes over the response: it is answered in any case, unless this refuses. The bytes count in the budget until they are given back here. */
+  begin(request: GenerationRequest): Begun {
+    const queue = this.#options.queues.get(request.model.lane);
+    const owner = this.#owner;
+    if (!this.isReady || owner === undefined || queue === undefined) return { kind: "refused", failure: faults.unavailable };
+    if (this.#live.size >= this.#options.config.generationsMax || this.#waitingOn(queue.name) >= request.lane.waitingMax)
+      return { kind: "refused", failure: { code: "overloaded", message: "Too many requests are waiting; try again in a moment.", retryAfterSeconds: 2 } };
+    const now = this.#now();
+    const number = owner.takeNumber();
+    const generation: Generation = {
+      ...request,
+      number,
+      queue,
+      admittedAt: Date.now(),
+      startedAt: now,
+      state: "waiting",
+      body: request.bytes,
+      bodyRenewedAt: now,
+      contentAt: 0,
+      answer: new Answer(
+        request.response,
+        request.dialect,
+        request.streams,
+        request.headers,
+        {
+          committed: () => {
+            owner.committed(number);
+            this.#releaseBody(generation);
+          },
+          taken: (seq) => owner.taken(number, seq, this.#now()),
+        },
+        now,
+      ),
+    };
+    this.#live.add(generation);
+    request.response.once("close", () => this.#closed(generation));
+    this.#waiting.set(queue.name, this.#waitingOn(queue.name) + 1);
+    owner.start(generation, number, now + request.lane.waitMs, now);
+    return { kind: "begun" };
+  }
+
+  /** Ends all that is left, each with an error in its caller's dialect. */
+  failAll(failure: Failure): void {
+    for (const generation of this.#live) {
+      generation.answer.fail(failure);
+      this.#owner?.leave(generation.number);
+      this.#over(generation);
+    }
+  }
+
+  /** By lane: how many wait and run here, and how long the oldest has waited. */
+  statistics(): { lane: string; waiting: number; running: number; oldestWaitMs: number }[] {
+    const now = this.#now();
+    const lanes = new Map([...this.#options.queues.keys()].map((lane) => [lane, { lane, waiting: 0, running: 0, oldestWaitMs: 0 }]));
+    for (const { state, queue, startedAt } of this.#live) {
+      const lane = lanes.get(queue.name);
+      if (lane === undefined || state === "over") continue;
+      lane[state]++;
+      if (state === "waiting") lane.oldestWaitMs = Math.max(lane.oldestWaitMs, now - startedAt);
+    }
+    return [...lanes.values()];
+  }
+
+  readonly #waiting = new Map<string, number>();
+
+  #waitingOn(lane: string): number {
+    return this.#waiting.get(lane) ?? 0;
+  }
+
+  #portOf(mailbox: Mailbox): OwnerPort<Generation> {
+    const { metrics } = this.#options;
+    return {
+      send: mailbox.send,
+      pulse: mailbox.pulse,
+      enqueue: (generation, number, attempt) => {
+        const job = this.#jobOf(generation, number, attempt, mailbox.self);
+        const failed = () => this.#owner?.enqueueFailed(number, attempt);
+        if (job.body !== null || generation.body === undefined) generation.queue.add(job, failed);
+        else {
+          generation.bodyRenewedAt = this.#now();
+          this.#options.redis.set(this.#bodyKey(generation), generation.body, "PX", bodyLifeMs).then(() => generation.queue.add(job, failed), failed);
+        }
+      },
+      dequeue: (generation, _number, attempt) => void generation.queue.remove(generation.id, attempt),
+      probe: (jobs) => void this.#probe(jobs),
+      bound: (generation) => this.#runs(generation),
+      restart: (generation) => {
+        metrics.restarts.inc({ lane: generation.queue.name });
+        generation.answer.restart();
+        if (generation.state === "running") {
+          generation.state = "waiting";
+          this.#waiting.set(generation.queue.name, this.#waitingOn(generation.queue.name) + 1);
+        }
+      },
+      deliver: (generation, kind, payload, seq) => {
+        const now = this.#now();
+        switch (kind) {
+          case "head": {
+            const { status, headers } = decodeHead(payload);
+            generation.answer.head(status, headers, seq);
+            return;
+          }
+          case "data":
+            this.#measure(generation, now);
+            generation.answer.data(payload, seq, now);
+            return;
+          case "end":
+            generation.answer.end();
+            this.#over(generation);
+            return;
+          case "fail":
+            this.#fail(generation, decodeFailure(payload));
+            return;
+          default:
+            kind satisfies never;
+        }
+      },
+      fail: (generation, fault) => this.#fail(generation, faults[fault]),
+    };
+  }
+
+  #jobOf(generation: Generation, number: number, attempt: number, owner: string): GenerationJob {
+    const body = generation.body;
+    return {
+      generation: generation.id,
+      owner,
+      number,
+      attempt,
+      dialect: generation.dialect,
+      model: generation.model.id,
+      group: generation.caller.group,
+      keyId: generation.caller.id,
+      admittedAt: generation.admittedAt,
+      body: body === undefined || isLarge(body) ? null : body.toString("utf8"),
+    };
+  }
+
+  async #probe(jobs: { client: Generation; number: number; attempt: number }[]): Promise<void> {
+    const owner = this.#owner as Owner<Generation>;
+    for (const queue of this.#options.queues.values()) {
+      const asked = jobs.filter(({ client }) => client.queue === queue);
+      if (asked.length === 0) continue;
+      try {
+        const states = await queue.statesOf(asked.map(({ client, attempt }) => ({ generation: client.id, attempt })));
+        for (const [index, state] of states.entries()) {
+          const { number, attempt } = asked[index] as { number: number; attempt: number };
+          owner.probed(number, attempt, state, this.#now());
+        }
+      } catch {
+        owner.probeFailed();
+      }
+    }
+  }
+
+  #measure(generation: Generation, now: number): void {
+    const { firstToken, tokenGap } = this.#options.metrics;
+    const lane = generation.queue.name;
+    if (generation.contentAt === 0) firstToken.observe({ lane }, (now - generation.startedAt) / 1_000);
+    else tokenGap.observe({ lane }, (now - generation.contentAt) / 1_000);
+    generation.contentAt = now;
+  }
+
+  #fail(generation: Generation, failure: Failure): void {
+    this.#options.metrics.errors.inc({ code: failure.code });
+    generation.answer.fail(failure);
+    this.#over(generation);
+  }
+
+  /** The response is closed: finished, or left by its caller. */
+  #closed(generation: Generation): void {
+    if (generation.state === "over") return;
+    this.#options.metrics.cancellations.inc({ lane: generation.queue.name });
+    this.#owner?.leave(generation.number);
+    this.#over(generation);
+  }
+
+  #runs(generation: Generation): void {
+    if (generation.state !== "waiting") return;
+    generation.state = "running";
+    this.#waiting.set(generation.queue.name, this.#waitingOn(generation.queue.name) - 1);
+  }
+
+  #over(generation: Generation): void {
+    if (generation.state === "over") return;
+    this.#runs(generation);
+    generation.state = "over";
+    this.#live.delete(generation);
+    this.#releaseBody(generation);
+  }
+
+  /** Nothing can be run anew: the body is forgotten, here and in Redis. */
+  #releaseBody(generation: Generation): void {
+    const { body } = generation;
+    if (body === undefined) return;
+    generation.body = undefined;
+    this.#options.budget.giveBack(body.length);
+    if (isLarge(body)) this.#options.redis.unlink(this.#bodyKey(generation)).catch(() => undefined);
+  }
+
+  #bodyKey(generation: Generation): string {
+    return this.#options.keyspace.body(generation.id);
+  }
+}
+
+const isLarge = (body: Buffer): boolean => body.length > jobBodyBytesMax;

@@ -1,0 +1,36 @@
+/** Job inspection for operators: bull-board on the operations port, behind a password. What callers wrote is not shown. */
+import { createHash, timingSafeEqual } from "node:crypto";
+import { createBullBoard } from "@bull-board/api";
+import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
+import { FastifyAdapter } from "@bull-board/fastify";
+import fastifyBasicAuth from "@fastify/basic-auth";
+import type { FastifyInstance } from "fastify";
+import type { GenerationJob } from "#relay/job.ts";
+import type { LaneQueue } from "#relay/lane.ts";
+
+const basePath = "/queues";
+const operatorName = "operator";
+
+/** Serves the board under /queues to the user `operator` with this password; look, don't touch: jobs belong to their owners. */
+export async function addInspection(operations: FastifyInstance, queues: Iterable<LaneQueue>, password: string): Promise<void> {
+  const board = new FastifyAdapter();
+  board.setBasePath(basePath);
+  const adapters = [...queues].map(({ queue }) => {
+    const adapter = new BullMQAdapter(queue, { readOnlyMode: true });
+    adapter.setFormatter("data", (job: GenerationJob) => ({ ...job, body: job.body === null ? null : `${job.body.length} characters, not shown` }));
+    return adapter;
+  });
+  createBullBoard({ queues: adapters, serverAdapter: board });
+  await operations.register(async (scope) => {
+    await scope.register(fastifyBasicAuth, {
+      authenticate: { realm: "sluice" },
+      validate: async (name, given) => {
+        if (name !== operatorName || !isSame(given, password)) throw Object.assign(new Error("Unauthorized"), { statusCode: 401 });
+      },
+    });
+    scope.addHook("onRequest", scope.basicAuth);
+    await scope.register(board.registerPlugin(), { prefix: basePath });
+  });
+}
+
+const isSame = (left: string, right: string) => timingSafeEqual(createHash("sha256").update(left).digest(), createHash("sha256").update(right).digest());

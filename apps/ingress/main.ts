@@ -1,0 +1,142 @@
+/** The ingress: speaks HTTP to callers, puts their generations on lanes and relays the answers. Stateless: any ingress does for any request. */
+import { randomBytes } from "node:crypto";
+import type { Server } from "node:http";
+import type { Logger } from "pino";
+import { followKeys } from "#access/follow.ts";
+import { watchCatalogue } from "#catalogue/watch.ts";
+import { type LaneQueue, openLaneQueue } from "#relay/lane.ts";
+import { relayLimits } from "#relay/limits.ts";
+import { openMailbox } from "#relay/mailbox.ts";
+import { registerRelayMetrics } from "#relay/metrics.ts";
+import { serviceConfigOf } from "#service/config.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { createOperations, listen } from "#service/operations.ts";
+import { connectRedis } from "#service/redis.ts";
+import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
+import { ingressConfigOf } from "./config.ts";
+import { Generations } from "./generations.ts";
+import { addInspection } from "./inspection.ts";
+import { createIngressMetrics } from "./metrics.ts";
+import { BodyBudget, createRequestServer } from "./requests.ts";
+import { addRoutes } from "./routes.ts";
+
+async function start(log: Logger): Promise<Running> {
+  const environment = process.env;
+  const service = serviceConfigOf(environment);
+  const config = ingressConfigOf(environment);
+  const keyspace = keyspaceOf(service.namespace);
+  const catalogue = checkedAtStart(() =>
+    watchCatalogue(service.catalogueFile, environment, {
+      onChange: (changed) => {
+        log.info({ version: changed.version }, "catalogue changed");
+        openQueues().catch((error: Error) => log.error({ err: error }, "a lane could not be opened"));
+      },
+      onFault: (message) => log.error({ fault: message }, "catalogue refused; the last good one stays"),
+    }),
+  );
+
+  const redis = await connectRedis(service.redisUrl, "request");
+  const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
+  redis.on("error", onRedisError);
+  const queues = new Map<string, LaneQueue>();
+  const openQueues = async () => {
+    for (const lane of catalogue.current().lanes.keys()) if (!queues.has(lane)) queues.set(lane, await openLaneQueue(lane, redis, keyspace, onRedisError));
+  };
+  await openQueues();
+
+  const budget = new BodyBudget(config.bodiesBytesMax);
+  const metrics = createIngressMetrics({
+    lanes: () => generations.statistics(),
+    depths: async () => {
+      const counted = await Promise.all(
+        [...queues.values()].map(async ({ name, queue }) => ({ name, counts: await queue.getJobCounts("prioritized", "active") })),
+      );
+      return counted.flatMap(({ name, counts }) => [
+        { lane: name, state: "waiting", count: counts.prioritized ?? 0 },
+        { lane: name, state: "active", count: counts.active ?? 0 },
+      ]);
+    },
+    bodiesBytes: () => budget.bytes,
+    keys: () => keys.count(),
+  });
+  const generations = new Generations({ config, redis, keyspace, queues, budget, metrics });
+  const mailbox = await openMailbox(service.redisUrl, keyspace, "ingress", {
+    heard: (sender) => generations.heard(sender),
+    receive: (sender, frame) => generations.receive(sender, frame),
+    resubscribed: () => generations.tick(),
+  });
+  generations.attach(mailbox);
+  registerRelayMetrics(metrics.registry, mailbox);
+  const keys = await followKeys({ redis, subscriber: mailbox.subscriber, keyspace, log });
+
+  let draining = false;
+  const isDraining = () => draining;
+  const stem = randomBytes(8).toString("hex");
+  let requests = 0;
+  const server = createRequestServer({
+    config,
+    budget,
+    metrics,
+    keys,
+    nextId: () => `req_${stem}${(++requests).toString(36)}`,
+    isDraining,
+    onFault: (error, requestId) => log.error({ err: error, requestId }, "request failed by a fault of the gateway"),
+  });
+  server.addHook("onResponse", async (request, reply) => {
+    log.info(
+      {
+        requestId: request.id,
+        method: request.method,
+        path: request.routeOptions.url ?? "other",
+        status: reply.statusCode,
+        keyId: request.caller?.id,
+        durationMs: Math.round(reply.elapsedTime),
+        retries: request.headers["x-stainless-retry-count"]?.slice(0, 4),
+      },
+      "request",
+    );
+  });
+  addRoutes(server, {
+    catalogue: catalogue.current,
+    generations,
+    budget,
+    generationIdOf: (requestId) => requestId.replace("req_", "gen_"),
+    isDraining,
+  });
+
+  const operations = createOperations({
+    metrics: metrics.registry,
+    notReady: () => (draining ? "stopping" : generations.isReady ? undefined : "no link to Redis"),
+  });
+  if (config.operatorPassword !== undefined) await addInspection(operations, queues.values(), config.operatorPassword);
+
+  const pulse = setInterval(() => generations.tick(), relayLimits.pulseMs);
+  const api = await listen(server, config.host, config.port);
+  const operationsUrl = await listen(operations, service.operationsHost, service.operationsPort);
+
+  return {
+    urls: { api, operations: operationsUrl },
+    async stop() {
+      draining = true;
+      await new Promise((resolve) => setTimeout(resolve, config.drainNoticeMs));
+      const closed = connectionsClosed(server.server as Server);
+      await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, config.drainMs))]);
+      generations.failAll({ code: "unavailable", message: "The gateway is stopping; send the request again.", retryAfterSeconds: 1 });
+      clearInterval(pulse);
+      catalogue.close();
+      keys.close();
+      await mailbox.close();
+      await Promise.all([...queues.values()].map((queue) => queue.close()));
+      redis.disconnect();
+      (server.server as Server).closeAllConnections();
+      await Promise.all([server.close(), operations.close()]);
+    },
+  };
+}
+
+/** Stops accepting connections, closes the idle ones, and settles when the rest have finished. */
+function connectionsClosed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}
+
+await runProcess("ingress", start);

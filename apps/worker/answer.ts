@@ -1,0 +1,170 @@
+/** From an upstream's answer to the caller's bytes: what is common to streamed and whole answers stands behind one interface. */
+import type { Failure } from "#wire/errors.ts";
+import { ChatStream, chatBodyOf, failureOf, upstreamErrorOf } from "#wire/openai-chat/answer.ts";
+import type { UpstreamChatRequest } from "#wire/openai-chat/request.ts";
+import { type SseEvent, SseEventTooLarge, SseReader } from "#wire/sse.ts";
+import type { Usage } from "#wire/usage.ts";
+
+/** Bytes of a whole answer, and of one event of a stream, at most. */
+const answerBytesMax = 16 << 20;
+/** Bytes of an error answer that are read; the rest says nothing new. */
+const errorBytesMax = 64 * 1024;
+
+/** What an answer's bytes lead to: bytes for the caller, an end, or a failure. */
+export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | { kind: "failed"; bytes: Buffer[]; failure: Failure };
+
+export interface AnswerReader {
+  /** What the caller's head says of the body. */
+  readonly contentType: string;
+  readonly usage: Usage | undefined;
+  /** Content was seen: bytes belong to the caller from here on. */
+  readonly committed: boolean;
+  /** All of the answer is there but its terminator. */
+  readonly finished: boolean;
+  push(chunk: Buffer): AnswerStep;
+  /** The upstream ended its answer. */
+  end(): AnswerStep;
+}
+
+const incomplete: Failure = { code: "upstream_failed", message: "The upstream of this model ended its answer before it was complete." };
+const unreadable: Failure = { code: "upstream_failed", message: "The upstream of this model sent an answer that is not in its format." };
+const tooLarge: Failure = { code: "upstream_failed", message: "The upstream of this model sent more than an answer may hold." };
+
+/** The reader for an answer with this status and content type. `model` is the catalogue's id, which the caller sees. */
+export function readerOf(
+  status: number,
+  contentType: string,
+  request: UpstreamChatRequest,
+  model: string,
+  retryAfterSeconds: number | undefined,
+): AnswerReader {
+  if (status !== 200) return new ErrorReader(status, retryAfterSeconds);
+  const streams = contentType.toLowerCase().startsWith("text/event-stream");
+  if (streams !== request.stream) return new ErrorReader(502, undefined);
+  return streams ? new StreamReader(request, model) : new WholeReader(model);
+}
+
+class StreamReader implements AnswerReader {
+  readonly contentType = "text/event-stream; charset=utf-8";
+  readonly #events = new SseReader(answerBytesMax);
+  readonly #answer: ChatStream;
+
+  constructor({ usageShown, choices }: UpstreamChatRequest, model: string) {
+    this.#answer = new ChatStream({ model, usageShown, choices });
+  }
+
+  get usage(): Usage | undefined {
+    return this.#answer.usage;
+  }
+
+  get committed(): boolean {
+    return this.#answer.committed;
+  }
+
+  get finished(): boolean {
+    return this.#answer.finished;
+  }
+
+  push(chunk: Buffer): AnswerStep {
+    let events: SseEvent[];
+    try {
+      events = this.#events.push(chunk);
+    } catch (error) {
+      if (error instanceof SseEventTooLarge) return { kind: "failed", bytes: [], failure: tooLarge };
+      throw error;
+    }
+    return this.#read(events);
+  }
+
+  end(): AnswerStep {
+    const step = this.#read(this.#events.end());
+    if (step.kind !== "more") return step;
+    if (!this.#answer.finished) return { kind: "failed", bytes: step.bytes, failure: incomplete };
+    this.#answer.end(step.bytes);
+    return { kind: "end", bytes: step.bytes };
+  }
+
+  #read(events: SseEvent[]): AnswerStep {
+    const bytes: Buffer[] = [];
+    const answer = this.#answer;
+    for (const event of events) answer.push(event, bytes);
+    if (answer.error !== undefined) return { kind: "failed", bytes, failure: failureOf(answer.error.status ?? 502, answer.error) };
+    if (answer.complete) answer.end(bytes);
+    return { kind: answer.ended ? "end" : "more", bytes };
+  }
+}
+
+class WholeReader implements AnswerReader {
+  readonly contentType = "application/json";
+  readonly #model: string;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+  usage: Usage | undefined;
+  committed = false;
+  readonly finished = false;
+
+  constructor(model: string) {
+    this.#model = model;
+  }
+
+  push(chunk: Buffer): AnswerStep {
+    this.#bytes += chunk.length;
+    if (this.#bytes > answerBytesMax) return { kind: "failed", bytes: [], failure: tooLarge };
+    this.#chunks.push(chunk);
+    return { kind: "more", bytes: [] };
+  }
+
+  end(): AnswerStep {
+    const answer = chatBodyOf(Buffer.concat(this.#chunks), this.#model);
+    switch (answer.kind) {
+      case "malformed":
+        return { kind: "failed", bytes: [], failure: unreadable };
+      case "error":
+        return { kind: "failed", bytes: [], failure: failureOf(answer.error.status ?? 502, answer.error) };
+      case "answer":
+        this.usage = answer.usage;
+        this.committed = true;
+        return { kind: "end", bytes: [answer.body] };
+      default:
+        return answer satisfies never;
+    }
+  }
+}
+
+/** An answer that is an error, or none that can be used: its reason is read as far as there is one. */
+class ErrorReader implements AnswerReader {
+  readonly contentType = "application/json";
+  readonly usage = undefined;
+  readonly committed = false;
+  readonly finished = false;
+  readonly #status: number;
+  readonly #retryAfterSeconds: number | undefined;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(status: number, retryAfterSeconds: number | undefined) {
+    this.#status = status;
+    this.#retryAfterSeconds = retryAfterSeconds;
+  }
+
+  push(chunk: Buffer): AnswerStep {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    return this.#bytes > errorBytesMax ? this.end() : { kind: "more", bytes: [] };
+  }
+
+  end(): AnswerStep {
+    const failure = failureOf(this.#status, upstreamErrorOf(this.#reason()));
+    if (this.#retryAfterSeconds !== undefined) failure.retryAfterSeconds = this.#retryAfterSeconds;
+    return { kind: "failed", bytes: [], failure };
+  }
+
+  #reason(): unknown {
+    try {
+      const body = JSON.parse(Buffer.concat(this.#chunks).toString("utf8")) as { error?: unknown } | null;
+      return body?.error ?? body;
+    } catch {
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,242 @@
+/**
+ * One attempt of a generation in a worker, from its job to its last byte:
+ *
+ *     begin ─▶ body ─▶ request ─▶ upstream ─▶ head … data ─▶ end | fail
+ *
+ * The relay says when it begins, when it must stop, and whether its window has room.
+ */
+import type { Catalogue, CatalogueModel, CatalogueUpstream } from "#catalogue/catalogue.ts";
+import { credentialOf, type Environment } from "#catalogue/environment.ts";
+import { encodePayload, type GenerationJob } from "#relay/job.ts";
+import type { Place } from "#relay/lane.ts";
+import { payloadBytesMax } from "#relay/limits.ts";
+import type { Held, Outcome } from "#relay/runner.ts";
+import type { Failure } from "#wire/errors.ts";
+import { upstreamChatRequestOf } from "#wire/openai-chat/request.ts";
+import type { Usage } from "#wire/usage.ts";
+import { type AnswerReader, type AnswerStep, readerOf } from "./answer.ts";
+import type { WorkerMetrics } from "./metrics.ts";
+import type { UpstreamCall, Upstreams } from "./upstream.ts";
+
+/** How long an answer that lacks only its terminator is waited for, and how long an answer that is ended may keep its connection. */
+const lingerMs = 2_000;
+/** A `Retry-After` beyond this is not passed on: no caller should sleep for hours. */
+const retryAfterSecondsMax = 60;
+
+export interface GenerationSurroundings {
+  catalogue(): Catalogue;
+  environment: Environment;
+  upstreams: Upstreams;
+  metrics: WorkerMetrics;
+  /** The body of a job that carries none; null when it is gone. */
+  readBody(generation: string): Promise<Buffer | null>;
+  send(held: Held<Generation>, kind: "head" | "data" | "end" | "fail", payload: Buffer): void;
+}
+
+type Phase = "waiting" | "preparing" | "head" | "content" | "ended";
+
+export class Generation {
+  readonly job: GenerationJob;
+  readonly place: Place;
+  /** Set by the runner right after it took the generation. */
+  held: Held<Generation> | undefined;
+  /** The failure that ended it, if one did. */
+  failure: Failure | undefined;
+  /** What went wrong in our own code, if anything did; for the log alone. */
+  cause: unknown;
+  upstream: string | undefined;
+  /** How it counts; undefined as long as nobody settled it. */
+  settled: Outcome | undefined;
+  readonly #around: GenerationSurroundings;
+  #phase: Phase = "waiting";
+  #call: UpstreamCall | undefined;
+  #reader: AnswerReader | undefined;
+  #limits: CatalogueUpstream["limits"] | undefined;
+  #streams = false;
+  #open = true;
+  /** Bytes that the window had no room for, in pieces of at most one frame. */
+  #pending: Buffer[] = [];
+  #endPending = false;
+  #headSent = false;
+  #calledAt = 0;
+  #progressedAt = 0;
+
+  constructor(job: GenerationJob, place: Place, around: GenerationSurroundings) {
+    this.job = job;
+    this.place = place;
+    this.#around = around;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#reader?.usage;
+  }
+
+  /** Never throws: a fault of ours fails the generation, and is kept as its cause. */
+  async begin(): Promise<void> {
+    try {
+      await this.#prepare();
+    } catch (error) {
+      this.cause = error;
+      if (!this.#isOver()) this.#fail({ code: "internal", message: "The gateway failed to process this request." });
+    }
+  }
+
+  async #prepare(): Promise<void> {
+    this.#phase = "preparing";
+    const model = this.#around.catalogue().modelFor(this.job.group, this.job.model);
+    const target = model?.route[0];
+    const upstream = target && this.#around.catalogue().upstreams.get(target.upstream);
+    if (model === undefined || target === undefined || upstream === undefined)
+      return this.#fail({ code: "model_not_found", message: `The model ${JSON.stringify(this.job.model)} is no longer offered.`, param: "model" });
+    let body: Buffer | null;
+    try {
+      body = this.job.body === null ? await this.#around.readBody(this.job.generation) : Buffer.from(this.job.body);
+    } catch {
+      body = null;
+    }
+    if (this.#isOver()) return;
+    if (body === null) return this.#fail({ code: "unavailable", message: "The request was lost before it could be answered; send it again." });
+    this.#request(model, upstream, target.model, body);
+  }
+
+  /** Stops at once; nothing more is sent. */
+  abort(): void {
+    this.#phase = "ended";
+    this.#pending = [];
+    this.#call?.abort();
+  }
+
+  /** The relay's window has room, or none. */
+  flow(open: boolean): void {
+    this.#open = open;
+    if (open) {
+      this.#progressedAt = performance.now();
+      this.#drain();
+    }
+    this.#call?.flow(this.#open && this.#pending.length === 0);
+  }
+
+  /** Keeps the time limits; call it a few times a second. `now` is that of performance.now(). */
+  watch(now: number): void {
+    const limits = this.#limits;
+    if (limits === undefined || !this.#open || this.#pending.length > 0) return;
+    const quietMs = now - this.#progressedAt;
+    if (this.#phase === "ended") {
+      if (quietMs > lingerMs) this.#call?.abort();
+    } else if (this.#reader?.finished && quietMs > lingerMs) {
+      this.#step(this.#reader.end());
+    } else if (now - this.#calledAt > limits.totalTimeoutMs) this.#timeOut("did not complete its answer in time");
+    else if (!this.#streams) return;
+    else if (this.#phase === "head" && now - this.#calledAt > limits.firstByteTimeoutMs) this.#timeOut("did not begin to answer in time");
+    else if (this.#phase === "content" && quietMs > (this.#reader?.committed ? limits.betweenTokensTimeoutMs : limits.firstTokenTimeoutMs))
+      this.#timeOut("fell silent");
+  }
+
+  #request(model: CatalogueModel, upstream: CatalogueUpstream, name: string, body: Buffer): void {
+    const request = upstreamChatRequestOf(body, name, upstream.streamUsage);
+    if (request === undefined) {
+      this.#fail({ code: "invalid_request", message: "The body is not a JSON object with a model." });
+      return;
+    }
+    this.#phase = "head";
+    this.upstream = upstream.name;
+    this.#limits = upstream.limits;
+    this.#streams = request.stream;
+    this.#calledAt = performance.now();
+    this.#progressedAt = this.#calledAt;
+    const credential = credentialOf(upstream, this.#around.environment);
+    this.#call = this.#around.upstreams.call(
+      upstream,
+      { path: "/chat/completions", body: request.body, credential },
+      {
+        head: (status, headers) => {
+          if (this.#isOver()) return;
+          this.#phase = "content";
+          this.#progressedAt = performance.now();
+          this.#reader = readerOf(status, String(headers["content-type"] ?? ""), request, model.id, retryAfterSecondsOf(headers["retry-after"]));
+        },
+        data: (chunk) => {
+          if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.push(chunk));
+        },
+        end: () => {
+          if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.end());
+        },
+        failed: (failure) => {
+          if (this.#isOver()) return;
+          if (this.#reader?.finished) this.#step(this.#reader.end());
+          else this.#fail(failure);
+        },
+      },
+    );
+    if (!this.#open) this.#call.flow(false);
+  }
+
+  #step(step: AnswerStep): void {
+    this.#measure();
+    if (step.bytes.length > 0) this.#write(step.bytes);
+    if (step.kind === "failed") this.#fail(step.failure);
+    else if (step.kind === "end") {
+      this.#endPending = true;
+      this.#phase = "ended";
+      this.#drain();
+    }
+  }
+
+  #measure(): void {
+    const now = performance.now();
+    const { firstToken, tokenGap } = this.#around.metrics;
+    const labels = { upstream: this.upstream as string };
+    if (this.#headSent) tokenGap.observe(labels, (now - this.#progressedAt) / 1_000);
+    else if (this.#reader?.committed) firstToken.observe(labels, (now - this.#calledAt) / 1_000);
+    this.#progressedAt = now;
+  }
+
+  #write(bytes: Buffer[]): void {
+    if (!this.#headSent) {
+      this.#headSent = true;
+      this.#send("head", encodePayload({ status: 200, headers: { "content-type": (this.#reader as AnswerReader).contentType } }));
+    }
+    const whole = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
+    for (let from = 0; from < whole.length; from += payloadBytesMax) this.#pending.push(whole.subarray(from, from + payloadBytesMax));
+    this.#drain();
+    if (this.#pending.length > 0) this.#call?.flow(false);
+  }
+
+  #drain(): void {
+    while (this.#open && this.#pending.length > 0) this.#send("data", this.#pending.shift() as Buffer);
+    if (this.#endPending && this.#pending.length === 0) {
+      this.#endPending = false;
+      this.#send("end", encodePayload({ usage: this.usage ?? null }));
+    }
+  }
+
+  #timeOut(what: string): void {
+    this.#fail({ code: "upstream_timeout", message: `The upstream of this model ${what}.` });
+  }
+
+  /** What was produced before goes out first, whatever the window says: it is bounded by one read of the upstream. */
+  #fail(failure: Failure): void {
+    this.failure = failure;
+    if (this.upstream !== undefined) this.#around.metrics.upstreamErrors.inc({ upstream: this.upstream, code: failure.code });
+    for (const bytes of this.#pending.splice(0)) this.#send("data", bytes);
+    this.#send("fail", encodePayload(failure));
+    this.#phase = "ended";
+    this.#call?.abort();
+  }
+
+  #send(kind: "head" | "data" | "end" | "fail", payload: Buffer): void {
+    if (this.held !== undefined) this.#around.send(this.held, kind, payload);
+  }
+
+  #isOver(): boolean {
+    return this.#phase === "ended";
+  }
+}
+
+/** Whole seconds from a `Retry-After` of seconds or of a date (RFC 9110, 10.2.3); undefined when there is none to rely on. */
+function retryAfterSecondsOf(header: string | string[] | undefined): number | undefined {
+  if (typeof header !== "string") return undefined;
+  const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1_000;
+  if (!Number.isFinite(seconds)) return undefined;
+  return Math.min(retryAfterSecondsMax, Math.max(1, Math.ceil(seconds)));
+}

@@ -1,0 +1,169 @@
+/** The worker: takes generations from its lanes and calls upstreams for them. `worker --lanes chat=512,image=8` */
+import { parseArgs } from "node:util";
+import type { Logger } from "pino";
+import { watchCatalogue } from "#catalogue/watch.ts";
+import { type LaneWorker, openLaneWorker } from "#relay/lane.ts";
+import { relayLimits } from "#relay/limits.ts";
+import { openMailbox } from "#relay/mailbox.ts";
+import { registerRelayMetrics } from "#relay/metrics.ts";
+import { Runner } from "#relay/runner.ts";
+import { integerOf, serviceConfigOf } from "#service/config.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { createOperations, listen } from "#service/operations.ts";
+import { connectRedis } from "#service/redis.ts";
+import { checkedAtStart, type Running, runProcess, StartupFault } from "#service/startup.ts";
+import { Generation, type GenerationSurroundings } from "./generation.ts";
+import { createWorkerMetrics } from "./metrics.ts";
+import { Upstreams } from "./upstream.ts";
+
+/** How often time limits are looked at: they are kept to within this. */
+const watchMs = 250;
+const capacityMax = 100_000;
+
+/** `chat=512,image=8`: lanes with how many generations at once. */
+function lanesOf(text: string): Map<string, number> {
+  const lanes = new Map<string, number>();
+  for (const part of text.split(",")) {
+    const [, name, count] = /^([a-z0-9][a-z0-9._-]*)=(\d+)$/.exec(part.trim()) ?? [];
+    const capacity = Number(count);
+    if (name === undefined || capacity < 1 || capacity > capacityMax || lanes.has(name))
+      throw new StartupFault(`--lanes must be like chat=512,image=8, each lane once with 1 to ${capacityMax} generations, not "${text}"`);
+    lanes.set(name, capacity);
+  }
+  return lanes;
+}
+
+async function start(log: Logger): Promise<Running> {
+  const environment = process.env;
+  const config = serviceConfigOf(environment);
+  const drainMs = integerOf(environment, "DRAIN_MS", 30_000, 0, 3_600_000);
+  const { values } = parseArgs({ options: { lanes: { type: "string", default: "chat=512,image=8" } } });
+  const laneCapacities = lanesOf(values.lanes);
+  const keyspace = keyspaceOf(config.namespace);
+  let lanes: LaneWorker[] = [];
+  const metrics = createWorkerMetrics(() => lanes);
+
+  const catalogue = checkedAtStart(() =>
+    watchCatalogue(config.catalogueFile, environment, {
+      onChange: ({ version }) => log.info({ version }, "catalogue changed"),
+      onFault: (message) => log.error({ fault: message }, "catalogue refused; the last good one stays"),
+    }),
+  );
+  const redis = await connectRedis(config.redisUrl, "request");
+  const upstreams = new Upstreams();
+  const generations = new Set<Generation>();
+  const now = () => performance.now();
+  const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
+  redis.on("error", onRedisError);
+
+  const mailbox = await openMailbox(config.redisUrl, keyspace, "worker", {
+    heard: (sender) => runner.heard(sender, now()),
+    receive: (sender, frame) => runner.receive(sender, frame, now()),
+    resubscribed: () => runner.tick(now()),
+  });
+
+  const runner: Runner<Generation> = new Runner<Generation>(
+    mailbox.self,
+    relayLimits,
+    {
+      send: mailbox.send,
+      pulse: mailbox.pulse,
+      run: (generation) => queueMicrotask(() => void generation.begin()),
+      abort: (generation) => generation.abort(),
+      flow: (generation, open) => generation.flow(open),
+      handedOver: (generation) => generation.place.handedOver(),
+      settle: (generation, outcome) => {
+        generation.settled = outcome;
+        const { usage, job } = generation;
+        if (usage === undefined || generation.failure !== undefined) return;
+        metrics.tokens.inc({ model: job.model, kind: "input" }, usage.inputTokens);
+        metrics.tokens.inc({ model: job.model, kind: "cached_input" }, usage.cachedInputTokens);
+        metrics.tokens.inc({ model: job.model, kind: "output" }, usage.outputTokens);
+        metrics.tokens.inc({ model: job.model, kind: "reasoning" }, usage.reasoningTokens);
+      },
+      forget: (generation) => {
+        generations.delete(generation);
+        generation.place.release();
+        const { job, failure, usage, upstream, settled, cause } = generation;
+        const outcome = settled ?? "dropped";
+        metrics.generations.inc({ lane: laneOf.get(generation) ?? "", outcome });
+        const line = { generation: job.generation, attempt: job.attempt, model: job.model, upstream, outcome, usage, failure: failure?.code };
+        if (cause !== undefined) log.error({ ...line, err: cause }, "generation failed by a fault of the gateway");
+        else if (failure === undefined) log.debug(line, "generation over");
+        else log.warn({ ...line, reason: failure.upstreamCode }, "generation failed");
+      },
+    },
+    now(),
+  );
+  registerRelayMetrics(metrics.registry, mailbox, () => runner.resends);
+
+  const laneOf = new WeakMap<Generation, string>();
+  const around: GenerationSurroundings = {
+    catalogue: catalogue.current,
+    environment,
+    upstreams,
+    metrics,
+    readBody: (generation) => redis.getBuffer(keyspace.body(generation)),
+    send: (held, kind, payload) => runner.send(held, kind, payload, now()),
+  };
+  const isReady = () => mailbox.isConnected && runner.isLinked(now());
+  lanes = await Promise.all(
+    [...laneCapacities].map(([name, capacity]) =>
+      openLaneWorker({
+        name,
+        capacity,
+        redisUrl: config.redisUrl,
+        keyspace,
+        isReady,
+        onError: onRedisError,
+        take(place) {
+          const generation = new Generation(place.job, place, around);
+          generations.add(generation);
+          laneOf.set(generation, name);
+          metrics.queueWait.observe({ lane: name }, Math.max(0, Date.now() - place.job.admittedAt) / 1_000);
+          generation.held = runner.take(generation, place.job.owner, place.job.number, place.job.attempt, now());
+        },
+      }),
+    ),
+  );
+
+  let stopping = false;
+  const operations = createOperations({
+    metrics: metrics.registry,
+    notReady: () => (stopping ? "stopping" : isReady() ? undefined : "no link to Redis"),
+  });
+  const operationsUrl = await listen(operations, config.operationsHost, config.operationsPort);
+  const pulse = setInterval(() => runner.tick(now()), relayLimits.pulseMs);
+  const watch = setInterval(() => {
+    const at = now();
+    for (const generation of generations) generation.watch(at);
+  }, watchMs);
+  runner.tick(now());
+  for (const lane of lanes) lane.start();
+
+  return {
+    urls: { operations: operationsUrl },
+    async stop() {
+      stopping = true;
+      await Promise.all(lanes.map((lane) => lane.stop()));
+      await emptied(generations, drainMs);
+      for (const generation of generations) if (generation.held !== undefined) runner.handBack(generation.held, now());
+      clearInterval(pulse);
+      clearInterval(watch);
+      catalogue.close();
+      await mailbox.close();
+      await Promise.all(lanes.map((lane) => lane.close()));
+      await upstreams.close();
+      redis.disconnect();
+      await operations.close();
+    },
+  };
+}
+
+/** Settles when nothing is left, or when the time is up. */
+async function emptied(generations: Set<Generation>, timeoutMs: number): Promise<void> {
+  const deadline = performance.now() + timeoutMs;
+  while (generations.size > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+await runProcess("worker", start);

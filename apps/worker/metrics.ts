@@ -1,0 +1,75 @@
+/** What a worker tells its operator in numbers (https://prometheus.io/docs/practices/naming/). */
+
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { LaneWorker } from "#relay/lane.ts";
+
+const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+
+export type WorkerMetrics = ReturnType<typeof createWorkerMetrics>;
+
+/** `lanes` are read when the metrics are scraped. */
+export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const registers = [registry];
+  new Gauge({
+    name: "sluice_worker_generations",
+    help: "Generations held by this worker.",
+    labelNames: ["lane"],
+    registers,
+    collect() {
+      for (const { name, held } of lanes()) this.set({ lane: name }, held);
+    },
+  });
+  new Gauge({
+    name: "sluice_worker_capacity",
+    help: "Generations that this worker holds at most.",
+    labelNames: ["lane"],
+    registers,
+    collect() {
+      for (const { name, capacity } of lanes()) this.set({ lane: name }, capacity);
+    },
+  });
+  return {
+    registry,
+    queueWait: new Histogram({
+      name: "sluice_queue_wait_seconds",
+      help: "From the admission of a request until a worker took it.",
+      labelNames: ["lane"],
+      buckets: seconds,
+      registers,
+    }),
+    firstToken: new Histogram({
+      name: "sluice_upstream_first_token_seconds",
+      help: "From the call of an upstream to its first content.",
+      labelNames: ["upstream"],
+      buckets: seconds,
+      registers,
+    }),
+    tokenGap: new Histogram({
+      name: "sluice_upstream_gap_seconds",
+      help: "Between two pieces of an upstream's streamed answer.",
+      labelNames: ["upstream"],
+      buckets: seconds,
+      registers,
+    }),
+    tokens: new Counter({
+      name: "sluice_tokens_total",
+      help: "Tokens of settled generations. Cached tokens are part of the input, reasoning tokens of the output.",
+      labelNames: ["model", "kind"],
+      registers,
+    }),
+    generations: new Counter({
+      name: "sluice_worker_generations_total",
+      help: "Attempts of this worker by how they ended: done, cancelled, or dropped (handed back, or lost with the link).",
+      labelNames: ["lane", "outcome"],
+      registers,
+    }),
+    upstreamErrors: new Counter({
+      name: "sluice_upstream_errors_total",
+      help: "Calls of upstreams that failed, by the code that the caller got.",
+      labelNames: ["upstream", "code"],
+      registers,
+    }),
+  };
+}

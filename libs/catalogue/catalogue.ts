@@ -1,0 +1,131 @@
+/** The catalogue as processes use it: frozen, and indexed for the path of every request. */
+import type { CallerDialect, UpstreamDialect } from "#wire/dialect.ts";
+
+/** Times in milliseconds; what each covers stands in schema.ts. */
+interface UpstreamLimits {
+  readonly connectTimeoutMs: number;
+  readonly firstByteTimeoutMs: number;
+  readonly firstTokenTimeoutMs: number;
+  readonly betweenTokensTimeoutMs: number;
+  readonly totalTimeoutMs: number;
+  readonly connectionsMax: number;
+}
+
+export interface CatalogueUpstream {
+  readonly name: string;
+  readonly dialect: UpstreamDialect;
+  /** Without a trailing slash. */
+  readonly baseUrl: string;
+  /** The name of an environment variable; `credentialOf` reads it. */
+  readonly credential?: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly streamUsage: boolean;
+  readonly limits: UpstreamLimits;
+}
+
+/** In the catalogue's currency, for a million tokens. */
+interface Prices {
+  readonly inputPerMillion: number;
+  readonly outputPerMillion: number;
+  readonly cachedInputPerMillion: number;
+}
+
+/** One place that serves a model. */
+interface Target {
+  /** A name in `upstreams`. */
+  readonly upstream: string;
+  /** What that upstream calls the model. */
+  readonly model: string;
+}
+
+export interface CatalogueModel {
+  readonly id: string;
+  readonly name: string;
+  readonly ownedBy: string;
+  /** Seconds since 1970. */
+  readonly created: number;
+  readonly contextWindow?: number;
+  readonly outputTokensMax?: number;
+  /** A name in `lanes`. */
+  readonly lane: string;
+  readonly recommendedDialect: CallerDialect;
+  readonly capabilities: readonly string[];
+  readonly prices: Prices;
+  /** In order, never empty; only targets whose upstream is offered here. */
+  readonly route: readonly Target[];
+}
+
+export type PublishedModel = Omit<CatalogueModel, "route">;
+
+export interface Lane {
+  readonly waitingMax: number;
+  readonly waitMs: number;
+}
+
+interface Group {
+  readonly weight: number;
+  /** Ids, or beginnings of ids followed by `*`. */
+  readonly models: readonly string[];
+}
+
+interface Addresses {
+  readonly baseUrl: string;
+  readonly alternatives: Readonly<Record<string, string>>;
+}
+
+export interface CatalogueParts {
+  /** Changes with every byte of the file: the beginning of its SHA-256, in hex. */
+  readonly version: string;
+  readonly currency: string;
+  readonly addresses?: Addresses;
+  readonly lanes: ReadonlyMap<string, Lane>;
+  readonly groups: ReadonlyMap<string, Group>;
+  /** Those offered here. */
+  readonly upstreams: ReadonlyMap<string, CatalogueUpstream>;
+  /** Those offered here, in the order of the file. */
+  readonly models: readonly CatalogueModel[];
+  /** Every id in the file, also of models that are not offered here. */
+  readonly declaredModelIds: ReadonlySet<string>;
+}
+
+export interface Catalogue extends CatalogueParts {
+  /** In constant time; undefined alike for a model that does not exist and for one outside the group. */
+  modelFor(group: string, id: string): CatalogueModel | undefined;
+  /** In the order of the file; nothing for a group that does not exist. */
+  modelsOf(group: string): readonly CatalogueModel[];
+}
+
+/** Freezes the parts, deeply but for the maps, which TypeScript keeps from being written. */
+export function createCatalogue(parts: CatalogueParts): Catalogue {
+  for (const part of [parts.addresses, parts.models, ...parts.lanes.values(), ...parts.groups.values(), ...parts.upstreams.values()]) freezeDeep(part);
+  const offers = new Map<string, ReadonlyMap<string, CatalogueModel>>();
+  for (const [name, group] of parts.groups) {
+    const isMeant = matcherOf(group.models);
+    offers.set(name, new Map(parts.models.filter(({ id }) => isMeant(id)).map((model) => [model.id, model])));
+  }
+  const lists = new Map([...offers].map(([name, models]) => [name, Object.freeze([...models.values()])]));
+  const none: readonly CatalogueModel[] = Object.freeze([]);
+  return Object.freeze({
+    ...parts,
+    modelFor: (group: string, id: string) => offers.get(group)?.get(id),
+    modelsOf: (group: string) => lists.get(group) ?? none,
+  });
+}
+
+/** Whether a model id is among these ids or begins as one of these patterns with a trailing `*`. */
+function matcherOf(patterns: readonly string[]): (id: string) => boolean {
+  const ids = new Set(patterns);
+  const beginnings = patterns.filter((pattern) => pattern.endsWith("*")).map((pattern) => pattern.slice(0, -1));
+  return (id) => ids.has(id) || beginnings.some((beginning) => id.startsWith(beginning));
+}
+
+/** What callers may know of a model: all but where it is served. */
+export function publishedModelOf({ route: _, ...published }: CatalogueModel): PublishedModel {
+  return published;
+}
+
+function freezeDeep(value: unknown): void {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return;
+  Object.freeze(value);
+  for (const part of Object.values(value)) freezeDeep(part);
+}

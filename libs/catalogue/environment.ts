@@ -1,0 +1,43 @@
+/** What a catalogue takes from the environment: addresses, conditions and, for workers only, credentials. */
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const reference = /\$\{([^}]*)\}/g;
+const inside = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/;
+
+/** Fills in `${NAME}` and `${NAME:-default}`; a variable that is empty counts as unset. */
+export function filledIn(text: string, environment: Environment): { kind: "filled"; text: string } | { kind: "faulty"; reason: string } {
+  let reason: string | undefined;
+  const filled = text.replaceAll(reference, (whole, content: string) => {
+    const [, name, otherwise] = inside.exec(content) ?? [];
+    if (name === undefined) {
+      reason ??= `"${whole}" is neither \${NAME} nor \${NAME:-default}`;
+      return "";
+    }
+    const value = environment[name] || otherwise;
+    if (value === undefined) reason ??= `the environment variable ${name} is not set`;
+    return value ?? "";
+  });
+  return reason === undefined ? { kind: "filled", text: filled } : { kind: "faulty", reason };
+}
+
+/** Whether an upstream is offered where this environment holds. */
+export function isOffered({ requires }: { requires?: string | undefined }, environment: Environment): boolean {
+  return requires === undefined || Boolean(environment[requires]);
+}
+
+/** Why an address cannot be used as a base address; undefined when it can. The address itself is not repeated: it may hold a password. */
+export function baseUrlFaultOf(text: string): string | undefined {
+  if (!URL.canParse(text)) return "not a URL; write http://host or https://host, with a path if it needs one";
+  const url = new URL(text);
+  if (url.protocol !== "http:" && url.protocol !== "https:") return `the scheme must be http or https, not ${url.protocol.slice(0, -1)}`;
+  if (url.username || url.password) return "must not hold a name or password; name a credential instead";
+  if (text.includes("?") || text.includes("#")) return "must not have a query or a fragment";
+  if (text.endsWith("/")) return "must not end in a slash";
+  return undefined;
+}
+
+/** An upstream's secret; undefined when it needs none, or when the variable it names is unset or empty. Bearer of secrets: never log it. */
+export function credentialOf(upstream: { credential?: string }, environment: Environment): string | undefined {
+  return (upstream.credential && environment[upstream.credential]) || undefined;
+}

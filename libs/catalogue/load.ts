@@ -1,0 +1,67 @@
+/** From the bytes of a catalogue file to a catalogue, or to one line that says what is wrong with it. */
+import { createHash } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { type Catalogue, type CatalogueModel, type CatalogueUpstream, createCatalogue } from "./catalogue.ts";
+import { readDocument } from "./document.ts";
+import { type Environment, filledIn, isOffered } from "./environment.ts";
+import { CatalogueFault } from "./fault.ts";
+import { createdSecondsOf, meaningFindingsOf } from "./meaning.ts";
+import type { CatalogueFile } from "./schema.ts";
+import { shapeOf } from "./shape.ts";
+
+/** Reads and checks the file, at once. Throws CatalogueFault and nothing else. */
+export function loadCatalogue(file: string, environment: Environment): Catalogue {
+  let bytes: Uint8Array;
+  try {
+    if (!statSync(file).isFile()) throw new CatalogueFault(`${file}: not a file`);
+    bytes = readFileSync(file);
+  } catch (error) {
+    throw error instanceof CatalogueFault ? error : new CatalogueFault(unreadableText(file, error));
+  }
+  return parseCatalogue(bytes, file, environment);
+}
+
+export function unreadableText(file: string, error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return `${file}: ${code === "ENOENT" ? "no such file" : message}`;
+}
+
+/** What stands for a content: the beginning of its SHA-256, in hex. */
+export function versionOf(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex").slice(0, 16);
+}
+
+/** Checks what was read; `file` is only said in messages. Throws CatalogueFault and nothing else. */
+export function parseCatalogue(bytes: Uint8Array, file: string, environment: Environment): Catalogue {
+  const document = readDocument(bytes, file);
+  const shape = shapeOf(document.value);
+  if (shape.kind === "faulty") throw document.faultOf(shape.findings);
+  const findings = meaningFindingsOf(shape.file, environment);
+  if (findings.length > 0) throw document.faultOf(findings);
+  return catalogueOf(shape.file, versionOf(bytes), environment);
+}
+
+function catalogueOf(file: CatalogueFile, version: string, environment: Environment): Catalogue {
+  const upstreams = new Map<string, CatalogueUpstream>();
+  for (const [name, { requires, baseUrl, ...rest }] of Object.entries(file.upstreams)) {
+    if (!isOffered({ requires }, environment)) continue;
+    const address = filledIn(baseUrl, environment);
+    if (address.kind === "filled") upstreams.set(name, { name, baseUrl: address.text, ...rest });
+  }
+  const models = file.models.flatMap((model): CatalogueModel[] => {
+    const route = model.route.filter((target) => upstreams.has(target.upstream));
+    const { inputPerMillion, outputPerMillion, cachedInputPerMillion = inputPerMillion } = model.prices;
+    const prices = { inputPerMillion, outputPerMillion, cachedInputPerMillion };
+    return route.length === 0 ? [] : [{ ...model, name: model.name ?? model.id, created: createdSecondsOf(model.created) ?? 0, prices, route }];
+  });
+  return createCatalogue({
+    version,
+    currency: file.currency,
+    ...(file.addresses && { addresses: file.addresses }),
+    lanes: new Map(Object.entries(file.lanes)),
+    groups: new Map(Object.entries(file.groups)),
+    upstreams,
+    models,
+    declaredModelIds: new Set(file.models.map(({ id }) => id)),
+  });
+}

@@ -1,0 +1,87 @@
+/** Checks what a schema cannot say: that names refer to something, that addresses are addresses, that nothing is said twice. */
+import { baseUrlFaultOf, type Environment, filledIn, isOffered } from "./environment.ts";
+import type { Finding, Path } from "./fault.ts";
+import { suggestionOf } from "./nearest.ts";
+import type { CatalogueFile } from "./schema.ts";
+
+/** Headers that carry secrets, or that belong to the connection. */
+const ownHeaders =
+  /^(authorization|proxy-authorization|cookie|x-api-key|api-key|x-goog-api-key|host|connection|content-length|content-type|transfer-encoding|accept-encoding)$/i;
+
+/** Everything that is wrong with a file of the right shape. */
+export function meaningFindingsOf(file: CatalogueFile, environment: Environment): Finding[] {
+  return [...addressFindingsOf(file), ...upstreamFindingsOf(file, environment), ...modelFindingsOf(file), ...groupFindingsOf(file)];
+}
+
+function addressFindingsOf({ addresses }: CatalogueFile): Finding[] {
+  if (!addresses) return [];
+  return [
+    ...baseUrlFindingsOf(["addresses", "baseUrl"], addresses.baseUrl),
+    ...Object.entries(addresses.alternatives).flatMap(([name, url]) => baseUrlFindingsOf(["addresses", "alternatives", name], url)),
+  ];
+}
+
+function upstreamFindingsOf({ upstreams }: CatalogueFile, environment: Environment): Finding[] {
+  return Object.entries(upstreams).flatMap(([name, upstream]) => {
+    const path = ["upstreams", name];
+    const findings = Object.keys(upstream.headers)
+      .filter((header) => ownHeaders.test(header))
+      .map(
+        (header): Finding => ({
+          path: [...path, "headers", header],
+          atKey: true,
+          text: "may not be set here; secrets are named by `credential`, the rest is the worker's",
+        }),
+      );
+    if (!isOffered(upstream, environment)) return findings;
+    const address = filledIn(upstream.baseUrl, environment);
+    const at = [...path, "baseUrl"];
+    return [...findings, ...(address.kind === "faulty" ? [{ path: at, text: address.reason }] : baseUrlFindingsOf(at, address.text))];
+  });
+}
+
+function baseUrlFindingsOf(path: Path, url: string): Finding[] {
+  const text = baseUrlFaultOf(url);
+  return text === undefined ? [] : [{ path, text }];
+}
+
+function modelFindingsOf({ models, lanes, upstreams }: CatalogueFile): Finding[] {
+  const firstWith = new Map<string, number>();
+  return models.flatMap((model, index) => {
+    const findings: Finding[] = [];
+    const found = (path: Path, text: string) => findings.push({ path: ["models", index, ...path], text });
+    const twin = firstWith.get(model.id);
+    if (twin === undefined) firstWith.set(model.id, index);
+    else found(["id"], `"${model.id}" is already the id of models[${twin}]`);
+    if (!Object.hasOwn(lanes, model.lane)) found(["lane"], `no lane is named "${model.lane}"${suggestionOf(model.lane, Object.keys(lanes))}`);
+    if (createdSecondsOf(model.created) === undefined) found(["created"], "must be a date such as 2026-01-31, or seconds since 1970");
+    const { contextWindow = Number.POSITIVE_INFINITY, outputTokensMax = 0 } = model;
+    if (outputTokensMax > contextWindow) found(["outputTokensMax"], `is more than contextWindow, which is ${contextWindow}`);
+    for (const [place, { upstream }] of model.route.entries()) {
+      if (Object.hasOwn(upstreams, upstream)) continue;
+      found(["route", place, "upstream"], `no upstream is named "${upstream}"${suggestionOf(upstream, Object.keys(upstreams))}`);
+    }
+    return findings;
+  });
+}
+
+function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
+  const ids = new Set(models.map(({ id }) => id));
+  return Object.entries(groups).flatMap(([name, group]) =>
+    group.models.flatMap((pattern, index): Finding[] => {
+      const path = ["groups", name, "models", index];
+      const star = pattern.indexOf("*");
+      if (star !== -1 && star !== pattern.length - 1) return [{ path, text: "`*` may stand only at the end" }];
+      return star === -1 && !ids.has(pattern) ? [{ path, text: `no model has the id "${pattern}"${suggestionOf(pattern, ids)}` }] : [];
+    }),
+  );
+}
+
+/** Seconds since 1970 of a date (UTC, midnight) or a number of them; undefined for a text that is no date. */
+export function createdSecondsOf(created: number | string): number | undefined {
+  if (typeof created === "number") return created;
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(created)) return undefined;
+  const ms = Date.parse(`${created}T00:00:00Z`);
+  const isRealDate = !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(created);
+  return isRealDate ? ms / 1_000 : undefined;
+}

@@ -1,0 +1,156 @@
+/** The shape of a catalogue file. Descriptions are for the reference page, `faultText` for whoever gets it wrong. */
+import Type from "typebox";
+import { type CallerDialect, upstreamDialects } from "#wire/dialect.ts";
+
+const callerDialects = ["openai-chat"] as const satisfies CallerDialect[];
+
+const strict = { additionalProperties: false };
+
+const millisecondsOr = (ms: number, description: string) => Type.Integer({ minimum: 1, maximum: 86_400_000, default: ms, description });
+
+const text = (lengthMax: number, description: string, more: object = {}) =>
+  Type.String({
+    minLength: 1,
+    maxLength: lengthMax,
+    pattern: "^[^\\u0000-\\u001f\\u007f]*$",
+    faultText: `must be 1 to ${lengthMax} characters without line breaks or control characters`,
+    description,
+    ...more,
+  });
+
+const nameOptions = (what: string) => ({
+  propertyNames: { pattern: "^[a-z0-9][a-z0-9._-]{0,39}$" },
+  nameFaultText: `the name of ${what} must be 1 to 40 of a-z, 0-9, ".", "_" and "-", and begin with a letter or digit`,
+});
+
+const variableName = (description: string) =>
+  Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]{0,99}$", faultText: "must be the name of an environment variable, not a value", description });
+
+const url = (description: string) => text(2_000, description);
+
+const lane = Type.Object(
+  {
+    waitingMax: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 10_000, description: "How many generations one ingress lets wait in this lane." }),
+    waitMs: millisecondsOr(60_000, "How long one generation may wait to be taken by a worker, in milliseconds; 600000 where the lane is `image`."),
+  },
+  { ...strict, default: {} },
+);
+
+const group = Type.Object(
+  {
+    weight: Type.Integer({ minimum: 1, maximum: 1_000, default: 1, description: "This group's share of a busy lane, beside the other groups' weights." }),
+    models: Type.Array(text(129, "An id, or the beginning of ids followed by `*`."), {
+      minItems: 1,
+      maxItems: 5_000,
+      description: "What keys of this group may use: model ids, or patterns with a trailing `*`. `*` alone is every model.",
+    }),
+  },
+  { ...strict, default: {} },
+);
+
+const limits = Type.Object(
+  {
+    connectTimeoutMs: millisecondsOr(5_000, "Until a connection is open."),
+    firstByteTimeoutMs: millisecondsOr(30_000, "From the request to the head of a streaming answer. A whole answer's head is bounded by totalTimeoutMs alone."),
+    firstTokenTimeoutMs: millisecondsOr(30_000, "From the head of a streaming answer to its first content. Raise it for models that think in silence."),
+    betweenTokensTimeoutMs: millisecondsOr(30_000, "Between two pieces of a streaming answer."),
+    totalTimeoutMs: millisecondsOr(600_000, "From the request to the end of the answer."),
+    connectionsMax: Type.Integer({ minimum: 1, maximum: 65_536, default: 2_048, description: "Connections that one worker process opens." }),
+  },
+  { ...strict, default: {} },
+);
+
+const upstream = Type.Object(
+  {
+    dialect: Type.Enum(upstreamDialects, { description: "The wire format it speaks." }),
+    baseUrl: url(`Where it is, up to what all its paths share, without a trailing slash. May hold "\${NAME}" and "\${NAME:-default}" from the environment.`),
+    credential: Type.Optional(variableName("The environment variable that holds its secret. Read by workers; it never enters the catalogue.")),
+    requires: Type.Optional(
+      variableName("The upstream, and each model that has no other, is offered only by processes where this environment variable is set and not empty."),
+    ),
+    headers: Type.Record(Type.String(), Type.String({ maxLength: 4_096, pattern: "^[\\t\\u0020-\\u007e]*$", faultText: "must be printable ASCII" }), {
+      default: {},
+      propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$" },
+      nameFaultText: "not the name of an HTTP header",
+      maxProperties: 50,
+      description: "Sent with every request. Not for credentials.",
+    }),
+    streamUsage: Type.Boolean({ default: true, description: "It accepts `stream_options.include_usage`." }),
+    limits,
+  },
+  { ...strict, default: {} },
+);
+
+const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, description });
+const tokens = (description: string) => Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000, description }));
+
+const model = Type.Object(
+  {
+    id: Type.String({
+      pattern: "^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$",
+      faultText: "must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
+      description: "What callers write.",
+    }),
+    name: Type.Optional(text(100, "What people read; the id when absent.")),
+    ownedBy: text(100, "Who made it.", { default: "sluice" }),
+    created: Type.Union([Type.Integer({ minimum: 0, maximum: 99_999_999_999 }), Type.String()], {
+      default: 0,
+      faultText: "must be a date such as 2026-01-31, or seconds since 1970",
+      description: "When it appeared: a date (UTC), or seconds since 1970.",
+    }),
+    contextWindow: tokens("How many tokens it takes in and gives out together."),
+    outputTokensMax: tokens("How many tokens it gives out at most."),
+    lane: Type.String({ default: "chat", description: "The lane its generations wait in." }),
+    recommendedDialect: Type.Enum(callerDialects, { default: "openai-chat", description: "The wire format callers are advised to use." }),
+    capabilities: Type.Array(Type.String({ pattern: "^[a-z][a-z0-9-]{0,39}$", faultText: "must be 1 to 40 of a-z, 0-9 and -" }), {
+      default: [],
+      maxItems: 50,
+      description: "What it can do, for people and clients that choose: text, streaming, tools, vision, json, reasoning, image.",
+    }),
+    prices: Type.Object(
+      {
+        inputPerMillion: price("For a million tokens taken in."),
+        outputPerMillion: price("For a million tokens given out, reasoning included."),
+        cachedInputPerMillion: Type.Optional(price("For a million tokens taken in from the upstream's cache; as inputPerMillion when absent.")),
+      },
+      strict,
+    ),
+    route: Type.Array(
+      Type.Object({ upstream: Type.String({ description: "Its name under `upstreams`." }), model: text(256, "What this upstream calls the model.") }, strict),
+      { minItems: 1, maxItems: 20, faultText: "must name at least one target, and at most 20", description: "Where the model is served, tried in this order." },
+    ),
+  },
+  strict,
+);
+
+/** The file as it is written, with what its defaults leave open. */
+export const catalogueSchema = Type.Object(
+  {
+    currency: Type.String({ pattern: "^[A-Z]{3}$", faultText: "must be three capital letters such as USD", default: "USD", description: "Of all prices." }),
+    addresses: Type.Optional(
+      Type.Object(
+        {
+          baseUrl: url("The public base address."),
+          alternatives: Type.Record(Type.String(), url("A base address that serves the same paths."), {
+            ...nameOptions("an address"),
+            default: {},
+            description: "Other base addresses that serve the same paths, by name.",
+          }),
+        },
+        { ...strict, description: "The addresses that callers are told. They change nothing in what is served." },
+      ),
+    ),
+    lanes: Type.Record(Type.String(), lane, { ...nameOptions("a lane"), default: {}, description: "The queues. `chat` and `image` exist always." }),
+    groups: Type.Record(Type.String(), group, {
+      ...nameOptions("a group"),
+      minProperties: 1,
+      faultText: "must have at least one group",
+      description: "Keys that share models and priority.",
+    }),
+    upstreams: Type.Record(Type.String(), upstream, { ...nameOptions("an upstream"), description: "The hosts that serve models." }),
+    models: Type.Array(model, { maxItems: 5_000, description: "The models offered." }),
+  },
+  strict,
+);
+
+export type CatalogueFile = Type.Static<typeof catalogueSchema>;

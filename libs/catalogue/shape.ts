@@ -1,0 +1,99 @@
+/** Checks a value against the file's schema and fills in what it leaves open. */
+import { Value } from "typebox/value";
+import type { Finding, Path } from "./fault.ts";
+import { suggestionOf } from "./nearest.ts";
+import { type CatalogueFile, catalogueSchema } from "./schema.ts";
+
+/** Lanes that exist in every catalogue, with what differs from the schema's own defaults. */
+const builtInLanes: Record<string, object> = { chat: {}, image: { waitMs: 600_000 } };
+
+/** The file with its defaults, or what is wrong with it. Owns and changes the value it is given. */
+export function shapeOf(value: unknown): { kind: "well"; file: CatalogueFile } | { kind: "faulty"; findings: Finding[] } {
+  if (isRecord(value)) addBuiltInLanes(value);
+  const whole: unknown = Value.Default(catalogueSchema, value);
+  if (Value.Check(catalogueSchema, whole)) return { kind: "well", file: whole };
+  return { kind: "faulty", findings: findingsOf(whole) };
+}
+
+function addBuiltInLanes(file: Record<string, unknown>): void {
+  file.lanes ??= {};
+  const { lanes } = file;
+  if (!isRecord(lanes)) return;
+  for (const [name, defaults] of Object.entries(builtInLanes)) {
+    const given = lanes[name] ?? {};
+    lanes[name] = isRecord(given) ? { ...defaults, ...given } : given;
+  }
+}
+
+type Schema = Record<string, unknown>;
+type SchemaError = ReturnType<typeof Value.Errors>[number];
+
+function findingsOf(value: unknown): Finding[] {
+  const errors = Value.Errors(catalogueSchema, value);
+  const alternatives = new Set(errors.filter(({ keyword }) => keyword === "anyOf").map(({ instancePath }) => instancePath));
+  return errors.flatMap((error) => {
+    const isPartOfAlternative = alternatives.has(error.instancePath) && error.keyword !== "anyOf";
+    return isPartOfAlternative ? [] : findingsOfError(error, value);
+  });
+}
+
+function findingsOfError(error: SchemaError, value: unknown): Finding[] {
+  const path = stepsOf(error.instancePath).map((step, index, steps) => (Array.isArray(valueAt(value, steps.slice(0, index))) ? Number(step) : step));
+  const schema = schemaAt(error.schemaPath);
+  const said = typeof schema.faultText === "string" ? schema.faultText : undefined;
+  const at = (text: string): Finding[] => [{ path, text }];
+  switch (error.keyword) {
+    case "boolean":
+      return [];
+    case "additionalProperties": {
+      const known = Object.keys(isRecord(schema.properties) ? schema.properties : {});
+      return error.params.additionalProperties.map((name) => ({
+        path: [...path, name],
+        atKey: true,
+        text: `no such setting${suggestionOf(name, known)}; known here: ${known.join(", ")}`,
+      }));
+    }
+    case "propertyNames":
+      return error.params.propertyNames.map((name) => ({ path: [...path, name], atKey: true, text: String(schema.nameFaultText) }));
+    case "required":
+      return error.params.requiredProperties.map((name) => ({ path: [...path, name], text: "missing" }));
+    case "type":
+      return at(typeText(error.params.type, valueAt(value, path)));
+    case "enum":
+      return at(enumText(error.params.allowedValues.map(String), valueAt(value, path)));
+    default:
+      if (error.schemaPath.endsWith("/propertyNames")) return [];
+      return at(said ?? error.message);
+  }
+}
+
+function typeText(expected: string | string[], value: unknown): string {
+  const wanted = [expected]
+    .flat()
+    .map((type) => (type === "object" ? "a mapping" : type === "array" ? "a list" : `${/^[aeio]/.test(type) ? "an" : "a"} ${type}`));
+  const found = value === null ? "empty" : Array.isArray(value) ? "a list" : isRecord(value) ? "a mapping" : JSON.stringify(value);
+  const hint = expected === "string" && ["number", "boolean"].includes(typeof value) ? " (put it in quotes)" : "";
+  return `must be ${wanted.join(" or ")}, not ${found}${hint}`;
+}
+
+const enumText = (allowed: string[], value: unknown) =>
+  `must be ${allowed.map((name) => `"${name}"`).join(" or ")}, not ${JSON.stringify(value)}${suggestionOf(String(value), allowed)}`;
+
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The steps of a JSON pointer, with or without its leading `#`. */
+const stepsOf = (pointer: string): string[] =>
+  pointer
+    .replace(/^#/, "")
+    .split("/")
+    .slice(1)
+    .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
+
+function valueAt(value: unknown, path: Path): unknown {
+  return path.reduce<unknown>((at, step) => (typeof at === "object" && at !== null ? Reflect.get(at, step) : undefined), value);
+}
+
+function schemaAt(pointer: string): Schema {
+  const found = valueAt(catalogueSchema, stepsOf(pointer));
+  return isRecord(found) ? found : {};
+}

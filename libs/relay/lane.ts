@@ -1,0 +1,254 @@
+/**
+ * Lanes: BullMQ queues, from both sides. A job is a hand-over: it ends when its owner has bound it, so the active set stays tiny and no
+ * lock is ever renewed. Jobs are prioritized, all alike: the same price as plain ones, and taking one out of a long queue stays cheap.
+ */
+import { type ConnectionOptions, Job, type JobJson, Queue, Worker } from "bullmq";
+import type { Redis } from "ioredis";
+import type { Keyspace } from "#service/keyspace.ts";
+import { redisOptionsOf } from "#service/redis.ts";
+import { type GenerationJob, jobIdOf } from "./job.ts";
+import type { JobState } from "./owner.ts";
+
+/** Jobs of one pipeline at most. */
+const bulkMax = 64;
+const jobName = "generation";
+const priority = 1;
+
+/** The way onto a lane. */
+export interface LaneQueue {
+  readonly name: string;
+  readonly queue: Queue;
+  /** Adds a job with the others of this turn; `failed` is called when the lane refused it, or when nobody knows. */
+  add(job: GenerationJob, failed: () => void): void;
+  /** Takes a job off the lane if it still waits there; a job that runs is not touched. Never throws. */
+  remove(generation: string, attempt: number): Promise<void>;
+  /** The states of jobs, in order. Throws when Redis is away. */
+  statesOf(jobs: { generation: string; attempt: number }[]): Promise<JobState[]>;
+  close(): Promise<void>;
+}
+
+/** `redis` is a connection of the `request` kind, which the caller closes. */
+export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspace, onError: (error: Error) => void): Promise<LaneQueue> {
+  const queue = new Queue(name, {
+    connection: redis,
+    prefix: keyspace.queuePrefix,
+    skipWaitingForReady: true,
+    streams: { events: { maxLen: 0 } },
+    defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1, priority },
+  });
+  queue.on("error", onError);
+  await queue.waitUntilReady();
+  let gathered: { job: GenerationJob; failed: () => void }[] = [];
+  let busy = false;
+
+  const flush = async () => {
+    while (gathered.length > 0) {
+      const batch = gathered.splice(0, bulkMax);
+      try {
+        await queue.addBulk(batch.map(({ job }) => ({ name: jobName, data: job, opts: { jobId: jobIdOf(job.generation, job.attempt) } })));
+      } catch {
+        for (const { failed } of batch) failed();
+      }
+    }
+    busy = false;
+  };
+
+  return {
+    name,
+    queue,
+    add(job, failed) {
+      if (redis.status !== "ready") {
+        queueMicrotask(failed);
+        return;
+      }
+      gathered.push({ job, failed });
+      if (busy) return;
+      busy = true;
+      setImmediate(flush);
+    },
+    async remove(generation, attempt) {
+      if (redis.status !== "ready") return;
+      await queue.remove(jobIdOf(generation, attempt)).catch(() => undefined);
+    },
+    async statesOf(jobs) {
+      const pipeline = redis.pipeline();
+      for (const { generation, attempt } of jobs) pipeline.hmget(queue.toKey(jobIdOf(generation, attempt)), "timestamp", "processedOn");
+      const replies = (await pipeline.exec()) ?? [];
+      return jobs.map((_job, index) => {
+        const [error, fields] = replies[index] ?? [new Error("no reply")];
+        if (error) throw error;
+        const [timestamp, processedOn] = fields as [string | null, string | null];
+        return timestamp === null ? "missing" : processedOn === null ? "waiting" : "active";
+      });
+    },
+    async close() {
+      gathered = [];
+      await queue.close();
+    },
+  };
+}
+
+/** A job lies locked for this long after it was fetched; the hand-over ends well within it. */
+const lockMs = 90_000;
+/** Fetches of one lane on their way at once; a burst is taken this many at a time. */
+const fetchesMax = 16;
+const retryMs = 250;
+
+/** A place for a generation, from the fetch until `release`. */
+export interface Place {
+  readonly job: GenerationJob;
+  /** Ends the hand-over: takes the job off the lane, with the next one in the same breath if there is room. Once. */
+  handedOver(): void;
+  /** The generation is over, its place free. Once, after `handedOver`. */
+  release(): void;
+}
+
+export interface LaneWorker {
+  readonly name: string;
+  readonly capacity: number;
+  /** Places taken. */
+  readonly held: number;
+  start(): void;
+  /** Takes no further job; settles when no fetch is on its way. */
+  stop(): Promise<void>;
+  /** After `stop` and the last `release`. */
+  close(): Promise<void>;
+}
+
+export interface LaneWorkerOptions {
+  name: string;
+  /** Generations at once. */
+  capacity: number;
+  redisUrl: string;
+  keyspace: Keyspace;
+  /** Can this process serve right now? No job is fetched while it can't. */
+  isReady(): boolean;
+  take(place: Place): void;
+  onError(error: Error): void;
+}
+
+export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWorker> {
+  const { name, capacity, keyspace, onError } = options;
+  const worker = new Worker(name, null, {
+    connection: redisOptionsOf(options.redisUrl, "patient") as ConnectionOptions,
+    prefix: keyspace.queuePrefix,
+    autorun: false,
+    lockDuration: lockMs,
+    stalledInterval: lockMs,
+    maxStalledCount: 0,
+    drainDelay: 2,
+  });
+  worker.on("error", onError);
+  await worker.waitUntilReady();
+  await worker.startStalledCheckTimer();
+
+  let held = 0;
+  let fetching = 0;
+  let drained = false;
+  let stopping = true;
+  let retry: NodeJS.Timeout | undefined;
+  let settleStop: (() => void) | undefined;
+  let counter = 0;
+
+  const free = () => capacity - held - fetching;
+
+  const pump = () => {
+    if (stopping) {
+      if (fetching === 0) settleStop?.();
+      return;
+    }
+    if (!options.isReady()) {
+      retry ??= setTimeout(() => {
+        retry = undefined;
+        pump();
+      }, retryMs);
+      return;
+    }
+    while (free() > 0 && fetching < fetchesMax && (fetching === 0 || !drained)) void fetch();
+  };
+
+  const fetched = (job: Job | undefined) => {
+    fetching--;
+    drained = job === undefined;
+    if (job !== undefined) hold(job);
+    pump();
+  };
+
+  const fetch = async () => {
+    fetching++;
+    try {
+      fetched((await worker.getNextJob(`${worker.id}:${++counter}`)) as Job | undefined);
+    } catch (error) {
+      onError(error as Error);
+      fetching--;
+      retry ??= setTimeout(() => {
+        retry = undefined;
+        pump();
+      }, retryMs);
+    }
+  };
+
+  const hold = (job: Job) => {
+    held++;
+    let ended = false;
+    options.take({
+      job: job.data as GenerationJob,
+      handedOver() {
+        if (ended) return;
+        ended = true;
+        finish(job);
+      },
+      release() {
+        held--;
+        pump();
+      },
+    });
+  };
+
+  /** The job that a finish brought along, as BullMQ's own loop would make it. */
+  const jobOf = (next: unknown, token: string): Job | undefined => {
+    const [data, id] = (next ?? []) as [JobJson | null | undefined, string | undefined];
+    if (!data || id === undefined) return undefined;
+    const job = Job.fromJSON(worker, data, id);
+    job.token = token;
+    return job;
+  };
+
+  const finish = (job: Job) => {
+    const fetchNext = !stopping && free() > 0 && options.isReady();
+    if (fetchNext) fetching++;
+    job.moveToCompleted("", job.token as string, fetchNext).then(
+      (next) => {
+        if (fetchNext) fetched(jobOf(next, job.token as string));
+      },
+      (error: Error) => {
+        onError(error);
+        if (fetchNext) fetched(undefined);
+      },
+    );
+  };
+
+  return {
+    name,
+    capacity,
+    get held() {
+      return held;
+    },
+    start() {
+      stopping = false;
+      pump();
+    },
+    async stop() {
+      stopping = true;
+      clearTimeout(retry);
+      await worker.pause(true);
+      await new Promise<void>((resolve) => {
+        settleStop = resolve;
+        pump();
+      });
+    },
+    async close() {
+      await worker.close(true);
+    },
+  };
+}

@@ -1,0 +1,191 @@
+/**
+ * A process's mailbox: its one pub/sub channel, and the way to all others. What a process owes to one mailbox in a turn of the event loop
+ * leaves in one PUBLISH; while one is on its way the rest gathers. Nothing here is reliable: the two state machines are.
+ */
+import { randomBytes } from "node:crypto";
+import type { Redis } from "ioredis";
+import type { Keyspace } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf } from "./frame.ts";
+
+/** Bytes of one PUBLISH at most, unless a single frame is larger. */
+const envelopeBytesMax = 256 * 1024;
+/** Bytes that may gather for one mailbox; what is beyond is lost, as on the wire, and asked for again. */
+const gatheredBytesMax = 32 << 20;
+
+export interface MailboxHandlers {
+  /** An envelope arrived; its frames follow through `receive`. */
+  heard(sender: string): void;
+  receive(sender: string, frame: Frame): void;
+  /** The subscription stands again after the connection was lost. */
+  resubscribed(): void;
+}
+
+export interface MailboxStatistics {
+  publishes: number;
+  publishFailures: number;
+  framesSent: number;
+  framesReceived: number;
+  /** The last round trip of a PUBLISH. */
+  roundTripMs: number;
+}
+
+interface Destination {
+  channel: string;
+  frames: Frame[];
+  bytes: number;
+  publishing: boolean;
+  /** An envelope is owed even without frames. */
+  pulse: boolean;
+}
+
+export interface Mailbox {
+  /** This process's name: the sender of its envelopes, and the address of its mailbox. */
+  readonly self: string;
+  /** Ready connections, both ways. */
+  readonly isConnected: boolean;
+  readonly statistics: MailboxStatistics;
+  /** The connection in subscriber mode, for other channels of the same process. */
+  readonly subscriber: Redis;
+  send(mailbox: string, frame: Frame): void;
+  pulse(mailbox: string): void;
+  /** Settles when what was sent before has left, or Redis is away. */
+  close(): Promise<void>;
+}
+
+/** A name no other process ever had, that shows its role. */
+const incarnationOf = (role: string) => `${role}-${randomBytes(9).toString("base64url").replaceAll("-", "a").replaceAll("_", "b")}`;
+
+/** Opens a mailbox of its own for this process; a StartupFault when there is no Redis. */
+export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: string, handlers: MailboxHandlers): Promise<Mailbox> {
+  const self = incarnationOf(role);
+  const publisher = await connectRedis(redisUrl, "request");
+  const subscriber = await connectRedis(redisUrl, "patient");
+  const statistics: MailboxStatistics = { publishes: 0, publishFailures: 0, framesSent: 0, framesReceived: 0, roundTripMs: 0 };
+  const destinations = new Map<string, Destination>();
+  const due = new Set<Destination>();
+  let flushing = false;
+  let subscribed = false;
+
+  const ownChannel = keyspace.mailbox(self);
+  subscriber.on("messageBuffer", (channel: Buffer, message: Buffer) => {
+    if (channel.toString() !== ownChannel) return;
+    const envelope = decodeEnvelope(message);
+    if (envelope === undefined) return;
+    statistics.framesReceived += envelope.frames.length;
+    handlers.heard(envelope.sender);
+    for (const frame of envelope.frames) handlers.receive(envelope.sender, frame);
+  });
+  subscriber.on("close", () => {
+    subscribed = false;
+  });
+  const subscribe = async () => {
+    await subscriber.subscribe(ownChannel);
+    subscribed = true;
+  };
+
+  const flush = () => {
+    flushing = false;
+    for (const destination of due) publish(destination);
+    due.clear();
+  };
+
+  const owe = (mailbox: string): Destination => {
+    let destination = destinations.get(mailbox);
+    if (destination === undefined) {
+      destination = { channel: keyspace.mailbox(mailbox), frames: [], bytes: 0, publishing: false, pulse: false };
+      destinations.set(mailbox, destination);
+    }
+    if (!destination.publishing) {
+      due.add(destination);
+      if (!flushing) {
+        flushing = true;
+        setImmediate(flush);
+      }
+    }
+    return destination;
+  };
+
+  const publish = (destination: Destination) => {
+    const frames = takeEnvelope(destination);
+    if (frames === undefined) {
+      destinations.delete(destination.channel);
+      return;
+    }
+    if (publisher.status !== "ready") {
+      statistics.publishFailures++;
+      destination.frames = [];
+      destination.bytes = 0;
+      return;
+    }
+    destination.publishing = true;
+    statistics.publishes++;
+    statistics.framesSent += frames.length;
+    const startedAt = performance.now();
+    const left = () => {
+      statistics.roundTripMs = performance.now() - startedAt;
+      destination.publishing = false;
+      if (destination.frames.length > 0 || destination.pulse) publish(destination);
+    };
+    publisher.publish(destination.channel, encodeEnvelope(self, frames)).then(left, () => {
+      statistics.publishFailures++;
+      left();
+    });
+  };
+
+  const close = async () => {
+    const deadline = performance.now() + 1_000;
+    while (flushing || [...destinations.values()].some(({ publishing, frames }) => publishing || frames.length > 0)) {
+      if (performance.now() > deadline || publisher.status !== "ready") break;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    publisher.disconnect();
+    subscriber.disconnect();
+  };
+
+  await subscribe();
+  subscriber.on("ready", () => {
+    subscribe().then(handlers.resubscribed, () => undefined);
+  });
+  return {
+    self,
+    statistics,
+    subscriber,
+    get isConnected() {
+      return publisher.status === "ready" && subscribed;
+    },
+    send(mailbox, frame) {
+      const destination = owe(mailbox);
+      const bytes = frameBytesOf(frame);
+      if (destination.bytes + bytes > gatheredBytesMax) return;
+      destination.frames.push(frame);
+      destination.bytes += bytes;
+    },
+    pulse(mailbox) {
+      owe(mailbox).pulse = true;
+    },
+    close,
+  };
+}
+
+/** The frames of the next envelope, which may be none for a mere pulse; undefined when nothing is owed. */
+function takeEnvelope(destination: Destination): Frame[] | undefined {
+  if (destination.frames.length === 0 && !destination.pulse) return undefined;
+  destination.pulse = false;
+  if (destination.bytes <= envelopeBytesMax) {
+    const frames = destination.frames;
+    destination.frames = [];
+    destination.bytes = 0;
+    return frames;
+  }
+  let count = 0;
+  let bytes = 0;
+  while (count < destination.frames.length) {
+    const next = frameBytesOf(destination.frames[count] as Frame);
+    if (count > 0 && bytes + next > envelopeBytesMax) break;
+    bytes += next;
+    count++;
+  }
+  destination.bytes -= bytes;
+  return destination.frames.splice(0, count);
+}

@@ -1,0 +1,40 @@
+/** What the relay tells operators in numbers, the same in every process. */
+import { Counter, Gauge, type Registry } from "prom-client";
+import type { Mailbox } from "./mailbox.ts";
+
+/** Registers gauges and counters that read the mailbox when they are scraped; `resends` counts what this process sent again. */
+export function registerRelayMetrics(registry: Registry, mailbox: Mailbox, resends: () => number = () => 0): void {
+  const { statistics } = mailbox;
+  const registers = [registry];
+  const counter = (name: string, help: string, read: () => number) =>
+    new Counter({
+      name,
+      help,
+      registers,
+      collect() {
+        this.reset();
+        this.inc(read());
+      },
+    });
+  counter("sluice_frames_sent_total", "Frames that left this process.", () => statistics.framesSent);
+  counter("sluice_frames_received_total", "Frames that reached this process.", () => statistics.framesReceived);
+  counter("sluice_frames_resent_total", "Frames that were sent again because they had been missed.", resends);
+  counter("sluice_publishes_total", "Envelopes published.", () => statistics.publishes);
+  counter("sluice_publish_failures_total", "Envelopes that could not be published, or of which nobody knows.", () => statistics.publishFailures);
+  new Gauge({
+    name: "sluice_redis_round_trip_seconds",
+    help: "The last round trip of a PUBLISH.",
+    registers,
+    collect() {
+      this.set(statistics.roundTripMs / 1_000);
+    },
+  });
+  new Gauge({
+    name: "sluice_relay_connected",
+    help: "1 while both connections of the mailbox stand.",
+    registers,
+    collect() {
+      this.set(mailbox.isConnected ? 1 : 0);
+    },
+  });
+}

@@ -1,0 +1,249 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Redis } from "ioredis";
+import { pino } from "pino";
+import { authenticate } from "#access/authenticate.ts";
+import { followKeys } from "#access/follow.ts";
+import { createKey, hashOf } from "#access/key.ts";
+import { addRecord, noticeOf, readRecords, restoreRecords, revokeRecord } from "#access/projection.ts";
+import type { KeyRecord } from "#access/record.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { startRedis, type TestRedis } from "../../support/redis.ts";
+
+const keyspace = keyspaceOf("test");
+const log = pino({ level: "silent" });
+
+async function serverFor(t: TestContext): Promise<TestRedis> {
+  const server = await startRedis();
+  t.after(() => server[Symbol.asyncDispose]());
+  return server;
+}
+
+async function connectionFor(t: TestContext, server: TestRedis, purpose: "request" | "patient" = "request"): Promise<Redis> {
+  const redis = await connectRedis(server.url, purpose);
+  redis.on("error", () => {});
+  t.after(() => redis.disconnect());
+  return redis;
+}
+
+async function followerFor(t: TestContext, server: TestRedis) {
+  const [redis, subscriber] = [await connectionFor(t, server), await connectionFor(t, server, "patient")];
+  const follower = await followKeys({ redis, subscriber, keyspace, log });
+  t.after(() => follower.close());
+  return { ...follower, redis, subscriber };
+}
+
+let made = 0;
+function keyWith(fields: Partial<KeyRecord> = {}) {
+  const { key, hash, hint } = createKey();
+  const record: KeyRecord = { id: `key_${++made}`, name: "test", group: "default", hint, createdAt: Date.now(), ...fields };
+  return { key, hash, record };
+}
+
+async function within(ms: number, what: string, isTrue: () => boolean): Promise<void> {
+  const deadline = performance.now() + ms;
+  while (!isTrue()) {
+    assert.ok(performance.now() < deadline, `not within ${ms} ms: ${what}`);
+    await delay(2);
+  }
+}
+
+test("keys that were there, keys that come and keys that are revoked are seen by every follower within a second", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const [early, late] = [keyWith({ models: ["a"] }), keyWith()];
+  await addRecord(writer, keyspace, early.hash, early.record);
+
+  const followers = [await followerFor(t, server), await followerFor(t, server)];
+  for (const { find } of followers) assert.deepEqual(find(early.hash), early.record);
+
+  await addRecord(writer, keyspace, late.hash, late.record);
+  await within(1_000, "new key", () => followers.every((keys) => authenticate([late.key], keys, Date.now()).kind === "admitted"));
+
+  const revoked = await revokeRecord(writer, keyspace, late.hash, 5);
+  assert.equal(revoked?.revokedAt, 5);
+  await within(1_000, "revocation", () => followers.every((keys) => authenticate([late.key], keys, Date.now()).kind === "refused"));
+  assert.equal((await revokeRecord(writer, keyspace, late.hash, 9))?.revokedAt, 5);
+  assert.equal(await revokeRecord(writer, keyspace, hashOf("unknown"), 9), undefined);
+});
+
+test("a notice that never arrived is made up for within a second", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const [first, second] = [keyWith(), keyWith()];
+  await addRecord(writer, keyspace, first.hash, first.record);
+  const follower = await followerFor(t, server);
+  await follower.subscriber.unsubscribe(keyspace.keysChanged);
+
+  await revokeRecord(writer, keyspace, first.hash, 1);
+  await addRecord(writer, keyspace, second.hash, second.record);
+  await within(1_000, "missed changes", () => follower.find(first.hash)?.revokedAt === 1 && follower.find(second.hash) !== undefined);
+});
+
+test("a gap between two notices is made up for at once", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const follower = await followerFor(t, server);
+  const [silent, told] = [keyWith(), keyWith()];
+  await writer.hset(keyspace.keys, silent.hash, JSON.stringify(silent.record));
+  await writer.incr(keyspace.keysVersion);
+  await addRecord(writer, keyspace, told.hash, told.record);
+  await within(1_000, "both keys", () => follower.find(silent.hash) !== undefined && follower.find(told.hash) !== undefined);
+});
+
+test("while Redis is dead or frozen the copy serves, and changes made afterwards are seen within a second of its return", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const [first, second] = [keyWith(), keyWith()];
+  await addRecord(writer, keyspace, first.hash, first.record);
+  const follower = await followerFor(t, server);
+
+  server.pause();
+  await assert.rejects(follower.redis.get("anything"), /timed out/);
+  assert.ok(follower.find(first.hash));
+  server.resume();
+  await addRecord(await connectionFor(t, server), keyspace, second.hash, second.record);
+  await within(1_000, "new key after the frost", () => follower.find(second.hash) !== undefined);
+
+  await server.kill();
+  await within(1_000, "connection lost", () => follower.redis.status !== "ready");
+  assert.ok(follower.find(first.hash) && follower.find(second.hash));
+});
+
+test("a Redis that comes back empty gets every key back from the copies, and nobody is locked out meanwhile", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const keys = Array.from({ length: 2_500 }, () => keyWith());
+  await restoreRecords(
+    writer,
+    keyspace,
+    keys.map(({ hash, record }) => [hash, record] as const),
+    0,
+  );
+  await revokeRecord(writer, keyspace, keys[0]!.hash, 7);
+  const followers = [await followerFor(t, server), await followerFor(t, server), await followerFor(t, server)];
+  const lockedOut = () => followers.some(({ find }) => keys.some(({ hash }) => find(hash) === undefined));
+  assert.equal(lockedOut(), false);
+
+  await server.restartEmpty();
+  const early = keyWith();
+  const fresh = await connectionFor(t, server);
+  await addRecord(fresh, keyspace, early.hash, early.record);
+
+  await within(5_000, "all keys at every follower", () => {
+    assert.equal(lockedOut(), false);
+    return followers.every(({ find }) => find(early.hash) !== undefined);
+  });
+  let inRedis = await readRecords(fresh, keyspace);
+  for (const deadline = performance.now() + 5_000; inRedis.size < 2_501 && performance.now() < deadline; ) inRedis = await readRecords(fresh, keyspace);
+  assert.equal(inRedis.size, 2_501);
+  assert.equal(inRedis.get(keys[0]!.hash)?.revokedAt, 7);
+
+  const later = keyWith();
+  await addRecord(fresh, keyspace, later.hash, later.record);
+  await within(1_000, "a key made afterwards", () => followers.every(({ find }) => find(later.hash) !== undefined));
+});
+
+test("a Redis whose data was flushed or went back in time is healed from the copies without a lost connection", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const [kept, revoked, late] = [keyWith(), keyWith(), keyWith()];
+  await addRecord(writer, keyspace, kept.hash, kept.record);
+  await addRecord(writer, keyspace, revoked.hash, revoked.record);
+  const past = await writer.hgetall(keyspace.keys);
+  await revokeRecord(writer, keyspace, revoked.hash, 3);
+  await addRecord(writer, keyspace, late.hash, late.record);
+  const followers = [await followerFor(t, server), await followerFor(t, server)];
+
+  await writer.multi().flushall().hset(keyspace.keys, past).set(keyspace.keysVersion, 2).exec();
+  const isWhole = async () => {
+    const records = await readRecords(writer, keyspace);
+    return records.size === 3 && records.get(revoked.hash)?.revokedAt === 3;
+  };
+  for (const deadline = performance.now() + 2_000; !(await isWhole()); ) assert.ok(performance.now() < deadline, "healed");
+  for (const { find } of followers) {
+    assert.equal(find(revoked.hash)?.revokedAt, 3);
+    assert.ok(find(late.hash));
+  }
+
+  await writer.flushall();
+  for (const deadline = performance.now() + 2_000; !(await isWhole()); ) assert.ok(performance.now() < deadline, "healed again");
+});
+
+test("what is no record is passed over, and does not end in an endless reading", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const [good, spoilt] = [keyWith(), keyWith()];
+  await addRecord(writer, keyspace, good.hash, good.record);
+  await addRecord(writer, keyspace, spoilt.hash, spoilt.record);
+  const follower = await followerFor(t, server);
+  await writer.hset(keyspace.keys, spoilt.hash, '{"id":1}');
+  await writer.hset(keyspace.keys, hashOf("other"), "{");
+  const version = await writer.incr(keyspace.keysVersion);
+  await writer.publish(keyspace.keysChanged, `${version} ${spoilt.hash}`);
+  await writer.publish(keyspace.keysChanged, "nonsense");
+
+  const late = keyWith();
+  await addRecord(writer, keyspace, late.hash, late.record);
+  await within(1_000, "the next key", () => follower.find(late.hash) !== undefined);
+  assert.ok(follower.find(good.hash) && follower.find(spoilt.hash));
+  assert.equal(Number(await writer.get(keyspace.keysVersion)), version + 1);
+});
+
+test("20,000 keys are followed: read at the start, while they come, and when they are revoked", { timeout: 60_000 }, async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const [before, during] = [Array.from({ length: 10_000 }, () => keyWith()), Array.from({ length: 10_000 }, () => keyWith())];
+  await restoreRecords(
+    writer,
+    keyspace,
+    before.map(({ hash, record }) => [hash, record] as const),
+    0,
+  );
+  const follower = await followerFor(t, server);
+  assert.equal(follower.count(), 10_000);
+  for (let start = 0; start < during.length; start += 500) {
+    await Promise.all(during.slice(start, start + 500).map(({ hash, record }) => addRecord(writer, keyspace, hash, record)));
+  }
+  await within(1_000, "all keys", () => follower.count() === 20_000);
+  assert.ok(during.every(({ hash, record }) => follower.find(hash)?.id === record.id));
+  await revokeRecord(writer, keyspace, before[9_999]!.hash, 1);
+  await within(1_000, "revocation", () => follower.find(before[9_999]!.hash)?.revokedAt === 1);
+});
+
+test("a write that is repeated does no harm, and one key's record is never replaced by another's", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const key = keyWith();
+  await addRecord(writer, keyspace, key.hash, key.record);
+  await addRecord(writer, keyspace, key.hash, key.record);
+  assert.equal(await writer.get(keyspace.keysVersion), "1");
+  await assert.rejects(addRecord(writer, keyspace, key.hash, { ...key.record, id: "key_other" }), /another record/);
+});
+
+test("following fails when Redis does not answer, and after closing the shared subscriber serves others", async (t) => {
+  const server = await serverFor(t);
+  const follower = await followerFor(t, server);
+  const heard: string[] = [];
+  await follower.subscriber.subscribe("other");
+  follower.subscriber.on("messageBuffer", (_channel: Buffer, message: Buffer) => heard.push(message.toString()));
+  follower.close();
+  const writer = await connectionFor(t, server);
+  await writer.publish("other", "still here");
+  await within(1_000, "another's message", () => heard.includes("still here"));
+  assert.equal(follower.subscriber.listenerCount("messageBuffer"), 1);
+
+  const [redis, subscriber] = [await connectionFor(t, server), await connectionFor(t, server, "patient")];
+  redis.disconnect();
+  await assert.rejects(followKeys({ redis, subscriber, keyspace, log }));
+  assert.equal(subscriber.listenerCount("messageBuffer"), 0);
+});
+
+test("a notice is read as it is written, and nothing else is one", () => {
+  const hash = hashOf("x");
+  assert.deepEqual(noticeOf(`12 ${hash}`), { version: 12, hash });
+  assert.deepEqual(noticeOf("12 *"), { version: 12 });
+  for (const text of ["", "12", "x *", `-1 ${hash}`, `12 ${hash}0`, "12 abc"]) assert.equal(noticeOf(text), undefined, text);
+});

@@ -1,0 +1,353 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { publishedModelOf } from "#catalogue/catalogue.ts";
+import { credentialOf } from "#catalogue/environment.ts";
+import { CatalogueFault } from "#catalogue/fault.ts";
+import { loadCatalogue, parseCatalogue } from "#catalogue/load.ts";
+
+const parse = (text: string, environment = {}) => parseCatalogue(Buffer.from(text), "catalogue.yaml", environment);
+const published = join(import.meta.dirname, "../../../catalogue.yaml");
+
+/** Lines are counted from 1: groups stand on 1, upstreams on 3, models on 6. */
+const good = `groups:
+  default: { models: ["*"] }
+upstreams:
+  openai: { dialect: openai-chat, baseUrl: "https://api.example/v1", credential: OPENAI_API_KEY }
+  other: { dialect: openai-chat, baseUrl: "\${OTHER_URL:-http://127.0.0.1:1}/v1", requires: OTHER }
+models:
+  - id: vendor/model:1
+    prices: { inputPerMillion: 1, outputPerMillion: 2 }
+    route:
+      - { upstream: openai, model: m1 }
+  - id: second
+    created: 2025-08-07
+    lane: image
+    prices: { inputPerMillion: 1, outputPerMillion: 2, cachedInputPerMillion: 0.5 }
+    route:
+      - { upstream: other, model: m2 }
+`;
+
+test("the catalogue that comes with the gateway is right, and offers other makers' models only with their credential", () => {
+  const without = loadCatalogue(published, {});
+  assert.deepEqual(
+    without.modelsOf("default").map(({ id }) => id),
+    ["sim-text", "sim-fast", "sim-slow", "sim-image-slow"],
+  );
+  assert.deepEqual([...without.upstreams.keys()], ["simulator"]);
+  assert.equal(without.upstreams.get("simulator")?.baseUrl, "http://127.0.0.1:8089/v1");
+  assert.equal(without.modelFor("default", "sim-image-slow")?.lane, "image");
+
+  const withOpenai = loadCatalogue(published, { OPENAI_API_KEY: "sk-secret", SIMULATOR_URL: "http://10.0.0.1:7" });
+  assert.equal(withOpenai.modelFor("default", "gpt-5-mini")?.route[0]?.upstream, "openai");
+  assert.equal(withOpenai.modelFor("simulator", "gpt-5-mini"), undefined);
+  assert.equal(withOpenai.modelsOf("simulator").length, 4);
+  assert.equal(withOpenai.upstreams.get("simulator")?.baseUrl, "http://10.0.0.1:7/v1");
+});
+
+test("what a file leaves open has its documented default", () => {
+  const catalogue = parse(good, { OTHER: "1" });
+  assert.deepEqual(catalogue.lanes.get("chat"), { waitingMax: 10_000, waitMs: 60_000 });
+  assert.deepEqual(catalogue.lanes.get("image"), { waitMs: 600_000, waitingMax: 10_000 });
+  assert.equal(catalogue.currency, "USD");
+  assert.equal(catalogue.groups.get("default")?.weight, 1);
+  const model = catalogue.modelFor("default", "vendor/model:1");
+  assert.deepEqual(model, {
+    id: "vendor/model:1",
+    name: "vendor/model:1",
+    ownedBy: "sluice",
+    created: 0,
+    lane: "chat",
+    recommendedDialect: "openai-chat",
+    capabilities: [],
+    prices: { inputPerMillion: 1, outputPerMillion: 2, cachedInputPerMillion: 1 },
+    route: [{ upstream: "openai", model: "m1" }],
+  });
+  assert.equal(catalogue.modelFor("default", "second")?.created, Date.UTC(2025, 7, 7) / 1_000);
+  assert.deepEqual(catalogue.upstreams.get("openai")?.limits, {
+    connectTimeoutMs: 5_000,
+    firstByteTimeoutMs: 30_000,
+    firstTokenTimeoutMs: 30_000,
+    betweenTokensTimeoutMs: 30_000,
+    totalTimeoutMs: 600_000,
+    connectionsMax: 2_048,
+  });
+});
+
+test("an upstream whose required variable is unset or empty is not offered, nor a model that has no other", () => {
+  for (const environment of [{}, { OTHER: "" }]) {
+    const catalogue = parse(good, environment);
+    assert.equal(catalogue.modelFor("default", "second"), undefined);
+    assert.deepEqual([...catalogue.upstreams.keys()], ["openai"]);
+    assert.ok(catalogue.declaredModelIds.has("second"));
+  }
+  assert.ok(parse(good, { OTHER: "yes" }).modelFor("default", "second"));
+  const both = good.replace("- { upstream: other, model: m2 }", "- { upstream: other, model: m2 }\n      - { upstream: openai, model: m3 }");
+  assert.deepEqual(parse(both).modelFor("default", "second")?.route, [{ upstream: "openai", model: "m3" }]);
+});
+
+test("a group sees its ids and beginnings of ids, and an unknown group sees nothing", () => {
+  const catalogue = parse(good.replace("upstreams:", '  narrow: { models: ["vendor/*"], weight: 3 }\n  exact: { models: [second] }\nupstreams:'), {
+    OTHER: "1",
+  });
+  assert.deepEqual(
+    ["default", "narrow", "exact", "absent"].map((group) => catalogue.modelsOf(group).map(({ id }) => id)),
+    [["vendor/model:1", "second"], ["vendor/model:1"], ["second"], []],
+  );
+  assert.equal(catalogue.modelFor("narrow", "second"), undefined);
+  assert.equal(catalogue.modelFor("absent", "second"), undefined);
+  assert.equal(catalogue.modelFor("default", "vendor/*"), undefined);
+});
+
+test("callers are told neither routes nor credentials, and secrets never enter the catalogue", () => {
+  const environment = { OPENAI_API_KEY: "sk-very-secret", OTHER: "another-secret" };
+  const catalogue = parse(good, environment);
+  const model = catalogue.modelFor("default", "second");
+  assert.ok(model);
+  assert.deepEqual(
+    Object.keys(publishedModelOf(model)).sort(),
+    Object.keys(model)
+      .filter((field) => field !== "route")
+      .sort(),
+  );
+  const everything = JSON.stringify([catalogue, [...catalogue.upstreams], [...catalogue.groups]]);
+  assert.doesNotMatch(everything, /secret/);
+  const [openai, other] = [...catalogue.upstreams.values()];
+  assert.equal(credentialOf(openai!, environment), "sk-very-secret");
+  assert.equal(credentialOf(openai!, { OPENAI_API_KEY: "" }), undefined);
+  assert.equal(credentialOf(other!, environment), undefined);
+});
+
+test("a catalogue cannot be changed by who uses it", () => {
+  const catalogue = parse(good);
+  const model = catalogue.modelFor("default", "vendor/model:1")!;
+  assert.throws(() => Object.assign(model.prices, { inputPerMillion: 0 }), TypeError);
+  assert.throws(() => Object.assign(catalogue.upstreams.get("openai")!.limits, { connectionsMax: 1 }), TypeError);
+  assert.throws(() => Object.assign(catalogue, { version: "" }), TypeError);
+  assert.throws(() => (catalogue.modelsOf("default") as unknown[]).pop(), TypeError);
+});
+
+test("the version stands for the content", () => {
+  assert.equal(parse(good).version, parse(good, { OTHER: "1" }).version);
+  assert.notEqual(parse(good).version, parse(`${good}\n`).version);
+});
+
+test("aliases and merge keys work, and faults beneath them have a line", () => {
+  const shared = good
+    .replace("    prices: { inputPerMillion: 1, outputPerMillion: 2 }", "    prices: &prices { inputPerMillion: 1, outputPerMillion: 2 }")
+    .replace("    prices: { inputPerMillion: 1, outputPerMillion: 2, cachedInputPerMillion: 0.5 }", "    prices: { <<: *prices, outputPerMillion: 9 }");
+  assert.deepEqual(parse(shared, { OTHER: "1" }).modelFor("default", "second")?.prices, {
+    inputPerMillion: 1,
+    outputPerMillion: 9,
+    cachedInputPerMillion: 1,
+  });
+  const faulty = shared.replace("outputPerMillion: 2 }", "outputPerMillion: -2 }").replace("{ <<: *prices, outputPerMillion: 9 }", "*prices");
+  assert.throws(() => parse(faulty), { message: /^catalogue\.yaml:8:\d+: models\[0\]\.prices\.outputPerMillion: must be >= 0 \(and 1 more\)$/ });
+});
+
+interface Fault {
+  name: string;
+  /** Replaced in the good file, first occurrence. */
+  from: string | RegExp;
+  to: string;
+  message: string;
+  environment?: Record<string, string>;
+}
+
+const faults: Fault[] = [
+  {
+    name: "an unknown upstream",
+    from: "upstream: openai",
+    to: "upstream: opena",
+    message: '10:21: models[0].route[0].upstream: no upstream is named "opena" (did you mean "openai"?)',
+  },
+  { name: "an unknown lane", from: "lane: image", to: "lane: images", message: '13:11: models[1].lane: no lane is named "images" (did you mean "image"?)' },
+  { name: "an id given twice", from: "id: second", to: "id: vendor/model:1", message: '11:9: models[1].id: "vendor/model:1" is already the id of models[0]' },
+  {
+    name: "an id with a space",
+    from: "id: second",
+    to: "id: sec ond",
+    message: "11:9: models[1].id: must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
+  },
+  {
+    name: "an id that is too long",
+    from: "id: second",
+    to: `id: ${"x".repeat(129)}`,
+    message: "11:9: models[1].id: must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
+  },
+  { name: "an id that YAML reads as a number", from: "id: second", to: "id: 4.1", message: "11:9: models[1].id: must be a string, not 4.1 (put it in quotes)" },
+  { name: "a missing id", from: "  - id: second\n    created", to: "  - created", message: "11:5: models[1].id: missing" },
+  { name: "an empty route", from: /route:\n.*m1 }/, to: "route: []", message: "9:12: models[0].route: must name at least one target, and at most 20" },
+  { name: "a route that is no list", from: /route:\n.*m1 }/, to: "route: openai", message: '9:12: models[0].route: must be a list, not "openai"' },
+  {
+    name: "an unknown setting of a model",
+    from: "lane: image",
+    to: "line: image",
+    message:
+      '13:5: models[1].line: no such setting (did you mean "lane"?); known here: id, name, ownedBy, created, contextWindow, outputTokensMax, lane, recommendedDialect, capabilities, prices, route',
+  },
+  {
+    name: "an unknown setting at the top",
+    from: "upstreams:",
+    to: "zebra: 1\nupstreams:",
+    message: "3:1: zebra: no such setting; known here: currency, addresses, lanes, groups, upstreams, models",
+  },
+  { name: "a negative price", from: "inputPerMillion: 1", to: "inputPerMillion: -1", message: "8:32: models[0].prices.inputPerMillion: must be >= 0" },
+  {
+    name: "a price that is a text",
+    from: "inputPerMillion: 1",
+    to: "inputPerMillion: cheap",
+    message: '8:32: models[0].prices.inputPerMillion: must be a number, not "cheap"',
+  },
+  { name: "a missing price", from: ", outputPerMillion: 2 }", to: " }", message: "8:13: models[0].prices.outputPerMillion: missing" },
+  {
+    name: "a date that does not exist",
+    from: "2025-08-07",
+    to: "2025-02-30",
+    message: "12:14: models[1].created: must be a date such as 2026-01-31, or seconds since 1970",
+  },
+  {
+    name: "a date that is a flag",
+    from: "2025-08-07",
+    to: "true",
+    message: "12:14: models[1].created: must be a date such as 2026-01-31, or seconds since 1970",
+  },
+  { name: "a weight of nothing", from: 'models: ["*"]', to: 'models: ["*"], weight: 0', message: "2:37: groups.default.weight: must be >= 1" },
+  { name: "a group without models", from: 'models: ["*"]', to: "models: []", message: "2:22: groups.default.models: must not have fewer than 1 items" },
+  {
+    name: "a group with an unknown model",
+    from: 'models: ["*"]',
+    to: "models: [secnod]",
+    message: '2:23: groups.default.models[0]: no model has the id "secnod" (did you mean "second"?)',
+  },
+  { name: "a star in the middle", from: 'models: ["*"]', to: 'models: ["a*b"]', message: "2:23: groups.default.models[0]: `*` may stand only at the end" },
+  { name: "no group", from: 'groups:\n  default: { models: ["*"] }', to: "groups: {}\n", message: "1:9: groups: must have at least one group" },
+  {
+    name: "a group's name with a capital",
+    from: "  default:",
+    to: "  Default:",
+    message: '2:3: groups.Default: the name of a group must be 1 to 40 of a-z, 0-9, ".", "_" and "-", and begin with a letter or digit',
+  },
+  {
+    name: "an unknown dialect",
+    from: "dialect: openai-chat",
+    to: "dialect: openai-chta",
+    message: '4:22: upstreams.openai.dialect: must be "openai-chat", not "openai-chta" (did you mean "openai-chat"?)',
+  },
+  { name: "a trailing slash", from: "api.example/v1", to: "api.example/v1/", message: "4:44: upstreams.openai.baseUrl: must not end in a slash" },
+  { name: "another scheme", from: "https://api", to: "ftp://api", message: "4:44: upstreams.openai.baseUrl: the scheme must be http or https, not ftp" },
+  {
+    name: "a password in an address",
+    from: "https://api",
+    to: "https://me:hunter2@api",
+    message: "4:44: upstreams.openai.baseUrl: must not hold a name or password; name a credential instead",
+  },
+  {
+    name: "an unset variable",
+    from: ":-http://127.0.0.1:1",
+    to: "",
+    message: "5:43: upstreams.other.baseUrl: the environment variable OTHER_URL is not set",
+    environment: { OTHER: "1" },
+  },
+  {
+    name: "a variable with a bad address in it",
+    from: "zzz",
+    to: "",
+    message: "5:43: upstreams.other.baseUrl: not a URL; write http://host or https://host, with a path if it needs one",
+    environment: { OTHER: "1", OTHER_URL: "localhost" },
+  },
+  {
+    name: "a secret where its variable's name belongs",
+    from: "credential: OPENAI_API_KEY",
+    to: "credential: sk-proj-12",
+    message: "4:82: upstreams.openai.credential: must be the name of an environment variable, not a value",
+  },
+  {
+    name: "a credential among the headers",
+    from: "credential: OPENAI_API_KEY",
+    to: "headers: { Authorization: x }",
+    message: "4:81: upstreams.openai.headers.Authorization: may not be set here; secrets are named by `credential`, the rest is the worker's",
+  },
+  {
+    name: "a header that is none",
+    from: "credential: OPENAI_API_KEY",
+    to: 'headers: { "a b": x }',
+    message: "4:81: upstreams.openai.headers.a b: not the name of an HTTP header",
+  },
+  {
+    name: "a limit that is no number",
+    from: "credential: OPENAI_API_KEY",
+    to: "limits: { totalTimeoutMs: 10s }",
+    message: '4:96: upstreams.openai.limits.totalTimeoutMs: must be an integer, not "10s"',
+  },
+  {
+    name: "an answer longer than the window",
+    from: "lane: image",
+    to: "contextWindow: 10\n    outputTokensMax: 11",
+    message: "14:22: models[1].outputTokensMax: is more than contextWindow, which is 10",
+  },
+  { name: "a lane that waits for ever", from: "upstreams:", to: "lanes:\n  chat: { waitMs: 0 }\nupstreams:", message: "4:19: lanes.chat.waitMs: must be >= 1" },
+  { name: "a lane left empty", from: "upstreams:", to: "lanes:\n  batch:\nupstreams:", message: "4:9: lanes.batch: must be a mapping, not empty" },
+  { name: "a key given twice", from: "upstreams:", to: "groups: {}\nupstreams:", message: "3:1: Map keys must be unique" },
+  { name: "an open bracket", from: '["*"]', to: '["*"', message: "" },
+  { name: "a tab", from: "  default:", to: "\tdefault:", message: "" },
+];
+
+for (const { name, from, to, message, environment = {} } of faults) {
+  test(`refused in one line, with its place: ${name}`, () => {
+    const text = from === "zzz" ? good.replace(":-http://127.0.0.1:1", "") : good.replace(from, () => to);
+    assert.throws(
+      () => parse(text, environment),
+      (error) => {
+        assert.ok(error instanceof CatalogueFault);
+        if (message === "") assert.match(error.message, /^catalogue\.yaml:\d+:\d+: [^\n]+$/);
+        else assert.equal(error.message, `catalogue.yaml:${message}`);
+        assert.doesNotMatch(error.message, /hunter2/);
+        return true;
+      },
+    );
+  });
+}
+
+test("a file that is missing, empty, a directory, not text or far too large is refused in one line", async (t) => {
+  const directory = await mkdtemp(join(tmpdir(), "catalogue-"));
+  t.after(() => rm(directory, { recursive: true }));
+  const at = (name: string) => join(directory, name);
+  await writeFile(at("empty.yaml"), "# nothing\n");
+  await writeFile(at("list.yaml"), "- a\n");
+  await writeFile(at("two.yaml"), `${good}---\n${good}`);
+  await writeFile(at("binary.yaml"), Buffer.from([0x61, 0xff, 0xfe]));
+  await writeFile(at("large.yaml"), Buffer.alloc(5_000_000, "#"));
+  await writeFile(
+    at("bomb.yaml"),
+    `a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n`,
+  );
+  for (const [name, expected] of [
+    ["missing.yaml", /missing\.yaml: no such file$/],
+    ["empty.yaml", /empty\.yaml:1:1: the catalogue is empty$/],
+    ["list.yaml", /list\.yaml:1:1: must be a mapping, not a list$/],
+    ["two.yaml", /two\.yaml:\d+:\d+: .*multiple documents/],
+    ["binary.yaml", /binary\.yaml: not UTF-8 text$/],
+    ["large.yaml", /large\.yaml: larger than 4194304 bytes$/],
+    ["bomb.yaml", /bomb\.yaml:1:1: .*alias/],
+    [".", /: not a file$/],
+  ] as const) {
+    assert.throws(
+      () => loadCatalogue(at(name), {}),
+      (error) => error instanceof CatalogueFault && expected.test(error.message) && !error.message.includes("\n"),
+      name,
+    );
+  }
+});
+
+test("500 models are found at once", () => {
+  const models = Array.from(
+    { length: 500 },
+    (_, index) => `  - { id: m-${index}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: openai, model: m }] }\n`,
+  );
+  const catalogue = parse(good + models.join(""));
+  assert.equal(catalogue.modelsOf("default").length, 501);
+  assert.equal(catalogue.modelFor("default", "m-499")?.id, "m-499");
+});

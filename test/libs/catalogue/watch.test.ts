@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, open, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { CatalogueFault } from "#catalogue/fault.ts";
+import { watchCatalogue } from "#catalogue/watch.ts";
+
+const textOf = (id: string) => `groups: { default: { models: ["*"] } }
+upstreams: { u: { dialect: openai-chat, baseUrl: "http://127.0.0.1:1" } }
+models:
+  - { id: ${id}, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: u, model: m }] }
+`;
+
+async function directoryFor(t: TestContext): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), "catalogue-"));
+  t.after(() => rm(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+function watchFor(t: TestContext, file: string) {
+  const changes: string[] = [];
+  const faults: string[] = [];
+  const watch = watchCatalogue(file, {}, { onChange: (catalogue) => changes.push(idOf(catalogue)), onFault: (message) => faults.push(message) });
+  t.after(() => watch.close());
+  return { watch, changes, faults, id: () => idOf(watch.current()) };
+}
+
+const idOf = (catalogue: { models: readonly { id: string }[] }) => catalogue.models.map(({ id }) => id).join();
+
+/** Resolves within a second, as a change of the catalogue must, or fails. */
+async function withinSecond(what: string, isTrue: () => boolean): Promise<void> {
+  const deadline = performance.now() + 1_000;
+  while (!isTrue()) {
+    assert.ok(performance.now() < deadline, `not within a second: ${what}`);
+    await delay(5);
+  }
+}
+
+test("a change in place, a file moved over it, and a change back are each in force within a second", async (t) => {
+  const directory = await directoryFor(t);
+  const file = join(directory, "catalogue.yaml");
+  await writeFile(file, textOf("one"));
+  const { changes, faults, id } = watchFor(t, file);
+  assert.equal(id(), "one");
+
+  await writeFile(file, textOf("two"));
+  await withinSecond("change in place", () => id() === "two");
+
+  await writeFile(join(directory, "new"), textOf("six"));
+  await rename(join(directory, "new"), file);
+  await withinSecond("replaced file of the same size", () => id() === "six");
+
+  await writeFile(file, textOf("one"));
+  await withinSecond("change back", () => id() === "one");
+  assert.deepEqual(changes, ["two", "six", "one"]);
+  assert.deepEqual(faults, []);
+});
+
+test("a symbolic link that is swapped beneath the path, as Kubernetes mounts do, is followed", async (t) => {
+  const directory = await directoryFor(t);
+  for (const [name, id] of [
+    ["v1", "one"],
+    ["v2", "two"],
+  ] as const) {
+    await mkdir(join(directory, name));
+    await writeFile(join(directory, name, "catalogue.yaml"), textOf(id));
+  }
+  await symlink("v1", join(directory, "..data"));
+  await symlink(join("..data", "catalogue.yaml"), join(directory, "catalogue.yaml"));
+  const { id } = watchFor(t, join(directory, "catalogue.yaml"));
+  assert.equal(id(), "one");
+  await symlink("v2", join(directory, "..next"));
+  await rename(join(directory, "..next"), join(directory, "..data"));
+  await withinSecond("swapped link", () => id() === "two");
+});
+
+test("a bad file is told once with its line, the running catalogue stays, and the corrected file is taken", async (t) => {
+  const directory = await directoryFor(t);
+  const file = join(directory, "catalogue.yaml");
+  await writeFile(file, textOf("one"));
+  const { watch, changes, faults, id } = watchFor(t, file);
+
+  await writeFile(file, textOf("two").replace("upstream: u", "upstream: v"));
+  await withinSecond("fault told", () => faults.length > 0);
+  assert.deepEqual(faults, [`${file}:4:89: models[0].route[0].upstream: no upstream is named "v"`]);
+  assert.equal(watch.fault(), faults[0]);
+  assert.equal(id(), "one");
+
+  await writeFile(file, textOf("two"));
+  await withinSecond("corrected", () => id() === "two");
+  assert.equal(watch.fault(), undefined);
+  assert.deepEqual([changes, faults.length], [["two"], 1]);
+});
+
+test("a file that is deleted is told, and taken when it is made again", async (t) => {
+  const directory = await directoryFor(t);
+  const file = join(directory, "catalogue.yaml");
+  await writeFile(file, textOf("one"));
+  const { watch, changes, faults, id } = watchFor(t, file);
+
+  await unlink(file);
+  await withinSecond("deletion told", () => faults.length > 0);
+  assert.deepEqual([faults, id()], [[`${file}: no such file`], "one"]);
+
+  await writeFile(file, textOf("one"));
+  await withinSecond("made again", () => watch.fault() === undefined);
+  assert.deepEqual(changes, []);
+
+  await rm(file);
+  await mkdir(file);
+  await withinSecond("directory told", () => faults.length > 1);
+  assert.equal(faults[1], `${file}: not a file`);
+  await rm(file, { recursive: true });
+  await writeFile(file, textOf("two"));
+  await withinSecond("another content", () => id() === "two");
+});
+
+test("a file being written is not taken before it is whole, though its beginning is right in itself", async (t) => {
+  const directory = await directoryFor(t);
+  const file = join(directory, "catalogue.yaml");
+  await writeFile(file, textOf("one"));
+  const { changes, faults, id } = watchFor(t, file);
+  await using writer = await open(file, "w");
+  await writer.write(textOf("new-0"));
+  for (let index = 1; index <= 8; index++) {
+    await delay(60);
+    await writer.write(`${textOf(`new-${index}`).split("\n")[3]}\n`);
+  }
+  await withinSecond("whole file", () => id() === "new-0,new-1,new-2,new-3,new-4,new-5,new-6,new-7,new-8");
+  assert.deepEqual([changes.length, faults], [1, []]);
+});
+
+test("a listener that throws does not end the watch", async (t) => {
+  const directory = await directoryFor(t);
+  const file = join(directory, "catalogue.yaml");
+  await writeFile(file, textOf("one"));
+  const warned = Promise.withResolvers<Error>();
+  process.once("warning", warned.resolve);
+  const watch = watchCatalogue(file, {}, { onChange: () => assert.fail("a mistake"), onFault: () => assert.fail("a mistake") });
+  t.after(() => watch.close());
+  await writeFile(file, textOf("two"));
+  assert.match((await warned.promise).message, /a mistake/);
+  await writeFile(file, textOf("six"));
+  await withinSecond("next change", () => idOf(watch.current()) === "six");
+});
+
+test("a bad file at the start is thrown, and after closing nothing more is told", async (t) => {
+  const directory = await directoryFor(t);
+  const file = join(directory, "catalogue.yaml");
+  assert.throws(() => watchFor(t, file), CatalogueFault);
+  await writeFile(file, textOf("one"));
+  const { watch, changes, id } = watchFor(t, file);
+  watch.close();
+  await writeFile(file, textOf("two"));
+  const other = watchFor(t, file);
+  await writeFile(file, textOf("six"));
+  await withinSecond("the other watch", () => other.id() === "six");
+  assert.deepEqual([changes, id()], [[], "one"]);
+});

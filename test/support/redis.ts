@@ -1,0 +1,106 @@
+/** A Redis of a test's own: a real server on a Unix socket in a directory of its own, which can die, freeze and forget. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { rmSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { findRedisProgram } from "../../apps/sluice/redis-program.ts";
+
+/** How long a server may take to answer its first PING. */
+const startMsMax = 10_000;
+
+export interface TestRedis extends AsyncDisposable {
+  /** `unix:///…`, the same through kills and restarts. */
+  url: string;
+  /** Ends it in an orderly way; the data is gone, for it keeps none on disk. */
+  stop(): Promise<void>;
+  /** Ends it at once. */
+  kill(): Promise<void>;
+  /** Freezes it: connections stay open, nothing answers. */
+  pause(): void;
+  resume(): void;
+  /** Ends it at once if it runs, and starts another one, empty, at the same address. */
+  restartEmpty(): Promise<void>;
+}
+
+const found = findRedisProgram(process.env.PATH ?? "");
+
+const alive = new Set<ChildProcess>();
+const directories = new Set<string>();
+/** For tests that end before they dispose. */
+process.on("exit", () => {
+  for (const server of alive) server.kill("SIGKILL");
+  for (const directory of directories) rmSync(directory, { recursive: true, force: true });
+});
+
+/** Starts one and waits until it answers. Dispose of it, and its process and directory are gone. */
+export async function startRedis(): Promise<TestRedis> {
+  const directory = await mkdtemp(join(tmpdir(), "redis-"));
+  directories.add(directory);
+  const socket = join(directory, "redis.sock");
+  let server = await startServer(directory, socket);
+
+  const end = async (signal: NodeJS.Signals) => {
+    if (server.exitCode !== null || server.signalCode !== null) return;
+    const ended = once(server, "exit");
+    server.kill("SIGCONT");
+    server.kill(signal);
+    await ended;
+  };
+  return {
+    url: `unix://${socket}`,
+    stop: () => end("SIGTERM"),
+    kill: () => end("SIGKILL"),
+    pause: () => void server.kill("SIGSTOP"),
+    resume: () => void server.kill("SIGCONT"),
+    restartEmpty: async () => {
+      await end("SIGKILL");
+      server = await startServer(directory, socket);
+    },
+    [Symbol.asyncDispose]: async () => {
+      await end("SIGKILL");
+      await rm(directory, { recursive: true, force: true });
+      directories.delete(directory);
+    },
+  };
+}
+
+async function startServer(directory: string, socket: string): Promise<ChildProcess> {
+  const settings = ["--port", "0", "--unixsocket", socket, "--dir", directory, "--save", "", "--appendonly", "no", "--loglevel", "warning"];
+  const program = await found;
+  if (program.kind !== "found") throw new Error("no redis-server or valkey-server on PATH that is new enough");
+  const server = spawn(program.program.path, settings, { stdio: ["ignore", "ignore", "inherit"] });
+  alive.add(server);
+  server.on("exit", () => alive.delete(server));
+  let fault: Error | undefined;
+  server.on("error", (error) => {
+    fault = error;
+    alive.delete(server);
+  });
+  const deadline = performance.now() + startMsMax;
+  while (!(await answersPing(socket))) {
+    if (fault) throw new Error(`redis-server did not start: ${fault.message}`);
+    if (server.exitCode !== null) throw new Error(`redis-server ended with ${server.exitCode}`);
+    if (performance.now() > deadline) throw new Error(`redis-server did not answer within ${startMsMax} ms`);
+    await delay(10);
+  }
+  return server;
+}
+
+function answersPing(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ path });
+    const finish = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(1_000, () => finish(false));
+    socket.on("error", () => finish(false));
+    socket.on("close", () => finish(false));
+    socket.on("data", (data) => finish(data.toString().startsWith("+PONG")));
+    socket.write("PING\r\n");
+  });
+}
