@@ -1,6 +1,7 @@
 /** The ingress: speaks HTTP to callers, puts their generations on lanes and relays the answers. Stateless: any ingress does for any request. */
 import { randomBytes } from "node:crypto";
 import type { Server } from "node:http";
+import { setTimeout } from "node:timers/promises";
 import type { Logger } from "pino";
 import { followKeys } from "#access/follow.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
@@ -118,9 +119,8 @@ async function start(log: Logger): Promise<Running> {
     urls: { api, operations: operationsUrl },
     async stop() {
       draining = true;
-      await new Promise((resolve) => setTimeout(resolve, config.drainNoticeMs));
-      const closed = connectionsClosed(server.server as Server);
-      await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, config.drainMs))]);
+      await setTimeout(config.drainNoticeMs);
+      await connectionsClosed(server.server as Server, config.drainMs);
       generations.failAll({ code: "unavailable", message: "The gateway is stopping; send the request again.", retryAfterSeconds: 1 });
       clearInterval(pulse);
       catalogue.close();
@@ -134,9 +134,18 @@ async function start(log: Logger): Promise<Running> {
   };
 }
 
-/** Stops accepting connections, closes the idle ones, and settles when the rest have finished. */
-function connectionsClosed(server: Server): Promise<void> {
-  return new Promise((resolve) => server.close(() => resolve()));
+/** Stops accepting connections and closes each as soon as it is idle; settles when the last is closed, or when the time is up. */
+function connectionsClosed(server: Server, timeoutMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const closing = setInterval(() => server.closeIdleConnections(), 50);
+    const settle = () => {
+      clearInterval(closing);
+      clearTimeout(timeout);
+      resolve();
+    };
+    const timeout = globalThis.setTimeout(settle, timeoutMs);
+    server.close(settle);
+  });
 }
 
 await runProcess("ingress", start);

@@ -18,7 +18,10 @@ const priority = 1;
 export interface LaneQueue {
   readonly name: string;
   readonly queue: Queue;
-  /** Adds a job with the others of this turn; `failed` is called when the lane refused it, or when nobody knows. */
+  /**
+   * Adds a job with the others of this turn; `failed` is called when the lane refused it, or when nobody knows: then also for those that
+   * gathered meanwhile, so that no caller waits for more than one time limit.
+   */
   add(job: GenerationJob, failed: () => void): void;
   /** Takes a job off the lane if it still waits there; a job that runs is not touched. Never throws. */
   remove(generation: string, attempt: number): Promise<void>;
@@ -47,7 +50,7 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
       try {
         await queue.addBulk(batch.map(({ job }) => ({ name: jobName, data: job, opts: { jobId: jobIdOf(job.generation, job.attempt) } })));
       } catch {
-        for (const { failed } of batch) failed();
+        for (const { failed } of [...batch, ...gathered.splice(0)]) failed();
       }
     }
     busy = false;

@@ -10,11 +10,18 @@ export interface Span {
   end: number;
 }
 
+/** A member's value, and where the member begins. */
+export interface Member<Name extends string> extends Span {
+  name: Name;
+  /** Offset of the quote that opens its name. */
+  nameStart: number;
+}
+
 export interface ObjectSpans<Name extends string> {
   /** The last member of each name, as JSON.parse would take it. */
   members: Partial<Record<Name, Span>>;
   /** All members of the names asked for, in order: more than one of a name if the sender repeats it. */
-  all: (Span & { name: Name })[];
+  all: Member<Name>[];
   /** Offset of the closing brace. */
   close: number;
   /** The object has no member at all. */
@@ -30,6 +37,8 @@ const closeBrace = 0x7d;
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
+const nothing = Buffer.alloc(0);
+
 const isSpace = (byte: number | undefined) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 
 /**
@@ -40,21 +49,22 @@ export function objectSpansOf<Name extends string>(bytes: Buffer, names: readonl
   let at = skipSpace(bytes, 0);
   if (bytes[at] !== openBrace) return undefined;
   const members: Partial<Record<Name, Span>> = {};
-  const all: (Span & { name: Name })[] = [];
+  const all: Member<Name>[] = [];
   at = skipSpace(bytes, at + 1);
   if (bytes[at] === closeBrace) return { members, all, close: at, empty: true };
   for (;;) {
     if (bytes[at] !== quote) return undefined;
-    const keyEnd = endOfString(bytes, at);
-    if (keyEnd < 0) return undefined;
-    const name = keyEnd - at <= 128 * 6 ? nameOf(bytes, at, keyEnd, names) : undefined;
-    at = skipSpace(bytes, keyEnd);
+    const nameStart = at;
+    const nameEnd = endOfString(bytes, at);
+    if (nameEnd < 0) return undefined;
+    const name = nameEnd - at <= 128 * 6 ? nameOf(bytes, at, nameEnd, names) : undefined;
+    at = skipSpace(bytes, nameEnd);
     if (bytes[at] !== colon) return undefined;
     const start = skipSpace(bytes, at + 1);
     const end = endOfValue(bytes, start);
     if (end < 0) return undefined;
     if (name !== undefined) {
-      const member = { name, start, end };
+      const member = { name, nameStart, start, end };
       members[name] = member;
       all.push(member);
     }
@@ -75,6 +85,21 @@ export function replaceSpans(bytes: Buffer, replacements: readonly (Span & { by:
   }
   parts.push(bytes.subarray(from));
   return Buffer.concat(parts);
+}
+
+/** The replacements that take these members of one object out, with their commas; the members in order, as `all` has them. */
+export function removalsOf(bytes: Buffer, members: readonly Member<string>[]): (Span & { by: Buffer })[] {
+  const removals: (Span & { by: Buffer })[] = [];
+  let next = 0;
+  for (let member = members[next++]; member !== undefined; member = members[next++]) {
+    const first = member.nameStart;
+    let behind = skipSpace(bytes, member.end);
+    for (let neighbour = members[next]; bytes[behind] === comma && neighbour?.nameStart === skipSpace(bytes, behind + 1); neighbour = members[++next])
+      behind = skipSpace(bytes, neighbour.end);
+    const isLast = bytes[behind] !== comma;
+    removals.push({ start: isLast ? commaBefore(bytes, first) : first, end: isLast ? behind : behind + 1, by: nothing });
+  }
+  return removals;
 }
 
 /** The value of a span, parsed; undefined when it is no JSON. */
@@ -105,6 +130,13 @@ function skipSpace(bytes: Buffer, from: number): number {
   let at = from;
   while (isSpace(bytes[at])) at++;
   return at;
+}
+
+/** Offset of the comma before the member that begins at `from`; `from` itself if it is the object's first. */
+function commaBefore(bytes: Buffer, from: number): number {
+  let at = from - 1;
+  while (isSpace(bytes[at])) at--;
+  return bytes[at] === comma ? at : from;
 }
 
 /** Offset behind the closing quote of the string that opens at `from`; -1 if it never closes. */

@@ -1,0 +1,68 @@
+/** Which tools an answer calls, and with what. */
+import { exampleOf } from "./example.ts";
+import { fillerOf, joined, type Pieces, piecesOf, seedOf } from "./pieces.ts";
+import type { Question, Tool } from "./question.ts";
+
+export interface Call {
+  id: string;
+  tool: Tool;
+  /** JSON or free text, as the tool takes it. */
+  input: Pieces;
+}
+
+/** How many calls one answer makes at most. */
+const callsMax = 16;
+
+const numberWords = ["", "once", "twice", "thrice"];
+
+/**
+ * The calls of an answer; none if it is to be text. After tool results there is none, so that a loop of calls always ends.
+ * Called are the tools that the last turn of the user names; if it names none but a call is required or spoken of ("call", "tool"), the first one,
+ * or all of them "in parallel". One tool is called as often as the user says ("twice", "3 times").
+ * Texts that the user put into double quotes become arguments, in order.
+ */
+export function callsOf(question: Question, choice: number): Call[] {
+  const { tools, userText, calling, toolResults, parallelCalls } = question;
+  if (calling === "none" || tools.length === 0 || toolResults.length > 0) return [];
+  const named = toolsNamedIn(userText, tools);
+  const wanted = calling === "required" || named.length > 0 || /\b(call|calls|tools?)\b/i.test(userText);
+  if (!wanted) return [];
+  const chosen = named.length > 0 ? named : /\b(parallel|all)\b/i.test(userText) ? tools : tools.slice(0, 1);
+  const times = chosen.length === 1 ? timesIn(userText) : 1;
+  const called = chosen.flatMap((tool) => Array.from({ length: times }, () => tool)).slice(0, parallelCalls ? callsMax : 1);
+  const hints = [...userText.matchAll(/"([^"]{1,200})"/g)].map((match) => match[1] ?? "");
+  return called.map((tool, index) => ({
+    id: `call_${question.digest.slice(0, 20)}${choice.toString(16).padStart(2, "0")}${index.toString(16).padStart(2, "0")}`,
+    tool,
+    input: piecesOf(inputOf(tool, seedOf(userText) + 31 * choice + index, hints)),
+  }));
+}
+
+function inputOf(tool: Tool, seed: number, hints: string[]): string {
+  if (tool.takes === "text") return hints.shift() ?? joined(fillerOf(6, seed)).trim();
+  const example = exampleOf(tool.schema, { seed, hints });
+  return JSON.stringify(example.kind === "example" ? example.value : {});
+}
+
+function toolsNamedIn(text: string, tools: Tool[]): Tool[] {
+  const heard = text.toLowerCase();
+  const isPartOfName = (character: string | undefined) => character !== undefined && /[a-z0-9_-]/.test(character);
+  const places = tools.map((tool) => {
+    const name = tool.name.toLowerCase();
+    let at = heard.indexOf(name);
+    while (at >= 0 && (isPartOfName(heard[at - 1]) || isPartOfName(heard[at + name.length]))) at = heard.indexOf(name, at + 1);
+    return { tool, at };
+  });
+  return places
+    .filter(({ at }) => at >= 0)
+    .sort((one, other) => one.at - other.at)
+    .map(({ tool }) => tool);
+}
+
+function timesIn(text: string): number {
+  const counted = /\b(\d{1,3}) (?:times|calls)\b/i.exec(text);
+  if (counted) return Math.max(1, Math.min(callsMax, Number(counted[1])));
+  const word = /\b(once|twice|thrice)\b/i.exec(text)?.[1]?.toLowerCase();
+  if (word !== undefined) return numberWords.indexOf(word);
+  return /\bparallel\b/i.test(text) ? 2 : 1;
+}

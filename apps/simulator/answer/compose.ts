@@ -1,0 +1,136 @@
+/** Makes up the answer to a question: the same question gets the same answer, and the text depends on what the user said alone, not on the model's name. */
+import { answerBytesMax, type Settings } from "../settings.ts";
+import { type Call, callsOf } from "./calls.ts";
+import { exampleOf } from "./example.ts";
+import { extended, fillerOf, firstOf, joined, noPieces, type Pieces, piecesOf, seedOf } from "./pieces.ts";
+import type { Question } from "./question.ts";
+
+export interface Choice {
+  reasoning: Pieces;
+  /** undefined when the answer is calls alone. */
+  text: Pieces | undefined;
+  calls: Call[];
+  finish: "stop" | "length" | "calls";
+  /** The stop string that ended the text. */
+  stopped: string | undefined;
+}
+
+export interface Usage {
+  promptTokens: number;
+  /** Part of the prompt's. */
+  cachedTokens: number;
+  /** Of all choices, reasoning included. */
+  completionTokens: number;
+  /** Part of the completion's. */
+  reasoningTokens: number;
+}
+
+/** `of` says what of the question cannot be answered. */
+interface Impossible {
+  kind: "impossible";
+  of: "format" | "length";
+  fault: string;
+}
+
+export type Composition = { kind: "answer"; choices: Choice[]; usage: Usage } | Impossible;
+
+const reasoningTokensByEffort: Record<string, number> = { minimal: 4, low: 8, medium: 16, high: 32, xhigh: 64, max: 128 };
+
+/** A prompt of fewer tokens is never cached, and what is cached is a multiple of the step: as OpenAI documents its prompt caching. */
+const cacheTokensMin = 1_024;
+const cacheTokensStep = 128;
+
+const echoCharactersMax = 400;
+
+/** How many tokens a choice counts for; a call's name counts for one. */
+export const tokensOf = ({ reasoning, text, calls }: Choice): number =>
+  reasoning.length + (text?.length ?? 0) + calls.reduce((sum, call) => sum + 1 + call.input.length, 0);
+
+export function compose(question: Question, settings: Settings): Composition {
+  if (question.choices * (settings.tokens ?? 0) * (settings.tokenBytes ?? 8) > answerBytesMax)
+    return { kind: "impossible", of: "length", fault: `So many choices of ${settings.tokens} tokens are more than ${answerBytesMax} bytes.` };
+  const structured = structuredTextOf(question);
+  if (structured?.kind === "impossible") return structured;
+  const choices = Array.from({ length: question.choices }, (_, index) => choiceOf(question, settings, index, structured?.text));
+  const completionTokens = choices.reduce((sum, choice) => sum + tokensOf(choice), 0);
+  const reasoningTokens = choices.reduce((sum, choice) => sum + choice.reasoning.length, 0);
+  return {
+    kind: "answer",
+    choices,
+    usage: { promptTokens: question.promptTokens, cachedTokens: cachedTokensOf(question, settings), completionTokens, reasoningTokens },
+  };
+}
+
+function choiceOf(question: Question, settings: Settings, index: number, structured: string | undefined): Choice {
+  const seed = seedOf(question.userText) + index;
+  const budget = question.outputTokensMax ?? Number.POSITIVE_INFINITY;
+  const thought = fillerOf(reasoningTokensOf(question, settings), seed);
+  const reasoning = firstOf(thought, budget);
+  const calls = callsOf(question, index);
+  if (calls.length > 0) {
+    const kept = callsWithin(calls, budget - reasoning.length);
+    return { reasoning, text: undefined, calls: kept.calls, finish: kept.whole ? "calls" : "length", stopped: undefined };
+  }
+  const whole = structured === undefined ? textOf(question, settings, index, seed) : piecesOf(structured);
+  const { text: stoppable, stopped } = untilStop(whole, question.stops);
+  const text = firstOf(stoppable, budget - reasoning.length);
+  const finished = text.length === stoppable.length && reasoning.length === thought.length;
+  return { reasoning, text, calls: [], finish: finished ? "stop" : "length", stopped: finished ? stopped : undefined };
+}
+
+function reasoningTokensOf({ effort }: Question, { reasoningTokens }: Settings): number {
+  if (reasoningTokens !== undefined) return reasoningTokens;
+  return effort === undefined ? 0 : (reasoningTokensByEffort[effort] ?? 0);
+}
+
+/** As many whole calls, and of the next one as much, as the budget of tokens allows. */
+function callsWithin(calls: Call[], budget: number): { calls: Call[]; whole: boolean } {
+  const kept: Call[] = [];
+  let left = budget;
+  for (const call of calls) {
+    if (left < 1) return { calls: kept, whole: false };
+    const input = firstOf(call.input, left - 1);
+    kept.push({ ...call, input });
+    if (input.length < call.input.length) return { calls: kept, whole: false };
+    left -= 1 + input.length;
+  }
+  return { calls: kept, whole: true };
+}
+
+function structuredTextOf({ format, userText }: Question): { kind: "text"; text: string } | Impossible | undefined {
+  if (format.kind === "text") return undefined;
+  if (format.kind === "json") return { kind: "text", text: JSON.stringify({ answer: shortened(userText), simulated: true }) };
+  const example = exampleOf(format.schema, { seed: seedOf(userText), hints: [] });
+  if (example.kind === "none") return { kind: "impossible", of: "format", fault: `The simulator finds no value for the response schema: ${example.fault}.` };
+  return { kind: "text", text: JSON.stringify(example.value) };
+}
+
+function textOf(question: Question, { tokens, tokenBytes }: Settings, index: number, seed: number): Pieces {
+  const filler = (length: number) => fillerOf(length, seed, tokenBytes);
+  const natural = tokenBytes === undefined ? piecesOf(proseOf(question, index)) : noPieces;
+  return extended(natural, filler, tokens ?? (tokenBytes === undefined ? natural.length : 16));
+}
+
+function proseOf({ userText, images, toolResults }: Question, index: number): string {
+  const sentences = index === 0 ? [] : [`Answer ${index + 1}.`];
+  for (const { name, text } of toolResults) sentences.push(`The tool ${name} returned: ${shortened(text)}`);
+  if (images.length > 0) sentences.push(`I see ${images.length} image${images.length === 1 ? "" : "s"} (${images.join("; ")}).`);
+  if (toolResults.length === 0 && userText !== "") sentences.push(`You said: ${shortened(userText)}`);
+  sentences.push("This is the simulator: the same words always get the same answer.");
+  return sentences.join("\n");
+}
+
+/** Never half of a surrogate pair. */
+const shortened = (text: string) => (text.length <= echoCharactersMax ? text : `${text.slice(0, echoCharactersMax).replace(/[\uD800-\uDBFF]$/, "")}…`);
+
+function untilStop(text: Pieces, stops: string[]): { text: Pieces; stopped: string | undefined } {
+  if (stops.length === 0) return { text, stopped: undefined };
+  const whole = joined(text);
+  const found = stops.filter((stop) => stop !== "" && whole.includes(stop)).sort((one, other) => whole.indexOf(one) - whole.indexOf(other))[0];
+  return found === undefined ? { text, stopped: undefined } : { text: piecesOf(whole.slice(0, whole.indexOf(found))), stopped: found };
+}
+
+function cachedTokensOf({ promptTokens, earlierTokens }: Question, { cachedTokens }: Settings): number {
+  if (cachedTokens !== undefined) return Math.min(cachedTokens, promptTokens);
+  return promptTokens < cacheTokensMin ? 0 : Math.floor(earlierTokens / cacheTokensStep) * cacheTokensStep;
+}

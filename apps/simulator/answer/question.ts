@@ -1,0 +1,35 @@
+/** What the simulator needs to know of a request, whatever its dialect. */
+
+export interface Tool {
+  name: string;
+  /** The JSON schema of its arguments; undefined for a tool that takes free text. */
+  schema: unknown;
+  takes: "json" | "text";
+}
+
+export interface Question {
+  /** Hex SHA-256 of the request's body. */
+  digest: string;
+  /** The text of the last turn of the user. */
+  userText: string;
+  /** Of the last turn of the user: a media type and size, or an address. */
+  images: string[];
+  /** Results that came after the last turn of the user. */
+  toolResults: { name: string; text: string }[];
+  /** Those that may be called. */
+  tools: Tool[];
+  /** Whether a call is wanted: never, if the user asks for one, or always. */
+  calling: "none" | "auto" | "required";
+  parallelCalls: boolean;
+  format: { kind: "text" } | { kind: "json" } | { kind: "schema"; schema: unknown };
+  /** undefined or "none": no reasoning. */
+  effort: string | undefined;
+  /** Reasoning included. */
+  outputTokensMax: number | undefined;
+  stops: string[];
+  /** How many answers are wanted. */
+  choices: number;
+  promptTokens: number;
+  /** What of the prompt was there before the last turn. */
+  earlierTokens: number;
+}

@@ -1,0 +1,23 @@
+/** OpenAI chat completions: POST /v1/chat/completions, streamed and whole. */
+import { compose } from "../../answer/compose.ts";
+import { createdOf, type Dialect, stringOf } from "../dialect.ts";
+import { openaiErrorBody } from "../openai-error.ts";
+import { chatQuestionOf } from "./request.ts";
+import { chatWholeOf } from "./response.ts";
+import { chatScriptOf } from "./stream.ts";
+
+export const openaiChat: Dialect = {
+  name: "openai-chat",
+  serves: (method, path) => method === "POST" && path === "/v1/chat/completions",
+  modelOf: ({ body }) => stringOf(body, "model"),
+  errorBody: openaiErrorBody,
+  answer({ body, digest, settings }) {
+    const asked = chatQuestionOf(body, digest);
+    if (asked.kind === "refused") return asked;
+    const answer = compose(asked.question, settings);
+    if (answer.kind === "impossible") return { kind: "refused", status: 400, message: answer.fault, param: answer.of === "format" ? "response_format" : "n" };
+    const envelope = { id: `chatcmpl-${digest.slice(0, 24)}`, created: createdOf(digest), model: asked.model };
+    if (!asked.stream) return chatWholeOf(envelope, answer, settings.usage !== "never");
+    return chatScriptOf(envelope, answer, settings.usage === "asked" ? (asked.includeUsage ? "always" : "never") : settings.usage);
+  },
+};

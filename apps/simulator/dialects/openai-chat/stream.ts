@@ -1,0 +1,69 @@
+/** The stream of a chat completion: an event for each token, made from text that stands ready. */
+import { type Choice, tokensOf } from "../../answer/compose.ts";
+import type { Script } from "../dialect.ts";
+import { openaiErrorBody } from "../openai-error.ts";
+import { type ChatAnswer, type ChatEnvelope, chatFinishOf, chatUsageOf } from "./response.ts";
+
+/** The choices take turns, token by token. */
+export function chatScriptOf({ id, created, model }: ChatEnvelope, { choices, usage }: ChatAnswer, usageMode: "always" | "never" | "every"): Script {
+  const envelope = JSON.stringify({ id, object: "chat.completion.chunk", created, model, service_tier: "default", system_fingerprint: null }).slice(0, -1);
+  const noUsage = usageMode === "never" ? "" : `,"usage":null`;
+  const usageAfter = (tokens: number) =>
+    `,"usage":${JSON.stringify(chatUsageOf({ ...usage, completionTokens: tokens, reasoningTokens: Math.min(tokens, usage.reasoningTokens) }))}`;
+  const starts = choices.map((_, index) => `data: ${envelope},"choices":[{"index":${index},"delta":{`);
+  const end = `},"logprobs":null,"finish_reason":null}]${noUsage}}\n\n`;
+  const endAfter = (tokens: number) => (usageMode === "every" ? `},"logprobs":null,"finish_reason":null}]${usageAfter(tokens)}}\n\n` : end);
+  const order = orderOf(choices.map(tokensOf));
+  return {
+    kind: "events",
+    opening: starts.map((start) => `${start}"role":"assistant","content":"","refusal":null${end}`).join(""),
+    length: order.length,
+    eventAt(index) {
+      const choice = order.choiceAt(index);
+      return `${starts[choice]}${deltaAt(choices[choice] as Choice, order.tokenAt(index))}${endAfter(index + 1)}`;
+    },
+    closing:
+      choices.map((choice, index) => `${starts[index]}},"logprobs":null,"finish_reason":"${chatFinishOf(choice)}"}]${noUsage}}\n\n`).join("") +
+      (usageMode === "never" ? "" : `data: ${envelope},"choices":[]${usageAfter(usage.completionTokens)}}\n\n`),
+    terminator: "data: [DONE]\n\n",
+    errorEvent: (message) => `data: ${openaiErrorBody({ status: 500, message })}\n\n`,
+  };
+}
+
+/** The members of the delta that carries a token: reasoning first, then text, then the calls one after the other. */
+function deltaAt({ reasoning, text, calls }: Choice, token: number): string {
+  if (token < reasoning.length) return `"reasoning_content":${JSON.stringify(reasoning.at(token))}`;
+  let left = token - reasoning.length;
+  if (text !== undefined && left < text.length) return `"content":${JSON.stringify(text.at(left))}`;
+  left -= text?.length ?? 0;
+  for (const [index, { id, tool, input }] of calls.entries()) {
+    const [kind, field] = tool.takes === "json" ? ["function", "arguments"] : ["custom", "input"];
+    if (left === 0) return `"tool_calls":[{"index":${index},"id":"${id}","type":"${kind}","${kind}":{"name":${JSON.stringify(tool.name)},"${field}":""}}]`;
+    if (left <= input.length) return `"tool_calls":[{"index":${index},"${kind}":{"${field}":${JSON.stringify(input.at(left - 1))}}}]`;
+    left -= 1 + input.length;
+  }
+  throw new RangeError(`there is no token ${token}`);
+}
+
+interface Order {
+  length: number;
+  choiceAt(index: number): number;
+  /** The place of the token in its choice. */
+  tokenAt(index: number): number;
+}
+
+function orderOf(lengths: number[]): Order {
+  const length = lengths.reduce((sum, count) => sum + count, 0);
+  if (lengths.length === 1) return { length, choiceAt: () => 0, tokenAt: (index) => index };
+  const choices = new Uint8Array(length);
+  const tokens = new Uint32Array(length);
+  let filled = 0;
+  for (let token = 0; filled < length; token++) {
+    for (const [choice, count] of lengths.entries()) {
+      if (token >= count) continue;
+      choices[filled] = choice;
+      tokens[filled++] = token;
+    }
+  }
+  return { length, choiceAt: (index) => choices[index] ?? 0, tokenAt: (index) => tokens[index] ?? 0 };
+}

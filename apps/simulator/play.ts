@@ -1,0 +1,223 @@
+/**
+ * Sends an answer at its pace and with its faults.
+ *
+ * waiting ──head──▶ streaming ⇄ blocked (the reader is slow) ──▶ ended
+ *    └──────────── any fault, or the caller leaves ───────────────▶ ended; or silent, until the caller leaves
+ */
+import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
+import { type Body, createBody } from "./body.ts";
+import type { Script } from "./dialects/dialect.ts";
+import type { Journal, JournalEntry } from "./journal.ts";
+import type { Settings } from "./settings.ts";
+import { createWheelEntry, type Wheel } from "./wheel.ts";
+
+/** One answer under way, before its settings are known. */
+interface Answering {
+  response: ServerResponse;
+  wheel: Wheel;
+  journal: Journal;
+  entry: JournalEntry;
+  /** Head fields of every answer. */
+  headers: OutgoingHttpHeaders;
+  /** A JSON error body in the dialect of the request. */
+  errorBody(error: { status: number; message: string }): string;
+}
+
+export interface Playing extends Answering {
+  settings: Settings;
+}
+
+const upstreamFault = "The simulator was told to fail.";
+
+/** Writes it down when the response is over, however it ends; `leave` is called first. */
+function watch({ response, journal, entry }: Answering, leave: () => void): { spoil(): void } {
+  let spoilt = false;
+  response.once("close", () => {
+    leave();
+    journal.close(entry, spoilt ? "fault" : response.writableFinished ? "completed" : "client-closed");
+  });
+  return {
+    spoil() {
+      spoilt = true;
+    },
+  };
+}
+
+/** Sends a JSON body at once. */
+export function sendJson(
+  { response, entry, headers }: Pick<Answering, "response"> & Partial<Answering>,
+  status: number,
+  body: string,
+  more: OutgoingHttpHeaders = {},
+): void {
+  if (entry) entry.status = status;
+  response.writeHead(status, { ...headers, ...more, "content-type": "application/json", "content-length": Buffer.byteLength(body) });
+  response.end(body);
+}
+
+/** An answer that no setting delays or spoils: a refusal. */
+export function playRefusal(answering: Answering, status: number, body: string): void {
+  watch(answering, () => {});
+  sendJson(answering, status, body);
+}
+
+/** Answers with the status that the settings ask for. */
+function fail({ settings: { faults }, ...answering }: Playing, status: number): void {
+  const body = answering.errorBody({ status, message: upstreamFault });
+  sendJson(answering, status, body, faults.retryAfter === undefined ? {} : { "retry-after": faults.retryAfter });
+}
+
+function resetBeforeHead(response: ServerResponse): void {
+  if (response.socket) response.socket.resetAndDestroy();
+  else response.destroy();
+}
+
+export function playEvents(playing: Playing, script: Script): void {
+  const { response, wheel, entry, settings } = playing;
+  const { faults, rate } = settings;
+  const intervalMs = rate > 0 ? 1_000 / rate : 0;
+  const { spoil } = watch(playing, () => wheel.remove(timer));
+  let body: Body;
+  let opened = false;
+  let firstMs = 0;
+  let sent = 0;
+
+  const open = () => {
+    if (opened) return "";
+    opened = true;
+    return script.opening;
+  };
+
+  const head = (nowMs: number) => {
+    if (faults.status !== undefined) {
+      spoil();
+      fail(playing, faults.status);
+      return;
+    }
+    if (faults.reset === 0) {
+      spoil();
+      resetBeforeHead(response);
+      return;
+    }
+    entry.status = 200;
+    response.writeHead(200, {
+      ...playing.headers,
+      "content-type": "text/event-stream; charset=utf-8",
+      "cache-control": "no-cache",
+      "transfer-encoding": "chunked",
+    });
+    response.flushHeaders();
+    body = createBody(response);
+    if (settings.earlyOpening) body.write(open());
+    firstMs = nowMs + settings.firstMs;
+    timer.run = step;
+    if (settings.firstMs > 0) wheel.set(timer, firstMs);
+    else step(nowMs);
+  };
+
+  /** Strikes between two tokens; true if nothing more is to be sent. */
+  const faultStrikes = (): boolean => {
+    if (sent === faults.stall) return true;
+    if (sent !== faults.reset && sent !== faults.cut && sent !== faults.error) return false;
+    spoil();
+    if (sent === faults.reset) {
+      body.reset();
+      return true;
+    }
+    if (sent === faults.error && sent !== faults.cut) body.write(script.errorEvent(upstreamFault));
+    body.end();
+    return true;
+  };
+
+  const token = (): string => {
+    const event = script.eventAt(sent);
+    if (sent + 1 !== faults.malformed) return open() + event;
+    spoil();
+    return open() + broken(event);
+  };
+
+  const close = () => {
+    if (faults.noEnd) spoil();
+    body.write(open() + script.closing + (faults.noEnd ? "" : script.terminator));
+    body.end();
+  };
+
+  /** At a pace each token is a write of its own; without one, as many as the reader takes leave together. */
+  const step = (nowMs: number) => {
+    if (intervalMs > 0) send(nowMs);
+    else body.together(() => send(nowMs));
+  };
+
+  /** All tokens that are due, as far as the reader takes them. */
+  const send = (nowMs: number) => {
+    while (true) {
+      if (faultStrikes()) return;
+      if (sent === script.length) return close();
+      const dueMs = firstMs + sent * intervalMs;
+      if (dueMs > nowMs) return wheel.set(timer, dueMs);
+      const writable = body.write(token());
+      entry.chunksSent = ++sent;
+      if (!writable) return body.onceWritable(() => step(wheel.now()));
+    }
+  };
+
+  const timer = createWheelEntry(head);
+  if (settings.headMs > 0) wheel.set(timer, wheel.now() + settings.headMs);
+  else head(wheel.now());
+}
+
+/** The event as it would be if its second half were lost: its JSON does not parse, the events around it are whole. */
+const broken = (event: string) => `${event.slice(0, Math.floor(event.length / 2)).trimEnd()}\n\n`;
+
+/** The whole answer comes when it is complete: after the delays and as many tokens as it counts for. */
+export function playWhole(playing: Playing, body: string, tokens: number): void {
+  const { response, wheel, entry, settings, headers } = playing;
+  const { faults, rate } = settings;
+  const { spoil } = watch(playing, () => wheel.remove(timer));
+
+  /** The answer up to a token, and no end to it. */
+  const part = (count: number): Body => {
+    entry.status = 200;
+    response.writeHead(200, { ...headers, "content-type": "application/json", "transfer-encoding": "chunked" });
+    response.flushHeaders();
+    const open = createBody(response);
+    const text = body.slice(0, Math.floor((body.length * count) / Math.max(1, tokens)));
+    if (text !== "") open.write(text);
+    return open;
+  };
+
+  const answer = () => {
+    const reaches = (count: number | undefined): count is number => count !== undefined && count <= tokens;
+    if (faults.status !== undefined) {
+      spoil();
+      return fail(playing, faults.status);
+    }
+    if (faults.reset === 0) {
+      spoil();
+      return resetBeforeHead(response);
+    }
+    if (reaches(faults.stall)) return part(faults.stall);
+    if (reaches(faults.reset)) {
+      spoil();
+      return part(faults.reset).reset();
+    }
+    if (reaches(faults.cut)) {
+      spoil();
+      return part(faults.cut).end();
+    }
+    if (reaches(faults.error)) {
+      spoil();
+      return sendJson(playing, 200, playing.errorBody({ status: 500, message: upstreamFault }));
+    }
+    if (reaches(faults.malformed)) {
+      spoil();
+      return sendJson(playing, 200, body.slice(0, -2));
+    }
+    sendJson(playing, 200, body);
+  };
+
+  const timer = createWheelEntry(answer);
+  const delayMs = settings.headMs + settings.firstMs + (rate > 0 ? (tokens * 1_000) / rate : 0);
+  if (delayMs > 0) wheel.set(timer, wheel.now() + delayMs);
+  else answer();
+}

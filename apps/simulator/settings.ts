@@ -1,0 +1,198 @@
+/** What a simulated answer may be told to do, by default, by model name (`sim-text;tokens=64;rate=50`) or by the header `x-simulate: tokens=64,rate=50`. */
+
+/** Bounds the memory of one answer, over all of its choices. */
+export const answerBytesMax = 67_108_864;
+
+type Kind =
+  | { kind: "integer"; min: number; max: number }
+  | { kind: "number"; min: number; max: number }
+  | { kind: "flag" }
+  | { kind: "choice"; of: readonly string[] }
+  | { kind: "instant" };
+
+type Setting = Kind & { description: string };
+
+const usageModes = ["asked", "always", "never", "every"] as const;
+const delayMsMax = 3_600_000;
+const tokensMax = 200_000;
+
+/** Every setting, with its bounds: also the source of the reference page. */
+export const settingTable = {
+  tokens: {
+    kind: "integer",
+    min: 0,
+    max: tokensMax,
+    description: "Length of a text answer in tokens; each token is one event of the stream. Unset: as long as the text is.",
+  },
+  rate: { kind: "number", min: 0, max: 100_000, description: "Tokens per second; 0 is as fast as possible." },
+  first: { kind: "integer", min: 0, max: delayMsMax, description: "Delay before the first token, after the head, in ms." },
+  head: { kind: "integer", min: 0, max: delayMsMax, description: "Delay before the head of the response, in ms." },
+  size: { kind: "integer", min: 1, max: 65_536, description: "Bytes of each text token. Unset: one word." },
+  reasoning: { kind: "integer", min: 0, max: tokensMax, description: "Reasoning tokens before the answer. Unset: by the effort that the request asks for." },
+  cached: { kind: "integer", min: 0, max: 10_000_000, description: "Prompt tokens reported as cached, at most all of them. Unset: a prefix of long prompts." },
+  "image-bytes": { kind: "integer", min: 0, max: 33_554_432, description: "Least size of a generated image, in bytes." },
+  usage: {
+    kind: "choice",
+    of: usageModes,
+    description: "Usage in a stream: as the request asks, always, never, or running totals in every event.",
+  },
+  "early-opening": { kind: "flag", description: "The event that opens a stream, which has no content, leaves with the head and not with the first token." },
+  status: { kind: "integer", min: 400, max: 599, description: "Fault: the answer is this HTTP status." },
+  "retry-after": { kind: "instant", description: "The Retry-After of `status`: seconds, or an ISO 8601 instant, which is sent as an HTTP date." },
+  reset: { kind: "integer", min: 0, max: tokensMax, description: "Fault: the connection is reset after this many tokens; 0 is before the head." },
+  stall: { kind: "integer", min: 0, max: tokensMax, description: "Fault: silence for ever after this many tokens, on an open connection." },
+  cut: { kind: "integer", min: 0, max: tokensMax, description: "Fault: the body ends cleanly after this many tokens, without a finish." },
+  error: { kind: "integer", min: 0, max: tokensMax, description: "Fault: after this many tokens an error in the stream, and its end." },
+  malformed: { kind: "integer", min: 1, max: tokensMax, description: "Fault: this token's event, counted from 1, is broken JSON; the stream goes on." },
+  "no-end": { kind: "flag", description: "Fault: everything is sent but the terminator." },
+  "fail-first": {
+    kind: "integer",
+    min: 1,
+    max: 1_000_000,
+    description: "The faults strike only the first so many requests with the same x-simulate-id, or else the same model; with no other fault it is status 503.",
+  },
+} as const satisfies Record<string, Setting>;
+
+type SettingName = keyof typeof settingTable;
+
+/** Counts are of tokens; the first that the answer reaches strikes. */
+interface Faults {
+  status: number | undefined;
+  /** The value of the header. */
+  retryAfter: string | undefined;
+  reset: number | undefined;
+  stall: number | undefined;
+  cut: number | undefined;
+  error: number | undefined;
+  malformed: number | undefined;
+  noEnd: boolean;
+  failFirst: number | undefined;
+}
+
+export interface Settings {
+  tokens: number | undefined;
+  /** Tokens per second; 0 is as fast as possible. */
+  rate: number;
+  firstMs: number;
+  headMs: number;
+  tokenBytes: number | undefined;
+  reasoningTokens: number | undefined;
+  cachedTokens: number | undefined;
+  imageBytesMin: number;
+  usage: (typeof usageModes)[number];
+  earlyOpening: boolean;
+  faults: Faults;
+}
+
+/** Checked settings of one source, not yet merged. */
+export type Given = ReadonlyMap<SettingName, number | string | true>;
+
+/** `fault` is one sentence that names the setting. */
+export type Outcome<Value> = { kind: "ok"; value: Value } | { kind: "bad"; fault: string };
+
+const isSettingName = (name: string): name is SettingName => Object.hasOwn(settingTable, name);
+
+/** Reads `name=value` pairs parted by "," or ";"; a flag stands alone. */
+export function givenOf(text: string): Outcome<Given> {
+  const given = new Map<SettingName, number | string | true>();
+  for (const entry of text.split(/[;,]/)) {
+    const [rawName = "", ...rest] = entry.split("=");
+    const name = rawName.trim();
+    const value = rest.length === 0 ? undefined : rest.join("=").trim();
+    if (name === "" && value === undefined) continue;
+    if (!isSettingName(name))
+      return { kind: "bad", fault: `There is no simulator setting "${name.slice(0, 40)}"; there are ${Object.keys(settingTable).join(", ")}.` };
+    if (given.has(name)) return { kind: "bad", fault: `The simulator setting "${name}" is given twice.` };
+    const parsed = settingValueOf(name, settingTable[name], value);
+    if (parsed.kind === "bad") return parsed;
+    given.set(name, parsed.value);
+  }
+  return { kind: "ok", value: given };
+}
+
+function settingValueOf(name: string, setting: Setting, text: string | undefined): Outcome<number | string | true> {
+  const bad = (wanted: string): Outcome<never> => ({
+    kind: "bad",
+    fault: `The simulator setting "${name}" must be ${wanted}${text === undefined ? "" : `, not "${text.slice(0, 40)}"`}.`,
+  });
+  switch (setting.kind) {
+    case "flag":
+      return text === undefined ? { kind: "ok", value: true } : bad("given without a value");
+    case "choice":
+      return text !== undefined && setting.of.includes(text) ? { kind: "ok", value: text } : bad(`one of ${setting.of.join(", ")}`);
+    case "instant": {
+      if (text !== undefined && /^\d{1,9}$/.test(text)) return { kind: "ok", value: text };
+      const instant = text !== undefined && /^\d{4}-\d{2}-\d{2}T/.test(text) ? new Date(text) : undefined;
+      return instant && !Number.isNaN(instant.getTime())
+        ? { kind: "ok", value: instant.toUTCString() }
+        : bad("seconds or an ISO 8601 instant such as 2030-01-01T00:00:00Z");
+    }
+    case "integer":
+    case "number": {
+      const wanted = `${setting.kind === "integer" ? "an integer" : "a number"} from ${setting.min} to ${setting.max}`;
+      const shape = setting.kind === "integer" ? /^\d{1,9}$/ : /^\d{1,9}(\.\d{1,6})?$/;
+      if (text === undefined || !shape.test(text)) return bad(wanted);
+      const value = Number(text);
+      return value >= setting.min && value <= setting.max ? { kind: "ok", value } : bad(wanted);
+    }
+  }
+}
+
+/** Merges the sources; a later one wins, setting by setting. */
+export function settingsOf(...sources: Given[]): Outcome<Settings> {
+  const given = new Map(sources.flatMap((source) => [...source]));
+  const number = (name: SettingName): number | undefined => {
+    const value = given.get(name);
+    return typeof value === "number" ? value : undefined;
+  };
+  const text = (name: SettingName): string | undefined => {
+    const value = given.get(name);
+    return typeof value === "string" ? value : undefined;
+  };
+  const settings: Settings = {
+    tokens: number("tokens"),
+    rate: number("rate") ?? 0,
+    firstMs: number("first") ?? 0,
+    headMs: number("head") ?? 0,
+    tokenBytes: number("size"),
+    reasoningTokens: number("reasoning"),
+    cachedTokens: number("cached"),
+    imageBytesMin: number("image-bytes") ?? 0,
+    usage: usageModes.find((mode) => mode === text("usage")) ?? "asked",
+    earlyOpening: given.has("early-opening"),
+    faults: {
+      status: number("status"),
+      retryAfter: text("retry-after"),
+      reset: number("reset"),
+      stall: number("stall"),
+      cut: number("cut"),
+      error: number("error"),
+      malformed: number("malformed"),
+      noEnd: given.has("no-end"),
+      failFirst: number("fail-first"),
+    },
+  };
+  if ((settings.tokens ?? 0) * (settings.tokenBytes ?? 8) > answerBytesMax)
+    return { kind: "bad", fault: `The simulator settings "tokens" and "size" together make an answer of more than ${answerBytesMax} bytes.` };
+  return { kind: "ok", value: settings };
+}
+
+const noFaults: Faults = {
+  status: undefined,
+  retryAfter: undefined,
+  reset: undefined,
+  stall: undefined,
+  cut: undefined,
+  error: undefined,
+  malformed: undefined,
+  noEnd: false,
+  failFirst: undefined,
+};
+
+/** The settings of one request of a `fail-first` series. */
+export function settingsAmong(settings: Settings, failing: boolean): Settings {
+  if (!failing) return { ...settings, faults: noFaults };
+  const { status, reset, stall, cut, error, malformed, noEnd } = settings.faults;
+  const another = [status, reset, stall, cut, error, malformed].some((count) => count !== undefined) || noEnd;
+  return another ? settings : { ...settings, faults: { ...settings.faults, status: 503 } };
+}

@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
+import { readStream } from "../support/stream.ts";
+
+const models = {
+  fast: "sim-text;rate=0;first=0;tokens=8",
+  late: "sim-text;rate=0;first=3000;tokens=8",
+  stream: "sim-text;rate=10;first=0;tokens=400",
+  short: "sim-text;rate=20;first=0;tokens=60",
+};
+const catalogue = catalogueOf(Object.entries(models).map(([id, model]) => ({ id, model })));
+const ask = (gateway: Gateway, model: string, stream = false, signal?: AbortSignal) =>
+  gateway.post({ model, stream, messages: [{ role: "user", content: "hello" }] }, signal && { signal });
+
+async function seenRunning(gateway: Gateway, model: keyof typeof models, count = 1): Promise<void> {
+  await until(`${model} runs`, async () => (await gateway.seen(models[model])).length >= count);
+}
+
+test("a worker that dies before the first token is replaced, unseen by the caller", async () => {
+  await using gateway = await startGateway({ catalogue });
+  const answer = ask(gateway, "late");
+  await seenRunning(gateway, "late");
+  const second = gateway.addWorker("chat=4");
+  await gateway.workers[0]?.kill();
+  await second;
+  assert.equal((await answer).status, 200);
+  assert.equal((await gateway.seen(models.late)).length, 2);
+});
+
+test("a worker that dies in mid-stream ends in an in-stream error, and in no terminator", async () => {
+  await using gateway = await startGateway({ catalogue });
+  const startedAt = performance.now();
+  const read = await readStream(await ask(gateway, "stream", true), (pieces) => {
+    if (pieces === 5) void gateway.workers[0]?.kill();
+  });
+  assert.equal(read.error?.code, "worker_lost");
+  assert.equal(read.done, false);
+  assert.equal(read.broken, false);
+  assert.ok(performance.now() - startedAt < 12_000);
+});
+
+test("a worker that freezes is replaced, and says nothing of what it held when it wakes", async () => {
+  await using gateway = await startGateway({ catalogue });
+  const answer = ask(gateway, "late", true);
+  await seenRunning(gateway, "late");
+  const frozen = gateway.workers[0];
+  frozen?.freeze();
+  await gateway.addWorker("chat=4");
+  await seenRunning(gateway, "late", 2);
+  frozen?.thaw();
+  const read = await readStream(await answer);
+  assert.ok(read.done);
+  assert.equal(read.text.match(/"role":"assistant"/g)?.length, 1);
+  await until("the first call is over", async () => (await gateway.seen(models.late)).every(({ closedAt }) => closedAt !== undefined));
+  assert.equal((await ask(gateway, "fast")).status, 200);
+});
+
+test("without any worker a request waits for as long as its lane allows, then is refused with a time to come back", async () => {
+  await using gateway = await startGateway({ catalogue: `${catalogue}lanes: { chat: { waitMs: 1500 } }\n`, workers: [] });
+  const response = await ask(gateway, "fast");
+  assert.equal(response.status, 503);
+  assert.match(response.headers.get("retry-after") ?? "", /^\d+$/);
+  await gateway.addWorker("chat=4");
+  assert.equal((await ask(gateway, "fast")).status, 200);
+  assert.equal((await gateway.seen(models.fast)).length, 1);
+});
+
+test("when an ingress dies, the upstream calls of its callers end", async () => {
+  await using gateway = await startGateway({ catalogue });
+  const read = readStream(await ask(gateway, "stream", true));
+  await gateway.ingresses[0]?.kill();
+  assert.equal((await read).broken, true);
+  await until("the call is closed", async () => (await gateway.seen(models.stream))[0]?.outcome === "client-closed", 12_000);
+});
+
+test("when a caller leaves, its upstream call ends within a second, streamed or not, before and after the first token", async () => {
+  await using gateway = await startGateway({ catalogue });
+  for (const [model, stream] of [
+    ["late", false],
+    ["late", true],
+    ["stream", true],
+    ["stream", false],
+  ] as const) {
+    const already = (await gateway.seen(models[model])).length;
+    const controller = new AbortController();
+    const answer = ask(gateway, model, stream, controller.signal).then((response) => response.text());
+    answer.catch(() => undefined);
+    await seenRunning(gateway, model, already + 1);
+    controller.abort();
+    await until(`${model} is closed`, async () => (await gateway.seen(models[model]))[already]?.outcome === "client-closed", 1_000);
+  }
+});
+
+test("when a caller leaves while it waits, its job is taken off the lane and never reaches an upstream", async () => {
+  await using gateway = await startGateway({ catalogue, workers: [] });
+  const controller = new AbortController();
+  const answer = ask(gateway, "fast", false, controller.signal);
+  answer.catch(() => undefined);
+  const metrics = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+  const waiting = async () => Number(/sluice_lane_jobs{lane="chat",state="waiting"} (\d+)/.exec(await metrics())?.[1]);
+  await until("it waits", async () => (await waiting()) === 1);
+  controller.abort();
+  await until("its job is gone", async () => (await waiting()) === 0, 1_000);
+  await gateway.addWorker("chat=4");
+  assert.equal((await ask(gateway, "stream", true).then((response) => response.body?.cancel().then(() => response.status))) ?? 0, 200);
+  assert.deepEqual(await gateway.seen(models.fast), []);
+});
+
+test("a rolling restart of every process under load loses no request", async () => {
+  await using gateway = await startGateway({ catalogue, ingresses: 2, workers: ["chat=32", "chat=32"], environment: { DRAIN_NOTICE_MS: "500" } });
+  let running = true;
+  let ingresses = gateway.ingresses.map((role) => role.urls);
+  const ready = new Set<string>();
+  const watch = async () => {
+    while (running) {
+      await Promise.all(
+        ingresses.map(async ({ api, operations }) => {
+          const ok = await fetch(`${operations}/readyz`).then(
+            (response) => response.ok,
+            () => false,
+          );
+          if (ok) ready.add(api as string);
+          else ready.delete(api as string);
+        }),
+      );
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  const outcomes = { complete: 0, lost: [] as string[] };
+  const load = async (seat: number) => {
+    for (let turn = seat; running; turn++) {
+      const urls = [...ready];
+      const url = urls[turn % urls.length];
+      if (url === undefined) {
+        outcomes.lost.push("no ingress was ready");
+        return;
+      }
+      const stream = turn % 2 === 0;
+      try {
+        const response = await gateway.post({ model: stream ? "short" : "fast", stream, messages: [{ role: "user", content: "hello" }] }, { url });
+        const complete = stream ? (await readStream(response)).done : response.ok && ((await response.json()) as { choices: unknown[] }).choices.length === 1;
+        if (complete) outcomes.complete++;
+        else outcomes.lost.push(`${response.status} from ${url}`);
+      } catch (error) {
+        outcomes.lost.push(`${(error as Error).message} (${((error as Error).cause as Error | undefined)?.message}) from ${url}`);
+      }
+    }
+  };
+  const watching = watch();
+  await until("both are ready", () => ready.size === 2);
+  const seats = Array.from({ length: 12 }, (_, seat) => load(seat));
+  await until("the load flows", () => outcomes.complete > 20);
+  for (const worker of gateway.workers.slice()) {
+    await gateway.addWorker("chat=32");
+    assert.equal(await worker.stop(), 0, worker.complaints());
+  }
+  for (const ingress of gateway.ingresses.slice()) {
+    const next = await gateway.addIngress();
+    ingresses = [...ingresses, next.urls];
+    await until("the new one is ready", () => ready.has(next.urls.api as string));
+    assert.equal(await ingress.stop(), 0, ingress.complaints());
+    ingresses = ingresses.filter(({ api }) => api !== ingress.urls.api);
+    ready.delete(ingress.urls.api as string);
+  }
+  const settled = outcomes.complete;
+  await until("the load flows on", () => outcomes.complete > settled + 20);
+  running = false;
+  await Promise.all([...seats, watching]);
+  assert.deepEqual(outcomes.lost, []);
+});

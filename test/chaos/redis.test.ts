@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
+import { readStream } from "../support/stream.ts";
+
+let gateway: Gateway;
+
+before(async () => {
+  gateway = await startGateway({
+    workers: ["chat=4,image=2"],
+    catalogue: catalogueOf([
+      { id: "fast", model: "sim-text;rate=0;first=0;tokens=8" },
+      { id: "stream", model: "sim-text;rate=20;first=0;tokens=120" },
+      { id: "held", model: "sim-text;rate=0;first=4000;tokens=8" },
+    ]),
+  });
+});
+after(() => gateway[Symbol.asyncDispose]());
+
+const ask = (model: string, stream = false) => gateway.post({ model, stream, messages: [{ role: "user", content: "hello" }] });
+
+/** The status, and how long it took. */
+async function timed(model: string): Promise<{ status: number; ms: number; body: { error?: { type: string; code: string } } }> {
+  const startedAt = performance.now();
+  const response = await ask(model);
+  const body = (await response.json()) as { error?: { type: string; code: string } };
+  return { status: response.status, ms: performance.now() - startedAt, body };
+}
+
+async function servesAgainWithin(ms: number): Promise<void> {
+  await until("answers again", async () => (await timed("fast")).status === 200, ms);
+}
+
+test("while Redis is dead every request is refused in its dialect within two seconds, and served within a second once it is back", async () => {
+  assert.equal((await timed("fast")).status, 200);
+  await gateway.redis.kill();
+  const refused = await Promise.all(Array.from({ length: 20 }, () => timed("fast")));
+  for (const { status, ms, body } of refused) {
+    assert.equal(status, 503);
+    assert.ok(ms < 2_000, `${ms} ms`);
+    assert.equal(body.error?.type, "server_error");
+  }
+  assert.equal((await fetch(`${gateway.ingresses[0]?.urls.operations}/readyz`)).status, 503);
+  await gateway.redis.restartEmpty();
+  await servesAgainWithin(1_000);
+});
+
+test("while Redis is frozen every request is refused within two seconds, and served within a second once it thaws", async () => {
+  gateway.redis.pause();
+  const first = await Promise.all(Array.from({ length: 10 }, () => timed("fast")));
+  const later = await timed("fast");
+  gateway.redis.resume();
+  for (const { status, ms } of [...first, later]) {
+    assert.equal(status, 503);
+    assert.ok(ms < 2_000, `${ms} ms`);
+  }
+  await servesAgainWithin(1_000);
+});
+
+test("a stream outlives a Redis that dies and comes back empty: every piece comes once, in order", async () => {
+  const whole = await readStream(await ask("stream", true));
+  assert.ok(whole.done);
+  let restarted: Promise<void> | undefined;
+  const read = await readStream(await ask("stream", true), (pieces) => {
+    if (pieces > 10) restarted ??= gateway.redis.restartEmpty();
+  });
+  await restarted;
+  assert.equal(read.error, undefined);
+  assert.ok(read.done);
+  assert.equal(read.content, whole.content);
+});
+
+test("what waited on a lane is answered after Redis came back empty", async () => {
+  const before = (await gateway.seen("sim-text;rate=0;first=4000;tokens=8")).length;
+  const answers = Array.from({ length: 10 }, () => ask("held"));
+  await until("four run", async () => (await gateway.seen("sim-text;rate=0;first=4000;tokens=8")).length === before + 4);
+  await gateway.redis.restartEmpty();
+  const statuses = (await Promise.all(answers)).map(({ status }) => status);
+  assert.deepEqual(statuses, Array(10).fill(200));
+});

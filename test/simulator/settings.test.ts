@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Given, givenOf, type Settings, settingsAmong, settingsOf, settingTable } from "../../apps/simulator/settings.ts";
+
+const given = (text: string): Given => {
+  const outcome = givenOf(text);
+  if (outcome.kind === "bad") assert.fail(outcome.fault);
+  return outcome.value;
+};
+const settings = (...texts: string[]): Settings => {
+  const outcome = settingsOf(...texts.map(given));
+  if (outcome.kind === "bad") assert.fail(outcome.fault);
+  return outcome.value;
+};
+const faultOf = (text: string) => {
+  const outcome = givenOf(text);
+  return outcome.kind === "bad" ? outcome.fault : undefined;
+};
+
+test("both separators and spaces are understood", () => {
+  const { tokens, rate, firstMs, headMs, tokenBytes, faults } = settings(" tokens = 64 ; rate=2.5,first=200;head=0,,size=8; no-end ;");
+  assert.deepEqual([tokens, rate, firstMs, headMs, tokenBytes, faults.noEnd], [64, 2.5, 200, 0, 8, true]);
+});
+
+test("a later source wins, setting by setting", () => {
+  const { tokens, rate, faults } = settings("tokens=1,rate=5", "tokens=2;reset=3", "tokens=3");
+  assert.deepEqual([tokens, rate, faults.reset], [3, 5, 3]);
+});
+
+test("each setting is bounded, and a fault names it", () => {
+  for (const [name, setting] of Object.entries(settingTable)) {
+    const values =
+      setting.kind === "integer" || setting.kind === "number"
+        ? [setting.max + 1, "-1", "x", "", "1e3", ...(setting.min > 0 ? [setting.min - 1] : [])]
+        : setting.kind === "flag"
+          ? ["1"]
+          : ["other"];
+    for (const value of values) assert.match(faultOf(`${name}=${value}`) ?? "", new RegExp(`"${name}"`), `${name}=${value}`);
+  }
+  assert.match(faultOf("tokens") ?? "", /"tokens"/);
+  assert.match(faultOf("tokens=1.5") ?? "", /an integer/);
+  assert.match(faultOf("unknown=1") ?? "", /no simulator setting "unknown"; there are tokens, /);
+  assert.match(faultOf("constructor=1") ?? "", /no simulator setting "constructor"/);
+  assert.match(faultOf("tokens=1,tokens=2") ?? "", /"tokens" is given twice/);
+});
+
+test("tokens and size together are bounded", () => {
+  const outcome = settingsOf(given("tokens=200000"), given("size=65536"));
+  assert.equal(outcome.kind, "bad");
+  assert.match(outcome.kind === "bad" ? outcome.fault : "", /"tokens" and "size"/);
+});
+
+test("of a series only the failing requests keep their faults, and 503 is what they fail with if nothing else is said", () => {
+  const plain = settings("fail-first=2");
+  assert.equal(settingsAmong(plain, true).faults.status, 503);
+  assert.equal(settingsAmong(plain, false).faults.status, undefined);
+  const cut = settings("fail-first=2;cut=1;tokens=4");
+  assert.deepEqual([settingsAmong(cut, true).faults.cut, settingsAmong(cut, true).faults.status], [1, undefined]);
+  assert.deepEqual([settingsAmong(cut, false).faults.cut, settingsAmong(cut, false).tokens], [undefined, 4]);
+});

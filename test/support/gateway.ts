@@ -1,0 +1,198 @@
+/** The whole gateway as its operator runs it: real processes of every role on a real Redis, with the simulator as the only upstream. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import OpenAI from "openai";
+import { createKey } from "#access/key.ts";
+import { addRecord } from "#access/projection.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { startRedis, type TestRedis } from "./redis.ts";
+
+const root = join(import.meta.dirname, "..", "..");
+
+/** One process of a role. */
+export interface Role {
+  readonly urls: Record<string, string>;
+  readonly process: ChildProcess;
+  /** What it wrote to stderr. */
+  readonly complaints: () => string;
+  /** SIGTERM, then waits for its end; returns the exit code. */
+  stop(): Promise<number | null>;
+  /** SIGKILL, then waits for its end. */
+  kill(): Promise<void>;
+  freeze(): void;
+  thaw(): void;
+}
+
+/** Starts a role and waits until it listens; its exit before that is an error with what it said. */
+export async function startRole(role: string, args: string[], environment: Record<string, string>): Promise<Role> {
+  const child = spawn(process.execPath, [`apps/${role}/main.ts`, ...args], {
+    cwd: root,
+    env: { PATH: process.env.PATH, LOG_LEVEL: "warn", ...environment },
+    stdio: ["ignore", process.env.TEST_LOGS ? "inherit" : "ignore", "pipe", "ipc"],
+  });
+  let complaints = "";
+  child.stderr?.on("data", (chunk: Buffer) => {
+    complaints = (complaints + chunk.toString()).slice(-10_000);
+  });
+  const exited = once(child, "exit");
+  const listening = new Promise<Record<string, string>>((resolve, reject) => {
+    child.on("message", (message: { type: string; urls: Record<string, string> }) => {
+      if (message.type === "listening") resolve(message.urls);
+    });
+    child.on("exit", (code, signal) => reject(new Error(`${role} ended with ${code ?? signal}: ${complaints}`)));
+  });
+  const urls = await listening;
+  return {
+    urls,
+    process: child,
+    complaints: () => complaints,
+    async stop() {
+      child.kill("SIGTERM");
+      await exited;
+      return child.exitCode;
+    },
+    async kill() {
+      child.kill("SIGKILL");
+      await exited;
+    },
+    freeze: () => void child.kill("SIGSTOP"),
+    thaw: () => void child.kill("SIGCONT"),
+  };
+}
+
+export interface GatewayOptions {
+  ingresses?: number;
+  /** The lanes of each worker. */
+  workers?: string[];
+  /** The file's text; `${SIMULATOR_URL}` in an upstream's address is the simulator. The default offers every simulator model `test/…` names. */
+  catalogue?: string;
+  /** For every process of the gateway. */
+  environment?: Record<string, string>;
+}
+
+export interface Gateway extends AsyncDisposable {
+  readonly redis: TestRedis;
+  readonly simulatorUrl: string;
+  readonly ingresses: Role[];
+  readonly workers: Role[];
+  readonly catalogueFile: string;
+  /** A key of the group `default`. */
+  readonly key: string;
+  /** The first ingress's address, without /v1. */
+  readonly url: string;
+  createKey(group: string): Promise<string>;
+  addIngress(environment?: Record<string, string>): Promise<Role>;
+  addWorker(lanes: string, environment?: Record<string, string>): Promise<Role>;
+  /** An official client without retries of its own, of the first ingress unless told otherwise. */
+  client(options?: { url?: string; key?: string; retries?: number }): OpenAI;
+  /** POST /v1/chat/completions as plain fetch. */
+  post(body: unknown, options?: { url?: string; key?: string; signal?: AbortSignal; headers?: Record<string, string> }): Promise<Response>;
+  /** What the simulator saw of a model. */
+  seen(model: string): Promise<{ model: string; outcome?: string; chunksSent: number; at: number; closedAt?: number }[]>;
+}
+
+const ids = ["sim-text", "sim-fast", "sim-slow"];
+
+/** A catalogue with these models, each served by the simulator model of the same line, and `lane: image` for those named so. */
+export function catalogueOf(models: { id: string; model: string; lane?: string }[], more = ""): string {
+  const lines = models.map(
+    ({ id, model, lane = "chat" }) =>
+      `  - { id: "${id}", lane: ${lane}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: "${model}" }] }`,
+  );
+  return `groups:\n  default: { models: ["*"] }\n  narrow: { models: ["${models[0]?.id}"] }\nupstreams:\n  simulator: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }\n${more}models:\n${lines.join("\n")}\n`;
+}
+
+export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
+  const directory = await mkdtemp(join(tmpdir(), "sluice-gateway-"));
+  const cleanups: (() => Promise<unknown>)[] = [() => rm(directory, { recursive: true, force: true })];
+  try {
+    const redis = await startRedis();
+    cleanups.push(() => redis.stop());
+    const simulator = await startRole("simulator", [], {});
+    cleanups.push(() => simulator.kill());
+    const simulatorUrl = simulator.urls.simulator as string;
+    const catalogueFile = join(directory, "catalogue.yaml");
+    await writeFile(
+      catalogueFile,
+      options.catalogue ?? catalogueOf(ids.map((id) => ({ id, model: id === "sim-fast" ? "sim-text;rate=0;first=0" : "sim-text" }))),
+    );
+    const environment = { REDIS_URL: redis.url, SLUICE_CATALOGUE: catalogueFile, SIMULATOR_URL: simulatorUrl, PORT: "0", ...options.environment };
+    const ingresses: Role[] = [];
+    const workers: Role[] = [];
+    const addIngress = async (more: Record<string, string> = {}) => {
+      const role = await startRole("ingress", [], { ...environment, ...more });
+      ingresses.push(role);
+      return role;
+    };
+    const addWorker = async (lanes: string, more: Record<string, string> = {}) => {
+      const role = await startRole("worker", ["--lanes", lanes], { ...environment, ...more });
+      workers.push(role);
+      return role;
+    };
+    cleanups.push(() =>
+      Promise.all(
+        [...ingresses, ...workers].map(async (role) => {
+          if (role.process.exitCode === null && role.process.signalCode === null) await role.kill();
+        }),
+      ),
+    );
+
+    const addKey = async (group: string) => {
+      const connection = await connectRedis(redis.url, "patient");
+      try {
+        const { key, hash, hint } = createKey();
+        await addRecord(connection, keyspaceOf("sluice"), hash, { id: `key_${hash.slice(0, 24)}`, name: `test-${hint}`, group, hint, createdAt: Date.now() });
+        return key;
+      } finally {
+        connection.disconnect();
+      }
+    };
+    const key = await addKey("default");
+    await Promise.all([
+      ...Array.from({ length: options.ingresses ?? 1 }, () => addIngress()),
+      ...(options.workers ?? ["chat=64,image=4"]).map((lanes) => addWorker(lanes)),
+    ]);
+    const url = ingresses[0]?.urls.api as string;
+
+    return {
+      redis,
+      simulatorUrl,
+      ingresses,
+      workers,
+      catalogueFile,
+      key,
+      url,
+      createKey: addKey,
+      addIngress,
+      addWorker,
+      client: (client = {}) => new OpenAI({ apiKey: client.key ?? key, baseURL: `${client.url ?? url}/v1`, maxRetries: client.retries ?? 0 }),
+      post: (body, request = {}) =>
+        fetch(`${request.url ?? url}/v1/chat/completions`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${request.key ?? key}`, "content-type": "application/json", ...request.headers },
+          body: typeof body === "string" ? body : JSON.stringify(body),
+          ...(request.signal && { signal: request.signal }),
+        }),
+      seen: async (model) => (await (await fetch(`${simulatorUrl}/_simulator/requests?model=${encodeURIComponent(model)}`)).json()) as never,
+      async [Symbol.asyncDispose]() {
+        for (const cleanup of cleanups.reverse()) await cleanup();
+      },
+    };
+  } catch (error) {
+    for (const cleanup of cleanups.reverse()) await cleanup().catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Settles when the condition holds; an error that names it after `timeoutMs`. */
+export async function until(what: string, holds: () => boolean | Promise<boolean>, timeoutMs = 10_000): Promise<void> {
+  const deadline = performance.now() + timeoutMs;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
