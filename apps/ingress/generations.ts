@@ -7,9 +7,10 @@
  */
 import type { ServerResponse } from "node:http";
 import type { Redis } from "ioredis";
+import type { Logger } from "pino";
 import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
-import { decodeFailure, decodeHead, type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
+import { decodeEnd, decodeFailure, decodeHead, type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
 import type { LaneQueue } from "#relay/lane.ts";
 import { relayLimits } from "#relay/limits.ts";
 import type { Mailbox } from "#relay/mailbox.ts";
@@ -17,6 +18,7 @@ import { Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { CallerDialect } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
+import type { Usage } from "#wire/usage.ts";
 import { Answer } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
 import type { IngressMetrics } from "./metrics.ts";
@@ -50,6 +52,10 @@ interface Generation extends GenerationRequest {
   body: Buffer | undefined;
   bodyRenewedAt: number;
   contentAt: number;
+  /** When a worker took it, and when its content began, both in milliseconds from its start; undefined until then. */
+  waitedMs: number | undefined;
+  firstTokenMs: number | undefined;
+  usage: Usage | null;
 }
 
 export interface GenerationsOptions {
@@ -59,6 +65,7 @@ export interface GenerationsOptions {
   queues: ReadonlyMap<string, LaneQueue>;
   budget: BodyBudget;
   metrics: IngressMetrics;
+  log: Logger;
 }
 
 export type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
@@ -137,6 +144,9 @@ export class Generations {
       body: request.bytes,
       bodyRenewedAt: now,
       contentAt: 0,
+      waitedMs: undefined,
+      firstTokenMs: undefined,
+      usage: null,
       answer: new Answer(
         request.response,
         request.dialect,
@@ -164,7 +174,7 @@ export class Generations {
     for (const generation of this.#live) {
       generation.answer.fail(failure);
       this.#owner?.leave(generation.number);
-      this.#over(generation);
+      this.#over(generation, failure.code);
     }
   }
 
@@ -225,8 +235,9 @@ export class Generations {
             generation.answer.data(payload, seq, now);
             return;
           case "end":
+            generation.usage = decodeEnd(payload).usage;
             generation.answer.end();
-            this.#over(generation);
+            this.#over(generation, "complete");
             return;
           case "fail":
             this.#fail(generation, decodeFailure(payload));
@@ -275,15 +286,17 @@ export class Generations {
   #measure(generation: Generation, now: number): void {
     const { firstToken, tokenGap } = this.#options.metrics;
     const lane = generation.queue.name;
-    if (generation.contentAt === 0) firstToken.observe({ lane }, (now - generation.startedAt) / 1_000);
-    else tokenGap.observe({ lane }, (now - generation.contentAt) / 1_000);
+    if (generation.contentAt === 0) {
+      generation.firstTokenMs = now - generation.startedAt;
+      firstToken.observe({ lane }, generation.firstTokenMs / 1_000);
+    } else tokenGap.observe({ lane }, (now - generation.contentAt) / 1_000);
     generation.contentAt = now;
   }
 
   #fail(generation: Generation, failure: Failure): void {
     this.#options.metrics.errors.inc({ code: failure.code });
     generation.answer.fail(failure);
-    this.#over(generation);
+    this.#over(generation, failure.code);
   }
 
   /** The response is closed: finished, or left by its caller. */
@@ -291,21 +304,41 @@ export class Generations {
     if (generation.state === "over") return;
     this.#options.metrics.cancellations.inc({ lane: generation.queue.name });
     this.#owner?.leave(generation.number);
-    this.#over(generation);
+    this.#over(generation, "left");
   }
 
   #runs(generation: Generation): void {
     if (generation.state !== "waiting") return;
     generation.state = "running";
+    generation.waitedMs = this.#now() - generation.startedAt;
     this.#waiting.set(generation.queue.name, this.#waitingOn(generation.queue.name) - 1);
   }
 
-  #over(generation: Generation): void {
-    if (generation.state === "over") return;
+  #over(generation: Generation, outcome: "complete" | "left" | Failure["code"]): void {
+    const { state, waitedMs, firstTokenMs } = generation;
+    if (state === "over") return;
     this.#runs(generation);
     generation.state = "over";
     this.#live.delete(generation);
     this.#releaseBody(generation);
+    this.#options.log.info(
+      {
+        requestId: generation.headers["x-request-id"],
+        generation: generation.id,
+        keyId: generation.caller.id,
+        group: generation.caller.group,
+        model: generation.model.id,
+        lane: generation.queue.name,
+        stream: generation.streams,
+        outcome,
+        status: generation.answer.status,
+        waitedMs: rounded(waitedMs),
+        firstTokenMs: rounded(firstTokenMs),
+        durationMs: rounded(this.#now() - generation.startedAt),
+        ...generation.usage,
+      },
+      "generation",
+    );
   }
 
   /** Nothing can be run anew: the body is forgotten, here and in Redis. */
@@ -322,4 +355,5 @@ export class Generations {
   }
 }
 
+const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));
 const isLarge = (body: Buffer): boolean => body.length > jobBodyBytesMax;

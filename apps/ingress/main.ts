@@ -60,7 +60,7 @@ async function start(log: Logger): Promise<Running> {
     bodiesBytes: () => budget.bytes,
     keys: () => keys.count(),
   });
-  const generations = new Generations({ config, redis, keyspace, queues, budget, metrics });
+  const generations = new Generations({ config, redis, keyspace, queues, budget, metrics, log });
   const mailbox = await openMailbox(service.redisUrl, keyspace, "ingress", {
     heard: (sender) => generations.heard(sender),
     receive: (sender, frame) => generations.receive(sender, frame),
@@ -84,6 +84,7 @@ async function start(log: Logger): Promise<Running> {
     onFault: (error, requestId) => log.error({ err: error, requestId }, "request failed by a fault of the gateway"),
   });
   server.addHook("onResponse", async (request, reply) => {
+    if (request.isGeneration) return;
     log.info(
       {
         requestId: request.id,

@@ -24,6 +24,8 @@ declare module "fastify" {
     bytes: Buffer;
     /** What the body counts in the budget of all bodies; whoever takes it over sets it to 0 and gives it back. */
     budgetedBytes: number;
+    /** A generation answers it, and writes the log's line of it. */
+    isGeneration: boolean;
   }
 }
 
@@ -90,6 +92,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   server.decorateRequest("caller");
   server.decorateRequest("bytes");
   server.decorateRequest("budgetedBytes", 0);
+  server.decorateRequest("isGeneration", false);
 
   server.addHook("onRequest", async (request, reply) => {
     reply.header("x-request-id", request.id);

@@ -44,6 +44,7 @@ export function addRoutes(server: FastifyInstance, { catalogue, generations, bud
     if (begun.kind === "refused") throw new Refused(begun.failure);
     budget.giveBack(request.budgetedBytes - request.bytes.length);
     request.budgetedBytes = 0;
+    request.isGeneration = true;
     reply.hijack();
   });
 

@@ -57,7 +57,7 @@ export interface CatalogueModel {
 
 export type PublishedModel = Omit<CatalogueModel, "route">;
 
-export interface Lane {
+interface Lane {
   readonly waitingMax: number;
   readonly waitMs: number;
 }

@@ -41,7 +41,7 @@ export interface Frame {
 
 export const noPayload: Buffer = Buffer.alloc(0);
 const version = 1;
-export const frameHeadBytes = 15;
+const frameHeadBytes = 15;
 
 export const frameBytesOf = (frame: Frame): number => frameHeadBytes + frame.payload.length;
 

@@ -21,7 +21,7 @@ export interface MailboxHandlers {
   resubscribed(): void;
 }
 
-export interface MailboxStatistics {
+interface MailboxStatistics {
   publishes: number;
   publishFailures: number;
   framesSent: number;

@@ -5,7 +5,7 @@ import { StartupFault } from "./startup.ts";
 type RedisOptions = Omit<AllRedisOptions, "replyMapping">;
 
 /** How long a request to Redis may take before its outcome counts as unknown. */
-export const commandTimeoutMs = 1_500;
+const commandTimeoutMs = 1_500;
 
 /**
  * `request`: commands that a caller waits for; they fail at once while Redis is away, and are never sent twice.
