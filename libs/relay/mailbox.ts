@@ -31,7 +31,8 @@ interface MailboxStatistics {
 }
 
 interface Destination {
-  channel: string;
+  readonly mailbox: string;
+  readonly channel: string;
   frames: Frame[];
   bytes: number;
   publishing: boolean;
@@ -93,7 +94,7 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
   const owe = (mailbox: string): Destination => {
     let destination = destinations.get(mailbox);
     if (destination === undefined) {
-      destination = { channel: keyspace.mailbox(mailbox), frames: [], bytes: 0, publishing: false, pulse: false };
+      destination = { mailbox, channel: keyspace.mailbox(mailbox), frames: [], bytes: 0, publishing: false, pulse: false };
       destinations.set(mailbox, destination);
     }
     if (!destination.publishing) {
@@ -108,14 +109,9 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
 
   const publish = (destination: Destination) => {
     const frames = takeEnvelope(destination);
-    if (frames === undefined) {
-      destinations.delete(destination.channel);
-      return;
-    }
-    if (publisher.status !== "ready") {
-      statistics.publishFailures++;
-      destination.frames = [];
-      destination.bytes = 0;
+    if (frames === undefined || publisher.status !== "ready") {
+      if (frames !== undefined) statistics.publishFailures++;
+      destinations.delete(destination.mailbox);
       return;
     }
     destination.publishing = true;
@@ -125,7 +121,7 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
     const left = () => {
       statistics.roundTripMs = performance.now() - startedAt;
       destination.publishing = false;
-      if (destination.frames.length > 0 || destination.pulse) publish(destination);
+      publish(destination);
     };
     publisher.publish(destination.channel, encodeEnvelope(self, frames)).then(left, () => {
       statistics.publishFailures++;

@@ -68,6 +68,8 @@ interface OwnerPeer<Task> {
   held: Map<number, Held<Task>>;
   /** Bytes on the way to the owner's mailbox. */
   travellingBytes: number;
+  /** Those whose window is closed. */
+  closed: Set<Held<Task>>;
 }
 
 /** How many owners without work are remembered, to know which are alive when their next job comes. */
@@ -257,7 +259,7 @@ export class Runner<Task> {
   #ownerOf(mailbox: string): OwnerPeer<Task> {
     let owner = this.#owners.get(mailbox);
     if (owner === undefined) {
-      owner = { mailbox, heardAt: Number.NEGATIVE_INFINITY, held: new Map(), travellingBytes: 0 };
+      owner = { mailbox, heardAt: Number.NEGATIVE_INFINITY, held: new Map(), travellingBytes: 0, closed: new Set() };
       this.#owners.set(mailbox, owner);
     }
     return owner;
@@ -301,7 +303,7 @@ export class Runner<Task> {
     for (; first < held.sent.length && (held.sent[first] as Sent).seq < taken; first++) held.sentBytes -= (held.sent[first] as Sent).bytes;
     if (first > 0) held.sent.splice(0, first);
     this.#flow(held);
-    if (this.#hasRoom(held.owner)) for (const other of held.owner.held.values()) if (!other.open) this.#flow(other);
+    if (held.owner.closed.size > 0 && this.#hasRoom(held.owner)) for (const closed of held.owner.closed) this.#flow(closed);
   }
 
   #resend(held: Held<Task>, from: number): void {
@@ -324,6 +326,8 @@ export class Runner<Task> {
     const open = this.#hasRoom(held.owner) && held.sentBytes < (held.open ? this.#limits.windowBytes : this.#limits.windowBytes / 2);
     if (open === held.open) return;
     held.open = open;
+    if (open) held.owner.closed.delete(held);
+    else held.owner.closed.add(held);
     this.#port.flow(held.task, open);
   }
 
@@ -336,6 +340,7 @@ export class Runner<Task> {
     held.forgotten = true;
     this.#size--;
     held.owner.held.delete(held.number);
+    held.owner.closed.delete(held);
     for (const { payload, bytes } of held.sent) if (payload !== undefined) held.owner.travellingBytes -= bytes;
     held.sent = [];
     if (!held.ended) this.#port.abort(held.task);
