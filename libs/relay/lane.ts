@@ -93,7 +93,7 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
 
 /** A job lies locked for this long after it was fetched; the hand-over ends well within it. */
 const lockMs = 90_000;
-/** Fetches of one lane on their way at once; a burst is taken this many at a time. */
+/** Fetches of one lane on their way at once at most: it takes a burst to get there, so that an idle lane costs one blocked command. */
 const fetchesMax = 16;
 const retryMs = 250;
 
@@ -148,6 +148,7 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
   let held = 0;
   let fetching = 0;
   let drained = false;
+  let fetchesWorthwhile = 1;
   let stopping = true;
   let retry: NodeJS.Timeout | undefined;
   let settleStop: (() => void) | undefined;
@@ -167,11 +168,12 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
       }, retryMs);
       return;
     }
-    while (free() > 0 && fetching < fetchesMax && (fetching === 0 || !drained)) void fetch();
+    while (free() > 0 && fetching < fetchesWorthwhile && (fetching === 0 || !drained)) void fetch();
   };
 
   const fetched = (job: Job | undefined) => {
     fetching--;
+    fetchesWorthwhile = job === undefined || drained ? 1 : Math.min(fetchesMax, fetchesWorthwhile + 1);
     drained = job === undefined;
     if (job !== undefined) hold(job);
     pump();
@@ -218,7 +220,7 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
   };
 
   const finish = (job: Job) => {
-    const fetchNext = !stopping && free() > 0 && options.isReady();
+    const fetchNext = !stopping && !drained && free() > 0 && options.isReady();
     if (fetchNext) fetching++;
     job.moveToCompleted("", job.token as string, fetchNext).then(
       (next) => {
