@@ -139,7 +139,7 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
     lockDuration: lockMs,
     stalledInterval: lockMs,
     maxStalledCount: 0,
-    drainDelay: 2,
+    drainDelay: 1,
   });
   worker.on("error", onError);
   await worker.waitUntilReady();

@@ -9,7 +9,8 @@ const commandTimeoutMs = 1_500;
 
 /**
  * `request`: commands that a caller waits for; they fail at once while Redis is away, and are never sent twice.
- * `patient`: blocking fetches and subscriptions; they wait for Redis to come back.
+ * `patient`: fetches and subscriptions; they wait for Redis to come back, and are sent again then, for without that ioredis would leave
+ * those that were on their way unsettled for ever. A fetch that is executed twice leaves a job without a runner, which its owner finds.
  */
 export type RedisPurpose = "request" | "patient";
 
@@ -18,9 +19,9 @@ const reconnectDelayMs = (attempt: number) => Math.min(25 * attempt, 250);
 /** Options for a URL of the kinds `redis://`, `rediss://` (TLS) and `unix:///path/to/socket`; a bad one is a StartupFault. */
 export function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
   const address = addressOf(url);
-  const common: RedisOptions = { ...address, retryStrategy: reconnectDelayMs, connectTimeout: 2_000, autoResendUnfulfilledCommands: false };
+  const common: RedisOptions = { ...address, retryStrategy: reconnectDelayMs, connectTimeout: 2_000 };
   if (purpose === "patient") return { ...common, maxRetriesPerRequest: null };
-  return { ...common, maxRetriesPerRequest: 0, enableOfflineQueue: false, commandTimeout: commandTimeoutMs };
+  return { ...common, maxRetriesPerRequest: 0, enableOfflineQueue: false, autoResendUnfulfilledCommands: false, commandTimeout: commandTimeoutMs };
 }
 
 function addressOf(url: string): RedisOptions {

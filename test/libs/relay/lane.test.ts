@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { after, before, beforeEach, test } from "node:test";
+import type { Redis } from "ioredis";
+import { type GenerationJob, jobIdOf } from "#relay/job.ts";
+import { type LaneQueue, type LaneWorker, openLaneQueue, openLaneWorker, type Place } from "#relay/lane.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { until } from "../../support/gateway.ts";
+import { startRedis, type TestRedis } from "../../support/redis.ts";
+
+const keyspace = keyspaceOf("lane-test");
+let server: TestRedis;
+let redis: Redis;
+let queue: LaneQueue;
+let numbers = 0;
+
+before(async () => {
+  server = await startRedis();
+  redis = await connectRedis(server.url, "request");
+  redis.on("error", () => {});
+});
+after(async () => {
+  redis.disconnect();
+  await server.stop();
+});
+beforeEach(async () => {
+  await redis.flushall();
+  queue = await openLaneQueue("chat", redis, keyspace, () => {});
+});
+
+function jobOf(generation: string, attempt = 1): GenerationJob {
+  return {
+    generation,
+    owner: "ingress-test",
+    number: ++numbers,
+    attempt,
+    dialect: "openai-chat",
+    model: "m",
+    group: "default",
+    keyId: "key_1",
+    admittedAt: Date.now(),
+    body: `{"secret":"${generation}"}`,
+  };
+}
+
+const never = () => assert.fail("the lane refused a job");
+
+async function withWorker(capacity: number, use: (worker: LaneWorker, places: Place[]) => Promise<void>): Promise<void> {
+  const places: Place[] = [];
+  const worker = await openLaneWorker({
+    name: "chat",
+    capacity,
+    redisUrl: server.url,
+    keyspace,
+    isReady: () => true,
+    take: (place) => places.push(place),
+    onError: () => {},
+  });
+  worker.start();
+  try {
+    await use(worker, places);
+  } finally {
+    await worker.stop();
+    await worker.close();
+  }
+}
+
+test("a job is waiting, then active, then missing, as two fields of its hash say", async () => {
+  queue.add(jobOf("gen_a"), never);
+  const state = async () => (await queue.statesOf([{ generation: "gen_a", attempt: 1 }]))[0];
+  await until("it waits", async () => (await state()) === "waiting");
+  await withWorker(1, async (_worker, places) => {
+    await until("it is taken", () => places.length === 1);
+    assert.equal(await state(), "active");
+    places[0]?.handedOver();
+    await until("it is gone", async () => (await state()) === "missing");
+    places[0]?.release();
+  });
+});
+
+test("a job that was handed over leaves nothing of its body behind", async () => {
+  queue.add(jobOf("gen_secret"), never);
+  await withWorker(1, async (_worker, places) => {
+    await until("it is taken", () => places.length === 1);
+    places[0]?.handedOver();
+    await until("it is gone", async () => (await queue.statesOf([{ generation: "gen_secret", attempt: 1 }]))[0] === "missing");
+    places[0]?.release();
+  });
+  for (const key of await redis.keys("*")) {
+    const dump = await redis.dumpBuffer(key);
+    assert.ok(!dump?.includes("secret"), key);
+  }
+});
+
+test("a job that waits can be taken off; one that runs can not", async () => {
+  queue.add(jobOf("gen_b"), never);
+  queue.add(jobOf("gen_c"), never);
+  await until("both wait", async () => (await queue.queue.getPrioritizedCount()) === 2);
+  await queue.remove("gen_c", 1);
+  await withWorker(4, async (_worker, places) => {
+    await until("one is taken", () => places.length === 1);
+    await queue.remove("gen_b", 1);
+    assert.deepEqual(await queue.statesOf([{ generation: "gen_b", attempt: 1 }]), ["active"]);
+    assert.equal(places[0]?.job.generation, "gen_b");
+    places[0]?.handedOver();
+    places[0]?.release();
+  });
+});
+
+test("a lane gives out jobs in the order they came, and no more than there are places", async () => {
+  const names = Array.from({ length: 40 }, (_, index) => `gen_${index}`);
+  for (const name of names) queue.add(jobOf(name), never);
+  await withWorker(8, async (worker, places) => {
+    await until("eight are taken", () => places.length === 8);
+    assert.equal(worker.held, 8);
+    for (let next = 0; next < names.length; next++) {
+      await until("the next is taken", () => places[next] !== undefined);
+      assert.ok(worker.held <= 8);
+      places[next]?.handedOver();
+      places[next]?.release();
+    }
+    assert.deepEqual(places.map(({ job }) => job.generation).toSorted(), names.toSorted());
+    assert.deepEqual(
+      places
+        .slice(0, 8)
+        .map(({ job }) => job.generation)
+        .toSorted(),
+      names.slice(0, 8).toSorted(),
+    );
+    await until("all places are free", () => worker.held === 0);
+  });
+});
+
+test("the same attempt added twice is one job", async () => {
+  queue.add(jobOf("gen_twice"), never);
+  queue.add(jobOf("gen_twice"), never);
+  await until("it waits", async () => (await queue.queue.getPrioritizedCount()) === 1);
+  assert.equal((await queue.queue.getJob(jobIdOf("gen_twice", 1)))?.id, "gen_twice-1");
+});
+
+test("with Redis frozen, all that gathered is refused after one time limit", async () => {
+  server.pause();
+  const startedAt = performance.now();
+  let refused = 0;
+  for (let count = 0; count < 200; count++) queue.add(jobOf(`gen_frozen${count}`), () => refused++);
+  await until("all are refused", () => refused === 200, 3_000);
+  const ms = performance.now() - startedAt;
+  server.resume();
+  assert.ok(ms < 2_000, `${ms} ms`);
+});
+
+test("with Redis gone a job is refused at once, and a worker goes on when Redis is back, empty", async () => {
+  await withWorker(2, async (_worker, places) => {
+    await server.kill();
+    await until("the loss is noticed", () => redis.status !== "ready");
+    let refused = 0;
+    queue.add(jobOf("gen_lost"), () => refused++);
+    await until("it is refused", () => refused === 1, 100);
+    await server.restartEmpty();
+    await until("the connection is back", () => redis.status === "ready");
+    queue.add(jobOf("gen_found"), never);
+    await until("it is taken", () => places.length === 1, 1_500);
+    assert.equal(places[0]?.job.generation, "gen_found");
+    places[0]?.handedOver();
+    places[0]?.release();
+  });
+});

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { decodeEnvelope, encodeEnvelope, type Frame, frameKinds, noPayload } from "#relay/frame.ts";
+import { type Mailbox, openMailbox } from "#relay/mailbox.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { until } from "../../support/gateway.ts";
+import { startRedis } from "../../support/redis.ts";
+
+const keyspace = keyspaceOf("mailbox-test");
+
+interface Heard {
+  pulses: string[];
+  frames: { sender: string; frame: Frame }[];
+  resubscriptions: number;
+}
+
+async function open(url: string, role: string): Promise<{ mailbox: Mailbox; heard: Heard }> {
+  const heard: Heard = { pulses: [], frames: [], resubscriptions: 0 };
+  const mailbox = await openMailbox(url, keyspace, role, {
+    heard: (sender) => heard.pulses.push(sender),
+    receive: (sender, frame) => heard.frames.push({ sender, frame: { ...frame, payload: Buffer.from(frame.payload) } }),
+    resubscribed: () => heard.resubscriptions++,
+  });
+  return { mailbox, heard };
+}
+
+const frameOf = (seq: number, payload: Buffer = noPayload): Frame => ({ kind: frameKinds.data, number: 7, attempt: 1, seq, payload });
+
+test("what is sent in one turn leaves in one envelope, in order", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  for (let seq = 0; seq < 100; seq++) other.mailbox.send(one.mailbox.self, frameOf(seq, Buffer.from(`piece ${seq}`)));
+  await until("all arrive", () => one.heard.frames.length === 100);
+  assert.deepEqual(one.heard.pulses, [other.mailbox.self]);
+  assert.equal(other.mailbox.statistics.publishes, 1);
+  for (const [seq, { sender, frame }] of one.heard.frames.entries()) {
+    assert.equal(sender, other.mailbox.self);
+    assert.deepEqual(frame, frameOf(seq, Buffer.from(`piece ${seq}`)));
+  }
+  await Promise.all([one.mailbox.close(), other.mailbox.close()]);
+});
+
+test("what gathers while an envelope is on its way leaves in few, none larger than its bound", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  const payload = Buffer.alloc(60_000, 1);
+  for (let seq = 0; seq < 50; seq++) other.mailbox.send(one.mailbox.self, frameOf(seq, payload));
+  await until("all arrive", () => one.heard.frames.length === 50);
+  assert.deepEqual(
+    one.heard.frames.map(({ frame }) => frame.seq),
+    Array.from({ length: 50 }, (_, seq) => seq),
+  );
+  assert.ok(other.mailbox.statistics.publishes >= 12 && other.mailbox.statistics.publishes <= 17, `${other.mailbox.statistics.publishes} envelopes`);
+  await Promise.all([one.mailbox.close(), other.mailbox.close()]);
+});
+
+test("a mailbox hears its own pulse, and again after Redis was gone", async () => {
+  await using redis = await startRedis();
+  const { mailbox, heard } = await open(redis.url, "ingress");
+  mailbox.pulse(mailbox.self);
+  await until("it hears itself", () => heard.pulses.includes(mailbox.self));
+  await redis.kill();
+  await until("the loss is noticed", () => !mailbox.isConnected);
+  mailbox.send("worker-gone", frameOf(0));
+  await redis.restartEmpty();
+  await until("it is subscribed again", () => heard.resubscriptions === 1 && mailbox.isConnected);
+  heard.pulses.length = 0;
+  mailbox.pulse(mailbox.self);
+  await until("it hears itself again", () => heard.pulses.includes(mailbox.self));
+  assert.equal(mailbox.statistics.publishFailures, 1);
+  await mailbox.close();
+});
+
+test("frames are the same after the wire, and bytes that are no envelope are none", () => {
+  const frame = fc.record({
+    kind: fc.constantFrom(...Object.values(frameKinds)),
+    number: fc.nat(0xffff_ffff),
+    attempt: fc.nat(0xffff),
+    seq: fc.nat(0xffff_ffff),
+    payload: fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+  }).map((each) => ({ ...each }));
+  fc.assert(
+    fc.property(fc.stringMatching(/^[a-z]{1,10}-[A-Za-z0-9]{1,12}$/), fc.array(frame, { maxLength: 20 }), (sender, frames) => {
+      const bytes = encodeEnvelope(sender, frames);
+      assert.deepEqual(decodeEnvelope(bytes), { sender, frames });
+      assert.equal(decodeEnvelope(bytes.subarray(0, -1)), undefined);
+    }),
+  );
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
+      decodeEnvelope(Buffer.from(bytes));
+    }),
+  );
+});
