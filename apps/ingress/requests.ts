@@ -1,6 +1,6 @@
 /** The callers' HTTP server: limits on what may arrive, who may ask, and every fault told in the caller's dialect. */
 import { isUtf8 } from "node:buffer";
-import { STATUS_CODES } from "node:http";
+import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { authenticate } from "#access/authenticate.ts";
@@ -10,11 +10,16 @@ import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
 import { failureHeadersOf } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
 import { credentialsOf } from "./credentials.ts";
+import { failureOf, invalidKey, notFoundOf, tooLarge } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
 
 const headerBytesMax = 32 * 1024;
 /** A body of unknown length counts as this much until it is there. */
 const unknownBodyBytes = 1 << 20;
+/** What is left of a refused body is read and thrown away up to this: many senders whose connection is closed under their hands never see the answer. */
+const discardedBytesMax = 1 << 30;
+/** What counts as the status of an answer whose caller left before its end; nobody is sent it. */
+const callerLeftStatus = 499;
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -75,6 +80,8 @@ export class Refused extends Error {
 
 /** A server without routes. Handlers throw Refused for what can't be served. */
 export function createRequestServer({ config, budget, metrics, keys, nextId, isDraining, onFault }: RequestsOptions): FastifyInstance {
+  /** The answer that is under way on a connection: nothing may be written into it. */
+  const answers = new WeakMap<Socket, ServerResponse>();
   const server = Fastify({
     bodyLimit: config.bodyBytesMax,
     requestTimeout: config.requestTimeoutMs,
@@ -85,7 +92,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     routerOptions: { maxParamLength: 300 },
     ajv: { customOptions: { coerceTypes: false, useDefaults: false, removeAdditional: false, allErrors: false, strict: false, verbose: true } },
     http: { maxHeaderSize: headerBytesMax, headersTimeout: config.requestTimeoutMs / 4, connectionsCheckingInterval: 1_000 },
-    clientErrorHandler: refuseConnection,
+    clientErrorHandler: (error, socket) => (answers.get(socket)?.headersSent ? socket.destroy() : refuseConnection(error, socket)),
     frameworkErrors: (error, request, reply) => refuse(failureOf(error), request, reply as FastifyReply),
   });
 
@@ -96,27 +103,30 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
 
   server.addHook("onRequest", async (request, reply) => {
     reply.header("x-request-id", request.id);
+    answers.set(request.raw.socket, reply.raw);
+    reply.raw.once("close", () => {
+      answers.delete(request.raw.socket);
+      budget.giveBack(request.budgetedBytes);
+      request.budgetedBytes = 0;
+      const path = request.routeOptions.url ?? "other";
+      metrics.requests.inc({ path, status: reply.raw.writableFinished ? reply.raw.statusCode : callerLeftStatus });
+      metrics.duration.observe({ path }, reply.elapsedTime / 1_000);
+    });
     if (isDraining()) reply.header("connection", "close");
     const authentication = authenticate(credentialsOf(request.headers, request.url), keys, Date.now());
     if (authentication.kind === "refused") throw new Refused(invalidKey);
     request.caller = authentication.record;
+    if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
 
   server.addHook("preParsing", async (request) => {
     if (request.headers["content-encoding"] !== undefined && request.headers["content-encoding"] !== "identity")
       throw new Refused({ code: "unsupported_media_type", message: "Compressed bodies are not supported; send the body as it is." });
     const announced = request.headers["content-length"];
-    const bytes = announced === undefined ? (request.headers["transfer-encoding"] === undefined ? 0 : unknownBodyBytes) : Number(announced);
+    const unknown = request.headers["transfer-encoding"] === undefined ? 0 : Math.min(unknownBodyBytes, config.bodyBytesMax);
+    const bytes = announced === undefined ? unknown : Number(announced);
     if (bytes > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
     if (bytes > 0) reserve(request, bytes);
-  });
-
-  server.addHook("onResponse", async (request, reply) => {
-    budget.giveBack(request.budgetedBytes);
-    request.budgetedBytes = 0;
-    const path = request.routeOptions.url ?? "other";
-    metrics.requests.inc({ path, status: reply.statusCode });
-    metrics.duration.observe({ path }, reply.elapsedTime / 1_000);
   });
 
   server.removeAllContentTypeParsers();
@@ -138,8 +148,8 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
 
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
     metrics.errors.inc({ code: failure.code });
-    const unread = request.raw.headers["content-length"] !== undefined || request.raw.headers["transfer-encoding"] !== undefined;
-    if (unread && !request.raw.complete) reply.header("connection", "close");
+    if (isDraining() || Number(request.headers["content-length"] ?? 0) > discardedBytesMax) reply.header("connection", "close");
+    else reply.removeHeader("connection");
     reply.header("x-request-id", request.id);
     return reply
       .code(statusOf(failure.code))
@@ -152,17 +162,8 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     if (failure.code === "internal") onFault(error, request.id);
     return refuse(failure, request, reply);
   });
-
-  server.setNotFoundHandler((request, reply) => refuse(notFoundOf(request, reply, server), request, reply));
   return server;
 }
-
-const invalidKey: Failure = {
-  code: "invalid_key",
-  message: "The API key is missing or not valid. Send a key of this gateway as 'Authorization: Bearer <key>'.",
-};
-
-const tooLarge = (bytesMax: number): Failure => ({ code: "body_too_large", message: `The body may have ${bytesMax} bytes at most.` });
 
 /** The dialect that a path belongs to; what belongs to none is answered as OpenAI's clients expect. */
 function dialectOf(_url: string): CallerDialect {
@@ -170,6 +171,7 @@ function dialectOf(_url: string): CallerDialect {
 }
 
 function parsed(bytes: Buffer): unknown {
+  if (bytes.length === 0) throw new Refused({ code: "invalid_request", message: "The body is empty." });
   if (!isUtf8(bytes)) throw new Refused({ code: "invalid_request", message: "The body is not valid UTF-8." });
   try {
     return JSON.parse(bytes.toString("utf8"));
@@ -178,67 +180,6 @@ function parsed(bytes: Buffer): unknown {
     throw new Refused({ code: "invalid_request", message: `The body is not valid JSON${place === undefined ? "" : ` (${place})`}.` });
   }
 }
-
-function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
-  const [fault] = error.validation ?? [];
-  if (fault !== undefined) return invalidFieldOf(fault as ValidationFault);
-  switch (error.code) {
-    case "FST_ERR_CTP_BODY_TOO_LARGE":
-      return tooLarge(bodyBytesMax);
-    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
-      return { code: "unsupported_media_type", message: "Send the body as JSON, with 'Content-Type: application/json'." };
-    case "FST_ERR_CTP_EMPTY_JSON_BODY":
-    case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
-      return { code: "invalid_request", message: "The body is empty, or shorter than its Content-Length." };
-    case "FST_ERR_BAD_URL":
-    case "FST_ERR_PARAM_MAX_LENGTH":
-      return { code: "path_not_found", message: "The path is not a valid URL path." };
-    default:
-      return error.statusCode === 400
-        ? { code: "invalid_request", message: "The request could not be read." }
-        : { code: "internal", message: "The gateway failed to process this request." };
-  }
-}
-
-interface ValidationFault {
-  instancePath: string;
-  keyword: string;
-  params: Record<string, unknown>;
-  message?: string;
-}
-
-/** One field's fault, with its path as a caller would write it: `messages[0].content`. */
-function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): Failure {
-  const steps = instancePath.split("/").slice(1);
-  if (keyword === "required") steps.push(String(params.missingProperty));
-  const param = steps.reduce((path, step) => (/^\d+$/.test(step) ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`), "");
-  if (param === "") return { code: "invalid_request", message: "The body must be a JSON object." };
-  const allowed = keyword === "enum" ? `: ${(params.allowedValues as unknown[]).map((value) => JSON.stringify(value)).join(", ")}` : "";
-  const what = keyword === "required" ? "is missing" : `${message ?? "is not valid"}${allowed}`;
-  return { code: "invalid_request", message: `'${param}' ${what}.`, param };
-}
-
-const doubledPrefix = /^(?:\/v1(?:alpha|beta1?)?){2,}(?=\/|$)/;
-
-function notFoundOf(request: FastifyRequest, reply: FastifyReply, server: FastifyInstance): Failure {
-  const path = request.url.split("?", 1)[0] as string;
-  const allowed = ["GET", "POST"].filter((method) => method !== request.method && server.findRoute({ url: path, method: method as "GET" }) !== null);
-  if (allowed.length > 0) {
-    reply.header("allow", allowed.join(", "));
-    return { code: "method_not_allowed", message: `${request.method} is not allowed here; use ${allowed.join(" or ")}.` };
-  }
-  const prefix = doubledPrefix.exec(path)?.[0];
-  if (prefix !== undefined)
-    return {
-      code: "path_not_found",
-      message:
-        `The path begins with its version twice (${prefix}). OpenAI's clients want a base address that ends in one /v1; ` +
-        "Anthropic's and Google's add the version themselves: give them the base address without it.",
-    };
-  return { code: "path_not_found", message: `There is no ${request.method} ${printable(path)} here.` };
-}
-
-const printable = (path: string) => path.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");
 
 /** What arrives before there is a request: answered on the bare socket, which is closed. */
 function refuseConnection(error: Error & { code?: string }, socket: Socket): void {

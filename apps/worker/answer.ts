@@ -39,9 +39,10 @@ export function readerOf(
   retryAfterSeconds: number | undefined,
 ): AnswerReader {
   if (status !== 200) return new ErrorReader(status, retryAfterSeconds);
-  const streams = contentType.toLowerCase().startsWith("text/event-stream");
-  if (streams !== request.stream) return new ErrorReader(502, undefined);
-  return streams ? new StreamReader(request, model) : new WholeReader(model);
+  const type = contentType.toLowerCase();
+  const isOfOtherKind = request.stream ? type.startsWith("application/json") : type.startsWith("text/event-stream");
+  if (isOfOtherKind) return new ErrorReader(status, retryAfterSeconds);
+  return request.stream ? new StreamReader(request, model) : new WholeReader(model);
 }
 
 class StreamReader implements AnswerReader {
@@ -154,15 +155,21 @@ class ErrorReader implements AnswerReader {
   }
 
   end(): AnswerStep {
-    const failure = failureOf(this.#status, upstreamErrorOf(this.#reason()));
-    if (this.#retryAfterSeconds !== undefined) failure.retryAfterSeconds = this.#retryAfterSeconds;
-    return { kind: "failed", bytes: [], failure };
+    const failure = this.#failure();
+    return { kind: "failed", bytes: [], failure: this.#retryAfterSeconds === undefined ? failure : { ...failure, retryAfterSeconds: this.#retryAfterSeconds } };
   }
 
-  #reason(): unknown {
+  #failure(): Failure {
+    const body = this.#body();
+    if (this.#status !== 200) return failureOf(this.#status, upstreamErrorOf(body?.error ?? body));
+    if (body?.error == null) return unreadable;
+    const error = upstreamErrorOf(body.error);
+    return failureOf(error.status ?? 502, error);
+  }
+
+  #body(): { error?: unknown } | null | undefined {
     try {
-      const body = JSON.parse(Buffer.concat(this.#chunks).toString("utf8")) as { error?: unknown } | null;
-      return body?.error ?? body;
+      return JSON.parse(Buffer.concat(this.#chunks).toString("utf8")) as { error?: unknown } | null;
     } catch {
       return undefined;
     }

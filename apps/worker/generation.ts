@@ -58,6 +58,8 @@ export class Generation {
   #pending: Buffer[] = [];
   #endPending = false;
   #headSent = false;
+  /** Ends a call whose answer is complete while its upstream holds the line. */
+  #hangUp: NodeJS.Timeout | undefined;
   #calledAt = 0;
   #progressedAt = 0;
 
@@ -119,13 +121,10 @@ export class Generation {
   /** Keeps the time limits; call it a few times a second. `now` is that of performance.now(). */
   watch(now: number): void {
     const limits = this.#limits;
-    if (limits === undefined || !this.#open || this.#pending.length > 0) return;
+    if (limits === undefined || this.#isOver() || !this.#open || this.#pending.length > 0) return;
     const quietMs = now - this.#progressedAt;
-    if (this.#phase === "ended") {
-      if (quietMs > lingerMs) this.#call?.abort();
-    } else if (this.#reader?.finished && quietMs > lingerMs) {
-      this.#step(this.#reader.end());
-    } else if (now - this.#calledAt > limits.totalTimeoutMs) this.#timeOut("did not complete its answer in time");
+    if (this.#reader?.finished && quietMs > lingerMs) this.#step(this.#reader.end());
+    else if (now - this.#calledAt > limits.totalTimeoutMs) this.#timeOut("did not complete its answer in time");
     else if (!this.#streams) return;
     else if (this.#phase === "head" && now - this.#calledAt > limits.firstByteTimeoutMs) this.#timeOut("did not begin to answer in time");
     else if (this.#phase === "content" && quietMs > (this.#reader?.committed ? limits.betweenTokensTimeoutMs : limits.firstTokenTimeoutMs))
@@ -160,11 +159,15 @@ export class Generation {
         },
         end: () => {
           if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.end());
+          clearTimeout(this.#hangUp);
         },
         failed: (failure) => {
+          clearTimeout(this.#hangUp);
           if (this.#isOver()) return;
-          if (this.#reader?.finished) this.#step(this.#reader.end());
-          else this.#fail(failure);
+          if (this.#reader?.finished) {
+            this.#step(this.#reader.end());
+            clearTimeout(this.#hangUp);
+          } else this.#fail(failure);
         },
       },
     );
@@ -178,6 +181,8 @@ export class Generation {
     else if (step.kind === "end") {
       this.#endPending = true;
       this.#phase = "ended";
+      const call = this.#call;
+      this.#hangUp = setTimeout(() => call?.abort(), lingerMs);
       this.#drain();
     }
   }

@@ -11,7 +11,7 @@ export interface Span {
 }
 
 /** A member's value, and where the member begins. */
-export interface Member<Name extends string> extends Span {
+interface Member<Name extends string> extends Span {
   name: Name;
   /** Offset of the quote that opens its name. */
   nameStart: number;

@@ -4,7 +4,7 @@
  * https://platform.openai.com/docs/api-reference/chat/object and …/chat/streaming
  */
 import type { Failure } from "../errors.ts";
-import { isNull, type ObjectSpans, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
+import { isNull, type ObjectSpans, objectSpansOf, readSpan, replaceSpans, type Span } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 
@@ -17,12 +17,17 @@ const eventEnd = Buffer.from("\n\n");
 const lineFeed = 0x0a;
 /** How many events without content are held back before the answer is committed all the same. */
 const heldEventsMax = 32;
+/** Characters of an upstream's message that a caller gets. */
+const messageLengthMax = 2_000;
 const finishReason = Buffer.from('"finish_reason"');
 
 /** What an upstream says went wrong inside of an answer with a good status. */
 export interface UpstreamError {
   message: string;
   code: string | undefined;
+  type: string | undefined;
+  /** The field at fault. */
+  param: string | undefined;
   status: number | undefined;
 }
 
@@ -49,7 +54,7 @@ export class ChatStream {
   readonly #options: ChatStreamOptions;
   readonly #model: Buffer;
   #held: Buffer[] = [];
-  #finishes = 0;
+  readonly #finishedChoices = new Set<unknown>();
   #usageChunkSeen = false;
 
   constructor(options: ChatStreamOptions) {
@@ -59,7 +64,7 @@ export class ChatStream {
 
   /** Every choice has its finish reason: the answer lacks at most its usage and its terminator. */
   get finished(): boolean {
-    return this.#finishes >= this.#options.choices;
+    return this.#finishedChoices.size >= this.#options.choices;
   }
 
   /** Complete but for `[DONE]`: it may be ended without waiting for more. */
@@ -92,7 +97,7 @@ export class ChatStream {
         if (!this.#options.usageShown) return;
       }
     }
-    if (!choicesEmpty) this.#finishes += countFinishes(data, choices.start, choices.end);
+    if (!choicesEmpty && mayFinish(data, choices)) for (const index of finishedIn(readSpan(data, choices))) this.#finishedChoices.add(index);
     const bytes = this.#eventOf(data, spans);
     if (this.committed) out.push(bytes);
     else {
@@ -139,44 +144,47 @@ export function chatBodyOf(bytes: Buffer, model: string): ChatBody {
 
 /** What an error body of an OpenAI-compatible upstream says; tolerant, for they differ. */
 export function upstreamErrorOf(value: unknown): UpstreamError {
-  if (typeof value === "string") return { message: value, code: undefined, status: undefined };
-  const fields = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
-  const { message, code, status, type } = fields;
-  const numeric = [status, code].find((candidate): candidate is number => typeof candidate === "number" && candidate >= 400 && candidate <= 599);
+  const fields = (typeof value === "object" && value !== null ? value : { message: value }) as Record<string, unknown>;
+  const textOf = (name: string) => (typeof fields[name] === "string" && fields[name] !== "" ? (fields[name] as string) : undefined);
   return {
-    message: typeof message === "string" && message !== "" ? message : "the upstream reported an error without a message",
-    code: typeof code === "string" ? code : typeof type === "string" ? type : undefined,
-    status: numeric,
+    message: textOf("message") ?? "The upstream of this model reported an error without a message.",
+    code: textOf("code"),
+    type: textOf("type"),
+    param: textOf("param"),
+    status: [fields.status, fields.code].find((candidate): candidate is number => typeof candidate === "number" && candidate >= 400 && candidate <= 599),
   };
 }
 
-/** Sorts an upstream's error answer: what the caller did wrong is passed on with the upstream's reason, the rest is ours to answer for. */
-export function failureOf(status: number, error: UpstreamError): Failure {
-  const message = error.message.slice(0, 2_000);
-  const own = error.code === undefined ? {} : { upstreamCode: error.code };
-  if (error.code === "context_length_exceeded") return { code: "context_too_long", message, ...own };
-  if (error.code === "content_filter" || error.code === "content_policy_violation") return { code: "content_filter", message, ...own };
+/**
+ * Sorts an upstream's error answer. What the caller did wrong is passed on with the upstream's reason; the rest is ours to answer for, in our
+ * own words: an upstream's may name its address, its accounts or the credential.
+ */
+export function failureOf(status: number, { message, code, type, param }: UpstreamError): Failure {
+  const reason = { message: message.slice(0, messageLengthMax), ...(code !== undefined && { upstreamCode: code }), ...(param !== undefined && { param }) };
+  const named = (name: string) => code === name || type === name;
+  if (named("context_length_exceeded")) return { ...reason, code: "context_too_long", upstreamCode: "context_length_exceeded" };
+  if (named("content_filter") || named("content_policy_violation")) return { ...reason, code: "content_filter" };
   switch (status) {
     case 400:
-      return { code: "invalid_request", message, ...own };
+      return { ...reason, code: "invalid_request" };
     case 413:
-      return { code: "body_too_large", message, ...own };
+      return { ...reason, code: "body_too_large" };
     case 422:
-      return { code: "unprocessable", message, ...own };
+      return { ...reason, code: "unprocessable" };
     case 429:
-      return { code: "rate_limited", message };
+      return { code: "rate_limited", message: "The upstream of this model takes no more requests at the moment; try again later." };
     case 401:
     case 403:
     case 404:
       return { code: "upstream_failed", message: "The upstream of this model refused the gateway; its operator has been told." };
     case 408:
     case 504:
-      return { code: "upstream_timeout", message };
+      return { code: "upstream_timeout", message: "The upstream of this model did not answer in time." };
     case 503:
     case 529:
-      return { code: "overloaded", message };
+      return { code: "overloaded", message: "The upstream of this model is overloaded; try again in a moment." };
     default:
-      return { code: "upstream_failed", message };
+      return { code: "upstream_failed", message: "The upstream of this model failed; try again in a moment." };
   }
 }
 
@@ -199,22 +207,33 @@ function isEmptyArray(bytes: Buffer, { start, end }: { start: number; end: numbe
   return true;
 }
 
-/** Choices whose `finish_reason` is a string. A quoted key inside of a text would be escaped, so the bytes of the key are proof. */
-function countFinishes(bytes: Buffer, start: number, end: number): number {
-  let count = 0;
+/** Is there a `finish_reason` that is a string, and not an empty one? It spares the parsing of most chunks. */
+function mayFinish(bytes: Buffer, { start, end }: Span): boolean {
   for (let at = bytes.indexOf(finishReason, start); at >= 0 && at < end; at = bytes.indexOf(finishReason, at)) {
     at += finishReason.length;
     while ((bytes[at] as number) <= 0x20 || bytes[at] === 0x3a) at++;
-    if (bytes[at] === 0x22) count++;
+    if (bytes[at] === 0x22 && bytes[at + 1] !== 0x22) return true;
   }
-  return count;
+  return false;
 }
+
+interface ChunkChoice {
+  index?: unknown;
+  delta?: Record<string, unknown> | null;
+  finish_reason?: unknown;
+}
+
+const choicesIn = (choices: unknown): (ChunkChoice | null)[] => (Array.isArray(choices) ? choices : []);
+const isFinish = (reason: unknown) => typeof reason === "string" && reason !== "";
+
+/** The indexes of the choices that end in a chunk. */
+const finishedIn = (choices: unknown): unknown[] =>
+  choicesIn(choices).flatMap((choice, place) => (isFinish(choice?.finish_reason) ? [choice?.index ?? place] : []));
 
 /** Is there more in a chunk than the role that opens an answer? */
 function hasContent(choices: unknown): boolean {
-  if (!Array.isArray(choices)) return false;
-  return choices.some((choice: { delta?: Record<string, unknown> | null; finish_reason?: unknown } | null) => {
-    if (choice?.finish_reason != null) return true;
+  return choicesIn(choices).some((choice) => {
+    if (isFinish(choice?.finish_reason)) return true;
     return Object.entries(choice?.delta ?? {}).some(([name, value]) => name !== "role" && value != null && value !== "");
   });
 }

@@ -1,9 +1,11 @@
 /** Requests in OpenAI's chat-completions format (https://platform.openai.com/docs/api-reference/chat/create): what is checked, and what is rewritten. */
 import Type from "typebox";
-import { isNull, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
+import { isNull, objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "../json.ts";
 
 const nullable = (type: string) => ({ type: [type, "null"] });
 const text = Type.Unsafe<string>({ type: "string" });
+/** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
+const has = (member: string, ...values: string[]) => ({ required: [member], properties: { [member]: { enum: values } } });
 
 const contentPart = Type.Object(
   {
@@ -13,8 +15,8 @@ const contentPart = Type.Object(
   },
   {
     allOf: [
-      { if: { properties: { type: { const: "text" } } }, then: { required: ["text"] } },
-      { if: { properties: { type: { const: "image_url" } } }, then: { required: ["image_url"] } },
+      { if: has("type", "text"), then: { required: ["text"] } },
+      { if: has("type", "image_url"), then: { required: ["image_url"] } },
     ],
   },
 );
@@ -35,9 +37,9 @@ const message = Type.Object(
   },
   {
     allOf: [
-      { if: { properties: { role: { const: "tool" } } }, then: { required: ["tool_call_id", "content"] } },
+      { if: has("role", "tool"), then: { required: ["tool_call_id", "content"] } },
       {
-        if: { properties: { role: { enum: ["system", "developer", "user"] } } },
+        if: has("role", "system", "developer", "user"),
         then: { required: ["content"], properties: { content: { type: ["string", "array"] } } },
       },
     ],
@@ -55,7 +57,7 @@ const tool = Type.Object(
       }),
     ),
   },
-  { allOf: [{ if: { properties: { type: { const: "function" } } }, then: { required: ["function"] } }] },
+  { allOf: [{ if: has("type", "function"), then: { required: ["function"] } }] },
 );
 
 const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
@@ -111,25 +113,37 @@ export interface UpstreamChatRequest {
 }
 
 /**
- * The caller's bytes with the upstream's model name, all else as it was. For a stream, usage is asked for where `streamUsage` allows it.
- * Undefined when the bytes are not a JSON object with a model.
+ * The caller's bytes with the upstream's model name, all else as it was but for `stream_options`: a stream is asked for its usage, and what
+ * is no stream, or goes to an upstream without `streamUsage`, is sent none. Undefined when the bytes are not a JSON object with a model.
  */
 export function upstreamChatRequestOf(bytes: Buffer, model: string, streamUsage: boolean): UpstreamChatRequest | undefined {
   const spans = objectSpansOf(bytes, ["model", "stream", "stream_options", "n"]);
   if (spans?.members.model === undefined) return undefined;
-  const { stream: streamSpan, stream_options: optionsSpan, n: choicesSpan } = spans.members;
+  const { stream: streamSpan, stream_options: options, n: choicesSpan } = spans.members;
   const stream = streamSpan !== undefined && readSpan(bytes, streamSpan) === true;
-  const options = optionsSpan === undefined || isNull(bytes, optionsSpan) ? undefined : (readSpan(bytes, optionsSpan) as { include_usage?: unknown });
-  const usageShown = options?.include_usage === true;
+  const asked = options === undefined ? undefined : usageAskedIn(bytes.subarray(options.start, options.end));
   const choices = choicesSpan === undefined || isNull(bytes, choicesSpan) ? 1 : Number(readSpan(bytes, choicesSpan));
 
   const name = Buffer.from(JSON.stringify(model));
-  const replacements = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by: name }));
-  if (stream && streamUsage && !usageShown) {
-    const asked = JSON.stringify({ ...options, include_usage: true });
-    if (optionsSpan !== undefined) replacements.push({ start: optionsSpan.start, end: optionsSpan.end, by: Buffer.from(asked) });
-    else replacements.push({ start: spans.close, end: spans.close, by: Buffer.from(`,"stream_options":${asked}`) });
-  }
+  const replacements: (Span & { by: Buffer })[] = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by: name }));
+  const allOptions = spans.all.filter((member) => member.name === "stream_options");
+  if (!stream || !streamUsage) replacements.push(...removalsOf(bytes, allOptions));
+  else if (options === undefined) replacements.push({ start: spans.close, end: spans.close, by: Buffer.from(',"stream_options":{"include_usage":true}') });
+  else if (asked !== undefined) replacements.push({ ...options, by: asked });
   replacements.sort((left, right) => left.start - right.start);
-  return { body: replaceSpans(bytes, replacements), stream, usageShown, choices };
+  return { body: replaceSpans(bytes, replacements), stream, usageShown: options !== undefined && asked === undefined, choices };
+}
+
+/** Stream options that ask for the usage, all else as it was; undefined if these do already. */
+function usageAskedIn(options: Buffer): Buffer | undefined {
+  const spans = objectSpansOf(options, ["include_usage"]);
+  if (spans === undefined) return Buffer.from('{"include_usage":true}');
+  const own = spans.members.include_usage;
+  if (own === undefined)
+    return replaceSpans(options, [{ start: spans.close, end: spans.close, by: Buffer.from(`${spans.empty ? "" : ","}"include_usage":true`) }]);
+  if (readSpan(options, own) === true) return undefined;
+  return replaceSpans(
+    options,
+    spans.all.map(({ start, end }) => ({ start, end, by: Buffer.from("true") })),
+  );
 }

@@ -75,13 +75,15 @@ test("a mailbox hears its own pulse, and again after Redis was gone", async () =
 });
 
 test("frames are the same after the wire, and bytes that are no envelope are none", () => {
-  const frame = fc.record({
-    kind: fc.constantFrom(...Object.values(frameKinds)),
-    number: fc.nat(0xffff_ffff),
-    attempt: fc.nat(0xffff),
-    seq: fc.nat(0xffff_ffff),
-    payload: fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
-  }).map((each) => ({ ...each }));
+  const frame = fc
+    .record({
+      kind: fc.constantFrom(...Object.values(frameKinds)),
+      number: fc.nat(0xffff_ffff),
+      attempt: fc.nat(0xffff),
+      seq: fc.nat(0xffff_ffff),
+      payload: fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+    })
+    .map((each) => ({ ...each }));
   fc.assert(
     fc.property(fc.stringMatching(/^[a-z]{1,10}-[A-Za-z0-9]{1,12}$/), fc.array(frame, { maxLength: 20 }), (sender, frames) => {
       const bytes = encodeEnvelope(sender, frames);

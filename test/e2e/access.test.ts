@@ -1,0 +1,202 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import OpenAI from "openai";
+import { createKey, hashOf } from "#access/key.ts";
+import { addRecord, revokeRecord } from "#access/projection.ts";
+import type { KeyRecord } from "#access/record.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { exchange } from "./support.ts";
+
+const fast = "sim-text;rate=0";
+const gateway = await startGateway({
+  ingresses: 2,
+  catalogue: catalogueOf([
+    { id: "alpha", model: fast },
+    { id: "beta-1", model: fast },
+    { id: "beta-2", model: fast },
+  ]),
+});
+const redis = await connectRedis(gateway.redis.url, "request");
+after(async () => {
+  redis.disconnect();
+  await gateway[Symbol.asyncDispose]();
+});
+const keyspace = keyspaceOf("sluice");
+const urls = gateway.ingresses.map((ingress) => ingress.urls.api as string);
+/** A second, and as much again for a machine that has other things to do. */
+const withinMs = 2_000;
+
+/** A key with a record of its own, known to every ingress unless it is refused by its nature. */
+async function keyWith(more: Partial<KeyRecord>): Promise<string> {
+  const { key, hash, hint } = createKey();
+  await addRecord(redis, keyspace, hash, { id: `key_${hash.slice(0, 24)}`, name: `test-${hint}`, group: "default", hint, createdAt: Date.now(), ...more });
+  return key;
+}
+
+const statusAt = async (url: string, headers: Record<string, string>, query = "") => (await fetch(`${url}/v1/models${query}`, { headers })).status;
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+const chatBody = JSON.stringify({ model: "alpha", messages: [{ role: "user", content: "hello" }] });
+
+const live = gateway.key;
+const revoked = await keyWith({ revokedAt: Date.now() - 1_000 });
+const expired = await keyWith({ expiresAt: Date.now() - 1_000 });
+const otherDigit = (character: string | undefined) => (character === "0" ? "1" : "0");
+const mistyped = live.slice(0, -1) + otherDigit(live.at(-1));
+
+test("a key is taken from each of the four places where clients put it", async () => {
+  const places: [Record<string, string>, string][] = [
+    [bearer(live), ""],
+    [{ authorization: `bearer ${live}` }, ""],
+    [{ "x-api-key": live }, ""],
+    [{ "x-goog-api-key": live }, ""],
+    [{}, `?key=${live}`],
+    [{}, `?pageSize=5&key=${live}`],
+  ];
+  for (const [headers, query] of places) {
+    assert.equal(await statusAt(gateway.url, headers, query), 200, JSON.stringify(headers) + query);
+    const response = await fetch(`${gateway.url}/v1/chat/completions${query}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: chatBody,
+    });
+    assert.equal(response.status, 200);
+    await response.arrayBuffer();
+  }
+});
+
+test("of two keys the good one wins, wherever the stale one stands", async () => {
+  for (const stale of [revoked, expired, mistyped, "sk-ant-api03-somebody-else", ""]) {
+    assert.equal(await statusAt(gateway.url, { ...bearer(stale), "x-api-key": live }), 200);
+    assert.equal(await statusAt(gateway.url, { ...bearer(live), "x-api-key": stale, "x-goog-api-key": stale }), 200);
+    assert.equal(await statusAt(gateway.url, { "x-api-key": stale, "x-goog-api-key": live }), 200);
+    assert.equal(await statusAt(gateway.url, { "x-goog-api-key": stale }, `?key=${live}`), 200);
+    assert.equal(await statusAt(gateway.url, bearer(live), `?key=${stale}`), 200);
+  }
+});
+
+test("of two good keys the bearer's is who asks", async () => {
+  const narrow = await gateway.createKey("narrow");
+  await until("it is known", async () => (await statusAt(gateway.url, bearer(narrow))) === 200, withinMs);
+  const response = await fetch(`${gateway.url}/v1/models`, { headers: { ...bearer(narrow), "x-api-key": live } });
+  assert.equal(((await response.json()) as { data: unknown[] }).data.length, 1);
+});
+
+const refused: [string, Record<string, string>, string?][] = [
+  ["none", {}],
+  ["an empty one", { "x-api-key": "" }],
+  ["no scheme", { authorization: live }],
+  ["another scheme", { authorization: `Basic ${Buffer.from(`user:${live}`).toString("base64")}` }],
+  ["a scheme alone", { authorization: "Bearer" }],
+  ["another maker's", bearer("sk-proj-abcdefghijklmnopqrstuvwxyz0123456789")],
+  ["a wrong checksum", bearer(mistyped)],
+  ["too short", bearer(live.slice(0, -1))],
+  ["too long", bearer(`${live}0`)],
+  ["huge", bearer("a".repeat(20_000))],
+  ["unknown", bearer(createKey().key)],
+  ["revoked", bearer(revoked)],
+  ["expired", bearer(expired)],
+  ["in a wrong header", { "x-key": live }],
+  ["in a wrong parameter", {}, `?api_key=${live}`],
+  ["its hash", bearer(hashOf(live))],
+];
+
+test("keys that are missing, malformed, unknown, expired or revoked get the same answer, byte for byte, on every path", async () => {
+  const answers = new Set<string>();
+  const ids = new Set<string>();
+  for (const [name, headers, query = ""] of refused)
+    for (const [method, path] of [
+      ["GET", "/v1/models"],
+      ["GET", "/v1/models/alpha"],
+      ["GET", "/v1/models/unknown"],
+      ["POST", "/v1/chat/completions"],
+      ["GET", "/v1/chat/completions"],
+      ["OPTIONS", "/v1/chat/completions"],
+      ["POST", "/v1/v1/chat/completions"],
+      ["GET", "/nowhere"],
+      ["GET", "/"],
+    ] as const) {
+      const body = method === "POST" ? { body: chatBody } : {};
+      const response = await fetch(`${gateway.url}${path}${query}`, { method, headers: { "content-type": "application/json", ...headers }, ...body });
+      assert.equal(response.status, 401, `${name} at ${method} ${path}`);
+      ids.add(response.headers.get("x-request-id") ?? "");
+      const head = [...response.headers].filter(([header]) => !["x-request-id", "date"].includes(header));
+      answers.add(JSON.stringify(head) + (await response.text()));
+    }
+  assert.equal(answers.size, 1, [...answers].join("\n"));
+  assert.equal(ids.size, refused.length * 9);
+  assert.match(
+    [...answers][0] ?? "",
+    /\{"error":\{"message":"The API key is missing or not valid\. Send a key of this gateway as 'Authorization: Bearer <key>'\.","type":"invalid_request_error","param":null,"code":"invalid_api_key"\}\}$/,
+  );
+  const head = await fetch(`${gateway.url}/v1/models`, { method: "HEAD" });
+  assert.equal(head.status, 401);
+});
+
+test("the client has an AuthenticationError with a request id, also for a body too large to be sent before the answer comes", async () => {
+  for (const content of ["hello", "x".repeat(20 << 20)])
+    for (let count = 0; count < 3; count++)
+      await assert.rejects(
+        gateway.client({ key: mistyped }).chat.completions.create({ model: "alpha", messages: [{ role: "user", content }] }),
+        (error) => error instanceof OpenAI.AuthenticationError && error.code === "invalid_api_key" && /^req_/.test(error.requestID ?? ""),
+      );
+});
+
+test("without a good key no body is read, and no fault of it told", async () => {
+  const { status, text } = await exchange(
+    gateway.url,
+    "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 999999999\r\n\r\n{",
+    {
+      until: (text) => text.endsWith("}"),
+    },
+  );
+  assert.equal(status, 401);
+  assert.match(text, /invalid_api_key/);
+});
+
+test("a new key is good at every ingress within a second, and a revoked one is refused", async () => {
+  const key = await keyWith({});
+  for (const url of urls) await until("the new key is good", async () => (await statusAt(url, bearer(key))) === 200, withinMs);
+  await revokeRecord(redis, keyspace, hashOf(key), Date.now());
+  for (const url of urls) await until("the revoked key is refused", async () => (await statusAt(url, bearer(key))) === 401, withinMs);
+});
+
+test("a key ends when its time is up, without anybody doing anything", async () => {
+  const key = await keyWith({ expiresAt: Date.now() + 2_000 });
+  await until("it is good", async () => (await statusAt(gateway.url, bearer(key))) === 200, 1_900);
+  await until("it is over", async () => (await statusAt(gateway.url, bearer(key))) === 401, 4_000);
+});
+
+test("a key's own list narrows its group's, and neither widens the other", async () => {
+  const listed = await keyWith({ models: ["beta-*", "unknown"] });
+  const both = await keyWith({ group: "narrow", models: ["alpha", "beta-1"] });
+  const nobody = await keyWith({ group: "no-such-group" });
+  const idsFor = async (key: string) => {
+    await until("the key is known", async () => (await statusAt(gateway.url, bearer(key))) === 200, withinMs);
+    const response = await fetch(`${gateway.url}/v1/models`, { headers: bearer(key) });
+    return ((await response.json()) as { data: { id: string }[] }).data.map(({ id }) => id);
+  };
+  assert.deepEqual(await idsFor(listed), ["beta-1", "beta-2"]);
+  assert.deepEqual(await idsFor(both), ["alpha"]);
+  assert.deepEqual(await idsFor(nobody), []);
+  const chat = async (key: string, model: string) => {
+    const response = await gateway.post({ model, messages: [{ role: "user", content: "hello" }] }, { key });
+    await response.arrayBuffer();
+    return response.status;
+  };
+  assert.equal(await chat(listed, "beta-2"), 200);
+  assert.equal(await chat(listed, "alpha"), 404);
+  assert.equal(await chat(both, "beta-1"), 404);
+  assert.equal(await chat(nobody, "alpha"), 404);
+});
+
+test("any Host is served, so that every address of the gateway works", async () => {
+  for (const host of ["gateway.example", "cdn.gateway.example:443", "[::1]:8080", "", "ünknown", "a".repeat(300)]) {
+    const { status } = await exchange(
+      gateway.url,
+      `GET /v1/models HTTP/1.1\r\nHost: ${host}\r\nX-Forwarded-Host: other.example\r\nAuthorization: Bearer ${live}\r\nConnection: close\r\n\r\n`,
+    );
+    assert.equal(status, 200, host);
+  }
+});

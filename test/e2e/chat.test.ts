@@ -1,0 +1,282 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import OpenAI from "openai";
+import { makeParseableResponseFormat } from "openai/lib/parser";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+
+type Message = OpenAI.Chat.ChatCompletionMessageParam;
+type Chunk = OpenAI.Chat.ChatCompletionChunk;
+
+const fast = "sim-text;rate=0;first=0";
+const gateway = await startGateway({
+  catalogue: catalogueOf([
+    { id: "sim", model: fast },
+    { id: "maker/thinks:1", model: "sim-reasoning;rate=0;first=0" },
+    { id: "large", model: "sim-text;rate=0;tokens=80;size=65536" },
+    { id: "late", model: "sim-text;rate=0;first=1500" },
+    { id: "slow", model: "sim-text;rate=0.7;tokens=2" },
+    { id: "late-failure", model: "sim-text;rate=0;first=1500;error=0" },
+  ]),
+  environment: { KEEP_ALIVE_MS: "200" },
+});
+after(() => gateway[Symbol.asyncDispose]());
+const client = gateway.client();
+
+const hello: Message[] = [{ role: "user", content: "Hello, how are you?" }];
+const answer = "You said: Hello, how are you?\nThis is the simulator: the same words always get the same answer.";
+const textOf = (chunks: Chunk[], index = 0) =>
+  chunks.flatMap(({ choices }) => choices.filter((choice) => choice.index === index).map(({ delta }) => delta.content ?? "")).join("");
+
+async function chunksOf(stream: AsyncIterable<Chunk>): Promise<Chunk[]> {
+  const chunks: Chunk[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  return chunks;
+}
+
+test("a whole answer, with a request id and the catalogue's name of the model", async () => {
+  const completion = await client.chat.completions.create({ model: "sim", messages: hello });
+  assert.equal(completion.object, "chat.completion");
+  assert.equal(completion.choices[0]?.message.content, answer);
+  assert.equal(completion.choices[0]?.finish_reason, "stop");
+  assert.equal(completion.model, "sim");
+  assert.match(completion._request_id ?? "", /^req_[0-9a-z]+$/);
+  assert.ok((completion.usage?.completion_tokens ?? 0) > 0);
+});
+
+test("a stream has the same text, the catalogue's name in every chunk, and no usage that nobody asked for", async () => {
+  const chunks = await chunksOf(await client.chat.completions.create({ model: "sim", messages: hello, stream: true }));
+  assert.equal(textOf(chunks), answer);
+  assert.ok(chunks.every(({ model, usage, choices }) => model === "sim" && !usage && choices.length === 1));
+  assert.equal(chunks.at(-1)?.choices[0]?.finish_reason, "stop");
+});
+
+test("a stream that was asked for its usage ends with it, and it is that of the whole answer", async () => {
+  const whole = await client.chat.completions.create({ model: "sim", messages: hello });
+  const chunks = await chunksOf(await client.chat.completions.create({ model: "sim", messages: hello, stream: true, stream_options: { include_usage: true } }));
+  assert.deepEqual(chunks.at(-1)?.choices, []);
+  assert.deepEqual(chunks.at(-1)?.usage, whole.usage);
+  assert.equal(chunks.filter(({ usage }) => usage).length, 1);
+});
+
+test("the client's stream helper accumulates the answer and its usage", async () => {
+  const stream = client.chat.completions.stream({ model: "sim", messages: hello, stream_options: { include_usage: true } });
+  const deltas: string[] = [];
+  stream.on("content", (delta) => deltas.push(delta));
+  const completion = await stream.finalChatCompletion();
+  assert.equal(completion.choices[0]?.message.content, answer);
+  assert.equal(deltas.join(""), answer);
+  assert.ok(deltas.length > 3);
+  assert.ok((completion.usage?.total_tokens ?? 0) > 0);
+});
+
+const toolOf = (name: string): OpenAI.Chat.ChatCompletionFunctionTool => ({
+  type: "function",
+  function: {
+    name,
+    description: name,
+    strict: true,
+    parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false },
+  },
+});
+const tools = [toolOf("get_weather"), toolOf("get_time")];
+const question: Message[] = [{ role: "user", content: 'Call get_weather for "Oslo" and get_time for "Rome".' }];
+
+/** The last turn of a loop of tool calls: answers each call, and checks that the results reached the model. */
+async function finishLoop(message: OpenAI.Chat.ChatCompletionMessage): Promise<void> {
+  const calls = message.tool_calls ?? [];
+  assert.deepEqual(
+    calls.map((call) => (call.type === "function" ? [call.function.name, JSON.parse(call.function.arguments)] : [])),
+    [
+      ["get_weather", { city: "Oslo" }],
+      ["get_time", { city: "Rome" }],
+    ],
+  );
+  assert.equal(new Set(calls.map(({ id }) => id)).size, 2);
+  const results = calls.map((call, index): Message => ({ role: "tool", tool_call_id: call.id, content: `result ${index}` }));
+  const last = await client.chat.completions.create({ model: "sim", messages: [...question, message, ...results], tools });
+  assert.match(last.choices[0]?.message.content ?? "", /get_weather returned: result 0\nThe tool get_time returned: result 1/);
+  assert.equal(last.choices[0]?.finish_reason, "stop");
+}
+
+test("a loop of parallel tool calls, not streamed", async () => {
+  const { choices } = await client.chat.completions.create({ model: "sim", messages: question, tools });
+  assert.equal(choices[0]?.finish_reason, "tool_calls");
+  assert.equal(choices[0]?.message.content, null);
+  await finishLoop(choices[0].message);
+});
+
+test("a loop of parallel tool calls, streamed, with the helper that is strict about tools", async () => {
+  const stream = client.chat.completions.stream({ model: "sim", messages: question, tools });
+  const done: string[] = [];
+  stream.on("tool_calls.function.arguments.done", ({ name }) => done.push(name));
+  const completion = await stream.finalChatCompletion();
+  assert.deepEqual(done, ["get_weather", "get_time"]);
+  assert.equal(completion.choices[0]?.finish_reason, "tool_calls");
+  const [message] = completion.choices.map((choice) => choice.message);
+  assert.ok(message);
+  await finishLoop(message);
+});
+
+test("the client's own tool runner comes to its end, streamed and not", async () => {
+  for (const stream of [false, true]) {
+    const called: string[] = [];
+    const runnable = (name: string) => ({
+      type: "function" as const,
+      function: {
+        name,
+        description: name,
+        parameters: toolOf(name).function.parameters as Record<string, unknown>,
+        parse: JSON.parse as (text: string) => { city: string },
+        function: ({ city }: { city: string }) => {
+          called.push(`${name} ${city}`);
+          return `fine in ${city}`;
+        },
+      },
+    });
+    const body = { model: "sim", messages: question, tools: [runnable("get_weather"), runnable("get_time")] };
+    const runner = stream ? client.chat.completions.runTools({ ...body, stream: true }) : client.chat.completions.runTools(body);
+    assert.match((await runner.finalContent()) ?? "", /get_weather returned: fine in Oslo/);
+    assert.deepEqual(called, ["get_weather Oslo", "get_time Rome"]);
+  }
+});
+
+test("structured output parses, streamed and not", async () => {
+  const schema = { type: "object", properties: { name: { type: "string" }, age: { type: "integer" } }, required: ["name", "age"], additionalProperties: false };
+  const response_format = makeParseableResponseFormat(
+    { type: "json_schema", json_schema: { name: "person", strict: true, schema } },
+    (text) => JSON.parse(text) as { name: string; age: number },
+  );
+  const parsed = await client.chat.completions.parse({ model: "sim", messages: hello, response_format });
+  const streamed = await client.chat.completions.stream({ model: "sim", messages: hello, response_format }).finalChatCompletion();
+  for (const { choices } of [parsed, streamed]) {
+    assert.equal(typeof choices[0]?.message.parsed?.name, "string");
+    assert.ok(Number.isInteger(choices[0]?.message.parsed?.age));
+  }
+  const object = await client.chat.completions.create({ model: "sim", messages: hello, response_format: { type: "json_object" } });
+  assert.equal(JSON.parse(object.choices[0]?.message.content ?? "").simulated, true);
+});
+
+test("pictures reach the model, by address and by value", async () => {
+  const png = Buffer.alloc(70_000, 7).toString("base64");
+  const { choices } = await client.chat.completions.create({
+    model: "sim",
+    messages: [
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "What is this?" },
+          { type: "image_url", image_url: { url: `data:image/png;base64,${png}`, detail: "low" } },
+          { type: "image_url", image_url: { url: "https://example.com/cat.png" } },
+        ],
+      },
+    ],
+  });
+  assert.match(choices[0]?.message.content ?? "", /I see 2 images \(image\/png, 70000 bytes; at https:\/\/example\.com\/cat\.png\)/);
+});
+
+test("several choices, streamed and not", async () => {
+  const whole = await client.chat.completions.create({ model: "sim", messages: hello, n: 3 });
+  assert.deepEqual(
+    whole.choices.map(({ index }) => index),
+    [0, 1, 2],
+  );
+  const chunks = await chunksOf(await client.chat.completions.create({ model: "sim", messages: hello, n: 3, stream: true }));
+  const helped = await client.chat.completions.stream({ model: "sim", messages: hello, n: 3 }).finalChatCompletion();
+  for (const { index, message } of whole.choices) {
+    assert.equal(textOf(chunks, index), message.content);
+    assert.equal(helped.choices[index]?.message.content, message.content);
+  }
+});
+
+test("the limits of an answer are kept and told", async () => {
+  const short = await client.chat.completions.create({ model: "sim", messages: hello, max_completion_tokens: 3 });
+  assert.equal(short.choices[0]?.finish_reason, "length");
+  assert.equal(short.usage?.completion_tokens, 3);
+  const chunks = await chunksOf(await client.chat.completions.create({ model: "sim", messages: hello, max_completion_tokens: 3, stream: true }));
+  assert.equal(chunks.at(-1)?.choices[0]?.finish_reason, "length");
+  const stopped = await client.chat.completions.create({ model: "sim", messages: hello, stop: ["simulator"] });
+  assert.equal(stopped.choices[0]?.message.content, answer.slice(0, answer.indexOf("simulator")));
+});
+
+test("reasoning passes as the upstream writes it, for a model whose id holds a slash and a colon", async () => {
+  const request = { model: "maker/thinks:1", messages: hello, reasoning_effort: "low" as const };
+  const whole = await client.chat.completions.create(request);
+  const reasoningIn = (part: object | undefined) => (part as { reasoning_content?: string } | undefined)?.reasoning_content ?? "";
+  const reasoning = reasoningIn(whole.choices[0]?.message);
+  assert.ok(reasoning.length > 0);
+  assert.equal(whole.model, "maker/thinks:1");
+  assert.equal(whole.usage?.completion_tokens_details?.reasoning_tokens, 8);
+  const chunks = await chunksOf(await client.chat.completions.create({ ...request, stream: true }));
+  const streamed = chunks.map(({ choices }) => reasoningIn(choices[0]?.delta)).join("");
+  assert.equal(streamed, reasoning);
+  assert.equal(textOf(chunks), whole.choices[0]?.message.content);
+});
+
+test("a conversation of several turns, with every role, is carried", async () => {
+  const { choices } = await client.chat.completions.create({
+    model: "sim",
+    messages: [
+      { role: "developer", content: "Be brief." },
+      { role: "system", content: [{ type: "text", text: "Be kind." }] },
+      { role: "user", content: "First.", name: "ann" },
+      { role: "assistant", content: "Yes." },
+      { role: "user", content: [{ type: "text", text: "Second." }] },
+    ],
+  });
+  assert.match(choices[0]?.message.content ?? "", /^You said: Second\./);
+});
+
+test("an answer of megabytes, in events larger than a frame, comes whole", async () => {
+  const whole = await client.chat.completions.create({ model: "large", messages: hello });
+  assert.equal(whole.choices[0]?.message.content?.length, 80 * 65_536);
+  const chunks = await chunksOf(await client.chat.completions.create({ model: "large", messages: hello, stream: true }));
+  assert.equal(textOf(chunks), whole.choices[0]?.message.content);
+});
+
+test("the head of a stream forbids proxies to hold it back or to change it", async () => {
+  const response = await gateway.post({ model: "sim", messages: hello, stream: true });
+  assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
+  assert.match(response.headers.get("cache-control") ?? "", /no-cache.*no-transform/);
+  assert.equal(response.headers.get("x-accel-buffering"), "no");
+  assert.equal(response.headers.get("content-length"), null);
+  assert.match(response.headers.get("x-request-id") ?? "", /^req_/);
+  const text = await response.text();
+  assert.ok(text.endsWith("\n\ndata: [DONE]\n\n"));
+  assert.doesNotMatch(text, /^(?!data: |$)/m);
+  const whole = await gateway.post({ model: "sim", messages: hello });
+  assert.equal(whole.headers.get("content-type"), "application/json");
+  assert.equal(whole.headers.get("content-length"), String((await whole.arrayBuffer()).byteLength));
+});
+
+test("a stream that waits is kept alive by bare line feeds, before its first word and between two, and the client passes them over", async () => {
+  const [late, slow, raw, helped] = await Promise.all([
+    gateway.post({ model: "late", messages: hello, stream: true }).then((response) => response.text()),
+    gateway.post({ model: "slow", messages: hello, stream: true }).then((response) => response.text()),
+    client.chat.completions.create({ model: "late", messages: hello, stream: true }).then(chunksOf),
+    client.chat.completions.stream({ model: "late", messages: hello }).finalChatCompletion(),
+  ]);
+  assert.match(late, /^\n+data: \{/);
+  assert.match(slow, /^data: .+\}\n\n\n+data: \{/s);
+  for (const text of [late, slow]) assert.ok(text.endsWith("\n\ndata: [DONE]\n\n"));
+  assert.equal(textOf(raw), answer);
+  assert.equal(helped.choices[0]?.message.content, answer);
+});
+
+test("a failure after a sign of life is told in the stream, for its status is spent", async () => {
+  const [response, outcome] = await Promise.all([
+    gateway.post({ model: "late-failure", messages: hello, stream: true }),
+    client.chat.completions
+      .create({ model: "late-failure", messages: hello, stream: true })
+      .then(chunksOf)
+      .catch((error: unknown) => error),
+  ]);
+  assert.equal(response.status, 200);
+  assert.match(await response.text(), /^\n+data: \{"error":\{"message":"[^"]+","type":"server_error","param":null,"code":"upstream_error"\}\}\n\n$/);
+  assert.ok(outcome instanceof OpenAI.APIError);
+  assert.equal(outcome.code, "upstream_error");
+});
+
+test("a whole answer has no sign of life in it, however late it is", async () => {
+  const response = await gateway.post({ model: "late", messages: hello });
+  assert.match(await response.text(), /^\{/);
+});

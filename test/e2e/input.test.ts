@@ -1,0 +1,301 @@
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { after, test } from "node:test";
+import OpenAI from "openai";
+import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { badBodies, requestWith, saying, user } from "./bad-bodies.ts";
+import { exchange } from "./support.ts";
+
+const gateway = await startGateway({
+  catalogue: catalogueOf([
+    { id: "sim", model: "sim-text;rate=0" },
+    { id: "paced", model: "sim-text;rate=50;tokens=30" },
+  ]),
+});
+/** A second ingress with tight bounds. */
+const bodyBytesMax = 100_000;
+const tight = (await gateway.addIngress({ REQUEST_TIMEOUT_MS: "1000", BODY_BYTES_MAX: String(bodyBytesMax), BODIES_BYTES_MAX: String(1 << 20) })).urls
+  .api as string;
+after(() => gateway[Symbol.asyncDispose]());
+
+const journal = async () => (await (await fetch(`${gateway.simulatorUrl}/_simulator/requests`)).json()) as unknown[];
+const authorization = `Authorization: Bearer ${gateway.key}\r\n`;
+const json = "Content-Type: application/json\r\n";
+const chatHead = (more: string) => `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n${authorization}${more}\r\n`;
+interface ErrorBody {
+  error: { message: string; type: string; param: string | null; code: string | null };
+}
+
+test("every bad body is told apart, with the field at fault as its sender would write it", async () => {
+  for (const [body, param, message] of badBodies) {
+    const response = await gateway.post(body);
+    const { error } = (await response.json()) as ErrorBody;
+    const name = body.slice(0, 120);
+    assert.equal(response.status, 400, name);
+    assert.equal(error.param, param, name);
+    assert.match(error.message, message, name);
+    assert.deepEqual([error.type, error.code], ["invalid_request_error", null], name);
+    assert.match(response.headers.get("x-request-id") ?? "", /^req_/);
+    if (param !== null) assert.ok(error.message.startsWith(`'${param}' `), error.message);
+  }
+  const { status } = await exchange(
+    gateway.url,
+    Buffer.concat([Buffer.from(chatHead(`${json}Content-Length: 3\r\nConnection: close\r\n`)), Buffer.from([0x22, 0xff, 0x22])]),
+  );
+  assert.equal(status, 400);
+});
+
+test("an object at the end of a body's field is named by its path, and nothing of a body's content is in the answer", async () => {
+  const response = await gateway.post(saying({ role: "user", content: [{ type: "image_url", image_url: { url: "" } }] }));
+  assert.equal(((await response.json()) as ErrorBody).error.param, "messages[0].content[0].image_url.url");
+  const secret = await gateway.post(`{"model":"sim","messages":[{"role":"user","content":"a secret"}], a secret`);
+  assert.doesNotMatch(await secret.text(), /secret/);
+});
+
+test("the client has a BadRequestError that names the field", async () => {
+  const wrong = { model: "sim", messages: [{ role: "user" as const, content: "x" }], temperature: 3 };
+  for (const stream of [false, true])
+    await assert.rejects(
+      gateway.client().chat.completions.create({ ...wrong, stream }),
+      (error) => error instanceof OpenAI.BadRequestError && error.param === "temperature",
+    );
+});
+
+test("a body over the limit is refused, announced or not, and the sender sees the answer", async () => {
+  const announced = await exchange(tight, chatHead(`${json}Content-Length: ${bodyBytesMax + 1}\r\n`), { until: (text) => text.endsWith("}") });
+  assert.equal(announced.status, 413);
+  assert.equal(JSON.parse(announced.body).error.code, "request_too_large");
+  assert.match(announced.body, /100000 bytes/);
+  for (let count = 0; count < 3; count++) {
+    const large = requestWith({ messages: [{ role: "user", content: "x".repeat(8 << 20) }] });
+    assert.equal((await gateway.post(large, { url: tight })).status, 413);
+    let sent = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (sent++ < 40) controller.enqueue(new Uint8Array(100_000).fill(0x20));
+        else controller.close();
+      },
+    });
+    const response = await fetch(`${tight}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+      body,
+      duplex: "half",
+    } as RequestInit);
+    assert.equal(response.status, 413);
+    assert.equal(((await response.json()) as ErrorBody).error.code, "request_too_large");
+  }
+  const most = saying({ role: "robot", content: "" }).replace('""', `"${"x".repeat(bodyBytesMax - saying({ role: "robot", content: "" }).length)}"`);
+  assert.equal((await gateway.post(most, { url: tight })).status, 400);
+  assert.equal((await gateway.post(`${most} `, { url: tight })).status, 413);
+});
+
+test("a body of unknown length is taken if it is small enough", async () => {
+  const { status, body } = await exchange(tight, `${chatHead(`${json}Transfer-Encoding: chunked\r\nConnection: close\r\n`)}2\r\n{}\r\n0\r\n\r\n`);
+  assert.equal(status, 400);
+  assert.equal(JSON.parse(body).error.param, "model");
+});
+
+test("more bodies at once than the gateway may hold are refused before they are read, and taken again when there is room", async () => {
+  const { hostname, port } = new URL(tight);
+  const sockets = Array.from({ length: 10 }, () => {
+    const socket = connect(Number(port), hostname);
+    socket.on("error", () => undefined);
+    socket.write(`${chatHead(`${json}Transfer-Encoding: chunked\r\n`)}1\r\n{\r\n`);
+    return socket;
+  });
+  const post = async () => {
+    const response = await gateway.post(saying({ role: "robot", content: "x".repeat(60_000) }), { url: tight });
+    return { status: response.status, retryAfter: response.headers.get("retry-after"), text: await response.text() };
+  };
+  let answer = await post();
+  await until("there is no room", async () => {
+    answer = await post();
+    return answer.status !== 400;
+  });
+  assert.equal(answer.status, 503);
+  assert.equal(answer.retryAfter, "1");
+  assert.match(answer.text, /"code":"server_is_overloaded"/);
+  for (const socket of sockets) socket.destroy();
+  await until("there is room again", async () => (await post()).status === 400);
+});
+
+test("a body that is not said to be JSON, or is compressed, is refused", async () => {
+  for (const more of [
+    "",
+    "Content-Type: text/plain\r\n",
+    "Content-Type: application/x-www-form-urlencoded\r\n",
+    "Content-Type: multipart/form-data; boundary=x\r\n",
+    "Content-Type: application/jsonp\r\n",
+    "Content-Type: ;;;\r\n",
+    `${json}Content-Encoding: gzip\r\n`,
+    `${json}Content-Encoding: br\r\n`,
+  ]) {
+    const { status, body } = await exchange(gateway.url, `${chatHead(`${more}Content-Length: 2\r\nConnection: close\r\n`)}{}`);
+    assert.equal(status, 415, more);
+    assert.equal(JSON.parse(body).error.code, "unsupported_media_type");
+  }
+  for (const more of ["Content-Type: application/json; charset=utf-8\r\n", "Content-Type: Application/JSON\r\n", `${json}Content-Encoding: identity\r\n`]) {
+    const { status } = await exchange(gateway.url, `${chatHead(`${more}Content-Length: 2\r\nConnection: close\r\n`)}{}`);
+    assert.equal(status, 400, more);
+  }
+});
+
+test("a wrong method is told the right ones, whatever its body", async () => {
+  for (const [method, path, allow] of [
+    ["GET", "/v1/chat/completions", "POST"],
+    ["HEAD", "/v1/chat/completions", "POST"],
+    ["PUT", "/v1/chat/completions", "POST"],
+    ["DELETE", "/v1/chat/completions", "POST"],
+    ["OPTIONS", "/v1/chat/completions", "POST"],
+    ["PROPFIND", "/v1/chat/completions", "POST"],
+    ["POST", "/v1/models", "GET, HEAD"],
+    ["PATCH", "/v1/models", "GET, HEAD"],
+    ["POST", "/v1/models/sim", "GET, HEAD"],
+    ["OPTIONS", "/v1/models", "GET, HEAD"],
+  ] as const) {
+    const body = ["GET", "HEAD"].includes(method) ? {} : { body: "{ no JSON", headers: { "x-api-key": gateway.key, "content-type": "text/plain" } };
+    const response = await fetch(`${gateway.url}${path}`, { method, headers: { "x-api-key": gateway.key }, ...body });
+    assert.equal(response.status, 405, `${method} ${path}`);
+    assert.equal(response.headers.get("allow"), allow);
+    const text = await response.text();
+    if (method !== "HEAD") assert.equal(JSON.parse(text).error.code, "method_not_allowed");
+  }
+});
+
+test("an unknown path is told so, and a doubled or a missing version what to put into the base address", async () => {
+  const ask = async (path: string, method = "POST") => {
+    const headers = { "x-api-key": gateway.key, "content-type": "application/json" };
+    const response = await fetch(`${gateway.url}${path}`, { method, headers, ...(method === "POST" && { body: requestWith({}) }) });
+    const { error } = (await response.json()) as ErrorBody;
+    assert.equal(response.status, 404, path);
+    assert.deepEqual([error.type, error.param, error.code], ["invalid_request_error", null, "unknown_url"], path);
+    return error.message;
+  };
+  for (const [path, prefix] of [
+    ["/v1/v1/chat/completions", "/v1/v1"],
+    ["/v1/v1/messages?beta=true", "/v1/v1"],
+    ["/v1/v1beta/models/m:generateContent", "/v1/v1beta"],
+    ["/v1beta/v1beta/models/m:generateContent", "/v1beta/v1beta"],
+    ["/v1beta/v1/models/m:generateContent", "/v1beta/v1"],
+    ["/v1/v1/v1/models", "/v1/v1/v1"],
+  ] as const)
+    assert.ok(
+      (await ask(path)).startsWith(`The path begins with its version twice (${prefix}). OpenAI's clients want a base address that ends in one /v1`),
+      path,
+    );
+  assert.match(await ask("/chat/completions"), /base address that ends in \/v1/);
+  assert.match(await ask("/models", "GET"), /base address that ends in \/v1/);
+  for (const path of [
+    "/",
+    "/v1",
+    "/v1/",
+    "/v1/nothing",
+    "/v1/chat/completions/",
+    "/v1//chat/completions",
+    "/v2/chat/completions",
+    "/metrics",
+    "/healthz",
+    "/queues",
+  ])
+    assert.match(await ask(path), /^There is no POST \/\S* here\.$/, path);
+  assert.ok((await ask(`/${"x".repeat(5_000)}`)).length < 300);
+  assert.equal((await fetch(`${gateway.url}/v1/models/%zz`, { headers: { "x-api-key": gateway.key } })).status, 404);
+});
+
+test("headers that are too large are refused", async () => {
+  const { status, body } = await exchange(gateway.url, `GET /v1/models HTTP/1.1\r\nHost: x\r\n${authorization}X: ${"a".repeat(40_000)}\r\n\r\n`);
+  assert.equal(status, 431);
+  assert.equal(JSON.parse(body).error.code, "headers_too_large");
+});
+
+test("a sender that is slow with its headers, or with its body, is timed out", async () => {
+  const [headers, body] = await Promise.all([
+    exchange(tight, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX: ", { timeoutMs: 6_000 }),
+    exchange(tight, `${chatHead(`${json}Content-Length: 1000\r\n`)}{"model":`, { timeoutMs: 6_000 }),
+  ]);
+  for (const { status, body: text, answers } of [headers, body]) {
+    assert.equal(status, 408);
+    assert.equal(answers, 1);
+    assert.equal(JSON.parse(text).error.code, "request_timeout");
+  }
+});
+
+test("what is not HTTP is refused in plain words", async () => {
+  for (const bytes of [
+    "hello there\r\n\r\n",
+    "\u0016\u0003\u0001\u0002\u0000",
+    "FOO /v1/models HTTP/1.1\r\n\r\n",
+    `${chatHead(`${json}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n`)}0\r\n\r\n`,
+    `${chatHead(`${json}Content-Length: -1\r\n`)}`,
+    `${chatHead(`${json}Transfer-Encoding: chunked\r\n`)}zz\r\n`,
+  ]) {
+    const { status, body, headers } = await exchange(gateway.url, bytes);
+    assert.equal(status, 400, JSON.stringify(bytes));
+    assert.equal(headers.connection, "close");
+    assert.match(JSON.parse(body).error.message, /not a valid HTTP/);
+  }
+});
+
+test("HTTP/1.0 is answered", async () => {
+  const { status, body } = await exchange(gateway.url, `GET /v1/models HTTP/1.0\r\n${authorization}\r\n`);
+  assert.equal(status, 200);
+  assert.equal(JSON.parse(body).data[0].id, "sim");
+});
+
+const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
+
+test("bodies that are deep or have very many parts are refused or passed in bounded time, and the gateway lives on", async () => {
+  const startedAt = performance.now();
+  for (const body of [
+    nested(100_000),
+    '{"a":'.repeat(100_000),
+    requestWith({ model: 1 }).replace("1", nested(100_000)),
+    '{"messages":'.repeat(1_000) + "}".repeat(1_000),
+  ])
+    assert.equal((await gateway.post(body)).status, 400);
+  const many = saying(...Array.from({ length: 100_000 }, () => user), { role: "robot", content: "x" });
+  const { error } = (await (await gateway.post(many)).json()) as ErrorBody;
+  assert.equal(error.param, "messages[100000].role");
+  const wide = `{${Array.from({ length: 200_000 }, (_, index) => `"k${index}":0`).join(",")}}`;
+  assert.equal((await gateway.post(wide)).status, 400);
+  assert.ok(performance.now() - startedAt < 5_000);
+});
+
+test("none of this reached an upstream", async () => {
+  assert.deepEqual(await journal(), []);
+});
+
+test("what the gateway does not know it passes on, however deep, and to whoever asks for many turns", async () => {
+  const deep = requestWith({ unknown: 0, stream_options: null }).replace(
+    '"unknown":0',
+    `"unknown":${nested(100_000)},"__proto__":{"stream":true},"constructor":1`,
+  );
+  assert.equal((await gateway.post(deep)).status, 200);
+  const many = saying(...Array.from({ length: 100_000 }, () => user));
+  assert.equal((await gateway.post(many)).status, 200);
+  assert.equal((await journal()).length, 2);
+});
+
+test("nothing is written into an answer that is under way, whatever its caller sends meanwhile", async () => {
+  const body = requestWith({ model: "paced", stream: true });
+  let garbled = false;
+  const { answers, text } = await exchange(gateway.url, `${chatHead(`${json}Content-Length: ${body.length}\r\n`)}${body}`, {
+    more: () => {
+      if (garbled) return undefined;
+      garbled = true;
+      return "garbage\r\n\r\n";
+    },
+  });
+  assert.equal(answers, 1);
+  assert.doesNotMatch(text, /not a valid HTTP/);
+});
+
+test("the numbers of bad requests are told by code, and no path of a caller's becomes a label", async () => {
+  const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+  for (const code of ["invalid_request", "path_not_found", "method_not_allowed", "unsupported_media_type"])
+    assert.match(metrics, new RegExp(`sluice_errors_total\\{code="${code}"\\} [1-9]`));
+  const paths = new Set([...metrics.matchAll(/sluice_requests_total\{path="([^"]*)"/g)].map(([, path]) => path));
+  assert.deepEqual([...paths].toSorted(), ["/v1/chat/completions", "/v1/models", "other"]);
+  await until("no bytes are held", async () => /sluice_bodies_bytes 0\n/.test(await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text()));
+});

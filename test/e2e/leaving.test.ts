@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { createHash, randomBytes } from "node:crypto";
+import { connect } from "node:net";
+import { after, test } from "node:test";
+import type { Redis } from "ioredis";
+import { connectRedis } from "#service/redis.ts";
+import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { contentsOf } from "./support.ts";
+
+const text = (settings: string) => `sim-text;${settings}`;
+const paced = text("rate=50;tokens=5000;first=0");
+const silent = text("first=60000");
+const headless = text("head=60000");
+const fast = text("rate=0;first=0");
+const gateway = await startGateway({
+  workers: ["chat=8"],
+  catalogue: `lanes:\n  short: { waitingMax: 2, waitMs: 1200 }\n${catalogueOf([
+    { id: "paced", model: paced },
+    { id: "silent", model: silent },
+    { id: "headless", model: headless },
+    { id: "fast", model: fast },
+    { id: "unserved", model: text("tokens=1"), lane: "image" },
+    { id: "impatient", model: text("tokens=1"), lane: "short" },
+  ])}`,
+});
+const redis: Redis = await connectRedis(gateway.redis.url, "request");
+after(async () => {
+  redis.disconnect();
+  await gateway[Symbol.asyncDispose]();
+});
+const client = gateway.client();
+const metricsText = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+const messages = [{ role: "user" as const, content: "hello" }];
+
+/** Leaves in the way given, and checks that the upstream was hung up on within a second. */
+async function leave(name: string, model: string, stream: boolean, afterPieces: number): Promise<void> {
+  const before = (await gateway.seen(name)).length;
+  const controller = new AbortController();
+  const outcome = (async () => {
+    const completion = await client.chat.completions.create({ model, messages, stream }, { signal: controller.signal });
+    let pieces = 0;
+    if (Symbol.asyncIterator in completion) for await (const _ of completion) if (++pieces === afterPieces) controller.abort();
+  })().catch((error: unknown) => error);
+  await until("the upstream was asked", async () => (await gateway.seen(name)).length > before);
+  if (afterPieces === 0) controller.abort();
+  await outcome;
+  const leftAt = Date.now();
+  const entry = async () => (await gateway.seen(name))[before];
+  await until("the upstream was hung up on", async () => (await entry())?.outcome !== "running", 3_000);
+  const { outcome: ending, closedAt = 0 } = (await entry()) ?? {};
+  assert.equal(ending, "client-closed");
+  assert.ok(closedAt - leftAt < 1_000, `${closedAt - leftAt} ms`);
+}
+
+test("a caller that leaves in mid-stream takes its upstream along", () => leave(paced, "paced", true, 5));
+test("a caller that leaves before the first word takes its upstream along", () => leave(silent, "silent", true, 0));
+test("a caller that leaves before the upstream's head takes its upstream along", () => leave(headless, "headless", true, 0));
+test("a caller that leaves while a whole answer is made takes its upstream along", () => leave(paced, "paced", false, 0));
+
+test("requests whose callers left are counted, and hold nothing", async () => {
+  await until("all is over", async () => {
+    const metrics = await metricsText();
+    return (
+      /sluice_cancellations_total\{lane="chat"\} 4\n/.test(metrics) &&
+      /sluice_requests_total\{path="\/v1\/chat\/completions",status="499"\} 4\n/.test(metrics) &&
+      /sluice_generations\{lane="chat",state="running"\} 0\n/.test(metrics) &&
+      /sluice_bodies_bytes 0\n/.test(metrics)
+    );
+  });
+});
+
+const isWaiting = async () => /sluice_generations\{lane="image",state="waiting"\} 1\n/.test(await metricsText());
+const jobsOf = async (lane: string) => (await redis.keys(`*:lane:${lane}:gen_*`)).length;
+
+test("a caller that leaves while it waits for a worker leaves no job behind, and no upstream is asked", async () => {
+  const controller = new AbortController();
+  const outcome = gateway.post({ model: "unserved", messages }, { signal: controller.signal }).catch(() => undefined);
+  await until("it waits", async () => (await isWaiting()) && (await jobsOf("image")) === 1);
+  controller.abort();
+  await outcome;
+  await until("the job is gone", async () => (await jobsOf("image")) === 0, 3_000);
+  assert.deepEqual(await gateway.seen(text("tokens=1")), []);
+});
+
+const picture = `data:image/png;base64,${randomBytes(6 << 20).toString("base64")}`;
+const largeBody = (model: string) =>
+  JSON.stringify({
+    model,
+    messages: [
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "What is this?" },
+          { type: "image_url", image_url: { url: picture } },
+        ],
+      },
+    ],
+  });
+const marker = picture.slice(-2_000, -1_900);
+const holdsMarker = async () => (await contentsOf(redis)).includes(marker);
+
+test("a body of eight megabytes reaches the upstream intact, and stays nowhere", async () => {
+  const body = largeBody("fast");
+  assert.ok(body.length > 8 << 20);
+  const response = await gateway.post(body);
+  assert.match(await response.text(), /image\/png, 6291456 bytes/);
+  const expected = body.replace('"model":"fast"', `"model":"${fast}"`);
+  const [seen] = (await gateway.seen(fast)) as unknown as { bodySha256: string; bodyBytes: number }[];
+  assert.equal(seen?.bodyBytes, expected.length);
+  assert.equal(seen?.bodySha256, createHash("sha256").update(expected).digest("hex"));
+  await until("Redis holds nothing of it", async () => !(await holdsMarker()), 2_000);
+  await until("the ingress holds nothing of it", async () => /sluice_bodies_bytes 0\n/.test(await metricsText()), 2_000);
+});
+
+test("a large body whose caller leaves, waiting or running, stays nowhere", async () => {
+  for (const model of ["unserved", "silent"]) {
+    const controller = new AbortController();
+    const outcome = gateway.post(largeBody(model), { signal: controller.signal }).catch(() => undefined);
+    if (model === "unserved") await until("it waits in Redis", async () => (await isWaiting()) && (await holdsMarker()));
+    else await until("the upstream has it", async () => (await gateway.seen(silent)).at(-1)?.outcome === "running");
+    for (const key of await redis.keys("*:body:*")) {
+      const lifeMs = await redis.pttl(key);
+      assert.ok(lifeMs > 0 && lifeMs <= 120_000, "it would not outlive its owner for long");
+    }
+    controller.abort();
+    await outcome;
+    await until(`Redis holds nothing of it (${model})`, async () => !(await holdsMarker()), 2_000);
+    await until("the ingress holds nothing of it", async () => /sluice_bodies_bytes 0\n/.test(await metricsText()), 2_000);
+  }
+});
+
+test("bodies whose callers leave while they send them are given back", async () => {
+  const { hostname, port } = new URL(gateway.url);
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Type: application/json\r\n`;
+  for (const length of ["Content-Length: 5000000", "Transfer-Encoding: chunked"]) {
+    const socket = connect(Number(port), hostname);
+    socket.on("error", () => undefined);
+    socket.write(`${head}${length}\r\n\r\n5\r\n{"a":`);
+    await until("the bytes are counted", async () => !/sluice_bodies_bytes 0\n/.test(await metricsText()));
+    socket.destroy();
+    await until("the bytes are given back", async () => /sluice_bodies_bytes 0\n/.test(await metricsText()));
+  }
+});
+
+test("no request waits longer than its lane lets it, and no more wait than may", async () => {
+  const startedAt = performance.now();
+  const waiting = [false, true].map((stream) => gateway.post({ model: "impatient", messages, stream }));
+  await until("both wait", async () => /sluice_generations\{lane="short",state="waiting"\} 2\n/.test(await metricsText()));
+  const third = await gateway.post({ model: "impatient", messages });
+  assert.ok(performance.now() - startedAt < 1_000);
+  for (const response of [third, ...(await Promise.all(waiting))]) {
+    assert.equal(response.status, 503);
+    assert.match(response.headers.get("retry-after") ?? "", /^[1-9]$/);
+    assert.match(await response.text(), /"code":"server_is_overloaded"/);
+  }
+  assert.ok(performance.now() - startedAt < 4_000);
+  await until("no job is left", async () => (await jobsOf("short")) === 0, 2_000);
+});

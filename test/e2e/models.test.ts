@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { after, test } from "node:test";
+import OpenAI from "openai";
+import { startGateway, until } from "../support/gateway.ts";
+import { modelLine } from "./support.ts";
+
+const head = `groups:
+  default: { models: ["*"] }
+  narrow: { models: ["alpha", "maker/*"] }
+  empty: { models: ["nothing-*"] }
+upstreams:
+  simulator: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }
+`;
+const fast = "sim-text;rate=0";
+const models = [
+  `  - { id: alpha, name: Alpha, ownedBy: someone, created: 2026-01-31, contextWindow: 1000, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: "${fast}" }] }\n`,
+  modelLine({ id: "maker/model:7b", model: fast }),
+  modelLine({ id: "beta@1+x", model: fast }),
+];
+const catalogue = `${head}models:\n${models.join("")}`;
+const gateway = await startGateway({ ingresses: 2, catalogue });
+after(() => gateway[Symbol.asyncDispose]());
+const [narrowKey, emptyKey] = await Promise.all([gateway.createKey("narrow"), gateway.createKey("empty")]);
+const client = gateway.client();
+const messages = [{ role: "user" as const, content: "hello" }];
+
+async function idsOf(listing: OpenAI): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const { id } of await listing.models.list()) ids.push(id);
+  return ids;
+}
+
+test("the list is that of the catalogue, in its order and in OpenAI's shape, and shows nothing of routes", async () => {
+  const response = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${gateway.key}` } });
+  assert.match(response.headers.get("content-type") ?? "", /^application\/json/);
+  assert.deepEqual(await response.json(), {
+    object: "list",
+    data: [
+      { id: "alpha", object: "model", created: Date.UTC(2026, 0, 31) / 1_000, owned_by: "someone" },
+      { id: "maker/model:7b", object: "model", created: 0, owned_by: "sluice" },
+      { id: "beta@1+x", object: "model", created: 0, owned_by: "sluice" },
+    ],
+  });
+  assert.deepEqual(await idsOf(client), ["alpha", "maker/model:7b", "beta@1+x"]);
+});
+
+test("one model can be asked for by its id, whatever characters are in it, encoded or bare", async () => {
+  for (const id of await idsOf(client)) assert.equal((await client.models.retrieve(id)).id, id);
+  const bare = await fetch(`${gateway.url}/v1/models/maker/model:7b`, { headers: { "x-api-key": gateway.key } });
+  assert.equal(((await bare.json()) as { id: string }).id, "maker/model:7b");
+  const completion = await client.chat.completions.create({ model: "maker/model:7b", messages });
+  assert.equal(completion.model, "maker/model:7b");
+});
+
+test("HEAD asks whether a list or a model is there", async () => {
+  const status = async (path: string) => {
+    const response = await fetch(`${gateway.url}${path}`, { method: "HEAD", headers: { "x-api-key": gateway.key } });
+    assert.equal(await response.text(), "");
+    return response.status;
+  };
+  assert.equal(await status("/v1/models"), 200);
+  assert.equal(await status("/v1/models/alpha"), 200);
+  assert.equal(await status("/v1/models/gamma"), 404);
+});
+
+test("a key sees its group's models and no others, and those it can't see do not exist for it", async () => {
+  const narrow = gateway.client({ key: narrowKey });
+  assert.deepEqual(await idsOf(narrow), ["alpha", "maker/model:7b"]);
+  assert.deepEqual(await idsOf(gateway.client({ key: emptyKey })), []);
+  assert.equal((await narrow.chat.completions.create({ model: "maker/model:7b", messages })).model, "maker/model:7b");
+  await assert.rejects(narrow.models.retrieve("beta@1+x"), OpenAI.NotFoundError);
+  await assert.rejects(narrow.chat.completions.create({ model: "beta@1+x", messages, stream: true }), OpenAI.NotFoundError);
+});
+
+test("an unknown model and one of another group get the same answer, but for the name, on every path", async () => {
+  const bodies = new Set<string>();
+  const ask = async (key: string, id: string) => {
+    const headers = { authorization: `Bearer ${key}` };
+    for (const response of [
+      await fetch(`${gateway.url}/v1/models/${encodeURIComponent(id)}`, { headers }),
+      await gateway.post({ model: id, messages }, { key }),
+      await gateway.post({ model: id, messages, stream: true }, { key }),
+    ]) {
+      assert.equal(response.status, 404);
+      bodies.add((await response.text()).replace(id, "<id>"));
+    }
+  };
+  await ask(narrowKey, "beta@1+x");
+  await ask(narrowKey, "gamma");
+  await ask(gateway.key, "gamma");
+  await ask(gateway.key, "__proto__");
+  await ask(gateway.key, "alpha ");
+  assert.equal(bodies.size, 1);
+  const { error } = JSON.parse([...bodies][0] ?? "");
+  assert.equal(error.code, "model_not_found");
+  assert.equal(error.type, "invalid_request_error");
+  assert.equal(error.param, "model");
+});
+
+/** A second, and as much again for a machine that has other things to do. */
+const withinMs = 2_000;
+
+/** Writes the catalogue, and waits until every ingress shows it. */
+async function change(text: string, holds: (ids: string[]) => boolean): Promise<void> {
+  await writeFile(gateway.catalogueFile, text);
+  for (const { urls } of gateway.ingresses)
+    await until("the change is seen", async () => holds(await idsOf(gateway.client({ url: urls.api as string }))), withinMs);
+}
+
+test("a change of the catalogue is in force at every ingress within a second: models come and go", async () => {
+  await change(catalogue + modelLine({ id: "gamma", model: fast }), (ids) => ids.includes("gamma"));
+  await until("the worker has it too", async () => (await gateway.post({ model: "gamma", messages })).status === 200, withinMs);
+  await change(`${head}models:\n${models.slice(0, 2).join("")}`, (ids) => !ids.includes("gamma"));
+  for (const id of ["gamma", "beta@1+x"]) await assert.rejects(client.chat.completions.create({ model: id, messages }), OpenAI.NotFoundError);
+  await change(catalogue.replace('["alpha", "maker/*"]', '["beta@*"]'), (ids) => ids.includes("beta@1+x"));
+  assert.deepEqual(await idsOf(gateway.client({ key: narrowKey })), ["beta@1+x"]);
+  await change(catalogue, () => true);
+});
+
+test("a stream goes on when its model is taken out of the catalogue", async () => {
+  await change(catalogue + modelLine({ id: "leaving", model: "sim-text;rate=20;tokens=30" }), (ids) => ids.includes("leaving"));
+  let text = "";
+  await until("the worker has it too", async () => {
+    const response = await gateway.post({ model: "leaving", messages, stream: true });
+    if (response.status !== 200) return false;
+    await change(catalogue, (ids) => !ids.includes("leaving"));
+    text = await response.text();
+    return true;
+  });
+  assert.ok(text.endsWith("data: [DONE]\n\n"));
+});
+
+test("a broken catalogue changes nothing, and the next good one does", async () => {
+  const before = await idsOf(client);
+  for (const broken of ["models: [", catalogue.replace("upstream: simulator", "upstream: nowhere"), "", `${catalogue}  - { id: delta }\n`]) {
+    await writeFile(gateway.catalogueFile, broken);
+    const refusedAt = performance.now() + 700;
+    while (performance.now() < refusedAt) {
+      assert.deepEqual(await idsOf(client), before);
+      assert.equal((await gateway.post({ model: "alpha", messages })).status, 200);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+  assert.equal(await readFile(gateway.catalogueFile, "utf8").then((text) => text.includes("delta")), true);
+  await change(catalogue + modelLine({ id: "delta", model: fast }), (ids) => ids.includes("delta"));
+});

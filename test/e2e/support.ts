@@ -1,0 +1,153 @@
+/** What the end-to-end tests share: catalogue lines, an upstream that says what a test tells it to, and bytes on a bare socket. */
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import type { Redis } from "ioredis";
+
+/** A line for `models` of a catalogue. */
+export const modelLine = ({ id, model, upstream = "simulator", lane = "chat" }: { id: string; model: string; upstream?: string; lane?: string }) =>
+  `  - { id: "${id}", lane: ${lane}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }\n`;
+
+export interface UpstreamRequest {
+  path: string;
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+  /** Settles when the connection is closed, or the answer finished. */
+  closed: Promise<unknown>;
+}
+
+export interface ScriptedUpstream extends AsyncDisposable {
+  /** The base address, with /v1. */
+  readonly url: string;
+  /** The last request to have arrived. */
+  last(): UpstreamRequest;
+  /** What the next requests are answered with. */
+  answerWith(answer: (response: ServerResponse, request: UpstreamRequest) => void): void;
+}
+
+/** An upstream of a test's own, for what the simulator can't show. */
+export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
+  const requests: UpstreamRequest[] = [];
+  let answer: (response: ServerResponse, request: UpstreamRequest) => void = (response) => void response.writeHead(500).end();
+  const server = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      const seen = { path: request.url ?? "", headers: request.headers, body: Buffer.concat(parts), closed: once(response, "close") };
+      requests.push(seen);
+      answer(response, seen);
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    last() {
+      const request = requests.at(-1);
+      if (request === undefined) throw new Error("no request has arrived");
+      return request;
+    },
+    answerWith(next) {
+      answer = next;
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+export const jsonAnswer =
+  (text: string, status = 200, headers: Record<string, string> = {}) =>
+  (response: ServerResponse) =>
+    void response.writeHead(status, { "content-type": "application/json", ...headers }).end(text);
+
+export interface RawExchange {
+  /** Everything that came back, byte by byte as characters. */
+  text: string;
+  /** Of the first answer. */
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+  /** How many answers came. */
+  answers: number;
+}
+
+/**
+ * Writes bytes to a server and reads until it closes the connection, or until `until` is content with what came. Rejects after `timeoutMs`.
+ * `more` is written each time that something came.
+ */
+export function exchange(
+  url: string,
+  bytes: string | Buffer,
+  {
+    until = () => false,
+    timeoutMs = 5_000,
+    more = () => undefined,
+  }: { until?: (text: string) => boolean; timeoutMs?: number; more?: (text: string) => string | undefined } = {},
+): Promise<RawExchange> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    let text = "";
+    const socket = connect(Number(port), hostname);
+    const timer = setTimeout(() => {
+      socket.destroy();
+      reject(new Error(`nothing settled within ${timeoutMs} ms; so far: ${text.slice(0, 500)}`));
+    }, timeoutMs);
+    const finish = () => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve(exchangeOf(text));
+    };
+    socket.on("data", (chunk: Buffer) => {
+      text += chunk.toString("latin1");
+      if (until(text)) finish();
+      else {
+        const next = more(text);
+        if (next !== undefined) socket.write(next);
+      }
+    });
+    socket.on("error", () => undefined);
+    socket.on("close", finish);
+    socket.write(bytes);
+  });
+}
+
+function exchangeOf(text: string): RawExchange {
+  const [head = "", ...rest] = text.split("\r\n\r\n");
+  const [statusLine = "", ...lines] = head.split("\r\n");
+  const headers = Object.fromEntries(
+    lines.map((line) => {
+      const colon = line.indexOf(":");
+      return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
+    }),
+  );
+  return {
+    text,
+    status: Number(statusLine.split(" ")[1] ?? 0),
+    headers,
+    body: rest.join("\r\n\r\n"),
+    answers: text.match(/HTTP\/1\.1 \d{3} /g)?.length ?? 0,
+  };
+}
+
+/** Everything that lies in a Redis, as text: names, and values of every kind. */
+export async function contentsOf(redis: Redis): Promise<string> {
+  const parts: string[] = [];
+  for await (const keys of redis.scanStream({ count: 1_000 }) as AsyncIterable<string[]>)
+    for (const key of keys) {
+      const type = await redis.type(key);
+      const read: Record<string, () => Promise<unknown>> = {
+        string: () => redis.get(key),
+        hash: () => redis.hgetall(key),
+        list: () => redis.lrange(key, "0", "-1"),
+        set: () => redis.smembers(key),
+        zset: () => redis.zrange(key, "0", "-1", "WITHSCORES"),
+        stream: () => redis.xrange(key, "-", "+"),
+        none: () => Promise.resolve(""),
+      };
+      parts.push(key, JSON.stringify(await read[type]?.()));
+    }
+  return parts.join("\n");
+}

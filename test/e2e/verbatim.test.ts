@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { after, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
+
+const upstream = await startScriptedUpstream();
+const gateway = await startGateway({
+  catalogue:
+    catalogueOf(
+      [{ id: "sim", model: "sim-text" }],
+      `  scripted: { dialect: openai-chat, baseUrl: "${upstream.url}", credential: SCRIPTED_CREDENTIAL, headers: { x-project: "nine" } }\n` +
+        `  plain: { dialect: openai-chat, baseUrl: "${upstream.url}", streamUsage: false }\n`,
+    ) +
+    modelLine({ id: "mine", upstream: "scripted", model: "their/Model-7" }) +
+    modelLine({ id: "no-usage", upstream: "plain", model: "their/Model-7" }),
+  environment: { SCRIPTED_CREDENTIAL: "upstream-credential-1234" },
+});
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
+const client = gateway.client();
+
+const messages = [{ role: "user" as const, content: "hello" }];
+const wholeText =
+  '{"id":"x","object":"chat.completion","created":1,"model":"their/Model-7","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}';
+const chunkText = (delta: object, finish: string | null = null) =>
+  JSON.stringify({ id: "x", object: "chat.completion.chunk", created: 1, model: "their/Model-7", choices: [{ index: 0, delta, finish_reason: finish }] });
+const events = (...data: string[]) => data.map((text) => `data: ${text}\n\n`).join("");
+const streamHead = { "content-type": "text/event-stream" };
+
+test("a request reaches the upstream byte for byte, but for the model's name", async () => {
+  upstream.answerWith(jsonAnswer(wholeText));
+  const text =
+    '\r\n{ "model" : "mine",\t"messages":[ {"role":"user","content":"h\\u00e9 \u00e9 😀", "new_field":[1.0,-0,1e400]} ],\n "top_k" : 12345678901234567890, "seed":9007199254740991, "__proto__":{"x":1}, "thinking":{"type":"enabled","model":"mine"}}\n ';
+  const response = await gateway.post(text);
+  assert.equal(response.status, 200, await response.clone().text());
+  assert.equal(upstream.last().body.toString(), text.replace('"mine"', '"their/Model-7"'));
+  assert.equal(upstream.last().path, "/v1/chat/completions");
+});
+
+test("a whole answer reaches the caller byte for byte, but for the model's name", async () => {
+  const text =
+    ' {"id":"x", "model" : "their/Model-7","new":{"model":"their/Model-7"},"big":12345678901234567890,\r\n"choices":[{"message":{"content":"\\u00e9","x":1.0}}] , "usage":null}\n';
+  upstream.answerWith(jsonAnswer(text));
+  const response = await gateway.post({ model: "mine", messages });
+  assert.equal(await response.text(), text.replace("their/Model-7", "mine"));
+});
+
+test("a stream's events reach the caller byte for byte, but for the model's name, however they were cut and ended", async () => {
+  const first = '{ "model":"their/Model-7", "choices":[{"index":0,"delta":{"content":"é\u2028😀"},"new":12345678901234567890}]}';
+  const text = `: comment\r\n\r\nid: 1\r\ndata:${first}\r\n\r\n\n\nevent: x\ndata: ${chunkText({ content: "b" })}\r\rdata: ${chunkText({}, "stop")}\n\ndata: [DONE]`;
+  upstream.answerWith(async (response) => {
+    response.writeHead(200, streamHead);
+    for (const byte of Buffer.from(text)) {
+      if (!response.write(Buffer.from([byte]))) await new Promise((resolve) => response.once("drain", resolve));
+    }
+    response.end();
+  });
+  const response = await gateway.post({ model: "mine", messages, stream: true });
+  assert.equal(await response.text(), events(first, chunkText({ content: "b" }), chunkText({}, "stop"), "[DONE]").replaceAll("their/Model-7", "mine"));
+});
+
+test("the client finds unknown fields of an answer where the upstream put them", async () => {
+  upstream.answerWith(jsonAnswer(wholeText.replace('"content":"hi"', '"content":"hi","reasoning_details":[{"a":1}]')));
+  const completion = await client.chat.completions.create({ model: "mine", messages });
+  assert.deepEqual({ ...completion.choices[0]?.message }, { role: "assistant", content: "hi", reasoning_details: [{ a: 1 }] });
+});
+
+test("an upstream gets its own credential and headers, and none of the caller's", async () => {
+  upstream.answerWith(jsonAnswer(wholeText));
+  const headers = { "x-api-key": gateway.key, cookie: "a=b", "openai-organization": "org-1", "x-forwarded-for": "1.2.3.4", "x-simulate": "status=500" };
+  await (await gateway.post({ model: "mine", messages }, { headers })).text();
+  const seen = upstream.last().headers;
+  assert.equal(seen.authorization, "Bearer upstream-credential-1234");
+  assert.equal(seen["x-project"], "nine");
+  for (const name of Object.keys(headers)) assert.equal(seen[name], undefined, name);
+  assert.ok(!JSON.stringify(seen).includes(gateway.key.slice(-8)));
+});
+
+test("a caller gets none of an upstream's headers", async () => {
+  upstream.answerWith(
+    jsonAnswer(wholeText, 200, { "openai-model": "m", "openai-organization": "org-secret", "set-cookie": "a=b", "x-ratelimit-limit-requests": "5" }),
+  );
+  const response = await gateway.post({ model: "mine", messages });
+  assert.deepEqual([...response.headers.keys()].toSorted(), ["connection", "content-length", "content-type", "date", "keep-alive", "x-request-id"]);
+});
+
+test("usage is asked for in a stream alone, and of upstreams alone that know how", async () => {
+  const bodyFor = async (body: object) => {
+    upstream.answerWith((response) => {
+      const streams = JSON.parse(upstream.last().body.toString()).stream === true;
+      if (streams) response.writeHead(200, streamHead).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]"));
+      else jsonAnswer(wholeText)(response);
+    });
+    const response = await gateway.post({ messages, ...body });
+    assert.equal(response.status, 200);
+    await response.text();
+    return JSON.parse(upstream.last().body.toString()).stream_options;
+  };
+  assert.deepEqual(await bodyFor({ model: "mine", stream: true }), { include_usage: true });
+  assert.deepEqual(await bodyFor({ model: "mine", stream: true, stream_options: { include_obfuscation: false } }), {
+    include_obfuscation: false,
+    include_usage: true,
+  });
+  assert.equal(await bodyFor({ model: "mine" }), undefined);
+  assert.equal(await bodyFor({ model: "mine", stream: false, stream_options: { include_usage: true } }), undefined);
+  assert.equal(await bodyFor({ model: "no-usage", stream: true }), undefined);
+  assert.equal(await bodyFor({ model: "no-usage", stream: true, stream_options: { include_usage: true } }), undefined);
+});
+
+const usageText = '{"id":"x","model":"their/Model-7","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}';
+
+test("a stream that has its usage is ended at once, and one that has its finish alone soon, while the upstream still holds the line", async () => {
+  const timed = async (...rest: string[]) => {
+    upstream.answerWith((response) => void response.writeHead(200, streamHead).write(events(chunkText({ content: "a" }), chunkText({}, "stop"), ...rest)));
+    const startedAt = performance.now();
+    const text = await (await gateway.post({ model: "mine", messages, stream: true })).text();
+    assert.ok(text.endsWith("data: [DONE]\n\n"), text);
+    return performance.now() - startedAt;
+  };
+  const [atOnce, soon] = [await timed(usageText), await timed()];
+  assert.ok(atOnce < 500, `${atOnce} ms`);
+  assert.ok(soon > 1_500 && soon < 3_500, `${soon} ms`);
+});
+
+test("an upstream that holds the line after its answer was complete is hung up on", async () => {
+  upstream.answerWith((response) => void response.writeHead(200, streamHead).write(events(chunkText({ content: "a" }), chunkText({}, "stop"), usageText)));
+  await (await gateway.post({ model: "mine", messages, stream: true })).text();
+  let closed = false;
+  void upstream.last().closed.then(() => {
+    closed = true;
+  });
+  await until("the connection is closed", () => closed, 4_000);
+});
+
+test("an upstream that calls every chunk finished with an empty reason is not cut short when it pauses", async () => {
+  upstream.answerWith(async (response) => {
+    response.writeHead(200, streamHead).write(events(chunkText({ role: "assistant", content: "" }, ""), chunkText({ content: "a" }, "")));
+    await delay(2_600);
+    response.end(events(chunkText({ content: "b" }, ""), chunkText({}, "stop"), "[DONE]"));
+  });
+  const text = await (await gateway.post({ model: "mine", messages, stream: true })).text();
+  assert.match(text, /"content":"b"/);
+  assert.ok(text.endsWith("data: [DONE]\n\n"));
+});
+
+test("a stream is read as one whatever its upstream calls it", async () => {
+  for (const headers of [{}, { "content-type": "text/plain" }, { "content-type": "Text/Event-Stream;charset=utf-8" }]) {
+    upstream.answerWith((response) => void response.writeHead(200, headers).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]")));
+    const response = await gateway.post({ model: "mine", messages, stream: true });
+    assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
+    assert.equal(await response.text(), events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]").replaceAll("their/Model-7", "mine"));
+  }
+});
+
+test("an upstream's answer of another kind than was asked for is an error that shows nothing of it", async () => {
+  const cases: [string, boolean, Parameters<typeof upstream.answerWith>[0]][] = [
+    ["a whole answer to a stream", true, jsonAnswer(wholeText)],
+    [
+      "a stream to a whole answer",
+      false,
+      (response) => void response.writeHead(200, streamHead).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]")),
+    ],
+    ["a page", false, (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>theirs")],
+    ["a page instead of a stream", true, (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>theirs")],
+    ["nothing", false, (response) => void response.writeHead(200).end()],
+    ["nothing instead of a stream", true, (response) => void response.writeHead(200, streamHead).end()],
+    ["no content", true, (response) => void response.writeHead(204).end()],
+    ["only a terminator", true, (response) => void response.writeHead(200, streamHead).end(events("[DONE]"))],
+    ["a redirect", false, (response) => void response.writeHead(307, { location: `${upstream.url}/elsewhere` }).end()],
+    ["JSON that is no completion", false, jsonAnswer('{"object":"theirs"}')],
+    ["an error page", false, (response) => void response.writeHead(502, { "content-type": "text/html" }).end("<html>theirs at 10.0.0.1")],
+  ];
+  for (const [name, stream, answer] of cases) {
+    upstream.answerWith(answer);
+    const response = await gateway.post({ model: "mine", messages, stream });
+    const text = await response.text();
+    assert.equal(response.status, 502, `${name}: ${text}`);
+    assert.equal(JSON.parse(text).error.code, "upstream_error", name);
+    assert.doesNotMatch(text, /their|without a message|10\.0|127\.0/i, name);
+  }
+});
+
+test("an error that comes with a good status is an error for the caller, with a status of its own", async () => {
+  for (const stream of [false, true]) {
+    upstream.answerWith(jsonAnswer('{"error":{"message":"at 10.0.0.1","code":429}}'));
+    assert.equal((await gateway.post({ model: "mine", messages, stream })).status, 429);
+    upstream.answerWith(jsonAnswer('{"error":{"message":"Too long.","code":"context_length_exceeded"}}'));
+    const response = await gateway.post({ model: "mine", messages, stream });
+    assert.equal(response.status, 400);
+    assert.deepEqual(await response.json(), { error: { message: "Too long.", type: "invalid_request_error", param: null, code: "context_length_exceeded" } });
+  }
+});
+
+test("an upstream that refuses the credential, or the model, is a fault of the gateway's operator and not of the caller's", async () => {
+  const body =
+    '{"error":{"message":"Incorrect API key upstream-credential-1234 for their/Model-7 at 10.0.0.1","type":"invalid_request_error","code":"invalid_api_key"}}';
+  for (const status of [401, 402, 403, 404, 405]) {
+    upstream.answerWith(jsonAnswer(body, status));
+    const response = await gateway.post({ model: "mine", messages });
+    const text = await response.text();
+    assert.equal(response.status, 502);
+    assert.doesNotMatch(text, /credential-1234|Model-7|10\.0|invalid_api_key/);
+  }
+});
+
+test("an upstream that can't be reached is an error at once, which names no address", async () => {
+  const gone = await startScriptedUpstream();
+  await gone[Symbol.asyncDispose]();
+  const text = await readFile(gateway.catalogueFile, "utf8");
+  await writeFile(
+    gateway.catalogueFile,
+    text
+      .replace("models:\n", `models:\n${modelLine({ id: "unreachable", upstream: "gone", model: "m" })}`)
+      .replace("upstreams:\n", `upstreams:\n  gone: { dialect: openai-chat, baseUrl: "${gone.url}" }\n`),
+  );
+  let answer = "";
+  await until("the model is offered and its upstream is not there", async () => {
+    const response = await gateway.post({ model: "unreachable", messages });
+    answer = await response.text();
+    return response.status === 502;
+  });
+  assert.doesNotMatch(answer, /127\.0|ECONN|\d{4,5}/);
+});
