@@ -42,6 +42,7 @@ export class Answer {
   #contentSent = false;
   /** The bytes sent so far end where an event ends. */
   #betweenEvents = true;
+  #lastByte: number | undefined;
   #writtenAt: number;
   #blockedAt: number | undefined;
   #over = false;
@@ -67,7 +68,7 @@ export class Answer {
       this.#write(payload, seq, now);
       return;
     }
-    this.#held.push(payload);
+    this.#held.push(Buffer.from(payload));
     this.#heldBytes += payload.length;
     if (this.#heldBytes > heldBytesMax) {
       const held = Buffer.concat(this.#held);
@@ -131,8 +132,10 @@ export class Answer {
       this.#listener.committed();
     }
     this.#writtenAt = now;
-    this.#betweenEvents = payload.at(-1) === lineFeed && payload.at(-2) === lineFeed;
-    const took = this.#response.write(payload);
+    const lastButOne = payload.length > 1 ? payload.at(-2) : this.#lastByte;
+    this.#lastByte = payload.at(-1);
+    this.#betweenEvents = this.#lastByte === lineFeed && lastButOne === lineFeed;
+    const took = this.#response.write(this.#blockedAt === undefined ? payload : Buffer.from(payload));
     if (took && this.#blockedAt === undefined) this.#listener.taken(seq);
     else {
       if (this.#blockedAt === undefined)

@@ -35,7 +35,6 @@ export interface GenerationRequest {
   /** How many may wait on the lane here, and for how long. */
   lane: { readonly waitingMax: number; readonly waitMs: number };
   streams: boolean;
-  bytes: Buffer;
   response: ServerResponse;
   headers: Record<string, string>;
 }
@@ -61,6 +60,8 @@ interface Generation extends GenerationRequest {
 export interface GenerationsOptions {
   config: IngressConfig;
   redis: Redis;
+  /** A connection of its own for large bodies, so that they don't hold up jobs. */
+  bodies: Redis;
   keyspace: Keyspace;
   queues: ReadonlyMap<string, LaneQueue>;
   budget: BodyBudget;
@@ -77,9 +78,13 @@ const faults: Record<RelayFault, Failure> = {
   caller_too_slow: { code: "caller_too_slow", message: "The answer was not read for too long." },
 };
 
+const unreadable: Failure = { code: "internal", message: "The gateway failed to process this request." };
+
 export class Generations {
   readonly #options: GenerationsOptions;
   readonly #live = new Set<Generation>();
+  /** Over, but for what the caller has not read; since when. */
+  readonly #unread = new Map<Generation, number>();
   readonly #now = () => performance.now();
   #mailbox: Mailbox | undefined;
   #owner: Owner<Generation> | undefined;
@@ -107,17 +112,19 @@ export class Generations {
   tick(): void {
     const now = this.#now();
     this.#owner?.tick(now);
+    for (const [{ response }, since] of this.#unread) if (now - since > relayLimits.stallMs) response.destroy();
     for (const generation of this.#live) {
       generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
       if (generation.state === "waiting" && generation.body !== undefined && isLarge(generation.body) && now - generation.bodyRenewedAt > bodyLifeMs / 2) {
         generation.bodyRenewedAt = now;
-        this.#options.redis.pexpire(this.#bodyKey(generation), bodyLifeMs).catch(() => undefined);
+        this.#options.bodies.pexpire(this.#bodyKey(generation), bodyLifeMs).catch(() => undefined);
       }
     }
   }
 
+  /** Generations that are not over, or not read to their end. */
   get size(): number {
-    return this.#live.size;
+    return this.#live.size + this.#unread.size;
   }
 
   /** Can a generation be begun, with hope of an answer? */
@@ -126,11 +133,11 @@ export class Generations {
   }
 
   /** Takes over the response: it is answered in any case, unless this refuses. The bytes count in the budget until they are given back here. */
-  begin(request: GenerationRequest): Begun {
+  begin(request: GenerationRequest, body: Buffer): Begun {
     const queue = this.#options.queues.get(request.model.lane);
     const owner = this.#owner;
     if (!this.isReady || owner === undefined || queue === undefined) return { kind: "refused", failure: faults.unavailable };
-    if (this.#live.size >= this.#options.config.generationsMax || this.#waitingOn(queue.name) >= request.lane.waitingMax)
+    if (this.size >= this.#options.config.generationsMax || this.#waitingOn(queue.name) >= request.lane.waitingMax)
       return { kind: "refused", failure: { code: "overloaded", message: "Too many requests are waiting; try again in a moment.", retryAfterSeconds: 2 } };
     const now = this.#now();
     const number = owner.takeNumber();
@@ -141,7 +148,7 @@ export class Generations {
       admittedAt: Date.now(),
       startedAt: now,
       state: "waiting",
-      body: request.bytes,
+      body,
       bodyRenewedAt: now,
       contentAt: 0,
       waitedMs: undefined,
@@ -165,7 +172,7 @@ export class Generations {
     this.#live.add(generation);
     request.response.once("close", () => this.#closed(generation));
     this.#waiting.set(queue.name, this.#waitingOn(queue.name) + 1);
-    owner.start(generation, number, now + request.lane.waitMs, now);
+    owner.start(generation, number, request.lane.waitMs, now);
     return { kind: "begun" };
   }
 
@@ -208,7 +215,10 @@ export class Generations {
         if (job.body !== null || generation.body === undefined) generation.queue.add(job, failed);
         else {
           generation.bodyRenewedAt = this.#now();
-          this.#options.redis.set(this.#bodyKey(generation), generation.body, "PX", bodyLifeMs).then(() => generation.queue.add(job, failed), failed);
+          this.#options.bodies.set(this.#bodyKey(generation), generation.body, "PX", bodyLifeMs).then(() => {
+            if (generation.state !== "over") generation.queue.add(job, failed);
+            else this.#options.bodies.unlink(this.#bodyKey(generation)).catch(() => undefined);
+          }, failed);
         }
       },
       dequeue: (generation, _number, attempt) => void generation.queue.remove(generation.id, attempt),
@@ -226,8 +236,9 @@ export class Generations {
         const now = this.#now();
         switch (kind) {
           case "head": {
-            const { status, headers } = decodeHead(payload);
-            generation.answer.head(status, headers, seq);
+            const head = decodeHead(payload);
+            if (head === undefined) this.#giveUp(generation);
+            else generation.answer.head(head.status, head.headers, seq);
             return;
           }
           case "data":
@@ -240,7 +251,7 @@ export class Generations {
             this.#over(generation, "complete");
             return;
           case "fail":
-            this.#fail(generation, decodeFailure(payload));
+            this.#fail(generation, decodeFailure(payload) ?? unreadable);
             return;
           default:
             kind satisfies never;
@@ -293,6 +304,12 @@ export class Generations {
     generation.contentAt = now;
   }
 
+  /** A worker sent what none of ours sends. */
+  #giveUp(generation: Generation): void {
+    this.#owner?.leave(generation.number);
+    this.#fail(generation, unreadable);
+  }
+
   #fail(generation: Generation, failure: Failure): void {
     this.#options.metrics.errors.inc({ code: failure.code });
     generation.answer.fail(failure);
@@ -301,6 +318,7 @@ export class Generations {
 
   /** The response is closed: finished, or left by its caller. */
   #closed(generation: Generation): void {
+    this.#unread.delete(generation);
     if (generation.state === "over") return;
     this.#options.metrics.cancellations.inc({ lane: generation.queue.name });
     this.#owner?.leave(generation.number);
@@ -320,6 +338,7 @@ export class Generations {
     this.#runs(generation);
     generation.state = "over";
     this.#live.delete(generation);
+    if (!generation.response.closed) this.#unread.set(generation, this.#now());
     this.#releaseBody(generation);
     this.#options.log.info(
       {
@@ -347,7 +366,7 @@ export class Generations {
     if (body === undefined) return;
     generation.body = undefined;
     this.#options.budget.giveBack(body.length);
-    if (isLarge(body)) this.#options.redis.unlink(this.#bodyKey(generation)).catch(() => undefined);
+    if (isLarge(body)) this.#options.bodies.unlink(this.#bodyKey(generation)).catch(() => undefined);
   }
 
   #bodyKey(generation: Generation): string {

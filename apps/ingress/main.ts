@@ -30,7 +30,7 @@ async function start(log: Logger): Promise<Running> {
     watchCatalogue(service.catalogueFile, environment, {
       onChange: (changed) => {
         log.info({ version: changed.version }, "catalogue changed");
-        openQueues().catch((error: Error) => log.error({ err: error }, "a lane could not be opened"));
+        openQueues();
       },
       onFault: (message) => log.error({ fault: message }, "catalogue refused; the last good one stays"),
     }),
@@ -38,12 +38,22 @@ async function start(log: Logger): Promise<Running> {
 
   const redis = await connectRedis(service.redisUrl, "request");
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
-  redis.on("error", onRedisError);
+  const bodies = await connectRedis(service.redisUrl, "request");
+  for (const connection of [redis, bodies]) connection.on("error", onRedisError);
   const queues = new Map<string, LaneQueue>();
-  const openQueues = async () => {
-    for (const lane of catalogue.current().lanes.keys()) if (!queues.has(lane)) queues.set(lane, await openLaneQueue(lane, redis, keyspace, onRedisError));
+  const opening = new Map<string, Promise<unknown>>();
+  /** Opens the lanes that are not open; one that can't be is tried again with the next pulse. */
+  const openQueues = () => {
+    for (const lane of catalogue.current().lanes.keys()) {
+      if (queues.has(lane) || opening.has(lane)) continue;
+      const opened = openLaneQueue(lane, redis, keyspace, onRedisError)
+        .then((queue) => queues.set(lane, queue), onRedisError)
+        .finally(() => opening.delete(lane));
+      opening.set(lane, opened);
+    }
   };
-  await openQueues();
+  openQueues();
+  await Promise.all(opening.values());
 
   const budget = new BodyBudget(config.bodiesBytesMax);
   const metrics = createIngressMetrics({
@@ -60,7 +70,7 @@ async function start(log: Logger): Promise<Running> {
     bodiesBytes: () => budget.bytes,
     keys: () => keys.count(),
   });
-  const generations = new Generations({ config, redis, keyspace, queues, budget, metrics, log });
+  const generations = new Generations({ config, redis, bodies, keyspace, queues, budget, metrics, log });
   const mailbox = await openMailbox(service.redisUrl, keyspace, "ingress", {
     heard: (sender) => generations.heard(sender),
     receive: (sender, frame) => generations.receive(sender, frame),
@@ -112,7 +122,10 @@ async function start(log: Logger): Promise<Running> {
   });
   if (config.operatorPassword !== undefined) await addInspection(operations, queues.values(), config.operatorPassword);
 
-  const pulse = setInterval(() => generations.tick(), relayLimits.pulseMs);
+  const pulse = setInterval(() => {
+    generations.tick();
+    openQueues();
+  }, relayLimits.pulseMs);
   const api = await listen(server, config.host, config.port);
   const operationsUrl = await listen(operations, service.operationsHost, service.operationsPort);
 
@@ -129,6 +142,7 @@ async function start(log: Logger): Promise<Running> {
       await mailbox.close();
       await Promise.all([...queues.values()].map((queue) => queue.close()));
       redis.disconnect();
+      bodies.disconnect();
       (server.server as Server).closeAllConnections();
       await Promise.all([server.close(), operations.close()]);
     },

@@ -2,7 +2,8 @@
 import { isUtf8 } from "node:buffer";
 import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { Transform } from "node:stream";
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RequestPayload } from "fastify";
 import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
 import type { CallerDialect } from "#wire/dialect.ts";
@@ -14,10 +15,8 @@ import { failureOf, invalidKey, notFoundOf, tooLarge } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
 
 const headerBytesMax = 32 * 1024;
-/** A body of unknown length counts as this much until it is there. */
-const unknownBodyBytes = 1 << 20;
 /** What is left of a refused body is read and thrown away up to this: many senders whose connection is closed under their hands never see the answer. */
-const discardedBytesMax = 1 << 30;
+const discardedBytesMax = 128 << 20;
 /** What counts as the status of an answer whose caller left before its end; nobody is sent it. */
 const callerLeftStatus = 499;
 
@@ -80,8 +79,9 @@ export class Refused extends Error {
 
 /** A server without routes. Handlers throw Refused for what can't be served. */
 export function createRequestServer({ config, budget, metrics, keys, nextId, isDraining, onFault }: RequestsOptions): FastifyInstance {
-  /** The answer that is under way on a connection: nothing may be written into it. */
-  const answers = new WeakMap<Socket, ServerResponse>();
+  /** The answers that are under way on a connection: nothing may be written into them. */
+  const answers = new WeakMap<Socket, Set<ServerResponse>>();
+  const isAnswering = (socket: Socket) => [...(answers.get(socket) ?? [])].some(({ headersSent }) => headersSent);
   const server = Fastify({
     bodyLimit: config.bodyBytesMax,
     requestTimeout: config.requestTimeoutMs,
@@ -92,7 +92,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     routerOptions: { maxParamLength: 300 },
     ajv: { customOptions: { coerceTypes: false, useDefaults: false, removeAdditional: false, allErrors: false, strict: false, verbose: true } },
     http: { maxHeaderSize: headerBytesMax, headersTimeout: config.requestTimeoutMs / 4, connectionsCheckingInterval: 1_000 },
-    clientErrorHandler: (error, socket) => (answers.get(socket)?.headersSent ? socket.destroy() : refuseConnection(error, socket)),
+    clientErrorHandler: (error, socket) => (isAnswering(socket) ? socket.destroy() : refuseConnection(error, socket)),
     frameworkErrors: (error, request, reply) => refuse(failureOf(error), request, reply as FastifyReply),
   });
 
@@ -103,9 +103,11 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
 
   server.addHook("onRequest", async (request, reply) => {
     reply.header("x-request-id", request.id);
-    answers.set(request.raw.socket, reply.raw);
+    const { socket } = request.raw;
+    const underWay = answers.get(socket) ?? new Set();
+    answers.set(socket, underWay.add(reply.raw));
     reply.raw.once("close", () => {
-      answers.delete(request.raw.socket);
+      underWay.delete(reply.raw);
       budget.giveBack(request.budgetedBytes);
       request.budgetedBytes = 0;
       const path = request.routeOptions.url ?? "other";
@@ -119,15 +121,38 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
 
-  server.addHook("preParsing", async (request) => {
+  server.addHook("preParsing", async (request, reply, payload) => {
     if (request.headers["content-encoding"] !== undefined && request.headers["content-encoding"] !== "identity")
       throw new Refused({ code: "unsupported_media_type", message: "Compressed bodies are not supported; send the body as it is." });
     const announced = request.headers["content-length"];
-    const unknown = request.headers["transfer-encoding"] === undefined ? 0 : Math.min(unknownBodyBytes, config.bodyBytesMax);
-    const bytes = announced === undefined ? unknown : Number(announced);
-    if (bytes > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
-    if (bytes > 0) reserve(request, bytes);
+    if (request.headers["transfer-encoding"] !== undefined) return counted(request, reply.raw, payload);
+    if (announced === undefined) return payload;
+    if (Number(announced) > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
+    reserve(request, Number(announced));
+    return payload;
   });
+
+  /** A body that did not announce its size is counted as it arrives; once it is refused, the rest of it is thrown away. */
+  const counted = (request: FastifyRequest, response: ServerResponse, body: RequestPayload) => {
+    let bytes = 0;
+    const counter = new Transform({
+      transform(chunk: Buffer, _encoding, done) {
+        bytes += chunk.length;
+        try {
+          if (bytes > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
+          if (!response.writableEnded && !response.destroyed) reserve(request, bytes);
+          done(null, chunk);
+        } catch (error) {
+          done(error as Error);
+        }
+      },
+    });
+    counter.once("error", () => body.resume());
+    body.once("close", () => {
+      if (!request.raw.complete) counter.destroy();
+    });
+    return body.pipe(counter);
+  };
 
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, bytes: Buffer, done) => {

@@ -30,20 +30,23 @@ export function addRoutes(server: FastifyInstance, { catalogue, generations, bud
   server.post<{ Body: ChatRequest }>("/v1/chat/completions", { schema: { body: chatRequestSchema } }, (request, reply) => {
     const { model: id, stream } = request.body;
     const model = modelFor(request, id);
-    const begun = generations.begin({
-      id: generationIdOf(request.id),
-      caller: request.caller,
-      dialect: "openai-chat",
-      model,
-      lane: catalogue().lanes.get(model.lane) ?? { waitingMax: 0, waitMs: 0 },
-      streams: stream === true,
-      bytes: request.bytes,
-      response: reply.raw,
-      headers: { "x-request-id": request.id, ...(isDraining() && { connection: "close" }) },
-    });
+    const { bytes } = request;
+    const begun = generations.begin(
+      {
+        id: generationIdOf(request.id),
+        caller: request.caller,
+        dialect: "openai-chat",
+        model,
+        lane: catalogue().lanes.get(model.lane) ?? { waitingMax: 0, waitMs: 0 },
+        streams: stream === true,
+        response: reply.raw,
+        headers: { "x-request-id": request.id, ...(isDraining() && { connection: "close" }) },
+      },
+      bytes,
+    );
     if (begun.kind === "refused") throw new Refused(begun.failure);
-    budget.giveBack(request.budgetedBytes - request.bytes.length);
-    request.budgetedBytes = 0;
+    budget.giveBack(request.budgetedBytes - bytes.length);
+    forgetBody(request);
     request.isGeneration = true;
     reply.hijack();
   });
@@ -58,6 +61,15 @@ export function addRoutes(server: FastifyInstance, { catalogue, generations, bud
 
   server.get<{ Params: { "*": string } }>("/v1/models/*", (request) => listedOf(modelFor(request, request.params["*"])));
 }
+
+/** The request lives as long as its answer does; its body is not needed for that long, and belongs to the generation now. */
+function forgetBody(request: FastifyRequest): void {
+  request.budgetedBytes = 0;
+  request.bytes = noBytes;
+  request.body = undefined;
+}
+
+const noBytes = Buffer.alloc(0);
 
 /** A model as OpenAI's list shows it (https://platform.openai.com/docs/api-reference/models/object). */
 const listedOf = ({ id, created, ownedBy }: CatalogueModel) => ({ id, object: "model", created, owned_by: ownedBy });

@@ -75,6 +75,7 @@ export class Generation {
 
   /** Never throws: a fault of ours fails the generation, and is kept as its cause. */
   async begin(): Promise<void> {
+    if (this.#phase !== "waiting") return;
     try {
       await this.#prepare();
     } catch (error) {
@@ -89,7 +90,7 @@ export class Generation {
     const target = model?.route[0];
     const upstream = target && this.#around.catalogue().upstreams.get(target.upstream);
     if (model === undefined || target === undefined || upstream === undefined)
-      return this.#fail({ code: "model_not_found", message: `The model ${JSON.stringify(this.job.model)} is no longer offered.`, param: "model" });
+      return this.#fail({ code: "unavailable", message: "The model of this request is being added or removed; try again in a moment.", retryAfterSeconds: 1 });
     let body: Buffer | null;
     try {
       body = this.job.body === null ? await this.#around.readBody(this.job.generation) : Buffer.from(this.job.body);

@@ -43,14 +43,17 @@ async function start(log: Logger): Promise<Running> {
   let lanes: LaneWorker[] = [];
   const metrics = createWorkerMetrics(() => lanes);
 
+  const upstreams = new Upstreams();
   const catalogue = checkedAtStart(() =>
     watchCatalogue(config.catalogueFile, environment, {
-      onChange: ({ version }) => log.info({ version }, "catalogue changed"),
+      onChange: ({ version, upstreams: present }) => {
+        log.info({ version }, "catalogue changed");
+        upstreams.retain(present);
+      },
       onFault: (message) => log.error({ fault: message }, "catalogue refused; the last good one stays"),
     }),
   );
   const redis = await connectRedis(config.redisUrl, "request");
-  const upstreams = new Upstreams();
   const generations = new Set<Generation>();
   const now = () => performance.now();
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");

@@ -30,34 +30,34 @@ type Controller = Parameters<NonNullable<Parameters<Pool["dispatch"]>[1]["onRequ
 
 const aborted = new Error("aborted");
 
-interface PoolEntry {
-  pool: Pool;
+interface Line {
   upstream: CatalogueUpstream;
+  readonly pool: Pool;
+  /** Calls that have a connection, or are about to open one. */
+  calls: number;
+  /** Calls in line for a connection, in order. They stand here and not in the pool, where one that is aborted would keep its body. */
+  readonly waiting: Set<() => void>;
 }
 
 export class Upstreams {
-  readonly #pools = new Map<string, PoolEntry>();
+  readonly #lines = new Map<string, Line>();
 
   /** Sends a POST with a JSON body. The time limits are the caller's to keep, but for that of connecting. */
-  call(upstream: CatalogueUpstream, { path, body, credential }: UpstreamRequest, handlers: UpstreamHandlers): UpstreamCall {
-    const url = new URL(upstream.baseUrl);
+  call(upstream: CatalogueUpstream, request: UpstreamRequest, handlers: UpstreamHandlers): UpstreamCall {
+    const line = this.#lineOf(upstream);
     let controller: Controller | undefined;
     let over = false;
     let open = true;
-    this.#poolOf(upstream, url.origin).dispatch(
-      {
-        method: "POST",
-        path: `${url.pathname === "/" ? "" : url.pathname}${path}`,
-        headers: {
-          ...upstream.headers,
-          "content-type": "application/json",
-          "accept-encoding": "identity",
-          "user-agent": "sluice",
-          ...(credential !== undefined && { authorization: `Bearer ${credential}` }),
-        },
-        body,
-      },
-      {
+    const start = () => {
+      line.calls++;
+      let left = false;
+      const leave = () => {
+        if (left) return;
+        left = true;
+        line.calls--;
+        startNext(line);
+      };
+      line.pool.dispatch(dispatchOptionsOf(upstream, request), {
         onRequestStart(started) {
           controller = started;
           if (over) started.abort(aborted);
@@ -72,21 +72,26 @@ export class Upstreams {
           if (!over) handlers.data(chunk);
         },
         onResponseEnd() {
+          leave();
           if (over) return;
           over = true;
           handlers.end();
         },
         onResponseError(_controller, error) {
+          leave();
           if (over) return;
           over = true;
           handlers.failed(failureOfTransport(error));
         },
-      },
-    );
+      });
+    };
+    line.waiting.add(start);
+    startNext(line);
     return {
       abort() {
         if (over) return;
         over = true;
+        line.waiting.delete(start);
         controller?.abort(aborted);
       },
       flow(wanted) {
@@ -98,28 +103,67 @@ export class Upstreams {
     };
   }
 
-  async close(): Promise<void> {
-    await Promise.all([...this.#pools.values()].map(({ pool }) => pool.destroy()));
+  /** Closes what leads to upstreams that are no longer there, once their calls are over. */
+  retain(upstreams: ReadonlyMap<string, CatalogueUpstream>): void {
+    for (const name of this.#lines.keys()) if (!upstreams.has(name)) this.#retire(name);
   }
 
-  /** The upstream's pool; a new one once its address or its limits changed, while the old one finishes what it has. */
-  #poolOf(upstream: CatalogueUpstream, origin: string): Pool {
-    const entry = this.#pools.get(upstream.name);
-    if (entry?.upstream === upstream) return entry.pool;
-    if (entry !== undefined && isSamePool(entry.upstream, upstream)) {
-      entry.upstream = upstream;
-      return entry.pool;
+  async close(): Promise<void> {
+    await Promise.all([...this.#lines.values()].map(({ pool }) => pool.destroy()));
+  }
+
+  /** The line to an upstream; a new one once its address or its limits changed, while the old one finishes what it has. */
+  #lineOf(upstream: CatalogueUpstream): Line {
+    const known = this.#lines.get(upstream.name);
+    if (known !== undefined && (known.upstream === upstream || isSamePool(known.upstream, upstream))) {
+      known.upstream = upstream;
+      return known;
     }
-    entry?.pool.close().catch(() => undefined);
+    this.#retire(upstream.name);
+    const { origin } = new URL(upstream.baseUrl);
     const pool = new Pool(origin, {
       connections: upstream.limits.connectionsMax,
       connect: { timeout: upstream.limits.connectTimeoutMs },
       headersTimeout: 0,
       bodyTimeout: 0,
     });
-    this.#pools.set(upstream.name, { pool, upstream });
-    return pool;
+    const line: Line = { upstream, pool, calls: 0, waiting: new Set() };
+    this.#lines.set(upstream.name, line);
+    return line;
   }
+
+  #retire(name: string): void {
+    this.#lines
+      .get(name)
+      ?.pool.close()
+      .catch(() => undefined);
+    this.#lines.delete(name);
+  }
+}
+
+function startNext({ calls, upstream, waiting }: Line): void {
+  if (calls >= upstream.limits.connectionsMax) return;
+  for (const start of waiting) {
+    waiting.delete(start);
+    start();
+    return;
+  }
+}
+
+function dispatchOptionsOf(upstream: CatalogueUpstream, { path, body, credential }: UpstreamRequest): Parameters<Pool["dispatch"]>[0] {
+  const { pathname } = new URL(upstream.baseUrl);
+  return {
+    method: "POST",
+    path: `${pathname === "/" ? "" : pathname}${path}`,
+    headers: {
+      ...upstream.headers,
+      "content-type": "application/json",
+      "accept-encoding": "identity",
+      "user-agent": "sluice",
+      ...(credential !== undefined && { authorization: `Bearer ${credential}` }),
+    },
+    body,
+  };
 }
 
 const isSamePool = (left: CatalogueUpstream, right: CatalogueUpstream) =>

@@ -1,8 +1,6 @@
 /** The shape of a catalogue file. Descriptions are for the reference page, `faultText` for whoever gets it wrong. */
 import Type from "typebox";
-import { type CallerDialect, upstreamDialects } from "#wire/dialect.ts";
-
-const callerDialects = ["openai-chat"] as const satisfies CallerDialect[];
+import { callerDialects, upstreamDialects } from "#wire/dialect.ts";
 
 const strict = { additionalProperties: false };
 

@@ -1,27 +1,30 @@
 /** What rides on a lane, and what the ends of a relay say to each other in their frames' payloads. */
-import type { CallerDialect } from "#wire/dialect.ts";
-import type { Failure } from "#wire/errors.ts";
+import Type from "typebox";
+import { Compile } from "typebox/compile";
+import { callerDialects } from "#wire/dialect.ts";
+import { type Failure, isErrorCode } from "#wire/errors.ts";
 import type { Usage } from "#wire/usage.ts";
 
 /** One attempt of one generation: the caller's own words, who asks, and where to answer. */
-export interface GenerationJob {
-  /** `gen_…`, also the stem of the job's id. */
-  generation: string;
-  /** The owner's mailbox, and the generation's number there. */
-  owner: string;
-  number: number;
-  attempt: number;
-  dialect: CallerDialect;
-  /** The catalogue's model id. */
-  model: string;
-  group: string;
-  /** The id of the caller's key, never the key. */
-  keyId: string;
-  /** When the caller's request was admitted: epoch milliseconds. */
-  admittedAt: number;
-  /** The caller's body; null when it lies under the keyspace's `body` key of this generation. */
-  body: string | null;
-}
+const generationJobSchema = Type.Object({
+  generation: Type.String({ pattern: "^gen_[0-9a-z]{1,60}$", description: "Also the stem of the job's id." }),
+  owner: Type.String({ pattern: "^[0-9A-Za-z-]{1,100}$", description: "The owner's mailbox." }),
+  number: Type.Integer({ minimum: 1, maximum: 0xffff_ffff, description: "The generation's number at its owner." }),
+  attempt: Type.Integer({ minimum: 1, maximum: 0xffff }),
+  dialect: Type.Enum(callerDialects),
+  model: Type.String({ description: "The catalogue's model id." }),
+  group: Type.String(),
+  keyId: Type.String({ description: "The id of the caller's key, never the key." }),
+  admittedAt: Type.Number({ description: "When the caller's request was admitted: epoch milliseconds." }),
+  body: Type.Union([Type.String(), Type.Null()], { description: "The caller's body; null when it lies under the keyspace's `body` key of this generation." }),
+});
+
+export type GenerationJob = Type.Static<typeof generationJobSchema>;
+
+const validator = Compile(generationJobSchema);
+
+/** Whatever else may lie on a lane is not run. */
+export const isGenerationJob = (data: unknown): data is GenerationJob => validator.Check(data);
 
 /** A body up to this size rides in its job; a larger one lies under a key of its own. */
 export const jobBodyBytesMax = 32 * 1024;
@@ -43,6 +46,31 @@ export interface AnswerEnd {
 export type AnswerFailure = Failure;
 
 export const encodePayload = (payload: AnswerHead | AnswerEnd | AnswerFailure): Buffer => Buffer.from(JSON.stringify(payload));
-export const decodeHead = (payload: Buffer): AnswerHead => JSON.parse(payload.toString("utf8")) as AnswerHead;
-export const decodeEnd = (payload: Buffer): AnswerEnd => JSON.parse(payload.toString("utf8")) as AnswerEnd;
-export const decodeFailure = (payload: Buffer): AnswerFailure => JSON.parse(payload.toString("utf8")) as AnswerFailure;
+
+/** Undefined for what no worker of ours sends. */
+export function decodeHead(payload: Buffer): AnswerHead | undefined {
+  const head = parsed(payload) as Partial<AnswerHead> | undefined;
+  const isGood =
+    Number.isInteger(head?.status) &&
+    Number(head?.status) >= 200 &&
+    Number(head?.status) <= 599 &&
+    Object.values(head?.headers ?? {}).every((value) => typeof value === "string" && /^[\x20-\x7e]*$/.test(value));
+  return isGood ? { status: Number(head?.status), headers: head?.headers ?? {} } : undefined;
+}
+
+export const decodeEnd = (payload: Buffer): AnswerEnd => ({ usage: (parsed(payload) as Partial<AnswerEnd> | undefined)?.usage ?? null });
+
+/** Undefined for what no worker of ours sends. */
+export function decodeFailure(payload: Buffer): AnswerFailure | undefined {
+  const failure = parsed(payload) as Partial<AnswerFailure> | undefined;
+  return typeof failure?.message === "string" && isErrorCode(failure.code) ? (failure as AnswerFailure) : undefined;
+}
+
+function parsed(payload: Buffer): object | undefined {
+  try {
+    const value: unknown = JSON.parse(payload.toString("utf8"));
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -6,7 +6,7 @@ import { type ConnectionOptions, Job, type JobJson, Queue, Worker } from "bullmq
 import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
 import { redisOptionsOf } from "#service/redis.ts";
-import { type GenerationJob, jobIdOf } from "./job.ts";
+import { type GenerationJob, isGenerationJob, jobIdOf } from "./job.ts";
 import type { JobState } from "./owner.ts";
 
 /** Jobs of one pipeline at most. */
@@ -96,6 +96,8 @@ const lockMs = 90_000;
 /** Fetches of one lane on their way at once at most: it takes a burst to get there, so that an idle lane costs one blocked command. */
 const fetchesMax = 16;
 const retryMs = 250;
+/** How long a stop waits for fetches on their way; with Redis away they do not come back. */
+const stopMs = 2_500;
 
 /** A place for a generation, from the fetch until `release`. */
 export interface Place {
@@ -112,7 +114,7 @@ export interface LaneWorker {
   /** Places taken. */
   readonly held: number;
   start(): void;
-  /** Takes no further job; settles when no fetch is on its way. */
+  /** Takes no further job; settles when no fetch is on its way, or when it is clear that none will come back. */
   stop(): Promise<void>;
   /** After `stop` and the last `release`. */
   close(): Promise<void>;
@@ -162,10 +164,7 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
       return;
     }
     if (!options.isReady()) {
-      retry ??= setTimeout(() => {
-        retry = undefined;
-        pump();
-      }, retryMs);
+      pumpLater();
       return;
     }
     while (free() > 0 && fetching < fetchesWorthwhile && (fetching === 0 || !drained)) void fetch();
@@ -179,28 +178,42 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
     pump();
   };
 
+  const pumpLater = () => {
+    retry ??= setTimeout(() => {
+      retry = undefined;
+      pump();
+    }, retryMs);
+  };
+
   const fetch = async () => {
     fetching++;
+    let job: Job | undefined;
     try {
-      fetched((await worker.getNextJob(`${worker.id}:${++counter}`)) as Job | undefined);
+      job = (await worker.getNextJob(`${worker.id}:${++counter}`)) as Job | undefined;
     } catch (error) {
       onError(error as Error);
       fetching--;
-      retry ??= setTimeout(() => {
-        retry = undefined;
-        pump();
-      }, retryMs);
+      if (stopping) pump();
+      else pumpLater();
+      return;
     }
+    fetched(job);
   };
 
   const hold = (job: Job) => {
+    const data: unknown = job.data;
+    if (!isGenerationJob(data)) {
+      onError(new Error(`the job ${job.id} is none of ours; it was taken off the lane`));
+      finish(job);
+      return;
+    }
     held++;
-    let ended = false;
+    let isHandedOver = false;
     options.take({
-      job: job.data as GenerationJob,
+      job: data,
       handedOver() {
-        if (ended) return;
-        ended = true;
+        if (isHandedOver) return;
+        isHandedOver = true;
         finish(job);
       },
       release() {
@@ -248,7 +261,11 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
       clearTimeout(retry);
       await worker.pause(true);
       await new Promise<void>((resolve) => {
-        settleStop = resolve;
+        const timeout = setTimeout(resolve, stopMs);
+        settleStop = () => {
+          clearTimeout(timeout);
+          resolve();
+        };
         pump();
       });
     },

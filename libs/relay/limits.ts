@@ -38,7 +38,7 @@ export const relayLimits: RelayLimits = {
   probeMs: 2_000,
   probesMax: 64,
   runsMax: 3,
-  rememberMs: 60_000,
+  rememberMs: 35_000,
 };
 
 /** Payload bytes of one frame at most: big answers are many frames, so that small ones are never far behind. */

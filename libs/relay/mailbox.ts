@@ -49,6 +49,7 @@ export interface Mailbox {
   /** The connection in subscriber mode, for other channels of the same process. */
   readonly subscriber: Redis;
   send(mailbox: string, frame: Frame): void;
+  /** An envelope even without frames. The pulse to oneself also shows whether the subscription's connection still answers. */
   pulse(mailbox: string): void;
   /** Settles when what was sent before has left, or Redis is away. */
   close(): Promise<void>;
@@ -159,6 +160,7 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
     },
     pulse(mailbox) {
       owe(mailbox).pulse = true;
+      if (mailbox === self) subscriber.ping().catch(() => undefined);
     },
     close,
   };

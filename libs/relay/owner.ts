@@ -43,7 +43,9 @@ export interface OwnerPort<Client> {
 interface Owned<Client> {
   readonly number: number;
   readonly client: Client;
-  readonly waitUntil: number;
+  /** How long it may wait for a runner, each time it waits. */
+  readonly waitMs: number;
+  waitUntil: number;
   attempt: number;
   /** How many workers were lost over it. */
   lostRuns: number;
@@ -127,12 +129,13 @@ export class Owner<Client> {
     return number;
   }
 
-  /** Begins a generation under a number of `takeNumber`. It waits for a runner until `waitUntil` at most. */
-  start(client: Client, number: number, waitUntil: number, now: number): void {
+  /** Begins a generation under a number of `takeNumber`. It waits for a runner for `waitMs` at most, and as long again if that one is lost. */
+  start(client: Client, number: number, waitMs: number, now: number): void {
     const owned: Owned<Client> = {
       number,
       client,
-      waitUntil,
+      waitMs,
+      waitUntil: now + waitMs,
       attempt: 1,
       lostRuns: 0,
       worker: undefined,
@@ -206,6 +209,7 @@ export class Owner<Client> {
   }
 
   receive(sender: string, frame: Frame, now: number): void {
+    if (!isFromWorker(frame.kind)) return;
     const owned = this.#owned.get(frame.number);
     if (owned === undefined) this.#answerForFinished(sender, frame);
     else if (frame.attempt !== owned.attempt || (owned.worker !== undefined && owned.worker.mailbox !== sender)) {
@@ -330,7 +334,10 @@ export class Owner<Client> {
   #lost(owned: Owned<Client>, now: number): void {
     owned.lostRuns++;
     if (owned.committed || owned.lostRuns >= this.#limits.runsMax) this.#fail(owned, "worker_lost");
-    else this.#enqueueAgain(owned, now);
+    else {
+      if (owned.worker !== undefined) owned.waitUntil = now + owned.waitMs;
+      this.#enqueueAgain(owned, now);
+    }
   }
 
   #enqueueAgain(owned: Owned<Client>, now: number): void {
@@ -423,6 +430,8 @@ export class Owner<Client> {
 
 const settlePayload = Buffer.from([1]);
 const dropPayload = Buffer.from([0]);
+
+const isFromWorker = (kind: FrameKind): boolean => kind >= frameKinds.accept && kind <= frameKinds.quiet;
 
 function answerKindOf(kind: FrameKind): AnswerKind | undefined {
   switch (kind) {

@@ -65,6 +65,8 @@ export interface Held<Task> {
 interface OwnerPeer<Task> {
   readonly mailbox: string;
   heardAt: number;
+  /** When it was found silent for the grace time; undefined when it was heard since. Its further jobs are not worth a place. */
+  goneAt: number | undefined;
   held: Map<number, Held<Task>>;
   /** Bytes on the way to the owner's mailbox. */
   travellingBytes: number;
@@ -114,7 +116,10 @@ export class Runner<Task> {
     return this.#link.isUp(now);
   }
 
-  /** Takes an attempt for an owner: announces it, and begins it as soon as the owner is known to be alive. */
+  /**
+   * Takes an attempt for an owner: announces it, and begins it as soon as the owner is known to be alive. Of an owner that is gone one attempt
+   * is held at a time, to see whether it is back; the others are forgotten at once, so that what a dead process left waiting holds nobody up.
+   */
   take(task: Task, mailbox: string, number: number, attempt: number, now: number): Held<Task> {
     this.#wake(now);
     const owner = this.#ownerOf(mailbox);
@@ -138,14 +143,15 @@ export class Runner<Task> {
       quiet: false,
       forgotten: false,
     };
-    this.#size++;
-    if (known !== undefined && known.attempt >= attempt) {
+    const isStale = known !== undefined && known.attempt >= attempt;
+    const isOfGoneOwner = owner.goneAt !== undefined && owner.held.size > 0 && this.#link.isUp(now);
+    if (isStale || isOfGoneOwner) {
       held.forgotten = true;
-      this.#size--;
       this.#port.handedOver(task);
       this.#port.forget(task);
       return held;
     }
+    this.#size++;
     owner.held.set(number, held);
     this.#emit(held, frameKinds.accept, noPayload);
     if (now - owner.heardAt <= this.#limits.aliveMs && this.#link.isUp(now)) this.#run(held);
@@ -176,7 +182,11 @@ export class Runner<Task> {
   heard(sender: string, now: number): void {
     this.#wake(now);
     if (sender === this.#self) this.#link.heardSelf(now);
-    else this.#ownerOf(sender).heardAt = now;
+    else {
+      const owner = this.#ownerOf(sender);
+      owner.heardAt = now;
+      owner.goneAt = undefined;
+    }
   }
 
   receive(sender: string, frame: Frame, now: number): void {
@@ -219,8 +229,10 @@ export class Runner<Task> {
     let idle = 0;
     for (const owner of [...this.#owners.values()].reverse()) {
       if (owner.held.size === 0) {
-        if (++idle > idleOwnersMax || now - owner.heardAt > this.#limits.graceMs) this.#owners.delete(owner.mailbox);
+        const isRemembered = now - (owner.goneAt ?? owner.heardAt) <= (owner.goneAt === undefined ? this.#limits.graceMs : this.#limits.rememberMs);
+        if (++idle > idleOwnersMax || !isRemembered) this.#owners.delete(owner.mailbox);
       } else if (lost || this.#link.isSilentSince(Math.max(owner.heardAt, oldestOf(owner.held).takenAt), now)) {
+        if (!lost) owner.goneAt = now;
         for (const held of owner.held.values()) this.#giveUp(held);
       } else this.#pulse(owner, now);
     }
@@ -259,7 +271,7 @@ export class Runner<Task> {
   #ownerOf(mailbox: string): OwnerPeer<Task> {
     let owner = this.#owners.get(mailbox);
     if (owner === undefined) {
-      owner = { mailbox, heardAt: Number.NEGATIVE_INFINITY, held: new Map(), travellingBytes: 0, closed: new Set() };
+      owner = { mailbox, heardAt: Number.NEGATIVE_INFINITY, goneAt: undefined, held: new Map(), travellingBytes: 0, closed: new Set() };
       this.#owners.set(mailbox, owner);
     }
     return owner;
@@ -303,7 +315,7 @@ export class Runner<Task> {
     for (; first < held.sent.length && (held.sent[first] as Sent).seq < taken; first++) held.sentBytes -= (held.sent[first] as Sent).bytes;
     if (first > 0) held.sent.splice(0, first);
     this.#flow(held);
-    if (held.owner.closed.size > 0 && this.#hasRoom(held.owner)) for (const closed of held.owner.closed) this.#flow(closed);
+    this.#reopen(held.owner);
   }
 
   #resend(held: Held<Task>, from: number): void {
@@ -318,6 +330,10 @@ export class Runner<Task> {
 
   #hasRoom(owner: OwnerPeer<Task>): boolean {
     return owner.travellingBytes < this.#limits.mailboxWindowBytes;
+  }
+
+  #reopen(owner: OwnerPeer<Task>): void {
+    if (owner.closed.size > 0 && this.#hasRoom(owner)) for (const closed of owner.closed) this.#flow(closed);
   }
 
   /** A full window closes; it opens again when it is half empty, and the mailbox has room. */
@@ -343,6 +359,7 @@ export class Runner<Task> {
     held.owner.closed.delete(held);
     for (const { payload, bytes } of held.sent) if (payload !== undefined) held.owner.travellingBytes -= bytes;
     held.sent = [];
+    this.#reopen(held.owner);
     if (!held.ended) this.#port.abort(held.task);
     if (!held.bound) this.#port.handedOver(held.task);
     this.#port.forget(held.task);

@@ -8,6 +8,12 @@ type RedisOptions = Omit<AllRedisOptions, "replyMapping">;
 const commandTimeoutMs = 1_500;
 
 /**
+ * How long a connection with a command on its way may bring nothing before it is replaced: a host that vanished says no goodbye.
+ * Longer than any command of ours blocks.
+ */
+const silenceMs = 4_000;
+
+/**
  * `request`: commands that a caller waits for; they fail at once while Redis is away, and are never sent twice.
  * `patient`: fetches and subscriptions; they wait for Redis to come back, and are sent again then, for without that ioredis would leave
  * those that were on their way unsettled for ever. A fetch that is executed twice leaves a job without a runner, which its owner finds.
@@ -19,7 +25,7 @@ const reconnectDelayMs = (attempt: number) => Math.min(25 * attempt, 250);
 /** Options for a URL of the kinds `redis://`, `rediss://` (TLS) and `unix:///path/to/socket`; a bad one is a StartupFault. */
 export function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
   const address = addressOf(url);
-  const common: RedisOptions = { ...address, retryStrategy: reconnectDelayMs, connectTimeout: 2_000 };
+  const common: RedisOptions = { ...address, retryStrategy: reconnectDelayMs, connectTimeout: 2_000, socketTimeout: silenceMs };
   if (purpose === "patient") return { ...common, maxRetriesPerRequest: null };
   return { ...common, maxRetriesPerRequest: 0, enableOfflineQueue: false, autoResendUnfulfilledCommands: false, commandTimeout: commandTimeoutMs };
 }

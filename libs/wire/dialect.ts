@@ -1,7 +1,8 @@
 /** The wire formats: which ones callers may speak and which ones upstreams may. */
 
 /** Dialects with an endpoint of ours. */
-export type CallerDialect = "openai-chat";
+export const callerDialects = ["openai-chat"] as const;
+export type CallerDialect = (typeof callerDialects)[number];
 
 /** Dialects an upstream of the catalogue may declare. */
 export const upstreamDialects = ["openai-chat"] as const;

@@ -49,6 +49,7 @@ export interface Failure {
   upstreamCode?: string;
 }
 
+export const isErrorCode = (code: unknown): code is ErrorCode => typeof code === "string" && Object.hasOwn(table, code);
 export const statusOf = (code: ErrorCode): number => table[code].status;
 
 /** The dialect's error body, complete, as JSON text. */

@@ -101,7 +101,7 @@ test("more bodies at once than the gateway may hold are refused before they are 
   const sockets = Array.from({ length: 10 }, () => {
     const socket = connect(Number(port), hostname);
     socket.on("error", () => undefined);
-    socket.write(`${chatHead(`${json}Transfer-Encoding: chunked\r\n`)}1\r\n{\r\n`);
+    socket.write(`${chatHead(`${json}Transfer-Encoding: chunked\r\n`)}${(99_000).toString(16)}\r\n${"{".padEnd(99_000)}\r\n`);
     return socket;
   });
   const post = async () => {

@@ -19,6 +19,8 @@ const lineFeed = 0x0a;
 const heldEventsMax = 32;
 /** Characters of an upstream's message that a caller gets. */
 const messageLengthMax = 2_000;
+/** Characters of its code, its type and the field it names. */
+const nameLengthMax = 200;
 const finishReason = Buffer.from('"finish_reason"');
 
 /** What an upstream says went wrong inside of an answer with a good status. */
@@ -145,9 +147,10 @@ export function chatBodyOf(bytes: Buffer, model: string): ChatBody {
 /** What an error body of an OpenAI-compatible upstream says; tolerant, for they differ. */
 export function upstreamErrorOf(value: unknown): UpstreamError {
   const fields = (typeof value === "object" && value !== null ? value : { message: value }) as Record<string, unknown>;
-  const textOf = (name: string) => (typeof fields[name] === "string" && fields[name] !== "" ? (fields[name] as string) : undefined);
+  const textOf = (name: string, lengthMax = nameLengthMax) =>
+    typeof fields[name] === "string" && fields[name] !== "" ? (fields[name] as string).slice(0, lengthMax) : undefined;
   return {
-    message: textOf("message") ?? "The upstream of this model reported an error without a message.",
+    message: textOf("message", messageLengthMax) ?? "The upstream of this model reported an error without a message.",
     code: textOf("code"),
     type: textOf("type"),
     param: textOf("param"),
@@ -160,7 +163,7 @@ export function upstreamErrorOf(value: unknown): UpstreamError {
  * own words: an upstream's may name its address, its accounts or the credential.
  */
 export function failureOf(status: number, { message, code, type, param }: UpstreamError): Failure {
-  const reason = { message: message.slice(0, messageLengthMax), ...(code !== undefined && { upstreamCode: code }), ...(param !== undefined && { param }) };
+  const reason = { message, ...(code !== undefined && { upstreamCode: code }), ...(param !== undefined && { param }) };
   const named = (name: string) => code === name || type === name;
   if (named("context_length_exceeded")) return { ...reason, code: "context_too_long", upstreamCode: "context_length_exceeded" };
   if (named("content_filter") || named("content_policy_violation")) return { ...reason, code: "content_filter" };

@@ -440,7 +440,7 @@ export class World {
         untakenBytes: 0,
       };
       this.#clients.push(client);
-      chosen.owner.start(client, client.number, now + waitMs, now);
+      chosen.owner.start(client, client.number, waitMs, now);
       if (this.#random() < 0.2)
         this.#agenda.add(now + this.#below(8_000), chosen.process, () => {
           if (client.over !== undefined) return;
