@@ -1,6 +1,7 @@
 /** The simulator as a process: a made-up upstream for a first run without any vendor's key, for tests and for benches. */
-import { integerOf } from "#service/config.ts";
+import { readSettings } from "#service/config.ts";
 import { runProcess, StartupFault } from "#service/startup.ts";
+import { simulatorSettings } from "./config.ts";
 import { createSimulator } from "./server.ts";
 import { givenOf, settingsOf } from "./settings.ts";
 
@@ -8,13 +9,13 @@ import { givenOf, settingsOf } from "./settings.ts";
 const graceMs = 10_000;
 
 await runProcess("simulator", async () => {
-  const { SIMULATOR_KEY: key, SIMULATOR_DEFAULTS: defaultsText = "", HOST: host } = process.env;
+  const { host, port, key, defaultsText } = readSettings(simulatorSettings, process.env);
   const defaults = givenOf(defaultsText);
   const merged = defaults.kind === "ok" ? settingsOf(defaults.value) : defaults;
   if (merged.kind === "bad" || defaults.kind === "bad") throw new StartupFault(`SIMULATOR_DEFAULTS: ${merged.kind === "bad" ? merged.fault : ""}`);
   const simulator = createSimulator({
-    host: host || "127.0.0.1",
-    port: integerOf(process.env, "SIMULATOR_PORT", 0, 0, 65_535),
+    host,
+    port,
     defaults: defaults.value,
     ...(key && { key }),
   });

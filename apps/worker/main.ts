@@ -1,5 +1,4 @@
 /** The worker: takes generations from its lanes and calls upstreams for them. `worker --lanes chat=512,image=8` */
-import { parseArgs } from "node:util";
 import type { Logger } from "pino";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { type LaneWorker, openLaneWorker } from "#relay/lane.ts";
@@ -7,38 +6,23 @@ import { relayLimits } from "#relay/limits.ts";
 import { openMailbox } from "#relay/mailbox.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
 import { Runner } from "#relay/runner.ts";
-import { integerOf, serviceConfigOf } from "#service/config.ts";
+import { serviceConfigOf } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { connectRedis } from "#service/redis.ts";
-import { checkedAtStart, type Running, runProcess, StartupFault } from "#service/startup.ts";
+import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
+import { lanesOf, workerConfigOf } from "./config.ts";
 import { Generation, type GenerationSurroundings } from "./generation.ts";
 import { createWorkerMetrics } from "./metrics.ts";
 import { Upstreams } from "./upstream.ts";
 
 /** How often time limits are looked at: they are kept to within this. */
 const watchMs = 250;
-const capacityMax = 100_000;
-
-/** `chat=512,image=8`: lanes with how many generations at once. */
-function lanesOf(text: string): Map<string, number> {
-  const lanes = new Map<string, number>();
-  for (const part of text.split(",")) {
-    const [, name, count] = /^([a-z0-9][a-z0-9._-]*)=(\d+)$/.exec(part.trim()) ?? [];
-    const capacity = Number(count);
-    if (name === undefined || capacity < 1 || capacity > capacityMax || lanes.has(name))
-      throw new StartupFault(`--lanes must be like chat=512,image=8, each lane once with 1 to ${capacityMax} generations, not "${text}"`);
-    lanes.set(name, capacity);
-  }
-  return lanes;
-}
-
 async function start(log: Logger): Promise<Running> {
   const environment = process.env;
   const config = serviceConfigOf(environment);
-  const drainMs = integerOf(environment, "DRAIN_MS", 30_000, 0, 3_600_000);
-  const { values } = parseArgs({ options: { lanes: { type: "string", default: "chat=512,image=8" } } });
-  const laneCapacities = lanesOf(values.lanes);
+  const { drainMs } = workerConfigOf(environment);
+  const laneCapacities = lanesOf(process.argv.slice(2));
   const keyspace = keyspaceOf(config.namespace);
   let lanes: LaneWorker[] = [];
   const metrics = createWorkerMetrics(() => lanes);

@@ -1,36 +1,109 @@
-/** Settings from the environment, each checked once at start; a bad one is a StartupFault that names it. */
+/**
+ * Settings from the environment: tables of what there is, each with its bounds and its default, read once at start. The reference page
+ * (docs/reference.md) is made from the same tables. A bad value is a StartupFault that names its variable; an empty one counts as unset.
+ */
 import { StartupFault } from "./startup.ts";
 
 type Environment = Record<string, string | undefined>;
 
-/** An integer within [min, max]; `otherwise` when the variable is unset or empty. */
-export function integerOf(environment: Environment, name: string, otherwise: number, min: number, max: number): number {
-  const text = environment[name];
-  if (text === undefined || text === "") return otherwise;
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < min || value > max) throw new StartupFault(`${name} must be an integer from ${min} to ${max}, not "${text}"`);
-  return value;
+export interface Setting<Value> {
+  variable: string;
+  description: string;
+  /** The default and the bounds, for people. */
+  otherwise: string;
+  bounds: string;
+  read(environment: Environment): Value;
 }
 
-export interface ServiceConfig {
-  redisUrl: string;
-  /** Separates deployments that share a Redis: it is part of every key and channel, for pub/sub ignores database numbers. */
-  namespace: string;
-  catalogueFile: string;
-  operationsHost: string;
-  /** 0 takes any free port. */
-  operationsPort: number;
+type SettingsOf<Table> = { [Name in keyof Table]: Table[Name] extends Setting<infer Value> ? Value : never };
+
+/** Reads all of a table. */
+export function readSettings<Table extends Record<string, Setting<unknown>>>(table: Table, environment: Environment): SettingsOf<Table> {
+  return Object.fromEntries(Object.entries(table).map(([name, setting]) => [name, setting.read(environment)])) as SettingsOf<Table>;
 }
 
-/** What every process of the service is told, with the same names everywhere. */
-export function serviceConfigOf(environment: Environment): ServiceConfig {
-  const namespace = environment.SLUICE_NAMESPACE || "sluice";
-  if (!/^[a-z0-9-]{1,40}$/.test(namespace)) throw new StartupFault(`SLUICE_NAMESPACE must be 1 to 40 of a-z, 0-9 and -, not "${namespace}"`);
+/** An integer within [min, max]. */
+export function integerSetting(variable: string, otherwise: number, min: number, max: number, description: string): Setting<number> {
   return {
-    redisUrl: environment.REDIS_URL || "redis://127.0.0.1:6379",
-    namespace,
-    catalogueFile: environment.SLUICE_CATALOGUE || "catalogue.yaml",
-    operationsHost: environment.OPERATIONS_HOST || "127.0.0.1",
-    operationsPort: integerOf(environment, "OPERATIONS_PORT", 0, 0, 65_535),
+    variable,
+    description,
+    otherwise: String(otherwise),
+    bounds: `${min} to ${max}`,
+    read(environment) {
+      const text = environment[variable];
+      if (text === undefined || text === "") return otherwise;
+      const value = Number(text);
+      if (!/^\d+$/.test(text) || value < min || value > max) throw new StartupFault(`${variable} must be an integer from ${min} to ${max}, not "${text}"`);
+      return value;
+    },
   };
 }
+
+/** A text of the given form; `form` says in words what `pattern` allows. */
+export function textSetting(variable: string, otherwise: string, description: string, form = "any text", pattern = /^/): Setting<string> {
+  return {
+    variable,
+    description,
+    otherwise,
+    bounds: form,
+    read(environment) {
+      const text = environment[variable] || otherwise;
+      if (!pattern.test(text)) throw new StartupFault(`${variable} must be ${form}, not "${text}"`);
+      return text;
+    },
+  };
+}
+
+/** A text that is never shown; undefined when it is unset. */
+export function secretSetting(variable: string, description: string): Setting<string | undefined> {
+  return { variable, description, otherwise: "", bounds: "a secret", read: (environment) => environment[variable] || undefined };
+}
+
+const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
+
+/** What every process of the service is told, with the same names everywhere. */
+export const serviceSettings = {
+  redisUrl: textSetting(
+    "REDIS_URL",
+    "redis://127.0.0.1:6379",
+    "Redis 7 or Valkey 8, or newer. `npm start` runs a private one when this is unset.",
+    "redis://, rediss:// or unix:// and an address",
+    /^(redis|rediss|unix):\/\//,
+  ),
+  namespace: textSetting(
+    "SLUICE_NAMESPACE",
+    "sluice",
+    "Separates gateways that share a Redis: a part of every key and channel, for pub/sub ignores database numbers.",
+    "1 to 40 of a-z, 0-9 and -",
+    /^[a-z0-9-]{1,40}$/,
+  ),
+  catalogueFile: textSetting("SLUICE_CATALOGUE", "catalogue.yaml", "The catalogue's file.", "a path"),
+  operationsHost: textSetting("OPERATIONS_HOST", "127.0.0.1", "Where the operations port listens.", "a host name or address"),
+  operationsPort: integerSetting("OPERATIONS_PORT", 0, 0, 65_535, "The port of /healthz, /readyz and /metrics; 0 takes any free one."),
+  logLevel: textSetting("LOG_LEVEL", "info", "How much is logged.", levels.join(", "), new RegExp(`^(${levels.join("|")})$`)),
+};
+
+export type ServiceConfig = SettingsOf<typeof serviceSettings>;
+
+export const serviceConfigOf = (environment: Environment): ServiceConfig => readSettings(serviceSettings, environment);
+
+/** Where callers reach an ingress. */
+export const listenSettings = {
+  host: textSetting("HOST", "127.0.0.1", "Where callers are listened for.", "a host name or address"),
+  port: integerSetting("PORT", 8080, 0, 65_535, "The port for callers; 0 takes any free one."),
+};
+
+/** How ingresses and workers stop after SIGTERM. */
+export const drainSettings = {
+  drainNoticeMs: integerSetting(
+    "DRAIN_NOTICE_MS",
+    0,
+    0,
+    600_000,
+    "How long a stopping ingress goes on serving while it says that it is not ready, so that a load balancer sees it.",
+  ),
+  drainMs: integerSetting("DRAIN_MS", 30_000, 0, 3_600_000, "How long what is under way may take to finish, after that."),
+};
+
+export const integerOf = (environment: Environment, name: string, otherwise: number, min: number, max: number): number =>
+  integerSetting(name, otherwise, min, max, "").read(environment);

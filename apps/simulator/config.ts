@@ -1,0 +1,14 @@
+/** The simulator's settings; what its answers may be told to do stands in settings.ts. */
+import { integerSetting, listenSettings, secretSetting, textSetting } from "#service/config.ts";
+
+export const simulatorSettings = {
+  host: listenSettings.host,
+  port: integerSetting("SIMULATOR_PORT", 0, 0, 65_535, "The simulator's port; 0 takes any free one."),
+  key: secretSetting("SIMULATOR_KEY", "The bearer credential that requests must bring; unset, any will do."),
+  defaultsText: textSetting(
+    "SIMULATOR_DEFAULTS",
+    "",
+    "Settings of every answer, unless the request says otherwise, such as `rate=50,first=200`.",
+    "settings of answers",
+  ),
+};

@@ -1,0 +1,33 @@
+/** The worker's settings and its command line. */
+import { parseArgs } from "node:util";
+import { drainSettings, readSettings } from "#service/config.ts";
+import { StartupFault } from "#service/startup.ts";
+
+export const workerSettings = { drainMs: drainSettings.drainMs };
+
+const capacityMax = 100_000;
+
+export const workerArguments = {
+  lanes: { otherwise: "chat=512,image=8", description: `The lanes to work on, each with how many generations at once (1 to ${capacityMax}).` },
+};
+
+export const workerConfigOf = (environment: Record<string, string | undefined>) => readSettings(workerSettings, environment);
+
+/** Lanes and how many generations at once, from the command line; a StartupFault for anything else. */
+export function lanesOf(args: string[]): Map<string, number> {
+  let text: string;
+  try {
+    text = parseArgs({ args, options: { lanes: { type: "string", default: workerArguments.lanes.otherwise } } }).values.lanes;
+  } catch (error) {
+    throw new StartupFault((error as Error).message);
+  }
+  const lanes = new Map<string, number>();
+  for (const part of text.split(",")) {
+    const [, name, count] = /^([a-z0-9][a-z0-9._-]{0,39})=(\d+)$/.exec(part.trim()) ?? [];
+    const capacity = Number(count);
+    if (name === undefined || !(capacity >= 1 && capacity <= capacityMax) || lanes.has(name))
+      throw new StartupFault(`--lanes must be like ${workerArguments.lanes.otherwise}, each lane once with 1 to ${capacityMax} generations, not "${text}"`);
+    lanes.set(name, capacity);
+  }
+  return lanes;
+}

@@ -1,0 +1,130 @@
+/** Makes docs/reference.md, the page of every setting, from the tables and schemas that the programs themselves read. `npm run reference` writes it. */
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ingressSettings } from "../apps/ingress/config.ts";
+import { simulatorSettings } from "../apps/simulator/config.ts";
+import { settingTable } from "../apps/simulator/settings.ts";
+import { workerArguments, workerSettings } from "../apps/worker/config.ts";
+import { catalogueSchema } from "../libs/catalogue/schema.ts";
+import { type Setting, serviceSettings } from "../libs/service/config.ts";
+
+const root = join(import.meta.dirname, "..");
+export const referenceFile = join(import.meta.dirname, "reference.md");
+
+const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
+const code = (text: string) => (text === "" ? "" : `\`${text}\``);
+
+function tableOf(heads: string[], rows: string[][]): string {
+  return [heads, heads.map(() => "---"), ...rows.map((row) => row.map(cell))].map((row) => `| ${row.join(" | ")} |`).join("\n");
+}
+
+function environmentTable(settings: Record<string, Setting<unknown>>): string {
+  const rows = Object.values(settings).map(({ variable, otherwise, bounds, description }) => [code(variable), code(otherwise), bounds, description]);
+  return tableOf(["variable", "default", "allowed", "meaning"], rows);
+}
+
+interface Schema {
+  type?: string;
+  description?: string;
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+  enum?: unknown[];
+  anyOf?: Schema[];
+  properties?: Record<string, Schema>;
+  patternProperties?: Record<string, Schema>;
+  items?: Schema;
+  required?: string[];
+  faultText?: string;
+}
+
+/** A row for every setting below a schema; `<name>` stands for a name the operator chooses, `[]` for each element of a list. */
+function schemaRows(schema: Schema, path: string): string[][] {
+  const rows: string[][] = [];
+  for (const [name, member] of Object.entries(schema.properties ?? {})) {
+    const at = path === "" ? name : `${path}.${name}`;
+    const isRequired = schema.required?.includes(name) === true && member.default === undefined;
+    rows.push([code(at), isRequired ? "required" : defaultOf(member), allowedOf(member), member.description ?? ""], ...schemaRows(member, at));
+  }
+  for (const member of Object.values(schema.patternProperties ?? {})) rows.push(...schemaRows(member, `${path}.<name>`));
+  if (schema.items !== undefined) rows.push(...schemaRows(schema.items, `${path}[]`));
+  return rows;
+}
+
+function defaultOf({ default: otherwise }: Schema): string {
+  const isEmptyObject = typeof otherwise === "object" && otherwise !== null && !Array.isArray(otherwise);
+  return otherwise === undefined || isEmptyObject ? "" : code(JSON.stringify(otherwise));
+}
+
+function allowedOf(schema: Schema): string {
+  if (schema.enum !== undefined) return schema.enum.map((value) => code(String(value))).join(", ");
+  if (schema.minimum !== undefined || schema.maximum !== undefined) return `${schema.type}, ${schema.minimum ?? ""} to ${schema.maximum ?? ""}`;
+  if (schema.anyOf !== undefined) return schema.anyOf.map(({ type }) => type ?? "").join(" or ");
+  return { object: "mapping", array: "list" }[schema.type ?? ""] ?? schema.type ?? "";
+}
+
+function simulatorRows(): string[][] {
+  return Object.entries(settingTable).map(([name, setting]) => {
+    const allowed = "min" in setting ? `${setting.kind}, ${setting.min} to ${setting.max}` : "of" in setting ? setting.of.map(code).join(", ") : setting.kind;
+    return [code(name), allowed, setting.description];
+  });
+}
+
+function helpOf(...args: string[]): string {
+  const { stdout, stderr } = spawnSync(process.execPath, [join(root, "apps/sluice/main.ts"), ...args], { encoding: "utf8", cwd: root });
+  return `\`\`\`\n${(stdout || stderr).trim()}\n\`\`\``;
+}
+
+/** The page's text. */
+export function referenceOf(): string {
+  return `# Settings
+
+Made from the programs' own tables by \`npm run reference\`; a test keeps it so. An empty variable counts as unset. A bad value ends the start with one line and exit code 78.
+
+## Environment: every process
+
+${environmentTable(serviceSettings)}
+
+Besides, each variable that the catalogue names as a \`credential\` (workers) or in \`requires\` (every process).
+
+## Environment: ingress
+
+${environmentTable(ingressSettings)}
+
+## Environment: worker
+
+${environmentTable(workerSettings)}
+
+## Environment: simulator
+
+${environmentTable(simulatorSettings)}
+
+## Command line: worker
+
+${tableOf(
+  ["option", "default", "meaning"],
+  Object.entries(workerArguments).map(([name, { otherwise, description }]) => [code(`--${name}`), code(otherwise), description]),
+)}
+
+## Command line: sluice
+
+${helpOf("--help")}
+
+${helpOf("keys")}
+
+## Catalogue
+
+\`<name>\` stands for a name of yours, \`[]\` for each element of a list. Unknown settings are refused.
+
+${tableOf(["setting", "default", "allowed", "meaning"], schemaRows(catalogueSchema as unknown as Schema, ""))}
+
+## Simulator: its answers
+
+In a model's name (\`sim-text;tokens=64;rate=50\`) or in the header \`x-simulate: tokens=64,rate=50\` of a request to it.
+
+${tableOf(["setting", "allowed", "meaning"], simulatorRows())}
+`;
+}
+
+if (import.meta.main) writeFileSync(referenceFile, referenceOf());
