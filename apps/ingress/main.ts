@@ -1,6 +1,7 @@
 /** The ingress: speaks HTTP to callers, puts their generations on lanes and relays the answers. Stateless: any ingress does for any request. */
 import { randomBytes } from "node:crypto";
 import type { Server } from "node:http";
+import type { Socket } from "node:net";
 import { setTimeout } from "node:timers/promises";
 import type { Logger } from "pino";
 import { followKeys } from "#access/follow.ts";
@@ -116,6 +117,12 @@ async function start(log: Logger): Promise<Running> {
     isDraining,
   });
 
+  const connections = new Set<Socket>();
+  server.server.on("connection", (connection: Socket) => {
+    connections.add(connection);
+    connection.once("close", () => connections.delete(connection));
+  });
+
   const operations = createOperations({
     metrics: metrics.registry,
     notReady: () => (draining ? "stopping" : generations.isReady ? undefined : "no link to Redis"),
@@ -134,7 +141,7 @@ async function start(log: Logger): Promise<Running> {
     async stop() {
       draining = true;
       await setTimeout(config.drainNoticeMs);
-      await connectionsClosed(server.server as Server, config.drainMs);
+      await connectionsClosed(server.server as Server, connections, config.drainMs);
       generations.failAll({ code: "unavailable", message: "The gateway is stopping; send the request again.", retryAfterSeconds: 1 });
       clearInterval(pulse);
       catalogue.close();
@@ -149,10 +156,16 @@ async function start(log: Logger): Promise<Running> {
   };
 }
 
-/** Stops accepting connections and closes each as soon as it is idle; settles when the last is closed, or when the time is up. */
-function connectionsClosed(server: Server, timeoutMs: number): Promise<void> {
+/**
+ * Stops accepting connections and closes each as soon as it is idle; settles when the last is closed, or when the time is up. A connection
+ * on which nothing ever came is idle too: clients open some in advance, and Node counts them as busy.
+ */
+function connectionsClosed(server: Server, connections: ReadonlySet<Socket>, timeoutMs: number): Promise<void> {
   return new Promise((resolve) => {
-    const closing = setInterval(() => server.closeIdleConnections(), 50);
+    const closing = setInterval(() => {
+      server.closeIdleConnections();
+      for (const connection of connections) if (connection.bytesRead === 0) connection.destroy();
+    }, 50);
     const settle = () => {
       clearInterval(closing);
       clearTimeout(timeout);
