@@ -22,6 +22,8 @@ import { createIngressMetrics } from "./metrics.ts";
 import { BodyBudget, createRequestServer } from "./requests.ts";
 import { addRoutes } from "./routes.ts";
 
+const silentConnectionMs = 1_000;
+
 async function start(log: Logger): Promise<Running> {
   const environment = process.env;
   const service = serviceConfigOf(environment);
@@ -78,6 +80,10 @@ async function start(log: Logger): Promise<Running> {
     resubscribed: () => generations.tick(),
   });
   generations.attach(mailbox);
+  const pulse = setInterval(() => {
+    generations.tick();
+    openQueues();
+  }, relayLimits.pulseMs);
   registerRelayMetrics(metrics.registry, mailbox);
   const keys = await followKeys({ redis, subscriber: mailbox.subscriber, keyspace, log });
 
@@ -117,9 +123,9 @@ async function start(log: Logger): Promise<Running> {
     isDraining,
   });
 
-  const connections = new Set<Socket>();
+  const connections = new Map<Socket, number>();
   server.server.on("connection", (connection: Socket) => {
-    connections.add(connection);
+    connections.set(connection, performance.now());
     connection.once("close", () => connections.delete(connection));
   });
 
@@ -129,10 +135,6 @@ async function start(log: Logger): Promise<Running> {
   });
   if (config.operatorPassword !== undefined) await addInspection(operations, queues.values(), config.operatorPassword);
 
-  const pulse = setInterval(() => {
-    generations.tick();
-    openQueues();
-  }, relayLimits.pulseMs);
   const api = await listen(server, config.host, config.port);
   const operationsUrl = await listen(operations, service.operationsHost, service.operationsPort);
 
@@ -158,13 +160,13 @@ async function start(log: Logger): Promise<Running> {
 
 /**
  * Stops accepting connections and closes each as soon as it is idle; settles when the last is closed, or when the time is up. A connection
- * on which nothing ever came is idle too: clients open some in advance, and Node counts them as busy.
+ * on which nothing came for a second is idle too: clients open some in advance, and Node counts them as busy.
  */
-function connectionsClosed(server: Server, connections: ReadonlySet<Socket>, timeoutMs: number): Promise<void> {
+function connectionsClosed(server: Server, connections: ReadonlyMap<Socket, number>, timeoutMs: number): Promise<void> {
   return new Promise((resolve) => {
     const closing = setInterval(() => {
       server.closeIdleConnections();
-      for (const connection of connections) if (connection.bytesRead === 0) connection.destroy();
+      for (const [connection, since] of connections) if (connection.bytesRead === 0 && performance.now() - since > silentConnectionMs) connection.destroy();
     }, 50);
     const settle = () => {
       clearInterval(closing);

@@ -104,6 +104,3 @@ export const drainSettings = {
   ),
   drainMs: integerSetting("DRAIN_MS", 30_000, 0, 3_600_000, "How long what is under way may take to finish, after that."),
 };
-
-export const integerOf = (environment: Environment, name: string, otherwise: number, min: number, max: number): number =>
-  integerSetting(name, otherwise, min, max, "").read(environment);

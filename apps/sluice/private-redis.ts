@@ -1,0 +1,118 @@
+/** A Redis of the checkout's own: on a Unix socket, with its data under `.sluice/redis`, and gone when nobody uses it any more. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import type { Writable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import { StartupFault } from "#service/startup.ts";
+import { isAlive } from "./lock.js";
+import type { State } from "./state.ts";
+import type { Plan } from "./supervise.ts";
+
+const stopMsMax = 10_000;
+const pollMs = 10;
+
+export function privateRedisUrlOf({ redisSocket }: State): string {
+  return `unix://${pathToFileURL(redisSocket).pathname}`;
+}
+
+/** One name for each supervisor, so that what guards an earlier one's Redis cannot mistake this one for it. */
+const pidFileOf = ({ redis }: State, supervisor: number) => join(redis, `redis-${supervisor}.pid`);
+
+/** How to run the program at `path`. Every write is in the kernel's hands before it is answered, and on disk within a second. */
+export function privateRedisPlan(path: string, state: State): Plan {
+  const logFile = join(state.logs, "redis.log");
+  const settings: Record<string, string[]> = {
+    port: ["0"],
+    unixsocket: [state.redisSocket],
+    unixsocketperm: ["700"],
+    dir: [state.redis],
+    pidfile: [pidFileOf(state, process.pid)],
+    logfile: [logFile],
+    appendonly: ["yes"],
+    appendfsync: ["everysec"],
+    save: [""],
+    maxmemory: ["1gb"],
+    "maxmemory-policy": ["noeviction"],
+    "client-output-buffer-limit": ["pubsub", "64mb", "32mb", "60"],
+  };
+  const args = Object.entries(settings).flatMap(([name, values]) => [`--${name}`, ...values]);
+  return {
+    name: "redis",
+    spawn: () => spawn(path, args, { cwd: state.redis, detached: true, stdio: ["ignore", "ignore", "pipe"] }),
+    whenServing: async (_child: ChildProcess, signal: AbortSignal) => {
+      while (!(await answersPing(state.redisSocket))) await delay(pollMs, undefined, { signal });
+      return { redis: privateRedisUrlOf(state) };
+    },
+    attemptsMax: 1,
+    stopMsMax,
+    logFile,
+  };
+}
+
+function answersPing(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ path });
+    const finish = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(1_000, () => finish(false));
+    socket.on("error", () => finish(false));
+    socket.on("close", () => finish(false));
+    socket.on("data", (data) => finish(data.toString().startsWith("+PONG")));
+    socket.write("PING\r\n");
+  });
+}
+
+/** Ends what a supervisor left behind that was itself ended without notice; two of them on one directory would spoil its data. */
+export async function endOrphanedRedis(state: State): Promise<void> {
+  for (const name of readdirSync(state.redis)) {
+    if (!/^redis-\d+\.pid$/.test(name)) continue;
+    const file = join(state.redis, name);
+    const pid = Number(readFileSync(file, "utf8"));
+    if (pid > 0 && commandLineOf(pid).includes(state.redisSocket)) await end(pid);
+    rmSync(file, { force: true });
+  }
+}
+
+async function end(pid: number): Promise<void> {
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    const deadline = performance.now() + stopMsMax;
+    if (isAlive(pid)) process.kill(pid, signal);
+    while (performance.now() < deadline) {
+      if (!isAlive(pid)) return;
+      await delay(pollMs);
+    }
+  }
+  throw new StartupFault(`an earlier Redis of this checkout (process ${pid}) cannot be ended`);
+}
+
+/** Redis writes the address it serves into it. Empty where it cannot be read. */
+function commandLineOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+export interface Guard {
+  /** Whoever is given this as a file descriptor keeps Redis alive for as long as it lives itself. */
+  lifeline: Writable;
+  dismiss(): void;
+}
+
+/**
+ * Sees to it that Redis ends when the supervisor and all processes it started have ended, however they did: a shell that waits for the end of a
+ * pipe which all of them hold open.
+ */
+export function guardRedis(state: State): Guard {
+  const script = 'while read -r _; do :; done; [ -s "$0" ] || sleep 1; kill -TERM "$(cat "$0")"';
+  const shell = spawn("/bin/sh", ["-c", script, pidFileOf(state, process.pid)], { detached: true, stdio: ["pipe", "ignore", "ignore"] });
+  shell.on("error", () => {});
+  shell.stdin.on("error", () => {});
+  return { lifeline: shell.stdin, dismiss: () => void shell.kill("SIGKILL") };
+}

@@ -1,0 +1,38 @@
+/** Turns signals and the loss of the parent process into two wishes: stop, and stop at once. */
+
+/** One Ctrl-C arrives several times: from the terminal, and passed on by every process above. Only what comes later is impatience. */
+const sameRequestMs = 1_000;
+
+/** Listens from now on and for good: what ends the process is that it has nothing left to do. */
+export function onStopRequests() {
+  const stop = new AbortController();
+  const hurry = new AbortController();
+  const requested = Promise.withResolvers<void>();
+  let requestedAt = 0;
+  const request = () => {
+    if (stop.signal.aborted) {
+      if (performance.now() - requestedAt > sameRequestMs) hurry.abort();
+      return;
+    }
+    requestedAt = performance.now();
+    stop.abort();
+    requested.resolve();
+  };
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, request);
+  process.on("disconnect", () => {
+    if (!stop.signal.aborted) request();
+  });
+  return {
+    stop: stop.signal,
+    hurry: hurry.signal,
+    requested: requested.promise,
+    /** Rejects when a stop is asked for first. */
+    unlessStopped: <Value>(wait: Promise<Value>): Promise<Value> =>
+      Promise.race([
+        wait,
+        requested.promise.then(() => {
+          throw stop.signal.reason;
+        }),
+      ]),
+  };
+}

@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { parse } from "yaml";
+import { loadCatalogue } from "#catalogue/load.ts";
+import { connectRedis } from "#service/redis.ts";
+import { findRedisProgram } from "../../apps/sluice/redis-program.ts";
+import { roleCommands } from "../../apps/sluice/roles.ts";
+import { until } from "../sluice/gateway.ts";
+import { startRedis } from "../support/redis.ts";
+
+interface Service {
+  image: string;
+  command?: string[];
+  entrypoint?: string[];
+  environment?: Record<string, string>;
+  healthcheck?: { test: string[] };
+  depends_on?: Record<string, { condition: string }>;
+  deploy?: { replicas: number };
+  stop_grace_period?: string;
+  volumes?: string[];
+  profiles?: string[];
+}
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const textOf = (file: string) => readFileSync(`${root}${file}`, "utf8");
+const { services } = parse(textOf("docker-compose.yml"), { merge: true }) as { services: Record<string, Service> };
+const roles = Object.entries(services).filter(([, { command, image }]) => image.startsWith("sluice:") && command?.[0] === "node") as [
+  string,
+  Service & { command: string[]; environment: Record<string, string> },
+][];
+
+test("every role runs by npm start's own command, from one image, chat and image workers apart", () => {
+  assert.deepEqual(
+    roles.map(([name, { command }]) => [name, command.join(" ")]),
+    [
+      ["ingress", "node apps/ingress/main.ts"],
+      ["worker-chat", "node apps/worker/main.ts --lanes chat=512"],
+      ["worker-image", "node apps/worker/main.ts --lanes image=8"],
+      ["simulator", "node apps/simulator/main.ts"],
+    ],
+  );
+  const known = Object.values(roleCommands).map(([file]) => file);
+  for (const [, { command, image }] of roles) {
+    assert.ok(known.includes(command[1]!));
+    assert.equal(image, roles[0]![1].image);
+  }
+  assert.equal(services.ingress?.deploy?.replicas, 2);
+  assert.ok((services["worker-chat"]?.deploy?.replicas ?? 0) >= 1 && (services["worker-image"]?.deploy?.replicas ?? 0) >= 1);
+});
+
+test("everything that stays up is looked after, starts after what it needs, and is given time to drain", () => {
+  for (const [name, service] of Object.entries(services)) {
+    if (service.profiles) continue;
+    assert.ok(service.healthcheck, `${name} has a health check`);
+    for (const [needed, { condition }] of Object.entries(service.depends_on ?? {})) {
+      assert.equal(condition, "service_healthy", `${name} waits for ${needed}`);
+      assert.ok(services[needed]?.healthcheck);
+    }
+  }
+  assert.deepEqual(Object.keys(services.proxy?.depends_on ?? {}), ["ingress"]);
+  for (const [name, { environment, stop_grace_period: grace = "" }] of roles) {
+    const drainMs = Number(environment.DRAIN_MS ?? 0) + Number(environment.DRAIN_NOTICE_MS ?? 0);
+    assert.ok(Number.parseInt(grace, 10) * 1_000 >= drainMs + 5_000, `${name} may drain for longer than it is given`);
+    if (name !== "simulator") assert.deepEqual(Object.keys(services[name]?.depends_on ?? {}), ["valkey"]);
+  }
+});
+
+test("settings bear names that the processes read, and credentials are the workers' alone", () => {
+  const sources = [...globSync("apps/{ingress,worker,simulator}/**/*.ts", { cwd: root }), ...globSync("libs/**/*.ts", { cwd: root })].map(textOf).join("\n");
+  const catalogue = loadCatalogue(`${root}catalogue.yaml`, { ...process.env, OPENAI_API_KEY: "any", SIMULATOR_URL: "http://127.0.0.1:1" });
+  const credentials = [...catalogue.upstreams.values()].flatMap(({ credential }) => credential ?? []);
+  const substituted = [...textOf("catalogue.yaml").matchAll(/\$\{(\w+)/g)].map(([, name]) => name!);
+  assert.ok(credentials.length > 0);
+  for (const [name, { environment }] of roles) {
+    for (const setting of Object.keys(environment)) {
+      if (!credentials.includes(setting) && !substituted.includes(setting)) assert.match(sources, new RegExp(`\\b${setting}\\b`), `${name} reads ${setting}`);
+    }
+    for (const credential of credentials) {
+      const expected = name.startsWith("worker") ? `\${${credential}:-}` : name === "ingress" ? `\${${credential}:+configured}` : undefined;
+      assert.equal(environment[credential], expected, `${credential} of ${name}`);
+    }
+  }
+  assert.match(services["worker-chat"]!.environment!.REDIS_URL!, /REDIS_PASSWORD:\?/);
+});
+
+test("files that containers are given exist, and the image holds what the roles need", () => {
+  for (const { volumes = [] } of Object.values(services)) {
+    for (const [, file] of volumes.flatMap((volume) => [/^\.\/([^:]+):/.exec(volume)]).filter((match) => match !== null))
+      assert.ok(existsSync(`${root}${file}`), file);
+  }
+  const dockerfile = textOf("infra/Dockerfile");
+  for (const [, files] of dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm))
+    for (const file of files!.split(" ")) assert.ok(existsSync(`${root}${file}`), file);
+  assert.match(dockerfile, /^USER node$/m);
+  const context = textOf(".dockerignore");
+  for (const name of ["package.json", "package-lock.json", ".npmrc", "catalogue.yaml", "apps", "libs"]) assert.ok(context.includes(`!${name}\n`), name);
+});
+
+test("Redis takes valkey.conf, with a password and its data on disk", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "valkey-conf-"));
+  const port = await freePort();
+  const settings = ["--port", String(port), "--bind", "127.0.0.1", "--dir", directory, "--requirepass", "secret"];
+  const found = await findRedisProgram(process.env.PATH ?? "");
+  assert.ok(found.kind === "found");
+  const server = spawn(found.program.path, [`${root}infra/redis/valkey.conf`, ...settings], { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(server, "close");
+  try {
+    let output = "";
+    server.stdout.on("data", (chunk) => {
+      output += chunk;
+    });
+    await until("Redis to be ready", () => {
+      assert.equal(server.exitCode, null, output);
+      return output.includes("Ready to accept connections");
+    });
+    const redis = await connectRedis(`redis://default:secret@127.0.0.1:${port}`, "request");
+    assert.deepEqual(await redis.config("GET", "maxmemory-policy"), ["maxmemory-policy", "noeviction"]);
+    assert.match(String(await redis.config("GET", "client-output-buffer-limit")), /pubsub 67108864 33554432 60$/);
+    redis.disconnect();
+    await assert.rejects(connectRedis(`redis://127.0.0.1:${port}`, "request"), /NOAUTH/);
+    assert.ok(existsSync(join(directory, "appendonlydir")));
+  } finally {
+    server.kill("SIGTERM");
+    await ended;
+    rmSync(directory, { recursive: true, force: true });
+  }
+});
+
+test("each role runs by its container's command and is healthy by its container's check, until SIGTERM", async () => {
+  await using redis = await startRedis();
+  const running: ChildProcess[] = [];
+  try {
+    for (const [name, { command, environment, healthcheck }] of roles) {
+      const [operationsPort, port] = [await freePort(), await freePort()];
+      const own: Record<string, string> = { REDIS_URL: redis.url, OPERATIONS_HOST: "127.0.0.1", OPERATIONS_PORT: String(operationsPort), HOST: "127.0.0.1" };
+      const ports: Record<string, string> = { PORT: String(port), SIMULATOR_PORT: String(port), SIMULATOR_URL: "http://127.0.0.1:1" };
+      const given = Object.keys(environment).map((setting): [string, string] => [
+        setting,
+        own[setting] ?? ports[setting] ?? substitutedOf(environment[setting]!),
+      ]);
+      const env = { PATH: process.env.PATH, NODE_ENV: "production", ...Object.fromEntries(given) };
+      const role = spawn(process.execPath, command.slice(1), { cwd: root, env, stdio: ["ignore", "ignore", "pipe"] });
+      running.push(role);
+      let errors = "";
+      role.stderr!.on("data", (chunk) => {
+        errors += chunk;
+      });
+      const [kind, program, ...args] = healthcheck!.test;
+      assert.deepEqual([kind, program], ["CMD", "node"]);
+      const isHealthy = () => spawnSync(process.execPath, args, { env, timeout: 3_000 }).status === 0;
+      await until(`${name} to be healthy`, () => {
+        assert.equal(role.exitCode, null, errors);
+        return isHealthy();
+      });
+      role.kill("SIGTERM");
+      assert.deepEqual(await once(role, "close"), [0, null], `${name} stops: ${errors}`);
+      assert.equal(errors, "");
+      assert.equal(isHealthy(), false);
+    }
+  } finally {
+    for (const role of running) role.kill("SIGKILL");
+  }
+});
+
+/** What compose makes of `${NAME:-default}` where nothing is set. */
+const substitutedOf = (text: string) => text.replaceAll(/\$\{\w+(?::-([^}]*))?[^}]*\}/g, (_whole, otherwise: string | undefined) => otherwise ?? "");
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
