@@ -170,12 +170,13 @@ export class Runner<Task> {
     this.#flow(held);
   }
 
-  /** Hands an attempt back: its owner may run it elsewhere. */
+  /** Hands an attempt back: its owner may run it elsewhere. One that has ended counts, though its owner has not said so yet. */
   handBack(held: Held<Task>, now: number): void {
     this.#wake(now);
     if (held.forgotten) return;
     this.#sendGone(held.owner.mailbox, held);
-    this.#drop(held);
+    if (held.ended) this.#giveUp(held);
+    else this.#drop(held);
   }
 
   /** Something came from `sender`; call it once for every envelope, before its frames. */

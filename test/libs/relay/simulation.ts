@@ -12,6 +12,8 @@ export const simulationLimits: RelayLimits = { ...relayLimits, windowBytes: 2_00
 const frameSlackBytes = 400;
 const lockMs = 60_000;
 const waitMs = 40_000;
+/** Once the world is calm, everything is over within this time: the longest bound of a lost link, then the waits of a last attempt or two. */
+const settleMs = 120_000;
 
 export interface Faults {
   /** Chance that a published envelope is lost on its way. */
@@ -27,9 +29,9 @@ export interface Faults {
   kinds: readonly Upheaval[];
 }
 
-type Upheaval = "crash" | "freeze" | "mute" | "deaf" | "empty restart";
+type Upheaval = "crash" | "freeze" | "mute" | "deaf" | "empty restart" | "hand back";
 
-export const calm: Faults = { loss: 0, repeat: 0, reorder: 0, lie: 0, upheavals: 0, kinds: ["crash", "freeze", "mute", "deaf", "empty restart"] };
+export const calm: Faults = { loss: 0, repeat: 0, reorder: 0, lie: 0, upheavals: 0, kinds: ["crash", "freeze", "mute", "deaf", "empty restart", "hand back"] };
 
 interface Process {
   name: string;
@@ -59,6 +61,8 @@ interface Client {
   /** How long its caller takes for a frame. */
   takeMs: number;
   holds: boolean;
+  /** Its upstream fails after the pieces. */
+  fails: boolean;
   untakenBytes: number;
 }
 
@@ -169,8 +173,11 @@ export class World {
   readonly #ranOnCrashed = new Set<string>();
   /** Jobs that the lane gave to two workers. */
   readonly #ranTwice = new Set<string>();
+  /** All that a worker ever held. */
+  readonly #held = new Map<Process, Held<Task>[]>();
   /** When a worker took a job. */
   readonly #takenAt = new Map<string, number>();
+  readonly #gathered = new Map<string, Frame[]>();
   #incarnations = 0;
   #now = 0;
   #calmFrom = 60_000;
@@ -187,7 +194,7 @@ export class World {
     for (let count = 1 + this.#below(3); count > 0; count--) this.#addWorker();
     for (let count = 0; count < 12; count++) this.#agenda.add(this.#below(30_000), undefined, () => this.#begin());
     for (let count = 0; count < this.#faults.upheavals; count++) this.#agenda.add(1_000 + this.#below(50_000), undefined, () => this.#upheave());
-    const end = this.#calmFrom + 400_000;
+    const end = this.#calmFrom + settleMs;
     for (let event = this.#agenda.take(); event !== undefined && event.at <= end; event = this.#agenda.take()) this.#play(event);
     this.#checkEnd();
     const over = (kinds: (string | undefined)[]) => this.#clients.filter((client) => kinds.includes(client.over)).length;
@@ -373,6 +380,7 @@ export class World {
         scheduled: false,
       };
       task.held = runner.take(task, job.client.owner.name, job.client.number, job.attempt, now);
+      this.#held.set(process, [...(this.#held.get(process) ?? []), task.held]);
       if (task.held.running) this.#produce(process, runner, task);
       return;
     }
@@ -394,7 +402,7 @@ export class World {
         payload.writeUInt16LE(task.attempt, 4);
         runner.send(held, "data", payload, now);
       } else {
-        runner.send(held, "end", noPayload, now);
+        runner.send(held, task.client.fails ? "fail" : "end", noPayload, now);
         return;
       }
       this.#produce(process, runner, task);
@@ -403,11 +411,26 @@ export class World {
 
   // Pub/sub
 
+  /** What a process owes to a mailbox in one turn leaves together, once no earlier envelope is on its way to Redis. */
   #publish(from: Process, mailbox: string, frames: Frame[]): void {
     if (from.crashed) this.#violated(`${from.name} spoke after its crash`);
+    const key = `${from.name} ${mailbox}`;
+    const gathered = this.#gathered.get(key);
+    const copies = frames.map((frame) => ({ ...frame, payload: Buffer.from(frame.payload) }));
+    if (gathered !== undefined) {
+      gathered.push(...copies);
+      return;
+    }
+    this.#gathered.set(key, copies);
+    this.#agenda.add(this.#now + this.#below(3), undefined, () => {
+      this.#gathered.delete(key);
+      this.#leave(from, mailbox, copies);
+    });
+  }
+
+  #leave(from: Process, mailbox: string, copies: Frame[]): void {
     const to = this.#processes.get(mailbox);
     if (to === undefined || this.#now < from.muteUntil || this.#now < to.deafUntil || this.#chance(this.#faults.loss)) return;
-    const copies = frames.map((frame) => ({ ...frame, payload: Buffer.from(frame.payload) }));
     for (let times = this.#chance(this.#faults.repeat) ? 2 : 1; times > 0; times--) {
       const delay = this.#chance(this.#faults.reorder) ? this.#below(2_000) : 1;
       this.#agenda.add(this.#now + delay, to, (now) => to.receive(from.name, copies, now));
@@ -437,6 +460,7 @@ export class World {
         over: undefined,
         takeMs: slow ? 500 : this.#below(3),
         holds: this.#random() < 0.3,
+        fails: this.#random() < 0.1,
         untakenBytes: 0,
       };
       this.#clients.push(client);
@@ -462,7 +486,8 @@ export class World {
       this.#deliveredOnce(client, attempt);
       if (!client.holds || client.received.length * client.pieceBytes > simulationLimits.windowBytes / 2) this.#commit(owner, client);
     }
-    if (kind === "end") {
+    if (kind === "end" || kind === "fail") {
+      if ((kind === "fail") !== client.fails) this.#violated(`generation ${client.number} got ${kind}`);
       if (client.received.length !== client.pieces)
         this.#violated(`generation ${client.number} ended with ${client.received.length} of ${client.pieces} pieces`);
       this.#commit(owner, client);
@@ -525,6 +550,10 @@ export class World {
         for (const each of alive) each.muteUntil = Math.max(each.muteUntil, backAt);
         return;
       }
+      case "hand back":
+        for (const { process: worker, runner } of this.#workers)
+          if (worker === process && process.frozenUntil <= this.#now) for (const held of this.#held.get(worker) ?? []) runner.handBack(held, this.#now);
+        return;
       case "crash":
         this.#crash(process);
         return;
