@@ -11,7 +11,7 @@ import type { Logger } from "pino";
 import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import { decodeEnd, decodeFailure, decodeHead, type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
-import type { LaneQueue } from "#relay/lane.ts";
+import type { LaneQueue } from "#relay/lane-queue.ts";
 import { relayLimits } from "#relay/limits.ts";
 import type { Mailbox } from "#relay/mailbox.ts";
 import { Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";

@@ -6,7 +6,7 @@ import { FastifyAdapter } from "@bull-board/fastify";
 import fastifyBasicAuth from "@fastify/basic-auth";
 import type { FastifyInstance } from "fastify";
 import type { GenerationJob } from "#relay/job.ts";
-import type { LaneQueue } from "#relay/lane.ts";
+import type { LaneQueue } from "#relay/lane-queue.ts";
 
 const basePath = "/queues";
 const operatorName = "operator";

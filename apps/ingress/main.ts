@@ -6,7 +6,7 @@ import { setTimeout } from "node:timers/promises";
 import type { Logger } from "pino";
 import { followKeys } from "#access/follow.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
-import { type LaneQueue, openLaneQueue } from "#relay/lane.ts";
+import { type LaneQueue, openLaneQueue } from "#relay/lane-queue.ts";
 import { relayLimits } from "#relay/limits.ts";
 import { openMailbox } from "#relay/mailbox.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";

@@ -52,7 +52,8 @@ export function privateRedisPlan(path: string, state: State): Plan {
   };
 }
 
-function answersPing(path: string): Promise<boolean> {
+/** Does a Redis answer on this socket, within a second? */
+export function answersPing(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ path });
     const finish = (answer: boolean) => {

@@ -8,7 +8,7 @@
 import type { Catalogue, CatalogueModel, CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { credentialOf, type Environment } from "#catalogue/environment.ts";
 import { encodePayload, type GenerationJob } from "#relay/job.ts";
-import type { Place } from "#relay/lane.ts";
+import type { Place } from "#relay/lane-worker.ts";
 import { payloadBytesMax } from "#relay/limits.ts";
 import type { Held, Outcome } from "#relay/runner.ts";
 import type { Failure } from "#wire/errors.ts";

@@ -1,7 +1,7 @@
 /** The worker: takes generations from its lanes and calls upstreams for them. `worker --lanes chat=512,image=8` */
 import type { Logger } from "pino";
 import { watchCatalogue } from "#catalogue/watch.ts";
-import { type LaneWorker, openLaneWorker } from "#relay/lane.ts";
+import { type LaneWorker, openLaneWorker } from "#relay/lane-worker.ts";
 import { relayLimits } from "#relay/limits.ts";
 import { openMailbox } from "#relay/mailbox.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";

@@ -1,7 +1,7 @@
 /** What a worker tells its operator in numbers (https://prometheus.io/docs/practices/naming/). */
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-import type { LaneWorker } from "#relay/lane.ts";
+import type { LaneWorker } from "#relay/lane-worker.ts";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 

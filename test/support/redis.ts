@@ -3,10 +3,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { answersPing } from "../../apps/sluice/private-redis.ts";
 import { findRedisProgram } from "../../apps/sluice/redis-program.ts";
 
 /** How long a server may take to answer its first PING. */
@@ -88,19 +88,4 @@ async function startServer(directory: string, socket: string): Promise<ChildProc
     await delay(10);
   }
   return server;
-}
-
-function answersPing(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ path });
-    const finish = (answer: boolean) => {
-      socket.destroy();
-      resolve(answer);
-    };
-    socket.setTimeout(1_000, () => finish(false));
-    socket.on("error", () => finish(false));
-    socket.on("close", () => finish(false));
-    socket.on("data", (data) => finish(data.toString().startsWith("+PONG")));
-    socket.write("PING\r\n");
-  });
 }
