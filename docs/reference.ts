@@ -80,7 +80,7 @@ function helpOf(...args: string[]): string {
 export function referenceOf(): string {
   return `# Settings
 
-Made from the programs' own tables by \`npm run reference\`; a test keeps it so. An empty variable counts as unset. A bad value ends the start with one line and exit code 78.
+Made from the programs' own tables by \`npm run reference\`; a test keeps it so. An empty variable counts as unset. A bad value ends the start of a process with one line and exit code 78; \`npm start\` and \`sluice start\` then end with 1.
 
 ## Environment: every process
 

@@ -44,7 +44,8 @@ function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFa
   const param = steps.reduce((path, step) => (/^\d+$/.test(step) ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`), "");
   if (param === "") return { code: "invalid_request", message: "The body must be a JSON object." };
   const allowed = keyword === "enum" ? `: ${(params.allowedValues as unknown[]).map((value) => JSON.stringify(value)).join(", ")}` : "";
-  const what = keyword === "required" ? "is missing" : `${message ?? "is not valid"}${allowed}`;
+  const types = keyword === "type" ? `must be ${[params.type].flat().join(" or ")}` : undefined;
+  const what = keyword === "required" ? "is missing" : (types ?? `${message ?? "is not valid"}${allowed}`);
   return { code: "invalid_request", message: `'${param}' ${what}.`, param };
 }
 

@@ -5,6 +5,7 @@ import type { Socket } from "node:net";
 import { setTimeout } from "node:timers/promises";
 import type { Logger } from "pino";
 import { followKeys } from "#access/follow.ts";
+import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { type LaneQueue, openLaneQueue } from "#relay/lane-queue.ts";
 import { relayLimits } from "#relay/limits.ts";
@@ -35,7 +36,10 @@ async function start(log: Logger): Promise<Running> {
         log.info({ version: changed.version }, "catalogue changed");
         openQueues();
       },
-      onFault: (message) => log.error({ fault: message }, "catalogue refused; the last good one stays"),
+      onFault: (message) => {
+        log.error({ fault: message }, "catalogue refused; the last good one stays");
+        process.stderr.write(`sluice ingress: the catalogue is refused, the last good one stays: ${message}\n`);
+      },
     }),
   );
 
@@ -85,6 +89,7 @@ async function start(log: Logger): Promise<Running> {
     openQueues();
   }, relayLimits.pulseMs);
   registerRelayMetrics(metrics.registry, mailbox);
+  registerCatalogueMetrics(metrics.registry, catalogue);
   const keys = await followKeys({ redis, subscriber: mailbox.subscriber, keyspace, log });
 
   let draining = false;

@@ -1,15 +1,14 @@
 /** Keeps the logs under `.sluice/log` bounded: one earlier file of each, and none beyond a size. */
-import { copyFileSync, renameSync, rmSync, statSync, truncateSync } from "node:fs";
+import { copyFileSync, renameSync, statSync, truncateSync } from "node:fs";
 
 const logBytesMax = 64 * 1024 * 1024;
 const lookEveryMs = 10_000;
 
-/** Puts what an earlier run wrote aside. */
+/** Puts what an earlier run wrote aside, in place of what was put aside before it; a run that wrote nothing replaces nothing. */
 export function rotateLogs(files: readonly string[]): void {
   for (const file of files) {
-    rmSync(`${file}.1`, { force: true });
     try {
-      renameSync(file, `${file}.1`);
+      if (statSync(file).size > 0) renameSync(file, `${file}.1`);
     } catch {}
   }
 }

@@ -17,6 +17,8 @@ export interface AnswerReader {
   /** What the caller's head says of the body. */
   readonly contentType: string;
   readonly usage: Usage | undefined;
+  /** Events that were no JSON: they are left out of an answer that otherwise completes. */
+  readonly malformedEvents: number;
   /** Content was seen: bytes belong to the caller from here on. */
   readonly committed: boolean;
   /** All of the answer is there but its terminator. */
@@ -28,7 +30,10 @@ export interface AnswerReader {
 
 const incomplete: Failure = { code: "upstream_failed", message: "The upstream of this model ended its answer before it was complete." };
 const unreadable: Failure = { code: "upstream_failed", message: "The upstream of this model sent an answer that is not in its format." };
-const tooLarge: Failure = { code: "upstream_failed", message: "The upstream of this model sent more than an answer may hold." };
+const tooLarge: Failure = {
+  code: "upstream_failed",
+  message: `The upstream of this model sent more than the ${answerBytesMax} bytes that an answer may hold.`,
+};
 
 /** The reader for an answer with this status and content type. `model` is the catalogue's id, which the caller sees. */
 export function readerOf(
@@ -56,6 +61,10 @@ class StreamReader implements AnswerReader {
 
   get usage(): Usage | undefined {
     return this.#answer.usage;
+  }
+
+  get malformedEvents(): number {
+    return this.#answer.malformedEvents;
   }
 
   get committed(): boolean {
@@ -102,6 +111,7 @@ class WholeReader implements AnswerReader {
   #bytes = 0;
   usage: Usage | undefined;
   committed = false;
+  readonly malformedEvents = 0;
   readonly finished = false;
 
   constructor(model: string) {
@@ -136,6 +146,7 @@ class WholeReader implements AnswerReader {
 class ErrorReader implements AnswerReader {
   readonly contentType = "application/json";
   readonly usage = undefined;
+  readonly malformedEvents = 0;
   readonly committed = false;
   readonly finished = false;
   readonly #status: number;

@@ -45,6 +45,8 @@ export class Generation {
   /** What went wrong in our own code, if anything did; for the log alone. */
   cause: unknown;
   upstream: string | undefined;
+  /** What the upstream did, for the operator's log: no content. */
+  readonly diagnosis: { status?: number; requestId?: string; cause?: string; malformedEvents?: number } = {};
   /** How it counts; undefined as long as nobody settled it. */
   settled: Outcome | undefined;
   readonly #around: GenerationSurroundings;
@@ -152,6 +154,9 @@ export class Generation {
         head: (status, headers) => {
           if (this.#isOver()) return;
           this.#phase = "content";
+          this.diagnosis.status = status;
+          const requestId = headers["x-request-id"];
+          if (typeof requestId === "string") this.diagnosis.requestId = requestId.slice(0, 100);
           this.#progressedAt = performance.now();
           this.#reader = readerOf(status, String(headers["content-type"] ?? ""), request, model.id, retryAfterSecondsOf(headers["retry-after"]));
         },
@@ -162,13 +167,16 @@ export class Generation {
           if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.end());
           clearTimeout(this.#hangUp);
         },
-        failed: (failure) => {
+        failed: (failure, cause) => {
           clearTimeout(this.#hangUp);
           if (this.#isOver()) return;
           if (this.#reader?.finished) {
             this.#step(this.#reader.end());
             clearTimeout(this.#hangUp);
-          } else this.#fail(failure);
+          } else {
+            this.diagnosis.cause = cause;
+            this.#fail(failure);
+          }
         },
       },
     );
@@ -178,8 +186,12 @@ export class Generation {
   #step(step: AnswerStep): void {
     this.#measure();
     if (step.bytes.length > 0) this.#write(step.bytes);
-    if (step.kind === "failed") this.#fail(step.failure);
-    else if (step.kind === "end") {
+    const malformedEvents = this.#reader?.malformedEvents ?? 0;
+    if (malformedEvents > 0) this.diagnosis.malformedEvents = malformedEvents;
+    if (step.kind === "failed") {
+      this.diagnosis.cause ??= this.diagnosis.status === 200 ? "bad answer" : "bad status";
+      this.#fail(step.failure);
+    } else if (step.kind === "end") {
       this.#endPending = true;
       this.#phase = "ended";
       const call = this.#call;
@@ -217,13 +229,15 @@ export class Generation {
   }
 
   #timeOut(what: string): void {
+    this.diagnosis.cause = what;
     this.#fail({ code: "upstream_timeout", message: `The upstream of this model ${what}.` });
   }
 
   /** What was produced before goes out first, whatever the window says: it is bounded by one read of the upstream. */
   #fail(failure: Failure): void {
     this.failure = failure;
-    if (this.upstream !== undefined) this.#around.metrics.upstreamErrors.inc({ upstream: this.upstream, code: failure.code });
+    if (this.upstream !== undefined)
+      this.#around.metrics.upstreamErrors.inc({ upstream: this.upstream, code: failure.code, status: this.diagnosis.status ?? "none" });
     for (const bytes of this.#pending.splice(0)) this.#send("data", bytes);
     this.#send("fail", encodePayload(failure));
     this.#phase = "ended";

@@ -1,5 +1,7 @@
 /** The worker: takes generations from its lanes and calls upstreams for them. `worker --lanes chat=512,image=8` */
 import type { Logger } from "pino";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { type LaneWorker, openLaneWorker } from "#relay/lane-worker.ts";
 import { relayLimits } from "#relay/limits.ts";
@@ -28,15 +30,22 @@ async function start(log: Logger): Promise<Running> {
   const metrics = createWorkerMetrics(() => lanes);
 
   const upstreams = new Upstreams();
+  const warnOfCredentials = (current: Catalogue) => {
+    for (const { name, credential } of current.upstreams.values())
+      if (credential !== undefined && !environment[credential])
+        log.warn({ upstream: name, variable: credential }, "the credential of an upstream is not set; it is called without one");
+  };
   const catalogue = checkedAtStart(() =>
     watchCatalogue(config.catalogueFile, environment, {
-      onChange: ({ version, upstreams: present }) => {
-        log.info({ version }, "catalogue changed");
-        upstreams.retain(present);
+      onChange: (changed) => {
+        log.info({ version: changed.version }, "catalogue changed");
+        upstreams.retain(changed.upstreams);
+        warnOfCredentials(changed);
       },
       onFault: (message) => log.error({ fault: message }, "catalogue refused; the last good one stays"),
     }),
   );
+  warnOfCredentials(catalogue.current());
   const redis = await connectRedis(config.redisUrl, "request");
   const generations = new Set<Generation>();
   const now = () => performance.now();
@@ -71,11 +80,23 @@ async function start(log: Logger): Promise<Running> {
       forget: (generation) => {
         generations.delete(generation);
         generation.place.release();
-        const { job, failure, usage, upstream, settled, cause } = generation;
-        const outcome = settled ?? "dropped";
+        const { job, failure, usage, upstream, settled, cause, diagnosis } = generation;
+        const outcome = settled === "done" && failure !== undefined ? "failed" : (settled ?? "dropped");
         metrics.generations.inc({ lane: laneOf.get(generation) ?? "", outcome });
-        const line = { generation: job.generation, attempt: job.attempt, model: job.model, upstream, outcome, usage, failure: failure?.code };
+        const line = {
+          generation: job.generation,
+          attempt: job.attempt,
+          model: job.model,
+          upstream,
+          outcome,
+          usage,
+          failure: failure?.code,
+          upstreamAnswer: diagnosis,
+        };
+        if (diagnosis.malformedEvents !== undefined && upstream !== undefined) metrics.malformedEvents.inc({ upstream }, diagnosis.malformedEvents);
         if (cause !== undefined) log.error({ ...line, err: cause }, "generation failed by a fault of the gateway");
+        else if (diagnosis.status === 401 || diagnosis.status === 403) log.error(line, "an upstream refused its credential");
+        else if (diagnosis.malformedEvents !== undefined) log.warn(line, "an upstream's answer had malformed events");
         else if (failure === undefined) log.debug(line, "generation over");
         else log.warn({ ...line, reason: failure.upstreamCode }, "generation failed");
       },
@@ -83,6 +104,7 @@ async function start(log: Logger): Promise<Running> {
     now(),
   );
   registerRelayMetrics(metrics.registry, mailbox, () => runner.resends);
+  registerCatalogueMetrics(metrics.registry, catalogue);
 
   const laneOf = new WeakMap<Generation, string>();
   const around: GenerationSurroundings = {

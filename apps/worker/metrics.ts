@@ -61,14 +61,20 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
     }),
     generations: new Counter({
       name: "sluice_worker_generations_total",
-      help: "Attempts of this worker by how they ended: done, cancelled, or dropped (handed back, or lost with the link).",
+      help: "Attempts of this worker by how they ended: done, failed, cancelled, or dropped (handed back, or lost with the link).",
       labelNames: ["lane", "outcome"],
+      registers,
+    }),
+    malformedEvents: new Counter({
+      name: "sluice_upstream_malformed_events_total",
+      help: "Events of upstreams' streams that were no JSON and were left out of answers that otherwise completed.",
+      labelNames: ["upstream"],
       registers,
     }),
     upstreamErrors: new Counter({
       name: "sluice_upstream_errors_total",
-      help: "Calls of upstreams that failed, by the code that the caller got.",
-      labelNames: ["upstream", "code"],
+      help: "Calls of upstreams that failed, by the code that the caller got and the status that the upstream gave, if it gave one.",
+      labelNames: ["upstream", "code", "status"],
       registers,
     }),
   };

@@ -15,8 +15,8 @@ export interface UpstreamHandlers {
   head(status: number, headers: Record<string, string | string[] | undefined>): void;
   data(chunk: Buffer): void;
   end(): void;
-  /** Neither `end` nor anything else follows; not called for an abort of one's own. */
-  failed(failure: Failure): void;
+  /** `cause` is the transport's own code, for the operator. Neither `end` nor anything else follows; not called for an abort of one's own. */
+  failed(failure: Failure, cause: string): void;
 }
 
 export interface UpstreamCall {
@@ -81,7 +81,7 @@ export class Upstreams {
           leave();
           if (over) return;
           over = true;
-          handlers.failed(failureOfTransport(error));
+          handlers.failed(failureOfTransport(error), (error as NodeJS.ErrnoException).code ?? error.name);
         },
       });
     };

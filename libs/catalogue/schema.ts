@@ -50,8 +50,11 @@ const limits = Type.Object(
   {
     connectTimeoutMs: millisecondsOr(5_000, "Until a connection is open."),
     firstByteTimeoutMs: millisecondsOr(30_000, "From the request to the head of a streaming answer. A whole answer's head is bounded by totalTimeoutMs alone."),
-    firstTokenTimeoutMs: millisecondsOr(30_000, "From the head of a streaming answer to its first content. Raise it for models that think in silence."),
-    betweenTokensTimeoutMs: millisecondsOr(30_000, "Between two pieces of a streaming answer."),
+    firstTokenTimeoutMs: millisecondsOr(
+      30_000,
+      "From the head of a streaming answer to its first content, as long as nothing comes at all: what an upstream sends to keep the line alive counts as life. Raise it for models that think in silence.",
+    ),
+    betweenTokensTimeoutMs: millisecondsOr(30_000, "Between two pieces of a streaming answer, of whatever kind."),
     totalTimeoutMs: millisecondsOr(600_000, "From the request to the end of the answer."),
     connectionsMax: Type.Integer({ minimum: 1, maximum: 65_536, default: 2_048, description: "Connections that one worker process opens." }),
   },

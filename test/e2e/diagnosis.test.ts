@@ -1,0 +1,54 @@
+/** What an operator learns of an upstream that fails, and a caller does not. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { test } from "node:test";
+import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+
+const models = {
+  refused: "sim-text;status=401",
+  reset: "sim-text;reset=0",
+  malformed: "sim-text;tokens=6;malformed=3",
+};
+
+test("the worker's log and metrics say what an upstream answered, and which credential is not set", async () => {
+  await using gateway = await startGateway({ workers: [], catalogue: catalogueOf(Object.entries(models).map(([id, model]) => ({ id, model }))) });
+  const worker = spawn(process.execPath, ["apps/worker/main.ts", "--lanes", "chat=4"], {
+    env: {
+      PATH: process.env.PATH,
+      LOG_LEVEL: "info",
+      REDIS_URL: gateway.redis.url,
+      SLUICE_CATALOGUE: gateway.catalogueFile,
+      SIMULATOR_URL: gateway.simulatorUrl,
+    },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let log = "";
+  worker.stdout.on("data", (chunk: Buffer) => {
+    log += chunk.toString();
+  });
+  const lineOf = (model: string) => JSON.parse(log.split("\n").find((line) => line.includes(`"model":"${model}"`)) ?? "null");
+  try {
+    for (const id of Object.keys(models)) {
+      const response = await gateway.post({ model: id, stream: true, messages: [{ role: "user", content: "hello" }] });
+      await response.text();
+      await until(`${id} is logged`, () => log.includes(`"model":"${id}"`));
+    }
+    const refused = lineOf("refused");
+    assert.equal(refused.level, 50);
+    assert.equal(refused.outcome, "failed");
+    assert.equal(refused.upstreamAnswer.status, 401);
+    assert.match(lineOf("reset").upstreamAnswer.cause, /SOCKET|ECONNRESET/);
+    assert.equal(lineOf("malformed").upstreamAnswer.malformedEvents, 1);
+    const url = JSON.parse(log.split("\n").find((line) => line.includes('"listening"')) ?? "null").operations;
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    assert.match(metrics, /sluice_upstream_errors_total{upstream="simulator",code="upstream_failed",status="401"} 1/);
+    assert.match(metrics, /sluice_upstream_malformed_events_total{upstream="simulator"} 1/);
+    assert.match(metrics, /sluice_worker_generations_total{lane="chat",outcome="failed"} 2/);
+    assert.match(metrics, /sluice_catalogue_info{version="[0-9a-f]{16}"} 1/);
+    assert.match(metrics, /sluice_catalogue_refused 0/);
+  } finally {
+    worker.kill("SIGTERM");
+    await once(worker, "exit");
+  }
+});
