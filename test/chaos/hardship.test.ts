@@ -151,17 +151,16 @@ test("jobs and frames that are none of ours harm nobody", async () => {
   redis.disconnect();
 });
 
-test("running generations do not keep their callers' bodies", async () => {
-  await using gateway = await startGateway({ catalogue, workers: ["chat=64"] });
-  const content = "x".repeat(2 << 20);
-  const externalMiB = async () => Number(/^nodejs_external_memory_bytes (\S+)/m.exec(await metricsOf(gateway.ingresses[0]?.urls ?? {}))?.[1]) / (1 << 20);
-  await ask(gateway, "fast");
-  const before = await externalMiB();
+test("running generations do not keep their callers' bodies: 160 MiB of them pass through a heap of 96", async () => {
+  await using gateway = await startGateway({ catalogue, workers: ["chat=128"], ingresses: 0 });
+  const ingress = await gateway.addIngress({ NODE_OPTIONS: "--max-old-space-size=96" });
+  const messages = [{ role: "user", content: "x".repeat(2 << 20) }];
   const controller = new AbortController();
-  const streams = await Promise.all(
-    Array.from({ length: 40 }, () => gateway.post({ model: "stream", stream: true, messages: [{ role: "user", content }] }, { signal: controller.signal })),
-  );
-  for (const { status } of streams) assert.equal(status, 200);
-  await until("the bodies are gone", async () => (await externalMiB()) < before + 40, 20_000);
+  for (let count = 0; count < 80; count++) {
+    const stream = await gateway.post({ model: "stream", stream: true, messages }, { url: ingress.urls.api as string, signal: controller.signal });
+    assert.equal(stream.status, 200);
+  }
+  assert.match(await metricsOf(ingress.urls), /sluice_generations{lane="chat",state="running"} \d/);
+  assert.equal(ingress.process.exitCode, null);
   controller.abort();
 });

@@ -169,10 +169,11 @@ test("a worker tells its numbers too, and the tokens are those that the callers 
   assert.ok(inputTokens > 0 && outputTokens === 60);
   assert.equal(number('sluice_tokens_total{model="sim",kind="input"}'), inputTokens);
   assert.equal(number('sluice_tokens_total{model="sim",kind="output"}'), outputTokens);
-  assert.equal(number('sluice_upstream_errors_total{upstream="simulator",code="invalid_request"}'), 1);
-  assert.equal(number('sluice_upstream_errors_total{upstream="simulator",code="upstream_failed"}'), 1);
+  assert.equal(number('sluice_upstream_errors_total{upstream="simulator",code="invalid_request",status="400"}'), 1);
+  assert.equal(number('sluice_upstream_errors_total{upstream="simulator",code="upstream_failed",status="200"}'), 1);
   assert.equal(number('sluice_worker_generations_total{lane="chat",outcome="cancelled"}'), 1);
-  assert.equal(number('sluice_worker_generations_total{lane="chat",outcome="done"}'), 5);
+  assert.equal(number('sluice_worker_generations_total{lane="chat",outcome="done"}'), 3);
+  assert.equal(number('sluice_worker_generations_total{lane="chat",outcome="failed"}'), 2);
   assert.ok(number("sluice_frames_resent_total") >= 0);
   assert.ok(number("sluice_frames_sent_total") > 40);
 });
