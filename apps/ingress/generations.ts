@@ -85,6 +85,8 @@ export class Generations {
   readonly #live = new Set<Generation>();
   /** Over, but for what the caller has not read; since when. */
   readonly #unread = new Map<Generation, number>();
+  /** By lane: how many wait for a runner. */
+  readonly #waiting = new Map<string, number>();
   readonly #now = () => performance.now();
   #mailbox: Mailbox | undefined;
   #owner: Owner<Generation> | undefined;
@@ -197,8 +199,6 @@ export class Generations {
     }
     return [...lanes.values()];
   }
-
-  readonly #waiting = new Map<string, number>();
 
   #waitingOn(lane: string): number {
     return this.#waiting.get(lane) ?? 0;

@@ -65,8 +65,8 @@ export class Generation {
   #calledAt = 0;
   #progressedAt = 0;
 
-  constructor(job: GenerationJob, place: Place, around: GenerationSurroundings) {
-    this.job = job;
+  constructor(place: Place, around: GenerationSurroundings) {
+    this.job = place.job;
     this.place = place;
     this.#around = around;
   }

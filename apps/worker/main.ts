@@ -1,6 +1,7 @@
 /** The worker: takes generations from its lanes and calls upstreams for them. `worker --lanes chat=512,image=8` */
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import { credentialOf } from "#catalogue/environment.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { type LaneWorker, openLaneWorker } from "#relay/lane-worker.ts";
@@ -20,6 +21,7 @@ import { Upstreams } from "./upstream.ts";
 
 /** How often time limits are looked at: they are kept to within this. */
 const watchMs = 250;
+
 async function start(log: Logger): Promise<Running> {
   const environment = process.env;
   const config = serviceConfigOf(environment);
@@ -31,9 +33,9 @@ async function start(log: Logger): Promise<Running> {
 
   const upstreams = new Upstreams();
   const warnOfCredentials = (current: Catalogue) => {
-    for (const { name, credential } of current.upstreams.values())
-      if (credential !== undefined && !environment[credential])
-        log.warn({ upstream: name, variable: credential }, "the credential of an upstream is not set; it is called without one");
+    for (const upstream of current.upstreams.values())
+      if (upstream.credential !== undefined && credentialOf(upstream, environment) === undefined)
+        log.warn({ upstream: upstream.name, variable: upstream.credential }, "the credential of an upstream is not set; it is called without one");
   };
   const catalogue = checkedAtStart(() =>
     watchCatalogue(config.catalogueFile, environment, {
@@ -82,7 +84,7 @@ async function start(log: Logger): Promise<Running> {
         generation.place.release();
         const { job, failure, usage, upstream, settled, cause, diagnosis } = generation;
         const outcome = settled === "done" && failure !== undefined ? "failed" : (settled ?? "dropped");
-        metrics.generations.inc({ lane: laneOf.get(generation) ?? "", outcome });
+        metrics.generations.inc({ lane: generation.place.lane, outcome });
         const line = {
           generation: job.generation,
           attempt: job.attempt,
@@ -106,7 +108,6 @@ async function start(log: Logger): Promise<Running> {
   registerRelayMetrics(metrics.registry, mailbox, () => runner.resends);
   registerCatalogueMetrics(metrics.registry, catalogue);
 
-  const laneOf = new WeakMap<Generation, string>();
   const around: GenerationSurroundings = {
     catalogue: catalogue.current,
     environment,
@@ -126,9 +127,8 @@ async function start(log: Logger): Promise<Running> {
         isReady,
         onError: onRedisError,
         take(place) {
-          const generation = new Generation(place.job, place, around);
+          const generation = new Generation(place, around);
           generations.add(generation);
-          laneOf.set(generation, name);
           metrics.queueWait.observe({ lane: name }, Math.max(0, Date.now() - place.job.admittedAt) / 1_000);
           generation.held = runner.take(generation, place.job.owner, place.job.number, place.job.attempt, now());
         },

@@ -17,6 +17,7 @@ const stopMs = 2_500;
 
 /** A place for a generation, from the fetch until `release`. */
 export interface Place {
+  readonly lane: string;
   readonly job: GenerationJob;
   /** Ends the hand-over: takes the job off the lane, with the next one in the same breath if there is room. Once. */
   handedOver(): void;
@@ -126,6 +127,7 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
     held++;
     let isHandedOver = false;
     options.take({
+      lane: name,
       job: data,
       handedOver() {
         if (isHandedOver) return;
