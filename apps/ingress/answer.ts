@@ -3,7 +3,9 @@
  * the relay delivers, and tells it what the socket took.
  */
 import type { ServerResponse } from "node:http";
-import type { CallerDialect } from "#wire/dialect.ts";
+import type { AnswerHead } from "#relay/job.ts";
+import type { Framing } from "#wire/codec.ts";
+import type { ConversationDialect } from "#wire/dialect.ts";
 import { errorBodyOf, errorEventOf, type Failure, statusOf } from "#wire/errors.ts";
 
 /** A whole answer is held back up to this size, so that it can be run anew until its end is there; a larger one is passed on as it comes. */
@@ -17,7 +19,14 @@ const streamHeaders = {
 };
 const lineFeed = 0x0a;
 /** What every client of every dialect passes over, between two events. */
-const signOfLife = "\n";
+const newline = "\n";
+/** Between events of an answer that has begun: some clients count events and not bytes. */
+const signsOfLife: Record<ConversationDialect, string> = {
+  "openai-chat": newline,
+  "openai-responses": 'event: keepalive\ndata: {"type":"keepalive"}\n\n',
+  "anthropic-messages": 'event: ping\ndata: {"type":"ping"}\n\n',
+  gemini: newline,
+};
 
 export interface AnswerListener {
   /** Content is on its way to the caller. */
@@ -26,17 +35,30 @@ export interface AnswerListener {
   taken(seq: number): void;
 }
 
+/** What an answer needs of its response: an HTTP response, or what stands for one. */
+export type AnswerResponse = Pick<ServerResponse, "writeHead" | "write" | "end" | "destroy" | "headersSent" | "once" | "closed">;
+
+export interface AnswerOptions {
+  response: AnswerResponse;
+  dialect: ConversationDialect;
+  framing: Framing;
+  /** The catalogue's id. */
+  model: string;
+  requestId: string;
+  /** Go with every answer, good or bad. */
+  headers: Record<string, string>;
+  listener: AnswerListener;
+}
+
 export class Answer {
   /** The HTTP status the caller got, or gets. */
   status = 0;
   /** The code of the failure it ended in, if it did. */
   failedWith: Failure["code"] | undefined;
-  readonly #response: ServerResponse;
-  readonly #dialect: CallerDialect;
+  readonly #options: AnswerOptions;
+  readonly #response: AnswerResponse;
   readonly #streams: boolean;
-  readonly #headers: Record<string, string>;
-  readonly #listener: AnswerListener;
-  #head: { status: number; headers: Record<string, string> } | undefined;
+  #head: AnswerHead | undefined;
   #held: Buffer[] = [];
   #heldBytes = 0;
   #contentSent = false;
@@ -47,19 +69,16 @@ export class Answer {
   #blockedAt: number | undefined;
   #over = false;
 
-  /** `headers` go with every answer, good or bad. */
-  constructor(response: ServerResponse, dialect: CallerDialect, streams: boolean, headers: Record<string, string>, listener: AnswerListener, now: number) {
-    this.#response = response;
-    this.#dialect = dialect;
-    this.#streams = streams;
-    this.#headers = headers;
-    this.#listener = listener;
+  constructor(options: AnswerOptions, now: number) {
+    this.#options = options;
+    this.#response = options.response;
+    this.#streams = options.framing !== "whole";
     this.#writtenAt = now;
   }
 
-  head(status: number, headers: Record<string, string>, seq: number): void {
-    this.#head = { status, headers };
-    this.#listener.taken(seq);
+  head(head: AnswerHead, seq: number): void {
+    this.#head = head;
+    this.#options.listener.taken(seq);
   }
 
   data(payload: Buffer, seq: number, now: number): void {
@@ -86,7 +105,7 @@ export class Answer {
     }
     const body = Buffer.concat(this.#held);
     this.#sendHead({ "content-length": String(body.length) });
-    this.#listener.committed();
+    this.#options.listener.committed();
     this.#response.end(body);
   }
 
@@ -102,13 +121,26 @@ export class Answer {
     if (this.#over) return;
     this.#over = true;
     this.failedWith = failure.code;
+    const { dialect, headers, requestId } = this.#options;
     if (!this.#response.headersSent) {
-      const body = errorBodyOf(this.#dialect, failure);
+      const body = errorBodyOf(dialect, failure, requestId);
       this.status = statusOf(failure.code);
-      this.#response.writeHead(this.status, { ...this.#headers, ...failureHeadersOf(failure), "content-length": Buffer.byteLength(body) });
+      this.#response.writeHead(this.status, { ...headers, ...failureHeadersOf(failure), "content-length": Buffer.byteLength(body) });
       this.#response.end(body);
-    } else if (this.#streams && this.#betweenEvents) this.#response.end(errorEventOf(this.#dialect, failure));
+    } else if (this.#streams && this.#betweenEvents) this.#breakOff(this.#failureEventOf(failure));
     else this.#response.destroy();
+  }
+
+  #failureEventOf(failure: Failure): string {
+    const { dialect, framing, model, requestId } = this.#options;
+    if (framing === "array") return `${this.#contentSent ? "," : "["}${errorBodyOf(dialect, failure, requestId)}]`;
+    return errorEventOf(dialect, failure, { requestId, answerId: this.#head?.answerId, model });
+  }
+
+  /** Google's older clients don't see an error in a stream, but see that a connection breaks. */
+  #breakOff(event: string): void {
+    if (this.#options.dialect !== "gemini") this.#response.end(event);
+    else this.#response.write(event, () => this.#response.destroy());
   }
 
   /** Call it about once a second. A sign of life before the head settles on a good status: what fails after it fails in the stream. */
@@ -116,33 +148,33 @@ export class Answer {
     if (this.#over || !this.#streams || !this.#betweenEvents || this.#blockedAt !== undefined || now - this.#writtenAt < everyMs) return;
     if (!this.#response.headersSent) this.#sendHead({});
     this.#writtenAt = now;
-    this.#response.write(signOfLife);
+    this.#response.write(this.#contentSent && this.#options.framing === "sse" ? signsOfLife[this.#options.dialect] : newline);
   }
 
   #sendHead(more: Record<string, string>): void {
     const head = this.#head ?? { status: 200, headers: {} };
     this.status = head.status;
-    this.#response.writeHead(head.status, { ...this.#headers, ...head.headers, ...(this.#streams && streamHeaders), ...more });
+    this.#response.writeHead(head.status, { ...(this.#streams && streamHeaders), ...this.#options.headers, ...head.headers, ...more });
   }
 
   #write(payload: Buffer, seq: number, now: number): void {
     if (!this.#response.headersSent) this.#sendHead({});
     if (!this.#contentSent) {
       this.#contentSent = true;
-      this.#listener.committed();
+      this.#options.listener.committed();
     }
     this.#writtenAt = now;
     const lastButOne = payload.length > 1 ? payload.at(-2) : this.#lastByte;
     this.#lastByte = payload.at(-1);
     this.#betweenEvents = this.#lastByte === lineFeed && lastButOne === lineFeed;
     const took = this.#response.write(this.#blockedAt === undefined ? payload : Buffer.from(payload));
-    if (took && this.#blockedAt === undefined) this.#listener.taken(seq);
+    if (took && this.#blockedAt === undefined) this.#options.listener.taken(seq);
     else {
       if (this.#blockedAt === undefined)
         this.#response.once("drain", () => {
           const taken = this.#blockedAt as number;
           this.#blockedAt = undefined;
-          this.#listener.taken(taken);
+          this.#options.listener.taken(taken);
         });
       this.#blockedAt = seq;
     }

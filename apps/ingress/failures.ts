@@ -4,7 +4,7 @@ import type { Failure } from "#wire/errors.ts";
 
 export const invalidKey: Failure = {
   code: "invalid_key",
-  message: "The API key is missing or not valid. Send a key of this gateway as 'Authorization: Bearer <key>'.",
+  message: "The API key is missing or not valid. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key.",
 };
 
 export const tooLarge = (bytesMax: number): Failure => ({ code: "body_too_large", message: `The body may have ${bytesMax} bytes at most.` });
@@ -30,7 +30,7 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
   }
 }
 
-interface ValidationFault {
+export interface ValidationFault {
   instancePath: string;
   keyword: string;
   params: Record<string, unknown>;
@@ -38,7 +38,7 @@ interface ValidationFault {
 }
 
 /** One field's fault, with its path as a caller would write it: `messages[0].content`. */
-function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): Failure {
+export function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): Failure {
   const steps = instancePath.split("/").slice(1);
   if (keyword === "required") steps.push(String(params.missingProperty));
   const param = steps.reduce((path, step) => (/^\d+$/.test(step) ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`), "");

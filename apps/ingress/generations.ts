@@ -5,7 +5,6 @@
  *
  * The relay's owner decides; this file does what it says: jobs, bodies, answers.
  */
-import type { ServerResponse } from "node:http";
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
 import type { KeyRecord } from "#access/record.ts";
@@ -16,10 +15,11 @@ import { relayLimits } from "#relay/limits.ts";
 import type { Mailbox } from "#relay/mailbox.ts";
 import { Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
 import type { Keyspace } from "#service/keyspace.ts";
-import type { CallerDialect } from "#wire/dialect.ts";
+import type { Framing } from "#wire/codec.ts";
+import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { Usage } from "#wire/usage.ts";
-import { Answer } from "./answer.ts";
+import { Answer, type AnswerResponse } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
 import type { IngressMetrics } from "./metrics.ts";
 import type { BodyBudget } from "./requests.ts";
@@ -30,12 +30,19 @@ const bodyLifeMs = 120_000;
 export interface GenerationRequest {
   id: string;
   caller: KeyRecord;
-  dialect: CallerDialect;
+  dialect: ConversationDialect;
   model: CatalogueModel;
   /** How many may wait on the lane here, and for how long. */
   lane: { readonly waitingMax: number; readonly waitMs: number };
-  streams: boolean;
-  response: ServerResponse;
+  operation: Operation;
+  framing: Framing;
+  /** Of the body. */
+  contentType: string;
+  /** What of the caller's own headers an upstream of its dialect reads. */
+  callerHeaders: Record<string, string>;
+  response: AnswerResponse;
+  requestId: string;
+  /** Go with the answer, good or bad. */
   headers: Record<string, string>;
 }
 
@@ -117,7 +124,12 @@ export class Generations {
     for (const [{ response }, since] of this.#unread) if (now - since > relayLimits.stallMs) response.destroy();
     for (const generation of this.#live) {
       generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
-      if (generation.state === "waiting" && generation.body !== undefined && isLarge(generation.body) && now - generation.bodyRenewedAt > bodyLifeMs / 2) {
+      if (
+        generation.state === "waiting" &&
+        generation.body !== undefined &&
+        liesApart(generation, generation.body) &&
+        now - generation.bodyRenewedAt > bodyLifeMs / 2
+      ) {
         generation.bodyRenewedAt = now;
         this.#options.bodies.pexpire(this.#bodyKey(generation), bodyLifeMs).catch(() => undefined);
       }
@@ -157,16 +169,16 @@ export class Generations {
       firstTokenMs: undefined,
       usage: null,
       answer: new Answer(
-        request.response,
-        request.dialect,
-        request.streams,
-        request.headers,
         {
-          committed: () => {
-            owner.committed(number);
-            this.#releaseBody(generation);
+          ...request,
+          model: request.model.id,
+          listener: {
+            committed: () => {
+              owner.committed(number);
+              this.#releaseBody(generation);
+            },
+            taken: (seq) => owner.taken(number, seq, this.#now()),
           },
-          taken: (seq) => owner.taken(number, seq, this.#now()),
         },
         now,
       ),
@@ -238,7 +250,7 @@ export class Generations {
           case "head": {
             const head = decodeHead(payload);
             if (head === undefined) this.#giveUp(generation);
-            else generation.answer.head(head.status, head.headers, seq);
+            else generation.answer.head(head, seq);
             return;
           }
           case "data":
@@ -269,11 +281,15 @@ export class Generations {
       number,
       attempt,
       dialect: generation.dialect,
+      operation: generation.operation,
+      framing: generation.framing,
+      contentType: generation.contentType,
+      headers: generation.callerHeaders,
       model: generation.model.id,
       group: generation.caller.group,
       keyId: generation.caller.id,
       admittedAt: generation.admittedAt,
-      body: body === undefined || isLarge(body) ? null : body.toString("utf8"),
+      body: body === undefined || liesApart(generation, body) ? null : body.toString("utf8"),
     };
   }
 
@@ -342,13 +358,15 @@ export class Generations {
     this.#releaseBody(generation);
     this.#options.log.info(
       {
-        requestId: generation.headers["x-request-id"],
+        requestId: generation.requestId,
         generation: generation.id,
         keyId: generation.caller.id,
         group: generation.caller.group,
         model: generation.model.id,
         lane: generation.queue.name,
-        stream: generation.streams,
+        dialect: generation.dialect,
+        operation: generation.operation,
+        stream: generation.framing !== "whole",
         outcome,
         status: generation.answer.status,
         waitedMs: rounded(waitedMs),
@@ -366,7 +384,7 @@ export class Generations {
     if (body === undefined) return;
     generation.body = undefined;
     this.#options.budget.giveBack(body.length);
-    if (isLarge(body)) this.#options.bodies.unlink(this.#bodyKey(generation)).catch(() => undefined);
+    if (liesApart(generation, body)) this.#options.bodies.unlink(this.#bodyKey(generation)).catch(() => undefined);
   }
 
   #bodyKey(generation: Generation): string {
@@ -375,4 +393,5 @@ export class Generations {
 }
 
 const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));
-const isLarge = (body: Buffer): boolean => body.length > jobBodyBytesMax;
+/** Large bodies, and those that are no text, don't ride in jobs. */
+const liesApart = ({ contentType }: GenerationRequest, body: Buffer): boolean => body.length > jobBodyBytesMax || contentType !== "application/json";

@@ -6,15 +6,18 @@ import { Transform } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RequestPayload } from "fastify";
 import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
-import type { CallerDialect } from "#wire/dialect.ts";
 import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
+import { isDeeperThan } from "#wire/json.ts";
 import { failureHeadersOf } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
 import { credentialsOf } from "./credentials.ts";
+import { dialectOf, requestIdHeadersOf } from "./endpoints.ts";
 import { failureOf, invalidKey, notFoundOf, tooLarge } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
 
 const headerBytesMax = 32 * 1024;
+/** Levels of objects and arrays in a body: what is read recursively must end. */
+const depthMax = 200;
 /** What is left of a refused body is read and thrown away up to this: many senders whose connection is closed under their hands never see the answer. */
 const discardedBytesMax = 128 << 20;
 /** What counts as the status of an answer whose caller left before its end; nobody is sent it. */
@@ -102,7 +105,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   server.decorateRequest("isGeneration", false);
 
   server.addHook("onRequest", async (request, reply) => {
-    reply.header("x-request-id", request.id);
+    reply.headers(requestIdHeadersOf(request));
     const { socket } = request.raw;
     const underWay = answers.get(socket) ?? new Set();
     answers.set(socket, underWay.add(reply.raw));
@@ -175,11 +178,11 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     metrics.errors.inc({ code: failure.code });
     if (isDraining() || Number(request.headers["content-length"] ?? 0) > discardedBytesMax) reply.header("connection", "close");
     else reply.removeHeader("connection");
-    reply.header("x-request-id", request.id);
+    reply.headers(requestIdHeadersOf(request));
     return reply
       .code(statusOf(failure.code))
       .headers(failureHeadersOf(failure))
-      .send(errorBodyOf(dialectOf(request.url), failure));
+      .send(errorBodyOf(dialectOf(request.url, request.headers), failure, request.id));
   };
 
   server.setErrorHandler<FastifyError | Refused>((error, request, reply) => {
@@ -190,14 +193,10 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   return server;
 }
 
-/** The dialect that a path belongs to; what belongs to none is answered as OpenAI's clients expect. */
-function dialectOf(_url: string): CallerDialect {
-  return "openai-chat";
-}
-
 function parsed(bytes: Buffer): unknown {
   if (bytes.length === 0) throw new Refused({ code: "invalid_request", message: "The body is empty." });
   if (!isUtf8(bytes)) throw new Refused({ code: "invalid_request", message: "The body is not valid UTF-8." });
+  if (isDeeperThan(bytes, depthMax)) throw new Refused({ code: "invalid_request", message: `The body is nested more than ${depthMax} levels deep.` });
   try {
     return JSON.parse(bytes.toString("utf8"));
   } catch (error) {
@@ -219,7 +218,7 @@ function refuseConnection(error: Error & { code?: string }, socket: Socket): voi
         ? { code: "request_timeout", message: "The request did not arrive in time." }
         : { code: "invalid_request", message: "This is not a valid HTTP/1.1 request." };
   const status = statusOf(failure.code);
-  const body = errorBodyOf("openai-chat", failure);
+  const body = errorBodyOf("openai-chat", failure, "");
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );

@@ -5,7 +5,7 @@
 import type { ServerResponse } from "node:http";
 
 export interface Body {
-  /** False when what was written waits for the reader: the caller then writes no more before `onceWritable`. */
+  /** False when what was written waits for the reader: the caller then writes no more before `onceWritable`. An empty text is left out, for it would end the body. */
   write(text: string): boolean;
   /** Calls back once, when what was written has gone; never, if the connection is lost before. */
   onceWritable(resume: () => void): void;
@@ -23,6 +23,7 @@ export function createBody(response: ServerResponse): Body {
   const socket = () => (response.socket?.destroyed ? undefined : (response.socket ?? undefined));
   return {
     write(text) {
+      if (text === "") return true;
       const direct = socket();
       if (direct === undefined) return response.write(text);
       return direct.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`);

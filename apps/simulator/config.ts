@@ -4,7 +4,7 @@ import { integerSetting, listenSettings, secretSetting, textSetting } from "#ser
 export const simulatorSettings = {
   host: listenSettings.host,
   port: integerSetting("SIMULATOR_PORT", 0, 0, 65_535, "The simulator's port; 0 takes any free one."),
-  key: secretSetting("SIMULATOR_KEY", "The bearer credential that requests must bring; unset, any will do."),
+  key: secretSetting("SIMULATOR_KEY", "The credential that requests must bring; unset, any will do."),
   defaultsText: textSetting(
     "SIMULATOR_DEFAULTS",
     "",

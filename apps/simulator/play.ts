@@ -6,7 +6,7 @@
  */
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { type Body, createBody } from "./body.ts";
-import type { Script } from "./dialects/dialect.ts";
+import type { Script, SentFault } from "./dialects/dialect.ts";
 import type { Journal, JournalEntry } from "./journal.ts";
 import type { Settings } from "./settings.ts";
 import { createWheelEntry, type Wheel } from "./wheel.ts";
@@ -20,7 +20,9 @@ interface Answering {
   /** Head fields of every answer. */
   headers: OutgoingHttpHeaders;
   /** A JSON error body in the dialect of the request. */
-  errorBody(error: { status: number; message: string }): string;
+  errorBody(fault: SentFault): string;
+  /** When to try again is said by `errorBody`, and by no header. */
+  retryInBody: boolean;
 }
 
 export interface Playing extends Answering {
@@ -63,8 +65,9 @@ export function playRefusal(answering: Answering, status: number, body: string):
 
 /** Answers with the status that the settings ask for. */
 function fail({ settings: { faults }, ...answering }: Playing, status: number): void {
-  const body = answering.errorBody({ status, message: upstreamFault });
-  sendJson(answering, status, body, faults.retryAfter === undefined ? {} : { "retry-after": faults.retryAfter });
+  const { retryAfter } = faults;
+  const body = answering.errorBody({ status, message: upstreamFault, ...(retryAfter !== undefined && { retryAfter }) });
+  sendJson(answering, status, body, retryAfter === undefined || answering.retryInBody ? {} : { "retry-after": retryAfter });
 }
 
 function resetBeforeHead(response: ServerResponse): void {
@@ -81,6 +84,7 @@ export function playEvents(playing: Playing, script: Script): void {
   let opened = false;
   let firstMs = 0;
   let sent = 0;
+  let malformed = false;
 
   const open = () => {
     if (opened) return "";
@@ -102,7 +106,7 @@ export function playEvents(playing: Playing, script: Script): void {
     entry.status = 200;
     response.writeHead(200, {
       ...playing.headers,
-      "content-type": "text/event-stream; charset=utf-8",
+      "content-type": script.contentType ?? "text/event-stream; charset=utf-8",
       "cache-control": "no-cache",
       "transfer-encoding": "chunked",
     });
@@ -124,14 +128,15 @@ export function playEvents(playing: Playing, script: Script): void {
       body.reset();
       return true;
     }
-    if (sent === faults.error && sent !== faults.cut) body.write(script.errorEvent(upstreamFault));
+    if (sent === faults.error && sent !== faults.cut) body.write(script.errorEvent(upstreamFault, { sent, opened }));
     body.end();
     return true;
   };
 
   const token = (): string => {
     const event = script.eventAt(sent);
-    if (sent + 1 !== faults.malformed) return open() + event;
+    if (malformed || event === "" || faults.malformed === undefined || sent + 1 < faults.malformed) return open() + event;
+    malformed = true;
     spoil();
     return open() + broken(event);
   };
@@ -166,8 +171,11 @@ export function playEvents(playing: Playing, script: Script): void {
   else head(wheel.now());
 }
 
-/** The event as it would be if its second half were lost: its JSON does not parse, the events around it are whole. */
-const broken = (event: string) => `${event.slice(0, Math.floor(event.length / 2)).trimEnd()}\n\n`;
+/** The token's event, which is the last, as it would be if its second half were lost: its JSON does not parse, the events around it are whole. */
+function broken(events: string): string {
+  const start = events.lastIndexOf("\n\n", events.length - 3) + 1;
+  return `${events.slice(0, Math.floor((start + events.length) / 2)).trimEnd()}\n\n`;
+}
 
 /** The whole answer comes when it is complete: after the delays and as many tokens as it counts for. */
 export function playWhole(playing: Playing, body: string, tokens: number): void {

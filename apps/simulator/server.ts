@@ -5,11 +5,12 @@
 import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Dialect } from "./dialects/dialect.ts";
+import type { Dialect, SentFault, SimulatedRequest } from "./dialects/dialect.ts";
 import { openaiErrorBody } from "./dialects/openai-error.ts";
 import { dialects } from "./dialects/registry.ts";
 import { createJournal, type Journal } from "./journal.ts";
 import { type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";
+import { bodyValueOf } from "./request-body.ts";
 import { createSeries } from "./series.ts";
 import { type Given, givenOf, type Outcome, type Settings, settingsAmong, settingsOf } from "./settings.ts";
 import { createWheel } from "./wheel.ts";
@@ -19,7 +20,7 @@ export interface SimulatorOptions {
   host?: string;
   /** 0, the default, takes any free port. */
   port?: number;
-  /** A bearer credential that every request to a dialect must then bear. */
+  /** A credential that every request to a dialect must then bear. */
   key?: string;
   /** Settings of every answer, which its model and its header override. */
   defaults?: Given;
@@ -33,6 +34,12 @@ export interface Simulator extends AsyncDisposable {
   journal: Journal;
 }
 
+/** The body of a request; no bytes if there were too many. */
+interface Received {
+  bytes: Buffer | undefined;
+  value: Outcome<unknown>;
+}
+
 const bodyBytesMax = 67_108_864;
 const connectionsWaitingMax = 4_096;
 
@@ -44,30 +51,38 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   /** Longer than any client's pool keeps an idle connection, so that it is not the server that closes it under a request. */
   const server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => {
     receive(request, (body) => {
-      try {
-        handle(request, response, body);
-      } catch (error) {
-        if (response.headersSent) response.destroy();
-        else
-          sendJson(
-            { response },
-            500,
-            openaiErrorBody({ status: 500, message: `The simulator has a fault: ${error instanceof Error ? error.message : String(error)}` }),
-          );
-      }
+      const value: ReturnType<typeof bodyValueOf> =
+        body === undefined ? { kind: "bad", fault: `The body is larger than ${bodyBytesMax} bytes.` } : bodyValueOf(body, request.headers["content-type"]);
+      if (!(value instanceof Promise)) return attempt(request, response, { bytes: body, value });
+      value.then((form) => {
+        if (!response.closed) attempt(request, response, { bytes: body, value: form });
+      });
     });
   });
 
-  const handle = (request: IncomingMessage, response: ServerResponse, body: Buffer | undefined) => {
+  const attempt = (request: IncomingMessage, response: ServerResponse, body: Received) => {
+    try {
+      handle(request, response, body);
+    } catch (error) {
+      if (response.headersSent) response.destroy();
+      else
+        sendJson(
+          { response },
+          500,
+          openaiErrorBody({ status: 500, message: `The simulator has a fault: ${error instanceof Error ? error.message : String(error)}` }),
+        );
+    }
+  };
+
+  const handle = (request: IncomingMessage, response: ServerResponse, { bytes, value: read }: Received) => {
     const { path, query } = addressOf(request.url ?? "/");
     const method = request.method ?? "GET";
     if (path === "/healthz" || path.startsWith("/_simulator/")) return control(method, path, query, response);
     const dialect = dialects.find((one) => one.serves(method, path));
-    const json: Outcome<unknown> = body === undefined ? { kind: "bad", fault: `The body is larger than ${bodyBytesMax} bytes.` } : parsed(body);
-    const value = json.kind === "ok" ? json.value : undefined;
-    const model = dialect?.modelOf({ path, body: value }) ?? "";
+    const body = read.kind === "ok" ? read.value : undefined;
+    const model = dialect?.modelOf({ path, body }) ?? "";
     const id = headerOf(request, "x-simulate-id");
-    const bodySha256 = hash("sha256", body ?? "");
+    const bodySha256 = hash("sha256", bytes ?? "");
     const entry = journal.open({
       model,
       id,
@@ -75,25 +90,32 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
       method,
       path: request.url ?? "/",
       headers: request.headers,
-      bodyBytes: body?.length ?? 0,
+      bodyBytes: bytes?.length ?? 0,
       bodySha256,
     });
-    const errorBody = dialect?.errorBody ?? openaiErrorBody;
-    const playing = { response, wheel, journal, entry, errorBody, headers: { "x-request-id": `req_${bodySha256.slice(0, 24)}` } };
+    const requestId = `req_${bodySha256.slice(0, 24)}`;
+    const errorBody = (fault: SentFault) => (dialect?.errorBody ?? openaiErrorBody)({ ...fault, requestId });
+    const headers = { [dialect?.requestIdHeader ?? "x-request-id"]: requestId };
+    const playing = { response, wheel, journal, entry, errorBody, headers, retryInBody: dialect?.retryInBody ?? false };
     const refuse = (status: number, message: string) => playRefusal(playing, status, errorBody({ status, message }));
     if (dialect === undefined) return refuse(404, `There is no ${method} ${path}.`);
-    if (key !== undefined && request.headers.authorization !== `Bearer ${key}`) return refuse(401, "The credential is missing or wrong.");
-    if (json.kind === "bad") return refuse(body === undefined ? 413 : 400, json.fault);
+    const isKnown = request.headers.authorization === `Bearer ${key}` || dialect.credentialOf?.({ query, headers: request.headers }) === key;
+    if (key !== undefined && !isKnown) return refuse(401, "The credential is missing or wrong.");
+    if (read.kind === "bad") return refuse(bytes === undefined ? 413 : 400, read.fault);
     const settings = settingsFor(model, headerOf(request, "x-simulate"), defaults);
     if (settings.kind === "bad") return refuse(400, settings.fault);
-    perform(dialect, { ...playing, settings: seriesSettings(settings.value, id ?? model) }, { method, path, body: value, digest: bodySha256 });
+    perform(
+      dialect,
+      { ...playing, settings: seriesSettings(settings.value, id ?? model) },
+      { method, path, query, headers: request.headers, body, digest: bodySha256 },
+    );
   };
 
-  const perform = (dialect: Dialect, playing: Playing, request: { method: string; path: string; body: unknown; digest: string }) => {
+  const perform = (dialect: Dialect, playing: Playing, request: Omit<SimulatedRequest, "settings">) => {
     const answer = dialect.answer({ ...request, settings: playing.settings });
     switch (answer.kind) {
       case "refused":
-        return playRefusal(playing, answer.status, dialect.errorBody(answer));
+        return playRefusal(playing, answer.status, playing.errorBody(answer));
       case "whole":
         return playWhole(playing, answer.body, answer.tokens);
       case "events":
@@ -175,14 +197,6 @@ function addressOf(target: string): { path: string; query: URLSearchParams } {
 function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
   const value = headers[name];
   return Array.isArray(value) ? value.join(",") : value;
-}
-
-function parsed(body: Buffer): Outcome<unknown> {
-  try {
-    return { kind: "ok", value: body.length === 0 ? undefined : JSON.parse(body.toString()) };
-  } catch {
-    return { kind: "bad", fault: "The body is not JSON." };
-  }
 }
 
 /** What the model's name says, and then the header, overrides the defaults. */

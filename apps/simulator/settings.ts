@@ -24,11 +24,18 @@ export const settingTable = {
     max: tokensMax,
     description: "Length of a text answer in tokens; each token is one event of the stream. Unset: as long as the text is.",
   },
-  rate: { kind: "number", min: 0, max: 100_000, description: "Tokens per second; 0 is as fast as possible." },
+  rate: { kind: "number", min: 0, max: 100_000, description: "Tokens per second; 0 is as fast as possible. An image is as many as its usage says." },
   first: { kind: "integer", min: 0, max: delayMsMax, description: "Delay before the first token, after the head, in ms." },
   head: { kind: "integer", min: 0, max: delayMsMax, description: "Delay before the head of the response, in ms." },
   size: { kind: "integer", min: 1, max: 65_536, description: "Bytes of each text token. Unset: one word." },
   reasoning: { kind: "integer", min: 0, max: tokensMax, description: "Reasoning tokens before the answer. Unset: by the effort that the request asks for." },
+  redacted: { kind: "flag", description: "Reasoning that would be shown comes as data that nobody can read, in dialects that have such a form." },
+  filter: {
+    kind: "integer",
+    min: 0,
+    max: tokensMax,
+    description: "After this many tokens, or a shorter text, a content filter ends the answer; 0 blocks the prompt, in dialects that tell. No tool is called.",
+  },
   cached: { kind: "integer", min: 0, max: 10_000_000, description: "Prompt tokens reported as cached, at most all of them. Unset: a prefix of long prompts." },
   "image-bytes": { kind: "integer", min: 0, max: 33_554_432, description: "Least size of a generated image, in bytes." },
   usage: {
@@ -38,12 +45,20 @@ export const settingTable = {
   },
   "early-opening": { kind: "flag", description: "The event that opens a stream, which has no content, leaves with the head and not with the first token." },
   status: { kind: "integer", min: 400, max: 599, description: "Fault: the answer is this HTTP status." },
-  "retry-after": { kind: "instant", description: "The Retry-After of `status`: seconds, or an ISO 8601 instant, which is sent as an HTTP date." },
+  "retry-after": {
+    kind: "instant",
+    description: "The Retry-After of `status`: seconds, or an ISO 8601 instant, which is sent as an HTTP date. Gemini says it in the body.",
+  },
   reset: { kind: "integer", min: 0, max: tokensMax, description: "Fault: the connection is reset after this many tokens; 0 is before the head." },
   stall: { kind: "integer", min: 0, max: tokensMax, description: "Fault: silence for ever after this many tokens, on an open connection." },
   cut: { kind: "integer", min: 0, max: tokensMax, description: "Fault: the body ends cleanly after this many tokens, without a finish." },
   error: { kind: "integer", min: 0, max: tokensMax, description: "Fault: after this many tokens an error in the stream, and its end." },
-  malformed: { kind: "integer", min: 1, max: tokensMax, description: "Fault: this token's event, counted from 1, is broken JSON; the stream goes on." },
+  malformed: {
+    kind: "integer",
+    min: 1,
+    max: tokensMax,
+    description: "Fault: this token's event, counted from 1, or the next that shows is broken JSON; the stream goes on.",
+  },
   "no-end": { kind: "flag", description: "Fault: everything is sent but the terminator." },
   "fail-first": {
     kind: "integer",
@@ -77,6 +92,8 @@ export interface Settings {
   headMs: number;
   tokenBytes: number | undefined;
   reasoningTokens: number | undefined;
+  redacted: boolean;
+  filterTokens: number | undefined;
   cachedTokens: number | undefined;
   imageBytesMin: number;
   usage: (typeof usageModes)[number];
@@ -156,6 +173,8 @@ export function settingsOf(...sources: Given[]): Outcome<Settings> {
     headMs: number("head") ?? 0,
     tokenBytes: number("size"),
     reasoningTokens: number("reasoning"),
+    redacted: given.has("redacted"),
+    filterTokens: number("filter"),
     cachedTokens: number("cached"),
     imageBytesMin: number("image-bytes") ?? 0,
     usage: usageModes.find((mode) => mode === text("usage")) ?? "asked",

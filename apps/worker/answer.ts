@@ -1,12 +1,13 @@
-/** From an upstream's answer to the caller's bytes: what is common to streamed and whole answers stands behind one interface. */
-import type { Failure } from "#wire/errors.ts";
-import { ChatStream, chatBodyOf, failureOf, upstreamErrorOf } from "#wire/openai-chat/answer.ts";
-import type { UpstreamChatRequest } from "#wire/openai-chat/request.ts";
+/** From an upstream's answer to the caller's bytes: what is common to streamed and whole answers, and to answers that come the other way, stands behind one interface. */
+import type { StreamRelay, WholeAnswer } from "#wire/codec.ts";
+import { type Failure, failureOf, type UpstreamError } from "#wire/errors.ts";
+import type { AnswerEvent } from "#wire/neutral.ts";
 import { type SseEvent, SseEventTooLarge, SseReader } from "#wire/sse.ts";
 import type { Usage } from "#wire/usage.ts";
+import type { Reading } from "./exchange.ts";
 
 /** Bytes of a whole answer, and of one event of a stream, at most. */
-const answerBytesMax = 16 << 20;
+const answerBytesMax = 32 << 20;
 /** Bytes of an error answer that are read; the rest says nothing new. */
 const errorBytesMax = 64 * 1024;
 
@@ -14,8 +15,6 @@ const errorBytesMax = 64 * 1024;
 export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | { kind: "failed"; bytes: Buffer[]; failure: Failure };
 
 export interface AnswerReader {
-  /** What the caller's head says of the body. */
-  readonly contentType: string;
   readonly usage: Usage | undefined;
   /** Events that were no JSON: they are left out of an answer that otherwise completes. */
   readonly malformedEvents: number;
@@ -23,6 +22,8 @@ export interface AnswerReader {
   readonly committed: boolean;
   /** All of the answer is there but its terminator. */
   readonly finished: boolean;
+  /** The id by which the caller knows the answer, if it is known. */
+  readonly answerId: string | undefined;
   push(chunk: Buffer): AnswerStep;
   /** The upstream ended its answer. */
   end(): AnswerStep;
@@ -35,28 +36,39 @@ const tooLarge: Failure = {
   message: `The upstream of this model sent more than the ${answerBytesMax} bytes that an answer may hold.`,
 };
 
-/** The reader for an answer with this status and content type. `model` is the catalogue's id, which the caller sees. */
-export function readerOf(
-  status: number,
-  contentType: string,
-  request: UpstreamChatRequest,
-  model: string,
-  retryAfterSeconds: number | undefined,
-): AnswerReader {
-  if (status !== 200) return new ErrorReader(status, retryAfterSeconds);
+/** The reader for an answer with this status and content type. */
+export function readerOf(status: number, contentType: string, reading: Reading, retryAfterSeconds: number | undefined): AnswerReader {
   const type = contentType.toLowerCase();
-  const isOfOtherKind = request.stream ? type.startsWith("application/json") : type.startsWith("text/event-stream");
-  if (isOfOtherKind) return new ErrorReader(status, retryAfterSeconds);
-  return request.stream ? new StreamReader(request, model) : new WholeReader(model);
+  if (status !== 200) return new ErrorReader(status, reading, retryAfterSeconds);
+  const { turned } = reading;
+  if (reading.streams) {
+    if (!type.startsWith("application/json") && reading.stream !== undefined) return new StreamReader(reading.stream());
+    return turned === undefined ? new ErrorReader(status, reading, retryAfterSeconds) : new WholeReader(turned.toStream);
+  }
+  if (!type.startsWith("text/event-stream")) return new WholeReader(reading.whole);
+  return turned?.events === undefined ? new ErrorReader(status, reading, retryAfterSeconds) : new FoldingReader(turned.events());
 }
 
-class StreamReader implements AnswerReader {
-  readonly contentType = "text/event-stream; charset=utf-8";
-  readonly #events = new SseReader(answerBytesMax);
-  readonly #answer: ChatStream;
+/** Reads the events of a chunk, or says why they can't be read. */
+function eventsIn(reader: SseReader, chunk: Buffer): SseEvent[] | AnswerStep {
+  try {
+    return reader.push(chunk);
+  } catch (error) {
+    if (error instanceof SseEventTooLarge) return { kind: "failed", bytes: [], failure: tooLarge };
+    throw error;
+  }
+}
 
-  constructor({ usageShown, choices }: UpstreamChatRequest, model: string) {
-    this.#answer = new ChatStream({ model, usageShown, choices });
+const failedWith = (error: UpstreamError, bytes: Buffer[] = []): AnswerStep => ({ kind: "failed", bytes, failure: failureOf(error.status ?? 502, error) });
+
+type FoldedStream = ReturnType<NonNullable<NonNullable<Reading["turned"]>["events"]>>;
+
+class StreamReader implements AnswerReader {
+  readonly #events = new SseReader(answerBytesMax);
+  readonly #answer: StreamRelay;
+
+  constructor(answer: StreamRelay) {
+    this.#answer = answer;
   }
 
   get usage(): Usage | undefined {
@@ -75,15 +87,13 @@ class StreamReader implements AnswerReader {
     return this.#answer.finished;
   }
 
+  get answerId(): string | undefined {
+    return this.#answer.answerId;
+  }
+
   push(chunk: Buffer): AnswerStep {
-    let events: SseEvent[];
-    try {
-      events = this.#events.push(chunk);
-    } catch (error) {
-      if (error instanceof SseEventTooLarge) return { kind: "failed", bytes: [], failure: tooLarge };
-      throw error;
-    }
-    return this.#read(events);
+    const events = eventsIn(this.#events, chunk);
+    return Array.isArray(events) ? this.#read(events) : events;
   }
 
   end(): AnswerStep {
@@ -98,24 +108,24 @@ class StreamReader implements AnswerReader {
     const bytes: Buffer[] = [];
     const answer = this.#answer;
     for (const event of events) answer.push(event, bytes);
-    if (answer.error !== undefined) return { kind: "failed", bytes, failure: failureOf(answer.error.status ?? 502, answer.error) };
+    if (answer.error !== undefined) return failedWith(answer.error, bytes);
     if (answer.complete) answer.end(bytes);
     return { kind: answer.ended ? "end" : "more", bytes };
   }
 }
 
 class WholeReader implements AnswerReader {
-  readonly contentType = "application/json";
-  readonly #model: string;
-  readonly #chunks: Buffer[] = [];
-  #bytes = 0;
   usage: Usage | undefined;
   committed = false;
   readonly malformedEvents = 0;
   readonly finished = false;
+  readonly answerId = undefined;
+  readonly #read: (bytes: Buffer) => WholeAnswer;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
 
-  constructor(model: string) {
-    this.#model = model;
+  constructor(read: (bytes: Buffer) => WholeAnswer) {
+    this.#read = read;
   }
 
   push(chunk: Buffer): AnswerStep {
@@ -126,36 +136,85 @@ class WholeReader implements AnswerReader {
   }
 
   end(): AnswerStep {
-    const answer = chatBodyOf(Buffer.concat(this.#chunks), this.#model);
-    switch (answer.kind) {
-      case "malformed":
-        return { kind: "failed", bytes: [], failure: unreadable };
-      case "error":
-        return { kind: "failed", bytes: [], failure: failureOf(answer.error.status ?? 502, answer.error) };
-      case "answer":
-        this.usage = answer.usage;
-        this.committed = true;
-        return { kind: "end", bytes: [answer.body] };
-      default:
-        return answer satisfies never;
+    const answer = this.#read(Buffer.concat(this.#chunks));
+    if (answer.kind === "answer") {
+      this.usage = answer.usage;
+      this.committed = true;
     }
+    return stepOf(answer);
+  }
+}
+
+function stepOf(answer: WholeAnswer): AnswerStep {
+  switch (answer.kind) {
+    case "malformed":
+      return { kind: "failed", bytes: [], failure: unreadable };
+    case "error":
+      return failedWith(answer.error);
+    case "answer":
+      return { kind: "end", bytes: [answer.body] };
+    default:
+      return answer satisfies never;
+  }
+}
+
+/** A stream from an upstream that was not asked for one, for a caller who wants one body. */
+class FoldingReader implements AnswerReader {
+  usage: Usage | undefined;
+  committed = false;
+  finished = false;
+  readonly malformedEvents = 0;
+  readonly answerId = undefined;
+  readonly #events = new SseReader(answerBytesMax);
+  readonly #stream: FoldedStream;
+  readonly #gathered: AnswerEvent[] = [];
+  #bytes = 0;
+
+  constructor(stream: FoldedStream) {
+    this.#stream = stream;
+  }
+
+  push(chunk: Buffer): AnswerStep {
+    this.#bytes += chunk.length;
+    if (this.#bytes > answerBytesMax) return { kind: "failed", bytes: [], failure: tooLarge };
+    const events = eventsIn(this.#events, chunk);
+    if (!Array.isArray(events)) return events;
+    return this.#gather(events.flatMap((event) => this.#stream.push(event)));
+  }
+
+  end(): AnswerStep {
+    const step = this.#gather([...this.#events.end().flatMap((event) => this.#stream.push(event)), ...this.#stream.end()]);
+    return step.kind === "more" ? { kind: "failed", bytes: [], failure: incomplete } : step;
+  }
+
+  #gather(events: AnswerEvent[]): AnswerStep {
+    if (this.finished) return { kind: "more", bytes: [] };
+    for (const event of events) this.#gathered.push(event);
+    if (!events.some(({ kind }) => kind === "finish" || kind === "error")) return { kind: "more", bytes: [] };
+    const answer = this.#stream.whole(this.#gathered);
+    this.finished = true;
+    this.committed = answer.kind === "answer";
+    if (answer.kind === "answer") this.usage = answer.usage;
+    return stepOf(answer);
   }
 }
 
 /** An answer that is an error, or none that can be used: its reason is read as far as there is one. */
 class ErrorReader implements AnswerReader {
-  readonly contentType = "application/json";
   readonly usage = undefined;
   readonly malformedEvents = 0;
   readonly committed = false;
   readonly finished = false;
+  readonly answerId = undefined;
   readonly #status: number;
+  readonly #reading: Reading;
   readonly #retryAfterSeconds: number | undefined;
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
-  constructor(status: number, retryAfterSeconds: number | undefined) {
+  constructor(status: number, reading: Reading, retryAfterSeconds: number | undefined) {
     this.#status = status;
+    this.#reading = reading;
     this.#retryAfterSeconds = retryAfterSeconds;
   }
 
@@ -172,15 +231,15 @@ class ErrorReader implements AnswerReader {
 
   #failure(): Failure {
     const body = this.#body();
-    if (this.#status !== 200) return failureOf(this.#status, upstreamErrorOf(body?.error ?? body));
-    if (body?.error == null) return unreadable;
-    const error = upstreamErrorOf(body.error);
+    if (this.#status !== 200) return failureOf(this.#status, this.#reading.errorOf(body));
+    if (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null) return unreadable;
+    const error = this.#reading.errorOf(body);
     return failureOf(error.status ?? 502, error);
   }
 
-  #body(): { error?: unknown } | null | undefined {
+  #body(): unknown {
     try {
-      return JSON.parse(Buffer.concat(this.#chunks).toString("utf8")) as { error?: unknown } | null;
+      return JSON.parse(Buffer.concat(this.#chunks).toString("utf8"));
     } catch {
       return undefined;
     }

@@ -1,9 +1,25 @@
 /** The worker's settings and its command line. */
 import { parseArgs } from "node:util";
-import { drainSettings, readSettings } from "#service/config.ts";
+import { drainSettings, readSettings, type Setting } from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
+import { type Network, networksOf } from "./remote-sources.ts";
 
-export const workerSettings = { drainMs: drainSettings.drainMs };
+const sourceNetworks: Setting<Network[]> = {
+  variable: "SOURCE_NETWORKS",
+  description:
+    "Networks that are not public and from which the worker may fetch images and documents that requests name by address, as 10.0.0.0/8,fd00::/8. None by default.",
+  otherwise: "",
+  bounds: "networks in CIDR notation, separated by commas",
+  read(environment) {
+    try {
+      return networksOf(environment.SOURCE_NETWORKS ?? "");
+    } catch {
+      throw new StartupFault(`SOURCE_NETWORKS must be ${this.bounds}, not "${environment.SOURCE_NETWORKS}"`);
+    }
+  },
+};
+
+export const workerSettings = { drainMs: drainSettings.drainMs, sourceNetworks };
 
 const capacityMax = 100_000;
 

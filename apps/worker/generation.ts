@@ -5,17 +5,19 @@
  *
  * The relay says when it begins, when it must stop, and whether its window has room.
  */
-import type { Catalogue, CatalogueModel, CatalogueUpstream } from "#catalogue/catalogue.ts";
-import { credentialOf, type Environment } from "#catalogue/environment.ts";
+import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { encodePayload, type GenerationJob } from "#relay/job.ts";
 import type { Place } from "#relay/lane-worker.ts";
 import { payloadBytesMax } from "#relay/limits.ts";
 import type { Held, Outcome } from "#relay/runner.ts";
+import { Refusal } from "#wire/carry.ts";
 import type { Failure } from "#wire/errors.ts";
-import { upstreamChatRequestOf } from "#wire/openai-chat/request.ts";
 import type { Usage } from "#wire/usage.ts";
 import { type AnswerReader, type AnswerStep, readerOf } from "./answer.ts";
+import type { Exchange, OwnAnswer } from "./exchange.ts";
 import type { WorkerMetrics } from "./metrics.ts";
+import { exchangeOf } from "./operations.ts";
+import type { FetchSource } from "./remote-sources.ts";
 import type { UpstreamCall, Upstreams } from "./upstream.ts";
 
 /** How long an answer that lacks only its terminator is waited for, and how long an answer that is ended may keep its connection. */
@@ -23,10 +25,12 @@ const lingerMs = 2_000;
 /** A `Retry-After` beyond this is not passed on: no caller should sleep for hours. */
 const retryAfterSecondsMax = 60;
 
+const unprocessed: Failure = { code: "internal", message: "The gateway failed to process this request." };
+
 export interface GenerationSurroundings {
   catalogue(): Catalogue;
-  environment: Environment;
   upstreams: Upstreams;
+  fetchSource: FetchSource;
   metrics: WorkerMetrics;
   /** The body of a job that carries none; null when it is gone. */
   readBody(generation: string): Promise<Buffer | null>;
@@ -55,6 +59,9 @@ export class Generation {
   #reader: AnswerReader | undefined;
   #limits: CatalogueUpstream["limits"] | undefined;
   #streams = false;
+  #contentType = "";
+  /** What the caller is told beside the body. */
+  #headers: Record<string, string> = {};
   #open = true;
   /** Bytes that the window had no room for, in pieces of at most one frame. */
   #pending: Buffer[] = [];
@@ -82,7 +89,7 @@ export class Generation {
       await this.#prepare();
     } catch (error) {
       this.cause = error;
-      if (!this.#isOver()) this.#fail({ code: "internal", message: "The gateway failed to process this request." });
+      if (!this.#isOver()) this.#fail(unprocessed);
     }
   }
 
@@ -101,7 +108,16 @@ export class Generation {
     }
     if (this.#isOver()) return;
     if (body === null) return this.#fail({ code: "unavailable", message: "The request was lost before it could be answered; send it again." });
-    this.#request(model, upstream, target.model, body);
+    try {
+      const exchange = await exchangeOf({ job: this.job, body, model, upstream, name: target.model, fetchSource: this.#around.fetchSource });
+      if (this.#isOver()) return;
+      if (exchange.kind === "refused") this.#fail(exchange.failure);
+      else if (exchange.kind === "answered") this.#answer(exchange);
+      else this.#request(upstream, exchange);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      if (!this.#isOver()) this.#fail({ code: "invalid_request", message: error.message, param: error.param });
+    }
   }
 
   /** Stops at once; nothing more is sent. */
@@ -134,52 +150,61 @@ export class Generation {
       this.#timeOut("fell silent");
   }
 
-  #request(model: CatalogueModel, upstream: CatalogueUpstream, name: string, body: Buffer): void {
-    const request = upstreamChatRequestOf(body, name, upstream.streamUsage);
-    if (request === undefined) {
-      this.#fail({ code: "invalid_request", message: "The body is not a JSON object with a model." });
-      return;
-    }
+  /** Answers without an upstream. */
+  #answer({ body, contentType, headers }: OwnAnswer): void {
+    this.#contentType = contentType;
+    this.#headers = headers;
+    this.#phase = "ended";
+    this.#endPending = true;
+    this.#write([body]);
+  }
+
+  #request(upstream: CatalogueUpstream, { request, reading, unlessThere }: Exchange): void {
     this.#phase = "head";
     this.upstream = upstream.name;
     this.#limits = upstream.limits;
-    this.#streams = request.stream;
+    this.#streams = reading.streams;
+    this.#contentType = reading.contentType;
+    this.#headers = reading.headers ?? {};
     this.#calledAt = performance.now();
     this.#progressedAt = this.#calledAt;
-    const credential = credentialOf(upstream, this.#around.environment);
-    this.#call = this.#around.upstreams.call(
-      upstream,
-      { path: "/chat/completions", body: request.body, credential },
-      {
-        head: (status, headers) => {
-          if (this.#isOver()) return;
-          this.#phase = "content";
-          this.diagnosis.status = status;
-          const requestId = headers["x-request-id"];
-          if (typeof requestId === "string") this.diagnosis.requestId = requestId.slice(0, 100);
-          this.#progressedAt = performance.now();
-          this.#reader = readerOf(status, String(headers["content-type"] ?? ""), request, model.id, retryAfterSecondsOf(headers["retry-after"]));
-        },
-        data: (chunk) => {
-          if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.push(chunk));
-        },
-        end: () => {
-          if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.end());
-          clearTimeout(this.#hangUp);
-        },
-        failed: (failure, cause) => {
-          clearTimeout(this.#hangUp);
-          if (this.#isOver()) return;
-          if (this.#reader?.finished) {
-            this.#step(this.#reader.end());
-            clearTimeout(this.#hangUp);
-          } else {
-            this.diagnosis.cause = cause;
-            this.#fail(failure);
-          }
-        },
+    this.#call = this.#around.upstreams.call(upstream, request, {
+      head: (status, headers) => {
+        if (this.#isOver()) return;
+        this.#phase = "content";
+        this.diagnosis.status = status;
+        const requestId = headers["x-request-id"] ?? headers["request-id"];
+        if (typeof requestId === "string") this.diagnosis.requestId = requestId.slice(0, 100);
+        this.#progressedAt = performance.now();
+        if (unlessThere !== undefined && [404, 405, 501].includes(status)) {
+          this.#call?.abort();
+          unlessThere().then(
+            (answer) => this.#isOver() || this.#answer(answer),
+            () => this.#isOver() || this.#fail(unprocessed),
+          );
+          return;
+        }
+        this.#reader = readerOf(status, String(headers["content-type"] ?? ""), reading, retryAfterSecondsOf(headers["retry-after"]));
       },
-    );
+      data: (chunk) => {
+        if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.push(chunk));
+      },
+      end: () => {
+        if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.end());
+        clearTimeout(this.#hangUp);
+      },
+      failed: (failure, cause) => {
+        clearTimeout(this.#hangUp);
+        if (this.#isOver()) return;
+        if (this.#reader?.finished) {
+          this.#step(this.#reader.end());
+          clearTimeout(this.#hangUp);
+        } else {
+          this.diagnosis.cause = cause;
+          this.#fail(failure);
+        }
+      },
+    });
     if (!this.#open) this.#call.flow(false);
   }
 
@@ -212,7 +237,11 @@ export class Generation {
   #write(bytes: Buffer[]): void {
     if (!this.#headSent) {
       this.#headSent = true;
-      this.#send("head", encodePayload({ status: 200, headers: { "content-type": (this.#reader as AnswerReader).contentType } }));
+      const answerId = this.#reader?.answerId;
+      this.#send(
+        "head",
+        encodePayload({ status: 200, headers: { "content-type": this.#contentType, ...this.#headers }, ...(answerId !== undefined && { answerId }) }),
+      );
     }
     const whole = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
     for (let from = 0; from < whole.length; from += payloadBytesMax) this.#pending.push(whole.subarray(from, from + payloadBytesMax));

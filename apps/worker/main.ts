@@ -14,9 +14,11 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
+import { createAuthorization } from "./authorization.ts";
 import { lanesOf, workerConfigOf } from "./config.ts";
 import { Generation, type GenerationSurroundings } from "./generation.ts";
 import { createWorkerMetrics } from "./metrics.ts";
+import { createSourceFetcher } from "./remote-sources.ts";
 import { Upstreams } from "./upstream.ts";
 
 /** How often time limits are looked at: they are kept to within this. */
@@ -25,13 +27,14 @@ const watchMs = 250;
 async function start(log: Logger): Promise<Running> {
   const environment = process.env;
   const config = serviceConfigOf(environment);
-  const { drainMs } = workerConfigOf(environment);
+  const { drainMs, sourceNetworks } = workerConfigOf(environment);
   const laneCapacities = lanesOf(process.argv.slice(2));
   const keyspace = keyspaceOf(config.namespace);
   let lanes: LaneWorker[] = [];
   const metrics = createWorkerMetrics(() => lanes);
 
-  const upstreams = new Upstreams();
+  const upstreams = new Upstreams(createAuthorization(environment));
+  const sources = createSourceFetcher(sourceNetworks);
   const warnOfCredentials = (current: Catalogue) => {
     for (const upstream of current.upstreams.values())
       if (upstream.credential !== undefined && credentialOf(upstream, environment) === undefined)
@@ -76,6 +79,7 @@ async function start(log: Logger): Promise<Running> {
         if (usage === undefined || generation.failure !== undefined) return;
         metrics.tokens.inc({ model: job.model, kind: "input" }, usage.inputTokens);
         metrics.tokens.inc({ model: job.model, kind: "cached_input" }, usage.cachedInputTokens);
+        metrics.tokens.inc({ model: job.model, kind: "cache_write" }, usage.cacheWriteTokens);
         metrics.tokens.inc({ model: job.model, kind: "output" }, usage.outputTokens);
         metrics.tokens.inc({ model: job.model, kind: "reasoning" }, usage.reasoningTokens);
       },
@@ -110,8 +114,8 @@ async function start(log: Logger): Promise<Running> {
 
   const around: GenerationSurroundings = {
     catalogue: catalogue.current,
-    environment,
     upstreams,
+    fetchSource: sources.fetch,
     metrics,
     readBody: (generation) => redis.getBuffer(keyspace.body(generation)),
     send: (held, kind, payload) => runner.send(held, kind, payload, now()),
@@ -163,6 +167,7 @@ async function start(log: Logger): Promise<Running> {
       await mailbox.close();
       await Promise.all(lanes.map((lane) => lane.close()));
       await upstreams.close();
+      await sources.close();
       redis.disconnect();
       await operations.close();
     },

@@ -1,15 +1,9 @@
 /** Calls to upstreams over HTTP, through one pool of connections for each. */
 import { errors, Pool } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import type { WireRequest } from "#wire/codec.ts";
 import type { Failure } from "#wire/errors.ts";
-
-export interface UpstreamRequest {
-  /** Behind the upstream's base address; begins with a slash. */
-  path: string;
-  body: Buffer;
-  /** The upstream's secret, if it has one. */
-  credential: string | undefined;
-}
+import type { Authorize } from "./authorization.ts";
 
 export interface UpstreamHandlers {
   head(status: number, headers: Record<string, string | string[] | undefined>): void;
@@ -41,9 +35,14 @@ interface Line {
 
 export class Upstreams {
   readonly #lines = new Map<string, Line>();
+  readonly #authorize: Authorize;
 
-  /** Sends a POST with a JSON body. The time limits are the caller's to keep, but for that of connecting. */
-  call(upstream: CatalogueUpstream, request: UpstreamRequest, handlers: UpstreamHandlers): UpstreamCall {
+  constructor(authorize: Authorize) {
+    this.#authorize = authorize;
+  }
+
+  /** Sends a POST. The time limits are the caller's to keep, but for that of connecting. */
+  call(upstream: CatalogueUpstream, request: WireRequest, handlers: UpstreamHandlers): UpstreamCall {
     const line = this.#lineOf(upstream);
     let controller: Controller | undefined;
     let over = false;
@@ -57,7 +56,27 @@ export class Upstreams {
         line.calls--;
         startNext(line);
       };
-      line.pool.dispatch(dispatchOptionsOf(upstream, request), {
+      const refused = (error: unknown) => {
+        leave();
+        if (over) return;
+        over = true;
+        handlers.failed(failureOfAuthorization, `authorization: ${error instanceof Error ? error.name : "failed"}`);
+      };
+      const send = (authorization: Record<string, string>) => {
+        if (over) leave();
+        else dispatch({ ...options, headers: { ...options.headers, ...authorization } }, leave);
+      };
+      const { url, ...options } = dispatchOptionsOf(upstream, request);
+      try {
+        const authorization = this.#authorize(upstream, { method: "POST", url, headers: options.headers, body: request.body });
+        if (authorization instanceof Promise) authorization.then(send, refused);
+        else send(authorization);
+      } catch (error) {
+        refused(error);
+      }
+    };
+    const dispatch = (options: Parameters<Pool["dispatch"]>[0], leave: () => void) =>
+      line.pool.dispatch(options, {
         onRequestStart(started) {
           controller = started;
           if (over) started.abort(aborted);
@@ -84,7 +103,6 @@ export class Upstreams {
           handlers.failed(failureOfTransport(error), (error as NodeJS.ErrnoException).code ?? error.name);
         },
       });
-    };
     line.waiting.add(start);
     startNext(line);
     return {
@@ -150,18 +168,13 @@ function startNext({ calls, upstream, waiting }: Line): void {
   }
 }
 
-function dispatchOptionsOf(upstream: CatalogueUpstream, { path, body, credential }: UpstreamRequest): Parameters<Pool["dispatch"]>[0] {
-  const { pathname } = new URL(upstream.baseUrl);
+function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, headers: own, body }: WireRequest) {
+  const url = new URL(`${baseUrl}${path}`);
   return {
-    method: "POST",
-    path: `${pathname === "/" ? "" : pathname}${path}`,
-    headers: {
-      ...upstream.headers,
-      "content-type": "application/json",
-      "accept-encoding": "identity",
-      "user-agent": "sluice",
-      ...(credential !== undefined && { authorization: `Bearer ${credential}` }),
-    },
+    url,
+    method: "POST" as const,
+    path: `${url.pathname}${url.search}`,
+    headers: { "content-type": "application/json", ...own, ...headers, "accept-encoding": "identity", "user-agent": "sluice" } as Record<string, string>,
     body,
   };
 }
@@ -170,6 +183,8 @@ const isSamePool = (left: CatalogueUpstream, right: CatalogueUpstream) =>
   left.baseUrl === right.baseUrl &&
   left.limits.connectionsMax === right.limits.connectionsMax &&
   left.limits.connectTimeoutMs === right.limits.connectTimeoutMs;
+
+const failureOfAuthorization: Failure = { code: "upstream_failed", message: "The upstream of this model refused the gateway; its operator has been told." };
 
 /** The message names no address: it goes to the caller. */
 function failureOfTransport(error: Error): Failure {

@@ -1,5 +1,5 @@
 /** The catalogue as processes use it: frozen, and indexed for the path of every request. */
-import type { CallerDialect, UpstreamDialect } from "#wire/dialect.ts";
+import type { ConversationDialect, UpstreamDialect } from "#wire/dialect.ts";
 
 /** Times in milliseconds; what each covers stands in schema.ts. */
 interface UpstreamLimits {
@@ -11,6 +11,10 @@ interface UpstreamLimits {
   readonly connectionsMax: number;
 }
 
+/** How a request proves to an upstream that it may. */
+export const authentications = ["bearer", "x-api-key", "api-key", "x-goog-api-key", "google", "aws"] as const;
+export type Authentication = (typeof authentications)[number];
+
 export interface CatalogueUpstream {
   readonly name: string;
   readonly dialect: UpstreamDialect;
@@ -20,6 +24,16 @@ export interface CatalogueUpstream {
   readonly credential?: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly streamUsage: boolean;
+  readonly tokenLimitField: "max_completion_tokens" | "max_tokens";
+  /** It fetches images and documents by their address itself. */
+  readonly fetchesSources: boolean;
+  readonly countsTokens: boolean;
+  readonly authentication: Authentication;
+  /** For `aws`: where the upstream is, and as which service its requests are signed. */
+  readonly region?: string;
+  readonly service: string;
+  /** Names of betas, or beginnings followed by `*`, that it is told of when a caller asks for them. */
+  readonly betas: readonly string[];
   readonly limits: UpstreamLimits;
 }
 
@@ -48,7 +62,7 @@ export interface CatalogueModel {
   readonly outputTokensMax?: number;
   /** A name in `lanes`. */
   readonly lane: string;
-  readonly recommendedDialect: CallerDialect;
+  readonly recommendedDialect: ConversationDialect;
   readonly capabilities: readonly string[];
   readonly prices: Prices;
   /** In order, never empty; only targets whose upstream is offered here. */
@@ -112,8 +126,8 @@ export function createCatalogue(parts: CatalogueParts): Catalogue {
   });
 }
 
-/** Whether a model id is among these ids or begins as one of these patterns with a trailing `*`. */
-function matcherOf(patterns: readonly string[]): (id: string) => boolean {
+/** Whether a text is among these or begins as one of these patterns with a trailing `*`. */
+export function matcherOf(patterns: readonly string[]): (id: string) => boolean {
   const ids = new Set(patterns);
   const beginnings = patterns.filter((pattern) => pattern.endsWith("*")).map((pattern) => pattern.slice(0, -1));
   return (id) => ids.has(id) || beginnings.some((beginning) => id.startsWith(beginning));

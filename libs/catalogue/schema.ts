@@ -1,6 +1,7 @@
 /** The shape of a catalogue file. Descriptions are for the reference page, `faultText` for whoever gets it wrong. */
 import Type from "typebox";
-import { callerDialects, upstreamDialects } from "#wire/dialect.ts";
+import { conversationDialects, upstreamDialects } from "#wire/dialect.ts";
+import { authentications } from "./catalogue.ts";
 
 const strict = { additionalProperties: false };
 
@@ -76,7 +77,31 @@ const upstream = Type.Object(
       maxProperties: 50,
       description: "Sent with every request. Not for credentials.",
     }),
-    streamUsage: Type.Boolean({ default: true, description: "It accepts `stream_options.include_usage`." }),
+    authentication: Type.Optional(
+      Type.Enum(authentications, {
+        description:
+          "How the credential is sent: `bearer` (OpenAI and most others), `x-api-key` (Anthropic), `api-key` (Azure), `x-goog-api-key` (Google AI Studio); `google` gets tokens from Google for the service account whose key file's content or path the credential is (Vertex AI); `aws` signs requests with the AWS credentials of the worker's environment (Bedrock). By default its dialect's own.",
+      }),
+    ),
+    region: Type.Optional(text(100, "For `authentication: aws`: the region, such as us-east-1; AWS_REGION when absent.")),
+    service: text(100, "For `authentication: aws`: the service's signing name.", { default: "bedrock-mantle" }),
+    betas: Type.Array(text(129, "A beta's name, or the beginning of names followed by `*`."), {
+      default: ["*"],
+      maxItems: 200,
+      description: "Which of the betas that callers name in `anthropic-beta` it is told of, where the dialect is anthropic-messages.",
+    }),
+    streamUsage: Type.Boolean({ default: true, description: "It accepts `stream_options.include_usage`, where the dialect is openai-chat." }),
+    tokenLimitField: Type.Enum(["max_completion_tokens", "max_tokens"] as const, {
+      default: "max_completion_tokens",
+      description: "Where requests translated to openai-chat say how long an answer may be; older servers know `max_tokens` only.",
+    }),
+    fetchesSources: Type.Optional(
+      Type.Boolean({
+        description:
+          "It fetches images and documents by their address. Where not, the worker fetches them. By default yes, but for openai-chat's documents and gemini.",
+      }),
+    ),
+    countsTokens: Type.Boolean({ default: true, description: "It has its dialect's endpoint that counts tokens. Where not, they are estimated." }),
     limits,
   },
   { ...strict, default: {} },
@@ -102,7 +127,7 @@ const model = Type.Object(
     contextWindow: tokens("How many tokens it takes in and gives out together."),
     outputTokensMax: tokens("How many tokens it gives out at most."),
     lane: Type.String({ default: "chat", description: "The lane its generations wait in." }),
-    recommendedDialect: Type.Enum(callerDialects, { default: "openai-chat", description: "The wire format callers are advised to use." }),
+    recommendedDialect: Type.Enum(conversationDialects, { default: "openai-chat", description: "The wire format callers are advised to use." }),
     capabilities: Type.Array(Type.String({ pattern: "^[a-z][a-z0-9-]{0,39}$", faultText: "must be 1 to 40 of a-z, 0-9 and -" }), {
       default: [],
       maxItems: 50,

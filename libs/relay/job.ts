@@ -1,7 +1,8 @@
 /** What rides on a lane, and what the ends of a relay say to each other in their frames' payloads. */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
-import { callerDialects } from "#wire/dialect.ts";
+import { framings } from "#wire/codec.ts";
+import { conversationDialects, operations } from "#wire/dialect.ts";
 import { type Failure, isErrorCode } from "#wire/errors.ts";
 import type { Usage } from "#wire/usage.ts";
 
@@ -11,7 +12,11 @@ const generationJobSchema = Type.Object({
   owner: Type.String({ pattern: "^[0-9A-Za-z-]{1,100}$", description: "The owner's mailbox." }),
   number: Type.Integer({ minimum: 1, maximum: 0xffff_ffff, description: "The generation's number at its owner." }),
   attempt: Type.Integer({ minimum: 1, maximum: 0xffff }),
-  dialect: Type.Enum(callerDialects),
+  dialect: Type.Enum(conversationDialects),
+  operation: Type.Enum(operations),
+  framing: Type.Enum(framings, { description: "How the caller wants the answer." }),
+  contentType: Type.String({ maxLength: 500, description: "Of the body." }),
+  headers: Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), { description: "The caller's own, of those that upstreams of its dialect read." }),
   model: Type.String({ description: "The catalogue's model id." }),
   group: Type.String(),
   keyId: Type.String({ description: "The id of the caller's key, never the key." }),
@@ -35,6 +40,8 @@ export const jobIdOf = (generation: string, attempt: number): string => `${gener
 export interface AnswerHead {
   status: number;
   headers: Record<string, string>;
+  /** The id by which the caller knows the answer, where its dialect names it again to report a failure. */
+  answerId?: string;
 }
 
 /** Payload of `end`. */
@@ -55,7 +62,8 @@ export function decodeHead(payload: Buffer): AnswerHead | undefined {
     Number(head?.status) >= 200 &&
     Number(head?.status) <= 599 &&
     Object.values(head?.headers ?? {}).every((value) => typeof value === "string" && /^[\x20-\x7e]*$/.test(value));
-  return isGood ? { status: Number(head?.status), headers: head?.headers ?? {} } : undefined;
+  if (!isGood) return undefined;
+  return { status: Number(head?.status), headers: head?.headers ?? {}, ...(typeof head?.answerId === "string" && { answerId: head.answerId.slice(0, 200) }) };
 }
 
 export const decodeEnd = (payload: Buffer): AnswerEnd => ({ usage: (parsed(payload) as Partial<AnswerEnd> | undefined)?.usage ?? null });

@@ -1,9 +1,16 @@
 /** The wire formats: which ones callers may speak and which ones upstreams may. */
 
-/** Dialects with an endpoint of ours. */
-export const callerDialects = ["openai-chat"] as const;
-export type CallerDialect = (typeof callerDialects)[number];
+/**
+ * Dialects of conversations: callers and upstreams may speak each, in any pair. What callers ask for that is no conversation (pictures, embeddings,
+ * lists) belongs to its maker's dialect of those.
+ */
+export const conversationDialects = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"] as const;
+export type ConversationDialect = (typeof conversationDialects)[number];
 
 /** Dialects an upstream of the catalogue may declare. */
-export const upstreamDialects = ["openai-chat"] as const;
+export const upstreamDialects = [...conversationDialects, "openai-images"] as const;
 export type UpstreamDialect = (typeof upstreamDialects)[number];
+
+/** What a caller may want done. */
+export const operations = ["answer", "token-count", "embedding", "image-generation", "image-edit"] as const;
+export type Operation = (typeof operations)[number];

@@ -1,38 +1,49 @@
 /**
  * The one table of errors: a code of ours → HTTP status, and each dialect's type and body.
  * OpenAI: https://platform.openai.com/docs/guides/error-codes
+ * Anthropic: https://docs.anthropic.com/en/api/errors
+ * Google: https://cloud.google.com/apis/design/errors
  */
-import type { CallerDialect } from "./dialect.ts";
+import type { ConversationDialect } from "./dialect.ts";
 
 interface ErrorRow {
   status: number;
   openaiType: string;
   openaiCode: string | null;
+  anthropicType: string;
+  googleStatus: string;
 }
 
-const row = (status: number, openaiType: string, openaiCode: string | null): ErrorRow => ({ status, openaiType, openaiCode });
+const row = (status: number, openaiType: string, openaiCode: string | null, anthropicType: string, googleStatus: string): ErrorRow => ({
+  status,
+  openaiType,
+  openaiCode,
+  anthropicType,
+  googleStatus,
+});
 
 const table = {
-  invalid_request: row(400, "invalid_request_error", null),
-  context_too_long: row(400, "invalid_request_error", "context_length_exceeded"),
-  content_filter: row(400, "invalid_request_error", "content_filter"),
-  invalid_key: row(401, "invalid_request_error", "invalid_api_key"),
-  path_not_found: row(404, "invalid_request_error", "unknown_url"),
-  model_not_found: row(404, "invalid_request_error", "model_not_found"),
-  method_not_allowed: row(405, "invalid_request_error", "method_not_allowed"),
-  request_timeout: row(408, "invalid_request_error", "request_timeout"),
-  body_too_large: row(413, "invalid_request_error", "request_too_large"),
-  unsupported_media_type: row(415, "invalid_request_error", "unsupported_media_type"),
-  unprocessable: row(422, "invalid_request_error", null),
-  headers_too_large: row(431, "invalid_request_error", "headers_too_large"),
-  rate_limited: row(429, "rate_limit_error", "rate_limit_exceeded"),
-  internal: row(500, "server_error", "internal_error"),
-  upstream_failed: row(502, "server_error", "upstream_error"),
-  worker_lost: row(502, "server_error", "worker_lost"),
-  unavailable: row(503, "server_error", "service_unavailable"),
-  overloaded: row(503, "server_error", "server_is_overloaded"),
-  upstream_timeout: row(504, "server_error", "upstream_timeout"),
-  caller_too_slow: row(408, "server_error", "caller_too_slow"),
+  invalid_request: row(400, "invalid_request_error", null, "invalid_request_error", "INVALID_ARGUMENT"),
+  context_too_long: row(400, "invalid_request_error", "context_length_exceeded", "invalid_request_error", "INVALID_ARGUMENT"),
+  content_filter: row(400, "invalid_request_error", "content_filter", "invalid_request_error", "INVALID_ARGUMENT"),
+  invalid_key: row(401, "invalid_request_error", "invalid_api_key", "authentication_error", "UNAUTHENTICATED"),
+  path_not_found: row(404, "invalid_request_error", "unknown_url", "not_found_error", "NOT_FOUND"),
+  model_not_found: row(404, "invalid_request_error", "model_not_found", "not_found_error", "NOT_FOUND"),
+  method_not_allowed: row(405, "invalid_request_error", "method_not_allowed", "invalid_request_error", "INVALID_ARGUMENT"),
+  request_timeout: row(408, "invalid_request_error", "request_timeout", "timeout_error", "DEADLINE_EXCEEDED"),
+  body_too_large: row(413, "invalid_request_error", "request_too_large", "request_too_large", "INVALID_ARGUMENT"),
+  unsupported_media_type: row(415, "invalid_request_error", "unsupported_media_type", "invalid_request_error", "INVALID_ARGUMENT"),
+  unprocessable: row(422, "invalid_request_error", null, "invalid_request_error", "INVALID_ARGUMENT"),
+  upgrade_required: row(426, "invalid_request_error", "upgrade_required", "invalid_request_error", "FAILED_PRECONDITION"),
+  headers_too_large: row(431, "invalid_request_error", "headers_too_large", "request_too_large", "INVALID_ARGUMENT"),
+  rate_limited: row(429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"),
+  internal: row(500, "server_error", "internal_error", "api_error", "INTERNAL"),
+  upstream_failed: row(502, "server_error", "upstream_error", "api_error", "INTERNAL"),
+  worker_lost: row(502, "server_error", "worker_lost", "api_error", "INTERNAL"),
+  unavailable: row(503, "server_error", "service_unavailable", "overloaded_error", "UNAVAILABLE"),
+  overloaded: row(503, "server_error", "server_is_overloaded", "overloaded_error", "UNAVAILABLE"),
+  upstream_timeout: row(504, "server_error", "upstream_timeout", "timeout_error", "DEADLINE_EXCEEDED"),
+  caller_too_slow: row(408, "server_error", "caller_too_slow", "timeout_error", "DEADLINE_EXCEEDED"),
 } satisfies Record<string, ErrorRow>;
 
 export type ErrorCode = keyof typeof table;
@@ -49,28 +60,140 @@ export interface Failure {
   upstreamCode?: string;
 }
 
+/** What an upstream says went wrong, in an error answer or inside of an answer with a good status. */
+export interface UpstreamError {
+  message: string;
+  code?: string | undefined;
+  type?: string | undefined;
+  /** The field at fault. */
+  param?: string | undefined;
+  status?: number | undefined;
+  /** What the upstream's own dialect says in other words than OpenAI's: the prompt does not fit, or the content was refused. */
+  means?: "context_too_long" | "content_filter" | undefined;
+}
+
 export const isErrorCode = (code: unknown): code is ErrorCode => typeof code === "string" && Object.hasOwn(table, code);
 export const statusOf = (code: ErrorCode): number => table[code].status;
 
-/** The dialect's error body, complete, as JSON text. */
-export function errorBodyOf(dialect: CallerDialect, failure: Failure): string {
-  const { openaiType, openaiCode } = table[failure.code];
+/** The dialect's error body, complete, as JSON text. `requestId` is the one its header says. */
+export function errorBodyOf(dialect: ConversationDialect, failure: Failure, requestId: string): string {
+  const { status, openaiType, openaiCode, anthropicType, googleStatus } = table[failure.code];
   switch (dialect) {
     case "openai-chat":
+    case "openai-responses":
       return JSON.stringify({
         error: { message: failure.message, type: openaiType, param: failure.param ?? null, code: failure.upstreamCode ?? openaiCode },
       });
+    case "anthropic-messages":
+      return JSON.stringify({ type: "error", error: { type: anthropicType, message: anthropicMessageOf(failure) }, request_id: requestId });
+    case "gemini":
+      return JSON.stringify({ error: { code: status, message: failure.message, status: googleStatus, ...googleDetailsOf(failure) } });
     default:
       return dialect satisfies never;
   }
 }
 
-/** The dialect's in-stream error event; no success terminator may follow it. */
-export function errorEventOf(dialect: CallerDialect, failure: Failure): string {
+/** What is known of an answer whose stream fails. */
+export interface FailedAnswer {
+  requestId: string;
+  /** The answer's id, as the caller has seen it. */
+  answerId: string | undefined;
+  model: string;
+}
+
+/** What ends a stream in failure, in server-sent events; no success terminator may follow it. */
+export function errorEventOf(dialect: ConversationDialect, failure: Failure, { requestId, answerId, model }: FailedAnswer): string {
   switch (dialect) {
     case "openai-chat":
-      return `data: ${errorBodyOf(dialect, failure)}\n\n`;
+    case "gemini":
+      return `data: ${errorBodyOf(dialect, failure, requestId)}\n\n`;
+    case "anthropic-messages":
+      return `event: error\ndata: ${errorBodyOf(dialect, failure, requestId)}\n\n`;
+    case "openai-responses": {
+      // Clients that ignore the one read the other: https://platform.openai.com/docs/api-reference/responses-streaming
+      const code = failure.upstreamCode ?? table[failure.code].openaiCode ?? table[failure.code].openaiType;
+      const { message, param = null } = failure;
+      const response = {
+        id: answerId ?? `resp_${requestId.replace(/^[a-z]+_/, "")}`,
+        object: "response",
+        created_at: Math.floor(Date.now() / 1_000),
+        status: "failed",
+        error: { code, message },
+        incomplete_details: null,
+        model,
+        output: [],
+        store: false,
+      };
+      return `event: error\ndata: ${JSON.stringify({ type: "error", code, message, param })}\n\nevent: response.failed\ndata: ${JSON.stringify({ type: "response.failed", response })}\n\n`;
+    }
     default:
       return dialect satisfies never;
   }
+}
+
+/** One command-line client looks for these words to shorten its conversation. */
+function anthropicMessageOf({ code, message, param }: Failure): string {
+  if (code === "context_too_long" && !message.startsWith("prompt is too long")) return `prompt is too long: ${message}`;
+  return param === undefined || message.includes(param) ? message : `${param}: ${message}`;
+}
+
+/** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
+function googleDetailsOf({ message, param, retryAfterSeconds }: Failure): object {
+  const details = [
+    ...(param === undefined ? [] : [{ "@type": "type.googleapis.com/google.rpc.BadRequest", fieldViolations: [{ field: param, description: message }] }]),
+    ...(retryAfterSeconds === undefined ? [] : [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${retryAfterSeconds}s` }]),
+  ];
+  return details.length === 0 ? {} : { details };
+}
+
+/**
+ * Sorts an upstream's error answer. What the caller did wrong is passed on with the upstream's reason; the rest is ours to answer for, in our
+ * own words: an upstream's may name its address, its accounts or the credential.
+ */
+export function failureOf(status: number, { message, code, type, param, means }: UpstreamError): Failure {
+  const reason = { message, ...(code !== undefined && { upstreamCode: code }), ...(param !== undefined && { param }) };
+  const named = (name: string) => code === name || type === name;
+  if (means === "context_too_long" || named("context_length_exceeded")) return { ...reason, code: "context_too_long", upstreamCode: "context_length_exceeded" };
+  if (means === "content_filter" || named("content_filter") || named("content_policy_violation")) return { ...reason, code: "content_filter" };
+  switch (status) {
+    case 400:
+      return { ...reason, code: "invalid_request" };
+    case 413:
+      return { ...reason, code: "body_too_large" };
+    case 422:
+      return { ...reason, code: "unprocessable" };
+    case 429:
+      return { code: "rate_limited", message: "The upstream of this model takes no more requests at the moment; try again later." };
+    case 401:
+    case 403:
+    case 404:
+      return { code: "upstream_failed", message: "The upstream of this model refused the gateway; its operator has been told." };
+    case 408:
+    case 504:
+      return { code: "upstream_timeout", message: "The upstream of this model did not answer in time." };
+    case 503:
+    case 529:
+      return { code: "overloaded", message: "The upstream of this model is overloaded; try again in a moment." };
+    default:
+      return { code: "upstream_failed", message: "The upstream of this model failed; try again in a moment." };
+  }
+}
+
+/** Characters of an upstream's message that a caller gets. */
+const messageLengthMax = 2_000;
+/** Characters of its code, its type and the field it names. */
+const nameLengthMax = 200;
+
+/** The fields that OpenAI's, Anthropic's and Google's error objects have in common, each if it is a text; a text for the object is its message. */
+export function errorFieldsOf(error: unknown): UpstreamError {
+  const fields = (typeof error === "object" && error !== null ? error : { message: error }) as Record<string, unknown>;
+  const textOf = (name: string, lengthMax = nameLengthMax) =>
+    typeof fields[name] === "string" && fields[name] !== "" ? (fields[name] as string).slice(0, lengthMax) : undefined;
+  return {
+    message: textOf("message", messageLengthMax) ?? "The upstream of this model reported an error without a message.",
+    code: textOf("code"),
+    type: textOf("type"),
+    param: textOf("param"),
+    status: [fields.status, fields.code].find((candidate): candidate is number => typeof candidate === "number" && candidate >= 400 && candidate <= 599),
+  };
 }

@@ -102,6 +102,21 @@ export function removalsOf(bytes: Buffer, members: readonly Member<string>[]): (
   return removals;
 }
 
+/** Are there more than `depthMax` levels of objects and arrays? Right for valid JSON; linear in the bytes. */
+export function isDeeperThan(bytes: Buffer, depthMax: number): boolean {
+  let depth = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === quote) {
+      at = endOfString(bytes, at) - 1;
+      if (at < 0) return false;
+    } else if (byte === openBrace || byte === openBracket) {
+      if (++depth > depthMax) return true;
+    } else if (byte === closeBrace || byte === closeBracket) depth--;
+  }
+  return false;
+}
+
 /** The value of a span, parsed; undefined when it is no JSON. */
 export function readSpan(bytes: Buffer, span: Span): unknown {
   try {
@@ -170,3 +185,22 @@ function endOfValue(bytes: Buffer, from: number): number {
   }
   return -1;
 }
+
+/** JSON text on one line; the two line separators that are plain characters in JSON and break lines for some readers are escaped. */
+export function jsonOf(value: unknown): string {
+  const text = JSON.stringify(value);
+  return separators.test(text) ? text.replace(allSeparators, (separator) => (separator === "\u2028" ? "\\u2028" : "\\u2029")) : text;
+}
+
+const separators = /[\u2028\u2029]/;
+const allSeparators = /[\u2028\u2029]/g;
+
+/** The value as an object; {} for what is none. For reading what may be anything. */
+export const objectOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+
+/** The value as a list; [] for what is none. */
+export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+/** The value if it is a text that is not empty. */
+export const textOf = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);

@@ -1,7 +1,14 @@
-/** What a generation used, in tokens, as the ledger counts: cached tokens are a part of the input, reasoning tokens a part of the output. */
+/**
+ * What a generation used, in tokens, as the ledger counts: cached tokens, read and written, are a part of the input, reasoning tokens a part of
+ * the output. Dialects count differently; each codec converts.
+ */
 export interface Usage {
   inputTokens: number;
   cachedInputTokens: number;
+  cacheWriteTokens: number;
   outputTokens: number;
   reasoningTokens: number;
 }
+
+/** A counter as an upstream reports it; 0 for what is none. */
+export const tokensOf = (value: unknown): number => (typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0);

@@ -169,7 +169,12 @@ test("an unknown path is told so, and a doubled or a missing version what to put
     const response = await fetch(`${gateway.url}${path}`, { method, headers, ...(method === "POST" && { body: requestWith({}) }) });
     const { error } = (await response.json()) as ErrorBody;
     assert.equal(response.status, 404, path);
-    assert.deepEqual([error.type, error.param, error.code], ["invalid_request_error", null, "unknown_url"], path);
+    const shape = /v1(alpha|beta)/.test(path)
+      ? { code: 404, status: "NOT_FOUND" }
+      : path.includes("/messages")
+        ? { type: "not_found_error" }
+        : { type: "invalid_request_error", param: null, code: "unknown_url" };
+    assert.deepEqual({ ...error, message: "" }, { message: "", ...shape }, path);
     return error.message;
   };
   for (const [path, prefix] of [
@@ -266,12 +271,12 @@ test("none of this reached an upstream", async () => {
   assert.deepEqual(await journal(), []);
 });
 
-test("what the gateway does not know it passes on, however deep, and to whoever asks for many turns", async () => {
-  const deep = requestWith({ unknown: 0, stream_options: null }).replace(
-    '"unknown":0',
-    `"unknown":${nested(100_000)},"__proto__":{"stream":true},"constructor":1`,
-  );
+test("what the gateway does not know it passes on, and to whoever asks for many turns; what is nested without end is refused", async () => {
+  const deep = requestWith({ unknown: 0, stream_options: null }).replace('"unknown":0', `"unknown":${nested(190)},"__proto__":{"stream":true},"constructor":1`);
   assert.equal((await gateway.post(deep)).status, 200);
+  const refused = await gateway.post(requestWith({ unknown: 0 }).replace('"unknown":0', `"unknown":${nested(100_000)}`));
+  assert.equal(refused.status, 400);
+  assert.match(((await refused.json()) as ErrorBody).error.message, /nested more than 200 levels/);
   const many = saying(...Array.from({ length: 100_000 }, () => user));
   assert.equal((await gateway.post(many)).status, 200);
   assert.equal((await journal()).length, 2);
@@ -296,6 +301,6 @@ test("the numbers of bad requests are told by code, and no path of a caller's be
   for (const code of ["invalid_request", "path_not_found", "method_not_allowed", "unsupported_media_type"])
     assert.match(metrics, new RegExp(`sluice_errors_total\\{code="${code}"\\} [1-9]`));
   const paths = new Set([...metrics.matchAll(/sluice_requests_total\{path="([^"]*)"/g)].map(([, path]) => path));
-  assert.deepEqual([...paths].toSorted(), ["/v1/chat/completions", "/v1/models", "other"]);
+  assert.deepEqual([...paths].toSorted(), ["/v1/chat/completions", "/v1/models", "/v1/models/*", "other"]);
   await until("no bytes are held", async () => /sluice_bodies_bytes 0\n/.test(await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text()));
 });

@@ -37,7 +37,7 @@ test("the list is that of the catalogue, in its order and in OpenAI's shape, and
   assert.deepEqual(await response.json(), {
     object: "list",
     data: [
-      { id: "alpha", object: "model", created: Date.UTC(2026, 0, 31) / 1_000, owned_by: "someone" },
+      { id: "alpha", object: "model", created: Date.UTC(2026, 0, 31) / 1_000, owned_by: "someone", context_window: 1000 },
       { id: "maker/model:7b", object: "model", created: 0, owned_by: "sluice" },
       { id: "beta@1+x", object: "model", created: 0, owned_by: "sluice" },
     ],

@@ -156,14 +156,20 @@ test("a stream is read as one whatever its upstream calls it", async () => {
   }
 });
 
+test("an upstream that answers whole where a stream was asked for, or streams unasked, is answered as was asked", async () => {
+  upstream.answerWith(jsonAnswer(wholeText));
+  const streamed = await gateway.post({ model: "mine", messages, stream: true });
+  assert.match(streamed.headers.get("content-type") ?? "", /^text\/event-stream/);
+  assert.match(await streamed.text(), /"model":"mine".*"content":"hi".*"finish_reason":"stop".*\ndata: \[DONE\]\n\n$/s);
+  upstream.answerWith((response) => void response.writeHead(200, streamHead).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]")));
+  const whole = await gateway.post({ model: "mine", messages });
+  assert.match(whole.headers.get("content-type") ?? "", /^application\/json/);
+  const answer = (await whole.json()) as { model: string; choices: { message: { content: string }; finish_reason: string }[] };
+  assert.deepEqual([answer.model, answer.choices[0]?.message.content, answer.choices[0]?.finish_reason], ["mine", "a", "stop"]);
+});
+
 test("an upstream's answer of another kind than was asked for is an error that shows nothing of it", async () => {
   const cases: [string, boolean, Parameters<typeof upstream.answerWith>[0]][] = [
-    ["a whole answer to a stream", true, jsonAnswer(wholeText)],
-    [
-      "a stream to a whole answer",
-      false,
-      (response) => void response.writeHead(200, streamHead).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]")),
-    ],
     ["a page", false, (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>theirs")],
     ["a page instead of a stream", true, (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>theirs")],
     ["nothing", false, (response) => void response.writeHead(200).end()],

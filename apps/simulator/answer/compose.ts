@@ -10,7 +10,7 @@ export interface Choice {
   /** undefined when the answer is calls alone. */
   text: Pieces | undefined;
   calls: Call[];
-  finish: "stop" | "length" | "calls";
+  finish: "stop" | "length" | "calls" | "filtered";
   /** The stop string that ended the text. */
   stopped: string | undefined;
 }
@@ -66,7 +66,7 @@ function choiceOf(question: Question, settings: Settings, index: number, structu
   const budget = question.outputTokensMax ?? Number.POSITIVE_INFINITY;
   const thought = fillerOf(reasoningTokensOf(question, settings), seed);
   const reasoning = firstOf(thought, budget);
-  const calls = callsOf(question, index);
+  const calls = settings.filterTokens === undefined ? callsOf(question, index) : [];
   if (calls.length > 0) {
     const kept = callsWithin(calls, budget - reasoning.length);
     return { reasoning, text: undefined, calls: kept.calls, finish: kept.whole ? "calls" : "length", stopped: undefined };
@@ -74,6 +74,7 @@ function choiceOf(question: Question, settings: Settings, index: number, structu
   const whole = structured === undefined ? textOf(question, settings, index, seed) : piecesOf(structured);
   const { text: stoppable, stopped } = untilStop(whole, question.stops);
   const text = firstOf(stoppable, budget - reasoning.length);
+  if (settings.filterTokens !== undefined) return { reasoning, text: firstOf(text, settings.filterTokens), calls: [], finish: "filtered", stopped: undefined };
   const finished = text.length === stoppable.length && reasoning.length === thought.length;
   return { reasoning, text, calls: [], finish: finished ? "stop" : "length", stopped: finished ? stopped : undefined };
 }
@@ -102,7 +103,7 @@ function structuredTextOf({ format, userText }: Question): { kind: "text"; text:
   if (format.kind === "json") return { kind: "text", text: JSON.stringify({ answer: shortened(userText), simulated: true }) };
   const example = exampleOf(format.schema, { seed: seedOf(userText), hints: [] });
   if (example.kind === "none") return { kind: "impossible", of: "format", fault: `The simulator finds no value for the response schema: ${example.fault}.` };
-  return { kind: "text", text: JSON.stringify(example.value) };
+  return { kind: "text", text: format.bare && typeof example.value === "string" ? example.value : JSON.stringify(example.value) };
 }
 
 function textOf(question: Question, { tokens, tokenBytes }: Settings, index: number, seed: number): Pieces {
@@ -111,10 +112,11 @@ function textOf(question: Question, { tokens, tokenBytes }: Settings, index: num
   return extended(natural, filler, tokens ?? (tokenBytes === undefined ? natural.length : 16));
 }
 
-function proseOf({ userText, images, toolResults }: Question, index: number): string {
+function proseOf({ userText, images, documents = [], toolResults }: Question, index: number): string {
   const sentences = index === 0 ? [] : [`Answer ${index + 1}.`];
-  for (const { name, text } of toolResults) sentences.push(`The tool ${name} returned: ${shortened(text)}`);
+  for (const { name, text, failed } of toolResults) sentences.push(`The tool ${name} ${failed ? "failed" : "returned"}: ${shortened(text)}`);
   if (images.length > 0) sentences.push(`I see ${images.length} image${images.length === 1 ? "" : "s"} (${images.join("; ")}).`);
+  if (documents.length > 0) sentences.push(`I read ${documents.length} document${documents.length === 1 ? "" : "s"} (${documents.join("; ")}).`);
   if (toolResults.length === 0 && userText !== "") sentences.push(`You said: ${shortened(userText)}`);
   sentences.push("This is the simulator: the same words always get the same answer.");
   return sentences.join("\n");

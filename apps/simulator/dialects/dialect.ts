@@ -1,11 +1,14 @@
 /** What a dialect is to the simulator: it reads a request of its wire format and gives the whole answer, of which `play.ts` decides when and how much is sent. */
+import type { IncomingHttpHeaders } from "node:http";
 import type { Settings } from "../settings.ts";
 
-interface SimulatedRequest {
+export interface SimulatedRequest {
   method: string;
   /** Percent-decoded, without the query. */
   path: string;
-  /** Parsed JSON; undefined for a request without a body. */
+  query: URLSearchParams;
+  headers: IncomingHttpHeaders;
+  /** Parsed JSON, or the fields of a form; undefined for a request without a body. */
   body: unknown;
   /** Hex SHA-256 of the body: ids and times derive from it, so that the same request gets the same bytes. */
   digest: string;
@@ -15,17 +18,19 @@ interface SimulatedRequest {
 /** An answer that is streamed. All texts are whole events, with their last blank line. */
 export interface Script {
   kind: "events";
+  /** Of server-sent events, unless given. */
+  contentType?: string;
   /** What stands before the first token and carries no content. */
   opening: string;
-  /** How many events carry a token. */
+  /** In tokens. */
   length: number;
-  /** The event of a token; the same at each call. */
+  /** The event of a token, the last of these if others must come before it; empty if the token shows no event. The same at each call. */
   eventAt(index: number): string;
   /** What follows the last token, except for the terminator. */
   closing: string;
   terminator: string;
-  /** The event of an error of the upstream in mid-stream. */
-  errorEvent(message: string): string;
+  /** An error of the upstream after `sent` tokens, and what ends the stream then. `opened` says whether the opening was sent. */
+  errorEvent(message: string, at: { sent: number; opened: boolean }): string;
 }
 
 /** An answer in one piece; `tokens` is what it counts for at a rate. */
@@ -35,12 +40,24 @@ export interface Whole {
   tokens: number;
 }
 
-/** A request that is not answered; `message` and `param` are for the caller. */
-export interface Refused {
-  kind: "refused";
+/** What an error says to the caller; without a `code` of its own, or null for none, it has that of its status. */
+export interface Fault {
   status: number;
   message: string;
   param?: string;
+  code?: string | null;
+}
+
+/** What the server adds to a fault, for dialects that have a place for it in the body. */
+export interface SentFault extends Fault {
+  requestId?: string;
+  /** As in the header Retry-After. */
+  retryAfter?: string;
+}
+
+/** A request that is not answered. */
+export interface Refused extends Fault {
+  kind: "refused";
 }
 
 export interface Dialect {
@@ -50,7 +67,13 @@ export interface Dialect {
   modelOf(request: { path: string; body: unknown }): string | undefined;
   answer(request: SimulatedRequest): Script | Whole | Refused;
   /** The body of an error, in JSON. */
-  errorBody(error: { status: number; message: string; param?: string | undefined }): string;
+  errorBody(fault: SentFault): string;
+  /** The credential, where it may come in another way than as a bearer's. */
+  credentialOf?(request: Pick<SimulatedRequest, "query" | "headers">): string | undefined;
+  /** The header of the request's id; `x-request-id` unless given. */
+  requestIdHeader?: string;
+  /** When to try again is said in the body of an error, and in no header. */
+  retryInBody?: boolean;
 }
 
 /** A field of a JSON object, if it is a string. */
@@ -58,6 +81,9 @@ export function stringOf(body: unknown, name: string): string | undefined {
   const value = typeof body === "object" && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : undefined;
   return typeof value === "string" ? value : undefined;
 }
+
+/** A header that is there once. */
+export const headerIn = (value: string | string[] | undefined): string | undefined => (typeof value === "string" ? value : undefined);
 
 /** A time in s since 1970 that is always the same for the same request. */
 export const createdOf = (digest: string) => 1_760_000_000 + (Number.parseInt(digest.slice(0, 8), 16) % 10_000_000);

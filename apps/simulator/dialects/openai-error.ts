@@ -1,4 +1,5 @@
 /** Errors as OpenAI's endpoints send them. */
+import type { Fault } from "./dialect.ts";
 
 const typeOf = (status: number) => {
   if (status === 401) return { type: "authentication_error", code: "invalid_api_key" };
@@ -7,7 +8,10 @@ const typeOf = (status: number) => {
   return { type: "invalid_request_error", code: status === 404 ? "model_not_found" : null };
 };
 
-export function openaiErrorBody({ status, message, param }: { status: number; message: string; param?: string | undefined }): string {
-  const { type, code } = typeOf(status);
-  return JSON.stringify({ error: { message, type, param: param ?? null, code } });
+/** The members of an error that a status does not say. */
+export function openaiErrorOf({ status, message, param, code }: Fault) {
+  const usual = typeOf(status);
+  return { message, type: usual.type, param: param ?? null, code: code === undefined ? usual.code : code };
 }
+
+export const openaiErrorBody = (fault: Fault): string => JSON.stringify({ error: openaiErrorOf(fault) });

@@ -1,7 +1,11 @@
 /** The dialects that the simulator speaks: to add one is a folder and a line here. */
+import { anthropicMessages } from "./anthropic-messages/dialect.ts";
 import type { Dialect } from "./dialect.ts";
+import { gemini } from "./gemini/dialect.ts";
 import { openaiChat } from "./openai-chat/dialect.ts";
+import { openaiEmbeddings } from "./openai-embeddings/dialect.ts";
 import { openaiImages } from "./openai-images/dialect.ts";
 import { openaiModels } from "./openai-models/dialect.ts";
+import { openaiResponses } from "./openai-responses/dialect.ts";
 
-export const dialects: readonly Dialect[] = [openaiChat, openaiImages, openaiModels];
+export const dialects: readonly Dialect[] = [anthropicMessages, gemini, openaiChat, openaiEmbeddings, openaiImages, openaiModels, openaiResponses];

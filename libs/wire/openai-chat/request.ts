@@ -1,149 +1,185 @@
-/** Requests in OpenAI's chat-completions format (https://platform.openai.com/docs/api-reference/chat/create): what is checked, and what is rewritten. */
-import Type from "typebox";
-import { isNull, objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "../json.ts";
+/** Requests in OpenAI's chat-completions format, to the neutral form and from it: https://platform.openai.com/docs/api-reference/chat/create */
+import { type Carriage, checkCarriage, refuse } from "../carry.ts";
+import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
+import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { type Effort, efforts, type NeutralRequest, type Setting, type Settings, type ToolChoice, turnsOf } from "../neutral.ts";
+import { askedEffortOf } from "../reasoning.ts";
+import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
+import { decodeMessages, encodeTurns } from "./messages.ts";
 
-const nullable = (type: string) => ({ type: [type, "null"] });
-const text = Type.Unsafe<string>({ type: "string" });
-/** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
-const has = (member: string, ...values: string[]) => ({ required: [member], properties: { [member]: { enum: values } } });
+/** Fields that ask for what no other dialect can give, and the values with which they ask for nothing. All others are known to `settingsOf`, or are hints. */
+const refused: readonly [string, (value: unknown) => boolean][] = [
+  ["n", (value) => value === 1],
+  ["logprobs", (value) => value === false],
+  ["top_logprobs", (value) => value === 0],
+  ["logit_bias", (value) => Object.keys(objectOf(value)).length === 0],
+  ["functions", (value) => listOf(value).length === 0],
+  ["audio", () => false],
+  ["modalities", (value) => listOf(value).every((modality) => modality === "text")],
+  ["web_search_options", () => false],
+];
 
-const contentPart = Type.Object(
-  {
-    type: text,
-    text: Type.Optional(text),
-    image_url: Type.Optional(Type.Object({ url: Type.String({ minLength: 1 }) })),
+export function decodeRequest({ body }: CallerRequest): NeutralRequest {
+  for (const [name, asksNothing] of refused) if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
+  const tools = namedTools(listOf(body.tools).map(toolOf));
+  const { system, messages } = decodeMessages(listOf(body.messages), tools);
+  const toolChoice = toolChoiceOf(body.tool_choice, tools);
+  return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings: settingsOf(body) };
+}
+
+function toolOf(value: unknown, place: number) {
+  const path = `tools[${place}]`;
+  const { type, function: definition, custom } = objectOf(value);
+  if (type !== "function" && type !== "custom") refuse(`${path}.type`);
+  const { name, description, parameters, strict } = objectOf(type === "function" ? definition : custom);
+  return {
+    path,
+    callerName: String(name),
+    ...(typeof description === "string" && { description }),
+    ...(typeof strict === "boolean" && { strict }),
+    ...(type === "custom" ? { takesText: true } : typeof parameters === "object" && parameters !== null && { parameters: objectOf(parameters) }),
+  };
+}
+
+function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoice | undefined {
+  if (choice === undefined || choice === null) return undefined;
+  const path = "tool_choice";
+  if (choice === "auto" || choice === "none" || choice === "required") return { mode: choice, path };
+  const { type, function: named, custom, allowed_tools: allowed } = objectOf(choice);
+  const nameIn = (reference: unknown) => {
+    const { function: inner, custom: innerCustom, name } = objectOf(reference);
+    return toolNameOf(tools, textOf(objectOf(inner ?? innerCustom).name) ?? textOf(name) ?? refuse(path, "names no tool"));
+  };
+  if (type === "function" || type === "custom") return { mode: "required", only: [nameIn({ function: named ?? custom })], path };
+  if (type !== "allowed_tools") return refuse(path);
+  const { mode, tools: references } = objectOf(allowed);
+  return { mode: mode === "required" ? "required" : "auto", only: listOf(references).map(nameIn), path };
+}
+
+function settingsOf(body: Record<string, unknown>): Settings {
+  const settings: Settings = {};
+  const number = (name: string): Setting<number> | undefined => (typeof body[name] === "number" ? { value: body[name], path: name } : undefined);
+  const word = (name: string): Setting<string> | undefined => (textOf(body[name]) === undefined ? undefined : { value: body[name] as string, path: name });
+  const put = <Name extends keyof Settings>(name: Name, setting: Settings[Name] | undefined) => {
+    if (setting !== undefined) settings[name] = setting;
+  };
+  put("outputTokensMax", number("max_completion_tokens") ?? number("max_tokens"));
+  put("temperature", number("temperature"));
+  put("topP", number("top_p"));
+  put("topK", number("top_k"));
+  put("seed", number("seed"));
+  if (body.presence_penalty !== 0) put("presencePenalty", number("presence_penalty"));
+  if (body.frequency_penalty !== 0) put("frequencyPenalty", number("frequency_penalty"));
+  const stop = typeof body.stop === "string" ? [body.stop] : listOf(body.stop).map(String);
+  if (stop.length > 0) put("stop", { value: stop, path: "stop" });
+  if (typeof body.parallel_tool_calls === "boolean") put("parallelCalls", { value: body.parallel_tool_calls, path: "parallel_tool_calls" });
+  put("format", formatOf(body.response_format));
+  const effort = word("reasoning_effort");
+  if (effort !== undefined) put("effort", { value: knownEffortOf(effort), path: effort.path });
+  put("verbosity", word("verbosity") as Settings["verbosity"]);
+  put("user", word("safety_identifier") ?? word("user"));
+  if (typeof body.metadata === "object" && body.metadata !== null) put("metadata", { value: objectOf(body.metadata), path: "metadata" });
+  put("serviceTier", word("service_tier"));
+  put("cacheKey", word("prompt_cache_key"));
+  return settings;
+}
+
+const knownEffortOf = ({ value, path }: Setting<string>): Effort =>
+  efforts.find((effort) => effort === value) ?? refuse(path, `must be one of ${efforts.join(", ")}`);
+
+function formatOf(value: unknown): Settings["format"] {
+  const { type, json_schema: wanted } = objectOf(value);
+  const path = "response_format";
+  if (type === undefined || type === "text") return undefined;
+  if (type === "json_object") return { value: { kind: "json" }, path };
+  if (type !== "json_schema") return refuse(`${path}.type`);
+  const { name, description, schema, strict } = objectOf(wanted);
+  return {
+    value: {
+      kind: "schema",
+      schema: objectOf(schema),
+      ...(typeof name === "string" && { name }),
+      ...(typeof description === "string" && { description }),
+      ...(typeof strict === "boolean" && { strict }),
+    },
+    path,
+  };
+}
+
+const carriage: Carriage = {
+  outputTokensMax: "carried",
+  temperature: "carried",
+  topP: "carried",
+  topK: "hint",
+  stop: "carried",
+  seed: "carried",
+  presencePenalty: "carried",
+  frequencyPenalty: "carried",
+  parallelCalls: "carried",
+  format: "carried",
+  effort: "carried",
+  thinkingTokensMax: "carried",
+  thinkingShown: "hint",
+  verbosity: "carried",
+  user: "carried",
+  metadata: "hint",
+  serviceTier: "hint",
+  cacheKey: "hint",
+};
+
+const stopsMax = 4;
+
+export function encodeRequest(request: NeutralRequest, framing: Framing, { model, streamUsage, tokenLimitField }: Target): WireRequest {
+  checkCarriage(request, carriage);
+  const { settings, tools, toolChoice } = request;
+  if ((settings.stop?.value.length ?? 0) > stopsMax)
+    refuse(settings.stop?.path as string, `may hold ${stopsMax} sequences at most at the upstream of this model`);
+  const effort = askedEffortOf(settings);
+  const stream = framing !== "whole";
+  const body = {
+    model,
+    messages: encodeTurns(request.system, turnsOf(request.messages)),
+    ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
+    ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice) }),
+    ...(settings.parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: settings.parallelCalls.value }),
+    ...(settings.outputTokensMax !== undefined && { [tokenLimitField]: settings.outputTokensMax.value }),
+    ...(settings.temperature !== undefined && { temperature: settings.temperature.value }),
+    ...(settings.topP !== undefined && { top_p: settings.topP.value }),
+    ...(settings.stop !== undefined && { stop: settings.stop.value }),
+    ...(settings.seed !== undefined && { seed: settings.seed.value }),
+    ...(settings.presencePenalty !== undefined && { presence_penalty: settings.presencePenalty.value }),
+    ...(settings.frequencyPenalty !== undefined && { frequency_penalty: settings.frequencyPenalty.value }),
+    ...(settings.format !== undefined && { response_format: encodeFormat(settings.format.value) }),
+    ...(effort !== undefined && { reasoning_effort: effort }),
+    ...(settings.verbosity !== undefined && { verbosity: settings.verbosity.value }),
+    ...(settings.user !== undefined && { user: settings.user.value }),
+    ...(stream && { stream: true }),
+    ...(stream && streamUsage && { stream_options: { include_usage: true } }),
+  };
+  return { path: "/chat/completions", headers: {}, body: Buffer.from(jsonOf(body)) };
+}
+
+const encodeTool = ({ name, description, parameters, strict, takesText }: NeutralRequest["tools"][number]) => ({
+  type: "function",
+  function: {
+    name,
+    ...(description !== undefined && { description }),
+    parameters: takesText ? textToolParameters : (parameters ?? { type: "object", properties: {} }),
+    ...(strict === true && { strict }),
   },
-  {
-    allOf: [
-      { if: has("type", "text"), then: { required: ["text"] } },
-      { if: has("type", "image_url"), then: { required: ["image_url"] } },
-    ],
-  },
-);
-
-const toolCall = Type.Object({
-  type: Type.Optional(Type.Unsafe<string | null>(nullable("string"))),
-  id: Type.Optional(text),
-  function: Type.Optional(Type.Object({ name: text, arguments: Type.Optional(text) })),
 });
 
-const message = Type.Object(
-  {
-    role: Type.Unsafe<string>({ type: "string", enum: ["system", "developer", "user", "assistant", "tool", "function"] }),
-    content: Type.Optional(Type.Unsafe<unknown>({ type: ["string", "array", "null"], items: contentPart })),
-    name: Type.Optional(Type.Unsafe<string | null>(nullable("string"))),
-    tool_call_id: Type.Optional(text),
-    tool_calls: Type.Optional(Type.Unsafe<unknown>({ type: ["array", "null"], items: toolCall })),
-  },
-  {
-    allOf: [
-      { if: has("role", "tool"), then: { required: ["tool_call_id", "content"] } },
-      {
-        if: has("role", "system", "developer", "user"),
-        then: { required: ["content"], properties: { content: { type: ["string", "array"] } } },
-      },
-    ],
-  },
-);
-
-const tool = Type.Object(
-  {
-    type: text,
-    function: Type.Optional(
-      Type.Object({
-        name: Type.String({ minLength: 1 }),
-        description: Type.Optional(Type.Unsafe<string | null>(nullable("string"))),
-        parameters: Type.Optional(Type.Unsafe<unknown>(nullable("object"))),
-      }),
-    ),
-  },
-  { allOf: [{ if: has("type", "function"), then: { required: ["function"] } }] },
-);
-
-const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
-const optionalNumber = (minimum: number, maximum: number) => optional({ ...nullable("number"), minimum, maximum });
-const optionalInteger = (minimum: number, maximum?: number) => optional({ ...nullable("integer"), minimum, ...(maximum !== undefined && { maximum }) });
-
-/**
- * The fields this gateway knows, checked for type and range; fields it does not know pass. `null` counts as absent where the format says optional.
- * No defaults and no coercion: the caller's body is never rewritten by a check.
- */
-export const chatRequestSchema = Type.Object({
-  model: Type.String({ minLength: 1, maxLength: 256 }),
-  messages: Type.Array(message, { minItems: 1 }),
-  stream: Type.Optional(Type.Unsafe<boolean | null>(nullable("boolean"))),
-  stream_options: Type.Optional(
-    Type.Unsafe<{ include_usage?: boolean | null } | null>({ ...nullable("object"), properties: { include_usage: nullable("boolean") } }),
-  ),
-  n: Type.Optional(Type.Unsafe<number | null>({ ...nullable("integer"), minimum: 1, maximum: 128 })),
-  max_completion_tokens: optionalInteger(1),
-  max_tokens: optionalInteger(1),
-  temperature: optionalNumber(0, 2),
-  top_p: optionalNumber(0, 1),
-  frequency_penalty: optionalNumber(-2, 2),
-  presence_penalty: optionalNumber(-2, 2),
-  top_logprobs: optionalInteger(0, 20),
-  logprobs: optional(nullable("boolean")),
-  seed: optionalInteger(Number.MIN_SAFE_INTEGER),
-  reasoning_effort: optional(nullable("string")),
-  response_format: optional({ ...nullable("object"), required: ["type"], properties: { type: { type: "string" } } }),
-  tools: Type.Optional(Type.Unsafe<unknown>({ type: ["array", "null"], items: tool })),
-  tool_choice: optional({ type: ["string", "object", "null"] }),
-  parallel_tool_calls: optional(nullable("boolean")),
-  stop: optional({ type: ["string", "array", "null"], items: { type: "string" } }),
-  user: optional(nullable("string")),
-  metadata: optional(nullable("object")),
-});
-
-export interface ChatRequest {
-  model: string;
-  stream?: boolean | null;
-  stream_options?: { include_usage?: boolean | null } | null;
-  n?: number | null;
+function encodeToolChoice({ mode, only }: ToolChoice) {
+  if (only === undefined || mode === "none") return mode;
+  const references = only.map((name) => ({ type: "function", function: { name } }));
+  return mode === "required" && references.length === 1 ? references[0] : { type: "allowed_tools", allowed_tools: { mode, tools: references } };
 }
 
-export interface UpstreamChatRequest {
-  body: Buffer;
-  /** The caller asked for a stream. */
-  stream: boolean;
-  /** The caller asked for the usage chunk of a stream; without it that chunk is read and not shown. */
-  usageShown: boolean;
-  /** How many choices the answer has. */
-  choices: number;
-}
-
-/**
- * The caller's bytes with the upstream's model name, all else as it was but for `stream_options`: a stream is asked for its usage, and what
- * is no stream, or goes to an upstream without `streamUsage`, is sent none. Undefined when the bytes are not a JSON object with a model.
- */
-export function upstreamChatRequestOf(bytes: Buffer, model: string, streamUsage: boolean): UpstreamChatRequest | undefined {
-  const spans = objectSpansOf(bytes, ["model", "stream", "stream_options", "n"]);
-  if (spans?.members.model === undefined) return undefined;
-  const { stream: streamSpan, stream_options: options, n: choicesSpan } = spans.members;
-  const stream = streamSpan !== undefined && readSpan(bytes, streamSpan) === true;
-  const asked = options === undefined ? undefined : usageAskedIn(bytes.subarray(options.start, options.end));
-  const choices = choicesSpan === undefined || isNull(bytes, choicesSpan) ? 1 : Number(readSpan(bytes, choicesSpan));
-
-  const name = Buffer.from(JSON.stringify(model));
-  const replacements: (Span & { by: Buffer })[] = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by: name }));
-  const allOptions = spans.all.filter((member) => member.name === "stream_options");
-  if (!stream || !streamUsage) replacements.push(...removalsOf(bytes, allOptions));
-  else if (options === undefined) replacements.push({ start: spans.close, end: spans.close, by: Buffer.from(',"stream_options":{"include_usage":true}') });
-  else if (asked !== undefined) replacements.push({ ...options, by: asked });
-  replacements.sort((left, right) => left.start - right.start);
-  return { body: replaceSpans(bytes, replacements), stream, usageShown: options !== undefined && asked === undefined, choices };
-}
-
-/** Stream options that ask for the usage, all else as it was; undefined if these do already. */
-function usageAskedIn(options: Buffer): Buffer | undefined {
-  const spans = objectSpansOf(options, ["include_usage"]);
-  if (spans === undefined) return Buffer.from('{"include_usage":true}');
-  const own = spans.members.include_usage;
-  if (own === undefined)
-    return replaceSpans(options, [{ start: spans.close, end: spans.close, by: Buffer.from(`${spans.empty ? "" : ","}"include_usage":true`) }]);
-  if (readSpan(options, own) === true) return undefined;
-  return replaceSpans(
-    options,
-    spans.all.map(({ start, end }) => ({ start, end, by: Buffer.from("true") })),
-  );
+function encodeFormat(format: NonNullable<Settings["format"]>["value"]) {
+  if (format.kind === "json") return { type: "json_object" };
+  const { schema, name = "answer", description, strict } = format;
+  return {
+    type: "json_schema",
+    json_schema: { name, schema, ...(description !== undefined && { description }), ...(strict !== undefined && { strict }) },
+  };
 }

@@ -234,7 +234,8 @@ const faults: Fault[] = [
     name: "an unknown dialect",
     from: "dialect: openai-chat",
     to: "dialect: openai-chta",
-    message: '4:22: upstreams.openai.dialect: must be "openai-chat", not "openai-chta" (did you mean "openai-chat"?)',
+    message:
+      '4:22: upstreams.openai.dialect: must be "openai-chat" or "openai-responses" or "anthropic-messages" or "gemini" or "openai-images", not "openai-chta" (did you mean "openai-chat"?)',
   },
   { name: "a trailing slash", from: "api.example/v1", to: "api.example/v1/", message: "4:44: upstreams.openai.baseUrl: must not end in a slash" },
   { name: "another scheme", from: "https://api", to: "ftp://api", message: "4:44: upstreams.openai.baseUrl: the scheme must be http or https, not ftp" },

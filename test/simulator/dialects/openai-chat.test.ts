@@ -110,6 +110,12 @@ test("a limit of tokens ends the answer with length, a stop string before it wit
   assert.equal(stopped.choices[0]?.finish_reason, "stop");
 });
 
+test("a content filter ends the answer where a setting says, and no tool is called", async (t) => {
+  const { openai } = await startSimulator(t);
+  const { choices } = await openai.chat.completions.create({ model: "sim-text;filter=2", messages: [user("call get_time")], tools: [clock] });
+  assert.deepEqual([choices[0]?.message.content, choices[0]?.finish_reason], ["You said:", "content_filter"]);
+});
+
 test("several choices are streamed in turns and are told apart", async (t) => {
   const { openai, url } = await startSimulator(t);
   const whole = await openai.chat.completions.create({ model: "sim-text", messages: [user("x")], n: 3 });

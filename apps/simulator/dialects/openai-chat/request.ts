@@ -1,8 +1,9 @@
 /** Reads a request for a chat completion, as far as the answer depends on it; other fields are let pass. */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
+import { describedUrl } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/pieces.ts";
-import type { Question, Tool } from "../../answer/question.ts";
+import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
 import type { Refused } from "../dialect.ts";
 import { faultIn } from "../shape.ts";
 
@@ -71,13 +72,6 @@ type ChatRequest = Static<typeof chatRequest>;
 type Message = ChatRequest["messages"][number];
 
 const checked = Compile(chatRequest);
-
-/** What a message costs beside its text, and an image: rough but constant. */
-const messageTokens = 3;
-const imageTokens = 85;
-
-/** Models whose name begins so reason without being asked to. */
-const reasoningModel = "sim-reasoning";
 
 export interface ChatQuestion {
   kind: "question";
@@ -161,13 +155,7 @@ const textOf = (message: Message): string =>
 
 function imagesOf({ content }: Message): string[] {
   if (!Array.isArray(content)) return [];
-  return content.flatMap(({ image_url: image }) => {
-    if (image === undefined) return [];
-    const data = /^data:([^;,]{1,80})[^,]{0,80},/.exec(image.url.slice(0, 200));
-    if (!data) return [`at ${image.url.slice(0, 100)}`];
-    const padding = image.url.endsWith("==") ? 2 : image.url.endsWith("=") ? 1 : 0;
-    return [`${data[1]}, ${Math.floor(((image.url.length - data[0].length) * 3) / 4) - padding} bytes`];
-  });
+  return content.flatMap(({ image_url: image }) => (image === undefined ? [] : [describedUrl(image.url)]));
 }
 
 function resultsOf(messages: Message[], lastUser: number): Question["toolResults"] {

@@ -28,7 +28,9 @@ export function chatWholeOf({ id, created, model }: ChatEnvelope, { choices, usa
   return { kind: "whole", body: JSON.stringify(body), tokens: choices.reduce((sum, choice) => sum + tokensOf(choice), 0) };
 }
 
-export const chatFinishOf = ({ finish }: Choice) => (finish === "calls" ? "tool_calls" : finish);
+const finishReasons = { stop: "stop", length: "length", calls: "tool_calls", filtered: "content_filter" } as const;
+
+export const chatFinishOf = ({ finish }: Choice) => finishReasons[finish];
 
 export const chatUsageOf = ({ promptTokens, cachedTokens, completionTokens, reasoningTokens }: Usage) => ({
   prompt_tokens: promptTokens,

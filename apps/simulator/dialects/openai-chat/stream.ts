@@ -1,5 +1,6 @@
 /** The stream of a chat completion: an event for each token, made from text that stands ready. */
 import { type Choice, tokensOf } from "../../answer/compose.ts";
+import { turnsOf } from "../../answer/turns.ts";
 import type { Script } from "../dialect.ts";
 import { openaiErrorBody } from "../openai-error.ts";
 import { type ChatAnswer, type ChatEnvelope, chatFinishOf, chatUsageOf } from "./response.ts";
@@ -13,14 +14,14 @@ export function chatScriptOf({ id, created, model }: ChatEnvelope, { choices, us
   const starts = choices.map((_, index) => `data: ${envelope},"choices":[{"index":${index},"delta":{`);
   const end = `},"logprobs":null,"finish_reason":null}]${noUsage}}\n\n`;
   const endAfter = (tokens: number) => (usageMode === "every" ? `},"logprobs":null,"finish_reason":null}]${usageAfter(tokens)}}\n\n` : end);
-  const order = orderOf(choices.map(tokensOf));
+  const turns = turnsOf(choices.map(tokensOf));
   return {
     kind: "events",
     opening: starts.map((start) => `${start}"role":"assistant","content":"","refusal":null${end}`).join(""),
-    length: order.length,
+    length: turns.length,
     eventAt(index) {
-      const choice = order.choiceAt(index);
-      return `${starts[choice]}${deltaAt(choices[choice] as Choice, order.tokenAt(index))}${endAfter(index + 1)}`;
+      const choice = turns.choiceAt(index);
+      return `${starts[choice]}${deltaAt(choices[choice] as Choice, turns.tokenAt(index))}${endAfter(index + 1)}`;
     },
     closing:
       choices.map((choice, index) => `${starts[index]}},"logprobs":null,"finish_reason":"${chatFinishOf(choice)}"}]${noUsage}}\n\n`).join("") +
@@ -43,27 +44,4 @@ function deltaAt({ reasoning, text, calls }: Choice, token: number): string {
     left -= 1 + input.length;
   }
   throw new RangeError(`there is no token ${token}`);
-}
-
-interface Order {
-  length: number;
-  choiceAt(index: number): number;
-  /** The place of the token in its choice. */
-  tokenAt(index: number): number;
-}
-
-function orderOf(lengths: number[]): Order {
-  const length = lengths.reduce((sum, count) => sum + count, 0);
-  if (lengths.length === 1) return { length, choiceAt: () => 0, tokenAt: (index) => index };
-  const choices = new Uint8Array(length);
-  const tokens = new Uint32Array(length);
-  let filled = 0;
-  for (let token = 0; filled < length; token++) {
-    for (const [choice, count] of lengths.entries()) {
-      if (token >= count) continue;
-      choices[filled] = choice;
-      tokens[filled++] = token;
-    }
-  }
-  return { length, choiceAt: (index) => choices[index] ?? 0, tokenAt: (index) => tokens[index] ?? 0 };
 }

@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { errorBodyOf } from "#wire/errors.ts";
-import { ChatStream, type ChatStreamOptions, chatBodyOf, failureOf, upstreamErrorOf } from "#wire/openai-chat/answer.ts";
+import type { StreamRelay } from "#wire/codec.ts";
+import { errorBodyOf, failureOf } from "#wire/errors.ts";
+import { upstreamErrorOf } from "#wire/openai-chat/answer.ts";
+import { verbatim } from "#wire/openai-chat/verbatim.ts";
 
-const streamOf = (options: Partial<ChatStreamOptions> = {}) => new ChatStream({ model: "mine", usageShown: false, choices: 1, ...options });
+const streamOf = (asked: object = {}) => verbatim.stream(Buffer.from(JSON.stringify(asked)), "sse", "mine");
+const wholeOf = (text: string) => verbatim.answer(Buffer.from(text), "mine");
 
 /** What a caller gets for these events, by event. */
-function relayed(stream: ChatStream, ...events: (string | object)[]): string[] {
+function relayed(stream: StreamRelay, ...events: (string | object)[]): string[] {
   return events.map((event) => {
     const out: Buffer[] = [];
     stream.push({ event: undefined, data: Buffer.from(typeof event === "string" ? event : JSON.stringify(event)) }, out);
@@ -72,11 +75,11 @@ test("every byte but the model's name is relayed as it came", () => {
 });
 
 test("the usage chunk is read, and shown only to who asked", () => {
-  for (const usageShown of [true, false]) {
-    const stream = streamOf({ usageShown });
+  for (const usageShown of [true, false, null]) {
+    const stream = streamOf({ stream_options: { include_usage: usageShown } });
     const [, , usage] = relayed(stream, chunk({ content: "a" }), chunk({}, "stop"), usageChunk);
     assert.equal(usage, usageShown ? shown(usageChunk) : "");
-    assert.deepEqual(stream.usage, { inputTokens: 7, cachedInputTokens: 0, outputTokens: 5, reasoningTokens: 2 });
+    assert.deepEqual(stream.usage, { inputTokens: 7, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 5, reasoningTokens: 2 });
     assert.equal(stream.complete, true);
   }
 });
@@ -93,7 +96,7 @@ test("of running totals the last counts, and they are no end", () => {
 });
 
 test("an answer is finished when each of its choices is", () => {
-  const stream = streamOf({ choices: 2 });
+  const stream = streamOf({ n: 2 });
   relayed(stream, chunk({ content: "a" }), chunk({}, "stop", 1));
   assert.equal(stream.finished, false);
   relayed(stream, chunk({}, "stop", 1));
@@ -175,24 +178,23 @@ test("no event makes the reader throw", () => {
       })
       .map((value) => JSON.stringify(value)),
   );
-  fc.assert(fc.property(fc.array(any), (events) => void relayed(streamOf({ choices: 2 }), ...events)));
-  fc.assert(fc.property(any, (text) => void chatBodyOf(Buffer.from(text), "mine")));
+  fc.assert(fc.property(fc.array(any), (events) => void relayed(streamOf({ n: 2 }), ...events)));
+  fc.assert(fc.property(any, (text) => void wholeOf(text)));
 });
 
 test("a whole answer keeps every byte but the model's name, and its usage is read", () => {
   const text =
     '{"id":"x", "model":"theirs","choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":2}},"big":12345678901234567890}\n';
-  const answer = chatBodyOf(Buffer.from(text), "mine");
+  const answer = wholeOf(text);
   assert.ok(answer.kind === "answer");
   assert.equal(answer.body.toString(), text.replace("theirs", "mine"));
-  assert.deepEqual(answer.usage, { inputTokens: 3, cachedInputTokens: 2, outputTokens: 4, reasoningTokens: 0 });
-  for (const broken of ["", "[]", "{}", text.slice(0, 60), '{"object":"chat.completion"}'])
-    assert.equal(chatBodyOf(Buffer.from(broken), "mine").kind, "malformed");
-  assert.equal(chatBodyOf(Buffer.from('{"error":{"message":"no"}}'), "mine").kind, "error");
+  assert.deepEqual(answer.usage, { inputTokens: 3, cachedInputTokens: 2, cacheWriteTokens: 0, outputTokens: 4, reasoningTokens: 0 });
+  for (const broken of ["", "[]", "{}", text.slice(0, 60), '{"object":"chat.completion"}']) assert.equal(wholeOf(broken).kind, "malformed");
+  assert.equal(wholeOf('{"error":{"message":"no"}}').kind, "error");
 });
 
 test("what the caller did wrong is told in the upstream's words, with its field and its code", () => {
-  const told = (status: number, error: unknown) => JSON.parse(errorBodyOf("openai-chat", failureOf(status, upstreamErrorOf(error)))).error;
+  const told = (status: number, error: unknown) => JSON.parse(errorBodyOf("openai-chat", failureOf(status, upstreamErrorOf(error)), "")).error;
   assert.deepEqual(told(400, { message: "Bad temperature.", type: "invalid_request_error", param: "temperature", code: null }), {
     message: "Bad temperature.",
     type: "invalid_request_error",
@@ -209,7 +211,7 @@ test("what is not the caller's fault is told in our own words: an upstream's may
   const secret = "Incorrect API key sk-secret of org-secret at 10.0.0.1 for model theirs";
   for (const status of [401, 403, 404, 408, 429, 500, 502, 503, 504, 529, 302, 418]) {
     const failure = failureOf(status, upstreamErrorOf({ message: secret, type: "secret", code: "secret_code", param: "secret" }));
-    assert.doesNotMatch(errorBodyOf("openai-chat", failure), /secret|10\.0/, String(status));
+    assert.doesNotMatch(errorBodyOf("openai-chat", failure, ""), /secret|10\.0/, String(status));
   }
   const expected = {
     401: "upstream_failed",

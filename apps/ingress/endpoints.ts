@@ -1,0 +1,74 @@
+/** The paths that callers may POST to, and what each means: dialect, operation, and how the answer is wanted. */
+import type { IncomingHttpHeaders } from "node:http";
+import type { TSchema } from "typebox";
+import type { Framing } from "#wire/codec.ts";
+import type { ConversationDialect, Operation } from "#wire/dialect.ts";
+import type { Failure } from "#wire/errors.ts";
+import { chatRequestSchema } from "#wire/openai-chat/schema.ts";
+
+export interface Endpoint {
+  dialect: ConversationDialect;
+  operation: Operation;
+  schema: TSchema;
+  /** What a schema can't say. */
+  faultOf?(body: Record<string, unknown>): Failure | undefined;
+}
+
+/** Endpoints whose body names the model and says whether it streams. */
+export const endpoints: Record<string, Endpoint> = {
+  "/v1/chat/completions": { dialect: "openai-chat", operation: "answer", schema: chatRequestSchema },
+};
+
+/** Google's: behind the model's name in the path, after a colon. */
+export const modelMethods: Record<string, Endpoint> = {};
+
+/** The versions under which Google's clients call. */
+export const googleVersions = ["v1beta", "v1", "v1alpha", "v1beta1"] as const;
+
+/** `models/vendor/name:generateContent` or the like, from behind the version; undefined when there is no method. Names may hold slashes and colons. */
+export function modelCallOf(path: string): { model: string; method: string } | undefined {
+  const colon = path.lastIndexOf(":");
+  return colon <= 0 ? undefined : { model: path.slice(0, colon), method: path.slice(colon + 1) };
+}
+
+/** Google's streams are asked for by the path and its query, all others by the body. */
+export function framingOf(body: Record<string, unknown>, method: string | undefined, alt: string | undefined): Framing {
+  if (method === undefined) return body.stream === true ? "sse" : "whole";
+  if (!method.startsWith("stream")) return "whole";
+  return alt === "sse" ? "sse" : "array";
+}
+
+/** The dialect in which a path's callers expect their errors; of paths that several share, by the callers' headers. */
+export function dialectOf(url: string, headers: IncomingHttpHeaders): ConversationDialect {
+  const path = url.split("?", 1)[0] as string;
+  if (/^(\/v1)?\/v1\/messages(\/|$)/.test(path)) return "anthropic-messages";
+  if (/^(\/v1)?\/v1\/responses(\/|$)/.test(path)) return "openai-responses";
+  if (/^(\/v1)?\/v1(alpha|beta1?)\//.test(path) || /^\/v1\/models\/.+:[a-zA-Z]+$/.test(path)) return "gemini";
+  if (path === "/v1/models" || path.startsWith("/v1/models/")) return listDialectOf(url, headers);
+  return "openai-chat";
+}
+
+function listDialectOf(url: string, headers: IncomingHttpHeaders): ConversationDialect {
+  const query = new URLSearchParams(url.split("?", 2)[1] ?? "");
+  const client = `${headers["user-agent"] ?? ""} ${headers["x-goog-api-client"] ?? ""}`;
+  if (headers["x-goog-api-key"] !== undefined || client.includes("google-genai-sdk/") || ["key", "pageSize", "pageToken"].some((name) => query.has(name)))
+    return "gemini";
+  return headers["anthropic-version"] !== undefined ? "anthropic-messages" : "openai-chat";
+}
+
+/** What of a caller's headers upstreams of its dialect read. */
+export function callerHeadersOf(dialect: ConversationDialect, headers: IncomingHttpHeaders): Record<string, string> {
+  const names = dialect === "anthropic-messages" ? ["anthropic-version", "anthropic-beta"] : [];
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const value = headers[name];
+      return typeof value === "string" && value !== "" && value.length <= 4_096 && /^[\x20-\x7e]*$/.test(value) ? [[name, value]] : [];
+    }),
+  );
+}
+
+/** A request's id under the names that clients look for it. */
+export const requestIdHeadersOf = ({ id, url, headers }: { id: string; url: string; headers: IncomingHttpHeaders }): Record<string, string> => ({
+  "x-request-id": id,
+  ...(dialectOf(url, headers) === "anthropic-messages" && { "request-id": id }),
+});

@@ -1,0 +1,45 @@
+/** Anthropic messages: POST /v1/messages, streamed and whole, and POST /v1/messages/count_tokens. */
+import { type Choice, compose } from "../../answer/compose.ts";
+import { type Dialect, headerIn, stringOf } from "../dialect.ts";
+import { anthropicErrorBody } from "./error.ts";
+import { askedOf, countOf } from "./request.ts";
+import { type MessageAnswer, messageWholeOf } from "./response.ts";
+import { messageScriptOf } from "./stream.ts";
+
+const messagesPath = "/v1/messages";
+const countPath = "/v1/messages/count_tokens";
+
+/** A shorter prompt is never written to a cache, and what is written is a multiple of the step. */
+const cacheTokensMin = 1_024;
+const cacheTokensStep = 128;
+
+export const anthropicMessages: Dialect = {
+  name: "anthropic-messages",
+  serves: (method, path) => method === "POST" && (path === messagesPath || path === countPath),
+  modelOf: ({ body }) => stringOf(body, "model"),
+  errorBody: anthropicErrorBody,
+  credentialOf: ({ headers }) => headerIn(headers["x-api-key"]),
+  requestIdHeader: "request-id",
+  answer({ path, body, headers, digest, settings }) {
+    if (path === countPath) {
+      const count = countOf(body, headers);
+      return count.kind === "refused" ? count : { kind: "whole", body: JSON.stringify({ input_tokens: count.tokens }), tokens: 0 };
+    }
+    const asked = askedOf(body, headers, digest);
+    if (asked.kind === "refused") return asked;
+    const composed = compose(asked.question, settings);
+    if (composed.kind === "impossible") return { kind: "refused", status: 400, message: `output_config.format.schema: ${composed.fault}` };
+    const { promptTokens, cachedTokens } = composed.usage;
+    const isWritten = asked.marksCache && promptTokens >= cacheTokensMin;
+    const answer: MessageAnswer = {
+      id: `msg_${digest.slice(0, 24)}`,
+      model: asked.model,
+      choice: composed.choices[0] as Choice,
+      usage: composed.usage,
+      cacheWriteTokens: isWritten ? Math.floor((promptTokens - cachedTokens) / cacheTokensStep) * cacheTokensStep : 0,
+      thinkingAs: settings.redacted ? "redacted" : asked.display,
+      withUsage: settings.usage !== "never",
+    };
+    return asked.stream ? messageScriptOf(answer) : messageWholeOf(answer);
+  },
+};

@@ -1,0 +1,184 @@
+/** Reads a request for a message: what is asked, and what is wrong with it. */
+import type { IncomingHttpHeaders } from "node:http";
+import { describedAddress, describedData } from "../../answer/attachments.ts";
+import { promptTokensOf } from "../../answer/pieces.ts";
+import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
+import type { Refused } from "../dialect.ts";
+import { faultIn } from "../shape.ts";
+import { blocksOf, cacheMarksIn, faultAmong, type Turn, turnsOf } from "./rules.ts";
+import { type Block, type CountRequest, checkedCount, checkedMessage, type InnerBlock, type Message, type MessageRequest } from "./schema.ts";
+
+export interface Asked {
+  kind: "question";
+  model: string;
+  stream: boolean;
+  question: Question;
+  /** How thinking is to be shown. */
+  display: "summarized" | "omitted";
+  /** Parts of the prompt are marked as worth caching. */
+  marksCache: boolean;
+}
+
+const versions = ["2023-06-01", "2026-10-21"];
+/** From this version on, how to choose tokens is not the caller's to say. */
+const versionWithoutSampling = "2026-10-21";
+
+const refused = (message: string): Refused => ({ kind: "refused", status: 400, message });
+
+/** Nothing is stored here. By this code the client's helpers know to send the whole conversation each time. */
+const threadRefused: Refused = { ...refused("thread: message threads are not supported here; send all messages."), code: "thread_unsupported_request" };
+
+/** `digest` is the hex SHA-256 of the body. */
+export function askedOf(body: unknown, headers: IncomingHttpHeaders, digest: string): Asked | Refused {
+  const version = versionFault(headers);
+  if (version !== undefined) return refused(version);
+  if (!checkedMessage.Check(body)) return shapeFault(checkedMessage.Errors(body));
+  if (body.thread) return threadRefused;
+  const turns = turnsOf(body.messages);
+  const fault = samplingFault(body, headers) ?? limitFault(body) ?? toolFault(body) ?? faultAmong(body, turns);
+  if (fault !== undefined) return refused(fault);
+  const tokens = tokensIn(body);
+  return {
+    kind: "question",
+    model: body.model,
+    stream: body.stream ?? false,
+    display: displayOf(body),
+    marksCache: cacheMarksIn(body) > 0,
+    question: {
+      digest,
+      ...spokenIn(turns),
+      ...callableOf(body),
+      format: body.output_config?.format ? { kind: "schema", schema: body.output_config.format.schema } : { kind: "text" },
+      effort: effortOf(body),
+      outputTokensMax: body.max_tokens,
+      stops: body.stop_sequences ?? [],
+      choices: 1,
+      promptTokens: tokens.all,
+      earlierTokens: tokens.all - tokens.last,
+    },
+  };
+}
+
+/** How many tokens the prompt has, of a request that asks for no more than that. */
+export function countOf(body: unknown, headers: IncomingHttpHeaders): { kind: "count"; tokens: number } | Refused {
+  const version = versionFault(headers);
+  if (version !== undefined) return refused(version);
+  if (!checkedCount.Check(body)) return shapeFault(checkedCount.Errors(body));
+  const fault = toolFault(body) ?? faultAmong(body, turnsOf(body.messages));
+  return fault === undefined ? { kind: "count", tokens: tokensIn(body).all } : refused(fault);
+}
+
+/** The path of the field with dots, as this dialect writes it. */
+function shapeFault(errors: Parameters<typeof faultIn>[0]): Refused {
+  const { param = "", message } = faultIn(errors);
+  const path = param.replace(/\[(\d+)\]/g, ".$1").replace(/^\./, "");
+  if (message.includes("must have required")) return refused(`${path}: Field required`);
+  return refused(param === "" ? message : path + message.slice(param.length));
+}
+
+function versionFault({ "anthropic-version": version }: IncomingHttpHeaders): string | undefined {
+  if (version === undefined) return "anthropic-version: header is required";
+  return versions.includes(String(version)) ? undefined : `anthropic-version: ${JSON.stringify(version)} is not a valid version`;
+}
+
+function samplingFault(body: MessageRequest, headers: IncomingHttpHeaders): string | undefined {
+  const set = (["temperature", "top_p", "top_k"] as const).filter((name) => (body[name] ?? undefined) !== undefined);
+  if (set.length > 0 && headers["anthropic-version"] === versionWithoutSampling) return `${set[0]}: is not supported in this API version`;
+  const isThinking = body.thinking !== undefined && body.thinking.type !== "disabled";
+  return isThinking && (body.temperature ?? 1) !== 1 ? "`temperature` may only be set to 1 when thinking is enabled." : undefined;
+}
+
+function limitFault({ thinking, max_tokens: tokensMax, stop_sequences: stops }: MessageRequest): string | undefined {
+  if (thinking?.type === "enabled" && thinking.budget_tokens >= tokensMax) return "`max_tokens` must be greater than `thinking.budget_tokens`.";
+  return stops?.some((stop) => stop.trim() === "") ? "stop_sequences: each stop sequence must contain non-whitespace" : undefined;
+}
+
+function toolFault({ tools = [], tool_choice: choice, thinking }: CountRequest): string | undefined {
+  for (const [index, tool] of tools.entries())
+    if (isCustom(tool) && tool.input_schema === undefined) return `tools.${index}.custom.input_schema: Field required`;
+  if (new Set(tools.map(({ name }) => name)).size < tools.length) return "tools: Tool names must be unique.";
+  if (choice?.type !== "any" && choice?.type !== "tool") return undefined;
+  if (tools.length === 0) return "tool_choice: may only be specified while providing tools";
+  if (thinking !== undefined && thinking.type !== "disabled") return "Thinking may not be enabled when tool_choice forces tool use.";
+  if (choice.type === "tool" && !tools.some(({ name }) => name === choice.name)) return `tool_choice: Tool '${choice.name}' not found in provided tools`;
+  return undefined;
+}
+
+type OfferedTool = NonNullable<CountRequest["tools"]>[number];
+
+/** Tools of other types are the vendor's own, which are not called here. */
+const isCustom = ({ type }: OfferedTool) => (type ?? "custom") === "custom";
+
+function callableOf({ tools = [], tool_choice: choice }: CountRequest): Pick<Question, "tools" | "calling" | "parallelCalls"> {
+  const callable = tools.filter((tool) => isCustom(tool) && tool.defer_loading !== true);
+  const chosen = choice?.type === "tool" ? callable.filter(({ name }) => name === choice.name) : callable;
+  return {
+    tools: chosen.map(({ name, input_schema: schema }): Tool => ({ name, schema, takes: "json" })),
+    calling: choice?.type === "none" ? "none" : choice?.type === "any" || choice?.type === "tool" ? "required" : "auto",
+    parallelCalls: choice === undefined || choice.type === "none" || choice.disable_parallel_tool_use !== true,
+  };
+}
+
+function effortOf({ thinking, output_config: config, model }: CountRequest): string | undefined {
+  if (thinking?.type === "disabled") return "none";
+  if (thinking?.type === "enabled") {
+    const { budget_tokens: budget } = thinking;
+    return budget <= 1_024 ? "low" : budget <= 8_192 ? "medium" : budget <= 24_576 ? "high" : "xhigh";
+  }
+  return config?.effort ?? (thinking !== undefined || model.startsWith(reasoningModel) ? "medium" : undefined);
+}
+
+const displayOf = ({ thinking }: CountRequest) => (thinking !== undefined && "display" in thinking ? (thinking.display ?? "summarized") : "summarized");
+
+/** Of the last turn in which the user said or showed something, and the results since; results that came with it count too. */
+function spokenIn(turns: Turn[]): Pick<Question, "userText" | "images" | "documents" | "toolResults"> {
+  const names = new Map<string | undefined, string>();
+  for (const { blocks } of turns) for (const { block } of blocks) if (block.type === "tool_use") names.set(block.id, block.name ?? "");
+  const last = turns.findLastIndex(({ role, blocks }) => role === "user" && blocks.some(({ block }) => block.type !== "tool_result"));
+  const spoken = turns[last]?.blocks.map(({ block }) => block) ?? [];
+  const results = turns.slice(Math.max(0, last)).flatMap(({ blocks }) => blocks.flatMap(({ block }) => (block.type === "tool_result" ? [block] : [])));
+  const shown: InnerBlock[] = [...spoken, ...results.flatMap(innerOf)];
+  return {
+    userText: textOf(spoken),
+    images: describedIn(shown, "image"),
+    documents: describedIn(shown, "document"),
+    toolResults: results.map((result) => ({
+      name: names.get(result.tool_use_id) ?? "",
+      text: textOf(innerOf(result)),
+      failed: result.is_error === true,
+    })),
+  };
+}
+
+function innerOf({ content }: Block): InnerBlock[] {
+  return typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
+}
+
+const textOf = (blocks: InnerBlock[]): string => blocks.map(({ type, text }) => (type === "text" ? (text ?? "") : "")).join("");
+
+function describedIn(blocks: InnerBlock[], type: "image" | "document"): string[] {
+  return blocks.flatMap(({ type: found, source }) => {
+    if (found !== type || source === undefined) return [];
+    if (source.type === "base64") return [describedData(source.media_type ?? "", source.data ?? "")];
+    if (source.type === "text") return [`text/plain, ${Buffer.byteLength(source.data ?? "")} bytes`];
+    return [describedAddress(source.url ?? source.file_id ?? "hand")];
+  });
+}
+
+function tokensIn({ messages, system = "", tools }: CountRequest): { all: number; last: number } {
+  const counts = messages.map(tokensOf);
+  const instructions = typeof system === "string" ? system : system.map(({ text }) => text).join("");
+  const toolTokens = tools === undefined || tools.length === 0 ? 0 : promptTokensOf(JSON.stringify(tools));
+  const start = (instructions === "" ? 0 : messageTokens + promptTokensOf(instructions)) + toolTokens;
+  return { all: counts.reduce((sum, count) => sum + count, start), last: counts.at(-1) ?? 0 };
+}
+
+const tokensOf = (message: Message): number => blocksOf(message).reduce((sum, block) => sum + blockTokensOf(block), messageTokens);
+
+function blockTokensOf(block: Block): number {
+  const inner = [block, ...innerOf(block)];
+  const images = describedIn(inner, "image").length;
+  const documents = inner.reduce((sum, { type, source }) => sum + (type === "document" ? promptTokensOf(source?.data ?? source?.url ?? "") : 0), 0);
+  const call = block.type === "tool_use" ? promptTokensOf(JSON.stringify([block.id, block.name, block.input])) : 0;
+  return promptTokensOf(textOf(inner)) + promptTokensOf(block.thinking ?? "") + imageTokens * images + documents + call;
+}

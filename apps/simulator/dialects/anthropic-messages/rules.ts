@@ -1,0 +1,138 @@
+/** What must hold among the messages of a request, beyond their shape: above all that what the simulator said comes back as it was. */
+import type { Block, CountRequest, InnerBlock, Message } from "./schema.ts";
+import { isRedacted, signatureOf } from "./signature.ts";
+
+/** What a block of this type must have, and who sends it; "all" may. */
+const blockTypes: Record<string, { needs: (keyof Block)[]; from: "user" | "assistant" | "all" }> = {
+  text: { needs: ["text"], from: "all" },
+  image: { needs: ["source"], from: "user" },
+  document: { needs: ["source"], from: "user" },
+  tool_result: { needs: ["tool_use_id"], from: "user" },
+  tool_use: { needs: ["id", "name", "input"], from: "assistant" },
+  thinking: { needs: ["thinking", "signature"], from: "assistant" },
+  redacted_thinking: { needs: ["data"], from: "assistant" },
+};
+
+/** Of tools and stores that the simulator has not, but lets pass. */
+const foreignType = /^(?:search_result|container_upload|compaction|fallback|mid_conv_system|(?:server|mcp)_tool_use|[a-z_]+_tool_result)$/;
+
+const imageTypes = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+const documentTypes = ["application/pdf"];
+const cacheMarksMax = 4;
+
+/** Neighbours of the same role are one turn, and the instructions between them are in none. */
+export interface Turn {
+  role: "user" | "assistant";
+  blocks: { block: Block; at: string }[];
+  at: string;
+}
+
+export const blocksOf = ({ content }: Message): Block[] => (typeof content === "string" ? [{ type: "text", text: content }] : content);
+
+export function turnsOf(messages: Message[]): Turn[] {
+  const turns: Turn[] = [];
+  for (const [index, message] of messages.entries()) {
+    if (message.role === "system") continue;
+    const blocks = blocksOf(message).map((block, place) => ({ block, at: `messages.${index}.content.${place}` }));
+    const last = turns.at(-1);
+    if (last?.role === message.role) last.blocks.push(...blocks);
+    else turns.push({ role: message.role, blocks, at: `messages.${index}` });
+  }
+  return turns;
+}
+
+/** What is wrong, as one sentence; undefined if nothing is. */
+export function faultAmong(request: CountRequest, turns: Turn[]): string | undefined {
+  const { messages, system } = request;
+  if (messages[0]?.role !== "user") return `messages: first message must use the "user" role`;
+  if (Array.isArray(system) && system.some(({ text }) => text === "")) return "system: text content blocks must be non-empty";
+  if (cacheMarksIn(request) > cacheMarksMax) return `A maximum of ${cacheMarksMax} blocks with cache_control may be provided. Found ${cacheMarksIn(request)}.`;
+  for (const [index, message] of messages.entries()) {
+    const isLast = index === messages.length - 1;
+    if (message.content.length === 0 && !(isLast && message.role === "assistant"))
+      return `messages.${index}: all messages must have non-empty content except for the optional final assistant message`;
+    if (message.content.length === 0) continue;
+    for (const [place, block] of blocksOf(message).entries()) {
+      const fault = faultOf(block, message.role);
+      if (fault !== undefined) return `messages.${index}.content.${place}${fault}`;
+    }
+  }
+  const final = turns.at(-1);
+  const said = final?.role === "assistant" ? final.blocks.at(-1)?.block.text : undefined;
+  if (said !== undefined && said !== said.trimEnd()) return "messages: final assistant content cannot end with trailing whitespace";
+  return faultAmongCalls(turns) ?? (request.thinking?.type === "enabled" ? faultOfLostThinking(turns) : undefined);
+}
+
+/** Begins with what parts it from its path. */
+function faultOf(block: Block, role: Message["role"]): string | undefined {
+  const { type } = block;
+  const known = Object.hasOwn(blockTypes, type) ? blockTypes[type] : undefined;
+  if (role === "system" && type !== "text") return `: \`${type}\` blocks are not permitted in \`system\` messages`;
+  if (known === undefined)
+    return foreignType.test(type) ? undefined : `: Input tag '${type.slice(0, 40)}' found using 'type' does not match any of the expected tags`;
+  if (known.from !== "all" && known.from !== role) return `: \`${type}\` blocks can only be in \`${known.from}\` messages`;
+  const missing = known.needs.find((name) => block[name] === undefined);
+  if (missing !== undefined) return `.${type}.${missing}: Field required`;
+  if (type === "thinking" && block.signature !== signatureOf(block.thinking ?? "")) return ": Invalid `signature` in `thinking` block";
+  if (type === "redacted_thinking" && !isRedacted(block.data ?? "")) return ": Invalid `data` in `redacted_thinking` block";
+  for (const inner of type === "tool_result" && Array.isArray(block.content) ? block.content : [block]) {
+    const fault = faultOfContent(inner);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+function faultOfContent({ type, text, source }: InnerBlock): string | undefined {
+  if (type === "text" && text === "") return ": text content blocks must be non-empty";
+  if (type === "text" && text?.trim() === "") return ": text content blocks must contain non-whitespace text";
+  if (source === undefined) return undefined;
+  const needed = { base64: "data", text: "data", url: "url", file: "file_id", content: "content" } as const;
+  const missing = source[needed[source.type]] === undefined ? needed[source.type] : undefined;
+  if (missing !== undefined) return `.${type}.source.${source.type}.${missing}: Field required`;
+  if (source.type !== "base64") return undefined;
+  const types = type === "image" ? imageTypes : documentTypes;
+  if (!types.includes(source.media_type ?? "")) return `.${type}.source.base64.media_type: Input should be ${types.map((one) => `'${one}'`).join(" or ")}`;
+  return /^[A-Za-z0-9+/]+={0,2}$/.test(source.data ?? "") ? undefined : `.${type}.source.base64: invalid base64 data`;
+}
+
+/** Every call is answered at the beginning of the next turn, once, and nothing else is. */
+function faultAmongCalls(turns: Turn[]): string | undefined {
+  const seen = new Set<string>();
+  for (const [index, { role, blocks, at }] of turns.entries()) {
+    if (role === "user") {
+      const called = new Set(turns[index - 1]?.blocks.map(({ block }) => (block.type === "tool_use" ? block.id : undefined)));
+      for (const { block, at: place } of blocks) {
+        if (block.type !== "tool_result" || called.delete(block.tool_use_id)) continue;
+        return `${place}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${block.tool_use_id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`;
+      }
+      continue;
+    }
+    const ids = blocks.flatMap(({ block }) => (block.type === "tool_use" ? [block.id ?? ""] : []));
+    for (const id of ids) {
+      if (seen.has(id)) return "messages: `tool_use` ids must be unique";
+      seen.add(id);
+    }
+    const next = turns[index + 1]?.blocks ?? [];
+    const others = next.findIndex(({ block }) => block.type !== "tool_result");
+    const answered = next.slice(0, others < 0 ? next.length : others).map(({ block }) => block.tool_use_id);
+    const open = ids.filter((id) => !answered.includes(id));
+    if (open.length > 0)
+      return `${at}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${open.join(", ")}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`;
+  }
+  return undefined;
+}
+
+/** A loop of calls that goes on with thinking must have begun with it. */
+function faultOfLostThinking(turns: Turn[]): string | undefined {
+  const asked = turns.findLastIndex(({ role, blocks }) => role === "user" && blocks.some(({ block }) => block.type !== "tool_result"));
+  const first = turns[asked + 1]?.blocks;
+  const [start] = first ?? [];
+  if (start === undefined || !first?.some(({ block }) => block.type === "tool_use") || /thinking$/.test(start.block.type)) return undefined;
+  return `${start.at}.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${start.block.type}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceding the lastmost set of \`tool_use\` and \`tool_result\` blocks).`;
+}
+
+export function cacheMarksIn({ cache_control: automatic, messages, system, tools }: CountRequest): number {
+  const inner = messages.flatMap(blocksOf).flatMap((block) => [block, ...(Array.isArray(block.content) ? block.content : [])]);
+  const marked = [...inner, ...(Array.isArray(system) ? system : []), ...(tools ?? []), { cache_control: automatic }];
+  return marked.filter(({ cache_control: mark }) => mark !== undefined && mark !== null).length;
+}

@@ -1,0 +1,75 @@
+/** Gemini: POST /{version}/models/{model}:generateContent, :streamGenerateContent, :countTokens, :embedContent and :batchEmbedContents, of AI Studio and Vertex AI. */
+import { compose } from "../../answer/compose.ts";
+import { seedOf } from "../../answer/pieces.ts";
+import { pngOf } from "../../answer/png.ts";
+import { type Dialect, headerIn, type Refused, type SimulatedRequest } from "../dialect.ts";
+import { embeddingOf, embeddingsOf } from "./embed.ts";
+import { geminiErrorBody } from "./error.ts";
+import { askedOf, countOf } from "./request.ts";
+import { type ContentAnswer, candidateOf, contentWholeOf } from "./response.ts";
+import { contentScriptOf } from "./stream.ts";
+
+const verbs = ["generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents"] as const;
+
+/** A model's name may have slashes and colons of its own. */
+function calledIn(path: string): { model: string; verb: (typeof verbs)[number] } | undefined {
+  const [, model, name] = /^\/v1(?:alpha|beta1?)?\/(?:projects\/[^/]+\/locations\/[^/]+\/)?(?:publishers\/google\/)?models\/(.+):(\w+)$/s.exec(path) ?? [];
+  const verb = verbs.find((one) => one === name);
+  return model === undefined || verb === undefined ? undefined : { model, verb };
+}
+
+export const gemini: Dialect = {
+  name: "gemini",
+  serves: (method, path) => method === "POST" && calledIn(path) !== undefined,
+  modelOf: ({ path }) => calledIn(path)?.model,
+  errorBody: geminiErrorBody,
+  retryInBody: true,
+  credentialOf: ({ headers, query }) => headerIn(headers["x-goog-api-key"]) ?? query.get("key") ?? undefined,
+  answer(request) {
+    const { model = "", verb = "generateContent" } = calledIn(request.path) ?? {};
+    const withUsage = request.settings.usage !== "never";
+    switch (verb) {
+      case "countTokens": {
+        const count = countOf(request.body);
+        if (count.kind === "refused") return count;
+        const details = [{ modality: "TEXT", tokenCount: count.tokens }];
+        return { kind: "whole", body: JSON.stringify({ totalTokens: count.tokens, promptTokensDetails: details }), tokens: 0 };
+      }
+      case "embedContent":
+        return embeddingOf(request.body, withUsage);
+      case "batchEmbedContents":
+        return embeddingsOf(request.body, withUsage);
+      case "generateContent": {
+        const answer = answerOf(request, model);
+        return answer.kind === "refused" ? answer : contentWholeOf(answer);
+      }
+      case "streamGenerateContent": {
+        const answer = answerOf(request, model);
+        return answer.kind === "refused" ? answer : contentScriptOf(answer, request.query.get("alt") === "sse" ? "sse" : "array");
+      }
+    }
+  },
+};
+
+function answerOf({ body, digest, settings }: SimulatedRequest, model: string): ({ kind: "answer" } & ContentAnswer) | Refused {
+  const asked = askedOf(body, model, digest);
+  if (asked.kind === "refused") return asked;
+  const composed = compose(asked.question, settings);
+  if (composed.kind === "impossible") return { kind: "refused", status: 400, message: composed.fault, param: "generation_config" };
+  const isPromptBlocked = settings.filterTokens === 0;
+  const seed = seedOf(asked.question.userText);
+  const imageAt = (index: number) =>
+    asked.image && pngOf({ ...asked.image, seed: (seed + index * 0x9e3779b1) >>> 0, bytesMin: settings.imageBytesMin }).toString("base64");
+  return {
+    kind: "answer",
+    id: digest.slice(0, 22),
+    model,
+    usage: composed.usage,
+    withUsage: settings.usage !== "never",
+    isPromptBlocked,
+    candidates: (isPromptBlocked ? [] : composed.choices).map((choice, index) => {
+      const { showsThoughts, isThinking, hasText } = asked;
+      return candidateOf(choice, { id: `${digest.slice(0, 16)}${index}`, showsThoughts, isThinking, hasText, image: imageAt(index) });
+    }),
+  };
+}

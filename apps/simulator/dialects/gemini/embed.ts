@@ -1,0 +1,37 @@
+/** Vectors for contents, one by one and many at once. */
+import { vectorOf } from "../../answer/vector.ts";
+import { answerBytesMax } from "../../settings.ts";
+import type { Refused, Whole } from "../dialect.ts";
+import { faultIn } from "../shape.ts";
+import { contentTokensOf, textOf } from "./request.ts";
+import { camelOf, checkedEmbed, checkedEmbedBatch, type EmbedRequest } from "./schema.ts";
+
+const dimensionsOtherwise = 768;
+/** What a number takes in JSON at most. */
+const numberBytes = 16;
+
+export function embeddingOf(raw: unknown, withUsage: boolean): Whole | Refused {
+  const body = camelOf(raw);
+  if (!checkedEmbed.Check(body)) return faultIn(checkedEmbed.Errors(body));
+  return wholeOf(`"embedding":${vectorJsonOf(body)}`, [body], withUsage);
+}
+
+export function embeddingsOf(raw: unknown, withUsage: boolean): Whole | Refused {
+  const body = camelOf(raw);
+  if (!checkedEmbedBatch.Check(body)) return faultIn(checkedEmbedBatch.Errors(body));
+  const bytes = body.requests.reduce((sum, { outputDimensionality }) => sum + (outputDimensionality ?? dimensionsOtherwise) * numberBytes, 0);
+  if (bytes > answerBytesMax) return { kind: "refused", status: 400, message: `So many vectors are more than ${answerBytesMax} bytes.`, param: "requests" };
+  return wholeOf(`"embeddings":[${body.requests.map(vectorJsonOf).join(",")}]`, body.requests, withUsage);
+}
+
+function wholeOf(vectors: string, requests: EmbedRequest[], withUsage: boolean): Whole {
+  const promptTokens = requests.reduce((sum, { content }) => sum + contentTokensOf(content), 0);
+  const usage = withUsage ? `,"usageMetadata":{"promptTokenCount":${promptTokens}}` : "";
+  return { kind: "whole", body: `{${vectors}${usage}}`, tokens: 0 };
+}
+
+/** Nine digits say a number of 32 bits in full. */
+function vectorJsonOf({ content, outputDimensionality }: EmbedRequest): string {
+  const vector = vectorOf(textOf(content.parts), outputDimensionality ?? dimensionsOtherwise);
+  return `{"values":[${Array.from(vector, (value) => Number(value.toPrecision(9))).join(",")}]}`;
+}

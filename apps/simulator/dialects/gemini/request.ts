@@ -1,0 +1,175 @@
+/** Reads a request for content: what is asked, and what is wrong with it. */
+import { describedAddress, describedData } from "../../answer/attachments.ts";
+import { promptTokensOf } from "../../answer/pieces.ts";
+import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
+import type { Refused } from "../dialect.ts";
+import { faultIn } from "../shape.ts";
+import { faultAmong, faultInSchemas, lastSpokenIn, type RuleFault, type Turn, turnsOf } from "./rules.ts";
+import { type Content, camelOf, checkedCount, checkedGenerate, type GenerateRequest, type Part } from "./schema.ts";
+
+export interface Asked {
+  kind: "question";
+  question: Question;
+  isThinking: boolean;
+  showsThoughts: boolean;
+  /** What the answer is made of. */
+  hasText: boolean;
+  /** undefined if no image is wanted. */
+  image: { width: number; height: number } | undefined;
+}
+
+/** Models whose name begins so answer with an image and text, unless they are asked for one of them. */
+const imageModel = "sim-image";
+const imageSidePixels = 1_024;
+
+const refused = ({ message, param }: RuleFault): Refused => ({ kind: "refused", status: 400, message, param });
+
+/** `model` is what the path names, `digest` the hex SHA-256 of the body. */
+export function askedOf(raw: unknown, model: string, digest: string): Asked | Refused {
+  const body = camelOf(raw);
+  if (!checkedGenerate.Check(body)) return faultIn(checkedGenerate.Errors(body));
+  const config = body.generationConfig ?? {};
+  const effort = effortOf(config, model);
+  const isThinking = effort !== undefined && effort !== "none";
+  const turns = turnsOf(body.contents);
+  const fault = configFault(config) ?? toolFault(body) ?? faultInSchemas(body) ?? faultAmong(turns, isThinking);
+  if (fault !== undefined) return refused(fault);
+  const modalities = config.responseModalities ?? (model.startsWith(imageModel) ? ["TEXT", "IMAGE"] : []);
+  const tokens = tokensIn(body);
+  return {
+    kind: "question",
+    isThinking,
+    showsThoughts: config.thinkingConfig?.includeThoughts ?? false,
+    hasText: modalities.length === 0 || modalities.includes("TEXT"),
+    image: modalities.includes("IMAGE") ? sidesOf(config) : undefined,
+    question: {
+      digest,
+      ...spokenIn(turns),
+      ...callableOf(body),
+      parallelCalls: true,
+      format: formatOf(config),
+      effort,
+      outputTokensMax: config.maxOutputTokens ?? undefined,
+      stops: config.stopSequences ?? [],
+      choices: config.candidateCount ?? 1,
+      promptTokens: tokens.all,
+      earlierTokens: tokens.all - tokens.last,
+    },
+  };
+}
+
+/** How many tokens the prompt has, of a request that asks for no more than that. */
+export function countOf(raw: unknown): { kind: "count"; tokens: number } | Refused {
+  const body = camelOf(raw);
+  if (!checkedCount.Check(body)) return faultIn(checkedCount.Errors(body));
+  return { kind: "count", tokens: tokensIn("generateContentRequest" in body ? body.generateContentRequest : body).all };
+}
+
+type Config = NonNullable<GenerateRequest["generationConfig"]>;
+
+function configFault({ thinkingConfig, responseMimeType: type, responseSchema, responseJsonSchema }: Config): RuleFault | undefined {
+  const budget = thinkingConfig?.thinkingBudget ?? undefined;
+  if (budget !== undefined && (thinkingConfig?.thinkingLevel ?? undefined) !== undefined)
+    return { message: "You can only set only one of thinking budget and thinking level.", param: "generation_config.thinking_config" };
+  const schemas = [responseSchema, responseJsonSchema].filter((schema) => schema !== undefined && schema !== null).length;
+  if (schemas > 1) return { message: "Only one of response_schema and response_json_schema may be set.", param: "generation_config" };
+  if (schemas === 1 && type !== "application/json" && type !== "text/x.enum")
+    return { message: "A response schema needs the response mime type application/json or text/x.enum.", param: "generation_config.response_mime_type" };
+  return undefined;
+}
+
+const declarationsOf = ({ tools }: GenerateRequest) => (tools ?? []).flatMap(({ functionDeclarations }) => functionDeclarations ?? []);
+
+function toolFault(body: GenerateRequest): RuleFault | undefined {
+  const declarations = declarationsOf(body);
+  const names = declarations.map(({ name }) => name);
+  const { mode, allowedFunctionNames: allowed } = body.toolConfig?.functionCallingConfig ?? {};
+  const twice = declarations.find(({ parameters, parametersJsonSchema }) => parameters && parametersJsonSchema !== undefined);
+  const param = "tool_config.function_calling_config";
+  if (twice !== undefined) return { message: `Function ${twice.name} has both parameters and parameters_json_schema.`, param: "tools" };
+  if (new Set(names).size < names.length) return { message: "Duplicate function declaration found.", param: "tools" };
+  if (mode === "ANY" && names.length === 0) return { message: "Function calling config is set without function_declarations.", param };
+  if (!allowed || allowed.length === 0) return undefined;
+  if (mode !== "ANY" && mode !== "VALIDATED")
+    return { message: "Allowed function names should only be set when function calling mode is ANY or VALIDATED.", param };
+  const unknown = allowed.find((name) => !names.includes(name));
+  return unknown === undefined ? undefined : { message: `Allowed function ${unknown} is not declared.`, param };
+}
+
+function callableOf(body: GenerateRequest): Pick<Question, "tools" | "calling"> {
+  const { mode, allowedFunctionNames: allowed } = body.toolConfig?.functionCallingConfig ?? {};
+  const declared = declarationsOf(body).filter(({ name }) => !allowed || allowed.length === 0 || allowed.includes(name));
+  return {
+    tools: declared.map(({ name, parameters, parametersJsonSchema }): Tool => {
+      const schema = parametersJsonSchema ?? parameters ?? { type: "object", properties: {} };
+      return { name, schema, takes: "json" };
+    }),
+    calling: mode === "NONE" ? "none" : mode === "ANY" ? "required" : "auto",
+  };
+}
+
+function formatOf({ responseMimeType: type, responseSchema, responseJsonSchema }: Config): Question["format"] {
+  const schema = responseJsonSchema ?? responseSchema ?? undefined;
+  if (schema !== undefined) return { kind: "schema", schema, bare: type === "text/x.enum" };
+  return type === "application/json" ? { kind: "json" } : { kind: "text" };
+}
+
+function effortOf({ thinkingConfig }: Config, model: string): string | undefined {
+  const { thinkingBudget: budget = null, thinkingLevel: level = null } = thinkingConfig ?? {};
+  if (budget === 0) return "none";
+  if (level !== null && level !== "THINKING_LEVEL_UNSPECIFIED") return level.toLowerCase();
+  if (budget !== null && budget > 0) return budget <= 1_024 ? "low" : budget <= 8_192 ? "medium" : budget <= 24_576 ? "high" : "xhigh";
+  return (thinkingConfig ?? undefined) !== undefined || model.startsWith(reasoningModel) ? "medium" : undefined;
+}
+
+/** Sides in the proportion that is asked for, with about as many pixels as a square has. */
+function sidesOf({ imageConfig }: Config): { width: number; height: number } {
+  const [wide = 1, high = 1] = (imageConfig?.aspectRatio ?? "1:1").split(":").map(Number);
+  const scale = Number.parseInt(imageConfig?.imageSize ?? "1K", 10) * imageSidePixels;
+  const side = (proportion: number) => Math.round((scale * Math.sqrt(proportion)) / 16) * 16;
+  return { width: side(wide / high), height: side(high / wide) };
+}
+
+/** Of the last turn in which the user said or showed something, and the responses since; those that came with it count too. */
+function spokenIn(turns: Turn[]): Pick<Question, "userText" | "images" | "documents" | "toolResults"> {
+  const last = lastSpokenIn(turns);
+  const spoken = turns[last]?.parts.map(({ part }) => part) ?? [];
+  const responses = turns.slice(Math.max(0, last)).flatMap(({ parts }) => parts.flatMap(({ part }) => part.functionResponse ?? []));
+  const shown: Media[] = [...spoken, ...responses.flatMap(({ parts }) => parts ?? [])];
+  return {
+    userText: textOf(spoken),
+    images: shown.filter(isImage).map(describedOf),
+    documents: shown.filter((media) => isMedia(media) && !isImage(media)).map(describedOf),
+    toolResults: responses.map(({ name, response }) => {
+      const failed = response.error !== undefined;
+      const value = response.error ?? response.output ?? response.result ?? response;
+      return { name, text: typeof value === "string" ? value : JSON.stringify(value), failed };
+    }),
+  };
+}
+
+type Media = Pick<Part, "inlineData" | "fileData">;
+
+const isMedia = ({ inlineData, fileData }: Media) => inlineData !== undefined || fileData !== undefined;
+const isImage = ({ inlineData, fileData }: Media) => (inlineData?.mimeType ?? fileData?.mimeType ?? "").startsWith("image/");
+
+const describedOf = ({ inlineData, fileData }: Media) =>
+  inlineData === undefined ? describedAddress(fileData?.fileUri ?? "") : describedData(inlineData.mimeType, inlineData.data);
+
+/** Thoughts are nobody's words. */
+export const textOf = (parts: Part[]): string => parts.map(({ text, thought }) => (thought === true ? "" : (text ?? ""))).join("");
+
+function tokensIn({ contents, systemInstruction, tools }: GenerateRequest): { all: number; last: number } {
+  const counts = contents.map(contentTokensOf);
+  const toolTokens = tools && tools.length > 0 ? promptTokensOf(JSON.stringify(tools)) : 0;
+  const start = (systemInstruction ? contentTokensOf(systemInstruction) : 0) + toolTokens;
+  return { all: counts.reduce((sum, tokens) => sum + tokens, start), last: counts.at(-1) ?? 0 };
+}
+
+/** What the parts of a turn count for. */
+export function contentTokensOf({ parts }: Pick<Content, "parts">): number {
+  const media = parts.flatMap((part): Media[] => [part, ...(part.functionResponse?.parts ?? [])]).filter(isMedia);
+  const documents = media.filter((one) => !isImage(one)).reduce((sum, { inlineData }) => sum + promptTokensOf(inlineData?.data ?? ""), 0);
+  const said = parts.map(({ functionCall, functionResponse }) => JSON.stringify(functionCall ?? functionResponse?.response) ?? "").join("");
+  return messageTokens + promptTokensOf(textOf(parts)) + promptTokensOf(said) + imageTokens * media.filter(isImage).length + documents;
+}

@@ -1,0 +1,144 @@
+/** An answer in content: what its candidates are made of, and the whole answer. */
+import type { Call } from "../../answer/calls.ts";
+import type { Choice, Usage } from "../../answer/compose.ts";
+import { joined, noPieces, type Pieces } from "../../answer/pieces.ts";
+import type { Whole } from "../dialect.ts";
+import { callSignatureOf, textSignatureOf } from "./rules.ts";
+
+/** What a made image counts for. */
+const imageOutputTokens = 272;
+
+export interface Candidate {
+  /** Unique among all answers. */
+  id: string;
+  reasoning: Pieces;
+  showsThoughts: boolean;
+  text: Pieces;
+  /** One that a limit cut off is not told. */
+  calls: Call[];
+  /** A PNG, in base64. */
+  image: string | undefined;
+  /** Thinking models prove their thoughts, and give their calls an id. */
+  isThinking: boolean;
+  finish: Choice["finish"];
+}
+
+export interface ContentAnswer {
+  id: string;
+  model: string;
+  candidates: Candidate[];
+  usage: Pick<Usage, "promptTokens" | "cachedTokens">;
+  withUsage: boolean;
+  /** There are no candidates then. */
+  isPromptBlocked: boolean;
+}
+
+export interface Produced {
+  thoughts: number;
+  /** Of the candidates, without the thoughts. */
+  shown: number;
+}
+
+export function candidateOf(choice: Choice, extra: Pick<Candidate, "id" | "showsThoughts" | "image" | "isThinking"> & { hasText: boolean }): Candidate {
+  const { hasText, image, ...rest } = extra;
+  return {
+    ...rest,
+    image: choice.calls.length === 0 && choice.finish !== "filtered" ? image : undefined,
+    reasoning: choice.reasoning,
+    text: hasText ? (choice.text ?? noPieces) : noPieces,
+    calls: choice.calls,
+    finish: choice.finish,
+    isThinking: extra.isThinking || choice.reasoning.length > 0,
+  };
+}
+
+const callTokensOf = ({ input }: Call) => 1 + input.length;
+
+/** In tokens: thoughts, text, calls, image, in this order. */
+export const lengthOf = ({ reasoning, text, calls, image }: Candidate): number =>
+  reasoning.length + text.length + calls.reduce((sum, call) => sum + callTokensOf(call), 0) + (image === undefined ? 0 : imageOutputTokens);
+
+/** The part that a token adds to a stream: calls and images come whole with their last one. */
+export function partAt(candidate: Candidate, token: number): object | undefined {
+  const { reasoning, showsThoughts, text, calls, image } = candidate;
+  if (token < reasoning.length) return showsThoughts ? { text: reasoning.at(token), thought: true } : undefined;
+  let left = token - reasoning.length;
+  if (left < text.length) return { text: text.at(left) };
+  left -= text.length;
+  for (const [index, call] of calls.entries()) {
+    const length = callTokensOf(call);
+    if (left < length) return left === length - 1 ? callPartOf(candidate, index) : undefined;
+    left -= length;
+  }
+  return left === imageOutputTokens - 1 ? imagePartOf(image) : undefined;
+}
+
+/** All parts of a whole answer. */
+export function partsOf(candidate: Candidate): object[] {
+  const { reasoning, showsThoughts, text, calls, image } = candidate;
+  const parts: object[] = [];
+  if (showsThoughts && reasoning.length > 0) parts.push({ text: joined(reasoning), thought: true });
+  if (text.length > 0) parts.push({ text: joined(text), ...textProofOf(candidate) });
+  for (const index of calls.keys()) {
+    const part = callPartOf(candidate, index);
+    if (part !== undefined) parts.push(part);
+  }
+  if (image !== undefined) parts.push(imagePartOf(image));
+  return parts;
+}
+
+/** On the last part of the text. */
+export const textProofOf = ({ isThinking, text, id }: Candidate) => (isThinking && text.length > 0 ? { thoughtSignature: textSignatureOf(id) } : {});
+
+const imagePartOf = (data: string | undefined) => ({ inlineData: { mimeType: "image/png", data } });
+
+/** Of the calls of one answer, the first bears the proof. */
+function callPartOf({ calls, isThinking, id }: Candidate, index: number): object | undefined {
+  const call = calls[index] as Call;
+  let args: unknown;
+  try {
+    args = JSON.parse(joined(call.input));
+  } catch {
+    return undefined;
+  }
+  const proof = isThinking && index === 0 ? { thoughtSignature: callSignatureOf(call.tool.name, id) } : {};
+  return { functionCall: { ...(isThinking && { id: call.id }), name: call.tool.name, args }, ...proof };
+}
+
+const finishReasons = { stop: "STOP", calls: "STOP", length: "MAX_TOKENS", filtered: "SAFETY" } as const;
+const blockedRatings = [{ category: "HARM_CATEGORY_DANGEROUS_CONTENT", probability: "HIGH", blocked: true }];
+
+/** A candidate with its last parts; one without any has no list of parts. */
+export const finishedOf = ({ finish }: Candidate, index: number, parts: object[]) => ({
+  content: { role: "model", ...(parts.length > 0 && { parts }) },
+  finishReason: finishReasons[finish],
+  index,
+  ...(finish === "filtered" && { finishMessage: "The simulator was told to refuse.", safetyRatings: blockedRatings }),
+});
+
+export const promptBlocked = { promptFeedback: { blockReason: "SAFETY", safetyRatings: blockedRatings } };
+
+export const producedOf = (candidates: Candidate[]): Produced => {
+  const thoughts = candidates.reduce((sum, { reasoning }) => sum + reasoning.length, 0);
+  return { thoughts, shown: candidates.reduce((sum, candidate) => sum + lengthOf(candidate), -thoughts) };
+};
+
+/** What follows the candidates of each chunk, with the tokens that there are by then. */
+export function tailOf({ id, model, usage: { promptTokens, cachedTokens }, withUsage }: ContentAnswer, { thoughts, shown }: Produced) {
+  const usageMetadata = {
+    promptTokenCount: promptTokens,
+    ...(cachedTokens > 0 && { cachedContentTokenCount: cachedTokens }),
+    candidatesTokenCount: shown,
+    totalTokenCount: promptTokens + shown + thoughts,
+    promptTokensDetails: [{ modality: "TEXT", tokenCount: promptTokens }],
+    ...(thoughts > 0 && { thoughtsTokenCount: thoughts }),
+  };
+  return { ...(withUsage && { usageMetadata }), modelVersion: model, responseId: id };
+}
+
+export function contentWholeOf(answer: ContentAnswer): Whole {
+  const { candidates, isPromptBlocked } = answer;
+  const produced = producedOf(candidates);
+  const told = isPromptBlocked ? promptBlocked : { candidates: candidates.map((candidate, index) => finishedOf(candidate, index, partsOf(candidate))) };
+  return { kind: "whole", body: JSON.stringify({ ...told, ...tailOf(answer, produced) }), tokens: produced.thoughts + produced.shown };
+}

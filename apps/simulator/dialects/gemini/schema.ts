@@ -1,0 +1,116 @@
+/** The shape of Gemini's requests, as far as the simulator looks at it; other fields are let pass. */
+import Type, { type Static } from "typebox";
+import { Compile } from "typebox/compile";
+
+const nullable = <Schema extends Type.TSchema>(schema: Schema) => Type.Optional(Type.Union([schema, Type.Null()]));
+const optional = Type.Optional;
+const anything = Type.Unknown();
+const json = Type.Record(Type.String(), anything);
+const count = (minimum: number, maximum: number) => nullable(Type.Integer({ minimum, maximum }));
+
+/** Base64 of either alphabet. */
+const bytes = Type.String({ pattern: "^[A-Za-z0-9+/_-]*={0,2}$" });
+
+const media = {
+  inlineData: optional(Type.Object({ mimeType: Type.String({ minLength: 1 }), data: bytes })),
+  fileData: optional(Type.Object({ fileUri: Type.String({ minLength: 1 }), mimeType: optional(Type.String()) })),
+};
+
+const part = Type.Object({
+  ...media,
+  text: optional(Type.String()),
+  thought: nullable(Type.Boolean()),
+  thoughtSignature: nullable(bytes),
+  functionCall: optional(Type.Object({ id: nullable(Type.String()), name: Type.String({ minLength: 1 }), args: nullable(json) })),
+  functionResponse: optional(
+    Type.Object({ id: nullable(Type.String()), name: Type.String({ minLength: 1 }), response: json, parts: nullable(Type.Array(Type.Object(media))) }),
+  ),
+});
+
+const content = Type.Object({ role: nullable(Type.Enum(["user", "model", "function"])), parts: Type.Array(part, { minItems: 1 }) });
+
+const tool = Type.Object({
+  functionDeclarations: nullable(
+    Type.Array(
+      Type.Object({
+        name: Type.String({ pattern: "^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$" }),
+        parameters: nullable(json),
+        parametersJsonSchema: optional(anything),
+      }),
+    ),
+  ),
+});
+
+const generationConfig = Type.Object({
+  candidateCount: count(1, 8),
+  maxOutputTokens: count(1, 2_147_483_647),
+  stopSequences: nullable(Type.Array(Type.String({ minLength: 1 }), { maxItems: 5 })),
+  temperature: nullable(Type.Number({ minimum: 0, maximum: 2 })),
+  topP: nullable(Type.Number({ minimum: 0, maximum: 1 })),
+  topK: count(1, 2_147_483_647),
+  responseMimeType: nullable(Type.Enum(["text/plain", "application/json", "text/x.enum"])),
+  responseSchema: nullable(json),
+  responseJsonSchema: optional(anything),
+  responseModalities: nullable(Type.Array(Type.Enum(["TEXT", "IMAGE"]), { maxItems: 2 })),
+  imageConfig: nullable(
+    Type.Object({
+      aspectRatio: nullable(Type.Enum(["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"])),
+      imageSize: nullable(Type.Enum(["1K", "2K", "4K"])),
+    }),
+  ),
+  thinkingConfig: nullable(
+    Type.Object({
+      includeThoughts: nullable(Type.Boolean()),
+      thinkingBudget: count(-1, 1_000_000),
+      thinkingLevel: nullable(Type.Enum(["THINKING_LEVEL_UNSPECIFIED", "MINIMAL", "LOW", "MEDIUM", "HIGH"])),
+    }),
+  ),
+});
+
+const generateRequest = Type.Object({
+  contents: Type.Array(content, { minItems: 1 }),
+  systemInstruction: nullable(Type.Object({ parts: Type.Array(part, { minItems: 1 }) })),
+  tools: nullable(Type.Array(tool)),
+  toolConfig: nullable(
+    Type.Object({
+      functionCallingConfig: nullable(
+        Type.Object({
+          mode: nullable(Type.Enum(["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"])),
+          allowedFunctionNames: nullable(Type.Array(Type.String())),
+        }),
+      ),
+    }),
+  ),
+  generationConfig: nullable(generationConfig),
+});
+
+const countRequest = Type.Union([generateRequest, Type.Object({ generateContentRequest: generateRequest })]);
+
+const embedRequest = Type.Object({ content, outputDimensionality: count(1, 3_072), taskType: nullable(Type.String()) });
+
+export type GenerateRequest = Static<typeof generateRequest>;
+export type EmbedRequest = Static<typeof embedRequest>;
+export type Content = GenerateRequest["contents"][number];
+export type Part = Content["parts"][number];
+
+export const checkedGenerate = Compile(generateRequest);
+export const checkedCount = Compile(countRequest);
+export const checkedEmbed = Compile(embedRequest);
+export const checkedEmbedBatch = Compile(Type.Object({ requests: Type.Array(embedRequest, { minItems: 1, maxItems: 100 }) }));
+
+/** Members whose value is the caller's own, whatever its keys are like. */
+const opaque = ["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "labels"];
+const depthMax = 16;
+
+/** Names of fields may come with underscores instead of capitals (protobuf's JSON mapping). */
+export function camelOf(value: unknown, depth = 0): unknown {
+  if (typeof value !== "object" || value === null || depth > depthMax) return value;
+  if (Array.isArray(value)) return value.map((element) => camelOf(element, depth + 1));
+  const members = Object.entries(value).map(([name, member]) => {
+    const camel = camelNameOf(name);
+    return [camel, opaque.includes(camel) ? member : camelOf(member, depth + 1)];
+  });
+  return Object.fromEntries(members);
+}
+
+export const camelNameOf = (name: string) => name.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase());

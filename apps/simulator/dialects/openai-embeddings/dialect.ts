@@ -1,0 +1,65 @@
+/** OpenAI embeddings: POST /v1/embeddings. */
+import Type from "typebox";
+import { Compile } from "typebox/compile";
+import { promptTokensOf } from "../../answer/pieces.ts";
+import { vectorOf } from "../../answer/vector.ts";
+import { answerBytesMax } from "../../settings.ts";
+import { type Dialect, stringOf } from "../dialect.ts";
+import { openaiErrorBody } from "../openai-error.ts";
+import { faultIn } from "../shape.ts";
+
+const text = Type.String({ minLength: 1 });
+const some = { minItems: 1 };
+const tokens = Type.Array(Type.Integer({ minimum: 0 }), some);
+
+const embeddingsRequest = Compile(
+  Type.Object({
+    model: Type.String({ minLength: 1 }),
+    input: Type.Union([text, Type.Array(text, some), tokens, Type.Array(tokens, some)]),
+    dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096 })),
+    encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
+  }),
+);
+
+const inputsMax = 2_048;
+const dimensionsOtherwise = 1_536;
+/** What a number takes in JSON at most. */
+const numberBytes = 16;
+
+export const openaiEmbeddings: Dialect = {
+  name: "openai-embeddings",
+  serves: (method, path) => method === "POST" && path === "/v1/embeddings",
+  modelOf: ({ body }) => stringOf(body, "model"),
+  errorBody: openaiErrorBody,
+  answer({ body, settings }) {
+    if (!embeddingsRequest.Check(body)) return faultIn(embeddingsRequest.Errors(body));
+    const { model, dimensions = dimensionsOtherwise, encoding_format: encoding = "float" } = body;
+    const inputs = inputsOf(body.input);
+    if (inputs.length > inputsMax) return { kind: "refused", status: 400, message: `input: there are at most ${inputsMax}.`, param: "input" };
+    if (inputs.length * dimensions * numberBytes > answerBytesMax)
+      return { kind: "refused", status: 400, message: `So many vectors are more than ${answerBytesMax} bytes.`, param: "input" };
+    const data = inputs.map((input, index) => {
+      const vector = vectorOf(typeof input === "string" ? input : input.join(" "), dimensions);
+      return `{"object":"embedding","index":${index},"embedding":${encoding === "float" ? floatsOf(vector) : base64Of(vector)}}`;
+    });
+    const promptTokens = inputs.reduce((sum, input) => sum + (typeof input === "string" ? promptTokensOf(input) : input.length), 0);
+    const usage = settings.usage === "never" ? "" : `,"usage":{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens}}`;
+    return { kind: "whole", body: `{"object":"list","data":[${data.join(",")}],"model":${JSON.stringify(model)}${usage}}`, tokens: 0 };
+  },
+};
+
+/** A list of numbers is one input. */
+function inputsOf(input: string | string[] | number[] | number[][]): (string | number[])[] {
+  if (typeof input === "string") return [input];
+  return input.every((one) => typeof one === "number") ? [input] : input;
+}
+
+/** Nine digits say a number of 32 bits in full. */
+const floatsOf = (vector: Float32Array) => `[${Array.from(vector, (value) => String(Number(value.toPrecision(9)))).join(",")}]`;
+
+/** Numbers of 32 bits, the least byte first. */
+function base64Of(vector: Float32Array): string {
+  const bytes = Buffer.alloc(vector.length * 4);
+  for (const [index, value] of vector.entries()) bytes.writeFloatLE(value, index * 4);
+  return `"${bytes.toString("base64")}"`;
+}

@@ -1,0 +1,113 @@
+/** Reads the items of an input, as strictly as the upstream whose dialect this is: what it would refuse is refused here. */
+import Type from "typebox";
+import { promptTokensOf } from "../../answer/pieces.ts";
+import { messageTokens } from "../../answer/question.ts";
+import type { Refused } from "../dialect.ts";
+import { content, contentOf, textContentOf } from "./content.ts";
+import { isEncryptedContent } from "./items.ts";
+import { nullable, type Reader, readerAmong, readerOf, refused, toolName, unsupported } from "./reading.ts";
+
+/** An item, as far as the answer depends on it. */
+export type Said = { tokens: number } & (
+  | { kind: "message"; role: string; text: string; images: string[]; documents: string[] }
+  | ({ kind: "call"; name: string } & CallPlace)
+  | ({ kind: "result"; text: string } & CallPlace)
+  | { kind: "other" }
+);
+
+/** A call and its result share both. */
+interface CallPlace {
+  callId: string;
+  isCustom: boolean;
+}
+
+const idPrefixes: Record<string, string> = { message: "msg", function_call: "fc", custom_tool_call: "ctc", reasoning: "rs" };
+
+/** Items that are taken, but say nothing to the simulator. */
+const otherTypes = [
+  ...["additional_tools", "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction", "compaction_trigger", "computer_call"],
+  ...["computer_call_output", "configuration_update", "file_search_call", "image_generation_call", "local_shell_call", "local_shell_call_output"],
+  ...["mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "program", "program_output", "shell_call", "shell_call_output"],
+  ...["tool_search_call", "tool_search_output", "web_search_call"],
+];
+
+const id = nullable(Type.String());
+const callId = Type.String({ minLength: 1, maxLength: 64 });
+
+const resultReader = (isCustom: boolean) =>
+  readerOf(Type.Object({ call_id: callId, output: content }), ({ call_id, output }, at): Said | Refused => {
+    const result = contentOf(output, `${at}.output`, { byModel: false });
+    if (result.kind === "refused") return result;
+    const { text, images, documents, tokens } = result;
+    return { kind: "result", callId: call_id, isCustom, text: [text, ...images, ...documents].filter((part) => part !== "").join(" "), tokens };
+  });
+
+const readers: Record<string, Reader<Said>> = {
+  message: readerOf(
+    Type.Object({ id, role: Type.Enum(["user", "assistant", "system", "developer"]), content }),
+    ({ role, content: parts }, at): Said | Refused => {
+      const said = contentOf(parts, `${at}.content`, { byModel: role === "assistant" });
+      return said.kind === "refused" ? said : { ...said, kind: "message", role };
+    },
+  ),
+  function_call: readerOf(Type.Object({ id, call_id: callId, name: toolName, arguments: Type.String() }), (call): Said => {
+    return { kind: "call", callId: call.call_id, isCustom: false, name: call.name, tokens: promptTokensOf(call.name + call.arguments) };
+  }),
+  custom_tool_call: readerOf(Type.Object({ id, call_id: callId, name: toolName, input: Type.String() }), (call): Said => {
+    return { kind: "call", callId: call.call_id, isCustom: true, name: call.name, tokens: promptTokensOf(call.name + call.input) };
+  }),
+  function_call_output: resultReader(false),
+  custom_tool_call_output: resultReader(true),
+  reasoning: readerOf(
+    Type.Object({ id, summary: Type.Array(Type.Object({ type: Type.Literal("summary_text"), text: Type.String() })), encrypted_content: id }),
+    ({ id: itemId, summary, encrypted_content: encrypted }): Said | Refused => {
+      if (typeof encrypted === "string" && !isEncryptedContent(encrypted, itemId ?? undefined))
+        return refused("input", `The encrypted content ${itemId ? `for item ${itemId} ` : ""}could not be verified.`, "invalid_encrypted_content");
+      return { kind: "other", tokens: promptTokensOf(summary.map(({ text }) => text).join("")) };
+    },
+  ),
+};
+
+/** `isStored` is whether the request lets responses be stored: if not, reasoning whose content is not with it cannot be found. */
+export function saidIn(input: string | unknown[], { isStored }: { isStored: boolean }): { kind: "said"; items: Said[] } | Refused {
+  const items: Said[] = [];
+  if (typeof input === "string") items.push({ ...textContentOf(input), kind: "message", role: "user" });
+  for (const [index, item] of typeof input === "string" ? [] : input.entries()) {
+    const said = itemOf(item, `input[${index}]`, isStored);
+    if (said.kind === "refused") return said;
+    items.push(said);
+  }
+  for (const item of items) item.tokens += messageTokens;
+  return faultOfPairs(items) ?? { kind: "said", items };
+}
+
+function itemOf(item: unknown, at: string, isStored: boolean): Said | Refused {
+  const { type: named, id: itemId, encrypted_content: encrypted } = Object(item) as Record<string, unknown>;
+  const type = typeof named === "string" ? named : "message";
+  const prefix = idPrefixes[type];
+  if (typeof itemId === "string" && prefix !== undefined && !itemId.startsWith(prefix))
+    return refused(`${at}.id`, `Invalid '${at}.id': '${itemId.slice(0, 80)}'. Expected an ID that begins with '${prefix}'.`, "invalid_value");
+  if (type === "item_reference" || (type === "reasoning" && typeof encrypted !== "string" && typeof itemId === "string" && !isStored))
+    return refused("input", `Item with id '${String(itemId)}' not found. The simulator stores nothing: send the item with its content.`, null, 404);
+  const read = readerAmong(readers, type);
+  if (read !== undefined) return read(item, at);
+  return otherTypes.includes(type) ? { kind: "other", tokens: 0 } : unsupported(`${at}.type`, type, [...Object.keys(readers), ...otherTypes]);
+}
+
+/** A result needs its call before it, and a call that the conversation has gone past needs its result. */
+function faultOfPairs(items: Said[]): Refused | undefined {
+  const keyOf = ({ callId, isCustom }: CallPlace) => `${isCustom} ${callId}`;
+  const nameOf = ({ isCustom }: CallPlace) => (isCustom ? "custom tool call" : "function call");
+  const called = new Set<string>();
+  const answered = new Set<string>();
+  for (const item of items) {
+    if (item.kind === "call") called.add(keyOf(item));
+    if (item.kind !== "result") continue;
+    if (!called.has(keyOf(item))) return refused("input", `No tool call found for ${nameOf(item)} output with call_id ${item.callId}.`);
+    answered.add(keyOf(item));
+  }
+  const last = items.findLastIndex(({ kind }) => kind === "message" || kind === "result");
+  for (const item of items.slice(0, Math.max(0, last)))
+    if (item.kind === "call" && !answered.has(keyOf(item))) return refused("input", `No tool output found for ${nameOf(item)} ${item.callId}.`);
+  return undefined;
+}

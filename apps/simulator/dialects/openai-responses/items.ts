@@ -1,0 +1,80 @@
+/** The items of an answer's output, as they stand when they are begun and when they are done. */
+import type { Call } from "../../answer/calls.ts";
+import type { Choice } from "../../answer/compose.ts";
+import { joined, type Pieces } from "../../answer/pieces.ts";
+import { claimIn, sealOf } from "../../answer/seal.ts";
+
+const claimOf = (id: string) => `reasoning ${id}`;
+
+/** Whether encrypted content is that of a reasoning item which the simulator made, and of this id if one is given. */
+export function isEncryptedContent(text: string, id: string | undefined): boolean {
+  const claim = claimIn(text);
+  return claim !== undefined && (id === undefined ? claim.startsWith(claimOf("rs_")) : claim === claimOf(id));
+}
+
+interface Finished {
+  id: string;
+  status: "completed" | "incomplete";
+}
+
+export type Item =
+  | ({ kind: "reasoning"; id: string; thought: Pieces } & ReasoningWanted)
+  | ({ kind: "message"; text: Pieces } & Finished)
+  | ({ kind: "call"; call: Call } & Finished);
+
+/** What of the reasoning the caller asked for. */
+export interface ReasoningWanted {
+  /** As a summary. */
+  isShown: boolean;
+  /** As encrypted content, for the next request. */
+  isSealed: boolean;
+}
+
+/** `digest` is the hex SHA-256 of the request's body, of which the ids are made. What ends before its first word has no message. */
+export function itemsOf({ reasoning, text, calls, finish }: Choice, digest: string, wanted: ReasoningWanted): Item[] {
+  const items: Item[] = [];
+  const idOf = (prefix: string) => `${prefix}_${digest.slice(0, 46)}${items.length.toString(16).padStart(2, "0")}`;
+  if (reasoning.length > 0) items.push({ kind: "reasoning", id: idOf("rs"), thought: reasoning, ...wanted });
+  const isCutShort = finish === "length" || finish === "filtered";
+  if (text !== undefined && !(isCutShort && text.length === 0))
+    items.push({ kind: "message", id: idOf("msg"), text, status: isCutShort ? "incomplete" : "completed" });
+  for (const [index, call] of calls.entries()) {
+    const status = isCutShort && index === calls.length - 1 ? "incomplete" : "completed";
+    items.push({ kind: "call", id: idOf(call.tool.takes === "json" ? "fc" : "ctc"), call, status });
+  }
+  return items;
+}
+
+export const textPartOf = (text: string) => ({ type: "output_text", annotations: [], logprobs: [], text });
+export const summaryPartOf = (text: string) => ({ type: "summary_text", text });
+
+export function begunItemOf(item: Item): object {
+  switch (item.kind) {
+    case "reasoning":
+      return { id: item.id, type: "reasoning", summary: [] };
+    case "message":
+      return { id: item.id, type: "message", status: "in_progress", content: [], role: "assistant" };
+    case "call":
+      return callItemOf(item, "in_progress", "");
+  }
+}
+
+export function doneItemOf(item: Item): object {
+  switch (item.kind) {
+    case "reasoning": {
+      const summary = item.isShown ? [summaryPartOf(joined(item.thought))] : [];
+      return { id: item.id, type: "reasoning", summary, ...(item.isSealed && { encrypted_content: sealOf(claimOf(item.id)) }) };
+    }
+    case "message":
+      return { id: item.id, type: "message", status: item.status, content: [textPartOf(joined(item.text))], role: "assistant" };
+    case "call":
+      return callItemOf(item, item.status, joined(item.call.input));
+  }
+}
+
+function callItemOf({ id, call }: { id: string; call: Call }, status: string, input: string): object {
+  const named = { call_id: call.id, name: call.tool.name };
+  return call.tool.takes === "json"
+    ? { id, type: "function_call", status, arguments: input, ...named }
+    : { id, type: "custom_tool_call", status, input, ...named };
+}

@@ -1,0 +1,147 @@
+/** The stream of a response: its whole life cycle, with a number in every event and none left out. */
+import type { Pieces } from "../../answer/pieces.ts";
+import { joined } from "../../answer/pieces.ts";
+import type { Script } from "../dialect.ts";
+import { begunItemOf, doneItemOf, type Item, summaryPartOf, textPartOf } from "./items.ts";
+import { type Envelope, failureOf, type Outcome, responseOf } from "./response.ts";
+
+/** An event that waits for its number. */
+type Event = (sequence: number) => string;
+
+/** A stretch of the stream: events of no token, or tokens of which each, or none, shows an event. */
+type Stretch = { kind: "events"; events: Event[] } | { kind: "tokens"; length: number; eventAt: ((token: number) => Event) | undefined };
+
+/** Where a stretch begins: at which token of the answer, and with which number. */
+type Placed = Stretch & { token: number; sequence: number };
+
+/** The members are made when the event is: those of finished items can be large. */
+const eventOf =
+  (type: string, members: () => object): Event =>
+  (sequence) =>
+    `event: ${type}\ndata: {"type":"${type}","sequence_number":${sequence},${JSON.stringify(members()).slice(1)}\n\n`;
+
+export function responsesScriptOf(envelope: Envelope, items: Item[], outcome: Outcome): Script {
+  const opening = ["response.created", "response.in_progress"].map((type) =>
+    eventOf(type, () => ({ response: responseOf(envelope, { status: "in_progress" }) })),
+  );
+  const { stretches, length, sequence } = placed(items.flatMap(stretchesOf), opening.length);
+  const lead = numbered(opening, 0);
+
+  const stretchAt = (token: number) => stretches.findIndex((one) => one.kind === "tokens" && token >= one.token && token < one.token + one.length);
+
+  return {
+    kind: "events",
+    opening: lead,
+    length,
+    eventAt(token) {
+      const place = stretchAt(token);
+      const stretch = stretches[place];
+      if (stretch?.kind !== "tokens") throw new RangeError(`there is no token ${token}`);
+      const within = token - stretch.token;
+      const before = within === 0 ? waitingBefore(stretches, place) : "";
+      return stretch.eventAt === undefined ? before : before + stretch.eventAt(within)(stretch.sequence + within);
+    },
+    get closing() {
+      return waitingBefore(stretches, stretches.length);
+    },
+    get terminator() {
+      return eventOf(`response.${outcome.status}`, () => ({ response: responseOf(envelope, { ...outcome, output: items.map(doneItemOf) }) }))(sequence);
+    },
+    errorEvent(message, { sent, opened }) {
+      const last = stretches[stretchAt(sent - 1)];
+      const next = last === undefined ? opening.length : last.sequence + (last.kind === "tokens" && last.eventAt ? sent - last.token : 0);
+      const failure = failureOf(message);
+      const failed = () => ({ response: responseOf(envelope, { status: "failed", error: failure }) });
+      return (opened ? "" : lead) + numbered([eventOf("error", () => ({ ...failure, param: null })), eventOf("response.failed", failed)], next);
+    },
+  };
+}
+
+const numbered = (events: Event[], first: number): string => events.map((one, index) => one(first + index)).join("");
+
+function placed(stretches: Stretch[], first: number): { stretches: Placed[]; length: number; sequence: number } {
+  let sequence = first;
+  let length = 0;
+  const found: Placed[] = [];
+  for (const stretch of stretches) {
+    found.push({ ...stretch, token: length, sequence });
+    if (stretch.kind === "events") sequence += stretch.events.length;
+    else {
+      length += stretch.length;
+      if (stretch.eventAt !== undefined) sequence += stretch.length;
+    }
+  }
+  return { stretches: found, length, sequence };
+}
+
+/** The events of no token that stand between the token before a place and that place. */
+function waitingBefore(stretches: Placed[], place: number): string {
+  const before = stretches.slice(0, place);
+  const from = before.findLastIndex((one) => one.kind === "tokens" && one.length > 0) + 1;
+  return before
+    .slice(from)
+    .map((one) => (one.kind === "events" ? numbered(one.events, one.sequence) : ""))
+    .join("");
+}
+
+/** The tokens of a text that grows: the members of its events before and after the growth are the same in each. */
+function growing(type: string, members: object, pieces: Pieces, after = ""): Extract<Stretch, { kind: "tokens" }> {
+  const start = `event: ${type}\ndata: {"type":"${type}","sequence_number":`;
+  const middle = `,${JSON.stringify(members).slice(1, -1)},"delta":`;
+  const eventAt = (token: number) => (sequence: number) => `${start}${sequence}${middle}${JSON.stringify(pieces.at(token))}${after}}\n\n`;
+  return { kind: "tokens", length: pieces.length, eventAt };
+}
+
+function stretchesOf(item: Item, index: number): Stretch[] {
+  const begun = eventOf("response.output_item.added", () => ({ output_index: index, item: begunItemOf(item) }));
+  const done = eventOf("response.output_item.done", () => ({ output_index: index, item: doneItemOf(item) }));
+  const place = { item_id: item.id, output_index: index };
+  switch (item.kind) {
+    case "message": {
+      const at = { ...place, content_index: 0 };
+      const text = () => joined(item.text);
+      return [
+        { kind: "events", events: [begun, eventOf("response.content_part.added", () => ({ ...at, part: textPartOf("") }))] },
+        growing("response.output_text.delta", at, item.text, `,"logprobs":[]`),
+        {
+          kind: "events",
+          events: [
+            eventOf("response.output_text.done", () => ({ ...at, text: text(), logprobs: [] })),
+            eventOf("response.content_part.done", () => ({ ...at, part: textPartOf(text()) })),
+            done,
+          ],
+        },
+      ];
+    }
+    case "reasoning": {
+      if (!item.isShown)
+        return [
+          { kind: "events", events: [begun] },
+          { kind: "tokens", length: item.thought.length, eventAt: undefined },
+          { kind: "events", events: [done] },
+        ];
+      const at = { ...place, summary_index: 0 };
+      const text = () => joined(item.thought);
+      return [
+        { kind: "events", events: [begun, eventOf("response.reasoning_summary_part.added", () => ({ ...at, part: summaryPartOf("") }))] },
+        growing("response.reasoning_summary_text.delta", at, item.thought),
+        {
+          kind: "events",
+          events: [
+            eventOf("response.reasoning_summary_text.done", () => ({ ...at, text: text() })),
+            eventOf("response.reasoning_summary_part.done", () => ({ ...at, part: summaryPartOf(text()) })),
+            done,
+          ],
+        },
+      ];
+    }
+    case "call": {
+      const [type, field] = item.call.tool.takes === "json" ? ["response.function_call_arguments", "arguments"] : ["response.custom_tool_call_input", "input"];
+      return [
+        { kind: "tokens", length: 1, eventAt: () => begun },
+        growing(`${type}.delta`, place, item.call.input),
+        { kind: "events", events: [eventOf(`${type}.done`, () => ({ ...place, [field]: joined(item.call.input) })), done] },
+      ];
+    }
+  }
+}

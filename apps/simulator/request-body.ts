@@ -1,0 +1,40 @@
+/** Reads the body of a request: JSON, or a form (multipart/form-data, RFC 7578). */
+import type { Outcome } from "./settings.ts";
+
+/** A part of a form that is a file. */
+export interface FormFile {
+  name: string;
+  type: string;
+  data: Buffer;
+}
+
+/** A promise for a form only, so that all other requests are answered in the turn in which they have arrived. Never rejects; undefined if the body is empty. */
+export function bodyValueOf(body: Buffer, contentType: string | undefined): Outcome<unknown> | Promise<Outcome<unknown>> {
+  if (contentType !== undefined && /^multipart\/form-data\b/i.test(contentType)) return formOf(body, contentType);
+  try {
+    return { kind: "ok", value: body.length === 0 ? undefined : JSON.parse(body.toString()) };
+  } catch {
+    return { kind: "bad", fault: "The body is not JSON." };
+  }
+}
+
+/** Its fields by name: texts and files; lists of them where a name ends with `[]`, which is then left out, or comes again. */
+async function formOf(body: Buffer, contentType: string): Promise<Outcome<Record<string, unknown>>> {
+  const fields = new Map<string, unknown>();
+  try {
+    const form = await new Response(new Uint8Array(body), { headers: { "content-type": contentType } }).formData();
+    for (const [rawName, part] of form) {
+      const name = rawName.replace(/\[\]$/, "");
+      const value = typeof part === "string" ? part : await fileOf(part);
+      const earlier = fields.get(name);
+      if (Array.isArray(earlier)) earlier.push(value);
+      else if (earlier !== undefined) fields.set(name, [earlier, value]);
+      else fields.set(name, name === rawName ? value : [value]);
+    }
+  } catch {
+    return { kind: "bad", fault: "The body is not a form as its content type says." };
+  }
+  return { kind: "ok", value: Object.fromEntries(fields) };
+}
+
+const fileOf = async (part: File): Promise<FormFile> => ({ name: part.name, type: part.type, data: Buffer.from(await part.arrayBuffer()) });

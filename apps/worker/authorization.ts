@@ -1,0 +1,76 @@
+/** How a request proves to its upstream that it may: headers from the upstream's credential. Bearer of secrets: nothing of this is logged. */
+import { Sha256 } from "@aws-crypto/sha256-js";
+import { defaultProvider } from "@aws-sdk/credential-provider-node";
+import { SignatureV4 } from "@smithy/signature-v4";
+import { GoogleAuth } from "google-auth-library";
+import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import { credentialOf, type Environment } from "#catalogue/environment.ts";
+
+export interface SignedRequest {
+  method: "POST";
+  url: URL;
+  headers: Record<string, string>;
+  body: Buffer;
+}
+
+/** The headers to add to a request; a promise where they must be asked for or computed. Rejects when they can't be had. */
+export type Authorize = (upstream: CatalogueUpstream, request: SignedRequest) => Record<string, string> | Promise<Record<string, string>>;
+
+const googleScope = "https://www.googleapis.com/auth/cloud-platform";
+
+/** Tokens and signers are kept for as long as their credential stays the same. */
+export function createAuthorization(environment: Environment): Authorize {
+  const googles = new Map<string, GoogleAuth>();
+  const signers = new Map<string, SignatureV4>();
+
+  return (upstream, request) => {
+    const credential = credentialOf(upstream, environment);
+    switch (upstream.authentication) {
+      case "bearer":
+        return credential === undefined ? {} : { authorization: `Bearer ${credential}` };
+      case "x-api-key":
+      case "api-key":
+      case "x-goog-api-key":
+        return credential === undefined ? {} : { [upstream.authentication]: credential };
+      case "google":
+        return googleHeadersOf(credential ?? "");
+      case "aws":
+        return awsHeadersOf(upstream, request);
+      default:
+        return upstream.authentication satisfies never;
+    }
+  };
+
+  /** The credential is the content of a service account's key file, or its path; without one, what Google's libraries find in the environment. */
+  async function googleHeadersOf(credential: string): Promise<Record<string, string>> {
+    let google = googles.get(credential);
+    if (google === undefined) {
+      const source = credential.startsWith("{") ? { credentials: JSON.parse(credential) as object } : credential === "" ? {} : { keyFilename: credential };
+      google = new GoogleAuth({ scopes: googleScope, ...source });
+      googles.set(credential, google);
+    }
+    return { authorization: `Bearer ${await google.getAccessToken()}` };
+  }
+
+  /** https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html */
+  async function awsHeadersOf({ region, service }: CatalogueUpstream, { method, url, headers, body }: SignedRequest): Promise<Record<string, string>> {
+    const place = region ?? environment.AWS_REGION ?? "us-east-1";
+    const name = `${place} ${service}`;
+    let signer = signers.get(name);
+    if (signer === undefined) {
+      signer = new SignatureV4({ credentials: defaultProvider(), region: place, service, sha256: Sha256 });
+      signers.set(name, signer);
+    }
+    const signed = await signer.sign({
+      method,
+      protocol: url.protocol,
+      hostname: url.hostname,
+      path: url.pathname,
+      query: Object.fromEntries(url.searchParams),
+      headers: { ...headers, host: url.host },
+      body,
+    });
+    const { host: _, ...added } = signed.headers;
+    return Object.fromEntries(Object.entries(added).filter(([header]) => headers[header] === undefined));
+  }
+}

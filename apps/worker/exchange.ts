@@ -1,0 +1,195 @@
+/**
+ * What a generation says to its upstream and how it reads what comes back: verbatim where caller and upstream speak the same dialect, translated
+ * where they don't.
+ */
+import { type CatalogueModel, type CatalogueUpstream, matcherOf } from "#catalogue/catalogue.ts";
+import type { GenerationJob } from "#relay/job.ts";
+import { Refusal } from "#wire/carry.ts";
+import type { AnswerContext, Codec, Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#wire/codec.ts";
+import { codecs } from "#wire/codecs.ts";
+import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import type { Failure, UpstreamError } from "#wire/errors.ts";
+import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest } from "#wire/neutral.ts";
+import { remoteSourcesOf } from "#wire/sources.ts";
+import { TranslatedStream } from "#wire/translated.ts";
+import { type FetchSource, inlineSources } from "./remote-sources.ts";
+
+/** How an upstream's answer is to be read. */
+export interface Reading {
+  /** The caller is sent events, or a growing array, rather than one body. */
+  streams: boolean;
+  contentType: string;
+  /** Further headers of the caller's answer. */
+  headers?: Record<string, string>;
+  /** Reads a stream of the upstream's for a caller who wants one. */
+  stream?(): StreamRelay;
+  /** Reads a whole answer for a caller who wants one. */
+  whole(bytes: Buffer): WholeAnswer;
+  /** What an answer that came the other way, whole for a stream or streamed for a whole, comes to; nothing where that can't be. */
+  turned?: {
+    toStream(bytes: Buffer): WholeAnswer;
+    events?(): { push: StreamEvents["push"]; end: StreamEvents["end"]; whole(events: readonly AnswerEvent[]): WholeAnswer };
+  };
+  errorOf(body: unknown): UpstreamError;
+}
+
+type StreamEvents = ReturnType<Codec["streamDecoder"]>;
+
+/** An answer without an upstream. */
+export interface OwnAnswer {
+  body: Buffer;
+  contentType: string;
+  headers: Record<string, string>;
+}
+
+export interface Exchange {
+  kind: "exchange";
+  request: WireRequest;
+  reading: Reading;
+  /** The answer in case the upstream has no such endpoint. */
+  unlessThere?: () => Promise<OwnAnswer>;
+}
+
+export type Exchanged = Exchange | ({ kind: "answered" } & OwnAnswer) | { kind: "refused"; failure: Failure };
+
+export interface ExchangeInput {
+  job: GenerationJob;
+  body: Buffer;
+  model: CatalogueModel;
+  upstream: CatalogueUpstream;
+  /** The upstream's name of the model. */
+  name: string;
+  fetchSource: FetchSource;
+}
+
+export const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" | "upstream" | "name">): Target => ({
+  model: name,
+  outputTokensMax: model.outputTokensMax,
+  streamUsage: upstream.streamUsage,
+  tokenLimitField: upstream.tokenLimitField,
+});
+
+export const isConversation = (dialect: string): dialect is ConversationDialect => conversationDialects.some((known) => known === dialect);
+
+/** Throws Refusal for what the upstream can't be asked. */
+export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
+  const { job, body, model, upstream, fetchSource } = input;
+  if (!isConversation(upstream.dialect))
+    return {
+      kind: "refused",
+      failure: { code: "invalid_request", message: "This model makes pictures: ask for them at /v1/images/generations.", param: "model" },
+    };
+  const from = codecs[job.dialect];
+  const to = codecs[upstream.dialect];
+  const target = targetOf(input);
+  const parsed = () => JSON.parse(body.toString("utf8")) as Record<string, unknown>;
+  const common = {
+    streams: job.framing !== "whole",
+    contentType: job.framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",
+    errorOf: to.upstreamErrorOf,
+  };
+
+  if (upstream.dialect === job.dialect) {
+    const request = from.verbatim.request(body, job.framing, target);
+    if (request === undefined) return { kind: "refused", failure: { code: "invalid_request", message: "The body is not a JSON object with a model." } };
+    Object.assign(request.headers, callerHeadersOf(job, upstream));
+    const turned = turnedOf(to, from, () => contextOf(job, model, parsed(), readableRequestOf(from, parsed(), job.framing)));
+    return {
+      kind: "exchange",
+      request,
+      reading: {
+        ...common,
+        stream: () => from.verbatim.stream(body, job.framing, model.id),
+        whole: (bytes) => from.verbatim.answer(bytes, model.id),
+        turned,
+      },
+    };
+  }
+
+  const callerBody = parsed();
+  const request = from.decodeRequest({ body: callerBody, framing: job.framing });
+  const fetchedHere = remoteSourcesOf(request).filter(({ part }) => !upstream.fetchesSources || (part === "file" && upstream.dialect === "openai-chat"));
+  await inlineSources(fetchedHere, fetchSource);
+  const context = contextOf(job, model, callerBody, request);
+  const turned = turnedOf(to, from, () => context);
+  return {
+    kind: "exchange",
+    request: to.encodeRequest(request, job.framing, target),
+    reading: {
+      ...common,
+      stream: () => new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context)),
+      whole: (bytes) => {
+        const value = parsedObject(bytes);
+        return value === undefined ? { kind: "malformed" } : wholeOf(to.decodeAnswer(value), from, context);
+      },
+      turned,
+    },
+  };
+}
+
+/** What of the caller's own headers its upstream is given: a version, and the betas that it knows. */
+export function callerHeadersOf({ headers }: GenerationJob, { betas }: CatalogueUpstream): Record<string, string> {
+  const { "anthropic-beta": asked, ...others } = headers;
+  const isKnown = matcherOf(betas);
+  const known = (asked ?? "")
+    .split(",")
+    .map((beta) => beta.trim())
+    .filter((beta) => beta !== "" && isKnown(beta));
+  return { ...others, ...(known.length > 0 && { "anthropic-beta": known.join(",") }) };
+}
+
+function contextOf(job: GenerationJob, model: CatalogueModel, body: Record<string, unknown>, request: NeutralRequest): AnswerContext {
+  return {
+    id: job.generation.slice("gen_".length),
+    model: model.id,
+    createdAt: Math.floor(job.admittedAt / 1_000),
+    framing: job.framing,
+    request,
+    body,
+  };
+}
+
+/** A request as far as the neutral form has a place for it; an empty one where that is not all. */
+export function readableRequestOf(codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest {
+  try {
+    return codec.decodeRequest({ body, framing });
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { system: [], messages: [], tools: [], settings: {} };
+  }
+}
+
+function turnedOf(to: Codec, from: Codec, context: () => AnswerContext): NonNullable<Reading["turned"]> {
+  return {
+    toStream(bytes) {
+      const value = parsedObject(bytes);
+      if (value === undefined) return { kind: "malformed" };
+      const answer = foldedOf(to.decodeAnswer(value));
+      if (answer === undefined) return { kind: "malformed" };
+      if ("error" in answer) return { kind: "error", error: answer.error };
+      const encoder = from.streamEncoder(context());
+      const text = eventsOf(answer).map((event) => (event.kind === "error" ? "" : encoder.push(event)));
+      return { kind: "answer", body: Buffer.from(text.join("")), usage: answer.usage };
+    },
+    events() {
+      const decoder = to.streamDecoder();
+      return { push: (event) => decoder.push(event), end: () => decoder.end(), whole: (events) => wholeOf(events, from, context()) };
+    },
+  };
+}
+
+function wholeOf(events: readonly AnswerEvent[], from: Codec, context: AnswerContext): WholeAnswer {
+  const answer = foldedOf(events);
+  if (answer === undefined) return { kind: "malformed" };
+  if ("error" in answer) return { kind: "error", error: answer.error };
+  return { kind: "answer", body: Buffer.from(from.encodeAnswer(answer, context)), usage: answer.usage };
+}
+
+export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(bytes.toString("utf8"));
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,136 @@
+/** What each operation says to an upstream: an answer in a conversation, or one of the shorter exchanges. */
+import { codecs } from "#wire/codecs.ts";
+import { embeddingExchangeOf, withEmbeddingUsage } from "#wire/embeddings.ts";
+import { formOf, valuesOf } from "#wire/openai-images/form.ts";
+import { geminiImageAnswerOf, geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
+import { imageAnswerOf, imageEditRequestOf, imageRequestOf, imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
+import type { Usage } from "#wire/usage.ts";
+import {
+  answerExchangeOf,
+  callerHeadersOf,
+  type Exchanged,
+  type ExchangeInput,
+  isConversation,
+  parsedObject,
+  type Reading,
+  readableRequestOf,
+  targetOf,
+} from "./exchange.ts";
+import { estimatedTokensOf, textTokensOf } from "./token-estimate.ts";
+
+/** Throws Refusal for what the upstream can't be asked. */
+export function exchangeOf(input: ExchangeInput): Promise<Exchanged> {
+  switch (input.job.operation) {
+    case "answer":
+      return answerExchangeOf(input);
+    case "token-count":
+      return tokenCountExchangeOf(input);
+    case "embedding":
+      return embeddingExchange(input);
+    case "image-generation":
+    case "image-edit":
+      return imageExchangeOf(input);
+    default:
+      return input.job.operation satisfies never;
+  }
+}
+
+const json = "application/json";
+
+function refusedFor(what: string): Exchanged {
+  return { kind: "refused", failure: { code: "invalid_request", message: `This model does not serve ${what}.`, param: "model" } };
+}
+
+/** How callers are told that a count of tokens is none of the upstream's. */
+const estimatedHeader = { "x-sluice-token-count": "estimated" };
+
+async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
+  const { job, body, upstream } = input;
+  const from = codecs[job.dialect];
+  if (!isConversation(upstream.dialect) || from.tokenCount === undefined) return refusedFor("token counts");
+  const to = codecs[upstream.dialect];
+  const { conversationOf, answerOf } = from.tokenCount;
+  const conversation = conversationOf(JSON.parse(body.toString("utf8")) as Record<string, unknown>);
+  const estimated = async () => ({
+    body: Buffer.from(answerOf(await estimatedTokensOf(readableRequestOf(from, conversation, "whole")))),
+    contentType: json,
+    headers: estimatedHeader,
+  });
+
+  const counting = to.tokenCount;
+  if (counting === undefined || !upstream.countsTokens) return { kind: "answered", ...(await estimated()) };
+  const own = upstream.dialect === job.dialect;
+  const asked = own
+    ? conversation
+    : (parsedObject(to.encodeRequest(from.decodeRequest({ body: conversation, framing: "whole" }), "whole", targetOf(input)).body) ?? {});
+  const request = counting.requestOf(asked, targetOf(input));
+  if (own) Object.assign(request.headers, callerHeadersOf(job, upstream));
+  return {
+    kind: "exchange",
+    request,
+    reading: {
+      streams: false,
+      contentType: json,
+      errorOf: to.upstreamErrorOf,
+      whole(bytes) {
+        const tokens = counting.countIn(parsedObject(bytes) ?? {});
+        return tokens === undefined ? { kind: "malformed" } : { kind: "answer", body: Buffer.from(answerOf(tokens)), usage: undefined };
+      },
+    },
+    unlessThere: estimated,
+  };
+}
+
+async function embeddingExchange({ job, body, model, upstream, name }: ExchangeInput): Promise<Exchanged> {
+  if (!isConversation(upstream.dialect) || upstream.dialect === "anthropic-messages") return refusedFor("embeddings");
+  const { request, texts, answerOf } = embeddingExchangeOf(
+    job.dialect,
+    upstream.dialect,
+    JSON.parse(body.toString("utf8")) as Record<string, unknown>,
+    name,
+    model.id,
+  );
+  const counted = texts.length === 0 || upstream.dialect !== "gemini" ? undefined : Math.ceil(await textTokensOf(texts));
+  return {
+    kind: "exchange",
+    request,
+    reading: {
+      streams: false,
+      contentType: json,
+      errorOf: codecs[upstream.dialect].upstreamErrorOf,
+      ...(counted !== undefined && { headers: estimatedHeader }),
+      whole(bytes) {
+        const answer = answerOf(parsedObject(bytes) ?? {});
+        if (answer === undefined) return { kind: "malformed" };
+        if (counted === undefined) return { kind: "answer", body: Buffer.from(answer.body), usage: answer.usage };
+        return { kind: "answer", body: Buffer.from(withEmbeddingUsage(answer.body, counted)), usage: usageOfInput(counted) };
+      },
+    },
+  };
+}
+
+const usageOfInput = (tokens: number): Usage => ({ inputTokens: tokens, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0 });
+
+async function imageExchangeOf({ job, body, upstream, name }: ExchangeInput): Promise<Exchanged> {
+  const isEdit = job.operation === "image-edit";
+  const streams = job.framing === "sse";
+  const common = { streams, contentType: streams ? "text/event-stream; charset=utf-8" : json };
+  const form = isEdit ? await formOf(body, job.contentType) : undefined;
+  const values = form === undefined ? (parsedObject(body) ?? {}) : valuesOf(form);
+  const count = typeof values.n === "number" ? values.n : 1;
+  if (upstream.dialect === "openai-images") {
+    const request = isEdit ? await imageEditRequestOf(body, job.contentType, name) : imageRequestOf(body, name);
+    if (request === undefined) return refusedFor("requests without a model");
+    const reading: Reading = { ...common, stream: () => imageStreamOf(count), whole: imageAnswerOf, errorOf: upstreamErrorOf };
+    return { kind: "exchange", request, reading };
+  }
+  if (upstream.dialect !== "gemini") return refusedFor("pictures on these paths");
+  const createdAt = Math.floor(job.admittedAt / 1_000);
+  const event = streams ? (isEdit ? "image_edit" : "image_generation") : undefined;
+  const read = (bytes: Buffer) => geminiImageAnswerOf(parsedObject(bytes) ?? {}, createdAt, event);
+  return {
+    kind: "exchange",
+    request: await geminiImageRequestOf(values, form, name),
+    reading: { ...common, whole: read, errorOf: codecs.gemini.upstreamErrorOf, turned: { toStream: read } },
+  };
+}

@@ -1,0 +1,93 @@
+/**
+ * How many tokens a prompt has, as far as that can be said without its upstream: texts, tools and schemas by a public vocabulary of OpenAI's,
+ * pictures by their size, documents by theirs. Bounded work: of a long text, evenly spread samples are counted.
+ */
+import { imageSize } from "image-size";
+import type { NeutralRequest, Part, Source } from "#wire/neutral.ts";
+
+/** Characters of one prompt that are counted truly. */
+const sampleMax = 60_000;
+/** A tokenizer's work grows with the square of a run of one kind. */
+const run = /\s?\S{1,100}|\s{1,100}/g;
+const messageTokens = 4;
+/** Anthropic's rule for pictures (https://docs.anthropic.com/en/docs/build-with-claude/vision), which the others' come near to. */
+const pixelsPerToken = 750;
+const imageTokensMax = 1_600;
+const imageTokensUnknown = 800;
+const bytesPerDocumentToken = 40;
+
+let counting: Promise<(text: string) => number> | undefined;
+
+/** The vocabulary takes a moment and some 70 MB: it is loaded when it is first needed. */
+const tokenizer = (): Promise<(text: string) => number> => {
+  counting ??= import("gpt-tokenizer/encoding/o200k_base").then(
+    ({ countTokens }) =>
+      (text) =>
+        countTokens(text),
+  );
+  return counting;
+};
+
+/** Tokens of all that a prompt consists of, at least 1. */
+export async function estimatedTokensOf({ system, messages, tools, settings }: NeutralRequest): Promise<number> {
+  const texts: string[] = [];
+  let others = messages.length * messageTokens;
+  const count = (part: Part) => {
+    switch (part.kind) {
+      case "text":
+      case "refusal":
+      case "reasoning":
+        texts.push(part.text);
+        break;
+      case "call":
+        texts.push(part.name, part.input);
+        break;
+      case "result":
+        part.content.forEach(count);
+        break;
+      case "image":
+        others += imageTokensOf(part.source);
+        break;
+      case "file":
+      case "audio":
+        others += Math.ceil(part.kind === "audio" ? part.data.length / 100 : documentTokensOf(part.source));
+        break;
+      default:
+        part satisfies never;
+    }
+  };
+  system.forEach(count);
+  for (const { parts } of messages) parts.forEach(count);
+  for (const { name, description = "", parameters } of tools) texts.push(name, description, parameters === undefined ? "" : JSON.stringify(parameters));
+  if (settings.format?.value.kind === "schema") texts.push(JSON.stringify(settings.format.value.schema));
+  return Math.max(1, Math.round(others + (await textTokensOf(texts))));
+}
+
+/** Tokens of texts that are no conversation. */
+export async function textTokensOf(texts: readonly string[]): Promise<number> {
+  const countTokens = await tokenizer();
+  const text = texts.join("\n");
+  const sample = text.length <= sampleMax ? text : sampleOf(text);
+  let tokens = 0;
+  for (const [piece] of sample.matchAll(run)) tokens += countTokens(piece);
+  return text.length === 0 ? 0 : tokens * (text.length / sample.length);
+}
+
+/** Pieces from all over a text. */
+function sampleOf(text: string): string {
+  const pieces = 20;
+  const step = Math.floor(text.length / pieces);
+  return Array.from({ length: pieces }, (_, place) => text.slice(place * step, place * step + sampleMax / pieces)).join("");
+}
+
+function imageTokensOf(source: Source): number {
+  if (source.kind === "url") return imageTokensUnknown;
+  try {
+    const { width, height } = imageSize(Buffer.from(source.data.slice(0, 65_536), "base64"));
+    return Math.min(imageTokensMax, Math.ceil((width * height) / pixelsPerToken));
+  } catch {
+    return imageTokensUnknown;
+  }
+}
+
+const documentTokensOf = (source: Source): number => (source.kind === "url" ? imageTokensUnknown : (source.data.length * 3) / 4 / bytesPerDocumentToken);

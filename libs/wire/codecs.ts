@@ -1,0 +1,11 @@
+/** The registry: a dialect of conversations is a folder and a line here. */
+import type { Codec } from "./codec.ts";
+import type { ConversationDialect } from "./dialect.ts";
+import { openaiChat } from "./openai-chat/codec.ts";
+
+export const codecs: Record<ConversationDialect, Codec> = {
+  "openai-chat": openaiChat,
+  "openai-responses": openaiChat,
+  "anthropic-messages": openaiChat,
+  gemini: openaiChat,
+};

@@ -1,0 +1,238 @@
+/** Streamed answers in OpenAI's chat-completions format, both ways: https://platform.openai.com/docs/api-reference/chat/streaming */
+import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
+import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
+import type { SseEvent } from "../sse.ts";
+import { argumentsOf, calledTool } from "../tools.ts";
+import type { Usage } from "../usage.ts";
+import { callBodyOf, callOf, chatIdOf, finishNameOf, finishOf, imageBodyOf, reasoningDetailsOf, upstreamErrorOf, usageBodyOf, usageOf } from "./answer.ts";
+
+const done = "[DONE]";
+
+/** A call that is being streamed. Calls may overlap here, and never do in the neutral form: all but one wait. */
+interface OpenCall {
+  id: string;
+  name: string;
+  /** All of its input so far. */
+  input: string;
+  /** How much of the input has been passed on; -1 before the block was opened. */
+  passed: number;
+}
+
+export class ChatDecoder implements StreamDecoder {
+  malformedEvents = 0;
+  #open: "text" | "refusal" | "reasoning" | OpenCall | undefined;
+  readonly #calls = new Map<number, OpenCall>();
+  /** Those of them that wait for their turn. */
+  #waiting: OpenCall[] = [];
+  #finish: Finish | undefined;
+  #usage: Usage | undefined;
+  #over = false;
+
+  get finished(): boolean {
+    return this.#finish !== undefined;
+  }
+
+  push({ event, data }: SseEvent): AnswerEvent[] {
+    if (this.#over) return [];
+    const text = data.toString("utf8");
+    if (text.trim() === done) return this.end();
+    let chunk: Record<string, unknown>;
+    try {
+      chunk = objectOf(JSON.parse(text));
+    } catch {
+      this.malformedEvents++;
+      return [];
+    }
+    if (event === "error" || (chunk.error !== undefined && chunk.error !== null)) {
+      this.#over = true;
+      return [{ kind: "error", error: upstreamErrorOf(chunk) }];
+    }
+    const events: AnswerEvent[] = [];
+    const usage = usageOf(chunk.usage);
+    if (usage !== undefined) this.#usage = usage;
+    const choices = listOf(chunk.choices).map(objectOf);
+    for (const choice of choices) if (choice.index === undefined || choice.index === 0) this.#read(choice, events);
+    if (usage !== undefined && choices.length === 0 && this.finished) events.push(...this.end());
+    return events;
+  }
+
+  end(): AnswerEvent[] {
+    if (this.#over || this.#finish === undefined) return [];
+    this.#over = true;
+    const events: AnswerEvent[] = [];
+    this.#close(events);
+    for (const call of this.#waiting.splice(0)) {
+      this.#start(call, events);
+      this.#close(events);
+    }
+    events.push({ kind: "finish", finish: this.#finish, ...(this.#usage !== undefined && { usage: this.#usage }) });
+    return events;
+  }
+
+  #read({ delta: value, finish_reason: reason }: Record<string, unknown>, events: AnswerEvent[]): void {
+    const delta = objectOf(value);
+    this.#text("reasoning", delta.reasoning_content ?? delta.reasoning, events);
+    this.#text("text", delta.content, events);
+    this.#text("refusal", delta.refusal, events);
+    for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call), events);
+    if (textOf(reason) !== undefined) this.#finish = finishOf(reason, this.#calls.size > 0);
+  }
+
+  #text(kind: "text" | "refusal" | "reasoning", value: unknown, events: AnswerEvent[]): void {
+    const text = textOf(value);
+    if (text === undefined) return;
+    if (this.#open !== kind) {
+      this.#close(events);
+      this.#open = kind;
+      events.push({ kind: "block", block: { kind } });
+    }
+    events.push({ kind: "delta", text });
+  }
+
+  #call(delta: Record<string, unknown>, events: AnswerEvent[]): void {
+    const id = textOf(delta.id);
+    const place = typeof delta.index === "number" ? delta.index : this.#placeOf(id);
+    const { name, input } = callOf(delta);
+    let call = this.#calls.get(place);
+    if (call === undefined) {
+      call = { id: id ?? `call_${place}`, name, input: "", passed: -1 };
+      this.#calls.set(place, call);
+      this.#waiting.push(call);
+    }
+    if (call.passed < 0 && call.name === "") call.name = name;
+    call.input += input;
+    this.#pass(events);
+  }
+
+  /** Servers that leave out the index tell a new call by its id. */
+  #placeOf(id: string | undefined): number {
+    const known = [...this.#calls].find(([, call]) => call.id === id)?.[0];
+    return known ?? (id === undefined ? Math.max(0, this.#calls.size - 1) : this.#calls.size);
+  }
+
+  /** Passes on what may be: of the open call all there is, and of the next one as soon as the open one is whole. */
+  #pass(events: AnswerEvent[]): void {
+    for (;;) {
+      const open = this.#open;
+      if (typeof open === "object") {
+        if (open.input.length > open.passed) events.push({ kind: "delta", text: open.input.slice(open.passed) });
+        open.passed = open.input.length;
+        if (this.#waiting.length === 0 || open.input.trim() === "" || argumentsOf(open.input) === undefined) return;
+      }
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      this.#start(next, events);
+    }
+  }
+
+  #start(call: OpenCall, events: AnswerEvent[]): void {
+    this.#close(events);
+    this.#open = call;
+    call.passed = call.input.length;
+    events.push({ kind: "block", block: { kind: "call", id: call.id, name: call.name } });
+    if (call.input !== "") events.push({ kind: "delta", text: call.input });
+  }
+
+  #close(events: AnswerEvent[]): void {
+    if (this.#open !== undefined) events.push({ kind: "block-end" });
+    this.#open = undefined;
+  }
+}
+
+export class ChatEncoder implements StreamEncoder {
+  readonly #context: AnswerContext;
+  readonly #beginning: string;
+  readonly #usageShown: boolean;
+  /** The blocks so far; of texts, only what is still needed is kept. */
+  readonly #blocks: Block[] = [];
+  #calls = 0;
+  #opened = false;
+
+  constructor(context: AnswerContext) {
+    this.#context = context;
+    const { createdAt, model } = context;
+    this.#beginning = `data: ${jsonOf({ id: chatIdOf(context), object: "chat.completion.chunk", created: createdAt, model }).slice(0, -1)},"choices":[`;
+    this.#usageShown = objectOf(context.body.stream_options).include_usage === true;
+  }
+
+  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+    if (this.#opened) return this.#chunksOf(event);
+    this.#opened = true;
+    return this.#chunk({ role: "assistant", content: "", refusal: null }) + this.#chunksOf(event);
+  }
+
+  #chunksOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+    const open = this.#blocks.at(-1);
+    switch (event.kind) {
+      case "block":
+        return this.#start(event.block);
+      case "delta":
+        return open === undefined ? "" : this.#delta(open, event.text);
+      case "signature":
+        if (open?.kind === "reasoning") open.signature = event.signature;
+        return "";
+      case "block-end":
+        if (open?.kind !== "call" || !this.#takesText(open)) return "";
+        return this.#chunk({ tool_calls: [{ index: this.#calls - 1, ...callBodyOf(open, this.#context) }] });
+      case "finish":
+        return this.#finish(event.finish, event.usage);
+      default:
+        return event satisfies never;
+    }
+  }
+
+  #start(block: BlockStart): string {
+    switch (block.kind) {
+      case "image":
+        return this.#chunk({ images: [imageBodyOf(block)] });
+      case "call": {
+        const call = { ...block, input: "" };
+        this.#blocks.push(call);
+        this.#calls++;
+        if (this.#takesText(call)) return "";
+        const name = calledTool(this.#context.request, call.name)?.callerName ?? call.name;
+        return this.#chunk({ tool_calls: [{ index: this.#calls - 1, id: call.id, type: "function", function: { name, arguments: "" } }] });
+      }
+      default:
+        this.#blocks.push({ kind: block.kind, text: "" });
+        return "";
+    }
+  }
+
+  #delta(open: Block, text: string): string {
+    switch (open.kind) {
+      case "text":
+        return this.#chunk({ content: text });
+      case "refusal":
+        return this.#chunk({ refusal: text });
+      case "reasoning":
+        open.text += text;
+        return this.#chunk({ reasoning_content: text });
+      case "call":
+        if (this.#takesText(open)) {
+          open.input += text;
+          return "";
+        }
+        return this.#chunk({ tool_calls: [{ index: this.#calls - 1, function: { arguments: text } }] });
+      default:
+        return "";
+    }
+  }
+
+  /** Signed thoughts go out whole and at once: clients that gather a stream overwrite fields they do not know. */
+  #finish(finish: Finish, usage: Usage | undefined): string {
+    const details = reasoningDetailsOf(this.#blocks);
+    const thoughts = details.length > 0 ? this.#chunk({ reasoning_details: details }) : "";
+    const counted = this.#usageShown && usage !== undefined ? `${this.#beginning}],"usage":${jsonOf(usageBodyOf(usage))}}\n\n` : "";
+    return `${thoughts}${this.#chunk({}, finishNameOf(finish))}${counted}data: ${done}\n\n`;
+  }
+
+  #takesText({ name }: Extract<Block, { kind: "call" }>): boolean {
+    return calledTool(this.#context.request, name)?.takesText === true;
+  }
+
+  #chunk(delta: object, finish: string | null = null): string {
+    return `${this.#beginning}{"index":0,"delta":${jsonOf(delta)},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]${this.#usageShown ? ',"usage":null' : ""}}\n\n`;
+  }
+}

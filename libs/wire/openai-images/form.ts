@@ -1,0 +1,34 @@
+/** Forms (multipart/form-data, RFC 7578): requests that bring files. Node's own reader is used. */
+
+const integers = ["n", "output_compression", "partial_images"];
+
+/** Rejects for what is no form. */
+export const formOf = (bytes: Buffer, contentType: string): Promise<FormData> =>
+  new Response(new Uint8Array(bytes), { headers: { "content-type": contentType } }).formData();
+
+export interface FormBytes {
+  bytes: Buffer;
+  /** With the boundary. */
+  contentType: string;
+}
+
+export async function bytesOfForm(form: FormData): Promise<FormBytes> {
+  const response = new Response(form);
+  return { bytes: Buffer.from(await response.arrayBuffer()), contentType: response.headers.get("content-type") as string };
+}
+
+/** The pictures of a form: `image`, or several `image[]`. */
+export const imagesOf = (form: FormData): File[] => [...form.getAll("image"), ...form.getAll("image[]")].filter((value) => value instanceof File);
+
+/** The fields as the values they stand for, for a schema to check; texts that stand for nothing of the kind stay texts. */
+export function valuesOf(form: FormData): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const [name, value] of form) {
+    if (name === "image" || name === "image[]") continue;
+    if (value instanceof File) values[name] = value.type;
+    else if (name === "stream" && (value === "true" || value === "false")) values[name] = value === "true";
+    else values[name] = integers.includes(name) && /^\d{1,9}$/.test(value) ? Number(value) : value;
+  }
+  values.images = imagesOf(form).map(({ type }) => type);
+  return values;
+}

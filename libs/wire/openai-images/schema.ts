@@ -1,0 +1,31 @@
+/** What a request for pictures in OpenAI's format may look like: https://platform.openai.com/docs/api-reference/images */
+import Type from "typebox";
+
+const nullable = (type: string) => ({ type: [type, "null"] });
+const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
+const optionalInteger = (minimum: number, maximum: number) => optional({ ...nullable("integer"), minimum, maximum });
+
+const common = {
+  model: Type.String({ minLength: 1, maxLength: 256 }),
+  prompt: Type.String({ minLength: 1, maxLength: 32_000 }),
+  n: optionalInteger(1, 10),
+  size: optional({ ...nullable("string"), pattern: "^(auto|\\d{1,5}x\\d{1,5})$" }),
+  quality: optional(nullable("string")),
+  background: optional(nullable("string")),
+  output_format: optional(nullable("string")),
+  output_compression: optionalInteger(0, 100),
+  moderation: optional(nullable("string")),
+  partial_images: optionalInteger(0, 3),
+  stream: optional(nullable("boolean")),
+  response_format: optional({ type: ["string", "null"], enum: ["url", "b64_json", null] }),
+  user: optional(nullable("string")),
+};
+
+export const imageRequestSchema = Type.Object(common);
+
+/** A form's fields as values; its files stand as their MIME types. */
+export const imageEditSchema = Type.Object({
+  ...common,
+  images: Type.Array(Type.String({ pattern: "^image/" }), { minItems: 1, maxItems: 16 }),
+  mask: Type.Optional(Type.String({ pattern: "^image/" })),
+});

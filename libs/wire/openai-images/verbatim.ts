@@ -1,0 +1,85 @@
+/** Pictures between a caller and an upstream that both speak OpenAI's images format. */
+import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
+import { errorFieldsOf, type UpstreamError } from "../errors.ts";
+import { isNull, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
+import type { SseEvent } from "../sse.ts";
+import { tokensOf, type Usage } from "../usage.ts";
+import { eventBytesOf, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
+import { bytesOfForm, formOf } from "./form.ts";
+
+/** The caller's JSON with the upstream's name of the model. Undefined when there is no model in it. */
+export function imageRequestOf(bytes: Buffer, model: string): WireRequest | undefined {
+  const spans = objectSpansOf(bytes, ["model"]);
+  if (spans?.members.model === undefined) return undefined;
+  const by = Buffer.from(JSON.stringify(model));
+  return {
+    path: "/images/generations",
+    headers: {},
+    body: replaceSpans(
+      bytes,
+      spans.all.map(({ start, end }) => ({ start, end, by })),
+    ),
+  };
+}
+
+/** The caller's form with the upstream's name of the model; every other field and file as it was. */
+export async function imageEditRequestOf(bytes: Buffer, contentType: string, model: string): Promise<WireRequest> {
+  const form = await formOf(bytes, contentType);
+  form.set("model", model);
+  const rewritten = await bytesOfForm(form);
+  return { path: "/images/edits", headers: { "content-type": rewritten.contentType }, body: rewritten.bytes };
+}
+
+export const upstreamErrorOf = (body: unknown): UpstreamError => errorFieldsOf(objectOf(body).error ?? body);
+
+export function imageAnswerOf(bytes: Buffer): WholeAnswer {
+  const spans = objectSpansOf(bytes, ["data", "error", "usage"]);
+  const { data, error, usage } = spans?.members ?? {};
+  if (error !== undefined && !isNull(bytes, error)) return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
+  if (data === undefined) return { kind: "malformed" };
+  return { kind: "answer", body: bytes, usage: usage === undefined ? undefined : usageOf(readSpan(bytes, usage)) };
+}
+
+/** `count` is how many pictures were asked for. */
+export const imageStreamOf = (count: number): StreamRelay => new VerbatimStream(new ImageWatcher(count));
+
+class ImageWatcher implements Watcher {
+  usage: Usage | undefined;
+  readonly answerId = undefined;
+  readonly #count: number;
+  #completed = 0;
+
+  constructor(count: number) {
+    this.#count = count;
+  }
+
+  get finished(): boolean {
+    return this.#completed >= this.#count;
+  }
+
+  get complete(): boolean {
+    return this.finished;
+  }
+
+  terminator(): undefined {
+    return undefined;
+  }
+
+  look({ event, data }: SseEvent): Passing {
+    const spans = objectSpansOf(data, ["type", "error", "usage"]);
+    if (spans === undefined) return data.toString("latin1").trim() === "[DONE]" ? { kind: "hidden" } : { kind: "malformed" };
+    const { type, error, usage } = spans.members;
+    const name = event ?? (type === undefined ? undefined : readSpan(data, type));
+    if (name === "error" || (error !== undefined && !isNull(data, error)))
+      return { kind: "error", error: upstreamErrorOf(readSpan(data, error ?? { start: 0, end: data.length })) };
+    if (usage !== undefined && !isNull(data, usage)) this.usage = usageOf(readSpan(data, usage)) ?? this.usage;
+    if (typeof name === "string" && name.endsWith(".completed")) this.#completed++;
+    return { kind: "relay", bytes: eventBytesOf(event, data), content: true };
+  }
+}
+
+function usageOf(value: unknown): Usage | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const { input_tokens: input, output_tokens: output } = objectOf(value);
+  return { inputTokens: tokensOf(input), cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: tokensOf(output), reasoningTokens: 0 };
+}

@@ -1,0 +1,19 @@
+/** OpenAI's Responses. */
+import type { Codec } from "../codec.ts";
+import { decodeAnswer, encodeAnswer, responseIdOf, upstreamErrorOf } from "./answer.ts";
+import { decodeRequest, encodeRequest } from "./request.ts";
+import { ResponsesDecoder } from "./stream-decoder.ts";
+import { ResponsesEncoder } from "./stream-encoder.ts";
+import { verbatim } from "./verbatim.ts";
+
+export const openaiResponses: Codec = {
+  decodeRequest,
+  encodeRequest,
+  streamDecoder: () => new ResponsesDecoder(),
+  streamEncoder: (context) => new ResponsesEncoder(context),
+  decodeAnswer,
+  encodeAnswer,
+  upstreamErrorOf,
+  answerIdOf: responseIdOf,
+  verbatim,
+};

@@ -1,0 +1,53 @@
+/** What of a request refers to what a vendor would have stored, and how a caller's own connection continues its previous answer instead. */
+import { listOf, objectOf, textOf } from "../json.ts";
+
+export interface StatefulField {
+  /** The field at fault, such as `input[3]`. */
+  param: string;
+  message: string;
+}
+
+/**
+ * The first field that only makes sense where answers, conversations or files are stored; undefined when there is none. It holds for every request,
+ * translated or not: what an upstream stores, it stores for all callers of this gateway together.
+ */
+export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
+  if (textOf(body.previous_response_id) !== undefined) return refusalOf("previous_response_id", "names an earlier answer");
+  if (isGiven(body.conversation)) return refusalOf("conversation", "names a stored conversation");
+  if (isGiven(body.prompt)) return refusalOf("prompt", "names a stored prompt");
+  if (body.background === true) return refusalOf("background", "asks for an answer to be fetched later");
+  if (listOf(body.context_management).length > 0) return refusalOf("context_management", "asks for a conversation to be kept in short by the vendor");
+  for (const [place, value] of listOf(body.input).entries()) {
+    const field = statefulItem(objectOf(value), `input[${place}]`);
+    if (field !== undefined) return field;
+  }
+  return undefined;
+}
+
+const isGiven = (value: unknown): boolean => textOf(value) !== undefined || (typeof value === "object" && value !== null);
+
+function statefulItem(item: Record<string, unknown>, path: string): StatefulField | undefined {
+  const { type, role, id } = item;
+  if (type === "item_reference" || (typeof type !== "string" && role === undefined && textOf(id) !== undefined))
+    return refusalOf(path, "refers to a stored item");
+  if (type === "compaction" || type === "compaction_trigger") return refusalOf(path, `is a ${type} item, which stands for a conversation kept by the vendor`);
+  for (const member of ["content", "output"])
+    for (const [place, part] of listOf(item[member]).entries())
+      if (textOf(objectOf(part).file_id) !== undefined) return refusalOf(`${path}.${member}[${place}].file_id`, "names a stored file");
+  return textOf(objectOf(item.output).file_id) === undefined ? undefined : refusalOf(`${path}.output.file_id`, "names a stored file");
+}
+
+const refusalOf = (param: string, what: string): StatefulField => ({
+  param,
+  message: `${param} ${what}, and this gateway stores nothing: send the whole input with every request. Clients that rely on storage do so with store: false.`,
+});
+
+/** The whole input of a request that continues an earlier one of the same connection: that one's input, its answer's items, and the new items. */
+export const continuedInput = (previous: { input: unknown; output: readonly unknown[] }, next: unknown): unknown[] => [
+  ...itemsOf(previous.input),
+  ...previous.output,
+  ...itemsOf(next),
+];
+
+/** An input as a list of items. */
+export const itemsOf = (input: unknown): unknown[] => (typeof input === "string" ? [{ type: "message", role: "user", content: input }] : listOf(input));

@@ -1,0 +1,125 @@
+/** Streamed answers in OpenAI's Responses format, as upstreams send them: https://platform.openai.com/docs/api-reference/responses-streaming */
+import type { StreamDecoder } from "../codec.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import { type AnswerEvent, eventsOf } from "../neutral.ts";
+import type { SseEvent } from "../sse.ts";
+import { blocksOf, finishOf, upstreamErrorOf, usageOf } from "./answer.ts";
+import { ItemReader, partOf } from "./item-reader.ts";
+
+const done = "[DONE]";
+
+/** Reads the life of an answer. Items that overlap come out one after the other, in the order in which they began. */
+export class ResponsesDecoder implements StreamDecoder {
+  malformedEvents = 0;
+  finished = false;
+  /** By output index. */
+  readonly #items = new Map<number, ItemReader>();
+  /** Those whose turn it is not yet, behind the one whose turn it is. */
+  readonly #queue: ItemReader[] = [];
+  #lastIndex = 0;
+  #called = false;
+  #anyBlock = false;
+  #over = false;
+
+  push({ event: name, data }: SseEvent): AnswerEvent[] {
+    if (this.#over) return [];
+    const text = data.toString("utf8");
+    if (text.trim() === done) return [];
+    let event: Record<string, unknown>;
+    try {
+      event = objectOf(JSON.parse(text));
+    } catch {
+      this.malformedEvents++;
+      return [];
+    }
+    event.type ??= name;
+    return this.#read(event);
+  }
+
+  /** An answer without its last event is not whole. */
+  end(): AnswerEvent[] {
+    this.#over = true;
+    return [];
+  }
+
+  #read(event: Record<string, unknown>): AnswerEvent[] {
+    const { type, item } = event;
+    switch (type) {
+      case "response.output_item.added":
+        this.#itemOf(event).begin(objectOf(item));
+        return this.#drained();
+      case "response.output_item.done":
+        this.#itemOf(event).end(objectOf(item));
+        return this.#drained();
+      case "response.completed":
+      case "response.incomplete":
+        return this.#finish(event);
+      case "response.function_call_arguments.delta":
+      case "response.custom_tool_call_input.delta":
+        this.#itemOf(event).input(textOf(event.delta) ?? "");
+        return this.#drained();
+      case "response.function_call_arguments.done":
+      case "response.custom_tool_call_input.done":
+        this.#itemOf(event).wholeInput(textOf(event.arguments) ?? textOf(event.input) ?? "");
+        return this.#drained();
+      case "error":
+      case "response.failed":
+        return this.#fail(event);
+      default:
+        break;
+    }
+    const place = partOf(event);
+    if (place !== undefined) {
+      const { kind, part } = place;
+      if (typeof event.delta === "string") this.#itemOf(event).text(kind, part, event.delta);
+      else this.#itemOf(event).wholeText(kind, part, textOf(event.text) ?? textOf(event.refusal) ?? "");
+      return this.#drained();
+    }
+    return type === undefined && event.error !== undefined && event.error !== null ? this.#fail(event) : [];
+  }
+
+  #itemOf({ output_index: index }: Record<string, unknown>): ItemReader {
+    if (typeof index === "number") this.#lastIndex = index;
+    const known = this.#items.get(this.#lastIndex);
+    if (known !== undefined) return known;
+    const item = new ItemReader();
+    this.#items.set(this.#lastIndex, item);
+    this.#queue.push(item);
+    return item;
+  }
+
+  /** What the item whose turn it is has to say, and the next ones if it is over. */
+  #drained(): AnswerEvent[] {
+    const events: AnswerEvent[] = [];
+    for (let item = this.#queue[0]; item !== undefined; item = this.#queue[0]) {
+      events.push(...item.take());
+      if (!item.done) break;
+      this.#queue.shift();
+    }
+    this.#anyBlock ||= events.length > 0;
+    this.#called ||= events.some((event) => event.kind === "block" && event.block.kind === "call");
+    return events;
+  }
+
+  #finish({ type, response: value }: Record<string, unknown>): AnswerEvent[] {
+    const response = objectOf(value);
+    for (const item of this.#queue) item.end();
+    const events = this.#drained();
+    if (!this.#anyBlock) {
+      const blocks = listOf(response.output).flatMap((item) => blocksOf(objectOf(item)));
+      this.#called = blocks.some(({ kind }) => kind === "call");
+      events.push(...eventsOf({ blocks, finish: "stop" }).slice(0, -1));
+    }
+    const usage = usageOf(response.usage);
+    const status = type === "response.incomplete" ? "incomplete" : response.status;
+    events.push({ kind: "finish", finish: finishOf(status, response.incomplete_details, this.#called), ...(usage !== undefined && { usage }) });
+    this.finished = true;
+    this.#over = true;
+    return events;
+  }
+
+  #fail(event: Record<string, unknown>): AnswerEvent[] {
+    this.#over = true;
+    return [{ kind: "error", error: upstreamErrorOf(event) }];
+  }
+}

@@ -1,0 +1,119 @@
+/** Tools and the choice among them in OpenAI's Responses format, both ways. Callers also give tools inside of their input, and group them in namespaces. */
+import { refuse } from "../carry.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import type { Tool, ToolChoice } from "../neutral.ts";
+import { namedTools, toolNameOf } from "../tools.ts";
+
+type UnnamedTool = Omit<Tool, "name">;
+
+/** All tools of a request that the caller runs. Those that the vendor runs are an offer, which another upstream can't take up. */
+export function decodeTools(body: Record<string, unknown>): Tool[] {
+  const tools = toolsIn(body.tools, "tools");
+  for (const [place, value] of listOf(body.input).entries()) {
+    const { type, tools: added } = objectOf(value);
+    if (type === "additional_tools") tools.push(...toolsIn(added, `input[${place}].tools`));
+  }
+  return namedTools(tools);
+}
+
+function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool[] {
+  return listOf(values).flatMap((value, place) => {
+    const tool = objectOf(value);
+    const own = `${path}[${place}]`;
+    if (tool.type === "namespace" && namespace === undefined) return toolsIn(tool.tools, `${own}.tools`, namespaceOf(tool.name) ?? "");
+    return tool.type === "function" || tool.type === "custom" ? [toolOf(tool, own, namespaceOf(namespace))] : [];
+  });
+}
+
+/** The namespace that all other functions are in counts as none: clients take a call for the same with it and without. */
+const namespaceOf = (name: unknown): string | undefined => (name === "functions" ? undefined : textOf(name));
+
+function toolOf(tool: Record<string, unknown>, path: string, namespace: string | undefined): UnnamedTool {
+  const { name, parameters, strict } = tool;
+  const description = descriptionOf(tool);
+  return {
+    path,
+    callerName: String(name),
+    ...(namespace !== undefined && { namespace }),
+    ...(description !== "" && { description }),
+    ...(tool.type === "custom"
+      ? { takesText: true }
+      : {
+          ...(typeof parameters === "object" && parameters !== null && { parameters: objectOf(parameters) }),
+          ...(typeof strict === "boolean" && { strict }),
+        }),
+  };
+}
+
+/** A grammar binds only the models of its vendor; others are told of it. */
+function descriptionOf({ description, format }: Record<string, unknown>): string {
+  const { type, syntax, definition } = objectOf(format);
+  const grammar = type === "grammar" ? `The input must follow this ${syntax} grammar:\n${definition}` : "";
+  return [textOf(description) ?? "", grammar].filter((text) => text !== "").join("\n\n");
+}
+
+/** The neutral name of a tool by what the caller calls it; a name without its namespace will do. */
+export function neutralNameOf(tools: readonly Tool[], name: string, namespace: unknown): string {
+  const wanted = namespaceOf(namespace);
+  const offered =
+    tools.find((tool) => tool.callerName === name && tool.namespace === wanted) ??
+    (wanted === undefined ? tools.find((tool) => tool.callerName === name) : undefined);
+  return offered?.name ?? toolNameOf(tools, name, wanted);
+}
+
+const path = "tool_choice";
+
+export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolChoice | undefined {
+  if (choice === undefined || choice === null) return undefined;
+  if (choice === "auto" || choice === "none") return tools.length > 0 ? { mode: choice, path } : undefined;
+  if (choice === "required")
+    return tools.length > 0
+      ? { mode: choice, path }
+      : refuse(path, "demands a call, and none of the tools can be carried to the upstream that serves this model");
+  const { type, mode, tools: allowed } = objectOf(choice);
+  if (isCallers(choice)) return { mode: "required", only: [chosenIn(choice, tools)], path };
+  if (type !== "allowed_tools") return refuse(path, "demands what can't be carried to the upstream that serves this model");
+  const only = listOf(allowed)
+    .filter(isCallers)
+    .map((reference) => chosenIn(reference, tools));
+  if (only.length > 0) return { mode: mode === "required" ? "required" : "auto", only, path };
+  return mode === "required" ? refuse(path, "demands a tool that can't be carried to the upstream that serves this model") : { mode: "none", path };
+}
+
+const isCallers = (reference: unknown): boolean => ["function", "custom"].includes(String(objectOf(reference).type));
+
+function chosenIn(reference: unknown, tools: readonly Tool[]): string {
+  const { name, namespace } = objectOf(reference);
+  const neutral = neutralNameOf(tools, String(name), namespace);
+  return tools.some((tool) => tool.name === neutral) ? neutral : refuse(path, `names a tool that is not among the tools: ${JSON.stringify(name)}`);
+}
+
+export function encodeTool({ name, description, parameters, strict, takesText }: Tool): object {
+  const described = { name, ...(description !== undefined && { description }) };
+  if (takesText === true) return { type: "custom", ...described };
+  const schema = parameters ?? { type: "object", properties: {}, required: [], additionalProperties: false };
+  return { type: "function", ...described, parameters: schema, strict: strict === true && fitsStrict(schema) };
+}
+
+export function encodeToolChoice({ mode, only }: ToolChoice, tools: readonly Tool[]): string | object {
+  if (only === undefined || mode === "none") return mode;
+  const references = only.map((name) => ({ type: tools.find((tool) => tool.name === name)?.takesText === true ? "custom" : "function", name }));
+  const [first, ...others] = references;
+  return mode === "required" && first !== undefined && others.length === 0 ? first : { type: "allowed_tools", mode, tools: references };
+}
+
+/**
+ * May a schema be called strict here, where that means that every object names all of its properties as required and admits no others?
+ * https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+ */
+export function fitsStrict(schema: unknown): boolean {
+  if (Array.isArray(schema)) return schema.every(fitsStrict);
+  if (typeof schema !== "object" || schema === null) return true;
+  const { type, properties, required, additionalProperties, ...others } = schema as Record<string, unknown>;
+  const names = Object.keys(objectOf(properties));
+  const isObject = type === "object" || properties !== undefined || (Array.isArray(type) && type.includes("object"));
+  if (isObject && (additionalProperties !== false || names.some((name) => !listOf(required).includes(name)))) return false;
+  if (["allOf", "oneOf", "not", "if"].some((keyword) => keyword in others)) return false;
+  const { items, anyOf, $defs, definitions } = others;
+  return [...Object.values(objectOf(properties)), items, anyOf, ...Object.values(objectOf($defs)), ...Object.values(objectOf(definitions))].every(fitsStrict);
+}

@@ -1,0 +1,69 @@
+/** An upstream's stream on its way to a caller of another dialect. */
+import type { StreamDecoder, StreamEncoder, StreamRelay } from "./codec.ts";
+import type { UpstreamError } from "./errors.ts";
+import type { AnswerEvent } from "./neutral.ts";
+import type { SseEvent } from "./sse.ts";
+import type { Usage } from "./usage.ts";
+
+export class TranslatedStream implements StreamRelay {
+  error: UpstreamError | undefined;
+  usage: Usage | undefined;
+  committed = false;
+  ended = false;
+  readonly answerId: string | undefined;
+  readonly #decoder: StreamDecoder;
+  readonly #encoder: StreamEncoder;
+  #held = "";
+
+  /** `answerId` is the id that the encoder writes into the answer, where its dialect needs it again to report a failure. */
+  constructor(decoder: StreamDecoder, encoder: StreamEncoder, answerId: string | undefined) {
+    this.#decoder = decoder;
+    this.#encoder = encoder;
+    this.answerId = answerId;
+  }
+
+  get finished(): boolean {
+    return this.#decoder.finished;
+  }
+
+  get complete(): boolean {
+    return this.ended;
+  }
+
+  get malformedEvents(): number {
+    return this.#decoder.malformedEvents;
+  }
+
+  push(event: SseEvent, out: Buffer[]): void {
+    this.#translate(this.#decoder.push(event), out);
+  }
+
+  end(out: Buffer[]): void {
+    this.#translate(this.#decoder.end(), out);
+  }
+
+  #translate(events: readonly AnswerEvent[], out: Buffer[]): void {
+    let text = this.#held;
+    for (const event of events) {
+      if (this.ended || this.error !== undefined) break;
+      if (event.kind === "error") {
+        this.error = event.error;
+        break;
+      }
+      if (event.kind === "finish") {
+        this.usage = event.usage;
+        this.ended = true;
+      }
+      if (isContent(event)) this.committed = true;
+      text += this.#encoder.push(event);
+    }
+    this.#held = this.committed ? "" : text;
+    if (this.committed && text !== "") out.push(Buffer.from(text));
+  }
+}
+
+const isContent = (event: AnswerEvent): boolean =>
+  event.kind === "finish" ||
+  event.kind === "signature" ||
+  (event.kind === "delta" && event.text !== "") ||
+  (event.kind === "block" && event.block.kind !== "text" && event.block.kind !== "reasoning" && event.block.kind !== "refusal");
