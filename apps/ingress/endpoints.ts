@@ -3,8 +3,12 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { TSchema } from "typebox";
 import type { Framing } from "#wire/codec.ts";
 import type { ConversationDialect, Operation } from "#wire/dialect.ts";
+import { batchEmbedContentsSchema, embedContentSchema, embeddingRequestSchema } from "#wire/embeddings.ts";
 import type { Failure } from "#wire/errors.ts";
 import { chatRequestSchema } from "#wire/openai-chat/schema.ts";
+import { imageEditSchema, imageRequestSchema } from "#wire/openai-images/schema.ts";
+import { responsesRequestSchema } from "#wire/openai-responses/schema.ts";
+import { statefulFieldIn } from "#wire/openai-responses/stateless.ts";
 
 export interface Endpoint {
   dialect: ConversationDialect;
@@ -14,13 +18,31 @@ export interface Endpoint {
   faultOf?(body: Record<string, unknown>): Failure | undefined;
 }
 
+/** Callers' references to what a vendor would have stored. */
+function storedFaultOf(body: Record<string, unknown>): Failure | undefined {
+  const field = statefulFieldIn(body);
+  return field && { code: "invalid_request", ...field };
+}
+
 /** Endpoints whose body names the model and says whether it streams. */
 export const endpoints: Record<string, Endpoint> = {
   "/v1/chat/completions": { dialect: "openai-chat", operation: "answer", schema: chatRequestSchema },
+  "/v1/responses": { dialect: "openai-responses", operation: "answer", schema: responsesRequestSchema, faultOf: storedFaultOf },
+  "/v1/responses/input_tokens": { dialect: "openai-responses", operation: "token-count", schema: responsesRequestSchema, faultOf: storedFaultOf },
+  "/v1/embeddings": { dialect: "openai-chat", operation: "embedding", schema: embeddingRequestSchema },
+  "/v1/images/generations": { dialect: "openai-chat", operation: "image-generation", schema: imageRequestSchema },
+};
+
+/** The same, for endpoints whose body is a form. */
+export const formEndpoints: Record<string, Endpoint> = {
+  "/v1/images/edits": { dialect: "openai-chat", operation: "image-edit", schema: imageEditSchema },
 };
 
 /** Google's: behind the model's name in the path, after a colon. */
-export const modelMethods: Record<string, Endpoint> = {};
+export const modelMethods: Record<string, Endpoint> = {
+  embedContent: { dialect: "gemini", operation: "embedding", schema: embedContentSchema },
+  batchEmbedContents: { dialect: "gemini", operation: "embedding", schema: batchEmbedContentsSchema },
+};
 
 /** The versions under which Google's clients call. */
 export const googleVersions = ["v1beta", "v1", "v1alpha", "v1beta1"] as const;

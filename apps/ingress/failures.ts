@@ -16,7 +16,10 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
     case "FST_ERR_CTP_BODY_TOO_LARGE":
       return tooLarge(bodyBytesMax);
     case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
-      return { code: "unsupported_media_type", message: "Send the body as JSON, with 'Content-Type: application/json'." };
+      return {
+        code: "unsupported_media_type",
+        message: "Send the body as JSON, with 'Content-Type: application/json'; pictures to edit as a form, multipart/form-data.",
+      };
     case "FST_ERR_CTP_EMPTY_JSON_BODY":
     case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
       return { code: "invalid_request", message: "The body is empty, or shorter than its Content-Length." };

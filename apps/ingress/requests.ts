@@ -8,6 +8,7 @@ import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
 import { isDeeperThan } from "#wire/json.ts";
+import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { failureHeadersOf } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
 import { credentialsOf } from "./credentials.ts";
@@ -24,6 +25,10 @@ const discardedBytesMax = 128 << 20;
 const callerLeftStatus = 499;
 
 declare module "fastify" {
+  interface FastifyInstance {
+    /** Has the routes of a scope read forms in place of JSON: their body is what the form's fields stand for. */
+    readForms(scope: FastifyInstance): void;
+  }
   interface FastifyRequest {
     /** Who asks; set before any handler runs. */
     caller: KeyRecord;
@@ -166,6 +171,19 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     } catch (error) {
       done(error as Error);
     }
+  });
+
+  server.decorate("readForms", (scope: FastifyInstance) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("multipart/form-data", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
+      reserve(request, bytes.length);
+      request.bytes = bytes;
+      try {
+        return valuesOf(await formOf(bytes, request.headers["content-type"] as string));
+      } catch {
+        throw new Refused({ code: "invalid_request", message: "The body is not a valid form (multipart/form-data)." });
+      }
+    });
   });
 
   const reserve = (request: FastifyRequest, bytes: number) => {

@@ -2,7 +2,18 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
-import { callerHeadersOf, dialectOf, type Endpoint, endpoints, framingOf, googleVersions, modelCallOf, modelMethods, requestIdHeadersOf } from "./endpoints.ts";
+import {
+  callerHeadersOf,
+  dialectOf,
+  type Endpoint,
+  endpoints,
+  formEndpoints,
+  framingOf,
+  googleVersions,
+  modelCallOf,
+  modelMethods,
+  requestIdHeadersOf,
+} from "./endpoints.ts";
 import { invalidFieldOf, type ValidationFault } from "./failures.ts";
 import type { Generations } from "./generations.ts";
 import { modelBodyOf, modelListOf } from "./models.ts";
@@ -44,7 +55,7 @@ export function addRoutes(server: FastifyInstance, { catalogue, generations, bud
         dialect,
         operation,
         framing: framingOf(body, method, (request.query as { alt?: string }).alt),
-        contentType: "application/json",
+        contentType: operation === "image-edit" ? String(request.headers["content-type"]) : "application/json",
         callerHeaders: callerHeadersOf(dialect, request.headers),
         model,
         lane: catalogue().lanes.get(model.lane) ?? { waitingMax: 0, waitMs: 0 },
@@ -61,8 +72,15 @@ export function addRoutes(server: FastifyInstance, { catalogue, generations, bud
     reply.hijack();
   };
 
-  for (const [url, endpoint] of Object.entries(endpoints))
-    server.post<{ Body: Body }>(url, { schema: { body: endpoint.schema } }, (request, reply) => begin(request, reply, endpoint, String(request.body.model)));
+  const serve = (scope: FastifyInstance, served: Record<string, Endpoint>) => {
+    for (const [url, endpoint] of Object.entries(served))
+      scope.post<{ Body: Body }>(url, { schema: { body: endpoint.schema } }, (request, reply) => begin(request, reply, endpoint, String(request.body.model)));
+  };
+  serve(server, endpoints);
+  server.register(async (scope) => {
+    server.readForms(scope);
+    serve(scope, formEndpoints);
+  });
 
   for (const version of googleVersions)
     server.post(`/${version}/models/*`, { onRequest: async (request, reply) => void methodOf(request, reply) }, (request, reply) => {

@@ -2,7 +2,7 @@
  * What a generation says to its upstream and how it reads what comes back: verbatim where caller and upstream speak the same dialect, translated
  * where they don't.
  */
-import { type CatalogueModel, type CatalogueUpstream, matcherOf } from "#catalogue/catalogue.ts";
+import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
 import type { GenerationJob } from "#relay/job.ts";
 import { Refusal } from "#wire/carry.ts";
 import type { AnswerContext, Codec, Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#wire/codec.ts";
@@ -74,13 +74,14 @@ export const isConversation = (dialect: string): dialect is ConversationDialect 
 /** Throws Refusal for what the upstream can't be asked. */
 export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   const { job, body, model, upstream, fetchSource } = input;
-  if (!isConversation(upstream.dialect))
+  const spoken = spokenWith(upstream, job.dialect);
+  if (!isConversation(spoken))
     return {
       kind: "refused",
       failure: { code: "invalid_request", message: "This model makes pictures: ask for them at /v1/images/generations.", param: "model" },
     };
   const from = codecs[job.dialect];
-  const to = codecs[upstream.dialect];
+  const to = codecs[spoken];
   const target = targetOf(input);
   const parsed = () => JSON.parse(body.toString("utf8")) as Record<string, unknown>;
   const common = {
@@ -89,7 +90,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
     errorOf: to.upstreamErrorOf,
   };
 
-  if (upstream.dialect === job.dialect) {
+  if (spoken === job.dialect) {
     const request = from.verbatim.request(body, job.framing, target);
     if (request === undefined) return { kind: "refused", failure: { code: "invalid_request", message: "The body is not a JSON object with a model." } };
     Object.assign(request.headers, callerHeadersOf(job, upstream));
@@ -108,7 +109,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
 
   const callerBody = parsed();
   const request = from.decodeRequest({ body: callerBody, framing: job.framing });
-  const fetchedHere = remoteSourcesOf(request).filter(({ part }) => !upstream.fetchesSources || (part === "file" && upstream.dialect === "openai-chat"));
+  const fetchedHere = remoteSourcesOf(request).filter(({ part }) => !upstream.fetchesSources || (part === "file" && spoken === "openai-chat"));
   await inlineSources(fetchedHere, fetchSource);
   const context = contextOf(job, model, callerBody, request);
   const turned = turnedOf(to, from, () => context);

@@ -1,4 +1,5 @@
 /** What each operation says to an upstream: an answer in a conversation, or one of the shorter exchanges. */
+import { spokenWith } from "#catalogue/catalogue.ts";
 import { codecs } from "#wire/codecs.ts";
 import { embeddingExchangeOf, withEmbeddingUsage } from "#wire/embeddings.ts";
 import { formOf, valuesOf } from "#wire/openai-images/form.ts";
@@ -47,8 +48,9 @@ const estimatedHeader = { "x-sluice-token-count": "estimated" };
 async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   const { job, body, upstream } = input;
   const from = codecs[job.dialect];
-  if (!isConversation(upstream.dialect) || from.tokenCount === undefined) return refusedFor("token counts");
-  const to = codecs[upstream.dialect];
+  const spoken = spokenWith(upstream, job.dialect);
+  if (!isConversation(spoken) || from.tokenCount === undefined) return refusedFor("token counts");
+  const to = codecs[spoken];
   const { conversationOf, answerOf } = from.tokenCount;
   const conversation = conversationOf(JSON.parse(body.toString("utf8")) as Record<string, unknown>);
   const estimated = async () => ({
@@ -59,7 +61,7 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
 
   const counting = to.tokenCount;
   if (counting === undefined || !upstream.countsTokens) return { kind: "answered", ...(await estimated()) };
-  const own = upstream.dialect === job.dialect;
+  const own = spoken === job.dialect;
   const asked = own
     ? conversation
     : (parsedObject(to.encodeRequest(from.decodeRequest({ body: conversation, framing: "whole" }), "whole", targetOf(input)).body) ?? {});
@@ -82,22 +84,17 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
 }
 
 async function embeddingExchange({ job, body, model, upstream, name }: ExchangeInput): Promise<Exchanged> {
-  if (!isConversation(upstream.dialect) || upstream.dialect === "anthropic-messages") return refusedFor("embeddings");
-  const { request, texts, answerOf } = embeddingExchangeOf(
-    job.dialect,
-    upstream.dialect,
-    JSON.parse(body.toString("utf8")) as Record<string, unknown>,
-    name,
-    model.id,
-  );
-  const counted = texts.length === 0 || upstream.dialect !== "gemini" ? undefined : Math.ceil(await textTokensOf(texts));
+  const spoken = spokenWith(upstream, job.dialect);
+  if (!isConversation(spoken) || spoken === "anthropic-messages") return refusedFor("embeddings");
+  const { request, texts, answerOf } = embeddingExchangeOf(job.dialect, spoken, JSON.parse(body.toString("utf8")) as Record<string, unknown>, name, model.id);
+  const counted = texts.length === 0 || spoken !== "gemini" ? undefined : Math.ceil(await textTokensOf(texts));
   return {
     kind: "exchange",
     request,
     reading: {
       streams: false,
       contentType: json,
-      errorOf: codecs[upstream.dialect].upstreamErrorOf,
+      errorOf: codecs[spoken].upstreamErrorOf,
       ...(counted !== undefined && { headers: estimatedHeader }),
       whole(bytes) {
         const answer = answerOf(parsedObject(bytes) ?? {});
@@ -118,13 +115,14 @@ async function imageExchangeOf({ job, body, upstream, name }: ExchangeInput): Pr
   const form = isEdit ? await formOf(body, job.contentType) : undefined;
   const values = form === undefined ? (parsedObject(body) ?? {}) : valuesOf(form);
   const count = typeof values.n === "number" ? values.n : 1;
-  if (upstream.dialect === "openai-images") {
+  const spoken = spokenWith(upstream, "openai-images");
+  if (spoken === "openai-images") {
     const request = isEdit ? await imageEditRequestOf(body, job.contentType, name) : imageRequestOf(body, name);
     if (request === undefined) return refusedFor("requests without a model");
     const reading: Reading = { ...common, stream: () => imageStreamOf(count), whole: imageAnswerOf, errorOf: upstreamErrorOf };
     return { kind: "exchange", request, reading };
   }
-  if (upstream.dialect !== "gemini") return refusedFor("pictures on these paths");
+  if (spoken !== "gemini") return refusedFor("pictures on these paths");
   const createdAt = Math.floor(job.admittedAt / 1_000);
   const event = streams ? (isEdit ? "image_edit" : "image_generation") : undefined;
   const read = (bytes: Buffer) => geminiImageAnswerOf(parsedObject(bytes) ?? {}, createdAt, event);

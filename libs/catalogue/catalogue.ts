@@ -18,6 +18,7 @@ export type Authentication = (typeof authentications)[number];
 export interface CatalogueUpstream {
   readonly name: string;
   readonly dialect: UpstreamDialect;
+  readonly alsoSpeaks: readonly UpstreamDialect[];
   /** Without a trailing slash. */
   readonly baseUrl: string;
   /** The name of an environment variable; `credentialOf` reads it. */
@@ -36,6 +37,10 @@ export interface CatalogueUpstream {
   readonly betas: readonly string[];
   readonly limits: UpstreamLimits;
 }
+
+/** The dialect to speak with an upstream: the wanted one if it speaks it, else its own. */
+export const spokenWith = ({ dialect, alsoSpeaks }: CatalogueUpstream, wanted: UpstreamDialect): UpstreamDialect =>
+  alsoSpeaks.includes(wanted) ? wanted : dialect;
 
 /** In the catalogue's currency, for a million tokens. */
 interface Prices {

@@ -64,7 +64,12 @@ const limits = Type.Object(
 
 const upstream = Type.Object(
   {
-    dialect: Type.Enum(upstreamDialects, { description: "The wire format it speaks." }),
+    dialect: Type.Enum(upstreamDialects, { description: "The wire format it speaks; what callers ask in another one is translated to it." }),
+    alsoSpeaks: Type.Array(Type.Enum(upstreamDialects), {
+      default: [],
+      maxItems: upstreamDialects.length,
+      description: "Further wire formats it serves at the same address: callers who speak one of these are relayed to it untouched.",
+    }),
     baseUrl: url(`Where it is, up to what all its paths share, without a trailing slash. May hold "\${NAME}" and "\${NAME:-default}" from the environment.`),
     credential: Type.Optional(variableName("The environment variable that holds its secret. Read by workers; it never enters the catalogue.")),
     requires: Type.Optional(

@@ -2,10 +2,11 @@
 import type { Codec } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import { openaiChat } from "./openai-chat/codec.ts";
+import { openaiResponses } from "./openai-responses/codec.ts";
 
 export const codecs: Record<ConversationDialect, Codec> = {
   "openai-chat": openaiChat,
-  "openai-responses": openaiChat,
+  "openai-responses": openaiResponses,
   "anthropic-messages": openaiChat,
   gemini: openaiChat,
 };

@@ -19,7 +19,7 @@ type ItemKind = "text" | "refusal" | "reasoning" | "function" | "custom" | "imag
 const idPrefixes: Record<ItemKind, string> = { text: "msg_", refusal: "msg_", reasoning: foreignThoughtId, function: "fc_", custom: "ctc_", image: "ig_" };
 
 /** An item's id, by its place in the answer. */
-export const itemIdOf = (kind: ItemKind, { id }: AnswerContext, index: number): string => `${idPrefixes[kind]}${id}_${index}`;
+const itemIdOf = (kind: ItemKind, { id }: AnswerContext, index: number): string => `${idPrefixes[kind]}${id}_${index}`;
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
@@ -156,9 +156,6 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
   const items = blocks.map((block, index) => itemOf(block, context, index, index === blocks.length - 1 ? ending.status : "completed"));
   return jsonOf(responseBodyOf(context, items, ending, usageBodyOf(usage)));
 }
-
-/** The answer to a count of tokens. */
-export const inputTokensAnswerOf = (count: number) => ({ object: "response.input_tokens", input_tokens: count });
 
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const { status, output, usage: counted, incomplete_details: details } = body;

@@ -4,6 +4,7 @@ import { decodeAnswer, encodeAnswer, responseIdOf, upstreamErrorOf } from "./ans
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { ResponsesDecoder } from "./stream-decoder.ts";
 import { ResponsesEncoder } from "./stream-encoder.ts";
+import { tokenCount } from "./token-count.ts";
 import { verbatim } from "./verbatim.ts";
 
 export const openaiResponses: Codec = {
@@ -15,5 +16,6 @@ export const openaiResponses: Codec = {
   encodeAnswer,
   upstreamErrorOf,
   answerIdOf: responseIdOf,
+  tokenCount,
   verbatim,
 };
