@@ -85,7 +85,11 @@ export function errorBodyOf(dialect: ConversationDialect, failure: Failure, requ
         error: { message: failure.message, type: openaiType, param: failure.param ?? null, code: failure.upstreamCode ?? openaiCode },
       });
     case "anthropic-messages":
-      return JSON.stringify({ type: "error", error: { type: anthropicType, message: anthropicMessageOf(failure) }, request_id: requestId });
+      return JSON.stringify({
+        type: "error",
+        error: { type: anthropicType, message: anthropicMessageOf(failure), ...(failure.upstreamCode && { details: { error_code: failure.upstreamCode } }) },
+        request_id: requestId,
+      });
     case "gemini":
       return JSON.stringify({ error: { code: status, message: failure.message, status: googleStatus, ...googleDetailsOf(failure) } });
     default:

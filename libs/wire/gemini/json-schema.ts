@@ -1,0 +1,79 @@
+/**
+ * Schemas: Google's own kind (https://ai.google.dev/api/caching#Schema) becomes JSON Schema; JSON Schema for Google's models loses what is none of its
+ * keywords. Callers mix the kinds, so that one reader serves for both.
+ */
+import { objectOf } from "../json.ts";
+import { camelNameOf } from "./names.ts";
+
+type Schema = Record<string, unknown>;
+
+/** Google's own keywords of more than one word: they may be written in snake case as well. */
+const doubleKeywords = new Set(["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties", "propertyOrdering", "anyOf"]);
+/** Bounds that Google's JSON writes as strings, for they have 64 bits. */
+const bounds = new Set(["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"]);
+/** Formats that say no more than the type. */
+const typeFormats = new Set(["int32", "int64", "float", "double", "enum"]);
+
+const schemaMembers = new Set(["items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"]);
+const schemaLists = new Set(["anyOf", "oneOf", "allOf", "prefixItems"]);
+const schemaMaps = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"]);
+
+/** A schema with each schema inside of it changed; what is no schema stays. */
+function eachInner(name: string, value: unknown, change: (schema: unknown) => unknown): unknown {
+  if (schemaMembers.has(name) || schemaLists.has(name)) return Array.isArray(value) ? value.map(change) : change(value);
+  if (!schemaMaps.has(name) || typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, schema]) => [key, change(schema)]));
+}
+
+export const jsonSchemaOf = (schema: unknown): Schema => objectOf(standard(schema));
+
+function standard(schema: unknown): unknown {
+  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
+  const members = Object.entries(schema).flatMap(([written, value]): [string, unknown][] => {
+    const camel = camelNameOf(written);
+    const name = doubleKeywords.has(camel) ? camel : written;
+    if (name === "type") return typeOf(value) === undefined ? [] : [[name, typeOf(value)]];
+    if (name === "format" && typeFormats.has(String(value))) return [];
+    if (name === "propertyOrdering" || name === "example" || (name === "nullable" && typeof value === "boolean")) return [];
+    if (bounds.has(name) && typeof value === "string" && /^\d{1,15}$/.test(value)) return [[name, Number(value)]];
+    return [[name, eachInner(name, value, standard)]];
+  });
+  const result = Object.fromEntries(members);
+  return (schema as Schema).nullable === true ? orNull(result) : result;
+}
+
+/** In lower case; undefined for none. */
+function typeOf(type: unknown): unknown {
+  if (Array.isArray(type)) return type.map((one) => (typeof one === "string" ? one.toLowerCase() : one));
+  if (typeof type !== "string") return type;
+  return type === "TYPE_UNSPECIFIED" ? undefined : type.toLowerCase();
+}
+
+function orNull(schema: Schema): Schema {
+  const { type, anyOf, enum: values } = schema;
+  const types = [type].flat();
+  return {
+    ...schema,
+    ...(type !== undefined && !types.includes("null") && { type: [...types, "null"] }),
+    ...(Array.isArray(values) && !values.includes(null) && { enum: [...values, null] }),
+    ...(Array.isArray(anyOf) && { anyOf: [...anyOf, { type: "null" }] }),
+  };
+}
+
+/** https://json-schema.org/draft/2020-12/schema, and what Google adds to it. */
+const keywords = new Set(
+  [
+    ["type", "format", "title", "description", "enum", "const", "default", "examples", "nullable", "propertyOrdering", "required", "$ref", "$id", "$anchor"],
+    ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems"],
+    ["minProperties", "maxProperties", "minContains", "maxContains", "dependentRequired", "unevaluatedItems", "unevaluatedProperties"],
+    [...schemaMembers, ...schemaLists, ...schemaMaps],
+  ].flat(),
+);
+
+/** The schema without keywords that are private to its maker, and without its address. */
+export const plainSchemaOf = (schema: Schema): Schema => objectOf(plain(schema));
+
+function plain(schema: unknown): unknown {
+  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
+  return Object.fromEntries(Object.entries(schema).flatMap(([name, value]) => (keywords.has(name) ? [[name, eachInner(name, value, plain)]] : [])));
+}

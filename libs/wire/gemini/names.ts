@@ -1,0 +1,43 @@
+/** Names in Google's formats: of fields, which may be written in two ways (https://protobuf.dev/programming-guides/json/), and of models in paths. */
+
+/** Members whose value is the caller's own, whatever its keys look like. */
+const opaque = new Set(["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "labels", "partMetadata"]);
+const underscored = /^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$/;
+
+export const snakeNameOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+export const camelNameOf = (name: string): string =>
+  underscored.test(name) ? name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()) : name;
+
+/** The same JSON with every field in camel case; where both spellings are given, that one counts. What is the caller's own stays as it is. */
+export function camelOf(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(camelOf);
+  const members = Object.entries(value).map(([written, member]) => {
+    const name = camelNameOf(written);
+    return { name, isRenamed: name !== written, member: opaque.has(name) ? member : camelOf(member) };
+  });
+  return Object.fromEntries([...members.filter(({ isRenamed }) => isRenamed), ...members.filter(({ isRenamed }) => !isRenamed)].map(entryOf));
+}
+
+const entryOf = ({ name, member }: { name: string; member: unknown }): [string, unknown] => [name, member];
+
+/** The items of a list and their paths; where one item stands for a list of one, as it may in this format, that item. */
+export function itemsOf(value: unknown, path: string): [item: unknown, path: string][] {
+  if (Array.isArray(value)) return value.map((item, place) => [item, `${path}[${place}]`]);
+  return typeof value === "object" && value !== null ? [[value, path]] : [];
+}
+
+/** What a model is called beside its tuned kin, who have a collection of their own. */
+const isTuned = (name: string): boolean => name.startsWith("tunedModels/");
+const bareNameOf = (model: string): string => model.replace(/^models\//, "");
+
+/** A model's resource name. */
+export const resourceOf = (model: string): string => (isTuned(bareNameOf(model)) ? bareNameOf(model) : `models/${bareNameOf(model)}`);
+
+/** The path of one of a model's methods. Slashes in a name stay. */
+export const pathOf = (model: string, method: string): string =>
+  `/${resourceOf(model)
+    .toWellFormed()
+    .split("/")
+    .map((step) => encodeURIComponent(step))
+    .join("/")}:${method}`;

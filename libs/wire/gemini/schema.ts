@@ -1,0 +1,147 @@
+/** What a request in Google's Gemini format may look like: https://ai.google.dev/api/generate-content#request-body */
+import Type from "typebox";
+import { snakeNameOf } from "./names.ts";
+
+type Schema = Record<string, unknown>;
+
+const nullable = (type: string, more: Schema = {}): Schema => ({ type: [type, "null"], ...more });
+const text = nullable("string");
+const flag = nullable("boolean");
+const anyObject = nullable("object");
+const number = (minimum: number, maximum: number) => nullable("number", { minimum, maximum });
+const integer = (minimum: number, maximum = int32Max) => nullable("integer", { minimum, maximum });
+const named: Schema = { type: "string", minLength: 1 };
+const int32Max = 2_147_483_647;
+
+const reference = (name: string): Schema => ({ $ref: `#/$defs/${name}` });
+/** A list, for which one item alone may stand. */
+const some = (name: string): Schema => ({ type: ["array", "object"], items: reference(name), if: { type: "object" }, then: reference(name) });
+const someOrNone = (name: string): Schema => ({ ...some(name), type: ["array", "object", "null"] });
+
+/** The member is missing in either spelling: it is told as missing. */
+const wants = (name: string): Schema =>
+  snakeNameOf(name) === name ? { required: [name] } : { if: { not: { required: [snakeNameOf(name)] } }, then: { required: [name] } };
+
+/** Where the one is given, the other must not be. */
+const excludes = (one: string, other: string): Schema => ({
+  if: { required: [one], properties: { [one]: { not: { type: "null" } } } },
+  then: { properties: { [other]: { type: "null" } } },
+});
+
+/** Each member may be spelled in two ways. */
+const fields = (members: Record<string, Schema>): Schema =>
+  Object.fromEntries(
+    Object.entries(members).flatMap(([name, schema]) =>
+      [name, snakeNameOf(name)].filter((spelling, place, all) => all.indexOf(spelling) === place).map((spelling) => [spelling, schema]),
+    ),
+  );
+
+const object = (members: Record<string, Schema>, ...rules: Schema[]): Schema => ({
+  type: "object",
+  properties: fields(members),
+  ...(rules.length > 0 && { allOf: rules }),
+});
+const optionalObject = (members: Record<string, Schema>, ...rules: Schema[]): Schema => ({ ...object(members, ...rules), type: ["object", "null"] });
+/** Rules of an object that may be null. */
+const ifGiven = (...rules: Schema[]): Schema => ({ if: { type: "object" }, then: { allOf: rules } });
+
+const media = {
+  inlineData: optionalObject({ mimeType: named, data: named, displayName: text }, ifGiven(wants("mimeType"), wants("data"))),
+  fileData: optionalObject({ fileUri: named, mimeType: text, displayName: text }, ifGiven(wants("fileUri"))),
+};
+
+const part = object({
+  ...media,
+  text,
+  thought: flag,
+  thoughtSignature: text,
+  functionCall: optionalObject({ id: text, name: named, args: anyObject }, ifGiven(wants("name"))),
+  functionResponse: optionalObject({ id: text, name: named, response: anyObject, parts: someOrNone("media") }, ifGiven(wants("name"))),
+  executableCode: anyObject,
+  codeExecutionResult: anyObject,
+  toolCall: anyObject,
+  toolResponse: anyObject,
+  videoMetadata: anyObject,
+  partMetadata: anyObject,
+});
+
+const content = object({ role: { enum: ["user", "model", "function", "tool", "", null] }, parts: some("part") }, wants("parts"));
+
+const declaration = object(
+  { name: named, description: text, parameters: anyObject, parametersJsonSchema: { type: ["object", "boolean", "null"] }, behavior: text },
+  wants("name"),
+  excludes("parameters", "parametersJsonSchema"),
+);
+
+const generationConfig = optionalObject(
+  {
+    temperature: number(0, 2),
+    topP: number(0, 1),
+    topK: integer(1),
+    candidateCount: integer(1, 8),
+    maxOutputTokens: integer(1),
+    stopSequences: nullable("array", { items: named, maxItems: 5 }),
+    seed: integer(-int32Max - 1),
+    presencePenalty: number(-2, 2),
+    frequencyPenalty: number(-2, 2),
+    responseLogprobs: flag,
+    logprobs: integer(0, 20),
+    responseMimeType: text,
+    responseSchema: anyObject,
+    responseJsonSchema: { type: ["object", "boolean", "null"] },
+    responseModalities: nullable("array", { items: { type: "string" } }),
+    mediaResolution: text,
+    speechConfig: anyObject,
+    imageConfig: anyObject,
+    audioTranscriptionConfig: anyObject,
+    thinkingConfig: optionalObject(
+      { includeThoughts: flag, thinkingBudget: integer(-1), thinkingLevel: text },
+      excludes("thinkingBudget", "thinkingLevel"),
+    ),
+  },
+  excludes("responseSchema", "responseJsonSchema"),
+);
+
+const requestMembers = {
+  contents: some("content"),
+  systemInstruction: nullable("object", { if: { type: "object" }, then: reference("content") }),
+  tools: someOrNone("tool"),
+  toolConfig: optionalObject({
+    functionCallingConfig: optionalObject({ mode: text, allowedFunctionNames: nullable("array", { items: { type: "string" } }) }),
+  }),
+  safetySettings: { type: ["array", "object", "null"] },
+  cachedContent: text,
+  labels: anyObject,
+  serviceTier: text,
+  store: flag,
+  continuationToken: text,
+  generationConfig,
+};
+
+const notEmpty: Schema = { properties: { contents: { minItems: 1 } } };
+const $defs = {
+  part,
+  content,
+  media: object(media),
+  declaration,
+  tool: object({ functionDeclarations: someOrNone("declaration") }),
+  request: object(requestMembers, wants("contents"), notEmpty),
+};
+
+/**
+ * The fields this gateway knows, checked for type and range; fields it does not know pass. `null` counts as absent where the format says optional.
+ * No defaults and no coercion: the caller's body is never rewritten by a check.
+ */
+export const generateRequestSchema = Type.Unsafe<Record<string, unknown>>({ ...$defs.request, $defs });
+
+/** What a request to count tokens may look like: a conversation, or the whole request that it would be sent in. https://ai.google.dev/api/tokens */
+export const countRequestSchema = Type.Unsafe<Record<string, unknown>>({
+  ...object(
+    { ...requestMembers, generateContentRequest: nullable("object", { if: { type: "object" }, then: reference("request") }) },
+    {
+      if: { not: { anyOf: ["generateContentRequest", "generate_content_request"].map((name) => ({ required: [name], properties: { [name]: { type: "object" } } })) } },
+      then: { allOf: [wants("contents"), notEmpty] },
+    },
+  ),
+  $defs,
+});
