@@ -1,0 +1,169 @@
+/**
+ * The conformance matrix: every caller's dialect against every upstream's, through real processes, for every case. It makes the table of
+ * docs/conformance.md and the golden files; `npm run conformance` writes them, the test compares.
+ */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { startGateway } from "../support/gateway.ts";
+import type { Caller, Observed } from "./ask.ts";
+import { anthropicMessages } from "./callers/anthropic-messages.ts";
+import { gemini } from "./callers/gemini.ts";
+import { openaiChat } from "./callers/openai-chat.ts";
+import { openaiResponses } from "./callers/openai-responses.ts";
+import { type Case, casesOf } from "./cases.ts";
+import { startRecorder } from "./recorder.ts";
+
+const callers: Record<ConversationDialect, Caller> = {
+  "openai-chat": openaiChat,
+  "openai-responses": openaiResponses,
+  "anthropic-messages": anthropicMessages,
+  gemini,
+};
+const writes = process.env.CONFORMANCE_WRITE === "1";
+const goldenFolder = join(import.meta.dirname, "golden");
+const tableFile = join(import.meta.dirname, "..", "..", "docs", "conformance.md");
+
+const pictures = createServer((_request, response) => {
+  response
+    .writeHead(200, { "content-type": "image/png" })
+    .end(Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64"));
+});
+pictures.listen(0, "127.0.0.1");
+await once(pictures, "listening");
+const cases = casesOf(`http://127.0.0.1:${(pictures.address() as AddressInfo).port}`);
+
+const recorder = await startRecorder();
+const settings = [...new Set(cases.map((one) => one.settings ?? ""))];
+const modelOf = (upstream: ConversationDialect, one: Case) => `${upstream}-${settings.indexOf(one.settings ?? "")}`;
+const models = conversationDialects.flatMap((upstream) =>
+  settings.map(
+    (setting, place) =>
+      `  - { id: ${upstream}-${place}, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "sim-text;rate=0;first=0;${setting}" }] }`,
+  ),
+);
+const upstreams = conversationDialects.map(
+  (dialect) => `  ${dialect}: { dialect: ${dialect}, baseUrl: "${recorder.url}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+);
+const gateway = await startGateway({
+  catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,
+  environment: { SOURCE_NETWORKS: "127.0.0.0/8" },
+});
+recorder.forwardTo(gateway.simulatorUrl);
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await recorder.close();
+  pictures.close();
+});
+
+interface Exchange {
+  answer: Observed;
+  /** What the caller got, and what the upstream was asked. */
+  text: string;
+  asked: string;
+  body: Record<string, unknown>;
+}
+
+async function ask(caller: Caller, path: string, body: Record<string, unknown>, streams: boolean): Promise<Exchange> {
+  recorder.forget();
+  const response = await fetch(`${gateway.url}${path}`, {
+    method: "POST",
+    headers: { "x-api-key": gateway.key, "content-type": "application/json", "anthropic-version": "2023-06-01" },
+    body: JSON.stringify(body),
+  });
+  // Google's older clients are told of a failure by a connection that breaks.
+  const text = await textOf(response);
+  const isStream = (response.headers.get("content-type") ?? "").startsWith("text/event-stream");
+  assert.equal(isStream, streams && response.status === 200);
+  return { answer: isStream ? caller.readStream(text) : caller.readWhole(response.status, text), text, asked: recorder.last(), body };
+}
+
+async function textOf(response: Response): Promise<string> {
+  const parts: Buffer[] = [];
+  try {
+    for await (const part of response.body as unknown as AsyncIterable<Uint8Array>) parts.push(Buffer.from(part));
+  } catch {
+    assert.equal(response.status, 200);
+  }
+  return Buffer.concat(parts).toString("utf8");
+}
+
+/** Ids and times differ from run to run. */
+const settled = (text: string) =>
+  text
+    .replaceAll(/"(id|response_id|responseId|item_id|call_id|request_id)":"([a-z]+_|chatcmpl-|)[0-9a-z]{8,}(_\d+)?"/g, '"$1":"$2…$3"')
+    .replaceAll(/"(created|created_at|completed_at)":\d+/g, '"$1":0')
+    .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1");
+
+type Result = "yes" | "refused" | "unsaid";
+const results = new Map<string, Result>();
+const golden = new Map<string, string[]>();
+
+async function play(callerDialect: ConversationDialect, upstream: ConversationDialect, one: Case, streams: boolean): Promise<Result> {
+  if (one.unsaid?.includes(callerDialect)) return "unsaid";
+  const caller = callers[callerDialect];
+  const { path, body } = caller.requestOf(one.ask, modelOf(upstream, one), streams);
+  let exchange = await ask(caller, path, body, streams);
+  if (one.refused?.(callerDialect, upstream)) {
+    assert.equal(exchange.answer.error?.status, 400, exchange.text);
+    assert.ok(exchange.answer.error.field, `a field is named: ${exchange.text}`);
+    assert.equal(exchange.asked, "", "no upstream is asked");
+    return "refused";
+  }
+  if (one.results !== undefined) {
+    assert.equal(exchange.answer.error, undefined, exchange.text);
+    assert.equal(exchange.answer.finish, "calls", exchange.text);
+    exchange = await ask(caller, path, caller.withResults(exchange.body, exchange.answer, one.results), streams);
+  }
+  try {
+    one.expect(exchange.answer, upstream, callerDialect);
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n\nthe upstream was asked: ${exchange.asked}\n\nthe caller got: ${exchange.text}`, { cause: error });
+  }
+  if (one.golden) {
+    const file = `${callerDialect}--${upstream}.md`;
+    const mode = streams ? "streamed" : "whole";
+    const sections = golden.get(file) ?? [`# A caller of ${callerDialect}, an upstream of ${upstream}`];
+    sections.push(
+      `## ${one.name}, ${mode}\n\nThe upstream is asked:\n\n\`\`\`\n${settled(exchange.asked)}\n\`\`\`\n\nThe caller gets:\n\n\`\`\`\n${settled(exchange.text).trimEnd()}\n\`\`\``,
+    );
+    golden.set(file, sections);
+  }
+  return "yes";
+}
+
+for (const caller of conversationDialects)
+  for (const upstream of conversationDialects)
+    test(`${caller} from ${upstream}`, async (context) => {
+      for (const one of cases)
+        for (const streams of one.streamOnly ? [true] : [false, true])
+          await context.test(`${one.name}, ${streams ? "streamed" : "whole"}`, async () => {
+            results.set(`${one.name} ${caller} ${upstream}`, await play(caller, upstream, one, streams));
+          });
+    });
+
+const marks: Record<Result, string> = { yes: "✓", refused: "400", unsaid: "–" };
+
+function table(): string {
+  const short: Record<ConversationDialect, string> = { "openai-chat": "C", "openai-responses": "R", "anthropic-messages": "A", gemini: "G" };
+  const pairs = conversationDialects.flatMap((caller) => conversationDialects.map((upstream) => ({ caller, upstream })));
+  const rows = cases.map(({ name }) => [name, ...pairs.map(({ caller, upstream }) => marks[results.get(`${name} ${caller} ${upstream}`) ?? "yes"])]);
+  const heads = ["case", ...pairs.map(({ caller, upstream }) => `${short[caller]}←${short[upstream]}`)];
+  return [heads, heads.map((_, place) => (place === 0 ? "---" : ":-:")), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
+}
+
+test("the published table and the golden files are what these tests saw", () => {
+  const page = `# Conformance\n\nMade by \`npm run conformance\`; \`npm test\` compares. Caller ← upstream: C is openai-chat, R openai-responses, A anthropic-messages, G gemini. Each case is\nplayed whole and streamed through real processes against the simulator, which checks what it is asked as the real service would (signatures, pairing of calls\nand results, required fields). ✓: the caller understands the whole answer, by its dialect's rules. 400: it can't be carried, and the caller is told which\nfield. –: the caller's dialect has no word for it. What is asked of an upstream and what its caller gets stands, byte by byte, in test/conformance/golden.\n\n${table()}\n`;
+  if (writes) {
+    mkdirSync(goldenFolder, { recursive: true });
+    for (const [file, sections] of golden) writeFileSync(join(goldenFolder, file), `${sections.join("\n\n")}\n`);
+    writeFileSync(tableFile, page);
+  }
+  assert.equal(readFileSync(tableFile, "utf8"), page);
+  for (const [file, sections] of golden) assert.equal(readFileSync(join(goldenFolder, file), "utf8"), `${sections.join("\n\n")}\n`, file);
+});
