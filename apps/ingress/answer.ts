@@ -2,7 +2,7 @@
  * The caller's side of an answer: holds the head back until there is content, keeps the connection alive meanwhile, writes what
  * the relay delivers, and tells it what the socket took.
  */
-import type { ServerResponse } from "node:http";
+import type { OutgoingHttpHeaders } from "node:http";
 import type { AnswerHead } from "#relay/job.ts";
 import type { Framing } from "#wire/codec.ts";
 import type { ConversationDialect } from "#wire/dialect.ts";
@@ -36,7 +36,18 @@ export interface AnswerListener {
 }
 
 /** What an answer needs of its response: an HTTP response, or what stands for one. */
-export type AnswerResponse = Pick<ServerResponse, "writeHead" | "write" | "end" | "destroy" | "headersSent" | "once" | "closed">;
+export interface AnswerResponse {
+  /** The status can't be changed any more. */
+  readonly headersSent: boolean;
+  /** All of it was sent, or the caller left. */
+  readonly closed: boolean;
+  writeHead(status: number, headers: OutgoingHttpHeaders): unknown;
+  /** False: the caller reads more slowly than this is written; "drain" tells when it has caught up. */
+  write(chunk: string | Buffer, written?: () => void): boolean;
+  end(chunk?: string | Buffer): unknown;
+  destroy(): unknown;
+  once(event: "close" | "drain", listener: () => void): unknown;
+}
 
 export interface AnswerOptions {
   response: AnswerResponse;

@@ -1,5 +1,5 @@
 /** The ingress's settings, each with its bounds. */
-import { drainSettings, integerSetting, listenSettings, readSettings, secretSetting } from "#service/config.ts";
+import { drainSettings, integerSetting, listenSettings, readSettings, secretSetting, textSetting } from "#service/config.ts";
 
 const mebibyte = 1 << 20;
 
@@ -23,6 +23,30 @@ export const ingressSettings = {
     "Within this time a request must have arrived whole, its headers within a quarter of it.",
   ),
   keepAliveMs: integerSetting("KEEP_ALIVE_MS", 10_000, 100, 3_600_000, "A stream that has been silent for this long gets a sign of life."),
+  responsesWebsocket: textSetting(
+    "RESPONSES_WEBSOCKET",
+    "on",
+    "OpenAI's Responses over WebSockets, at GET /v1/responses; switched off, callers are told to POST.",
+    "on or off",
+    /^(on|off)$/,
+  ),
+  socketsMax: integerSetting("SOCKETS_MAX", 10_000, 0, 1_000_000, "WebSockets that one ingress holds at once at most."),
+  socketPingMs: integerSetting(
+    "SOCKET_PING_MS",
+    30_000,
+    100,
+    3_600_000,
+    "How often a WebSocket is pinged; one on which nothing moved since the last time is closed.",
+  ),
+  socketIdleMs: integerSetting("SOCKET_IDLE_MS", 600_000, 100, 86_400_000, "A WebSocket on which no answer was asked for in this time is closed."),
+  socketAgeMs: integerSetting("SOCKET_AGE_MS", 3_600_000, 100, 86_400_000, "A WebSocket older than this is closed, once its answer is complete."),
+  keptBytesMax: integerSetting(
+    "KEPT_BYTES_MAX",
+    256 * mebibyte,
+    0,
+    64 * 1024 * mebibyte,
+    "Bytes of conversations that one ingress keeps at most, each for as long as its WebSocket is open, so that the next turn may bring only what is new.",
+  ),
   operatorPassword: secretSetting("OPERATOR_PASSWORD", "Switches job inspection on, at /queues of the operations port; the user's name is `operator`."),
 };
 

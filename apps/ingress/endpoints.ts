@@ -1,14 +1,16 @@
 /** The paths that callers may POST to, and what each means: dialect, operation, and how the answer is wanted. */
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { TSchema } from "typebox";
 import type { Framing } from "#wire/codec.ts";
 import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import { batchEmbedContentsSchema, embedContentSchema, embeddingRequestSchema } from "#wire/embeddings.ts";
 import type { Failure } from "#wire/errors.ts";
+import { countRequestSchema, generateRequestSchema } from "#wire/gemini/schema.ts";
+import { statefulFieldIn as googleFieldIn } from "#wire/gemini/stateless.ts";
 import { chatRequestSchema } from "#wire/openai-chat/schema.ts";
 import { imageEditSchema, imageRequestSchema } from "#wire/openai-images/schema.ts";
 import { responsesRequestSchema } from "#wire/openai-responses/schema.ts";
-import { statefulFieldIn } from "#wire/openai-responses/stateless.ts";
+import { statefulFieldIn as openaiFieldIn } from "#wire/openai-responses/stateless.ts";
 
 export interface Endpoint {
   dialect: ConversationDialect;
@@ -18,17 +20,31 @@ export interface Endpoint {
   faultOf?(body: Record<string, unknown>): Failure | undefined;
 }
 
+type Body = Record<string, unknown>;
+
 /** Callers' references to what a vendor would have stored. */
-function storedFaultOf(body: Record<string, unknown>): Failure | undefined {
-  const field = statefulFieldIn(body);
-  return field && { code: "invalid_request", ...field };
-}
+const storedFaultIn =
+  (fieldIn: (body: Body) => Omit<Failure, "code"> | undefined) =>
+  (body: Body): Failure | undefined => {
+    const field = fieldIn(body);
+    return field && { code: "invalid_request", ...field };
+  };
+const storedByOpenai = storedFaultIn(openaiFieldIn);
+const storedByGoogle = storedFaultIn(googleFieldIn);
+
+/** Where OpenAI's Responses are served, to POST requests and over WebSockets. */
+export const responsesPath = "/v1/responses";
+export const responsesEndpoint: Endpoint = { dialect: "openai-responses", operation: "answer", schema: responsesRequestSchema, faultOf: storedByOpenai };
+
+/** Does a request ask to become a WebSocket, where there are any? */
+export const isSocketHandshake = ({ method, url = "", headers }: IncomingMessage): boolean =>
+  method === "GET" && url.split("?", 1)[0] === responsesPath && headers.upgrade?.toLowerCase() === "websocket";
 
 /** Endpoints whose body names the model and says whether it streams. */
 export const endpoints: Record<string, Endpoint> = {
   "/v1/chat/completions": { dialect: "openai-chat", operation: "answer", schema: chatRequestSchema },
-  "/v1/responses": { dialect: "openai-responses", operation: "answer", schema: responsesRequestSchema, faultOf: storedFaultOf },
-  "/v1/responses/input_tokens": { dialect: "openai-responses", operation: "token-count", schema: responsesRequestSchema, faultOf: storedFaultOf },
+  [responsesPath]: responsesEndpoint,
+  "/v1/responses/input_tokens": { dialect: "openai-responses", operation: "token-count", schema: responsesRequestSchema, faultOf: storedByOpenai },
   "/v1/embeddings": { dialect: "openai-chat", operation: "embedding", schema: embeddingRequestSchema },
   "/v1/images/generations": { dialect: "openai-chat", operation: "image-generation", schema: imageRequestSchema },
 };
@@ -40,6 +56,9 @@ export const formEndpoints: Record<string, Endpoint> = {
 
 /** Google's: behind the model's name in the path, after a colon. */
 export const modelMethods: Record<string, Endpoint> = {
+  generateContent: { dialect: "gemini", operation: "answer", schema: generateRequestSchema, faultOf: storedByGoogle },
+  streamGenerateContent: { dialect: "gemini", operation: "answer", schema: generateRequestSchema, faultOf: storedByGoogle },
+  countTokens: { dialect: "gemini", operation: "token-count", schema: countRequestSchema, faultOf: storedByGoogle },
   embedContent: { dialect: "gemini", operation: "embedding", schema: embedContentSchema },
   batchEmbedContents: { dialect: "gemini", operation: "embedding", schema: batchEmbedContentsSchema },
 };

@@ -16,11 +16,13 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
+import { Admission } from "./admission.ts";
 import { ingressConfigOf } from "./config.ts";
 import { Generations } from "./generations.ts";
 import { addInspection } from "./inspection.ts";
 import { createIngressMetrics } from "./metrics.ts";
 import { BodyBudget, createRequestServer } from "./requests.ts";
+import { addResponsesSocket } from "./responses-socket.ts";
 import { addRoutes } from "./routes.ts";
 
 const silentConnectionMs = 1_000;
@@ -96,15 +98,9 @@ async function start(log: Logger): Promise<Running> {
   const isDraining = () => draining;
   const stem = randomBytes(8).toString("hex");
   let requests = 0;
-  const server = createRequestServer({
-    config,
-    budget,
-    metrics,
-    keys,
-    nextId: () => `req_${stem}${(++requests).toString(36)}`,
-    isDraining,
-    onFault: (error, requestId) => log.error({ err: error, requestId }, "request failed by a fault of the gateway"),
-  });
+  const nextId = () => `req_${stem}${(++requests).toString(36)}`;
+  const onFault = (error: Error, requestId: string) => log.error({ err: error, requestId }, "request failed by a fault of the gateway");
+  const server = createRequestServer({ config, budget, metrics, keys, nextId, isDraining, onFault });
   server.addHook("onResponse", async (request, reply) => {
     if (request.isGeneration) return;
     log.info(
@@ -120,13 +116,15 @@ async function start(log: Logger): Promise<Running> {
       "request",
     );
   });
-  addRoutes(server, {
+  const admission = new Admission({
     catalogue: catalogue.current,
     generations,
     budget,
     generationIdOf: (requestId) => requestId.replace("req_", "gen_"),
     isDraining,
   });
+  addRoutes(server, { catalogue: catalogue.current, admission });
+  const sockets = addResponsesSocket(server, { config, admission, metrics, log, nextId, onFault });
 
   const connections = new Map<Socket, number>();
   server.server.on("connection", (connection: Socket) => {
@@ -148,6 +146,7 @@ async function start(log: Logger): Promise<Running> {
     async stop() {
       draining = true;
       await setTimeout(config.drainNoticeMs);
+      sockets.retire();
       await connectionsClosed(server.server as Server, connections, config.drainMs);
       generations.failAll({ code: "unavailable", message: "The gateway is stopping; send the request again.", retryAfterSeconds: 1 });
       clearInterval(pulse);
@@ -157,6 +156,7 @@ async function start(log: Logger): Promise<Running> {
       await Promise.all([...queues.values()].map((queue) => queue.close()));
       redis.disconnect();
       bodies.disconnect();
+      sockets.close();
       (server.server as Server).closeAllConnections();
       await Promise.all([server.close(), operations.close()]);
     },

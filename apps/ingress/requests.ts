@@ -12,7 +12,7 @@ import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { failureHeadersOf } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
 import { credentialsOf } from "./credentials.ts";
-import { dialectOf, requestIdHeadersOf } from "./endpoints.ts";
+import { dialectOf, isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
 import { failureOf, invalidKey, notFoundOf, tooLarge } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
 
@@ -22,12 +22,18 @@ const depthMax = 200;
 /** What is left of a refused body is read and thrown away up to this: many senders whose connection is closed under their hands never see the answer. */
 const discardedBytesMax = 128 << 20;
 /** What counts as the status of an answer whose caller left before its end; nobody is sent it. */
-const callerLeftStatus = 499;
+export const callerLeftStatus = 499;
+/** What counts as the status of a request that became a WebSocket. */
+const switchedStatus = 101;
 
 declare module "fastify" {
   interface FastifyInstance {
     /** Has the routes of a scope read forms in place of JSON: their body is what the form's fields stand for. */
     readForms(scope: FastifyInstance): void;
+    /** Who asks by a request's headers, as of now. Throws Refused for a key that is not valid, or no longer. */
+    callerOf(request: FastifyRequest): KeyRecord;
+    /** Has a request count this many bytes in the budget of bodies, unless it counts more already. Throws Refused when there is no room. */
+    reserve(request: FastifyRequest, bytes: number): void;
   }
   interface FastifyRequest {
     /** Who asks; set before any handler runs. */
@@ -99,7 +105,13 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     genReqId: nextId,
     routerOptions: { maxParamLength: 300 },
     ajv: { customOptions: { coerceTypes: false, useDefaults: false, removeAdditional: false, allErrors: false, strict: false, verbose: true } },
-    http: { maxHeaderSize: headerBytesMax, headersTimeout: config.requestTimeoutMs / 4, connectionsCheckingInterval: 1_000 },
+    http: {
+      maxHeaderSize: headerBytesMax,
+      headersTimeout: config.requestTimeoutMs / 4,
+      connectionsCheckingInterval: 1_000,
+      // Everything else that asks for another protocol, as some clients do of HTTP/2 with every request, is answered in this one.
+      shouldUpgradeCallback: (request) => config.responsesWebsocket === "on" && isSocketHandshake(request),
+    },
     clientErrorHandler: (error, socket) => (isAnswering(socket) ? socket.destroy() : refuseConnection(error, socket)),
     frameworkErrors: (error, request, reply) => refuse(failureOf(error), request, reply as FastifyReply),
   });
@@ -108,6 +120,12 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   server.decorateRequest("bytes");
   server.decorateRequest("budgetedBytes", 0);
   server.decorateRequest("isGeneration", false);
+
+  server.decorate("callerOf", ({ headers, url }: FastifyRequest) => {
+    const authentication = authenticate(credentialsOf(headers, url), keys, Date.now());
+    if (authentication.kind === "refused") throw new Refused(invalidKey);
+    return authentication.record;
+  });
 
   server.addHook("onRequest", async (request, reply) => {
     reply.headers(requestIdHeadersOf(request));
@@ -119,13 +137,12 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
       budget.giveBack(request.budgetedBytes);
       request.budgetedBytes = 0;
       const path = request.routeOptions.url ?? "other";
-      metrics.requests.inc({ path, status: reply.raw.writableFinished ? reply.raw.statusCode : callerLeftStatus });
-      metrics.duration.observe({ path }, reply.elapsedTime / 1_000);
+      const isSocket = request.ws && !reply.raw.writableFinished;
+      metrics.requests.inc({ path, status: reply.raw.writableFinished ? reply.raw.statusCode : isSocket ? switchedStatus : callerLeftStatus });
+      if (!isSocket) metrics.duration.observe({ path }, reply.elapsedTime / 1_000);
     });
     if (isDraining()) reply.header("connection", "close");
-    const authentication = authenticate(credentialsOf(request.headers, request.url), keys, Date.now());
-    if (authentication.kind === "refused") throw new Refused(invalidKey);
-    request.caller = authentication.record;
+    request.caller = server.callerOf(request);
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
 
@@ -167,7 +184,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     try {
       reserve(request, bytes.length);
       request.bytes = bytes;
-      done(null, parsed(bytes));
+      done(null, jsonBodyOf(bytes));
     } catch (error) {
       done(error as Error);
     }
@@ -191,6 +208,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
       throw new Refused({ code: "overloaded", message: "The gateway holds as many large requests as it can; try again in a moment.", retryAfterSeconds: 1 });
     request.budgetedBytes = Math.max(bytes, request.budgetedBytes);
   };
+  server.decorate("reserve", reserve);
 
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
     metrics.errors.inc({ code: failure.code });
@@ -211,7 +229,8 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   return server;
 }
 
-function parsed(bytes: Buffer): unknown {
+/** A body's value. Throws Refused for what is no JSON, or nested too deeply. */
+export function jsonBodyOf(bytes: Buffer): unknown {
   if (bytes.length === 0) throw new Refused({ code: "invalid_request", message: "The body is empty." });
   if (!isUtf8(bytes)) throw new Refused({ code: "invalid_request", message: "The body is not valid UTF-8." });
   if (isDeeperThan(bytes, depthMax)) throw new Refused({ code: "invalid_request", message: `The body is nested more than ${depthMax} levels deep.` });

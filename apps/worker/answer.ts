@@ -231,7 +231,11 @@ class ErrorReader implements AnswerReader {
 
   #failure(): Failure {
     const body = this.#body();
-    if (this.#status !== 200) return failureOf(this.#status, this.#reading.errorOf(body));
+    if (this.#status !== 200) {
+      const error = this.#reading.errorOf(body);
+      // Google says of a bad credential that it is a bad request.
+      return failureOf(error.status === 401 ? 401 : this.#status, error);
+    }
     if (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null) return unreadable;
     const error = this.#reading.errorOf(body);
     return failureOf(error.status ?? 502, error);

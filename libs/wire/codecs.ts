@@ -1,6 +1,7 @@
 /** The registry: a dialect of conversations is a folder and a line here. */
 import type { Codec } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
+import { gemini } from "./gemini/codec.ts";
 import { openaiChat } from "./openai-chat/codec.ts";
 import { openaiResponses } from "./openai-responses/codec.ts";
 
@@ -8,5 +9,5 @@ export const codecs: Record<ConversationDialect, Codec> = {
   "openai-chat": openaiChat,
   "openai-responses": openaiResponses,
   "anthropic-messages": openaiChat,
-  gemini: openaiChat,
+  gemini,
 };

@@ -6,6 +6,7 @@ import Type from "typebox";
 import { refuse } from "./carry.ts";
 import type { WireRequest } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
+import { pathOf, resourceOf } from "./gemini/names.ts";
 import { jsonOf, listOf, objectOf, textOf } from "./json.ts";
 import { tokensOf, type Usage } from "./usage.ts";
 
@@ -91,7 +92,7 @@ export function embeddingExchangeOf(
   const base64 = from !== "gemini" && body.encoding_format === "base64";
   const isBatched = isBatch(body);
   if (to === "gemini") {
-    const name = `models/${model.replace(/^models\//, "")}`;
+    const name = resourceOf(model);
     const own = from === "gemini";
     const { texts, dimensions } = own ? { texts: [], dimensions: undefined } : wantedOf(from, body);
     const requests = own
@@ -99,7 +100,7 @@ export function embeddingExchangeOf(
       : texts.map((text) => ({ model: name, content: { parts: [{ text }] }, ...(dimensions !== undefined && { outputDimensionality: dimensions }) }));
     const sent = own && !isBatched ? { ...body, model: name } : { requests };
     return {
-      request: { path: `/${name}:${own && !isBatched ? "embedContent" : "batchEmbedContents"}`, headers: {}, body: Buffer.from(jsonOf(sent)) },
+      request: { path: pathOf(model, own && !isBatched ? "embedContent" : "batchEmbedContents"), headers: {}, body: Buffer.from(jsonOf(sent)) },
       texts: own ? [] : texts,
       answerOf(answer) {
         if (own) return answer.embedding === undefined && answer.embeddings === undefined ? undefined : { body: jsonOf(answer), usage: undefined };

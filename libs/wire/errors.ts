@@ -114,9 +114,12 @@ export function errorEventOf(dialect: ConversationDialect, failure: Failure, { r
     case "anthropic-messages":
       return `event: error\ndata: ${errorBodyOf(dialect, failure, requestId)}\n\n`;
     case "openai-responses": {
-      // Clients that ignore the one read the other: https://platform.openai.com/docs/api-reference/responses-streaming
-      const code = failure.upstreamCode ?? table[failure.code].openaiCode ?? table[failure.code].openaiType;
+      // Some clients read the one event and some the other, and of the first some its fields and some its `error`:
+      // https://platform.openai.com/docs/api-reference/responses-streaming
+      const { openaiCode, openaiType } = table[failure.code];
+      const code = failure.upstreamCode ?? openaiCode ?? openaiType;
       const { message, param = null } = failure;
+      const error = { type: "error", code, message, param, error: { type: openaiType, code, message, param } };
       const response = {
         id: answerId ?? `resp_${requestId.replace(/^[a-z]+_/, "")}`,
         object: "response",
@@ -128,7 +131,7 @@ export function errorEventOf(dialect: ConversationDialect, failure: Failure, { r
         output: [],
         store: false,
       };
-      return `event: error\ndata: ${JSON.stringify({ type: "error", code, message, param })}\n\nevent: response.failed\ndata: ${JSON.stringify({ type: "response.failed", response })}\n\n`;
+      return `event: error\ndata: ${JSON.stringify(error)}\n\nevent: response.failed\ndata: ${JSON.stringify({ type: "response.failed", response })}\n\n`;
     }
     default:
       return dialect satisfies never;

@@ -19,7 +19,7 @@ const numberWords = ["", "once", "twice", "thrice"];
  * The calls of an answer; none if it is to be text. After tool results there is none, so that a loop of calls always ends.
  * Called are the tools that the last turn of the user names; if it names none but a call is required or spoken of ("call", "tool"), the first one,
  * or all of them "in parallel". One tool is called as often as the user says ("twice", "3 times").
- * Texts that the user put into double quotes become arguments, in order.
+ * Texts that the user put into double quotes become arguments, in order; where a tool requires some arguments, it is given no others.
  */
 export function callsOf(question: Question, choice: number): Call[] {
   const { tools, userText, calling, toolResults, parallelCalls } = question;
@@ -40,7 +40,7 @@ export function callsOf(question: Question, choice: number): Call[] {
 
 function inputOf(tool: Tool, seed: number, hints: string[]): string {
   if (tool.takes === "text") return hints.shift() ?? joined(fillerOf(6, seed)).trim();
-  const example = exampleOf(tool.schema, { seed, hints });
+  const example = exampleOf(tool.schema, { seed, hints, sparing: true });
   return JSON.stringify(example.kind === "example" ? example.value : {});
 }
 

@@ -9,12 +9,15 @@ export interface ExampleOptions {
   seed: number;
   /** Texts to use where any text will do, in order; what was used is taken out. */
   hints: string[];
+  /** What is not required is left out, where anything is required at all. */
+  sparing?: boolean;
 }
 
 interface Making {
   root: unknown;
   seed: number;
   hints: string[];
+  sparing: boolean;
   nodes: number;
 }
 
@@ -26,9 +29,9 @@ const itemsMax = 1_000;
 const lengthMax = 10_000;
 
 /** `not`, `if`, `contains`, `propertyNames` and the exclusiveness of `oneOf` are not looked at. Bounded in depth and size. */
-export function exampleOf(schema: unknown, { seed, hints }: ExampleOptions): Example {
+export function exampleOf(schema: unknown, { seed, hints, sparing = false }: ExampleOptions): Example {
   try {
-    return { kind: "example", value: make(schema, { root: schema, seed, hints, nodes: 0 }, 0, "") };
+    return { kind: "example", value: make(schema, { root: schema, seed, hints, sparing, nodes: 0 }, 0, "") };
   } catch (error) {
     if (error instanceof NoExample) return { kind: "none", fault: error.message };
     throw error;
@@ -104,7 +107,7 @@ function objectValue(schema: Schema, making: Making, depth: number): Schema {
   const value: Schema = {};
   const put = (name: string, content: unknown) => Object.defineProperty(value, name, { value: content, enumerable: true, writable: true, configurable: true });
   for (const [name, property] of Object.entries(properties)) {
-    if (!required.has(name) && depth >= lavishDepth) continue;
+    if (!required.has(name) && (depth >= lavishDepth || (making.sparing && required.size > 0))) continue;
     try {
       put(name, make(property, making, depth + 1, name));
     } catch (error) {

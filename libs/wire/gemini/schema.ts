@@ -4,6 +4,8 @@ import { snakeNameOf } from "./names.ts";
 
 type Schema = Record<string, unknown>;
 
+const int32Max = 2_147_483_647;
+
 const nullable = (type: string, more: Schema = {}): Schema => ({ type: [type, "null"], ...more });
 const text = nullable("string");
 const flag = nullable("boolean");
@@ -11,7 +13,6 @@ const anyObject = nullable("object");
 const number = (minimum: number, maximum: number) => nullable("number", { minimum, maximum });
 const integer = (minimum: number, maximum = int32Max) => nullable("integer", { minimum, maximum });
 const named: Schema = { type: "string", minLength: 1 };
-const int32Max = 2_147_483_647;
 
 const reference = (name: string): Schema => ({ $ref: `#/$defs/${name}` });
 /** A list, for which one item alone may stand. */
@@ -42,12 +43,10 @@ const object = (members: Record<string, Schema>, ...rules: Schema[]): Schema => 
   ...(rules.length > 0 && { allOf: rules }),
 });
 const optionalObject = (members: Record<string, Schema>, ...rules: Schema[]): Schema => ({ ...object(members, ...rules), type: ["object", "null"] });
-/** Rules of an object that may be null. */
-const ifGiven = (...rules: Schema[]): Schema => ({ if: { type: "object" }, then: { allOf: rules } });
 
 const media = {
-  inlineData: optionalObject({ mimeType: named, data: named, displayName: text }, ifGiven(wants("mimeType"), wants("data"))),
-  fileData: optionalObject({ fileUri: named, mimeType: text, displayName: text }, ifGiven(wants("fileUri"))),
+  inlineData: optionalObject({ mimeType: named, data: named, displayName: text }, wants("mimeType"), wants("data")),
+  fileData: optionalObject({ fileUri: named, mimeType: text, displayName: text }, wants("fileUri")),
 };
 
 const part = object({
@@ -55,8 +54,8 @@ const part = object({
   text,
   thought: flag,
   thoughtSignature: text,
-  functionCall: optionalObject({ id: text, name: named, args: anyObject }, ifGiven(wants("name"))),
-  functionResponse: optionalObject({ id: text, name: named, response: anyObject, parts: someOrNone("media") }, ifGiven(wants("name"))),
+  functionCall: optionalObject({ id: text, name: named, args: anyObject }, wants("name")),
+  functionResponse: optionalObject({ id: text, name: named, response: anyObject, parts: someOrNone("media") }, wants("name")),
   executableCode: anyObject,
   codeExecutionResult: anyObject,
   toolCall: anyObject,
@@ -94,10 +93,7 @@ const generationConfig = optionalObject(
     speechConfig: anyObject,
     imageConfig: anyObject,
     audioTranscriptionConfig: anyObject,
-    thinkingConfig: optionalObject(
-      { includeThoughts: flag, thinkingBudget: integer(-1), thinkingLevel: text },
-      excludes("thinkingBudget", "thinkingLevel"),
-    ),
+    thinkingConfig: optionalObject({ includeThoughts: flag, thinkingBudget: integer(-1), thinkingLevel: text }, excludes("thinkingBudget", "thinkingLevel")),
   },
   excludes("responseSchema", "responseJsonSchema"),
 );
@@ -139,7 +135,11 @@ export const countRequestSchema = Type.Unsafe<Record<string, unknown>>({
   ...object(
     { ...requestMembers, generateContentRequest: nullable("object", { if: { type: "object" }, then: reference("request") }) },
     {
-      if: { not: { anyOf: ["generateContentRequest", "generate_content_request"].map((name) => ({ required: [name], properties: { [name]: { type: "object" } } })) } },
+      if: {
+        not: {
+          anyOf: ["generateContentRequest", "generate_content_request"].map((name) => ({ required: [name], properties: { [name]: { type: "object" } } })),
+        },
+      },
       then: { allOf: [wants("contents"), notEmpty] },
     },
   ),

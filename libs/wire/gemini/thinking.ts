@@ -1,8 +1,9 @@
 /** How hard Google's models think: https://ai.google.dev/gemini-api/docs/thinking. Those of version 2.5 are given a number of tokens, later ones a level. */
+
+import { refuse } from "../carry.ts";
 import { objectOf } from "../json.ts";
 import { type Effort, efforts, type Settings } from "../neutral.ts";
 import { askedEffortOf } from "../reasoning.ts";
-import { refuse } from "../carry.ts";
 
 const path = "generationConfig.thinkingConfig";
 
@@ -26,7 +27,8 @@ export function encodeThinking(settings: Settings, model: string): object | unde
   const effort = askedEffortOf(settings);
   const isShown = settings.thinkingShown?.value === true && effort !== "none";
   if (effort === undefined && !isShown) return undefined;
-  const amount = effort === undefined ? {} : /gemini-2\.5/.test(model) ? { thinkingBudget: budgetOf(settings, effort, model) } : { thinkingLevel: levelOf(effort, model) };
+  const amount =
+    effort === undefined ? {} : /gemini-2\.5/.test(model) ? { thinkingBudget: budgetOf(settings, effort, model) } : { thinkingLevel: levelOf(effort, model) };
   return { ...amount, ...(isShown && { includeThoughts: true }) };
 }
 

@@ -2,6 +2,7 @@
 import { refuse } from "../carry.ts";
 import type { WholeAnswer, WireRequest } from "../codec.ts";
 import { codecs } from "../codecs.ts";
+import { pathOf } from "../gemini/names.ts";
 import { jsonOf } from "../json.ts";
 import { foldedOf } from "../neutral.ts";
 import { mimeTypeOf } from "../sources.ts";
@@ -28,7 +29,7 @@ export async function geminiImageRequestOf(values: Record<string, unknown>, form
     contents: [{ role: "user", parts: [...pictures, { text: String(values.prompt) }] }],
     generationConfig: { responseModalities: ["IMAGE"], ...(size !== undefined && { imageConfig: { aspectRatio: size } }) },
   };
-  return { path: `/models/${model.replace(/^models\//, "")}:generateContent`, headers: {}, body: Buffer.from(jsonOf(body)) };
+  return { path: pathOf(model, "generateContent"), headers: {}, body: Buffer.from(jsonOf(body)) };
 }
 
 async function partOf(file: File, place: number) {

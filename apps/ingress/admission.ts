@@ -1,0 +1,102 @@
+/** What a request must pass before it is a generation, whether it came as a POST or as a frame on a socket. */
+import type { FastifyRequest } from "fastify";
+import { allowsModel } from "#access/record.ts";
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Framing } from "#wire/codec.ts";
+import type { AnswerResponse } from "./answer.ts";
+import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.ts";
+import { invalidFieldOf, type ValidationFault } from "./failures.ts";
+import type { Generations } from "./generations.ts";
+import { type BodyBudget, Refused } from "./requests.ts";
+
+export interface AdmissionOptions {
+  catalogue(): Catalogue;
+  generations: Generations;
+  budget: BodyBudget;
+  /** The generation's id that goes with a request's. */
+  generationIdOf(requestId: string): string;
+  isDraining(): boolean;
+}
+
+/** A request for a generation, its body checked against its endpoint's schema. */
+export interface Asked {
+  /** Who asks, and with which headers. What it counts in the budget of bodies is at least `bytes`. */
+  request: FastifyRequest;
+  /** Unique: a socket's requests share the one that opened it. */
+  requestId: string;
+  endpoint: Endpoint;
+  /** The catalogue's id, as the caller gave it. */
+  model: string;
+  framing: Framing;
+  body: Record<string, unknown>;
+  bytes: Buffer;
+  response: AnswerResponse;
+}
+
+/** Every method throws Refused for what can't be served. */
+export class Admission {
+  readonly #options: AdmissionOptions;
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options;
+  }
+
+  /** Checks a body for those who learn only late what it should look like. */
+  validate(request: FastifyRequest, { schema }: Endpoint, body: unknown): void {
+    const isValid = request.compileValidationSchema(schema as unknown as Record<string, unknown>);
+    if (!isValid(body)) throw new Refused(invalidFieldOf((isValid.errors?.[0] ?? {}) as ValidationFault));
+  }
+
+  /** The same answer for a model that does not exist and for one that is not the caller's. */
+  modelFor({ caller }: FastifyRequest, id: string): CatalogueModel {
+    const model = allowsModel(caller, id) ? this.#options.catalogue().modelFor(caller.group, id) : undefined;
+    if (model !== undefined) return model;
+    throw new Refused({
+      code: "model_not_found",
+      message: `The model ${JSON.stringify(id)} does not exist, or this key may not use it. GET /v1/models lists the models it may.`,
+      param: "model",
+    });
+  }
+
+  /** All that is checked of a request before it takes up room: the model that it asks for. */
+  check({ request, endpoint, model, body }: Pick<Asked, "request" | "endpoint" | "model" | "body">): CatalogueModel {
+    const fault = endpoint.faultOf?.(body);
+    if (fault !== undefined) throw new Refused(fault);
+    return this.modelFor(request, model);
+  }
+
+  /** Takes over the response, and what the request counts in the budget. */
+  begin(asked: Asked): void {
+    const { request, requestId, framing, bytes, response } = asked;
+    const { catalogue, generations, generationIdOf, isDraining } = this.#options;
+    const { dialect, operation } = asked.endpoint;
+    const model = this.check(asked);
+    const { url, headers } = request;
+    const begun = generations.begin(
+      {
+        id: generationIdOf(requestId),
+        caller: request.caller,
+        dialect,
+        operation,
+        framing,
+        contentType: operation === "image-edit" ? String(headers["content-type"]) : "application/json",
+        callerHeaders: callerHeadersOf(dialect, headers),
+        model,
+        lane: catalogue().lanes.get(model.lane) ?? { waitingMax: 0, waitMs: 0 },
+        response,
+        requestId,
+        headers: { ...requestIdHeadersOf({ id: requestId, url, headers }), ...(isDraining() && { connection: "close" }) },
+      },
+      bytes,
+    );
+    if (begun.kind === "refused") throw new Refused(begun.failure);
+    request.budgetedBytes -= bytes.length;
+    this.giveBack(request);
+  }
+
+  /** What the request still counts in the budget of bodies is free again. */
+  giveBack(request: FastifyRequest): void {
+    this.#options.budget.giveBack(request.budgetedBytes);
+    request.budgetedBytes = 0;
+  }
+}

@@ -1,0 +1,106 @@
+/** What goes over a WebSocket: one JSON object per text frame (https://platform.openai.com/docs/guides/websocket-mode). */
+import type { OutgoingHttpHeaders } from "node:http";
+import type { Failure } from "#wire/errors.ts";
+import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#wire/json.ts";
+import { jsonBodyOf, Refused } from "./requests.ts";
+
+/** What of a frame is not the body of a request; `stream` is for POST requests alone. */
+const envelopeNames = ["type", "stream_id", "previous_response_id", "generate", "stream"] as const;
+const frameNames = [...envelopeNames, "input"] as const;
+
+/** A frame of a caller, of which nothing but its outermost structure was checked. */
+export interface CallerFrame {
+  bytes: Buffer;
+  type: unknown;
+  /** Names a lane of the caller's; every frame of the answer bears it. */
+  streamId: string | undefined;
+  spans: ObjectSpans<(typeof frameNames)[number]>;
+}
+
+const streamIdForm = /^[A-Za-z0-9_.-]{1,256}$/;
+const openBracket = 0x5b;
+const quote = 0x22;
+const space = 0x20;
+const comma = Buffer.from(",");
+const stringMessage = [Buffer.from('{"type":"message","role":"user","content":'), Buffer.from("}")] as const;
+
+/** Throws Refused for what is no JSON object. */
+export function callerFrameOf(bytes: Buffer): CallerFrame {
+  const spans = objectSpansOf(bytes, frameNames);
+  if (spans === undefined) {
+    jsonBodyOf(bytes);
+    throw new Refused({ code: "invalid_request", message: "A frame must be a JSON object." });
+  }
+  const frame = { bytes, spans, type: memberOf({ bytes, spans }, "type") };
+  const streamId = memberOf(frame, "stream_id") ?? undefined;
+  if (streamId === undefined || (typeof streamId === "string" && streamIdForm.test(streamId))) return { ...frame, streamId };
+  throw new Refused({ code: "invalid_request", message: `'stream_id' must be a string of the form ${streamIdForm.source}.`, param: "stream_id" });
+}
+
+const memberOf = ({ bytes, spans }: Pick<CallerFrame, "bytes" | "spans">, name: (typeof frameNames)[number]): unknown => {
+  const span = spans.members[name];
+  return span === undefined ? undefined : readSpan(bytes, span);
+};
+
+/** Which answer a turn goes on from, and whether it wants one of its own at all. Throws Refused for members of the wrong type. */
+export function turnOf(frame: CallerFrame): { previousId: string | undefined; generates: boolean } {
+  const previousId = memberOf(frame, "previous_response_id") ?? undefined;
+  if (previousId !== undefined && typeof previousId !== "string")
+    throw new Refused({ code: "invalid_request", message: "'previous_response_id' must be string or null.", param: "previous_response_id" });
+  const generates = memberOf(frame, "generate") ?? true;
+  if (typeof generates !== "boolean") throw new Refused({ code: "invalid_request", message: "'generate' must be boolean or null.", param: "generate" });
+  return { previousId, generates };
+}
+
+/** The items of a frame's input as JSON, parted by commas; empty when there are none. It shares no memory with the frame. */
+export function itemsOf({ bytes, spans: { members } }: CallerFrame): Buffer {
+  const { start, end } = members.input ?? { start: 0, end: 0 };
+  if (bytes[start] === quote) return Buffer.concat([stringMessage[0], bytes.subarray(start, end), stringMessage[1]]);
+  if (members.input === undefined || bytes[start] !== openBracket) return Buffer.alloc(0);
+  const inner = bytes.subarray(start + 1, end - 1);
+  return inner.every((byte) => byte <= space) ? Buffer.alloc(0) : Buffer.from(inner);
+}
+
+/** The list of these items. */
+export const inputOf = (items: readonly Buffer[]): Buffer => {
+  const given = items.filter(({ length }) => length > 0);
+  return Buffer.concat([Buffer.from("["), ...given.flatMap((part, index) => (index === 0 ? [part] : [comma, part])), Buffer.from("]")]);
+};
+
+/** The frame as the body of a POST request that streams: every byte as it was sent, but for what is the frame's own, and the input if another is given. */
+export function bodyOf({ bytes, spans }: CallerFrame, input?: Buffer): Buffer {
+  const type = spans.all.find(({ name }) => name === "type");
+  const removed = spans.all.filter((member) => member !== type && envelopeNames.some((name) => name === member.name));
+  const replaced = [
+    ...removalsOf(bytes, removed),
+    ...(type === undefined ? [] : [{ start: type.nameStart, end: type.end, by: Buffer.from('"stream":true') }]),
+    ...(input === undefined || spans.members.input === undefined ? [] : [{ ...spans.members.input, by: input }]),
+  ];
+  return replaceSpans(
+    bytes,
+    replaced.sort((one, other) => one.start - other.start),
+  );
+}
+
+/** A failure that has a name of its own in this dialect, under which clients look for it. */
+export const socketFailure = (name: string, message: string, param?: string): Failure => ({
+  code: "invalid_request",
+  upstreamCode: name,
+  message,
+  ...(param !== undefined && { param }),
+});
+
+/** What tells of a failure, whenever it comes: an HTTP answer's status, headers and body in one frame. */
+export function errorFrameOf(status: number, headers: OutgoingHttpHeaders, body: string, streamId: string | undefined): Buffer {
+  const told = Object.fromEntries(["x-request-id", "retry-after"].flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]])));
+  const { error } = JSON.parse(body) as { error: object };
+  return frameOf({ type: "error", status, error: { ...error, headers: told } }, streamId);
+}
+
+/** A frame for the lane of that name. */
+export const frameOf = (event: object, streamId: string | undefined): Buffer =>
+  Buffer.from(JSON.stringify(streamId === undefined ? event : { ...event, stream_id: streamId }));
+
+/** An event's JSON as a frame for the lane of that name. */
+export const withStreamId = (data: Buffer, streamId: string | undefined): Buffer =>
+  streamId === undefined ? data : Buffer.concat([Buffer.from(`{"stream_id":"${streamId}",`), data.subarray(data.indexOf("{") + 1)]);

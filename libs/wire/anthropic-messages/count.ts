@@ -1,0 +1,34 @@
+/** Counting a prompt's tokens in Anthropic's Messages format: https://platform.claude.com/docs/en/api/messages/count_tokens */
+import type { TokenCount } from "../codec.ts";
+import { jsonOf, listOf } from "../json.ts";
+import { withoutForeignThoughts } from "./foreign.ts";
+import { apiVersion } from "./request.ts";
+import { outputTokensFilled } from "./thinking.ts";
+
+/** Fields of a request for an answer that say nothing of the prompt: the endpoint refuses them. */
+const answerFields = [
+  "max_tokens",
+  "stream",
+  "stop_sequences",
+  "temperature",
+  "top_p",
+  "top_k",
+  "metadata",
+  "service_tier",
+  "container",
+  "diagnostics",
+  "inference_geo",
+  "fallbacks",
+  "fallback_credit_token",
+];
+
+export const tokenCount: TokenCount = {
+  conversationOf: (body) => ({ ...body, max_tokens: outputTokensFilled }),
+  requestOf(conversation, { model }) {
+    const fields = Object.entries(conversation).filter(([name]) => !answerFields.includes(name));
+    const body = { ...Object.fromEntries(fields), model, messages: withoutForeignThoughts(listOf(conversation.messages)) };
+    return { path: "/messages/count_tokens", headers: { "anthropic-version": apiVersion }, body: Buffer.from(jsonOf(body)) };
+  },
+  countIn: ({ input_tokens: tokens }) => (typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined),
+  answerOf: (tokens) => JSON.stringify({ input_tokens: tokens }),
+};

@@ -1,0 +1,49 @@
+/** What of a request refers to what its vendor would have stored. */
+import { listOf, objectOf, textOf } from "../json.ts";
+
+export interface StatefulField {
+  /** The field at fault, such as `messages[3].content[0].source.file_id`. */
+  param: string;
+  message: string;
+  /** The vendor's own code for it, by which its clients know to do without. */
+  upstreamCode?: string;
+}
+
+/**
+ * The first field that only makes sense where conversations, containers or files are stored; undefined when there is none. It holds for every request,
+ * translated or not: what an upstream stores, it stores for all callers of this gateway together.
+ */
+export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
+  if (body.thread !== undefined && body.thread !== null)
+    return {
+      param: "thread",
+      message: "thread: message threads are not supported here, for this gateway stores nothing; send all messages with every request.",
+      upstreamCode: "thread_unsupported_request",
+    };
+  const container = typeof body.container === "string" ? "container" : "container.id";
+  if (textOf(body.container) !== undefined || textOf(objectOf(body.container).id) !== undefined) return refusalOf(container, "names a stored container");
+  for (const [place, message] of listOf(body.messages).entries()) {
+    const field = fileIn(objectOf(message).content, `messages[${place}].content`);
+    if (field !== undefined) return field;
+  }
+  return undefined;
+}
+
+function fileIn(content: unknown, path: string): StatefulField | undefined {
+  for (const [place, value] of listOf(content).entries()) {
+    const { type, source, file_id: uploaded, content: inner } = objectOf(value);
+    const at = `${path}[${place}]`;
+    if (textOf(objectOf(source).file_id) !== undefined) return refusalOf(`${at}.source.file_id`, "names a stored file");
+    if (type === "container_upload" && textOf(uploaded) !== undefined) return refusalOf(`${at}.file_id`, "names a stored file");
+    if (type === "tool_result") {
+      const field = fileIn(inner, `${at}.content`);
+      if (field !== undefined) return field;
+    }
+  }
+  return undefined;
+}
+
+const refusalOf = (param: string, what: string): StatefulField => ({
+  param,
+  message: `${param} ${what}, and this gateway stores nothing: send the contents themselves with every request.`,
+});

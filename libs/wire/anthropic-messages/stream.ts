@@ -1,0 +1,241 @@
+/** Streamed answers in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/build-with-claude/streaming */
+import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
+import { envelopeOf } from "../envelope.ts";
+import { jsonOf, objectOf, textOf } from "../json.ts";
+import type { AnswerEvent, BlockStart, Finish, Signature } from "../neutral.ts";
+import type { SseEvent } from "../sse.ts";
+import { blockOf, calledNameOf, endingOf, finishOf, messageOf, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
+import { dialect, thinkingBlockOf } from "./blocks.ts";
+
+/** The block that is being read; `hidden` is one that other dialects have no place for. */
+interface OpenBlock {
+  kind: "text" | "reasoning" | "call" | "hidden";
+  signature: Signature | undefined;
+  /** The input that a call began with, in case nothing more of it comes. */
+  input: string;
+}
+
+/** Where which text of a delta stands, and in which kind of block. */
+const deltas: Record<string, { kind: OpenBlock["kind"]; member: string }> = {
+  text_delta: { kind: "text", member: "text" },
+  thinking_delta: { kind: "reasoning", member: "thinking" },
+  input_json_delta: { kind: "call", member: "partial_json" },
+};
+
+export class MessagesDecoder implements StreamDecoder {
+  malformedEvents = 0;
+  #open: OpenBlock | undefined;
+  readonly #usage = new UsageReader();
+  #called = false;
+  /** The reason that ended the answer. */
+  #reason: string | undefined;
+  #stopSequence: string | undefined;
+  #over = false;
+
+  get finished(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  push({ event, data }: SseEvent): AnswerEvent[] {
+    if (this.#over) return [];
+    const text = data.toString("utf8");
+    if (text.trim() === "[DONE]") return this.end();
+    let body: Record<string, unknown>;
+    try {
+      body = objectOf(JSON.parse(text));
+    } catch {
+      this.malformedEvents++;
+      return [];
+    }
+    const events: AnswerEvent[] = [];
+    switch (event === "error" ? event : (textOf(body.type) ?? event)) {
+      case "message_start":
+        this.#usage.read(objectOf(body.message).usage);
+        break;
+      case "content_block_start":
+        this.#start(objectOf(body.content_block), events);
+        break;
+      case "content_block_delta":
+        this.#delta(objectOf(body.delta), events);
+        break;
+      case "content_block_stop":
+        this.#close(events);
+        break;
+      case "message_delta": {
+        const delta = objectOf(body.delta);
+        this.#usage.read(body.usage);
+        this.#reason = textOf(delta.stop_reason) ?? this.#reason;
+        this.#stopSequence = textOf(delta.stop_sequence) ?? this.#stopSequence;
+        break;
+      }
+      case "message_stop":
+        this.#reason ??= "end_turn";
+        return this.end();
+      case "error":
+        this.#over = true;
+        return [{ kind: "error", error: upstreamErrorOf(body) }];
+      default:
+        if (typeof body.error !== "object" || body.error === null) break;
+        this.#over = true;
+        return [{ kind: "error", error: upstreamErrorOf(body) }];
+    }
+    return events;
+  }
+
+  end(): AnswerEvent[] {
+    if (this.#over || this.#reason === undefined) return [];
+    this.#over = true;
+    const events: AnswerEvent[] = [];
+    this.#close(events);
+    const { usage } = this.#usage;
+    events.push({
+      kind: "finish",
+      finish: finishOf(this.#reason, this.#called),
+      ...(this.#stopSequence !== undefined && { stopSequence: this.#stopSequence }),
+      ...(usage !== undefined && { usage }),
+    });
+    return events;
+  }
+
+  #start(content: Record<string, unknown>, events: AnswerEvent[]): void {
+    this.#close(events);
+    const block = blockOf(content);
+    if (block === undefined || block.kind === "image" || block.kind === "refusal") {
+      this.#open = { kind: "hidden", signature: undefined, input: "" };
+      return;
+    }
+    const isCall = block.kind === "call";
+    this.#called ||= isCall;
+    this.#open = { kind: block.kind, signature: block.kind === "reasoning" ? block.signature : undefined, input: isCall ? block.input : "" };
+    events.push({ kind: "block", block: isCall ? { kind: "call", id: block.id, name: block.name } : { kind: block.kind } });
+    if (!isCall && block.text !== "") events.push({ kind: "delta", text: block.text });
+  }
+
+  /** Blocks come one after the other: a delta belongs to the open one. Text that nothing announced is not lost. */
+  #delta(delta: Record<string, unknown>, events: AnswerEvent[]): void {
+    const type = String(delta.type);
+    if (type === "signature_delta") {
+      const data = textOf(delta.signature);
+      if (this.#open?.kind === "reasoning" && data !== undefined) this.#open.signature = { dialect, data };
+      return;
+    }
+    const known = Object.hasOwn(deltas, type) ? deltas[type] : undefined;
+    const text = known === undefined ? undefined : textOf(delta[known.member]);
+    if (known === undefined || text === undefined || this.#open?.kind === "hidden") return;
+    if (this.#open?.kind !== known.kind) {
+      if (known.kind === "call") return;
+      this.#start({ type: known.kind === "text" ? "text" : "thinking" }, events);
+    }
+    if (this.#open !== undefined) this.#open.input = "";
+    events.push({ kind: "delta", text });
+  }
+
+  #close(events: AnswerEvent[]): void {
+    const open = this.#open;
+    this.#open = undefined;
+    if (open === undefined || open.kind === "hidden") return;
+    if (open.input !== "") events.push({ kind: "delta", text: open.input });
+    if (open.signature !== undefined) events.push({ kind: "signature", signature: open.signature });
+    events.push({ kind: "block-end" });
+  }
+}
+
+/** The block that is being written. Texts and thoughts are opened by their first piece, for an empty block is refused when it comes back. */
+interface WrittenBlock {
+  start: BlockStart;
+  /** Its beginning was written. */
+  opened: boolean;
+  /** Something of it was written. */
+  filled: boolean;
+}
+
+export class MessagesEncoder implements StreamEncoder {
+  readonly #context: AnswerContext;
+  #begun = false;
+  #index = 0;
+  #open: WrittenBlock | undefined;
+
+  constructor(context: AnswerContext) {
+    this.#context = context;
+  }
+
+  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+    const beginning = this.#begun ? "" : eventText("message_start", { message: messageOf(this.#context) });
+    this.#begun = true;
+    return beginning + this.#eventsOf(event);
+  }
+
+  #eventsOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+    switch (event.kind) {
+      case "block": {
+        this.#open = { start: event.block, opened: false, filled: false };
+        const { block } = event;
+        return block.kind === "call" ? this.#begin({ type: "tool_use", id: block.id, name: calledNameOf(block.name, this.#context), input: {} }) : "";
+      }
+      case "delta":
+        return event.text === "" ? "" : this.#delta(event.text);
+      case "signature":
+        return this.#sign(event.signature);
+      case "block-end":
+        return this.#end();
+      case "finish":
+        return this.#finish(event.finish, event.stopSequence, usageBodyOf(event.usage));
+      default:
+        return event satisfies never;
+    }
+  }
+
+  #delta(text: string): string {
+    const open = this.#open;
+    if (open === undefined) return "";
+    open.filled = true;
+    switch (open.start.kind) {
+      case "text":
+      case "refusal":
+        return this.#begin({ type: "text", text: "" }) + this.#piece("text_delta", "text", text);
+      case "reasoning":
+        return this.#begin(thinkingStart) + this.#piece("thinking_delta", "thinking", text);
+      case "call":
+        return this.#piece("input_json_delta", "partial_json", text);
+      case "image":
+        return "";
+      default:
+        return open.start satisfies never;
+    }
+  }
+
+  #sign(signature: Signature): string {
+    const open = this.#open;
+    if (open?.start.kind !== "reasoning") return "";
+    const isOwn = signature.dialect === dialect;
+    if (isOwn && signature.redacted === true && !open.opened) return this.#begin(thinkingBlockOf("", signature));
+    return this.#begin(thinkingStart) + this.#piece("signature_delta", "signature", isOwn ? signature.data : envelopeOf(signature));
+  }
+
+  #begin(block: object): string {
+    if (this.#open === undefined || this.#open.opened) return "";
+    this.#open.opened = true;
+    return eventText("content_block_start", { index: this.#index, content_block: block });
+  }
+
+  /** One piece of a block, written without a detour: there are many of them. */
+  #piece(type: string, member: string, text: string): string {
+    return `event: content_block_delta\ndata: {"type":"content_block_delta","index":${this.#index},"delta":{"type":"${type}","${member}":${jsonOf(text)}}}\n\n`;
+  }
+
+  #end(): string {
+    const open = this.#open;
+    this.#open = undefined;
+    if (open?.opened !== true) return "";
+    const empty = open.start.kind === "call" && !open.filled ? this.#piece("input_json_delta", "partial_json", "{}") : "";
+    return empty + eventText("content_block_stop", { index: this.#index++ });
+  }
+
+  #finish(finish: Finish, stopSequence: string | undefined, usage: object): string {
+    return eventText("message_delta", { delta: endingOf(finish, stopSequence), usage }) + eventText("message_stop", {});
+  }
+}
+
+const thinkingStart = { type: "thinking", thinking: "", signature: "" };
+
+const eventText = (type: string, fields: object): string => `event: ${type}\ndata: ${jsonOf({ type, ...fields })}\n\n`;

@@ -1,0 +1,190 @@
+/** Answers in Google's Gemini format, and what whole ones share with streamed ones: https://ai.google.dev/api/generate-content#generatecontentresponse */
+import type { AnswerContext } from "../codec.ts";
+import { errorFieldsOf, type UpstreamError } from "../errors.ts";
+import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { type Answer, type AnswerEvent, eventsOf, type Finish } from "../neutral.ts";
+import { tokensOf, type Usage } from "../usage.ts";
+import { PartReader } from "./part-reader.ts";
+import { PartWriter } from "./part-writer.ts";
+
+const finishes: Record<Finish, string> = {
+  stop: "STOP",
+  "stop-sequence": "STOP",
+  length: "MAX_TOKENS",
+  "context-full": "MAX_TOKENS",
+  calls: "STOP",
+  "content-filter": "SAFETY",
+};
+
+/** Does a candidate say that it is over? */
+export const isFinish = (reason: unknown): reason is string => textOf(reason) !== undefined && reason !== "FINISH_REASON_UNSPECIFIED";
+
+/** Was the prompt refused, so that there will be no candidate? */
+export const isBlocked = (promptFeedback: unknown): boolean => {
+  const reason = textOf(objectOf(promptFeedback).blockReason);
+  return reason !== undefined && reason !== "BLOCK_REASON_UNSPECIFIED";
+};
+
+/** What a finish reason means; undefined for a call that went wrong, which is no answer. */
+function finishOf(reason: string): Finish | undefined {
+  switch (reason) {
+    case "MAX_TOKENS":
+    case "CONTINUATION":
+      return "length";
+    case "SAFETY":
+    case "RECITATION":
+    case "LANGUAGE":
+    case "BLOCKLIST":
+    case "PROHIBITED_CONTENT":
+    case "SPII":
+    case "IMAGE_SAFETY":
+    case "IMAGE_PROHIBITED_CONTENT":
+    case "IMAGE_RECITATION":
+    case "IMAGE_OTHER":
+      return "content-filter";
+    case "MALFORMED_FUNCTION_CALL":
+    case "UNEXPECTED_TOOL_CALL":
+    case "TOO_MANY_TOOL_CALLS":
+      return undefined;
+    default:
+      return "stop";
+  }
+}
+
+/** Undefined for what is no object. What hosted tools added to the prompt is counted beside it, and thoughts beside what was said. */
+export function usageOf(value: unknown): Usage | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const usage = objectOf(value);
+  const reasoningTokens = tokensOf(usage.thoughtsTokenCount);
+  return {
+    inputTokens: tokensOf(usage.promptTokenCount) + tokensOf(usage.toolUsePromptTokenCount),
+    cachedInputTokens: tokensOf(usage.cachedContentTokenCount),
+    cacheWriteTokens: 0,
+    outputTokens: tokensOf(usage.candidatesTokenCount) + reasoningTokens,
+    reasoningTokens,
+  };
+}
+
+const usageBodyOf = ({ inputTokens, cachedInputTokens, outputTokens, reasoningTokens }: Usage) => ({
+  promptTokenCount: inputTokens,
+  ...(cachedInputTokens > 0 && { cachedContentTokenCount: cachedInputTokens }),
+  candidatesTokenCount: Math.max(0, outputTokens - reasoningTokens),
+  ...(reasoningTokens > 0 && { thoughtsTokenCount: reasoningTokens }),
+  totalTokenCount: inputTokens + outputTokens,
+});
+
+const tooLong = /exceeds the maximum number of (?:input )?tokens|input token count .*(?:exceeds|supports (?:only )?up to)/i;
+/** What Google answers as a bad request although it is the gateway's own credential, or place, that it does not take. */
+const ownFault = /API_?KEY_?(?:_INVALID|_SERVICE_BLOCKED)|API key (?:not valid|expired)|User location is not supported/i;
+
+/** What an error body, or the error in a stream, says; some endpoints send it in a list. https://cloud.google.com/apis/design/errors */
+export function upstreamErrorOf(body: unknown): UpstreamError {
+  const value = Array.isArray(body) ? body[0] : body;
+  const error = objectOf(value).error ?? value;
+  const fields = errorFieldsOf(error);
+  const { status, details } = objectOf(error);
+  const all = listOf(details).map(objectOf);
+  const field = all.flatMap(({ fieldViolations }) => listOf(fieldViolations)).map((violation) => textOf(objectOf(violation).field))[0];
+  const isOwn = ownFault.test(fields.message) || all.some(({ reason }) => typeof reason === "string" && ownFault.test(reason));
+  return {
+    ...fields,
+    ...(textOf(status) !== undefined && { type: (status as string).slice(0, 100) }),
+    ...(field !== undefined && { param: field.slice(0, 200) }),
+    ...(isOwn && { status: 401, message: "The upstream of this model refused the gateway." }),
+    ...(tooLong.test(fields.message) && { means: "context_too_long" as const }),
+  };
+}
+
+const failed = (reason: string): AnswerEvent => ({
+  kind: "error",
+  error: { message: `The model of this request made a call that can't be used (${reason}).`, type: reason.slice(0, 100), status: 502 },
+});
+
+/** Reads an answer, whole or piece by piece: every piece is a response of its own. */
+export class AnswerReader {
+  usage: Usage | undefined;
+  /** There is nothing to be said after an error. */
+  over = false;
+  readonly #parts = new PartReader();
+  #finish: Finish | undefined;
+
+  get finished(): boolean {
+    return this.#finish !== undefined;
+  }
+
+  get empty(): boolean {
+    return this.#parts.empty;
+  }
+
+  read(response: Record<string, unknown>): AnswerEvent[] {
+    if (this.over) return [];
+    if (response.error !== undefined && response.error !== null) return this.#failed({ kind: "error", error: upstreamErrorOf(response) });
+    const events: AnswerEvent[] = [];
+    this.usage = usageOf(response.usageMetadata) ?? this.usage;
+    if (isBlocked(response.promptFeedback)) this.#finish = "content-filter";
+    for (const { index, content, finishReason } of listOf(response.candidates).map(objectOf)) {
+      if (index !== undefined && index !== null && index !== 0) continue;
+      for (const part of listOf(objectOf(content).parts)) this.#parts.read(objectOf(part), events);
+      if (!isFinish(finishReason)) continue;
+      const finish = finishOf(finishReason);
+      if (finish === undefined) return [...events, ...this.#failed(failed(finishReason))];
+      this.#finish = finish;
+    }
+    return events;
+  }
+
+  /** Closes what is open; the answer ended as it said, or else in itself. */
+  end(): AnswerEvent[] {
+    if (this.over) return [];
+    this.over = true;
+    const { usage } = this;
+    const finish = this.#finish ?? "stop";
+    const events: AnswerEvent[] = [];
+    this.#parts.close(events);
+    events.push({ kind: "finish", finish: finish === "stop" && this.#parts.called ? "calls" : finish, ...(usage !== undefined && { usage }) });
+    return events;
+  }
+
+  #failed(event: AnswerEvent): AnswerEvent[] {
+    this.over = true;
+    return [event];
+  }
+}
+
+export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
+  const reader = new AnswerReader();
+  const events = reader.read(body);
+  const last = events.at(-1);
+  if (last?.kind === "error") return [last];
+  if (!reader.finished && reader.empty) return [{ kind: "error", error: upstreamErrorOf(body) }];
+  return [...events, ...reader.end()];
+}
+
+/** A response with these parts; `end` is the finish, of the last one. */
+export function responseOf(
+  parts: readonly object[],
+  { id, model }: AnswerContext,
+  end?: { finish: Finish; usage: Usage | undefined; malformed: boolean },
+): object {
+  const reason = end && (end.malformed && finishes[end.finish] === "STOP" ? "MALFORMED_FUNCTION_CALL" : finishes[end.finish]);
+  return {
+    candidates: [
+      {
+        content: { role: "model", parts },
+        ...(reason !== undefined && { finishReason: reason }),
+        index: 0,
+        ...(reason === "MALFORMED_FUNCTION_CALL" && { finishMessage: "The model made a call whose arguments are no JSON object." }),
+      },
+    ],
+    ...(end?.usage !== undefined && { usageMetadata: usageBodyOf(end.usage) }),
+    modelVersion: model,
+    responseId: id,
+  };
+}
+
+export function encodeAnswer(answer: Answer, context: AnswerContext): string {
+  const writer = new PartWriter(context);
+  const parts = eventsOf(answer).flatMap((event) => (event.kind === "error" || event.kind === "finish" ? [] : writer.push(event)));
+  const { finish, usage } = answer;
+  return jsonOf(responseOf(writer.endOn(parts), context, { finish, usage, malformed: writer.malformed }));
+}

@@ -1,0 +1,19 @@
+/** Google's Gemini. */
+import type { Codec } from "../codec.ts";
+import { decodeAnswer, encodeAnswer, upstreamErrorOf } from "./answer.ts";
+import { decodeRequest, encodeRequest } from "./request.ts";
+import { GeminiDecoder, GeminiEncoder } from "./stream.ts";
+import { tokenCount } from "./token-count.ts";
+import { verbatim } from "./verbatim.ts";
+
+export const gemini: Codec = {
+  decodeRequest,
+  encodeRequest,
+  streamDecoder: () => new GeminiDecoder(),
+  streamEncoder: (context) => new GeminiEncoder(context),
+  decodeAnswer,
+  encodeAnswer,
+  upstreamErrorOf,
+  tokenCount,
+  verbatim,
+};

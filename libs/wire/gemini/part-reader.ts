@@ -1,0 +1,76 @@
+/** From the parts of an upstream's answer in Google's Gemini format to neutral events. */
+import { randomBytes } from "node:crypto";
+import { objectOf, textOf } from "../json.ts";
+import type { AnswerEvent } from "../neutral.ts";
+import { dialect } from "./parts.ts";
+
+type Json = Record<string, unknown>;
+
+/** Neighbouring texts are one block. A signature of a call or a text becomes a block of its own: before the call, behind the text. */
+export class PartReader {
+  /** The model made a call. */
+  called = false;
+  /** Nothing was said. */
+  empty = true;
+  #open: "text" | "reasoning" | undefined;
+
+  /** Appends the events of one part; parts of kinds that nobody asked for have none. */
+  read(part: Json, events: AnswerEvent[]): void {
+    const data = textOf(part.thoughtSignature);
+    const isThought = part.thought === true;
+    const text = textOf(part.text);
+    const name = textOf(objectOf(part.functionCall).name);
+    if (name !== undefined) {
+      if (data !== undefined) this.#sign(data, events);
+      this.#call(name, objectOf(part.functionCall), events);
+      return;
+    }
+    if (text !== undefined) this.#say(isThought ? "reasoning" : "text", text, events);
+    else if (!isThought) this.#show(objectOf(part.inlineData), events);
+    if (data === undefined) return;
+    if (!isThought || this.#open !== "reasoning") this.#sign(data, events);
+    else {
+      events.push({ kind: "signature", signature: { dialect, data } });
+      this.close(events);
+    }
+  }
+
+  close(events: AnswerEvent[]): void {
+    if (this.#open !== undefined) events.push({ kind: "block-end" });
+    this.#open = undefined;
+  }
+
+  #say(kind: "text" | "reasoning", text: string, events: AnswerEvent[]): void {
+    this.empty = false;
+    if (this.#open !== kind) {
+      this.close(events);
+      this.#open = kind;
+      events.push({ kind: "block", block: { kind } });
+    }
+    events.push({ kind: "delta", text });
+  }
+
+  #sign(data: string, events: AnswerEvent[]): void {
+    this.close(events);
+    this.empty = false;
+    events.push({ kind: "block", block: { kind: "reasoning" } }, { kind: "signature", signature: { dialect, data } }, { kind: "block-end" });
+  }
+
+  #call(name: string, { id, args }: Json, events: AnswerEvent[]): void {
+    this.close(events);
+    this.called = true;
+    this.empty = false;
+    events.push(
+      { kind: "block", block: { kind: "call", id: textOf(id) ?? `call_${randomBytes(12).toString("hex")}`, name } },
+      { kind: "delta", text: JSON.stringify(objectOf(args)) },
+      { kind: "block-end" },
+    );
+  }
+
+  #show({ mimeType, data }: Json, events: AnswerEvent[]): void {
+    if (typeof mimeType !== "string" || !mimeType.startsWith("image/") || textOf(data) === undefined) return;
+    this.close(events);
+    this.empty = false;
+    events.push({ kind: "block", block: { kind: "image", mimeType, data: data as string } }, { kind: "block-end" });
+  }
+}

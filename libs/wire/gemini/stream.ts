@@ -1,0 +1,91 @@
+/**
+ * Streamed answers in Google's Gemini format, both ways: https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent
+ * Every event is a response with some parts of the whole; none has a name, and nothing marks the end.
+ */
+import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
+import { jsonOf, objectOf } from "../json.ts";
+import type { AnswerEvent } from "../neutral.ts";
+import type { SseEvent } from "../sse.ts";
+import { AnswerReader, responseOf } from "./answer.ts";
+import { PartWriter } from "./part-writer.ts";
+
+/** Servers that are not Google's may end with it. */
+export const done = "[DONE]";
+
+export class GeminiDecoder implements StreamDecoder {
+  malformedEvents = 0;
+  readonly #reader = new AnswerReader();
+
+  get finished(): boolean {
+    return this.#reader.finished;
+  }
+
+  push({ event, data }: SseEvent): AnswerEvent[] {
+    if (this.#reader.over) return [];
+    const text = data.toString("utf8");
+    if (text.trim() === done) return [];
+    let response: Record<string, unknown>;
+    try {
+      response = objectOf(JSON.parse(text));
+    } catch {
+      this.malformedEvents++;
+      return [];
+    }
+    return this.#reader.read(event === "error" && response.error === undefined ? { error: response } : response);
+  }
+
+  end(): AnswerEvent[] {
+    return this.finished ? this.#reader.end() : [];
+  }
+}
+
+export class GeminiEncoder implements StreamEncoder {
+  readonly #context: AnswerContext;
+  readonly #writer: PartWriter;
+  readonly #frame: Frames;
+
+  constructor(context: AnswerContext) {
+    this.#context = context;
+    this.#writer = new PartWriter(context);
+    this.#frame = new Frames(context.framing === "array");
+  }
+
+  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+    if (event.kind !== "finish") {
+      const parts = this.#writer.push(event);
+      return parts.length === 0 ? "" : this.#frame.next(jsonOf(responseOf(parts, this.#context)));
+    }
+    const { finish, usage } = event;
+    const left = this.#writer.end();
+    // A client that keeps the conversation forgets a turn of which one response has no part: https://github.com/googleapis/js-genai/blob/main/src/chats.ts
+    const parts = left.length === 0 ? [{ text: "" }] : left;
+    return this.#frame.next(jsonOf(responseOf(parts, this.#context, { finish, usage, malformed: this.#writer.malformed }))) + this.#frame.end();
+  }
+}
+
+/** How responses follow each other: as events, or as the elements of a list, between which there is an empty line as well. */
+export class Frames {
+  readonly #isList: boolean;
+  #begun = false;
+
+  constructor(isList: boolean) {
+    this.#isList = isList;
+  }
+
+  /** What stands before a response's JSON. */
+  before(): string {
+    const mark = this.#isList ? (this.#begun ? "," : "[") : "data: ";
+    this.#begun = true;
+    return mark;
+  }
+
+  next(json: string): string {
+    return `${this.before()}${json}\n\n`;
+  }
+
+  /** What ends the answer; nothing, for events. */
+  end(): string {
+    if (!this.#isList) return "";
+    return this.#begun ? "]" : "[]";
+  }
+}

@@ -1,0 +1,139 @@
+/** Google's own client, its current major and the one before, with nothing changed but address and key, on upstreams of every dialect. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { type Content, type FunctionDeclaration, GoogleGenAI } from "@google/genai";
+import { GoogleGenAI as GoogleOld } from "google-genai-2";
+import { conversationDialects } from "#wire/dialect.ts";
+import { until } from "../support/gateway.ts";
+import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
+
+const gateway = await startClientsGateway();
+after(() => gateway[Symbol.asyncDispose]());
+
+const tool: FunctionDeclaration = { name: weather.name, description: weather.description, parametersJsonSchema: weather.schema };
+const wantsWeather = 'Use get_weather for "Paris".';
+
+for (const [name, Client] of [
+  ["@google/genai 3", GoogleGenAI],
+  ["@google/genai 2", GoogleOld],
+] as const) {
+  const { models, chats } = new Client({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url } }) as unknown as GoogleGenAI;
+
+  for (const upstream of conversationDialects) {
+    const model = modelOf(upstream);
+
+    test(`${name} from ${upstream}: whole, streamed, and as a chat`, async () => {
+      const whole = await models.generateContent({ model, contents: "hello there", config: { systemInstruction: "Be brief.", temperature: 0.5 } });
+      assert.deepEqual([whole.text, whole.candidates?.[0]?.finishReason, whole.modelVersion], [greeting, "STOP", model]);
+      assert.ok((whole.usageMetadata?.totalTokenCount ?? 0) > 0);
+      let text = "";
+      let finish: unknown;
+      for await (const chunk of await models.generateContentStream({ model, contents: "hello there" })) {
+        text += chunk.text ?? "";
+        finish = chunk.candidates?.[0]?.finishReason ?? finish;
+      }
+      assert.deepEqual([text, finish], [greeting, "STOP"]);
+      const chat = chats.create({ model });
+      assert.equal((await chat.sendMessage({ message: "hello" })).text?.split("\n")[0], "You said: hello");
+      let again = "";
+      for await (const chunk of await chat.sendMessageStream({ message: "hello there" })) again += chunk.text ?? "";
+      assert.equal(again, greeting);
+    });
+
+    test(`${name} from ${upstream}: calls and their results with the thinking sent back`, async () => {
+      for (const streams of [false, true]) {
+        const config = { tools: [{ functionDeclarations: [tool] }], thinkingConfig: { includeThoughts: true, thinkingBudget: 1_024 } };
+        const ask = async (contents: Content[]) => {
+          if (!streams) return (await models.generateContent({ model, contents, config })).candidates?.[0]?.content as Content;
+          const parts: Content["parts"] = [];
+          for await (const chunk of await models.generateContentStream({ model, contents, config }))
+            parts.push(...(chunk.candidates?.[0]?.content?.parts ?? []));
+          return { role: "model", parts };
+        };
+        const asked: Content[] = [{ role: "user", parts: [{ text: wantsWeather }] }];
+        const first = await ask(asked);
+        const call = first.parts?.find(({ functionCall }) => functionCall !== undefined)?.functionCall;
+        assert.deepEqual([call?.name, call?.args], ["get_weather", { city: "Paris" }]);
+        const response = { ...(call?.id !== undefined && { id: call.id }), name: "get_weather", response: { result: "It rains." } };
+        const second = await ask([...asked, first, { role: "user", parts: [{ functionResponse: response }] }]);
+        assert.match(second.parts?.map(({ text, thought }) => (thought ? "" : (text ?? ""))).join("") ?? "", /The tool get_weather returned: .*It rains\./);
+      }
+    });
+
+    test(`${name} from ${upstream}: structured output, pictures, counted tokens`, async () => {
+      const responseJsonSchema = {
+        type: "object",
+        properties: { color: { type: "string", enum: ["red", "green"] } },
+        required: ["color"],
+        additionalProperties: false,
+      };
+      const parsed = await models.generateContent({ model, contents: "hello there", config: { responseMimeType: "application/json", responseJsonSchema } });
+      assert.ok(["red", "green"].includes(JSON.parse(parsed.text ?? "").color));
+      const inlineData = { mimeType: "image/png", data: png.toString("base64") };
+      const seen = await models.generateContent({ model, contents: [{ inlineData }, { text: "hello there" }] });
+      assert.match(seen.text ?? "", /^I see 1 image \(image\/png, 70 bytes\)/);
+      assert.ok(((await models.countTokens({ model, contents: "hello there" })).totalTokens ?? 0) > 1);
+    });
+
+    test(`${name} on ${upstream}: errors are its own class, before and inside of streams`, async () => {
+      await assert.rejects(models.generateContent({ model: modelOf(upstream, "refusing"), contents: "hello there" }), { name: "ApiError", status: 400 });
+      await assert.rejects(models.generateContentStream({ model: modelOf(upstream, "failing"), contents: "hello there" }), { name: "ApiError", status: 502 });
+      await assert.rejects(
+        async () => {
+          for await (const _ of await models.generateContentStream({ model: modelOf(upstream, "breaking"), contents: "hello there" }));
+        },
+        { name: "ApiError" },
+      );
+    });
+
+    test(`${name} on ${upstream}: it retries what may heal, and what it aborts is aborted upstream`, async () => {
+      const patient = new Client({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url, retryOptions: { attempts: 3 } } }) as unknown as GoogleGenAI;
+      assert.equal((await patient.models.generateContent({ model: modelOf(upstream, "busy"), contents: "hello there" })).text, greeting);
+      const abort = new AbortController();
+      const stream = await models.generateContentStream({ model: modelOf(upstream, "slow"), contents: "hello there", config: { abortSignal: abort.signal } });
+      for await (const chunk of stream) if (chunk.text) break;
+      abort.abort();
+      const slow = simulatedModelOf(upstream, "slow");
+      await until("the upstream call is closed", async () => (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined), 3_000);
+    });
+  }
+
+  test(`${name}: embeddings and pictures, from both kinds of upstream`, async () => {
+    for (const model of ["embedding", "gemini-embedding"]) {
+      const { embeddings } = await models.embedContent({ model, contents: ["one", "two"], config: { outputDimensionality: 8 } });
+      assert.deepEqual([embeddings?.length, embeddings?.[1]?.values?.length], [2, 8]);
+    }
+    const made = await models.generateContent({ model: "gemini-picture", contents: "a cat", config: { responseModalities: ["IMAGE"] } });
+    const data = made.candidates?.[0]?.content?.parts?.find(({ inlineData }) => inlineData !== undefined)?.inlineData?.data ?? "";
+    assert.equal(Buffer.from(data, "base64").subarray(1, 4).toString(), "PNG");
+  });
+
+  test(`${name}: wrong keys and unknown models`, async () => {
+    const stranger = new Client({ apiKey: "nothing", httpOptions: { baseUrl: gateway.url } }) as unknown as GoogleGenAI;
+    await assert.rejects(stranger.models.generateContent({ model: modelOf("gemini"), contents: "x" }), { name: "ApiError", status: 401 });
+    await assert.rejects(models.generateContent({ model: "nothing", contents: "x" }), { name: "ApiError", status: 404 });
+  });
+}
+
+test("without alt=sse a stream is a JSON array that grows, also for an upstream of another dialect", async () => {
+  for (const upstream of conversationDialects) {
+    const ask = (model: string) =>
+      fetch(`${gateway.url}/v1beta/models/${model}:streamGenerateContent`, {
+        method: "POST",
+        headers: { "x-goog-api-key": gateway.key, "content-type": "application/json" },
+        body: JSON.stringify({ contents: [{ parts: [{ text: "hello there" }] }] }),
+      });
+    const response = await ask(modelOf(upstream));
+    assert.match(response.headers.get("content-type") ?? "", /^application\/json/);
+    const chunks = (await response.json()) as { candidates?: { content?: { parts?: { text?: string }[] } }[] }[];
+    assert.ok(chunks.length > 2);
+    assert.equal(chunks.map(({ candidates }) => candidates?.[0]?.content?.parts?.[0]?.text ?? "").join(""), greeting);
+    const broken = await ask(modelOf(upstream, "breaking"));
+    let text = "";
+    await assert.rejects(async () => {
+      for await (const part of broken.body as unknown as AsyncIterable<Uint8Array>) text += Buffer.from(part).toString();
+    });
+    const told = JSON.parse(text) as { error?: { code: number } }[];
+    assert.equal(told.at(-1)?.error?.code, 502);
+  }
+});

@@ -1,0 +1,52 @@
+/** What the tests of official clients share: one gateway whose models stand behind upstreams of each dialect. */
+import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+
+/** Settings of the simulator, by the end of a model's id. */
+const variants = {
+  text: "rate=0;first=0",
+  slow: "rate=20;tokens=400",
+  failing: "status=500",
+  busy: "status=429;retry-after=1;fail-first=1",
+  refusing: "status=400",
+  breaking: "error=3;rate=0",
+} as const;
+
+export const modelOf = (upstream: ConversationDialect, variant: keyof typeof variants = "text"): string => `${upstream}-${variant}`;
+
+/** What the simulator calls it. */
+const simulated = (upstream: ConversationDialect, variant: keyof typeof variants) =>
+  `sim-text;${variants[variant]};cached=${conversationDialects.indexOf(upstream)}`;
+
+export const simulatedModelOf = (upstream: ConversationDialect, variant: keyof typeof variants = "text"): string => simulated(upstream, variant);
+
+export function startClientsGateway(): Promise<Gateway> {
+  const upstreams = [
+    ...conversationDialects.map((dialect) => `  ${dialect}: { dialect: ${dialect}, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`),
+    `  images: { dialect: openai-images, baseUrl: "\${SIMULATOR_URL}/v1" }`,
+  ];
+  const line = (id: string, upstream: string, model: string, lane = "chat") =>
+    `  - { id: "${id}", lane: ${lane}, contextWindow: 128000, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }`;
+  const models = [
+    ...conversationDialects.flatMap((upstream) =>
+      (Object.keys(variants) as (keyof typeof variants)[]).map((variant) => line(modelOf(upstream, variant), upstream, simulated(upstream, variant))),
+    ),
+    line("picture", "images", "sim-image", "image"),
+    line("gemini-picture", "gemini", "sim-image", "image"),
+    line("embedding", "openai-chat", "sim-embedding"),
+    line("gemini-embedding", "gemini", "sim-embedding"),
+  ];
+  return startGateway({
+    catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,
+    environment: { SOURCE_NETWORKS: "127.0.0.0/8" },
+  });
+}
+
+export const greeting = "You said: hello there\nThis is the simulator: the same words always get the same answer.";
+export const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+
+export const weather = {
+  name: "get_weather",
+  description: "Says the weather of a city.",
+  schema: { type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false },
+} as const;
