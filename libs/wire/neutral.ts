@@ -219,18 +219,23 @@ function startOf(block: Block): BlockStart {
   }
 }
 
-/** The same turns with neighbours of one role joined, results first in a user's turn, and what is empty left out. */
-export function turnsOf(messages: readonly Message[]): Message[] {
+/**
+ * The same turns with neighbours of one role joined, results first in a user's turn, and what is empty left out. With `apart`, for dialects that
+ * allow it, what a user says in several messages stays so, unless there are results among it.
+ */
+export function turnsOf(messages: readonly Message[], apart = false): Message[] {
   const turns: Message[] = [];
   for (const { role, parts, path } of messages) {
     const kept = parts.filter((part) => part.kind !== "text" || part.text !== "");
     if (kept.length === 0) continue;
     const last = turns.at(-1);
-    if (last?.role === role) last.parts.push(...kept);
+    const isApart = apart && role !== "assistant" && !kept.some(isResult) && !last?.parts.some(isResult);
+    if (last?.role === role && !isApart) last.parts.push(...kept);
     else turns.push({ role, parts: kept, path });
   }
   for (const turn of turns)
-    if (turn.role === "user" && turn.parts.some(({ kind }) => kind === "result"))
-      turn.parts = [...turn.parts.filter(({ kind }) => kind === "result"), ...turn.parts.filter(({ kind }) => kind !== "result")];
+    if (turn.role === "user" && turn.parts.some(isResult)) turn.parts = [...turn.parts.filter(isResult), ...turn.parts.filter((part) => !isResult(part))];
   return turns;
 }
+
+const isResult = ({ kind }: Part): boolean => kind === "result";

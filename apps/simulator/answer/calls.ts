@@ -19,7 +19,7 @@ const numberWords = ["", "once", "twice", "thrice"];
  * The calls of an answer; none if it is to be text. After tool results there is none, so that a loop of calls always ends.
  * Called are the tools that the last turn of the user names; if it names none but a call is required or spoken of ("call", "tool"), the first one,
  * or all of them "in parallel". One tool is called as often as the user says ("twice", "3 times").
- * Texts that the user put into double quotes become arguments, in order; where a tool requires some arguments, it is given no others.
+ * Texts that the user put into double quotes become arguments, in order, those behind the tool's name first; where a tool requires some arguments, it is given no others.
  */
 export function callsOf(question: Question, choice: number): Call[] {
   const { tools, userText, calling, toolResults, parallelCalls } = question;
@@ -30,12 +30,19 @@ export function callsOf(question: Question, choice: number): Call[] {
   const chosen = named.length > 0 ? named : /\b(parallel|all)\b/i.test(userText) ? tools : tools.slice(0, 1);
   const times = chosen.length === 1 ? timesIn(userText) : 1;
   const called = chosen.flatMap((tool) => Array.from({ length: times }, () => tool)).slice(0, parallelCalls ? callsMax : 1);
-  const hints = [...userText.matchAll(/"([^"]{1,200})"/g)].map((match) => match[1] ?? "");
+  const hints = quotedIn(userText, chosen[0]?.name ?? "");
   return called.map((tool, index) => ({
     id: `call_${question.digest.slice(0, 20)}${choice.toString(16).padStart(2, "0")}${index.toString(16).padStart(2, "0")}`,
     tool,
     input: piecesOf(inputOf(tool, seedOf(userText) + 31 * choice + index, hints)),
   }));
+}
+
+/** What stands in double quotes behind the last mention of the tool; in the whole text if nothing does. */
+function quotedIn(text: string, toolName: string): string[] {
+  const quoted = (part: string) => [...part.matchAll(/"([^"]{1,200})"/g)].map((match) => match[1] ?? "");
+  const behind = quoted(text.slice(Math.max(0, text.toLowerCase().lastIndexOf(toolName.toLowerCase()))));
+  return behind.length > 0 ? behind : quoted(text);
 }
 
 function inputOf(tool: Tool, seed: number, hints: string[]): string {

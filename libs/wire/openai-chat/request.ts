@@ -138,7 +138,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, { model
   const stream = framing !== "whole";
   const body = {
     model,
-    messages: encodeTurns(request.system, turnsOf(request.messages)),
+    messages: encodeTurns(request.system, turnsOf(request.messages, true)),
     ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice) }),
     ...(settings.parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: settings.parallelCalls.value }),
