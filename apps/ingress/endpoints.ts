@@ -1,6 +1,8 @@
 /** The paths that callers may POST to, and what each means: dialect, operation, and how the answer is wanted. */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { TSchema } from "typebox";
+import { messagesRequestSchema, tokenCountRequestSchema } from "#wire/anthropic-messages/schema.ts";
+import { statefulFieldIn as anthropicFieldIn } from "#wire/anthropic-messages/stateless.ts";
 import type { Framing } from "#wire/codec.ts";
 import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import { batchEmbedContentsSchema, embedContentSchema, embeddingRequestSchema } from "#wire/embeddings.ts";
@@ -30,6 +32,7 @@ const storedFaultIn =
     return field && { code: "invalid_request", ...field };
   };
 const storedByOpenai = storedFaultIn(openaiFieldIn);
+const storedByAnthropic = storedFaultIn(anthropicFieldIn);
 const storedByGoogle = storedFaultIn(googleFieldIn);
 
 /** Where OpenAI's Responses are served, to POST requests and over WebSockets. */
@@ -45,6 +48,8 @@ export const endpoints: Record<string, Endpoint> = {
   "/v1/chat/completions": { dialect: "openai-chat", operation: "answer", schema: chatRequestSchema },
   [responsesPath]: responsesEndpoint,
   "/v1/responses/input_tokens": { dialect: "openai-responses", operation: "token-count", schema: responsesRequestSchema, faultOf: storedByOpenai },
+  "/v1/messages": { dialect: "anthropic-messages", operation: "answer", schema: messagesRequestSchema, faultOf: storedByAnthropic },
+  "/v1/messages/count_tokens": { dialect: "anthropic-messages", operation: "token-count", schema: tokenCountRequestSchema, faultOf: storedByAnthropic },
   "/v1/embeddings": { dialect: "openai-chat", operation: "embedding", schema: embeddingRequestSchema },
   "/v1/images/generations": { dialect: "openai-chat", operation: "image-generation", schema: imageRequestSchema },
 };

@@ -126,6 +126,7 @@ export class Connection {
 
   #receive(bytes: Buffer, isBinary: boolean): void {
     if (!this.#isOpen) return;
+    this.#arrivingBytes = 0;
     const requestId = this.#options.nextId();
     let streamId: string | undefined;
     try {
@@ -136,7 +137,6 @@ export class Connection {
     } catch (error) {
       this.#refuse(error as Error, requestId, streamId);
     }
-    this.#arrivingBytes = 0;
     this.#options.admission.giveBack(this.#request);
   }
 
@@ -177,6 +177,7 @@ export class Connection {
   }
 
   #send(frame: Buffer, sent: () => void): void {
+    this.#together();
     this.#socket.send(frame, { binary: false }, (error) => {
       if (error) return;
       this.#moved = true;
@@ -184,6 +185,14 @@ export class Connection {
       if (!this.#isFull) this.#turns.drained();
       if (this.#options.isClosing()) this.retire(performance.now());
     });
+  }
+
+  /** All frames of one turn of the event loop leave in one write. */
+  #together(): void {
+    const { socket } = this.#request.raw;
+    if (socket.writableCorked > 0) return;
+    socket.cork();
+    process.nextTick(() => socket.uncork());
   }
 
   #closed(code: number): void {

@@ -12,6 +12,7 @@ export function bannerOf({ baseUrl, key, operationsUrls }: Ready, model: string,
 Sluice is ready.
 
   base address  ${baseUrl}
+                ${baseUrl.replace(/\/v1$/, "")} for Anthropic's and Google's clients
   API key       ${key}
   operations    ingress ${operationsUrls.ingress}  worker ${operationsUrls.worker}  (/healthz /readyz /metrics)
   logs          ${logs}

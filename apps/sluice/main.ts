@@ -24,7 +24,7 @@ Settings are environment variables:
   REDIS_URL          a Redis to use instead of a private one (redis://…, rediss://… or unix:///…)
   SLUICE_CATALOGUE   the catalogue file (catalogue.yaml)
   LOG_LEVEL          of the logs under .sluice/log (info)
-  OPENAI_API_KEY     any credential that the catalogue names, for the models it pays for
+  OPENAI_API_KEY     any credential that the catalogue names (ANTHROPIC_API_KEY, GEMINI_API_KEY, …), for the models it pays for
 `;
 
 async function command([name, ...args]: string[]): Promise<number> {

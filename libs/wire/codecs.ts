@@ -1,4 +1,6 @@
 /** The registry: a dialect of conversations is a folder and a line here. */
+
+import { anthropicMessages } from "./anthropic-messages/codec.ts";
 import type { Codec } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import { gemini } from "./gemini/codec.ts";
@@ -8,6 +10,6 @@ import { openaiResponses } from "./openai-responses/codec.ts";
 export const codecs: Record<ConversationDialect, Codec> = {
   "openai-chat": openaiChat,
   "openai-responses": openaiResponses,
-  "anthropic-messages": openaiChat,
+  "anthropic-messages": anthropicMessages,
   gemini,
 };

@@ -230,7 +230,7 @@ export function turnsOf(messages: readonly Message[], apart = false): Message[] 
     if (kept.length === 0) continue;
     const last = turns.at(-1);
     const isApart = apart && role !== "assistant" && !kept.some(isResult) && !last?.parts.some(isResult);
-    if (last?.role === role && !isApart) last.parts.push(...kept);
+    if (last?.role === role && !isApart) for (const part of kept) last.parts.push(part);
     else turns.push({ role, parts: kept, path });
   }
   for (const turn of turns)

@@ -22,7 +22,7 @@ test("a start ends in a banner and a ready.json that say the same, and Ctrl-C le
   const ready = await gateway.ready();
 
   assert.equal(ready.baseUrl, `${ready.address}/v1`);
-  assert.match(gateway.output().out, new RegExp(`base address +${ready.baseUrl}\n +API key +${ready.key}\n`));
+  assert.match(gateway.output().out, new RegExp(`base address +${ready.baseUrl}\n +${ready.baseUrl.replace("/v1", "")} for .*\n +API key +${ready.key}\n`));
   assert.ok(gateway.output().out.includes(`curl ${ready.baseUrl}/chat/completions -H "Authorization: Bearer ${ready.key}"`));
   assert.ok(gateway.output().out.includes('"model":"sim-text"'));
   assert.equal(await textOf(ready.address), "ingress");

@@ -34,7 +34,7 @@ export function decodeConversation(body: Record<string, unknown>, tools: readonl
       case "system": {
         if (clearAt === "next_user_message" && place < lastUser) break;
         const texts = textsOf(content, `${path}.content`, tools);
-        if (messages.length === 0) system.push(...texts);
+        if (messages.length === 0) for (const one of texts) system.push(one);
         else messages.push({ role, parts: texts, path });
         break;
       }
@@ -61,8 +61,8 @@ interface WireConversation {
 export function encodeConversation({ system, messages }: NeutralRequest, { takesSystemTurns }: ModelTraits): WireConversation {
   const readable = messages.map((message) => readableOf(message, takesSystemTurns));
   const turns = turnsOf(resultsBeforeSystem(turnsOf(turnsOf(readable).map(withoutTrailingThought))));
-  const instructions = system.filter(isSaid);
-  while (turns[0]?.role === "system") instructions.push(...(turns.shift() as Message).parts.filter((part) => part.kind === "text"));
+  const leading = turns[0]?.role === "system" ? (turns.shift() as Message).parts : [];
+  const instructions = [...system, ...leading].filter((part) => part.kind === "text").filter(isSaid);
   const [first] = turns;
   if (first === undefined) {
     if (instructions.length === 0) refuse(messages[0]?.path ?? "messages", "must say something to the upstream that serves this model");
@@ -130,19 +130,19 @@ function idsOf(turns: readonly Message[]): (part: CallPart | ResultPart) => stri
   const freeId = freeIds();
   for (const [place, { role, parts }] of turns.entries()) {
     if (role !== "assistant") continue;
+    const calls = parts.filter((part) => part.kind === "call");
+    for (const call of calls) ids.set(call, freeId(call.id));
     const open = new Map<string, CallPart[]>();
-    for (const call of parts) {
-      if (call.kind !== "call") continue;
-      ids.set(call, freeId(call.id));
+    for (const call of calls.toReversed()) {
       const same = open.get(call.id);
       if (same === undefined) open.set(call.id, [call]);
       else same.push(call);
     }
     for (const result of turns[place + 1]?.parts ?? []) {
-      const call = result.kind === "result" ? open.get(result.callId)?.shift() : undefined;
+      const call = result.kind === "result" ? open.get(result.callId)?.pop() : undefined;
       if (result.kind === "result" && call !== undefined) ids.set(result, ids.get(call) as string);
     }
-    const [unanswered] = [...open.values()].flat();
+    const unanswered = calls.find(({ id }) => (open.get(id)?.length ?? 0) > 0);
     if (unanswered !== undefined) refuse(unanswered.path, "has no result right behind it, as the upstream that serves this model demands");
   }
   return (part) => ids.get(part) ?? refuse(part.path, "answers no call of the turn before it");

@@ -84,7 +84,7 @@ function putFormat(settings: Settings, format: unknown, path: string): void {
   const { type, schema } = objectOf(format);
   if (type === undefined) return;
   if (type !== "json_schema") refuse(`${path}.type`);
-  settings.format = { value: { kind: "schema", schema: objectOf(schema), strict: true }, path };
+  settings.format = { value: { kind: "schema", schema: objectOf(schema) }, path };
 }
 
 /** Of what is carried, the sampling fields are dropped for models that refuse them. */

@@ -144,7 +144,7 @@ export class ChatEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
   readonly #beginning: string;
   readonly #usageShown: boolean;
-  /** The blocks so far; of texts, only what is still needed is kept. */
+  /** The blocks so far; of their texts, only what is still needed is kept. */
   readonly #blocks: Block[] = [];
   #calls = 0;
   #opened = false;
@@ -173,8 +173,9 @@ export class ChatEncoder implements StreamEncoder {
         if (open?.kind === "reasoning") open.signature = event.signature;
         return "";
       case "block-end":
-        if (open?.kind !== "call" || !this.#takesText(open)) return "";
-        return this.#chunk({ tool_calls: [{ index: this.#calls - 1, ...callBodyOf(open, this.#context) }] });
+        if (open?.kind !== "call") return "";
+        if (this.#takesText(open)) return this.#chunk({ tool_calls: [{ index: this.#calls - 1, ...callBodyOf(open, this.#context) }] });
+        return open.input === "" ? this.#chunk({ tool_calls: [{ index: this.#calls - 1, function: { arguments: "{}" } }] }) : "";
       case "finish":
         return this.#finish(event.finish, event.usage);
       default:
@@ -214,6 +215,7 @@ export class ChatEncoder implements StreamEncoder {
           open.input += text;
           return "";
         }
+        open.input = text;
         return this.#chunk({ tool_calls: [{ index: this.#calls - 1, function: { arguments: text } }] });
       default:
         return "";

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import fc from "fast-check";
 import { anthropicMessages } from "#wire/anthropic-messages/codec.ts";
 import { structuredSchemaOf } from "#wire/anthropic-messages/structured.ts";
 import { Refusal } from "#wire/carry.ts";
@@ -152,7 +153,7 @@ test("a whole conversation comes into the neutral form, by its own names", () =>
       user: { value: "u", path: "metadata.user_id" },
       thinkingTokensMax: { value: 2_000, path: "thinking.budget_tokens" },
       thinkingShown: { value: true, path: "thinking.display" },
-      format: { value: { kind: "schema", schema: { type: "object" }, strict: true }, path: "output_format" },
+      format: { value: { kind: "schema", schema: { type: "object" } }, path: "output_format" },
     },
   });
 });
@@ -541,4 +542,52 @@ test("tokens are counted of a conversation as it is, without what only concerns 
     [tokenCount.countIn({ input_tokens: 7 }), tokenCount.countIn({ input_tokens: "7" }), tokenCount.answerOf(7)],
     [7, undefined, '{"input_tokens":7}'],
   );
+});
+
+test("whatever conversation is asked for is sent in an order that is accepted, or refused by name", () => {
+  const id = fc.constantFrom("a", "b", "c.d");
+  const block = fc.oneof(
+    fc.constantFrom("", " ", "x", "x ").map((value) => ({ type: "text", text: value })),
+    id.map((value) => ({ type: "tool_use", id: value, name: "look", input: {} })),
+    fc.record({ type: fc.constant("tool_result"), tool_use_id: id, content: fc.constantFrom("", "seen") }),
+    fc.constant({ type: "thinking", thinking: "x", signature: envelopeOf({ dialect: "gemini", data: "G" }) }),
+    fc.constant({ type: "image", source: { type: "url", url: "http://x/y.png" } }),
+  );
+  const message = fc.record({
+    role: fc.constantFrom("user", "assistant", "system"),
+    content: fc.oneof(fc.constantFrom("", "x"), fc.array(block, { maxLength: 3 })),
+  });
+  const answered = id.map((value) => [
+    { role: "assistant", content: [{ type: "tool_use", id: value, name: "look", input: {} }] },
+    user([{ type: "tool_result", tool_use_id: value }]),
+  ]);
+  const conversation = fc
+    .array(
+      fc.oneof(
+        answered,
+        message.map((one) => [one]),
+      ),
+      { maxLength: 5 },
+    )
+    .map((turns) => [user("hi"), ...turns.flat()]);
+  const fields = fc.record({
+    model: fc.constantFrom("claude-haiku-4-5", "claude-sonnet-5", "claude-opus-5-5", "other"),
+    choice: fc.constantFrom("auto", "any", "none"),
+    thinking: fc.constantFrom({ type: "adaptive" }, { type: "enabled", budget_tokens: 1_024 }, { type: "disabled" }),
+  });
+  let sent = 0;
+  fc.assert(
+    fc.property(conversation, fields, (messages, { model, choice, thinking }) => {
+      const body = { messages, thinking, tools: [{ name: "look", input_schema: { type: "object" } }], tool_choice: { type: choice }, max_tokens: 4_000 };
+      try {
+        encoded(decoded(body), model);
+        sent++;
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        assert.ok(error.message.startsWith(error.param));
+      }
+    }),
+    { numRuns: 300 },
+  );
+  assert.ok(sent > 50, `${sent} were sent`);
 });

@@ -1,0 +1,246 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { ResponsesWebSocketSession } from "openai/lib/responses/responses-websocket-session";
+import { WebSocketError } from "openai/resources/responses/internal-base";
+import type { ResponseFunctionToolCall, ResponsesServerEvent } from "openai/resources/responses/responses";
+import { ResponsesWS } from "openai/resources/responses/ws";
+import { startGateway, until } from "../support/gateway.ts";
+import { Bare, type Frame, socketCatalogue } from "./socket-support.ts";
+import { modelLine, startScriptedUpstream } from "./support.ts";
+
+const paced = "sim-text;rate=100;tokens=5000;first=0";
+const endless = "sim-text;rate=0;tokens=200000;size=256";
+const breaking = "sim-text;rate=0;error=3";
+const upstream = await startScriptedUpstream();
+const gateway = await startGateway({
+  catalogue: socketCatalogue(
+    { sim: "sim-text;rate=0", warmed: "sim-text;rate=0;first=1", paced, endless, breaking, refusing: "sim-text;status=400", "chat-sim": "sim-text;rate=0" },
+    `  scripted: { dialect: openai-responses, baseUrl: "${upstream.url}" }\n`,
+    modelLine({ id: "scripted", model: "m", upstream: "scripted" }),
+  ),
+});
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
+
+const openOfficial = () => {
+  const socket = new ResponsesWS(gateway.client());
+  const session = new ResponsesWebSocketSession(socket, { maxLanes: 4, maxBufferedEvents: 10_000, maxBufferedBytes: 64 << 20 });
+  return { socket, session, opened: new Promise((resolve) => socket.socket.on("open", () => resolve(undefined))), [Symbol.dispose]: () => socket.close() };
+};
+const open = () => Bare.open(gateway.url, gateway.key);
+const metricsText = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+
+test("the official client speaks many turns over one connection, each with what is new alone", async () => {
+  using connection = openOfficial();
+  const { socket } = connection;
+  const seen: number[] = [];
+  let previous: string | undefined;
+  for (const input of ["Hello there.", "And again.", "A third time."]) {
+    const ended = new Promise<ResponsesServerEvent.ResponseWsCompleted>((resolve) => socket.once("response.completed", resolve));
+    const text: string[] = [];
+    const collect = ({ delta }: { delta: string }) => void text.push(delta);
+    socket.on("response.output_text.delta", collect);
+    socket.send({ type: "response.create", model: "sim", input, ...(previous !== undefined && { previous_response_id: previous }) });
+    const { response } = await ended;
+    socket.off("response.output_text.delta", collect);
+    assert.equal(response.model, "sim");
+    assert.ok(text.join("").startsWith(`You said: ${input}`), text.join(""));
+    seen.push(response.usage?.input_tokens ?? 0);
+    previous = response.id;
+  }
+  assert.ok(seen[0] && seen[1] && seen[2] && seen[0] < seen[1] && seen[1] < seen[2], `${seen}`);
+});
+
+test("the client's lanes carry a tool's call and its result, with an upstream of either dialect", async () => {
+  for (const model of ["sim", "chat-sim"]) {
+    using connection = openOfficial();
+    const lane = connection.session.lane("main.1");
+    await connection.opened;
+    const tools = [{ type: "function" as const, name: "weather", strict: false, parameters: { type: "object", properties: { city: { type: "string" } } } }];
+    lane.create({ model, input: 'Call weather for "Utrecht".', tools });
+    const first = await lane.finalResponse();
+    const call = first.output.find((item): item is ResponseFunctionToolCall => item.type === "function_call");
+    assert.equal(call?.name, "weather");
+    lane.create({ model, tools, previous_response_id: first.id, input: [{ type: "function_call_output", call_id: call.call_id, output: "rain" }] });
+    const second = await lane.finalResponse();
+    assert.match(second.output_text, /^The tool weather returned: rain/);
+  }
+});
+
+const thought = { type: "reasoning", id: "rs_1", summary: [] };
+const sealed = { type: "reasoning", id: "rs_2", summary: [], encrypted_content: "sealed" };
+const said = { type: "message", id: "msg_1", role: "assistant", status: "completed", content: [{ type: "output_text", text: "Yes.", annotations: [] }] };
+/** Answers with these items, which only some upstreams repeat at the end. */
+const answerWith = (id: string, items: object[], repeats: boolean) =>
+  upstream.answerWith((response) => {
+    const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
+    const done = items.map((item, index) => event("response.output_item.done", { output_index: index, item })).join("");
+    const ending = event("response.completed", { response: { id, status: "completed", model: "m", output: repeats ? items : [] } });
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end(event("response.created", { response: { id, status: "in_progress", model: "m", output: [] } }) + done + ending);
+  });
+
+test("an upstream is sent the whole conversation, every byte of it as it came, but for thoughts that it could not find", async () => {
+  using socket = await open();
+  answerWith("resp_a", [thought, sealed, said], true);
+  const first = '{"type":"response.create","model":"scripted","input":"Is it?","temperature":1.0,"unheard-of":12345678901234567890,"generate":true}';
+  socket.send(first);
+  const { response } = await socket.until("response.completed");
+  assert.equal(response.id, "resp_a");
+  assert.equal(
+    upstream.last().body.toString(),
+    '{"stream":true,"model":"m","input":"Is it?","temperature":1.0,"unheard-of":12345678901234567890,"store":false}',
+  );
+  for (const repeats of [true, false]) {
+    const [before, after] = repeats ? ["resp_a", "resp_b"] : ["resp_b", "resp_c"];
+    answerWith(after, [said], repeats);
+    socket.send(
+      `{"previous_response_id":"${before}","model":"scripted","input":[ {"role":"user","content":"\\u0041 1.0"} ],"stream_id":"x","type":"response.create"}`,
+    );
+    assert.equal((await socket.until("response.completed")).stream_id, "x");
+  }
+  const user = '{"type":"message","role":"user","content":"Is it?"}';
+  const next = ' {"role":"user","content":"\\u0041 1.0"} ';
+  const input = `[${user},${JSON.stringify(sealed)},${JSON.stringify(said)},${next},${JSON.stringify(said)},${next}]`;
+  assert.equal(upstream.last().body.toString(), `{"model":"m","input":${input},"stream":true,"store":false}`);
+  answerWith("resp_d", [said], true);
+  assert.equal((await socket.turn({ model: "scripted", input: "On.", previous_response_id: "resp_c" })).response.id, "resp_d");
+  const { input: items } = JSON.parse(upstream.last().body.toString());
+  assert.deepEqual([items.length, items.at(-2)], [8, said]);
+});
+
+test("a prewarmed turn asks no upstream, and the next goes on from it", async () => {
+  using socket = await open();
+  socket.create({ model: "warmed", input: [{ role: "user", content: "Before." }], generate: false, store: false, instructions: "Be brief." });
+  const created = await socket.next();
+  const completed = await socket.next();
+  assert.deepEqual([created.type, created.response.status], ["response.created", "in_progress"]);
+  assert.deepEqual([completed.type, completed.response.status, completed.response.output], ["response.completed", "completed", []]);
+  assert.deepEqual(await gateway.seen("sim-text;rate=0;first=1"), []);
+  const warm = await socket.turn({ model: "warmed", input: "Now.", previous_response_id: completed.response.id });
+  const cold = await socket.turn({ model: "warmed", input: "Now." });
+  assert.ok((warm.response.usage?.input_tokens ?? 0) > (cold.response.usage?.input_tokens ?? 0));
+  socket.create({ model: "warmed", input: [], generate: false });
+  const { response } = await socket.until("response.completed");
+  assert.equal((await socket.turn({ model: "warmed", input: "Now.", previous_response_id: response.id })).type, "response.completed");
+});
+
+test("a previous answer is known to its own connection alone, and only the latest", async () => {
+  using one = await open();
+  using other = await open();
+  const first = (await one.turn({ model: "sim", input: "One." })).response.id;
+  const second = (await one.turn({ model: "sim", input: "Two." })).response.id;
+  for (const [socket, id] of [
+    [other, second],
+    [one, first],
+  ] as const) {
+    const { status, error } = await socket.turn({ model: "sim", input: "Three.", previous_response_id: id });
+    assert.deepEqual([status, error?.type, error?.code, error?.param], [400, "invalid_request_error", "previous_response_not_found", "previous_response_id"]);
+    assert.match(error?.message ?? "", /send the whole input/);
+  }
+  assert.equal((await one.turn({ model: "sim", input: "Three.", previous_response_id: second })).type, "response.completed");
+});
+
+test("a caller that closes takes its upstream along, and leaves nothing behind", async () => {
+  using connection = openOfficial();
+  const { socket } = connection;
+  socket.send({ type: "response.create", model: "paced", input: "x".repeat(1_000) });
+  await new Promise((resolve) => socket.once("response.output_text.delta", resolve));
+  const leftAt = Date.now();
+  socket.close();
+  const entry = async () => (await gateway.seen(paced))[0];
+  await until("the upstream was hung up on", async () => (await entry())?.outcome !== "running", 3_000);
+  const { outcome, closedAt = 0 } = (await entry()) ?? {};
+  assert.equal(outcome, "client-closed");
+  assert.ok(closedAt - leftAt < 1_000, `${closedAt - leftAt} ms`);
+  await until("nothing is held", async () => /state="running"\} 0\n[\s\S]*sluice_bodies_bytes 0\n/.test(await metricsText()));
+  assert.match(await metricsText(), /sluice_requests_total\{path="\/v1\/responses",status="499"\} 1\n/);
+});
+
+test("a second turn is refused while one is in progress, which goes on", async () => {
+  using socket = await open();
+  socket.create({ model: "paced", input: "Hello.", max_output_tokens: 60 });
+  await socket.until("response.output_text.delta");
+  socket.create({ model: "sim", input: "Hello.", stream_id: "second" });
+  const { status, error, stream_id } = await socket.until("error");
+  assert.deepEqual([status, error?.code, stream_id], [400, "response_in_progress", "second"]);
+  socket.send({ type: "response.steer", previous_response_id: "resp_x", input: "No, stop." });
+  assert.deepEqual((await socket.until("response.steer.failed")).steer, { previous_response_id: "resp_x", input: "No, stop." });
+  const { type, response } = await socket.until("response.completed", "response.incomplete", "error");
+  assert.deepEqual([type, response.output.length], ["response.incomplete", 1]);
+});
+
+test("a failure is one frame with its status, before content and after, and the next turn is not taken for its rest", async () => {
+  using connection = openOfficial();
+  const lane = connection.session.lane();
+  await connection.opened;
+  for (const [model, status] of [
+    ["refusing", 400],
+    ["breaking", 502],
+    ["breaking", 502],
+    ["nowhere", 404],
+  ] as const) {
+    lane.create({ model, input: "Hello." });
+    const error = await lane.finalResponse().catch((reason: unknown) => reason);
+    assert.ok(error instanceof WebSocketError);
+    const frame = error.error as unknown as Frame;
+    assert.deepEqual([frame.type, frame.status], ["error", status], model);
+    assert.match(frame.error?.headers["x-request-id"] ?? "", /^req_/);
+  }
+  lane.create({ model: "sim", input: "Hello." });
+  assert.match((await lane.finalResponse()).output_text, /^You said: Hello/);
+});
+
+test("every bad frame is told apart, and the connection goes on", async () => {
+  using socket = await open();
+  const create = (fields: object) => JSON.stringify({ type: "response.create", model: "sim", input: "x", ...fields });
+  const bad: [string | Buffer, string | null, RegExp][] = [
+    ["{", null, /not valid JSON/],
+    ["[]", null, /JSON object/],
+    [Buffer.from("{}"), null, /text frames/],
+    ["{}", "type", /response\.create/],
+    ['{"type":"response.cancel"}', "type", /response\.create/],
+    ['{"type":"response.create","model":"sim"}', "input", /missing/],
+    ['{"type":"response.create","model":"sim","input":"x"', null, /not valid JSON/],
+    ['{"type":"response.create","model":"sim","input":[{]}', null, /not valid JSON/],
+    [create({ stream_id: "a b" }), "stream_id", /form/],
+    [create({ previous_response_id: 1 }), "previous_response_id", /string/],
+    [create({ generate: "no" }), "generate", /boolean/],
+    [create({ temperature: 3 }), "temperature", /must be/],
+    [create({ generate: false, temperature: 3 }), "temperature", /must be/],
+    [create({ conversation: "conv_1" }), "conversation", /stores nothing/],
+    [create({ input: [{ type: "item_reference", id: "msg_1" }] }), "input[0]", /stores nothing/],
+    [create({ metadata: JSON.parse(`${'{"a":'.repeat(300)}1${"}".repeat(300)}`) }), null, /nested/],
+    [create({ model: "gpt-none" }), "model", /does not exist/],
+    [create({ model: "gpt-none", generate: false }), "model", /does not exist/],
+  ];
+  for (const [text, param, message] of bad) {
+    socket.socket.send(text);
+    const { type, error } = await socket.next();
+    assert.deepEqual([type, error?.param], ["error", param], String(text).slice(0, 100));
+    assert.match(error?.message ?? "", message);
+  }
+  assert.equal((await socket.turn({ model: "sim", input: "x", stream: false, background: false, previous_response_id: null })).type, "response.completed");
+  await until("nothing is held", async () => /sluice_bodies_bytes 0\n/.test(await metricsText()));
+});
+
+test("a caller that does not read stops its upstream, and gets the rest when it reads again", async () => {
+  using socket = await open();
+  socket.create({ model: "endless", input: "Hello." });
+  await socket.until("response.output_text.delta");
+  socket.socket.pause();
+  const sent = async () => (await gateway.seen(endless))[0]?.chunksSent ?? 0;
+  let before = -1;
+  let alike = 0;
+  await until("the upstream is no longer read", async () => {
+    const now = await sent();
+    alike = now === before ? alike + 1 : 0;
+    before = now;
+    return alike >= 20;
+  });
+  assert.ok(before < 150_000, `${before}`);
+  socket.socket.resume();
+  await until("the upstream is read again", async () => (await sent()) > before);
+});
