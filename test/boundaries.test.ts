@@ -24,6 +24,11 @@ const rooms: Record<string, string[]> = {
 const packages: Record<string, string[]> = {
   bullmq: ["libs/relay"],
   undici: ["apps/worker"],
+  "google-auth-library": ["apps/worker"],
+  "@smithy": ["apps/worker"],
+  "@aws-sdk": ["apps/worker"],
+  "@aws-crypto": ["apps/worker"],
+  "gpt-tokenizer": ["apps/worker"],
   fastify: ["libs/service", "apps/ingress"],
   ioredis: ["libs/service", "libs/relay", "libs/access", "apps/ingress", "apps/sluice"],
   yaml: ["libs/catalogue"],

@@ -28,7 +28,7 @@ const signsOfLife: Record<ConversationDialect, string> = {
   gemini: newline,
 };
 
-export interface AnswerListener {
+interface AnswerListener {
   /** Content is on its way to the caller. */
   committed(): void;
   /** The caller's socket took everything up to this seq. */

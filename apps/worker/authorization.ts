@@ -6,7 +6,7 @@ import { GoogleAuth } from "google-auth-library";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { credentialOf, type Environment } from "#catalogue/environment.ts";
 
-export interface SignedRequest {
+interface SignedRequest {
   method: "POST";
   url: URL;
   headers: Record<string, string>;

@@ -6,7 +6,7 @@ import Type from "typebox";
 import { refuse } from "./carry.ts";
 import type { WireRequest } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
-import { pathOf, resourceOf } from "./gemini/names.ts";
+import { camelOf, pathOf, resourceOf } from "./gemini/names.ts";
 import { jsonOf, listOf, objectOf, textOf } from "./json.ts";
 import { tokensOf, type Usage } from "./usage.ts";
 
@@ -16,18 +16,24 @@ const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<
 
 export const embeddingRequestSchema = Type.Object({
   model: Type.String({ minLength: 1, maxLength: 256 }),
-  input: Type.Unsafe<unknown>({ type: ["string", "array"], minItems: 1, minLength: 1, maxItems: 100_000, items: { type: ["string", "integer", "array"] } }),
+  input: Type.Unsafe<unknown>({ type: ["string", "array"], minItems: 1, minLength: 1, maxItems: 100_000, items: { type: ["string", "integer", "array"], minimum: 0, minItems: 1, items: { type: "integer", minimum: 0 } } }),
   dimensions: optional({ ...nullable("integer"), minimum: 1, maximum: 65_536 }),
   encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
   user: optional(nullable("string")),
 });
 
-const content = { type: "object", required: ["parts"], properties: { parts: { type: "array", minItems: 1, maxItems: 1_000, items: { type: "object" } } } };
+const part = { type: "object", properties: { text: nullable("string") } };
+const content = { type: "object", required: ["parts"], properties: { parts: { type: "array", minItems: 1, maxItems: 1_000, items: part } } };
+const size = { ...nullable("integer"), minimum: 1, maximum: 65_536 };
 const googleEmbedding = {
   content,
-  taskType: { type: "string" },
-  title: { type: "string" },
-  outputDimensionality: { type: "integer", minimum: 1, maximum: 65_536 },
+  model: nullable("string"),
+  taskType: nullable("string"),
+  task_type: nullable("string"),
+  title: nullable("string"),
+  outputDimensionality: size,
+  output_dimensionality: size,
+  embedContentConfig: { ...nullable("object"), properties: { outputDimensionality: size, output_dimensionality: size } },
 };
 
 export const embedContentSchema = Type.Unsafe<Record<string, unknown>>({ type: "object", required: ["content"], properties: googleEmbedding });
@@ -46,8 +52,9 @@ interface Wanted {
 }
 
 /** Throws Refusal for what the other format has no place for. */
-function wantedOf(dialect: ConversationDialect, body: Record<string, unknown>): Wanted {
+function wantedOf(dialect: ConversationDialect, written: Record<string, unknown>): Wanted {
   if (dialect !== "gemini") {
+    const body = written;
     const inputs = typeof body.input === "string" ? [body.input] : listOf(body.input);
     const texts = inputs.map((input, place) =>
       typeof input === "string" ? input : refuse(`input[${place}]`, "must be a text: tokens of one model mean nothing to another"),
@@ -55,6 +62,7 @@ function wantedOf(dialect: ConversationDialect, body: Record<string, unknown>): 
     if (texts.length > inputsMax) refuse("input", `may hold ${inputsMax} texts at most`);
     return { texts, dimensions: typeof body.dimensions === "number" ? body.dimensions : undefined };
   }
+  const body = objectOf(camelOf(written));
   const requests = isBatch(body) ? listOf(body.requests).map(objectOf) : [body];
   const texts = requests.map((request, place) => {
     const path = isBatch(body) ? `requests[${place}].content` : "content";

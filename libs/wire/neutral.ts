@@ -39,7 +39,7 @@ export type ImagePart = Placed & { kind: "image"; source: Source; detail?: "low"
 /** A document: PDF by bytes or address, or plain text (`text/plain`) by bytes. */
 export type FilePart = Placed & { kind: "file"; source: Source; name?: string };
 export type AudioPart = Placed & { kind: "audio"; mimeType: string; data: string };
-export type RefusalPart = Placed & { kind: "refusal"; text: string };
+type RefusalPart = Placed & { kind: "refusal"; text: string };
 /** What the model thought; in a request, only of worth with its signature. */
 export type ReasoningPart = Placed & { kind: "reasoning"; text: string; signature?: Signature };
 /** `name` is the tool's neutral name. `input` is JSON text, for a tool that takes free text `{"input":"…"}`; "" stands for no arguments. */

@@ -10,7 +10,7 @@ export const thinkingTokensOf = (effort: Effort, outputTokensMax: number): numbe
   effort === "none" ? 0 : Math.min(Math.max(thinkingTokensMin, Math.floor(outputTokensMax * shares[effort])), Math.max(thinkingTokensMin, outputTokensMax - 1));
 
 /** The word for a number of tokens; 0 is none. */
-export function effortOf(thinkingTokensMax: number): Effort {
+function effortOf(thinkingTokensMax: number): Effort {
   if (thinkingTokensMax <= 0) return "none";
   if (thinkingTokensMax <= 1_024) return "low";
   if (thinkingTokensMax <= 8_192) return "medium";

@@ -28,7 +28,8 @@ const chat: RichRequest = {
   pathOf: () => "/v1/chat/completions",
   upstreams: conversations,
   own: ["n", "logprobs", "top_logprobs", "logit_bias", "modalities", "stop", "presence_penalty", "frequency_penalty", "audio"],
-  opaque: /^(messages\[\d\]\.name|metadata|logit_bias|tools\[\d\]\.function\.parameters|response_format\.json_schema\.schema|prediction|web_search_options|moderation)\b./,
+  opaque:
+    /^(messages\[\d\]\.name|metadata|logit_bias|tools\[\d\]\.function\.parameters|response_format\.json_schema\.schema|prediction|web_search_options|moderation)\b./,
   bodyOf: (model) => ({
     model,
     messages: [
@@ -60,7 +61,10 @@ const chat: RichRequest = {
     ],
     tools: [
       { type: "function", function: { name: "get_weather", description: "Says the weather.", parameters: schema, strict: true } },
-      { type: "custom", custom: { name: "note", description: "Takes a note.", format: { type: "grammar", grammar: { definition: "start: /.+/", syntax: "lark" } } } },
+      {
+        type: "custom",
+        custom: { name: "note", description: "Takes a note.", format: { type: "grammar", grammar: { definition: "start: /.+/", syntax: "lark" } } },
+      },
     ],
     tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [{ type: "function", function: { name: "get_weather" } }] } },
     parallel_tool_calls: true,
@@ -96,4 +100,208 @@ const chat: RichRequest = {
   outOfRange: [],
 };
 
-export const richRequests = { chat } satisfies Record<string, RichRequest>;
+const responses: RichRequest = {
+  dialect: "openai-responses",
+  pathOf: () => "/v1/responses",
+  upstreams: conversations,
+  own: ["top_logprobs"],
+  opaque:
+    /^(metadata|client_metadata|tools\[\d\](\.tools\[\d\])?\.parameters|text\.format\.schema|moderation|prompt_cache_options|input\[\d\].*\.annotations)\b./,
+  bodyOf: (model) => ({
+    model,
+    instructions: "Be brief.",
+    input: [
+      {
+        type: "message",
+        role: "user",
+        content: [
+          { type: "input_text", text: "What is this?", prompt_cache_breakpoint: { mode: "explicit", ttl: "12h" } },
+          { type: "input_image", image_url: pngUrl, detail: "low" },
+          { type: "input_file", file_data: `data:application/pdf;base64,${pdf}`, filename: "a.pdf" },
+        ],
+      },
+      { role: "developer", content: "Speak English." },
+      { type: "reasoning", summary: [{ type: "summary_text", text: "Look it up." }], status: "completed" },
+      { type: "function_call", id: "fc_1", call_id: "call_1", name: "get_weather", arguments: '{"city":"Paris"}', status: "completed" },
+      { type: "custom_tool_call", id: "ctc_1", call_id: "call_2", name: "note", input: "sunny" },
+      { type: "function_call_output", call_id: "call_1", output: "Sunny" },
+      { type: "custom_tool_call_output", call_id: "call_2", output: [{ type: "input_text", text: "noted" }] },
+      { type: "message", id: "msg_1", role: "assistant", status: "completed", content: [{ type: "output_text", text: "Sunny.", annotations: [] }] },
+      { type: "message", role: "user", content: "Thanks" },
+    ],
+    tools: [
+      { type: "function", name: "get_weather", description: "Says the weather.", parameters: schema, strict: true },
+      { type: "custom", name: "note", description: "Takes a note.", format: { type: "grammar", syntax: "lark", definition: "start: /.+/" } },
+      {
+        type: "namespace",
+        name: "time",
+        description: "Tells times.",
+        tools: [{ type: "function", name: "get_time", description: "Says the time.", parameters: null, strict: false }],
+      },
+    ],
+    tool_choice: { type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "get_weather" }] },
+    parallel_tool_calls: true,
+    max_output_tokens: 100,
+    max_tool_calls: 3,
+    temperature: 0.5,
+    top_p: 0.9,
+    top_logprobs: 2,
+    reasoning: { effort: "low", summary: "auto", context: "auto" },
+    text: { verbosity: "low", format: { type: "json_schema", name: "answer", description: "The answer.", schema, strict: true } },
+    include: ["reasoning.encrypted_content"],
+    metadata: { a: "b" },
+    client_metadata: { a: "b" },
+    stream: false,
+    stream_options: { include_obfuscation: false },
+    store: false,
+    background: false,
+    truncation: "disabled",
+    service_tier: "auto",
+    safety_identifier: "u1",
+    user: "u1",
+    prompt_cache_key: "k",
+    prompt_cache_options: { mode: "implicit", ttl: "30m" },
+    prompt_cache_retention: "24h",
+    moderation: { model: "m" },
+    access_programs: { cyber: "standard" },
+    image: { context_compression: "auto" },
+  }),
+  outOfRange: [],
+};
+
+const inputTokens: RichRequest = {
+  ...responses,
+  pathOf: () => "/v1/responses/input_tokens",
+  bodyOf: (model) => ({ ...responses.bodyOf(model), personality: "friendly" }),
+};
+
+const googleSchema = { type: "OBJECT", properties: { city: { type: "STRING", maxLength: "40" } }, required: ["city"] };
+
+const googleBody = (): Body => ({
+  contents: [
+    {
+      role: "user",
+      parts: [
+        { text: "What is this?" },
+        { inlineData: { mimeType: "image/png", data: png.toString("base64"), displayName: "a.png" }, mediaResolution: { level: "MEDIA_RESOLUTION_LOW" } },
+        { inlineData: { mimeType: "application/pdf", data: pdf } },
+      ],
+    },
+    {
+      role: "model",
+      parts: [
+        { text: "Look it up.", thought: true },
+        { functionCall: { id: "call_1", name: "get_weather", args: { city: "Paris" } }, thoughtSignature: "skip_thought_signature_validator" },
+      ],
+    },
+    { role: "user", parts: [{ functionResponse: { id: "call_1", name: "get_weather", response: { result: "Sunny" } } }] },
+    { role: "model", parts: [{ text: "Sunny." }] },
+    { role: "user", parts: [{ text: "Thanks" }] },
+  ],
+  systemInstruction: { role: "user", parts: [{ text: "Be brief." }] },
+  tools: [
+    {
+      functionDeclarations: [
+        { name: "get_weather", description: "Says the weather.", parameters: googleSchema, behavior: "BLOCKING" },
+        { name: "get_time", description: "Says the time.", parametersJsonSchema: schema, responseJsonSchema: schema },
+      ],
+    },
+  ],
+  toolConfig: { functionCallingConfig: { mode: "VALIDATED", allowedFunctionNames: ["get_weather"] } },
+  safetySettings: [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "BLOCK_NONE" }],
+  serviceTier: "standard",
+  store: false,
+  labels: { team: "a" },
+  generationConfig: {
+    temperature: 0.5,
+    topP: 0.9,
+    topK: 40,
+    candidateCount: 1,
+    maxOutputTokens: 100,
+    stopSequences: ["END"],
+    seed: 7,
+    presencePenalty: 0.5,
+    frequencyPenalty: 0.5,
+    responseLogprobs: false,
+    logprobs: 0,
+    responseMimeType: "application/json",
+    responseSchema: googleSchema,
+    responseModalities: ["TEXT"],
+    mediaResolution: "MEDIA_RESOLUTION_LOW",
+    thinkingConfig: { includeThoughts: true, thinkingLevel: "LOW" },
+  },
+});
+
+const google: RichRequest = {
+  dialect: "gemini",
+  pathOf: (model) => `/v1beta/models/${model}:generateContent`,
+  upstreams: conversations,
+  own: ["generationConfig.stopSequences", "generationConfig.presencePenalty", "generationConfig.frequencyPenalty"],
+  opaque: /((^|\.)(args|response|labels|parameters|parametersJsonSchema|responseJsonSchema|responseSchema|mediaResolution)\b.|safetySettings)/,
+  bodyOf: googleBody,
+  outOfRange: [],
+};
+const googleStream: RichRequest = { ...google, pathOf: (model) => `/v1/models/${model}:streamGenerateContent?alt=sse` };
+const googleCount: RichRequest = {
+  ...google,
+  pathOf: (model) => `/v1beta/models/${model}:countTokens`,
+  bodyOf: () => ({ generateContentRequest: googleBody() }),
+  own: google.own?.map((n) => `generateContentRequest.${n}`) ?? [],
+};
+
+const embeddings: RichRequest = {
+  dialect: "openai-chat",
+  pathOf: () => "/v1/embeddings",
+  upstreams: ["embedding", "gemini-embedding"],
+  opaque: /^$/,
+  bodyOf: (model) => ({ model, input: ["a", "b"], dimensions: 8, encoding_format: "float", user: "u1" }),
+  outOfRange: [],
+};
+const embedOne: Body = { content: { parts: [{ text: "a" }] }, taskType: "RETRIEVAL_QUERY", title: "t", outputDimensionality: 8 };
+const embedContent: RichRequest = {
+  dialect: "gemini",
+  pathOf: (model) => `/v1beta/models/${model}:embedContent`,
+  upstreams: ["embedding", "gemini-embedding"],
+  opaque: /^$/,
+  bodyOf: (model) => ({ model: `models/${model}`, ...embedOne }),
+  outOfRange: [],
+};
+const batchEmbed: RichRequest = {
+  ...embedContent,
+  pathOf: (model) => `/v1beta/models/${model}:batchEmbedContents`,
+  bodyOf: (model) => ({
+    requests: [
+      { model: `models/${model}`, ...embedOne },
+      { model: `models/${model}`, ...embedOne },
+    ],
+  }),
+};
+const images: RichRequest = {
+  dialect: "openai-chat",
+  pathOf: () => "/v1/images/generations",
+  upstreams: ["picture", "gemini-picture"],
+  opaque: /^$/,
+  bodyOf: (model) => ({
+    model,
+    prompt: "a cat",
+    n: 1,
+    size: "1024x1024",
+    quality: "low",
+    background: "auto",
+    output_format: "png",
+    output_compression: 100,
+    moderation: "auto",
+    partial_images: 0,
+    stream: false,
+    response_format: "b64_json",
+    user: "u1",
+    safety_identifier: "u1",
+    style: "vivid",
+  }),
+  outOfRange: [],
+};
+
+export const richRequests = { chat, responses, inputTokens, google, googleStream, googleCount, embeddings, embedContent, batchEmbed, images } satisfies Record<
+  string,
+  RichRequest
+>;

@@ -75,7 +75,13 @@ test("everything that stays up is looked after, starts after what it needs, and 
 
 test("settings bear names that the processes read, and credentials are the workers' alone", () => {
   const sources = [...globSync("apps/{ingress,worker,simulator}/**/*.ts", { cwd: root }), ...globSync("libs/**/*.ts", { cwd: root })].map(textOf).join("\n");
-  const catalogue = loadCatalogue(`${root}catalogue.yaml`, { ...process.env, OPENAI_API_KEY: "any", ANTHROPIC_API_KEY: "any", GEMINI_API_KEY: "any", SIMULATOR_URL: "http://127.0.0.1:1" });
+  const catalogue = loadCatalogue(`${root}catalogue.yaml`, {
+    ...process.env,
+    OPENAI_API_KEY: "any",
+    ANTHROPIC_API_KEY: "any",
+    GEMINI_API_KEY: "any",
+    SIMULATOR_URL: "http://127.0.0.1:1",
+  });
   const credentials = [...catalogue.upstreams.values()].flatMap(({ credential }) => credential ?? []);
   const substituted = [...textOf("catalogue.yaml").matchAll(/\$\{(\w+)/g)].map(([, name]) => name!);
   assert.ok(credentials.length > 0);

@@ -10,6 +10,9 @@ export interface Call {
   input: Pieces;
 }
 
+/** What agents tell their model beside the user's words. */
+const context = /<(system[a-z_-]*)>[\s\S]*?<\/\1>/g;
+
 /** How many calls one answer makes at most. */
 const callsMax = 16;
 
@@ -22,7 +25,8 @@ const numberWords = ["", "once", "twice", "thrice"];
  * Texts that the user put into double quotes become arguments, in order, those behind the tool's name first; where a tool requires some arguments, it is given no others.
  */
 export function callsOf(question: Question, choice: number): Call[] {
-  const { tools, userText, calling, toolResults, parallelCalls } = question;
+  const { tools, calling, toolResults, parallelCalls } = question;
+  const userText = question.userText.replaceAll(context, "");
   if (calling === "none" || tools.length === 0 || toolResults.length > 0) return [];
   const named = toolsNamedIn(userText, tools);
   const wanted = calling === "required" || named.length > 0 || /\b(call|calls|tools?)\b/i.test(userText);

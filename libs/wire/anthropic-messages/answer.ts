@@ -166,7 +166,9 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
 }
 
 export function encodeAnswer({ blocks, finish, stopSequence, usage }: Answer, context: AnswerContext): string {
-  const content = blocks.flatMap((block) => blockBodyOf(block, context) ?? []);
+  const last = blocks.findLastIndex((block) => block.kind !== "reasoning" || block.text !== "" || block.signature?.dialect === dialect);
+  // A foreign signature that nothing follows is left out: clients take the last block for the answer.
+  const content = blocks.slice(0, last + 1).flatMap((block) => blockBodyOf(block, context) ?? []);
   return jsonOf({ ...messageOf(context, usage), content, ...endingOf(finish, stopSequence) });
 }
 

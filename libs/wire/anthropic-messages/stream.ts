@@ -154,6 +154,8 @@ export class MessagesEncoder implements StreamEncoder {
   #begun = false;
   #index = 0;
   #open: WrittenBlock | undefined;
+  /** A foreign signature without a text of its own: shown only if something follows, for clients take the last block for the answer. */
+  #held: Signature | undefined;
 
   constructor(context: AnswerContext) {
     this.#context = context;
@@ -168,9 +170,10 @@ export class MessagesEncoder implements StreamEncoder {
   #eventsOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
     switch (event.kind) {
       case "block": {
-        this.#open = { start: event.block, opened: false, filled: false };
         const { block } = event;
-        return block.kind === "call" ? this.#begin({ type: "tool_use", id: block.id, name: calledNameOf(block.name, this.#context), input: {} }) : "";
+        const held = this.#showHeld();
+        this.#open = { start: block, opened: false, filled: false };
+        return held + (block.kind === "call" ? this.#begin({ type: "tool_use", id: block.id, name: calledNameOf(block.name, this.#context), input: {} }) : "");
       }
       case "delta":
         return event.text === "" ? "" : this.#delta(event.text);
@@ -208,8 +211,20 @@ export class MessagesEncoder implements StreamEncoder {
     const open = this.#open;
     if (open?.start.kind !== "reasoning") return "";
     const isOwn = signature.dialect === dialect;
+    if (!isOwn && !open.opened) {
+      this.#held = signature;
+      return "";
+    }
     if (isOwn && signature.redacted === true && !open.opened) return this.#begin(thinkingBlockOf("", signature));
     return this.#begin(thinkingStart) + this.#piece("signature_delta", "signature", isOwn ? signature.data : envelopeOf(signature));
+  }
+
+  #showHeld(): string {
+    const held = this.#held;
+    if (held === undefined) return "";
+    this.#held = undefined;
+    this.#open = { start: { kind: "reasoning" }, opened: false, filled: false };
+    return this.#begin(thinkingStart) + this.#piece("signature_delta", "signature", envelopeOf(held)) + this.#end();
   }
 
   #begin(block: object): string {

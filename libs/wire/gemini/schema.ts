@@ -62,6 +62,7 @@ const part = object({
   toolResponse: anyObject,
   videoMetadata: anyObject,
   partMetadata: anyObject,
+  mediaResolution: { type: ["string", "object", "null"], if: { type: "object" }, then: object({ level: text }) },
 });
 
 const content = object({ role: { enum: ["user", "model", "function", "tool", "", null] }, parts: some("part") }, wants("parts"));
@@ -105,7 +106,7 @@ const requestMembers = {
   toolConfig: optionalObject({
     functionCallingConfig: optionalObject({ mode: text, allowedFunctionNames: nullable("array", { items: { type: "string" } }) }),
   }),
-  safetySettings: { type: ["array", "object", "null"] },
+  safetySettings: { type: ["array", "object", "null"], items: object({ category: text, threshold: text }) },
   cachedContent: text,
   labels: anyObject,
   serviceTier: text,
@@ -125,8 +126,8 @@ const $defs = {
 };
 
 /**
- * The fields this gateway knows, checked for type and range; fields it does not know pass. `null` counts as absent where the format says optional.
- * No defaults and no coercion: the caller's body is never rewritten by a check.
+ * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that the vendor may add to. `null` counts as
+ * absent where the format says optional. No defaults and no coercion: the caller's body is never rewritten by a check.
  */
 export const generateRequestSchema = Type.Unsafe<Record<string, unknown>>({ ...$defs.request, $defs });
 
@@ -135,11 +136,7 @@ export const countRequestSchema = Type.Unsafe<Record<string, unknown>>({
   ...object(
     { ...requestMembers, generateContentRequest: nullable("object", { if: { type: "object" }, then: reference("request") }) },
     {
-      if: {
-        not: {
-          anyOf: ["generateContentRequest", "generate_content_request"].map((name) => ({ required: [name], properties: { [name]: { type: "object" } } })),
-        },
-      },
+      if: { properties: { generateContentRequest: { type: "null" }, generate_content_request: { type: "null" } } },
       then: { allOf: [wants("contents"), notEmpty] },
     },
   ),

@@ -3,17 +3,26 @@ import Type from "typebox";
 
 const nullable = (type: string) => ({ type: [type, "null"] });
 const text = Type.Unsafe<string>({ type: "string" });
+const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
+const optionalText = optional(nullable("string"));
+const optionalNumber = (minimum: number, maximum: number) => optional({ ...nullable("number"), minimum, maximum });
+const optionalInteger = (minimum: number, maximum?: number) => optional({ ...nullable("integer"), minimum, ...(maximum !== undefined && { maximum }) });
+const optionalObject = (members: Record<string, unknown> = {}, ...required: string[]) => optional({ ...nullable("object"), properties: members, required });
 /** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
 const has = (member: string, ...values: string[]) => ({ required: [member], properties: { [member]: { enum: values } } });
+const isOrLacks = (member: string, ...values: (string | null)[]) => ({ properties: { [member]: { enum: values } } });
+const lacksAll = (...members: string[]) => ({ not: { anyOf: members.map((member) => ({ required: [member] })) } });
+const cacheOptions = optionalObject({ mode: nullable("string"), ttl: nullable("string") });
 
 const contentPart = Type.Object(
   {
     type: text,
     text: Type.Optional(text),
     refusal: Type.Optional(text),
-    image_url: Type.Optional(Type.Object({ url: Type.String({ minLength: 1 }), detail: Type.Optional(Type.Unsafe<string | null>(nullable("string"))) })),
+    image_url: Type.Optional(Type.Object({ url: Type.String({ minLength: 1 }), detail: optionalText })),
     input_audio: Type.Optional(Type.Object({ data: Type.String({ minLength: 1 }), format: text })),
     file: Type.Optional(Type.Object({ file_data: Type.Optional(text), file_id: Type.Optional(text), filename: Type.Optional(text) })),
+    prompt_cache_breakpoint: cacheOptions,
   },
   {
     allOf: [
@@ -26,25 +35,37 @@ const contentPart = Type.Object(
   },
 );
 
-const toolCall = Type.Object({
-  type: Type.Optional(Type.Unsafe<string | null>(nullable("string"))),
-  id: Type.Optional(text),
-  function: Type.Optional(Type.Object({ name: text, arguments: Type.Optional(text) })),
-  custom: Type.Optional(Type.Object({ name: text, input: text })),
-});
+const toolCall = Type.Object(
+  {
+    type: optionalText,
+    id: text,
+    function: Type.Optional(Type.Object({ name: text, arguments: Type.Optional(text) })),
+    custom: Type.Optional(Type.Object({ name: text, input: text })),
+  },
+  {
+    allOf: [
+      { if: isOrLacks("type", "function", null), then: { required: ["function"] } },
+      { if: has("type", "custom"), then: { required: ["custom"] } },
+    ],
+  },
+);
 
 const message = Type.Object(
   {
     role: Type.Unsafe<string>({ type: "string", enum: ["system", "developer", "user", "assistant", "tool", "function"] }),
     content: Type.Optional(Type.Unsafe<unknown>({ type: ["string", "array", "null"], items: contentPart })),
-    name: Type.Optional(Type.Unsafe<string | null>(nullable("string"))),
+    name: optionalText,
     tool_call_id: Type.Optional(text),
     tool_calls: Type.Optional(Type.Unsafe<unknown>({ type: ["array", "null"], items: toolCall })),
-    refusal: Type.Optional(Type.Unsafe<string | null>(nullable("string"))),
+    refusal: optionalText,
+    audio: optionalObject({ id: text }, "id"),
+    function_call: optionalObject({ name: text, arguments: text }, "name"),
   },
   {
     allOf: [
       { if: has("role", "tool"), then: { required: ["tool_call_id", "content"] } },
+      { if: has("role", "function"), then: { required: ["name", "content"] } },
+      { if: { allOf: [has("role", "assistant"), lacksAll("tool_calls", "function_call", "audio", "refusal")] }, then: { required: ["content"] } },
       {
         if: has("role", "system", "developer", "user"),
         then: { required: ["content"], properties: { content: { type: ["string", "array"] } } },
@@ -53,18 +74,32 @@ const message = Type.Object(
   },
 );
 
+const grammar = { type: "object", required: ["definition", "syntax"], properties: { definition: text, syntax: text } };
+
 const tool = Type.Object(
   {
     type: text,
     function: Type.Optional(
       Type.Object({
         name: Type.String({ minLength: 1 }),
-        description: Type.Optional(Type.Unsafe<string | null>(nullable("string"))),
-        parameters: Type.Optional(Type.Unsafe<unknown>(nullable("object"))),
-        strict: Type.Optional(Type.Unsafe<boolean | null>(nullable("boolean"))),
+        description: optionalText,
+        parameters: optionalObject(),
+        strict: optional(nullable("boolean")),
       }),
     ),
-    custom: Type.Optional(Type.Object({ name: Type.String({ minLength: 1 }), description: Type.Optional(Type.Unsafe<string | null>(nullable("string"))) })),
+    custom: Type.Optional(
+      Type.Object({
+        name: Type.String({ minLength: 1 }),
+        description: optionalText,
+        format: optional({
+          ...nullable("object"),
+          required: ["type"],
+          properties: { type: text, grammar },
+          if: has("type", "grammar"),
+          then: { required: ["grammar"] },
+        }),
+      }),
+    ),
   },
   {
     allOf: [
@@ -74,55 +109,97 @@ const tool = Type.Object(
   },
 );
 
-const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
-const optionalNumber = (minimum: number, maximum: number) => optional({ ...nullable("number"), minimum, maximum });
-const optionalInteger = (minimum: number, maximum?: number) => optional({ ...nullable("integer"), minimum, ...(maximum !== undefined && { maximum }) });
+const named = { type: "object", required: ["name"], properties: { name: text } };
+const toolReference = { type: "object", required: ["type"], properties: { type: text, function: named, custom: named } };
 
-/**
- * The fields this gateway knows, checked for type and range; fields it does not know pass. `null` counts as absent where the format says optional.
- * No defaults and no coercion: the caller's body is never rewritten by a check.
- */
-export const chatRequestSchema = Type.Object({
-  model: Type.String({ minLength: 1, maxLength: 256 }),
-  messages: Type.Array(message, { minItems: 1 }),
-  stream: Type.Optional(Type.Unsafe<boolean | null>(nullable("boolean"))),
-  stream_options: Type.Optional(
-    Type.Unsafe<{ include_usage?: boolean | null } | null>({ ...nullable("object"), properties: { include_usage: nullable("boolean") } }),
-  ),
-  n: Type.Optional(Type.Unsafe<number | null>({ ...nullable("integer"), minimum: 1, maximum: 128 })),
-  max_completion_tokens: optionalInteger(1),
-  max_tokens: optionalInteger(1),
-  temperature: optionalNumber(0, 2),
-  top_p: optionalNumber(0, 1),
-  frequency_penalty: optionalNumber(-2, 2),
-  presence_penalty: optionalNumber(-2, 2),
-  top_logprobs: optionalInteger(0, 20),
-  logprobs: optional(nullable("boolean")),
-  seed: optionalInteger(Number.MIN_SAFE_INTEGER),
-  reasoning_effort: optional(nullable("string")),
-  response_format: optional({
-    ...nullable("object"),
+/** A word, or an object with what its type wants. */
+const toolChoice = {
+  type: ["string", "object", "null"],
+  if: { type: "object" },
+  then: {
     required: ["type"],
     properties: {
-      type: { type: "string" },
-      json_schema: { type: "object", required: ["name"], properties: { name: { type: "string" }, schema: nullable("object"), strict: nullable("boolean") } },
+      ...toolReference.properties,
+      allowed_tools: { type: "object", required: ["mode", "tools"], properties: { mode: text, tools: { type: "array", items: toolReference } } },
     },
-    if: has("type", "json_schema"),
-    then: { required: ["json_schema"] },
-  }),
-  tools: Type.Optional(Type.Unsafe<unknown>({ type: ["array", "null"], items: tool })),
-  tool_choice: optional({ type: ["string", "object", "null"] }),
-  parallel_tool_calls: optional(nullable("boolean")),
-  stop: optional({ type: ["string", "array", "null"], items: { type: "string" } }),
-  user: optional(nullable("string")),
-  metadata: optional(nullable("object")),
-  logit_bias: optional(nullable("object")),
-  modalities: optional({ type: ["array", "null"], items: { type: "string" } }),
-  store: optional(nullable("boolean")),
-  service_tier: optional(nullable("string")),
-  verbosity: optional(nullable("string")),
-  safety_identifier: optional(nullable("string")),
-  prompt_cache_key: optional(nullable("string")),
-});
+    allOf: ["function", "custom", "allowed_tools"].map((type) => ({ if: has("type", type), then: { required: [type] } })),
+  },
+};
 
-export type ChatRequest = Type.Static<typeof chatRequestSchema>;
+/** https://platform.openai.com/docs/api-reference/chat/create#chat-create-metadata */
+const metadata = { ...nullable("object"), maxProperties: 16, propertyNames: { maxLength: 64 }, additionalProperties: { type: "string", maxLength: 512 } };
+
+const asksTopLogprobs = { required: ["top_logprobs"], properties: { top_logprobs: { type: "integer", minimum: 1 } } };
+
+/**
+ * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that a vendor may add to. `null` counts as
+ * absent where the format says optional. No defaults and no coercion: the caller's body is never rewritten by a check.
+ */
+export const chatRequestSchema = Type.Object(
+  {
+    model: Type.String({ minLength: 1, maxLength: 256 }),
+    messages: Type.Array(message, { minItems: 1 }),
+    stream: Type.Optional(Type.Unsafe<boolean | null>(nullable("boolean"))),
+    stream_options: Type.Optional(
+      Type.Unsafe<{ include_usage?: boolean | null } | null>({
+        ...nullable("object"),
+        properties: { include_usage: nullable("boolean"), include_obfuscation: nullable("boolean") },
+      }),
+    ),
+    n: Type.Optional(Type.Unsafe<number | null>({ ...nullable("integer"), minimum: 1, maximum: 128 })),
+    max_completion_tokens: optionalInteger(1),
+    max_tokens: optionalInteger(1),
+    temperature: optionalNumber(0, 2),
+    top_p: optionalNumber(0, 1),
+    frequency_penalty: optionalNumber(-2, 2),
+    presence_penalty: optionalNumber(-2, 2),
+    top_logprobs: optionalInteger(0, 20),
+    logprobs: optional(nullable("boolean")),
+    logit_bias: optional({ ...nullable("object"), additionalProperties: { type: "number", minimum: -100, maximum: 100 } }),
+    seed: optionalInteger(Number.MIN_SAFE_INTEGER),
+    reasoning_effort: optionalText,
+    verbosity: optionalText,
+    response_format: optional({
+      ...nullable("object"),
+      required: ["type"],
+      properties: {
+        type: { type: "string" },
+        json_schema: {
+          type: "object",
+          required: ["name"],
+          properties: { name: { type: "string" }, description: nullable("string"), schema: nullable("object"), strict: nullable("boolean") },
+        },
+      },
+      if: has("type", "json_schema"),
+      then: { required: ["json_schema"] },
+    }),
+    tools: Type.Optional(Type.Unsafe<unknown>({ type: ["array", "null"], items: tool })),
+    tool_choice: optional(toolChoice),
+    parallel_tool_calls: optional(nullable("boolean")),
+    functions: optional({ ...nullable("array"), items: named }),
+    function_call: optional({ type: ["string", "object", "null"], if: { type: "object" }, then: named }),
+    stop: optional({ type: ["string", "array", "null"], items: { type: "string" } }),
+    modalities: optional({ type: ["array", "null"], items: { type: "string" } }),
+    audio: optional({
+      ...nullable("object"),
+      required: ["format", "voice"],
+      properties: { format: text, voice: { type: ["string", "object"], if: { type: "object" }, then: { required: ["id"], properties: { id: text } } } },
+    }),
+    prediction: optional({
+      ...nullable("object"),
+      required: ["type", "content"],
+      properties: { type: text, content: { type: ["string", "array"], items: { type: "object" } } },
+    }),
+    web_search_options: optionalObject({ search_context_size: nullable("string"), user_location: nullable("object") }),
+    moderation: optionalObject({ model: nullable("string"), policy: nullable("object") }),
+    metadata: optional(metadata),
+    store: optional(nullable("boolean")),
+    service_tier: optionalText,
+    user: optionalText,
+    safety_identifier: optional({ ...nullable("string"), maxLength: 128 }),
+    prompt_cache_key: optionalText,
+    prompt_cache_options: cacheOptions,
+    prompt_cache_retention: optionalText,
+  },
+  { allOf: [{ if: asksTopLogprobs, then: { required: ["logprobs"], properties: { logprobs: { const: true } } } }] },
+);

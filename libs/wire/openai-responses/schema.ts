@@ -8,11 +8,14 @@ const optionalText = (lengthMax?: number) => optional({ ...nullable("string"), .
 const optionalNumber = (minimum: number, maximum: number) => optional({ ...nullable("number"), minimum, maximum });
 const optionalInteger = (minimum: number, maximum?: number) => optional({ ...nullable("integer"), minimum, ...(maximum !== undefined && { maximum }) });
 const optionalBoolean = optional(nullable("boolean"));
-const optionalObject = optional(nullable("object"));
+const objectWith = (properties: Record<string, unknown>, ...required: string[]) => ({ ...nullable("object"), properties, required });
+const optionalObject = (properties: Record<string, unknown> = {}) => optional(objectWith(properties));
 /** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
 const has = (member: string, ...values: string[]) => ({ required: [member], properties: { [member]: { enum: values } } });
-const lacks = (member: string) => ({ not: { required: [member] } });
+const lacks = (member: string) => ({ properties: { [member]: { type: "null" } } });
 const when = (condition: object, ...required: string[]) => ({ if: condition, then: { required } });
+
+const cacheOptions = optionalObject({ mode: nullable("string"), ttl: nullable("string") });
 
 const contentPart = Type.Object(
   {
@@ -26,7 +29,8 @@ const contentPart = Type.Object(
     filename: optionalText(),
     detail: optionalText(),
     input_audio: Type.Optional(Type.Object({ data: Type.String({ minLength: 1 }), format: text })),
-    prompt_cache_breakpoint: optionalObject,
+    annotations: optional({ ...nullable("array"), items: { type: "object" } }),
+    prompt_cache_breakpoint: cacheOptions,
   },
   {
     allOf: [
@@ -41,15 +45,31 @@ const toolMembers = {
   type: text,
   name: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   description: optionalText(),
-  parameters: optionalObject,
+  parameters: optionalObject(),
   strict: optionalBoolean,
-  format: optionalObject,
+  format: optional({
+    ...objectWith({ type: text, syntax: text, definition: text }, "type"),
+    ...when(has("type", "grammar"), "syntax", "definition"),
+  }),
 };
 const namedTool = when(has("type", "function", "custom"), "name");
 const tool = Type.Object(
   { ...toolMembers, tools: Type.Optional(Type.Array(Type.Object(toolMembers, { allOf: [namedTool] }))) },
   { allOf: [namedTool, when(has("type", "namespace"), "name", "tools")] },
 );
+
+const reference = { type: "object", required: ["type"], properties: { type: text, name: optionalText() } };
+
+/** A word, or an object with what its type wants. */
+const toolChoice = {
+  type: ["string", "object", "null"],
+  if: { type: "object" },
+  then: {
+    ...reference,
+    properties: { ...reference.properties, mode: text, tools: { type: "array", items: reference } },
+    allOf: [when(has("type", "function", "custom"), "name"), when(has("type", "allowed_tools"), "mode", "tools")],
+  },
+};
 
 const partsOrText = { type: ["string", "array"], items: contentPart };
 
@@ -64,6 +84,8 @@ const item = Type.Object(
     call_id: optionalText(),
     summary: optional({ ...nullable("array"), items: contentPart }),
     encrypted_content: optionalText(),
+    status: optionalText(),
+    phase: optionalText(),
   },
   {
     allOf: [
@@ -78,14 +100,15 @@ const item = Type.Object(
         if: has("type", "function_call_output", "custom_tool_call_output"),
         then: { required: ["call_id", "output"], properties: { call_id: text, output: partsOrText } },
       },
+      when(has("type", "reasoning"), "summary"),
       { if: has("type", "additional_tools"), then: { required: ["tools"], properties: { tools: { type: "array", items: tool } } } },
     ],
   },
 );
 
 /**
- * The fields this gateway knows, checked for type and range; fields it does not know pass. `null` counts as absent where the format says optional.
- * No defaults and no coercion: the caller's body is never rewritten by a check. It also serves the counting of tokens, which takes the same fields.
+ * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that the vendor may add to. `null` counts as
+ * absent where the format says optional. No defaults and no coercion: the caller's body is never rewritten by a check. It also serves the counting of tokens, which takes the same fields.
  */
 export const responsesRequestSchema = Type.Object({
   model: Type.String({ minLength: 1, maxLength: 256 }),
@@ -99,11 +122,8 @@ export const responsesRequestSchema = Type.Object({
   top_logprobs: optionalInteger(0, 20),
   parallel_tool_calls: optionalBoolean,
   tools: optional({ ...nullable("array"), items: tool }),
-  tool_choice: optional({ type: ["string", "object", "null"] }),
-  reasoning: optional({
-    ...nullable("object"),
-    properties: { effort: nullable("string"), summary: nullable("string"), generate_summary: nullable("string"), context: nullable("string") },
-  }),
+  tool_choice: optional(toolChoice),
+  reasoning: optionalObject(Object.fromEntries(["effort", "summary", "generate_summary", "context", "mode"].map((name) => [name, nullable("string")]))),
   text: optional({
     ...nullable("object"),
     properties: {
@@ -123,26 +143,25 @@ export const responsesRequestSchema = Type.Object({
       },
     },
   }),
-  metadata: optional({ ...nullable("object"), maxProperties: 16, additionalProperties: { type: "string", maxLength: 512 } }),
+  metadata: optional({ ...nullable("object"), maxProperties: 16, propertyNames: { maxLength: 64 }, additionalProperties: { type: "string", maxLength: 512 } }),
   include: optional({ ...nullable("array"), items: { type: "string" } }),
   store: optionalBoolean,
   background: optionalBoolean,
   previous_response_id: optionalText(),
   conversation: optional({ type: ["string", "object", "null"] }),
-  prompt: optionalObject,
+  prompt: optionalObject(),
   prompt_cache_key: optionalText(),
-  prompt_cache_options: optionalObject,
+  prompt_cache_options: cacheOptions,
   prompt_cache_retention: optionalText(),
-  context_management: optional(nullable("array")),
-  stream_options: optionalObject,
-  client_metadata: optionalObject,
-  moderation: optionalObject,
-  access_programs: optionalObject,
-  image: optionalObject,
+  context_management: optional({ ...nullable("array"), items: { type: "object" } }),
+  stream_options: optionalObject({ include_obfuscation: nullable("boolean") }),
+  client_metadata: optionalObject(),
+  moderation: optionalObject({ model: nullable("string"), policy: nullable("object") }),
+  access_programs: optionalObject({ cyber: nullable("string") }),
+  image: optionalObject({ context_compression: nullable("string") }),
+  personality: optionalText(),
   safety_identifier: optionalText(128),
   user: optionalText(),
   service_tier: optionalText(),
   truncation: optionalText(),
 });
-
-export type ResponsesRequest = Type.Static<typeof responsesRequestSchema>;

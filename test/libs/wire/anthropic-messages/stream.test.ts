@@ -314,3 +314,25 @@ for (const [version, Client] of Object.entries({ "1": Anthropic, "0": Anthropic0
       assert.deepEqual([counted.input_tokens, counted.cache_read_input_tokens, counted.cache_creation_input_tokens, counted.output_tokens], [6, 4, 2, 7]);
     }
   });
+
+test("a foreign signature without words is shown before what it belongs to, and never as an answer's last block", () => {
+  const signature = { dialect: "gemini" as const, data: "c2ln" };
+  const answer: Answer = {
+    blocks: [
+      { kind: "reasoning", text: "", signature },
+      { kind: "call", id: "call_1", name: "weather", input: "{}" },
+      { kind: "text", text: "a" },
+      { kind: "reasoning", text: "", signature },
+    ],
+    finish: "stop",
+  };
+  const encoder = anthropicMessages.streamEncoder(context);
+  const streamed = eventsOf(answer).map((event) => (event.kind === "error" ? "" : encoder.push(event)));
+  const types = [...streamed.join("").matchAll(/"content_block":\{"type":"(\w+)"/g)].map(([, type]) => type);
+  assert.deepEqual(types, ["thinking", "tool_use", "text"]);
+  const { content } = JSON.parse(anthropicMessages.encodeAnswer(answer, context)) as { content: { type: string }[] };
+  assert.deepEqual(
+    content.map(({ type }) => type),
+    types,
+  );
+});
