@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders } from "node:http";
  */
 export function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
   const found: string[] = [];
-  const [scheme, bearer] = (headers.authorization ?? "").split(" ", 2);
+  const [scheme, bearer] = (headers.authorization ?? "").split(/ +/, 2);
   if (scheme?.toLowerCase() === "bearer" && bearer) found.push(bearer);
   for (const name of ["x-api-key", "x-goog-api-key"] as const) {
     const value = headers[name];

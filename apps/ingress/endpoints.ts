@@ -10,6 +10,7 @@ import type { Failure } from "#wire/errors.ts";
 import { countRequestSchema, generateRequestSchema } from "#wire/gemini/schema.ts";
 import { statefulFieldIn as googleFieldIn } from "#wire/gemini/stateless.ts";
 import { chatRequestSchema } from "#wire/openai-chat/schema.ts";
+import { statefulFieldIn as chatFieldIn } from "#wire/openai-chat/stateless.ts";
 import { imageEditSchema, imageRequestSchema } from "#wire/openai-images/schema.ts";
 import { responsesRequestSchema } from "#wire/openai-responses/schema.ts";
 import { statefulFieldIn as openaiFieldIn } from "#wire/openai-responses/stateless.ts";
@@ -45,7 +46,7 @@ export const isSocketHandshake = ({ method, url = "", headers }: IncomingMessage
 
 /** Endpoints whose body names the model and says whether it streams. */
 export const endpoints: Record<string, Endpoint> = {
-  "/v1/chat/completions": { dialect: "openai-chat", operation: "answer", schema: chatRequestSchema },
+  "/v1/chat/completions": { dialect: "openai-chat", operation: "answer", schema: chatRequestSchema, faultOf: storedFaultIn(chatFieldIn) },
   [responsesPath]: responsesEndpoint,
   "/v1/responses/input_tokens": { dialect: "openai-responses", operation: "token-count", schema: responsesRequestSchema, faultOf: storedByOpenai },
   "/v1/messages": { dialect: "anthropic-messages", operation: "answer", schema: messagesRequestSchema, faultOf: storedByAnthropic },

@@ -40,17 +40,24 @@ export interface ValidationFault {
   message?: string;
 }
 
+/** Characters of a path, which may hold names of the caller's own. */
+const pathLengthMax = 300;
+
 /** One field's fault, with its path as a caller would write it: `messages[0].content`. */
 export function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): Failure {
-  const steps = instancePath.split("/").slice(1);
+  const steps = instancePath.slice(0, pathLengthMax).split("/").slice(1).map(unescaped);
   if (keyword === "required") steps.push(String(params.missingProperty));
   const param = steps.reduce((path, step) => (/^\d+$/.test(step) ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`), "");
   if (param === "") return { code: "invalid_request", message: "The body must be a JSON object." };
+  if (keyword === "const") return { code: "invalid_request", message: `'${param}' must be ${JSON.stringify(params.allowedValue)}.`, param };
   const allowed = keyword === "enum" ? `: ${(params.allowedValues as unknown[]).map((value) => JSON.stringify(value)).join(", ")}` : "";
   const types = keyword === "type" ? `must be ${[params.type].flat().join(" or ")}` : undefined;
   const what = keyword === "required" ? "is missing" : (types ?? `${message ?? "is not valid"}${allowed}`);
   return { code: "invalid_request", message: `'${param}' ${what}.`, param };
 }
+
+/** A step of a JSON pointer (RFC 6901). */
+const unescaped = (step: string): string => step.replaceAll("~1", "/").replaceAll("~0", "~");
 
 const doubledPrefix = /^(?:\/v1(?:alpha|beta1?)?){2,}(?=\/|$)/;
 

@@ -7,7 +7,7 @@ import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, ty
 import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
-import { isDeeperThan } from "#wire/json.ts";
+import { boundBroken, type JsonBounds } from "#wire/json.ts";
 import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { failureHeadersOf } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
@@ -17,8 +17,8 @@ import { failureOf, invalidKey, notFoundOf, tooLarge } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
 
 const headerBytesMax = 32 * 1024;
-/** Levels of objects and arrays in a body: what is read recursively must end. */
-const depthMax = 200;
+/** Objects and arrays in a body, and their levels: what is read recursively must end, and what is read one by one must not hold up the neighbours. */
+const bounds: JsonBounds = { depthMax: 200, containersMax: 500_000 };
 /** What is left of a refused body is read and thrown away up to this: many senders whose connection is closed under their hands never see the answer. */
 const discardedBytesMax = 128 << 20;
 /** What counts as the status of an answer whose caller left before its end; nobody is sent it. */
@@ -233,7 +233,10 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
 export function jsonBodyOf(bytes: Buffer): unknown {
   if (bytes.length === 0) throw new Refused({ code: "invalid_request", message: "The body is empty." });
   if (!isUtf8(bytes)) throw new Refused({ code: "invalid_request", message: "The body is not valid UTF-8." });
-  if (isDeeperThan(bytes, depthMax)) throw new Refused({ code: "invalid_request", message: `The body is nested more than ${depthMax} levels deep.` });
+  const broken = boundBroken(bytes, bounds);
+  if (broken === "depthMax") throw new Refused({ code: "invalid_request", message: `The body is nested more than ${bounds.depthMax} levels deep.` });
+  if (broken === "containersMax")
+    throw new Refused({ code: "invalid_request", message: `The body holds more than ${bounds.containersMax} objects and arrays.` });
   try {
     return JSON.parse(bytes.toString("utf8"));
   } catch (error) {

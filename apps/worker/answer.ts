@@ -36,8 +36,12 @@ const tooLarge: Failure = {
   message: `The upstream of this model sent more than the ${answerBytesMax} bytes that an answer may hold.`,
 };
 
-/** The reader for an answer with this status and content type. */
-export function readerOf(status: number, contentType: string, reading: Reading, retryAfterSeconds: number | undefined): AnswerReader {
+/** A time to come back beyond this is not passed on: no caller should sleep for hours. */
+const retryAfterSecondsMax = 60;
+
+/** The reader for an answer with this status, content type and `Retry-After`. */
+export function readerOf(status: number, contentType: string, reading: Reading, retryAfter: string | string[] | undefined): AnswerReader {
+  const retryAfterSeconds = secondsOf(retryAfter);
   const type = contentType.toLowerCase();
   if (status !== 200) return new ErrorReader(status, reading, retryAfterSeconds);
   const { turned } = reading;
@@ -225,20 +229,20 @@ class ErrorReader implements AnswerReader {
   }
 
   end(): AnswerStep {
-    const failure = this.#failure();
-    return { kind: "failed", bytes: [], failure: this.#retryAfterSeconds === undefined ? failure : { ...failure, retryAfterSeconds: this.#retryAfterSeconds } };
+    const { failure, retryAfterSeconds } = this.#failure();
+    const seconds = this.#retryAfterSeconds ?? retryAfterSeconds;
+    if (seconds === undefined) return { kind: "failed", bytes: [], failure };
+    return { kind: "failed", bytes: [], failure: { ...failure, retryAfterSeconds: Math.min(retryAfterSecondsMax, Math.max(1, seconds)) } };
   }
 
-  #failure(): Failure {
+  #failure(): { failure: Failure; retryAfterSeconds: number | undefined } {
     const body = this.#body();
-    if (this.#status !== 200) {
-      const error = this.#reading.errorOf(body);
-      // Google says of a bad credential that it is a bad request.
-      return failureOf(error.status === 401 ? 401 : this.#status, error);
-    }
-    if (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null) return unreadable;
+    if (this.#status === 200 && (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null))
+      return { failure: unreadable, retryAfterSeconds: undefined };
     const error = this.#reading.errorOf(body);
-    return failureOf(error.status ?? 502, error);
+    // Google says of a bad credential that it is a bad request.
+    const status = this.#status === 200 ? (error.status ?? 502) : error.status === 401 ? 401 : this.#status;
+    return { failure: failureOf(status, error), retryAfterSeconds: error.retryAfterSeconds };
   }
 
   #body(): unknown {
@@ -248,4 +252,11 @@ class ErrorReader implements AnswerReader {
       return undefined;
     }
   }
+}
+
+/** Whole seconds from a `Retry-After` of seconds or of a date (RFC 9110, 10.2.3); undefined when there is none to rely on. */
+function secondsOf(header: string | string[] | undefined): number | undefined {
+  if (typeof header !== "string") return undefined;
+  const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1_000;
+  return Number.isFinite(seconds) ? Math.ceil(seconds) : undefined;
 }

@@ -7,9 +7,10 @@ import type { GenerationJob } from "#relay/job.ts";
 import { Refusal } from "#wire/carry.ts";
 import type { AnswerContext, Codec, Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#wire/codec.ts";
 import { codecs } from "#wire/codecs.ts";
+import { consistent } from "#wire/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import type { Failure, UpstreamError } from "#wire/errors.ts";
-import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest } from "#wire/neutral.ts";
+import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
 import { remoteSourcesOf } from "#wire/sources.ts";
 import { TranslatedStream } from "#wire/translated.ts";
 import { type FetchSource, inlineSources } from "./remote-sources.ts";
@@ -60,6 +61,8 @@ export interface ExchangeInput {
   /** The upstream's name of the model. */
   name: string;
   fetchSource: FetchSource;
+  /** The caller has left. */
+  signal: AbortSignal;
 }
 
 export const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" | "upstream" | "name">): Target => ({
@@ -87,7 +90,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   const common = {
     streams: job.framing !== "whole",
     contentType: job.framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",
-    errorOf: to.upstreamErrorOf,
+    errorOf: errorReaderOf(job.dialect, spoken),
   };
 
   if (spoken === job.dialect) {
@@ -108,9 +111,10 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   }
 
   const callerBody = parsed();
-  const request = from.decodeRequest({ body: callerBody, framing: job.framing });
+  const request = consistent(from.decodeRequest({ body: callerBody, framing: job.framing }));
   const fetchedHere = remoteSourcesOf(request).filter(({ part }) => !upstream.fetchesSources || (part === "file" && spoken === "openai-chat"));
-  await inlineSources(fetchedHere, fetchSource);
+  await inlineSources(fetchedHere, fetchSource, input.signal);
+  if (isThoughtless(model)) request.settings = withoutThinking(request.settings);
   const context = contextOf(job, model, callerBody, request);
   const turned = turnedOf(to, from, () => context);
   return {
@@ -127,6 +131,20 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
     },
   };
 }
+
+/** How an upstream's error is read. The field it names is of its own dialect: in another, it is no field of the caller's, and stands in the message alone. */
+export function errorReaderOf(caller: ConversationDialect, upstream: ConversationDialect): Reading["errorOf"] {
+  const { upstreamErrorOf } = codecs[upstream];
+  if (caller === upstream) return upstreamErrorOf;
+  return (body) => {
+    const { param, ...error } = upstreamErrorOf(body);
+    return param === undefined || error.message.includes(param) ? error : { ...error, message: `${param}: ${error.message}` };
+  };
+}
+
+/** To a model that the catalogue knows not to think, a wish for thinking is a mere hint: its upstream would refuse it. */
+const isThoughtless = ({ capabilities }: CatalogueModel): boolean => capabilities.length > 0 && !capabilities.includes("reasoning");
+const withoutThinking = ({ effort: _effort, thinkingTokensMax: _tokens, thinkingShown: _shown, ...settings }: Settings): Settings => settings;
 
 /** What of the caller's own headers its upstream is given: a version, and the betas that it knows. */
 export function callerHeadersOf({ headers }: GenerationJob, { betas }: CatalogueUpstream): Record<string, string> {

@@ -22,8 +22,6 @@ import type { UpstreamCall, Upstreams } from "./upstream.ts";
 
 /** How long an answer that lacks only its terminator is waited for, and how long an answer that is ended may keep its connection. */
 const lingerMs = 2_000;
-/** A `Retry-After` beyond this is not passed on: no caller should sleep for hours. */
-const retryAfterSecondsMax = 60;
 
 const unprocessed: Failure = { code: "internal", message: "The gateway failed to process this request." };
 
@@ -71,6 +69,10 @@ export class Generation {
   #hangUp: NodeJS.Timeout | undefined;
   #calledAt = 0;
   #progressedAt = 0;
+  /** When all of the answer was seen to be there but its terminator. */
+  #finishedAt: number | undefined;
+  /** Ends what is fetched for the request before its upstream is called. */
+  readonly #preparation = new AbortController();
 
   constructor(place: Place, around: GenerationSurroundings) {
     this.job = place.job;
@@ -109,7 +111,15 @@ export class Generation {
     if (this.#isOver()) return;
     if (body === null) return this.#fail({ code: "unavailable", message: "The request was lost before it could be answered; send it again." });
     try {
-      const exchange = await exchangeOf({ job: this.job, body, model, upstream, name: target.model, fetchSource: this.#around.fetchSource });
+      const exchange = await exchangeOf({
+        job: this.job,
+        body,
+        model,
+        upstream,
+        name: target.model,
+        fetchSource: this.#around.fetchSource,
+        signal: this.#preparation.signal,
+      });
       if (this.#isOver()) return;
       if (exchange.kind === "refused") this.#fail(exchange.failure);
       else if (exchange.kind === "answered") this.#answer(exchange);
@@ -124,6 +134,7 @@ export class Generation {
   abort(): void {
     this.#phase = "ended";
     this.#pending = [];
+    this.#preparation.abort();
     this.#call?.abort();
   }
 
@@ -142,7 +153,8 @@ export class Generation {
     const limits = this.#limits;
     if (limits === undefined || this.#isOver() || !this.#open || this.#pending.length > 0) return;
     const quietMs = now - this.#progressedAt;
-    if (this.#reader?.finished && quietMs > lingerMs) this.#step(this.#reader.end());
+    if (this.#reader?.finished) this.#finishedAt ??= now;
+    if (this.#finishedAt !== undefined && now - this.#finishedAt > lingerMs) this.#step((this.#reader as AnswerReader).end());
     else if (now - this.#calledAt > limits.totalTimeoutMs) this.#timeOut("did not complete its answer in time");
     else if (!this.#streams) return;
     else if (this.#phase === "head" && now - this.#calledAt > limits.firstByteTimeoutMs) this.#timeOut("did not begin to answer in time");
@@ -184,7 +196,7 @@ export class Generation {
           );
           return;
         }
-        this.#reader = readerOf(status, String(headers["content-type"] ?? ""), reading, retryAfterSecondsOf(headers["retry-after"]));
+        this.#reader = readerOf(status, String(headers["content-type"] ?? ""), reading, headers["retry-after"]);
       },
       data: (chunk) => {
         if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.push(chunk));
@@ -280,12 +292,4 @@ export class Generation {
   #isOver(): boolean {
     return this.#phase === "ended";
   }
-}
-
-/** Whole seconds from a `Retry-After` of seconds or of a date (RFC 9110, 10.2.3); undefined when there is none to rely on. */
-function retryAfterSecondsOf(header: string | string[] | undefined): number | undefined {
-  if (typeof header !== "string") return undefined;
-  const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1_000;
-  if (!Number.isFinite(seconds)) return undefined;
-  return Math.min(retryAfterSecondsMax, Math.max(1, Math.ceil(seconds)));
 }

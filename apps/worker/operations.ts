@@ -1,6 +1,8 @@
 /** What each operation says to an upstream: an answer in a conversation, or one of the shorter exchanges. */
 import { spokenWith } from "#catalogue/catalogue.ts";
+import { Refusal } from "#wire/carry.ts";
 import { codecs } from "#wire/codecs.ts";
+import { consistent } from "#wire/consistent.ts";
 import { embeddingExchangeOf, withEmbeddingUsage } from "#wire/embeddings.ts";
 import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
@@ -11,6 +13,7 @@ import {
   callerHeadersOf,
   type Exchanged,
   type ExchangeInput,
+  errorReaderOf,
   isConversation,
   parsedObject,
   type Reading,
@@ -51,29 +54,30 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken) || from.tokenCount === undefined) return refusedFor("token counts");
   const to = codecs[spoken];
-  const { conversationOf, answerOf } = from.tokenCount;
-  const conversation = conversationOf(JSON.parse(body.toString("utf8")) as Record<string, unknown>);
+  const { conversationOf, answerOf, prefixOf } = from.tokenCount;
+  const callerBody = JSON.parse(body.toString("utf8")) as Record<string, unknown>;
+  const conversation = conversationOf(callerBody);
+  const own = spoken === job.dialect;
+  const within = prefixOf?.(callerBody) ?? "";
+  const request = own ? undefined : prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole" })));
   const estimated = async () => ({
-    body: Buffer.from(answerOf(await estimatedTokensOf(readableRequestOf(from, conversation, "whole")))),
+    body: Buffer.from(answerOf(await estimatedTokensOf(request ?? readableRequestOf(from, conversation, "whole")))),
     contentType: json,
     headers: estimatedHeader,
   });
 
   const counting = to.tokenCount;
   if (counting === undefined || !upstream.countsTokens) return { kind: "answered", ...(await estimated()) };
-  const own = spoken === job.dialect;
-  const asked = own
-    ? conversation
-    : (parsedObject(to.encodeRequest(from.decodeRequest({ body: conversation, framing: "whole" }), "whole", targetOf(input)).body) ?? {});
-  const request = counting.requestOf(asked, targetOf(input));
-  if (own) Object.assign(request.headers, callerHeadersOf(job, upstream));
+  const asked = request === undefined ? conversation : prefixed(within, () => parsedObject(to.encodeRequest(request, "whole", targetOf(input)).body) ?? {});
+  const question = counting.requestOf(asked, targetOf(input));
+  if (own) Object.assign(question.headers, callerHeadersOf(job, upstream));
   return {
     kind: "exchange",
-    request,
+    request: question,
     reading: {
       streams: false,
       contentType: json,
-      errorOf: to.upstreamErrorOf,
+      errorOf: errorReaderOf(job.dialect, spoken),
       whole(bytes) {
         const tokens = counting.countIn(parsedObject(bytes) ?? {});
         return tokens === undefined ? { kind: "malformed" } : { kind: "answer", body: Buffer.from(answerOf(tokens)), usage: undefined };
@@ -81,6 +85,16 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
     },
     unlessThere: estimated,
   };
+}
+
+/** What is refused of a conversation that stands within a body, by its name in that body. */
+function prefixed<Result>(prefix: string, act: () => Result): Result {
+  try {
+    return act();
+  } catch (error) {
+    if (!(error instanceof Refusal) || prefix === "") throw error;
+    throw new Refusal(`${prefix}${error.param}`, error.message.startsWith(error.param) ? `${prefix}${error.message}` : error.message);
+  }
 }
 
 async function embeddingExchange({ job, body, model, upstream, name }: ExchangeInput): Promise<Exchanged> {
@@ -94,7 +108,7 @@ async function embeddingExchange({ job, body, model, upstream, name }: ExchangeI
     reading: {
       streams: false,
       contentType: json,
-      errorOf: codecs[spoken].upstreamErrorOf,
+      errorOf: errorReaderOf(job.dialect === "gemini" || spoken === "gemini" ? job.dialect : spoken, spoken),
       ...(counted !== undefined && { headers: estimatedHeader }),
       whole(bytes) {
         const answer = answerOf(parsedObject(bytes) ?? {});
@@ -129,6 +143,6 @@ async function imageExchangeOf({ job, body, upstream, name }: ExchangeInput): Pr
   return {
     kind: "exchange",
     request: await geminiImageRequestOf(values, form, name),
-    reading: { ...common, whole: read, errorOf: codecs.gemini.upstreamErrorOf, turned: { toStream: read } },
+    reading: { ...common, whole: read, errorOf: errorReaderOf(job.dialect, spoken), turned: { toStream: read } },
   };
 }

@@ -14,7 +14,9 @@ const sourceBytesMax = 20 << 20;
 const allBytesMax = 50 << 20;
 const sourcesMax = 32;
 const redirectsMax = 3;
+/** For all that one request names. */
 const timeoutMs = 15_000;
+const atOnceMax = 4;
 const connectTimeoutMs = 5_000;
 
 /** What may be fetched for each kind of part. */
@@ -42,7 +44,7 @@ export function isReachable(address: string, networks: readonly Network[]): bool
 }
 
 /** Fetches one source. Throws Refusal, naming the caller's field: what fails here is for the caller to know. */
-export type FetchSource = (source: RemoteSource, bytesMax: number) => Promise<Extract<Source, { kind: "data" }>>;
+export type FetchSource = (source: RemoteSource, bytesMax: number, signal: AbortSignal) => Promise<Extract<Source, { kind: "data" }>>;
 
 export interface SourceFetcher {
   fetch: FetchSource;
@@ -61,9 +63,8 @@ export function createSourceFetcher(networks: readonly Network[]): SourceFetcher
     });
   const agent = new Agent({ connect: { lookup, timeout: connectTimeoutMs }, connections: 16, maxResponseSize: sourceBytesMax, pipelining: 1 });
   return {
-    async fetch({ url, path, part }, bytesMax) {
+    async fetch({ url, path, part }, bytesMax, signal) {
       const limit = Math.min(bytesMax, sourceBytesMax);
-      const signal = AbortSignal.timeout(timeoutMs);
       try {
         let at = new URL(url);
         for (let redirects = 0; ; redirects++) {
@@ -96,17 +97,27 @@ export function createSourceFetcher(networks: readonly Network[]): SourceFetcher
   };
 }
 
-/** Puts what was fetched in the place of every address. Throws Refusal. */
-export async function inlineSources(sources: readonly RemoteSource[], fetchSource: FetchSource): Promise<void> {
+/** Puts what was fetched in the place of every address, some at once, all within one time limit; stops when the signal says so. Throws Refusal. */
+export async function inlineSources(sources: readonly RemoteSource[], fetchSource: FetchSource, signal: AbortSignal): Promise<void> {
+  if (sources.length === 0) return;
   const surplus = sources[sourcesMax];
   if (surplus !== undefined) throw new Refusal(surplus.path, `${surplus.path}: a request may name ${sourcesMax} addresses at most for this model.`);
-  const fetched = new Map<string, Source>();
-  let bytes = 0;
-  for (const source of sources) {
-    const known = fetched.get(source.url) ?? (await fetchSource(source, allBytesMax - bytes));
-    if (!fetched.has(source.url) && known.kind === "data") bytes += Math.ceil((known.data.length * 3) / 4);
-    fetched.set(source.url, known);
-    source.replace(known);
+  const byUrl = Map.groupBy(sources, ({ url, part }) => `${part} ${url}`);
+  const waiting = [...byUrl.values()];
+  const failed = new AbortController();
+  const until = AbortSignal.any([signal, failed.signal, AbortSignal.timeout(timeoutMs)]);
+  let bytesLeft = allBytesMax;
+  const work = async () => {
+    for (let same = waiting.shift(); same !== undefined; same = waiting.shift()) {
+      const source = await fetchSource(same[0] as RemoteSource, bytesLeft, until);
+      bytesLeft -= Math.ceil((source.data.length * 3) / 4);
+      for (const { replace } of same) replace(source);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: Math.min(atOnceMax, waiting.length) }, work));
+  } finally {
+    failed.abort();
   }
 }
 

@@ -119,6 +119,8 @@ export interface Codec {
 export interface TokenCount {
   /** The conversation that a caller wants counted, as the body of a request for an answer to it. */
   conversationOf(body: Record<string, unknown>): Record<string, unknown>;
+  /** What the names of the conversation's fields begin with, where it stands within a field of the body. */
+  prefixOf?(body: Record<string, unknown>): string;
   /** The request that has an upstream count such a body. */
   requestOf(conversation: Record<string, unknown>, target: Target): WireRequest;
   /** Undefined when an upstream's answer says none. */

@@ -11,12 +11,20 @@ import { jsonOf, listOf, objectOf, textOf } from "./json.ts";
 import { tokensOf, type Usage } from "./usage.ts";
 
 const inputsMax = 2_048;
+/** Of one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
+const googleInputsMax = 100;
 const nullable = (type: string) => ({ type: [type, "null"] });
 const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
 
 export const embeddingRequestSchema = Type.Object({
   model: Type.String({ minLength: 1, maxLength: 256 }),
-  input: Type.Unsafe<unknown>({ type: ["string", "array"], minItems: 1, minLength: 1, maxItems: 100_000, items: { type: ["string", "integer", "array"], minimum: 0, minItems: 1, items: { type: "integer", minimum: 0 } } }),
+  input: Type.Unsafe<unknown>({
+    type: ["string", "array"],
+    minItems: 1,
+    minLength: 1,
+    maxItems: 100_000,
+    items: { type: ["string", "integer", "array"], minimum: 0, minItems: 1, items: { type: "integer", minimum: 0 } },
+  }),
   dimensions: optional({ ...nullable("integer"), minimum: 1, maximum: 65_536 }),
   encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
   user: optional(nullable("string")),
@@ -36,7 +44,11 @@ const googleEmbedding = {
   embedContentConfig: { ...nullable("object"), properties: { outputDimensionality: size, output_dimensionality: size } },
 };
 
-export const embedContentSchema = Type.Unsafe<Record<string, unknown>>({ type: "object", required: ["content"], properties: googleEmbedding });
+export const embedContentSchema = Type.Unsafe<Record<string, unknown>>({
+  type: "object",
+  required: ["content"],
+  properties: { ...googleEmbedding, requests: { type: "null" } },
+});
 export const batchEmbedContentsSchema = Type.Unsafe<Record<string, unknown>>({
   type: "object",
   required: ["requests"],
@@ -78,7 +90,7 @@ function wantedOf(dialect: ConversationDialect, written: Record<string, unknown>
   return { texts, dimensions: typeof dimensions === "number" ? dimensions : undefined };
 }
 
-const isBatch = (body: Record<string, unknown>): boolean => body.requests !== undefined;
+const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.requests);
 
 /** The request to an upstream, and how to read its answer for the caller. */
 export interface EmbeddingExchange {
@@ -103,6 +115,7 @@ export function embeddingExchangeOf(
     const name = resourceOf(model);
     const own = from === "gemini";
     const { texts, dimensions } = own ? { texts: [], dimensions: undefined } : wantedOf(from, body);
+    if (texts.length > googleInputsMax) refuse("input", `may hold ${googleInputsMax} texts at most for this model`);
     const requests = own
       ? (isBatched ? listOf(body.requests).map(objectOf) : [body]).map((request) => ({ ...request, model: name }))
       : texts.map((text) => ({ model: name, content: { parts: [{ text }] }, ...(dimensions !== undefined && { outputDimensionality: dimensions }) }));

@@ -69,6 +69,8 @@ export interface UpstreamError {
   param?: string | undefined;
   status?: number | undefined;
   /** What the upstream's own dialect says in other words than OpenAI's: the prompt does not fit, or the content was refused. */
+  /** When to come back, where the body says so. */
+  retryAfterSeconds?: number | undefined;
   means?: "context_too_long" | "content_filter" | undefined;
 }
 
@@ -191,13 +193,20 @@ const messageLengthMax = 2_000;
 /** Characters of its code, its type and the field it names. */
 const nameLengthMax = 200;
 
+/** What an upstream may give away of itself: addresses, and what looks like a secret. */
+const addresses = /\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b/gi;
+const secrets = /\b(?:sk|pk|rk|key|AIza|Bearer|ya29)[-_. ]?[A-Za-z0-9_-]{12,}/g;
+
+/** An upstream's words without what they may give away. */
+const scrubbed = (text: string): string => text.replaceAll(addresses, "…").replaceAll(secrets, "…");
+
 /** The fields that OpenAI's, Anthropic's and Google's error objects have in common, each if it is a text; a text for the object is its message. */
 export function errorFieldsOf(error: unknown): UpstreamError {
   const fields = (typeof error === "object" && error !== null ? error : { message: error }) as Record<string, unknown>;
   const textOf = (name: string, lengthMax = nameLengthMax) =>
     typeof fields[name] === "string" && fields[name] !== "" ? (fields[name] as string).slice(0, lengthMax) : undefined;
   return {
-    message: textOf("message", messageLengthMax) ?? "The upstream of this model reported an error without a message.",
+    message: scrubbed(textOf("message", messageLengthMax) ?? "") || "The upstream of this model reported an error without a message.",
     code: textOf("code"),
     type: textOf("type"),
     param: textOf("param"),

@@ -102,19 +102,28 @@ export function removalsOf(bytes: Buffer, members: readonly Member<string>[]): (
   return removals;
 }
 
-/** Are there more than `depthMax` levels of objects and arrays? Right for valid JSON; linear in the bytes. */
-export function isDeeperThan(bytes: Buffer, depthMax: number): boolean {
+export interface JsonBounds {
+  /** Levels of objects and arrays. */
+  depthMax: number;
+  /** Objects and arrays. */
+  containersMax: number;
+}
+
+/** Which of the bounds the bytes go beyond, if any. Right for valid JSON; linear in the bytes. */
+export function boundBroken(bytes: Buffer, { depthMax, containersMax }: JsonBounds): keyof JsonBounds | undefined {
   let depth = 0;
+  let containers = 0;
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at];
     if (byte === quote) {
       at = endOfString(bytes, at) - 1;
-      if (at < 0) return false;
+      if (at < 0) return undefined;
     } else if (byte === openBrace || byte === openBracket) {
-      if (++depth > depthMax) return true;
+      if (++depth > depthMax) return "depthMax";
+      if (++containers > containersMax) return "containersMax";
     } else if (byte === closeBrace || byte === closeBracket) depth--;
   }
-  return false;
+  return undefined;
 }
 
 /** The value of a span, parsed; undefined when it is no JSON. */
@@ -204,3 +213,30 @@ export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? val
 
 /** The value if it is a text that is not empty. */
 export const textOf = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
+
+/** Tells when the pieces of a text have come to a whole JSON object or array, in one pass over them. */
+export class JsonProgress {
+  #depth = 0;
+  #begun = false;
+  #inText = false;
+  #escaped = false;
+
+  push(piece: string): void {
+    for (let at = 0; at < piece.length; at++) {
+      const code = piece.charCodeAt(at);
+      if (this.#inText) {
+        if (this.#escaped) this.#escaped = false;
+        else if (code === backslash) this.#escaped = true;
+        else if (code === quote) this.#inText = false;
+      } else if (code === quote) this.#inText = true;
+      else if (code === openBrace || code === openBracket) {
+        this.#depth++;
+        this.#begun = true;
+      } else if (code === closeBrace || code === closeBracket) this.#depth--;
+    }
+  }
+
+  get isWhole(): boolean {
+    return this.#begun && this.#depth <= 0 && !this.#inText;
+  }
+}

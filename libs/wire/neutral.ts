@@ -225,16 +225,21 @@ function startOf(block: Block): BlockStart {
  */
 export function turnsOf(messages: readonly Message[], apart = false): Message[] {
   const turns: Message[] = [];
+  /** The turns that hold results. */
+  const answering = new Set<Message>();
   for (const { role, parts, path } of messages) {
     const kept = parts.filter((part) => part.kind !== "text" || part.text !== "");
     if (kept.length === 0) continue;
-    const last = turns.at(-1);
-    const isApart = apart && role !== "assistant" && !kept.some(isResult) && !last?.parts.some(isResult);
-    if (last?.role === role && !isApart) for (const part of kept) last.parts.push(part);
-    else turns.push({ role, parts: kept, path });
+    const answers = kept.some(isResult);
+    let turn = turns.at(-1);
+    const isApart = apart && role !== "assistant" && !answers && turn !== undefined && !answering.has(turn);
+    if (turn?.role !== role || isApart) {
+      turn = { role, parts: kept, path };
+      turns.push(turn);
+    } else for (const part of kept) turn.parts.push(part);
+    if (answers) answering.add(turn);
   }
-  for (const turn of turns)
-    if (turn.role === "user" && turn.parts.some(isResult)) turn.parts = [...turn.parts.filter(isResult), ...turn.parts.filter((part) => !isResult(part))];
+  for (const turn of answering) if (turn.role === "user") turn.parts = [...turn.parts.filter(isResult), ...turn.parts.filter((part) => !isResult(part))];
   return turns;
 }
 

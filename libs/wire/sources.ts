@@ -1,6 +1,9 @@
 /** Where images and documents come from: data URLs, base64, addresses. */
+import { isUtf8 } from "node:buffer";
 import { refuse } from "./carry.ts";
 import type { NeutralRequest, Part, Source } from "./neutral.ts";
+
+type Data = Extract<Source, { kind: "data" }>;
 
 const dataUrl = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)((?:;[a-z0-9-]+=[^;,]*)*);base64,/i;
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
@@ -25,10 +28,10 @@ export function checkedBase64(data: string, path: string): string {
   return plain;
 }
 
-export const dataUrlOf = ({ mimeType, data }: Extract<Source, { kind: "data" }>): string => `data:${mimeType};base64,${data}`;
+export const dataUrlOf = ({ mimeType, data }: Data): string => `data:${mimeType};base64,${data}`;
 
 /** The text of a text document. */
-export const documentTextOf = ({ data }: Extract<Source, { kind: "data" }>): string => Buffer.from(data, "base64").toString("utf8");
+export const documentTextOf = ({ data }: Data): string => Buffer.from(data, "base64").toString("utf8");
 
 /** A source in a request that is an address, of which kind of part, and how to put what was fetched in its place. */
 export interface RemoteSource {
@@ -55,6 +58,43 @@ export function remoteSourcesOf({ messages }: NeutralRequest): RemoteSource[] {
   };
   for (const { parts } of messages) parts.forEach(look);
   return found;
+}
+
+const pictures = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/** Characters of base64 that hold the bytes by which a kind is known. */
+const headLength = 1_400;
+
+/**
+ * Calls pictures by what their bytes are, whatever their sender says. Throws Refusal, naming the caller's field, for what is said to be a picture, a PDF or a
+ * text and is none: its upstream would be at a loss to say which.
+ */
+export function checkSources({ messages }: NeutralRequest): void {
+  const look = (part: Part) => {
+    if (part.kind === "result") part.content.forEach(look);
+    else if ((part.kind === "image" || part.kind === "file") && part.source.kind === "data") part.source = checkedData(part.source, part.kind, part.path);
+  };
+  for (const { parts } of messages) parts.forEach(look);
+}
+
+/** The same picture, of a kind that every vendor reads. Throws Refusal, naming `path`, for others. */
+export function checkedPicture(source: Data, path: string): Data {
+  return pictures.includes(source.mimeType) ? source : refuse(path, "must be a PNG, JPEG, GIF or WebP picture for the upstream of this model");
+}
+
+function checkedData(source: Data, kind: "image" | "file", path: string): Data {
+  const declared = source.mimeType === "image/jpg" ? "image/jpeg" : source.mimeType;
+  const head = Buffer.from(source.data.slice(0, headLength), "base64");
+  const found = mimeTypeOf(head);
+  if (kind === "image") {
+    if (found !== undefined && !pictures.includes(found)) refuse(path, `is said to be a picture (${declared}), and its bytes are ${found}`);
+    if (found === undefined && pictures.includes(declared)) refuse(path, `is said to be ${declared}, and its bytes are no picture`);
+    return { ...source, mimeType: found ?? declared };
+  }
+  if (found === "application/pdf") return { ...source, mimeType: found };
+  if (found !== undefined) refuse(path, `is a picture (${found}) where a document belongs`);
+  if (declared === "application/pdf" && !head.includes("%PDF-")) refuse(path, "is said to be a PDF, and its bytes are none");
+  if (declared === "text/plain" && !isUtf8(Buffer.from(source.data, "base64"))) refuse(path, "is said to be a text, and its bytes are none in UTF-8");
+  return source;
 }
 
 /** What the first bytes say a picture or document is, whatever its sender says; undefined for others than PNG, JPEG, GIF, WebP and PDF. */

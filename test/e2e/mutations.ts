@@ -23,6 +23,8 @@ const others = (value: unknown): unknown[] => {
   return kinds.filter(([name]) => name !== kind).map(([, other]) => other);
 };
 
+export const stepsOf = (path: string): Step[] => [...path.matchAll(/[^.[\]]+/g)].map(([step]) => (/^\d+$/.test(step) ? Number(step) : step));
+
 export const pathOf = (steps: readonly Step[]): string =>
   steps.reduce<string>((path, step) => (typeof step === "number" ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`), "");
 
@@ -33,7 +35,7 @@ function* stepsIn(value: unknown, steps: Step[] = []): Generator<{ steps: Step[]
 }
 
 export function withValue<Shape>(body: Shape, steps: readonly Step[], value: unknown): Shape {
-  const copy = structuredClone(body);
+  const copy = JSON.parse(JSON.stringify(body)) as Shape;
   let at = copy as Record<Step, unknown>;
   for (const step of steps.slice(0, -1)) at = at[step] as Record<Step, unknown>;
   const last = steps.at(-1) as Step;

@@ -10,8 +10,8 @@ export interface RichRequest {
   bodyOf(model: string): Body;
   /** Models of these upstreams are asked. */
   upstreams: readonly string[];
-  /** Fields that an upstream of another dialect can't be given. */
-  own?: readonly string[];
+  /** Fields that an upstream can't be given. */
+  without?: Record<string, readonly string[]>;
   /** Where any value is the caller's own affair. */
   opaque: RegExp;
   /** Fields that are wrong only in their range, or by what stands beside them: path and value. */
@@ -21,13 +21,17 @@ export interface RichRequest {
 const pngUrl = `data:image/png;base64,${png.toString("base64")}`;
 const pdf = Buffer.from("%PDF-1.4\n%%EOF\n").toString("base64");
 const schema = weather.schema;
-const conversations: readonly ConversationDialect[] = ["openai-chat", "openai-responses", "gemini"];
+const conversations: readonly ConversationDialect[] = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"];
 
 const chat: RichRequest = {
   dialect: "openai-chat",
   pathOf: () => "/v1/chat/completions",
   upstreams: conversations,
-  own: ["n", "logprobs", "top_logprobs", "logit_bias", "modalities", "stop", "presence_penalty", "frequency_penalty", "audio"],
+  without: {
+    "openai-responses": ["logprobs", "top_logprobs", "logit_bias", "audio", "stop", "presence_penalty", "frequency_penalty", "messages[2].content[3]"],
+    "anthropic-messages": ["logprobs", "top_logprobs", "logit_bias", "audio", "presence_penalty", "frequency_penalty", "messages[2].content[3]"],
+    gemini: ["logprobs", "top_logprobs", "logit_bias", "audio"],
+  },
   opaque:
     /^(messages\[\d\]\.name|metadata|logit_bias|tools\[\d\]\.function\.parameters|response_format\.json_schema\.schema|prediction|web_search_options|moderation)\b./,
   bodyOf: (model) => ({
@@ -104,7 +108,7 @@ const responses: RichRequest = {
   dialect: "openai-responses",
   pathOf: () => "/v1/responses",
   upstreams: conversations,
-  own: ["top_logprobs"],
+  without: { "openai-chat": ["top_logprobs"], "anthropic-messages": ["top_logprobs"], gemini: ["top_logprobs"] },
   opaque:
     /^(metadata|client_metadata|tools\[\d\](\.tools\[\d\])?\.parameters|text\.format\.schema|moderation|prompt_cache_options|input\[\d\].*\.annotations)\b./,
   bodyOf: (model) => ({
@@ -175,6 +179,86 @@ const inputTokens: RichRequest = {
   bodyOf: (model) => ({ ...responses.bodyOf(model), personality: "friendly" }),
 };
 
+const messages: RichRequest = {
+  dialect: "anthropic-messages",
+  pathOf: () => "/v1/messages",
+  upstreams: conversations,
+  without: { "openai-responses": ["stop_sequences"], "anthropic-messages": ["messages[0].content[5]"] },
+  opaque: /((^|\.)(input|input_schema|schema|input_examples)\b.|^(diagnostics)\b.)/,
+  bodyOf: (model) => ({
+    model,
+    max_tokens: 4096,
+    system: [{ type: "text", text: "Be brief.", cache_control: { type: "ephemeral", ttl: "5m" } }],
+    messages: [
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "What is this?", cache_control: { type: "ephemeral" } },
+          { type: "image", source: { type: "base64", media_type: "image/png", data: png.toString("base64") } },
+          {
+            type: "document",
+            source: { type: "base64", media_type: "application/pdf", data: pdf },
+            title: "a.pdf",
+            context: "A file.",
+            citations: { enabled: false },
+          },
+          { type: "document", source: { type: "text", media_type: "text/plain", data: "some text" } },
+          { type: "document", source: { type: "content", content: [{ type: "text", text: "some content" }] } },
+          { type: "search_result", source: "https://example.com", title: "Example", content: [{ type: "text", text: "found" }], citations: { enabled: false } },
+        ],
+      },
+      {
+        role: "assistant",
+        content: [
+          { type: "text", text: "Look it up." },
+          { type: "tool_use", id: "call_1", name: "get_weather", input: { city: "Paris" } },
+        ],
+      },
+      {
+        role: "user",
+        content: [
+          { type: "tool_result", tool_use_id: "call_1", content: [{ type: "text", text: "Sunny" }], is_error: false },
+          { type: "text", text: "Well?" },
+        ],
+      },
+      { role: "assistant", content: "Sunny." },
+      { role: "user", content: "Thanks" },
+    ],
+    tools: [
+      { name: "get_weather", type: "custom", description: "Says the weather.", input_schema: schema, strict: true, cache_control: { type: "ephemeral" } },
+      {
+        name: "get_time",
+        description: "Says the time.",
+        input_schema: { type: "object" },
+        defer_loading: false,
+        eager_input_streaming: true,
+        input_examples: [{}],
+        allowed_callers: ["direct"],
+      },
+    ],
+    tool_choice: { type: "auto", disable_parallel_tool_use: true },
+    stop_sequences: ["END"],
+    stream: false,
+    temperature: 1,
+    top_p: 0.9,
+    top_k: 40,
+    metadata: { user_id: "u1" },
+    service_tier: "auto",
+    thinking: { type: "disabled" },
+    output_config: { effort: "low", format: { type: "json_schema", schema } },
+    context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] },
+    inference_geo: "global",
+    speed: "standard",
+  }),
+  outOfRange: [],
+};
+const answerFields = ["stop_sequences", "stream", "temperature", "top_p", "top_k", "metadata", "service_tier", "inference_geo"];
+const countTokens: RichRequest = {
+  ...messages,
+  pathOf: () => "/v1/messages/count_tokens",
+  bodyOf: (model) => Object.fromEntries(Object.entries(messages.bodyOf(model)).filter(([name]) => !answerFields.includes(name))),
+};
+
 const googleSchema = { type: "OBJECT", properties: { city: { type: "STRING", maxLength: "40" } }, required: ["city"] };
 
 const googleBody = (): Body => ({
@@ -236,7 +320,10 @@ const google: RichRequest = {
   dialect: "gemini",
   pathOf: (model) => `/v1beta/models/${model}:generateContent`,
   upstreams: conversations,
-  own: ["generationConfig.stopSequences", "generationConfig.presencePenalty", "generationConfig.frequencyPenalty"],
+  without: {
+    "openai-responses": ["generationConfig.stopSequences", "generationConfig.presencePenalty", "generationConfig.frequencyPenalty"],
+    "anthropic-messages": ["generationConfig.presencePenalty", "generationConfig.frequencyPenalty"],
+  },
   opaque: /((^|\.)(args|response|labels|parameters|parametersJsonSchema|responseJsonSchema|responseSchema|mediaResolution)\b.|safetySettings)/,
   bodyOf: googleBody,
   outOfRange: [],
@@ -246,7 +333,9 @@ const googleCount: RichRequest = {
   ...google,
   pathOf: (model) => `/v1beta/models/${model}:countTokens`,
   bodyOf: () => ({ generateContentRequest: googleBody() }),
-  own: google.own?.map((n) => `generateContentRequest.${n}`) ?? [],
+  without: Object.fromEntries(
+    Object.entries(google.without ?? {}).map(([upstream, paths]) => [upstream, paths.map((path) => `generateContentRequest.${path}`)]),
+  ),
 };
 
 const embeddings: RichRequest = {
@@ -301,7 +390,17 @@ const images: RichRequest = {
   outOfRange: [],
 };
 
-export const richRequests = { chat, responses, inputTokens, google, googleStream, googleCount, embeddings, embedContent, batchEmbed, images } satisfies Record<
-  string,
-  RichRequest
->;
+export const richRequests = {
+  chat,
+  responses,
+  inputTokens,
+  messages,
+  countTokens,
+  google,
+  googleStream,
+  googleCount,
+  embeddings,
+  embedContent,
+  batchEmbed,
+  images,
+} satisfies Record<string, RichRequest>;

@@ -27,6 +27,8 @@ const answers: Record<string, (response: ServerResponse) => void> = {
     more();
   },
 };
+const silentAsked = Promise.withResolvers<void>();
+answers["/silent"] = () => silentAsked.resolve();
 let requests = 0;
 const server = createServer((request, response) => {
   requests++;
@@ -46,6 +48,8 @@ after(async () => {
 });
 
 const sourceOf = (url: string, part: "image" | "file" = "image"): RemoteSource => ({ url, part, path: "messages[0].content[1]", replace: () => undefined });
+
+const never = new AbortController().signal;
 
 const refusalOf = async (fetched: Promise<unknown>): Promise<string> => {
   const error = await fetched.then(
@@ -91,23 +95,23 @@ test("only public addresses are reachable, in whatever way they are written", ()
 test("a private address is refused before a request is made: literal, by name, odd spellings, and behind a redirect", async () => {
   const before = requests;
   for (const host of ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "127.1", "0x7f000001", "2130706433", "0177.0.0.1"])
-    assert.match(await refusalOf(closed.fetch(sourceOf(`http://${host}:${port}/png`), 1e9)), /not a public one/, host);
+    assert.match(await refusalOf(closed.fetch(sourceOf(`http://${host}:${port}/png`), 1e9, never)), /not a public one/, host);
   assert.equal(requests, before);
-  assert.match(await refusalOf(open.fetch(sourceOf(`${here}/metadata`), 1e9)), /not a public one/);
+  assert.match(await refusalOf(open.fetch(sourceOf(`${here}/metadata`), 1e9, never)), /not a public one/);
 });
 
 test("what was fetched is what its bytes say, whatever its sender says", async () => {
-  assert.deepEqual(await open.fetch(sourceOf(`${here}/png`), 1e9), { kind: "data", mimeType: "image/png", data: png.toString("base64") });
-  assert.deepEqual(await open.fetch(sourceOf(`${here}/there`), 1e9), { kind: "data", mimeType: "image/png", data: png.toString("base64") });
-  assert.equal((await open.fetch(sourceOf(`${here}/text`, "file"), 1e9)).mimeType, "text/plain");
-  assert.equal((await open.fetch(sourceOf(`${here}/pdf`, "file"), 1e9)).mimeType, "application/pdf");
+  assert.deepEqual(await open.fetch(sourceOf(`${here}/png`), 1e9, never), { kind: "data", mimeType: "image/png", data: png.toString("base64") });
+  assert.deepEqual(await open.fetch(sourceOf(`${here}/there`), 1e9, never), { kind: "data", mimeType: "image/png", data: png.toString("base64") });
+  assert.equal((await open.fetch(sourceOf(`${here}/text`, "file"), 1e9, never)).mimeType, "text/plain");
+  assert.equal((await open.fetch(sourceOf(`${here}/pdf`, "file"), 1e9, never)).mimeType, "application/pdf");
   for (const [path, part] of [
     ["/lies", "image"],
     ["/pdf", "image"],
     ["/text", "image"],
     ["/png", "file"],
   ] as const)
-    assert.match(await refusalOf(open.fetch(sourceOf(`${here}${path}`, part), 1e9)), /it is none of/, path);
+    assert.match(await refusalOf(open.fetch(sourceOf(`${here}${path}`, part), 1e9, never)), /it is none of/, path);
 });
 
 test("what can't be fetched is told with its field, and with nothing that its server said", async () => {
@@ -119,23 +123,32 @@ test("what can't be fetched is told with its field, and with nothing that its se
     ["http://127.0.0.1:1/", /could not be reached/],
     [`${here}/endless`, /more than 3000000 bytes/],
   ] as const) {
-    const message = await refusalOf(open.fetch(sourceOf(url), 3_000_000));
+    const message = await refusalOf(open.fetch(sourceOf(url), 3_000_000, never));
     assert.match(message, why);
     assert.doesNotMatch(message, /secret/);
   }
+});
+
+test("what is fetched for a caller who has left is given up", async () => {
+  const left = new AbortController();
+  const fetching = inlineSources([sourceOf(`${here}/silent`)], open.fetch, left.signal);
+  await silentAsked.promise;
+  left.abort();
+  assert.match(await refusalOf(fetching), /did not arrive in time/);
 });
 
 test("an address that is named twice is fetched once, and there may be only so many", async () => {
   const before = requests;
   const put: unknown[] = [];
   const source = { ...sourceOf(`${here}/png`), replace: (value: unknown) => void put.push(value) };
-  await inlineSources([source, source], open.fetch);
+  await inlineSources([source, source], open.fetch, never);
   assert.equal(requests, before + 1);
   assert.equal(put.length, 2);
   await assert.rejects(
     inlineSources(
       Array.from({ length: 33 }, () => source),
       open.fetch,
+      never,
     ),
     /32 addresses at most/,
   );

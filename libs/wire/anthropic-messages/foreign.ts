@@ -20,7 +20,11 @@ export const thinkingInstead = (thinking: unknown, messages: readonly unknown[])
 
 const sealOf = (block: unknown): string => String(objectOf(block)[objectOf(block).type === "thinking" ? "signature" : "data"]);
 
-const isWrapped = (block: unknown): boolean => /^(redacted_)?thinking$/.test(String(objectOf(block).type)) && isEnvelope(sealOf(block));
+/** In an envelope, or shown without a signature, as callers of this dialect are shown what others think: their maker refuses both. */
+const isWrapped = (block: unknown): boolean => {
+  const { type, signature } = objectOf(block);
+  return (/^(redacted_)?thinking$/.test(String(type)) && isEnvelope(sealOf(block))) || (type === "thinking" && signature === "");
+};
 
 function unwrapped(block: unknown): object[] {
   const envelope = opened(sealOf(block));

@@ -67,14 +67,24 @@ function settingsOf(body: Record<string, unknown>): Settings {
 
   const { effort, format } = objectOf(body.output_config);
   const { type, budget_tokens: budget, display } = objectOf(body.thinking);
+  checkThinking(body);
+  const asked = textOf(effort) === undefined ? undefined : knownEffortOf(effort);
   if (type === "disabled") put("effort", "none", "thinking");
-  else if (textOf(effort) !== undefined) put("effort", knownEffortOf(effort), "output_config.effort");
+  else if (asked !== undefined) put("effort", asked, "output_config.effort");
   else if (type === "enabled") put("thinkingTokensMax", number(budget), "thinking.budget_tokens");
-  else if (type !== undefined && type !== "adaptive" && type !== "between_tools") refuse("thinking.type");
-  if (type !== "disabled" && textOf(display) !== undefined) put("thinkingShown", display !== "omitted", "thinking.display");
+  // Thinking that is enabled with a budget is shown unless it says otherwise.
+  if (type === "enabled" || (type !== "disabled" && textOf(display) !== undefined)) put("thinkingShown", display !== "omitted", "thinking.display");
   putFormat(settings, format, "output_config.format");
   if (settings.format === undefined) putFormat(settings, body.output_format, "output_format");
   return settings;
+}
+
+function checkThinking({ thinking, max_tokens: max }: Record<string, unknown>): void {
+  const { type, budget_tokens: budget, display } = objectOf(thinking);
+  if (type !== undefined && !["enabled", "adaptive", "between_tools", "disabled"].includes(String(type))) refuse("thinking.type");
+  if (textOf(display) !== undefined && display !== "summarized" && display !== "omitted") refuse("thinking.display", "must be summarized or omitted");
+  if (type === "enabled" && typeof budget === "number" && typeof max === "number" && budget >= max)
+    refuse("thinking.budget_tokens", "must be less than max_tokens");
 }
 
 const knownEffortOf = (value: unknown) =>

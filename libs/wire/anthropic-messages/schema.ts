@@ -4,6 +4,7 @@ import Type from "typebox";
 type Schema = Record<string, unknown>;
 
 const nullable = (type: string) => ({ type: [type, "null"] });
+const int32Max = 2_147_483_647;
 const text = { type: "string" };
 const given = { type: "string", minLength: 1 };
 const object = { type: "object" };
@@ -17,10 +18,21 @@ const when = (types: readonly string[], required: readonly string[], properties:
 
 const cacheControl = { ...nullable("object"), required: ["type"], properties: { type: text, ttl: nullable("string") } };
 
-const source = {
+const textBlock = { ...object, required: ["type", "text"], properties: { type: { enum: ["text"] }, text, cache_control: cacheControl } };
+const citations = { ...nullable("object"), properties: { enabled: nullable("boolean") } };
+
+/** `contents` are the rules for the blocks that a document may consist of. */
+const sourceOf = (contents: readonly Schema[]) => ({
   ...object,
   required: ["type"],
-  properties: { type: text, media_type: text, data: given, url: given, file_id: given, content: { type: ["string", "array"], items: object } },
+  properties: {
+    type: text,
+    media_type: text,
+    data: given,
+    url: given,
+    file_id: given,
+    content: { type: ["string", "array"], items: { ...object, required: ["type"], properties: { type: text }, allOf: contents } },
+  },
   allOf: [
     when(["base64"], ["media_type", "data"]),
     when(["text"], ["data"]),
@@ -28,14 +40,14 @@ const source = {
     when(["file"], ["file_id"]),
     when(["content"], ["content"]),
   ],
-};
-
-const textBlock = { ...object, required: ["type", "text"], properties: { type: { enum: ["text"] }, text, cache_control: cacheControl } };
+});
+const ofText = when(["text"], ["text"], { text });
 
 const shared = [
-  when(["text"], ["text"], { text }),
-  when(["image", "document"], ["source"], { source }),
-  when(["search_result"], ["source", "title", "content"], { source: text, title: text, content: { type: "array", items: textBlock } }),
+  ofText,
+  when(["image"], ["source"], { source: sourceOf([ofText]) }),
+  when(["document"], ["source"], { source: sourceOf([ofText, when(["image"], ["source"], { source: sourceOf([ofText]) })]), citations }),
+  when(["search_result"], ["source", "title", "content"], { source: text, title: text, content: { type: "array", items: textBlock }, citations }),
 ];
 
 /** What the result of a tool may hold. */
@@ -83,17 +95,22 @@ const tool = {
     defer_loading: nullable("boolean"),
     eager_input_streaming: nullable("boolean"),
     input_examples: nullable("array"),
-    allowed_callers: nullable("array"),
+    allowed_callers: { ...nullable("array"), items: text },
     cache_control: cacheControl,
   },
   if: isCustom,
   then: {
     required: ["name", "input_schema"],
-    properties: { name: { type: "string", pattern: "^[a-zA-Z0-9_-]{1,128}$" }, input_schema: { ...object, properties: { type: { enum: ["object"] } } } },
+    properties: {
+      name: { type: "string", pattern: "^[a-zA-Z0-9_-]{1,128}$" },
+      input_schema: { ...object, required: ["type"], properties: { type: { enum: ["object"] } } },
+    },
   },
 };
 
 const format = { ...nullable("object"), required: ["type"], properties: { type: text, schema: object }, allOf: [when(["json_schema"], ["schema"])] };
+
+const edit = { ...object, required: ["type"], properties: { type: text, keep: { type: ["string", "object", "null"] } } };
 
 /** What both endpoints take. */
 const counted = {
@@ -108,7 +125,7 @@ const counted = {
     ...nullable("object"),
     required: ["type"],
     properties: { type: text, display: nullable("string") },
-    allOf: [when(["enabled"], ["budget_tokens"], { budget_tokens: { type: "integer", minimum: 1_024 } })],
+    allOf: [when(["enabled"], ["budget_tokens"], { budget_tokens: { type: "integer", minimum: 1_024, maximum: int32Max } })],
   }),
   tool_choice: optional({
     ...nullable("object"),
@@ -119,7 +136,7 @@ const counted = {
   tools: optional({ ...nullable("array"), items: tool }),
   context_management: optional({
     ...nullable("object"),
-    properties: { edits: { ...nullable("array"), items: { ...object, required: ["type"], properties: { type: text } } } },
+    properties: { edits: { ...nullable("array"), items: edit } },
   }),
   compaction: optional(nullable("object")),
   mcp_servers: optional({ ...nullable("array"), items: object }),
@@ -127,8 +144,8 @@ const counted = {
   thread: optional(nullable("object")),
 };
 
-const maxTokens = { type: "integer", minimum: 0 };
-const optionalNumber = (type: "number" | "integer", maximum?: number) => optional({ ...nullable(type), minimum: 0, ...(maximum !== undefined && { maximum }) });
+const maxTokens = { type: "integer", minimum: 0, maximum: int32Max };
+const optionalNumber = (type: "number" | "integer", maximum: number) => optional({ ...nullable(type), minimum: 0, maximum });
 
 /**
  * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that the vendor may add to. `null` counts as
@@ -141,7 +158,7 @@ export const messagesRequestSchema = Type.Object({
   stop_sequences: optional({ ...nullable("array"), items: text }),
   temperature: optionalNumber("number", 1),
   top_p: optionalNumber("number", 1),
-  top_k: optionalNumber("integer"),
+  top_k: optionalNumber("integer", int32Max),
   metadata: optional({ ...nullable("object"), properties: { user_id: nullable("string") } }),
   service_tier: optional(nullable("string")),
   container: optional({ type: ["string", "object", "null"] }),
@@ -151,4 +168,4 @@ export const messagesRequestSchema = Type.Object({
 });
 
 /** A request to count a prompt's tokens. */
-export const tokenCountRequestSchema = Type.Object({ ...counted, max_tokens: optional({ ...nullable("integer"), minimum: 0 }) });
+export const tokenCountRequestSchema = Type.Object({ ...counted, max_tokens: optional({ ...maxTokens, ...nullable("integer") }) });

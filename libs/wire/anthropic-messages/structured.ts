@@ -46,6 +46,9 @@ export function structuredSchemaOf(root: Schema): Schema | undefined {
   return isOpen ? undefined : schema;
 }
 
+/** Definitions that lead to each other in a row: more are taken for recursion. */
+const chainMax = 100;
+
 /** Does a definition lead back to itself, or a reference out of the schema? */
 function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   const known: Record<string, Schema> = { $defs: objectOf($defs), definitions: objectOf(definitions) };
@@ -59,7 +62,7 @@ function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   const refers = (reference: string): boolean => {
     const [, keyword = "", name = ""] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(reference) ?? [];
     const definitions = known[keyword] ?? {};
-    if (!Object.hasOwn(definitions, name) || under.has(reference)) return true;
+    if (!Object.hasOwn(definitions, name) || under.has(reference) || under.size >= chainMax) return true;
     if (finished.has(reference)) return false;
     under.add(reference);
     const back = leadsBack(definitions[name]);

@@ -77,7 +77,8 @@ interface WireTools {
  */
 export function encodeTools({ tools, toolChoice, settings }: NeutralRequest, called: Iterable<string>, { thinksAlways }: ModelTraits): WireTools {
   const { mode, only } = toolChoice ?? { mode: undefined, only: undefined };
-  const offered = only === undefined || mode === "none" ? tools : tools.filter(({ name }) => only.includes(name));
+  const chosen = new Set(only);
+  const offered = only === undefined || mode === "none" ? tools : tools.filter(({ name }) => chosen.has(name));
   if (offered.length === 0) {
     const known = [...called].map((name): WireBlock => ({ name, input_schema: { type: "object", properties: {} } }));
     return { tools: known, choice: known.length > 0 ? { type: "none" } : undefined, forced: false };

@@ -12,9 +12,12 @@ import { apiVersion } from "./request.ts";
 const stopEvent = Buffer.from('event: message_stop\ndata: {"type":"message_stop"}\n\n');
 const doneData = Buffer.from("[DONE]");
 
+/** What other vendors' thoughts look like: in an envelope, or unsigned. */
+const foreignMarks = [envelopeMark, '"signature":""', '"signature": ""'];
+
 export const verbatim: Verbatim = {
   request(bytes, _framing, target) {
-    const body = requestOf(bytes.includes(envelopeMark) ? withoutEnvelopes(bytes) : bytes, target);
+    const body = requestOf(foreignMarks.some((mark) => bytes.includes(mark)) ? withoutEnvelopes(bytes) : bytes, target);
     return body === undefined ? undefined : { path: "/messages", headers: { "anthropic-version": apiVersion }, body };
   },
   stream: (_bytes, _framing, model) => new VerbatimStream(new MessagesWatcher(model)),

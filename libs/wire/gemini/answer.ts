@@ -85,12 +85,14 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
   const { status, details } = objectOf(error);
   const all = listOf(details).map(objectOf);
   const field = all.flatMap(({ fieldViolations }) => listOf(fieldViolations)).map((violation) => textOf(objectOf(violation).field))[0];
+  const delay = all.map(({ retryDelay }) => /^(\d{1,9}(?:\.\d+)?)s$/.exec(textOf(retryDelay) ?? "")?.[1]).find((found) => found !== undefined);
   const isOwn = ownFault.test(fields.message) || all.some(({ reason }) => typeof reason === "string" && ownFault.test(reason));
   return {
     ...fields,
     ...(textOf(status) !== undefined && { type: (status as string).slice(0, 100) }),
     ...(field !== undefined && { param: field.slice(0, 200) }),
     ...(isOwn && { status: 401, message: "The upstream of this model refused the gateway." }),
+    ...(delay !== undefined && { retryAfterSeconds: Math.ceil(Number(delay)) }),
     ...(tooLong.test(fields.message) && { means: "context_too_long" as const }),
   };
 }

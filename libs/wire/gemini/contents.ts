@@ -39,6 +39,7 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
     const said: Part[] = [];
     for (const [value, own] of itemsOf(parts, `${path}.parts`)) {
       const part = objectOf(value);
+      if (isGiven(part.text) && part.text !== "") checkAlone(part, own);
       if (turn === undefined) said.push(...userPartsOf(part, own, tools, detail, calls));
       else {
         const made = turn.add(part, own, detail);
@@ -55,22 +56,34 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
 /** The calls so far, by which a response finds its own: by the id, or else as the next one of its name in the turn before. */
 class Calls {
   readonly #known = new Map<string, CallPart>();
-  #open: CallPart[] = [];
+  /** Those of the turn before, by name; those that are answered are taken out. */
+  #open = new Map<string, Set<CallPart>>();
 
   begin(): void {
-    this.#open = [];
+    this.#open = new Map();
   }
 
   add(call: CallPart): void {
     this.#known.set(call.id, call);
-    this.#open.push(call);
+    const same = this.#open.get(call.name);
+    if (same === undefined) this.#open.set(call.name, new Set([call]));
+    else same.add(call);
   }
 
   answered(id: string | undefined, name: string): CallPart | undefined {
-    const call = (id === undefined ? undefined : this.#known.get(id)) ?? this.#open.find((open) => open.name === name);
-    this.#open = this.#open.filter((open) => open !== call);
+    const [next] = this.#open.get(name) ?? [];
+    const call = (id === undefined ? undefined : this.#known.get(id)) ?? next;
+    if (call !== undefined) this.#open.get(call.name)?.delete(call);
     return call;
   }
+}
+
+/** Members of which a part has one: https://ai.google.dev/api/caching#Part */
+const data = ["inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse"];
+
+function checkAlone(part: Json, path: string): void {
+  const other = data.find((name) => isGiven(part[name]));
+  if (other !== undefined) refuse(`${path}.${other}`, "stands beside a text: a part has one of them");
 }
 
 function userPartsOf(part: Json, path: string, tools: readonly Tool[], detail: ImagePart["detail"], calls: Calls): Part[] {
@@ -94,6 +107,9 @@ export function encodeConversation(system: readonly TextPart[], messages: readon
   const turns = turnsOf(messages.map(withoutSystem));
   const instructions = system.filter(({ text }) => text !== "").map(({ text }) => ({ text }));
   if (turns.length === 0) return { contents: [{ role: "user", parts: instructions }] };
+  const [first] = turns;
+  const early = first?.role === "assistant" ? first.parts.find(({ kind }) => kind === "call") : undefined;
+  if (early !== undefined) refuse(early.path, "begins the conversation: the upstream that serves this model wants a turn of the user before a call");
   const asked = turns.findLastIndex(({ role, parts }) => role === "user" && parts.some(({ kind }) => kind !== "result"));
   const contents = turns.map(({ role, parts }, place) =>
     role === "assistant"
@@ -111,8 +127,8 @@ const marked = (part: TextPart): TextPart => (part.text === "" ? part : { ...par
 
 /** Results stand in the order of their calls: where ids are not looked at, that is what tells them apart. */
 function encodeUserTurn(parts: readonly Part[], before: readonly Part[], isEarly: boolean): Json[] {
-  const order = before.flatMap((part) => (part.kind === "call" ? [part.id] : []));
-  const rankOf = ({ callId }: ResultPart) => (order.includes(callId) ? order.indexOf(callId) : order.length);
+  const order = new Map(before.flatMap((part, place) => (part.kind === "call" ? [[part.id, place] as const] : [])));
+  const rankOf = ({ callId }: ResultPart) => order.get(callId) ?? before.length;
   const results = parts.filter((part) => part.kind === "result").sort((left, right) => rankOf(left) - rankOf(right));
   return [...results.map((part) => encodeResult(part, isEarly)), ...(isEarly ? results.flatMap(mediaIn) : []), ...parts.flatMap(encodeUserPart)];
 }

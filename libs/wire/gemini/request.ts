@@ -71,6 +71,8 @@ function settingsOf({ serviceTier }: Record<string, unknown>, config: Record<str
 function formatOf({ responseMimeType: type, responseSchema, responseJsonSchema }: Record<string, unknown>): Settings["format"] {
   if (textOf(type) !== undefined && type !== "text/plain" && type !== "application/json") refuse("generationConfig.responseMimeType");
   const [schema, name] = responseJsonSchema ? [responseJsonSchema, "responseJsonSchema"] : [responseSchema, "responseSchema"];
+  if (typeof schema === "object" && schema !== null && type === "text/plain")
+    refuse("generationConfig.responseMimeType", "must be application/json for a schema");
   if (typeof schema === "object" && schema !== null) return { value: { kind: "schema", schema: jsonSchemaOf(schema) }, path: `generationConfig.${name}` };
   return type === "application/json" ? { value: { kind: "json" }, path: "generationConfig.responseMimeType" } : undefined;
 }

@@ -6,11 +6,15 @@ import { pathOf, resourceOf } from "./names.ts";
 /** What belongs to a conversation that is to be counted beside its contents. */
 const isMore = (name: string): boolean => name !== "contents" && name !== "model";
 
+/** The request whose tokens are to be counted, where there is one. */
+function wholeIn(body: Record<string, unknown>): Record<string, unknown> | undefined {
+  const whole = body.generateContentRequest ?? body.generate_content_request;
+  return whole === undefined || whole === null ? undefined : objectOf(whole);
+}
+
 export const tokenCount: TokenCount = {
-  conversationOf(body) {
-    const whole = body.generateContentRequest ?? body.generate_content_request;
-    return whole === undefined || whole === null ? body : objectOf(whole);
-  },
+  conversationOf: (body) => wholeIn(body) ?? body,
+  prefixOf: (body) => (wholeIn(body) === undefined ? "" : "generateContentRequest."),
   /** Where there are only contents, in the plain form that all of Google's endpoints read; a whole request is read by some alone. */
   requestOf(conversation, { model }) {
     const { contents } = conversation;

@@ -2,7 +2,7 @@
 import { refuse } from "../carry.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
-import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
+import { namedTools, textToolParameters, toolNamed, toolNameOf } from "../tools.ts";
 import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
 import { itemsOf } from "./names.ts";
 
@@ -36,6 +36,7 @@ export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolCh
   const { mode, allowedFunctionNames } = objectOf(objectOf(value).functionCallingConfig);
   const allowed = listOf(allowedFunctionNames).map((name) => chosenIn(String(name), tools));
   const only = allowed.length > 0 && { only: allowed };
+  if (only && mode !== "ANY" && mode !== "VALIDATED") refuse(`${path}.allowedFunctionNames`, "is only for the modes ANY and VALIDATED");
   switch (mode) {
     case undefined:
     case null:
@@ -57,7 +58,7 @@ export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolCh
 
 function chosenIn(callerName: string, tools: readonly Tool[]): string {
   const name = toolNameOf(tools, callerName);
-  return tools.some((tool) => tool.name === name)
+  return toolNamed(tools, name) !== undefined
     ? name
     : refuse(`${path}.allowedFunctionNames`, `names a function that is not declared: ${JSON.stringify(callerName)}`);
 }
@@ -66,7 +67,8 @@ function chosenIn(callerName: string, tools: readonly Tool[]): string {
 export function encodeTools(tools: readonly Tool[], choice: ToolChoice | undefined): object {
   if (tools.length === 0) return {};
   const only = choice?.mode === "none" ? undefined : choice?.only;
-  const offered = choice?.mode === "auto" && only !== undefined && only.length > 0 ? tools.filter(({ name }) => only.includes(name)) : tools;
+  const chosen = new Set(only);
+  const offered = choice?.mode === "auto" && chosen.size > 0 ? tools.filter(({ name }) => chosen.has(name)) : tools;
   const functionCallingConfig = choice && {
     mode: only?.length === 0 ? "NONE" : { auto: "AUTO", none: "NONE", required: "ANY" }[choice.mode],
     ...(choice.mode === "required" && only !== undefined && only.length > 0 && { allowedFunctionNames: only }),

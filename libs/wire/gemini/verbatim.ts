@@ -91,6 +91,7 @@ class GeminiWatcher implements Watcher {
     if (sent.equals(doneData)) return { kind: "hidden" };
     const data = withoutContinuation(sent);
     const spans = objectSpansOf(data, memberNames);
+    if (spans === undefined && event === "error") return { kind: "error", error: upstreamErrorOf(data.toString("utf8")) };
     if (spans === undefined) return { kind: "malformed" };
     const { candidates, promptFeedback, usageMetadata, error } = spans.members;
     if (event === "error" || (error !== undefined && !isNull(data, error)))

@@ -1,4 +1,5 @@
 /** Whole answers in OpenAI's chat-completions format, and what they share with streamed ones: https://platform.openai.com/docs/api-reference/chat/object */
+import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import { errorFieldsOf, type UpstreamError } from "../errors.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
@@ -57,6 +58,13 @@ export const usageBodyOf = ({ inputTokens, cachedInputTokens, cacheWriteTokens, 
 
 export const chatIdOf = ({ id }: AnswerContext): string => `chatcmpl-${id}`;
 
+/** An id for a call whose server gave it none: never the same in two turns. */
+export const newCallId = (): string => `call_${randomBytes(12).toString("hex")}`;
+
+/** The text of an answer's content, which some servers send in parts. */
+export const contentTextOf = (content: unknown): string | undefined =>
+  Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
+
 /** What an error body, or the `error` in one, says. */
 export const upstreamErrorOf = (body: unknown): UpstreamError => errorFieldsOf(objectOf(body).error ?? body);
 
@@ -77,17 +85,13 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const text = (kind: "reasoning" | "text" | "refusal", value: unknown) => {
     if (textOf(value) !== undefined) events.push({ kind: "block", block: { kind } }, { kind: "delta", text: value as string }, { kind: "block-end" });
   };
-  text("reasoning", message.reasoning_content ?? message.reasoning);
-  text("text", message.content);
+  text("reasoning", textOf(message.reasoning_content) ?? message.reasoning);
+  text("text", contentTextOf(message.content));
   text("refusal", message.refusal);
   const calls = listOf(message.tool_calls).map(objectOf);
-  for (const [place, call] of calls.entries()) {
+  for (const call of calls) {
     const { name, input } = callOf(call);
-    events.push(
-      { kind: "block", block: { kind: "call", id: textOf(call.id) ?? `call_${place}`, name } },
-      { kind: "delta", text: input },
-      { kind: "block-end" },
-    );
+    events.push({ kind: "block", block: { kind: "call", id: textOf(call.id) ?? newCallId(), name } }, { kind: "delta", text: input }, { kind: "block-end" });
   }
   const usage = usageOf(body.usage);
   events.push({ kind: "finish", finish: finishOf(choice.finish_reason, calls.length > 0), ...(usage !== undefined && { usage }) });

@@ -3,7 +3,7 @@ import { refuse } from "../carry.ts";
 import { envelopeOf, opened } from "../envelope.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import type { CallPart, FilePart, ImagePart, Message, Part, ReasoningPart, ResultPart, TextPart, Tool } from "../neutral.ts";
-import { checkedBase64, dataUrlOf, documentTextOf, sourceOf } from "../sources.ts";
+import { checkedBase64, checkedPicture, dataUrlOf, documentTextOf, sourceOf } from "../sources.ts";
 import { inputOfText, toolNameOf } from "../tools.ts";
 
 /** Instructions before the first other message are the request's; later ones stay in their place. */
@@ -18,12 +18,12 @@ export function decodeMessages(values: readonly unknown[], tools: readonly Tool[
       case "system":
       case "developer": {
         const parts = textPartsOf(message.content, `${path}.content`);
-        if (messages.length === 0) system.push(...parts);
+        if (messages.length === 0) for (const part of parts) system.push(part);
         else messages.push({ role: "system", parts, path });
         break;
       }
       case "user":
-        messages.push({ role: "user", parts: partsOf(message.content, `${path}.content`), path });
+        messages.push({ role: "user", parts: partsOf(message.content, `${path}.content`).map(checkedUser), path });
         break;
       case "assistant": {
         const parts = assistantPartsOf(message, path, tools);
@@ -82,6 +82,9 @@ function partOf(part: Record<string, unknown>, path: string): Part {
 
 const isDetail = (detail: unknown): detail is "low" | "high" | "auto" => detail === "low" || detail === "high" || detail === "auto";
 
+const checkedUser = (part: Part): Part => (part.kind === "refusal" ? refuse(part.path, "is the assistant's to say") : part);
+const checkedAssistant = (part: Part): Part => (part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path, "is the user's to show"));
+
 function textPartsOf(content: unknown, path: string): TextPart[] {
   return partsOf(content, path).map((part) => (part.kind === "text" ? part : refuse(part.path, "must be a text")));
 }
@@ -91,13 +94,16 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
   if (message.function_call !== undefined && message.function_call !== null) refuse(`${path}.function_call`, "is no longer supported; use tool_calls");
   const thoughts = listOf(message.reasoning_details).map((detail, place) => thoughtOf(objectOf(detail), `${path}.reasoning_details[${place}]`));
   const parts: Part[] = thoughts.flatMap(({ part, callId }) => (part === undefined || callId !== undefined ? [] : [part]));
-  if (message.content !== undefined && message.content !== null) parts.push(...partsOf(message.content, `${path}.content`));
+  if (message.content !== undefined && message.content !== null)
+    for (const part of partsOf(message.content, `${path}.content`)) parts.push(checkedAssistant(part));
   if (textOf(message.refusal) !== undefined) parts.push({ kind: "refusal", text: message.refusal as string, path: `${path}.refusal` });
+  const thoughtBefore = new Map(thoughts.toReversed().map(({ callId, part }) => [callId, part]));
   for (const [place, value] of listOf(message.tool_calls).entries()) {
-    const { id, function: called, custom } = objectOf(value);
+    const { id, type, function: called, custom } = objectOf(value);
+    if (type !== undefined && type !== null && type !== "function" && type !== "custom") refuse(`${path}.tool_calls[${place}].type`);
     const { name, arguments: input } = objectOf(called);
     const { name: customName, input: text } = objectOf(custom);
-    const before = thoughts.find(({ callId }) => callId !== undefined && callId === id)?.part;
+    const before = typeof id === "string" ? thoughtBefore.get(id) : undefined;
     if (before !== undefined) parts.push(before);
     parts.push({
       kind: "call",
@@ -143,10 +149,10 @@ export function encodeTurns(system: readonly TextPart[], turns: readonly Message
         messages.push({ role: "system", content: joined(parts) });
         break;
       case "assistant":
-        messages.push(encodeAssistant(parts));
+        if (parts.some(({ kind }) => kind !== "reasoning")) messages.push(encodeAssistant(parts));
         break;
       case "user":
-        messages.push(...encodeUser(parts));
+        for (const message of encodeUser(parts)) messages.push(message);
         break;
       default:
         role satisfies never;
@@ -208,9 +214,9 @@ function encodePart(part: Part): object {
   }
 }
 
-const encodeImage = ({ source, detail }: ImagePart) => ({
+const encodeImage = ({ source, detail, path }: ImagePart) => ({
   type: "image_url",
-  image_url: { url: source.kind === "url" ? source.url : dataUrlOf(source), ...(detail !== undefined && { detail }) },
+  image_url: { url: source.kind === "url" ? source.url : dataUrlOf(checkedPicture(source, path)), ...(detail !== undefined && { detail }) },
 });
 
 function encodeFile({ source, name, path }: FilePart): object {

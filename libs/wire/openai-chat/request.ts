@@ -53,7 +53,8 @@ function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoi
   if (type === "function" || type === "custom") return { mode: "required", only: [nameIn({ function: named ?? custom })], path };
   if (type !== "allowed_tools") return refuse(path);
   const { mode, tools: references } = objectOf(allowed);
-  return { mode: mode === "required" ? "required" : "auto", only: listOf(references).map(nameIn), path };
+  if (mode !== "auto" && mode !== "required") refuse(`${path}.allowed_tools.mode`, "must be auto or required");
+  return { mode, only: listOf(references).map(nameIn), path };
 }
 
 function settingsOf(body: Record<string, unknown>): Settings {
@@ -63,7 +64,10 @@ function settingsOf(body: Record<string, unknown>): Settings {
   const put = <Name extends keyof Settings>(name: Name, setting: Settings[Name] | undefined) => {
     if (setting !== undefined) settings[name] = setting;
   };
-  put("outputTokensMax", number("max_completion_tokens") ?? number("max_tokens"));
+  const [tokensMax, oldTokensMax] = [number("max_completion_tokens"), number("max_tokens")];
+  if (tokensMax !== undefined && oldTokensMax !== undefined && tokensMax.value !== oldTokensMax.value)
+    refuse("max_tokens", "contradicts max_completion_tokens, which replaces it");
+  put("outputTokensMax", tokensMax ?? oldTokensMax);
   put("temperature", number("temperature"));
   put("topP", number("top_p"));
   put("topK", number("top_k"));
@@ -76,7 +80,8 @@ function settingsOf(body: Record<string, unknown>): Settings {
   put("format", formatOf(body.response_format));
   const effort = word("reasoning_effort");
   if (effort !== undefined) put("effort", { value: knownEffortOf(effort), path: effort.path });
-  put("verbosity", word("verbosity") as Settings["verbosity"]);
+  const verbosity = word("verbosity");
+  if (verbosity !== undefined) put("verbosity", { value: knownVerbosityOf(verbosity), path: verbosity.path });
   put("user", word("safety_identifier") ?? word("user"));
   if (typeof body.metadata === "object" && body.metadata !== null) put("metadata", { value: objectOf(body.metadata), path: "metadata" });
   put("serviceTier", word("service_tier"));
@@ -86,6 +91,11 @@ function settingsOf(body: Record<string, unknown>): Settings {
 
 const knownEffortOf = ({ value, path }: Setting<string>): Effort =>
   efforts.find((effort) => effort === value) ?? refuse(path, `must be one of ${efforts.join(", ")}`);
+
+const verbosities = ["low", "medium", "high"] as const;
+
+const knownVerbosityOf = ({ value, path }: Setting<string>) =>
+  verbosities.find((verbosity) => verbosity === value) ?? refuse(path, `must be one of ${verbosities.join(", ")}`);
 
 function formatOf(value: unknown): Settings["format"] {
   const { type, json_schema: wanted } = objectOf(value);
@@ -129,7 +139,7 @@ const carriage: Carriage = {
 
 const stopsMax = 4;
 
-export function encodeRequest(request: NeutralRequest, framing: Framing, { model, streamUsage, tokenLimitField }: Target): WireRequest {
+export function encodeRequest(request: NeutralRequest, framing: Framing, { model, streamUsage, tokenLimitField, outputTokensMax }: Target): WireRequest {
   checkCarriage(request, carriage);
   const { settings, tools, toolChoice } = request;
   if ((settings.stop?.value.length ?? 0) > stopsMax)
@@ -142,7 +152,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, { model
     ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice) }),
     ...(settings.parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: settings.parallelCalls.value }),
-    ...(settings.outputTokensMax !== undefined && { [tokenLimitField]: settings.outputTokensMax.value }),
+    ...(settings.outputTokensMax !== undefined && { [tokenLimitField]: Math.min(settings.outputTokensMax.value, outputTokensMax ?? Number.POSITIVE_INFINITY) }),
     ...(settings.temperature !== undefined && { temperature: settings.temperature.value }),
     ...(settings.topP !== undefined && { top_p: settings.topP.value }),
     ...(settings.stop !== undefined && { stop: settings.stop.value }),

@@ -2,6 +2,7 @@
 import Type from "typebox";
 
 const nullable = (type: string) => ({ type: [type, "null"] });
+const int32Max = 2_147_483_647;
 const text = Type.Unsafe<string>({ type: "string" });
 const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
 const optionalText = optional(nullable("string"));
@@ -147,8 +148,8 @@ export const chatRequestSchema = Type.Object(
       }),
     ),
     n: Type.Optional(Type.Unsafe<number | null>({ ...nullable("integer"), minimum: 1, maximum: 128 })),
-    max_completion_tokens: optionalInteger(1),
-    max_tokens: optionalInteger(1),
+    max_completion_tokens: optionalInteger(1, int32Max),
+    max_tokens: optionalInteger(1, int32Max),
     temperature: optionalNumber(0, 2),
     top_p: optionalNumber(0, 1),
     frequency_penalty: optionalNumber(-2, 2),
@@ -156,7 +157,7 @@ export const chatRequestSchema = Type.Object(
     top_logprobs: optionalInteger(0, 20),
     logprobs: optional(nullable("boolean")),
     logit_bias: optional({ ...nullable("object"), additionalProperties: { type: "number", minimum: -100, maximum: 100 } }),
-    seed: optionalInteger(Number.MIN_SAFE_INTEGER),
+    seed: optionalInteger(-(2 ** 63), 2 ** 63),
     reasoning_effort: optionalText,
     verbosity: optionalText,
     response_format: optional({
@@ -167,7 +168,7 @@ export const chatRequestSchema = Type.Object(
         json_schema: {
           type: "object",
           required: ["name"],
-          properties: { name: { type: "string" }, description: nullable("string"), schema: nullable("object"), strict: nullable("boolean") },
+          properties: { name: { type: "string", minLength: 1 }, description: nullable("string"), schema: nullable("object"), strict: nullable("boolean") },
         },
       },
       if: has("type", "json_schema"),

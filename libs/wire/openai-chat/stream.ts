@@ -1,11 +1,24 @@
 /** Streamed answers in OpenAI's chat-completions format, both ways: https://platform.openai.com/docs/api-reference/chat/streaming */
 import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
 import type { SseEvent } from "../sse.ts";
-import { argumentsOf, calledTool } from "../tools.ts";
+import { calledTool } from "../tools.ts";
 import type { Usage } from "../usage.ts";
-import { callBodyOf, callOf, chatIdOf, finishNameOf, finishOf, imageBodyOf, reasoningDetailsOf, upstreamErrorOf, usageBodyOf, usageOf } from "./answer.ts";
+import {
+  callBodyOf,
+  callOf,
+  chatIdOf,
+  contentTextOf,
+  finishNameOf,
+  finishOf,
+  imageBodyOf,
+  newCallId,
+  reasoningDetailsOf,
+  upstreamErrorOf,
+  usageBodyOf,
+  usageOf,
+} from "./answer.ts";
 
 const done = "[DONE]";
 
@@ -13,16 +26,16 @@ const done = "[DONE]";
 interface OpenCall {
   id: string;
   name: string;
-  /** All of its input so far. */
-  input: string;
-  /** How much of the input has been passed on; -1 before the block was opened. */
-  passed: number;
+  progress: JsonProgress;
+  /** What of its input came before its turn. */
+  waiting: string[];
 }
 
 export class ChatDecoder implements StreamDecoder {
   malformedEvents = 0;
   #open: "text" | "refusal" | "reasoning" | OpenCall | undefined;
   readonly #calls = new Map<number, OpenCall>();
+  readonly #placesById = new Map<string, number>();
   /** Those of them that wait for their turn. */
   #waiting: OpenCall[] = [];
   #finish: Finish | undefined;
@@ -72,8 +85,8 @@ export class ChatDecoder implements StreamDecoder {
 
   #read({ delta: value, finish_reason: reason }: Record<string, unknown>, events: AnswerEvent[]): void {
     const delta = objectOf(value);
-    this.#text("reasoning", delta.reasoning_content ?? delta.reasoning, events);
-    this.#text("text", delta.content, events);
+    this.#text("reasoning", textOf(delta.reasoning_content) ?? delta.reasoning, events);
+    this.#text("text", contentTextOf(delta.content), events);
     this.#text("refusal", delta.refusal, events);
     for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call), events);
     if (textOf(reason) !== undefined) this.#finish = finishOf(reason, this.#calls.size > 0);
@@ -96,42 +109,38 @@ export class ChatDecoder implements StreamDecoder {
     const { name, input } = callOf(delta);
     let call = this.#calls.get(place);
     if (call === undefined) {
-      call = { id: id ?? `call_${place}`, name, input: "", passed: -1 };
+      call = { id: id ?? newCallId(), name, progress: new JsonProgress(), waiting: [] };
       this.#calls.set(place, call);
       this.#waiting.push(call);
     }
-    if (call.passed < 0 && call.name === "") call.name = name;
-    call.input += input;
-    this.#pass(events);
+    if (call !== this.#open && call.name === "") call.name = name;
+    if (input !== "") {
+      call.progress.push(input);
+      if (call === this.#open) events.push({ kind: "delta", text: input });
+      else call.waiting.push(input);
+    }
+    this.#startNext(events);
   }
 
   /** Servers that leave out the index tell a new call by its id. */
   #placeOf(id: string | undefined): number {
-    const known = [...this.#calls].find(([, call]) => call.id === id)?.[0];
-    return known ?? (id === undefined ? Math.max(0, this.#calls.size - 1) : this.#calls.size);
+    if (id === undefined) return Math.max(0, this.#calls.size - 1);
+    const known = this.#placesById.get(id);
+    if (known !== undefined) return known;
+    this.#placesById.set(id, this.#calls.size);
+    return this.#calls.size;
   }
 
-  /** Passes on what may be: of the open call all there is, and of the next one as soon as the open one is whole. */
-  #pass(events: AnswerEvent[]): void {
-    for (;;) {
-      const open = this.#open;
-      if (typeof open === "object") {
-        if (open.input.length > open.passed) events.push({ kind: "delta", text: open.input.slice(open.passed) });
-        open.passed = open.input.length;
-        if (this.#waiting.length === 0 || open.input.trim() === "" || argumentsOf(open.input) === undefined) return;
-      }
-      const next = this.#waiting.shift();
-      if (next === undefined) return;
-      this.#start(next, events);
-    }
+  /** A call's turn comes when the one before it is whole. */
+  #startNext(events: AnswerEvent[]): void {
+    while (this.#waiting.length > 0 && (typeof this.#open !== "object" || this.#open.progress.isWhole)) this.#start(this.#waiting.shift() as OpenCall, events);
   }
 
   #start(call: OpenCall, events: AnswerEvent[]): void {
     this.#close(events);
     this.#open = call;
-    call.passed = call.input.length;
     events.push({ kind: "block", block: { kind: "call", id: call.id, name: call.name } });
-    if (call.input !== "") events.push({ kind: "delta", text: call.input });
+    for (const text of call.waiting.splice(0)) events.push({ kind: "delta", text });
   }
 
   #close(events: AnswerEvent[]): void {

@@ -23,17 +23,19 @@ export const verbatim: Verbatim = {
 };
 
 /**
- * The caller's bytes with the upstream's model name, all else as it was but for `stream_options`: a stream is asked for its usage, and what
+ * The caller's bytes with the upstream's model name, all else as it was but for `store`, which is false, and `stream_options`: a stream is asked for its usage, and what
  * is no stream, or goes to an upstream without `streamUsage`, is sent none. Undefined when the bytes are not a JSON object with a model.
  */
 function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Target): Buffer | undefined {
-  const spans = objectSpansOf(bytes, ["model", "stream_options"]);
+  const spans = objectSpansOf(bytes, ["model", "stream_options", "store"]);
   if (spans?.members.model === undefined) return undefined;
   const options = spans.members.stream_options;
   const name = Buffer.from(JSON.stringify(model));
   const replacements: (Span & { by: Buffer })[] = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by: name }));
+  for (const { name: member, start, end } of spans.all)
+    if (member === "store" && readSpan(bytes, { start, end }) === true) replacements.push({ start, end, by: Buffer.from("false") });
   const allOptions = spans.all.filter((member) => member.name === "stream_options");
-  if (framing === "whole" || !streamUsage) replacements.push(...removalsOf(bytes, allOptions));
+  if (framing === "whole" || !streamUsage) for (const removal of removalsOf(bytes, allOptions)) replacements.push(removal);
   else if (options === undefined) replacements.push({ start: spans.close, end: spans.close, by: Buffer.from(',"stream_options":{"include_usage":true}') });
   else {
     const asked = usageAskedIn(bytes.subarray(options.start, options.end));
@@ -111,6 +113,7 @@ class ChatWatcher implements Watcher {
   look({ data, event }: SseEvent): Passing {
     if (data.equals(doneData)) return { kind: "terminator", bytes: doneEvent };
     const spans = objectSpansOf(data, memberNames);
+    if (spans === undefined && event === "error") return { kind: "error", error: upstreamErrorOf(data.toString("utf8")) };
     if (spans === undefined) return { kind: "malformed" };
     const { error, usage, choices } = spans.members;
     if (event === "error" || (error !== undefined && !isNull(data, error)))

@@ -1,6 +1,6 @@
 /** Forms (multipart/form-data, RFC 7578): requests that bring files. Node's own reader is used. */
 
-const integers = ["n", "output_compression", "partial_images"];
+const integers = ["n", "output_compression", "partial_images", "frame_count", "frame_duration_ms"];
 
 /** Rejects for what is no form. */
 export const formOf = (bytes: Buffer, contentType: string): Promise<FormData> =>

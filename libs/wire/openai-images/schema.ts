@@ -9,7 +9,7 @@ const common = {
   model: Type.String({ minLength: 1, maxLength: 256 }),
   prompt: Type.String({ minLength: 1, maxLength: 32_000 }),
   n: optionalInteger(1, 10),
-  size: optional({ ...nullable("string"), pattern: "^(auto|\\d{1,5}x\\d{1,5})$" }),
+  size: optional({ ...nullable("string"), pattern: "^(auto|[1-9]\\d{0,4}x[1-9]\\d{0,4})$" }),
   quality: optional(nullable("string")),
   background: optional(nullable("string")),
   output_format: optional(nullable("string")),
@@ -18,7 +18,14 @@ const common = {
   partial_images: optionalInteger(0, 3),
   stream: optional(nullable("boolean")),
   response_format: optional({ type: ["string", "null"], enum: ["url", "b64_json", null] }),
+  input_fidelity: optional(nullable("string")),
+  style: optional(nullable("string")),
+  complexity: optional(nullable("string")),
+  frame_count: optionalInteger(2, 16),
+  frame_duration_ms: optionalInteger(1, 3_600_000),
+  svg: optional(nullable("object")),
   user: optional(nullable("string")),
+  safety_identifier: optional({ ...nullable("string"), maxLength: 128 }),
 };
 
 export const imageRequestSchema = Type.Object(common);

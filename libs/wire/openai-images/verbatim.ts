@@ -53,12 +53,13 @@ class ImageWatcher implements Watcher {
     this.#count = count;
   }
 
+  /** A service may make fewer pictures than it was asked for. */
   get finished(): boolean {
-    return this.#completed >= this.#count;
+    return this.#completed > 0;
   }
 
   get complete(): boolean {
-    return this.finished;
+    return this.#completed >= this.#count;
   }
 
   terminator(): undefined {

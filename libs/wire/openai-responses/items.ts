@@ -4,8 +4,8 @@ import { refuse } from "../carry.ts";
 import { opened } from "../envelope.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import type { AudioPart, CallPart, FilePart, ImagePart, Message, Part, ReasoningPart, ResultPart, TextPart, Tool } from "../neutral.ts";
-import { checkedBase64, dataUrlOf, documentTextOf, sourceOf } from "../sources.ts";
-import { inputOfText, textOfCall } from "../tools.ts";
+import { checkedBase64, checkedPicture, dataUrlOf, documentTextOf, sourceOf } from "../sources.ts";
+import { inputOfText, textOfCall, toolNamed } from "../tools.ts";
 import { itemsOf } from "./stateless.ts";
 import { neutralNameOf } from "./tools.ts";
 
@@ -21,18 +21,26 @@ export function decodeInput(body: Record<string, unknown>, tools: readonly Tool[
   for (const [place, value] of itemsOf(body.input).entries()) {
     const path = wholePath ?? `input[${place}]`;
     const item = objectOf(value);
-    const turn = (role: Message["role"], ...parts: Part[]) => messages.push({ role, parts, path });
+    const turn = (role: Message["role"], parts: Part[]) => messages.push({ role, parts, path });
     switch (item.type) {
       case undefined:
       case null:
       case "message": {
         const { role } = item;
         const parts = partsOf(item.content, wholePath ?? `${path}.content`);
-        if (role === "assistant") turn(role, ...parts.map((part) => (part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path))));
-        else if (role === "user") turn(role, ...parts.map((part) => (part.kind === "refusal" ? { ...part, kind: "text" as const } : part)));
+        if (role === "assistant")
+          turn(
+            role,
+            parts.map((part) => (part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path))),
+          );
+        else if (role === "user")
+          turn(
+            role,
+            parts.map((part) => (part.kind === "refusal" ? { ...part, kind: "text" as const } : part)),
+          );
         else if (role !== "system" && role !== "developer") refuse(`${path}.role`);
-        else if (messages.length === 0) system.push(...parts.map(checkedText));
-        else turn("system", ...parts.map(checkedText));
+        else if (messages.length === 0) for (const part of parts) system.push(checkedText(part));
+        else turn("system", parts.map(checkedText));
         break;
       }
       case "function_call":
@@ -46,24 +54,24 @@ export function decodeInput(body: Record<string, unknown>, tools: readonly Tool[
           path,
         };
         called.set(call.id, call.name);
-        turn("assistant", call);
+        turn("assistant", [call]);
         break;
       }
       case "function_call_output":
       case "custom_tool_call_output": {
         const callId = String(item.call_id);
         const name = called.get(callId) ?? (textOf(item.name) === undefined ? "" : neutralNameOf(tools, item.name as string, item.namespace));
-        turn("user", { kind: "result", callId, name, content: partsOf(item.output, `${path}.output`).map(checkedResult), isError: false, path });
+        turn("user", [{ kind: "result", callId, name, content: partsOf(item.output, `${path}.output`).map(checkedResult), isError: false, path }]);
         break;
       }
       case "reasoning":
-        turn("assistant", reasoningOf(item, path));
+        turn("assistant", [reasoningOf(item, path)]);
         break;
       case "image_generation_call": {
         const { result, output_format: format } = item;
         if (typeof result !== "string") refuse(path, "is a picture without its bytes (result), which can't be carried to the upstream that serves this model");
         const source = { kind: "data" as const, mimeType: `image/${textOf(format) ?? "png"}`, data: checkedBase64(result, `${path}.result`) };
-        turn("user", { kind: "image", source, path: `${path}.result` });
+        turn("user", [{ kind: "image", source, path: `${path}.result` }]);
         break;
       }
       case "additional_tools":
@@ -150,7 +158,7 @@ export const thinkingTextOf = (summary: unknown, content: unknown): string =>
 
 /** Turns as items; what a message holds in one run becomes one message. */
 export function encodeItems(turns: readonly Message[], tools: readonly Tool[]): object[] {
-  const takesText = (name: string) => tools.some((tool) => tool.name === name && tool.takesText === true);
+  const takesText = (name: string) => toolNamed(tools, name)?.takesText === true;
   const items: object[] = [];
   for (const { role, parts } of turns) {
     let content: object[] = [];
@@ -210,7 +218,11 @@ function encodePart(part: Part, role: Message["role"]): object {
     case "refusal":
       return { type: "refusal", refusal: part.text };
     case "image":
-      return { type: "input_image", image_url: part.source.kind === "url" ? part.source.url : dataUrlOf(part.source), detail: part.detail ?? "auto" };
+      return {
+        type: "input_image",
+        image_url: part.source.kind === "url" ? part.source.url : dataUrlOf(checkedPicture(part.source, part.path)),
+        detail: part.detail ?? "auto",
+      };
     case "file":
       return encodeFile(part);
     case "audio":

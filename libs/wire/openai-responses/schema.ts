@@ -2,6 +2,7 @@
 import Type from "typebox";
 
 const nullable = (type: string) => ({ type: [type, "null"] });
+const int32Max = 2_147_483_647;
 const text = Type.Unsafe<string>({ type: "string" });
 const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
 const optionalText = (lengthMax?: number) => optional({ ...nullable("string"), ...(lengthMax !== undefined && { maxLength: lengthMax }) });
@@ -115,8 +116,8 @@ export const responsesRequestSchema = Type.Object({
   input: Type.Unsafe<unknown>({ type: ["string", "array"], items: item }),
   stream: Type.Optional(Type.Unsafe<boolean | null>(nullable("boolean"))),
   instructions: optionalText(),
-  max_output_tokens: optionalInteger(1),
-  max_tool_calls: optionalInteger(1),
+  max_output_tokens: optionalInteger(1, int32Max),
+  max_tool_calls: optionalInteger(1, int32Max),
   temperature: optionalNumber(0, 2),
   top_p: optionalNumber(0, 1),
   top_logprobs: optionalInteger(0, 20),
@@ -133,7 +134,7 @@ export const responsesRequestSchema = Type.Object({
         required: ["type"],
         properties: {
           type: { type: "string" },
-          name: nullable("string"),
+          name: { ...nullable("string"), minLength: 1 },
           description: nullable("string"),
           schema: nullable("object"),
           strict: nullable("boolean"),

@@ -17,6 +17,12 @@ export function statefulFieldIn(body: Record<string, unknown>): StatefulField | 
   if (isGiven(body.prompt)) return refusalOf("prompt", "names a stored prompt");
   if (body.background === true) return refusalOf("background", "asks for an answer to be fetched later");
   if (listOf(body.context_management).length > 0) return refusalOf("context_management", "asks for a conversation to be kept in short by the vendor");
+  for (const [place, value] of listOf(body.tools).entries()) {
+    const { vector_store_ids: stores, container, input_image_mask: mask } = objectOf(value);
+    if (listOf(stores).length > 0) return refusalOf(`tools[${place}].vector_store_ids`, "names stored files");
+    if (textOf(container) !== undefined) return refusalOf(`tools[${place}].container`, "names a container kept by the vendor");
+    if (textOf(objectOf(mask).file_id) !== undefined) return refusalOf(`tools[${place}].input_image_mask.file_id`, "names a stored file");
+  }
   for (const [place, value] of listOf(body.input).entries()) {
     const field = statefulItem(objectOf(value), `input[${place}]`);
     if (field !== undefined) return field;

@@ -2,18 +2,17 @@
 import { refuse } from "../carry.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
-import { namedTools, toolNameOf } from "../tools.ts";
+import { namedTools, offeredTool, toolNamed, toolNameOf } from "../tools.ts";
 
 type UnnamedTool = Omit<Tool, "name">;
 
-/** All tools of a request that the caller runs. Those that the vendor runs are an offer, which another upstream can't take up. */
+/** All tools of a request that the caller runs. Throws Refusal for those that the vendor runs, but for what agents offer by habit. */
 export function decodeTools(body: Record<string, unknown>): Tool[] {
-  const tools = toolsIn(body.tools, "tools");
-  for (const [place, value] of listOf(body.input).entries()) {
-    const { type, tools: added } = objectOf(value);
-    if (type === "additional_tools") tools.push(...toolsIn(added, `input[${place}].tools`));
-  }
-  return namedTools(tools);
+  const added = listOf(body.input).flatMap((value, place) => {
+    const { type, tools } = objectOf(value);
+    return type === "additional_tools" ? toolsIn(tools, `input[${place}].tools`) : [];
+  });
+  return namedTools([...toolsIn(body.tools, "tools"), ...added]);
 }
 
 function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool[] {
@@ -21,9 +20,14 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
     const tool = objectOf(value);
     const own = `${path}[${place}]`;
     if (tool.type === "namespace" && namespace === undefined) return toolsIn(tool.tools, `${own}.tools`, namespaceOf(tool.name) ?? "");
-    return tool.type === "function" || tool.type === "custom" ? [toolOf(tool, own, namespaceOf(namespace))] : [];
+    if (tool.type === "function" || tool.type === "custom") return [toolOf(tool, own, namespaceOf(namespace))];
+    if (!offeredByHabit.test(String(tool.type))) refuse(`${own}.type`);
+    return [];
   });
 }
+
+/** What agents offer with every request, needed or not. Other tools of the vendor's are what the answer is to be made of. */
+const offeredByHabit = /^(web_search|tool_search)/;
 
 /** The namespace that all other functions are in counts as none: clients take a call for the same with it and without. */
 const namespaceOf = (name: unknown): string | undefined => (name === "functions" ? undefined : textOf(name));
@@ -55,9 +59,7 @@ function descriptionOf({ description, format }: Record<string, unknown>): string
 /** The neutral name of a tool by what the caller calls it; a name without its namespace will do. */
 export function neutralNameOf(tools: readonly Tool[], name: string, namespace: unknown): string {
   const wanted = namespaceOf(namespace);
-  const offered =
-    tools.find((tool) => tool.callerName === name && tool.namespace === wanted) ??
-    (wanted === undefined ? tools.find((tool) => tool.callerName === name) : undefined);
+  const offered = offeredTool(tools, name, wanted) ?? (wanted === undefined ? offeredTool(tools, name, wanted, "any") : undefined);
   return offered?.name ?? toolNameOf(tools, name, wanted);
 }
 
@@ -71,6 +73,7 @@ export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolC
       ? { mode: choice, path }
       : refuse(path, "demands a call, and none of the tools can be carried to the upstream that serves this model");
   const { type, mode, tools: allowed } = objectOf(choice);
+  if (type === "allowed_tools" && mode !== "auto" && mode !== "required") refuse(`${path}.mode`, "must be auto or required");
   if (isCallers(choice)) return { mode: "required", only: [chosenIn(choice, tools)], path };
   if (type !== "allowed_tools") return refuse(path, "demands what can't be carried to the upstream that serves this model");
   const only = listOf(allowed)
@@ -85,7 +88,7 @@ const isCallers = (reference: unknown): boolean => ["function", "custom"].includ
 function chosenIn(reference: unknown, tools: readonly Tool[]): string {
   const { name, namespace } = objectOf(reference);
   const neutral = neutralNameOf(tools, String(name), namespace);
-  return tools.some((tool) => tool.name === neutral) ? neutral : refuse(path, `names a tool that is not among the tools: ${JSON.stringify(name)}`);
+  return toolNamed(tools, neutral) !== undefined ? neutral : refuse(path, `names a tool that is not among the tools: ${JSON.stringify(name)}`);
 }
 
 export function encodeTool({ name, description, parameters, strict, takesText }: Tool): object {
@@ -97,7 +100,7 @@ export function encodeTool({ name, description, parameters, strict, takesText }:
 
 export function encodeToolChoice({ mode, only }: ToolChoice, tools: readonly Tool[]): string | object {
   if (only === undefined || mode === "none") return mode;
-  const references = only.map((name) => ({ type: tools.find((tool) => tool.name === name)?.takesText === true ? "custom" : "function", name }));
+  const references = only.map((name) => ({ type: toolNamed(tools, name)?.takesText === true ? "custom" : "function", name }));
   const [first, ...others] = references;
   return mode === "required" && first !== undefined && others.length === 0 ? first : { type: "allowed_tools", mode, tools: references };
 }
@@ -111,8 +114,9 @@ export function fitsStrict(schema: unknown): boolean {
   if (typeof schema !== "object" || schema === null) return true;
   const { type, properties, required, additionalProperties, ...others } = schema as Record<string, unknown>;
   const names = Object.keys(objectOf(properties));
+  const demanded = new Set(listOf(required));
   const isObject = type === "object" || properties !== undefined || (Array.isArray(type) && type.includes("object"));
-  if (isObject && (additionalProperties !== false || names.some((name) => !listOf(required).includes(name)))) return false;
+  if (isObject && (additionalProperties !== false || names.some((name) => !demanded.has(name)))) return false;
   if (["allOf", "oneOf", "not", "if"].some((keyword) => keyword in others)) return false;
   const { items, anyOf, $defs, definitions } = others;
   return [...Object.values(objectOf(properties)), items, anyOf, ...Object.values(objectOf($defs)), ...Object.values(objectOf(definitions))].every(fitsStrict);

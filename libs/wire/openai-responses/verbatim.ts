@@ -76,6 +76,7 @@ class ResponsesWatcher implements Watcher {
     const type = typeOf(event);
     if (type?.endsWith(".delta")) return isObjectLike(data) ? this.#relay(event, true) : { kind: "malformed" };
     const spans = objectSpansOf(data, ["response", "error", "item"]);
+    if (spans === undefined && type === "error") return { kind: "error", error: upstreamErrorOf(data.toString("utf8")) };
     if (spans === undefined) return { kind: "malformed" };
     const { response, error, item } = spans.members;
     switch (type) {
@@ -140,7 +141,16 @@ function memberOf(data: Buffer, { start, end }: Span, name: string): unknown {
   return span === undefined ? undefined : readSpan(value, span);
 }
 
-const isObjectLike = (data: Buffer): boolean => data[0] === openBrace && data.at(-1) === closeBrace;
+/** Does it look like an object from both its ends, white space aside? */
+function isObjectLike(data: Buffer): boolean {
+  let from = 0;
+  let to = data.length - 1;
+  while (isSpace(data[from])) from++;
+  while (isSpace(data[to])) to--;
+  return data[from] === openBrace && data[to] === closeBrace && from < to;
+}
+
+const isSpace = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d;
 
 /** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
 function answerOf(bytes: Buffer, model: string): WholeAnswer {

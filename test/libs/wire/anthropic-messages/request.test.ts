@@ -82,6 +82,7 @@ test("a whole conversation comes into the neutral form, by its own names", () =>
     stop_sequences: ["END"],
     temperature: 0.5,
     top_k: 3,
+    max_tokens: 3_000,
     thinking: { type: "enabled", budget_tokens: 2_000, display: "summarized" },
     output_format: { type: "json_schema", schema: { type: "object" } },
   });
@@ -145,7 +146,7 @@ test("a whole conversation comes into the neutral form, by its own names", () =>
     tools: [{ callerName: "look", name: "look", parameters: { type: "object" }, strict: true, path: "tools[0]" }],
     toolChoice: { mode: "required", only: ["look"], path: "tool_choice" },
     settings: {
-      outputTokensMax: { value: 16, path: "max_tokens" },
+      outputTokensMax: { value: 3_000, path: "max_tokens" },
       temperature: { value: 0.5, path: "temperature" },
       topK: { value: 3, path: "top_k" },
       stop: { value: ["END"], path: "stop_sequences" },
@@ -169,7 +170,8 @@ test("how much to think is told in every way there is", () => {
     [{ thinking: { type: "adaptive" } }, {}],
     [{ thinking: { type: "between_tools" } }, {}],
   ];
-  for (const [fields, settings] of asked) assert.deepEqual(decoded(fields).settings, { outputTokensMax: { value: 16, path: "max_tokens" }, ...settings });
+  for (const [fields, settings] of asked)
+    assert.deepEqual(decoded({ max_tokens: 10_000, ...fields }).settings, { outputTokensMax: { value: 10_000, path: "max_tokens" }, ...settings });
 });
 
 test("tools that instructions add and take away in mid-conversation are those in force at its end", () => {

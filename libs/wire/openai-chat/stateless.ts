@@ -1,0 +1,19 @@
+/** What of a chat completion's request refers to what a vendor would have stored. */
+import { listOf, objectOf, textOf } from "../json.ts";
+
+/**
+ * The first field that only makes sense where files and answers are stored; undefined when there is none. What an upstream stores, it stores for all callers
+ * of this gateway together.
+ */
+export function statefulFieldIn(body: Record<string, unknown>): { param: string; message: string } | undefined {
+  for (const [place, value] of listOf(body.messages).entries()) {
+    const { content, audio } = objectOf(value);
+    if (textOf(objectOf(audio).id) !== undefined) return refusalOf(`messages[${place}].audio.id`, "names a stored answer");
+    for (const [at, part] of listOf(content).entries())
+      if (textOf(objectOf(objectOf(part).file).file_id) !== undefined)
+        return refusalOf(`messages[${place}].content[${at}].file.file_id`, "names a stored file");
+  }
+  return undefined;
+}
+
+const refusalOf = (param: string, what: string) => ({ param, message: `${param} ${what}, and this gateway stores nothing: send the content itself.` });
