@@ -150,7 +150,7 @@ export class Answer {
 
   /** Google's older clients don't see an error in a stream, but see that a connection breaks. */
   #breakOff(event: string): void {
-    if (this.#options.dialect !== "gemini") this.#response.end(event);
+    if (this.#options.dialect !== "gemini" || this.#options.framing === "array") this.#response.end(event);
     else this.#response.write(event, () => this.#response.destroy());
   }
 

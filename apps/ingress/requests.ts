@@ -8,7 +8,7 @@ import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
 import { boundBroken, type JsonBounds } from "#wire/json.ts";
-import { formOf, valuesOf } from "#wire/openai-images/form.ts";
+import { formFieldsMax, formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { failureHeadersOf } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
 import { credentialsOf } from "./credentials.ts";
@@ -18,7 +18,7 @@ import type { IngressMetrics } from "./metrics.ts";
 
 const headerBytesMax = 32 * 1024;
 /** Objects and arrays in a body, and their levels: what is read recursively must end, and what is read one by one must not hold up the neighbours. */
-const bounds: JsonBounds = { depthMax: 200, containersMax: 500_000 };
+const bounds: JsonBounds = { depthMax: 200, containersMax: 250_000 };
 /** What is left of a refused body is read and thrown away up to this: many senders whose connection is closed under their hands never see the answer. */
 const discardedBytesMax = 128 << 20;
 /** What counts as the status of an answer whose caller left before its end; nobody is sent it. */
@@ -198,7 +198,10 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
       try {
         return valuesOf(await formOf(bytes, request.headers["content-type"] as string));
       } catch {
-        throw new Refused({ code: "invalid_request", message: "The body is not a valid form (multipart/form-data)." });
+        throw new Refused({
+          code: "invalid_request",
+          message: `The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`,
+        });
       }
     });
   });

@@ -4,6 +4,7 @@
  */
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
 import type { GenerationJob } from "#relay/job.ts";
+import { callerFieldOf } from "#wire/caller-field.ts";
 import { Refusal } from "#wire/carry.ts";
 import type { AnswerContext, Codec, Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#wire/codec.ts";
 import { codecs } from "#wire/codecs.ts";
@@ -90,7 +91,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   const common = {
     streams: job.framing !== "whole",
     contentType: job.framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",
-    errorOf: errorReaderOf(job.dialect, spoken),
+    errorOf: to.upstreamErrorOf,
   };
 
   if (spoken === job.dialect) {
@@ -111,7 +112,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   }
 
   const callerBody = parsed();
-  const request = consistent(from.decodeRequest({ body: callerBody, framing: job.framing }));
+  const request = consistent(from.decodeRequest({ body: callerBody, framing: job.framing, headers: job.headers }));
   const fetchedHere = remoteSourcesOf(request).filter(({ part }) => !upstream.fetchesSources || (part === "file" && spoken === "openai-chat"));
   await inlineSources(fetchedHere, fetchSource, input.signal);
   if (isThoughtless(model)) request.settings = withoutThinking(request.settings);
@@ -122,6 +123,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
     request: to.encodeRequest(request, job.framing, target),
     reading: {
       ...common,
+      errorOf: foreignErrorReaderOf(spoken, request),
       stream: () => new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context)),
       whole: (bytes) => {
         const value = parsedObject(bytes);
@@ -132,13 +134,17 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   };
 }
 
-/** How an upstream's error is read. The field it names is of its own dialect: in another, it is no field of the caller's, and stands in the message alone. */
-export function errorReaderOf(caller: ConversationDialect, upstream: ConversationDialect): Reading["errorOf"] {
-  const { upstreamErrorOf } = codecs[upstream];
-  if (caller === upstream) return upstreamErrorOf;
+/**
+ * How the error of an upstream of another dialect than the caller's is read. The field that it names is its own: the caller is told the one of its own that
+ * it stands for, if there is one, and the upstream's in the message.
+ */
+export function foreignErrorReaderOf(upstream: ConversationDialect, request: NeutralRequest | undefined): Reading["errorOf"] {
   return (body) => {
-    const { param, ...error } = upstreamErrorOf(body);
-    return param === undefined || error.message.includes(param) ? error : { ...error, message: `${param}: ${error.message}` };
+    const { param, ...error } = codecs[upstream].upstreamErrorOf(body);
+    const named = param ?? /^[\w.]+(?=: )/.exec(error.message)?.[0];
+    const own = named === undefined || request === undefined ? undefined : callerFieldOf(named, request);
+    const message = param === undefined || error.message.includes(param) ? error.message : `${param}: ${error.message}`;
+    return { ...error, message, ...(own !== undefined && { param: own }) };
   };
 }
 

@@ -6,14 +6,14 @@ import { consistent } from "#wire/consistent.ts";
 import { embeddingExchangeOf, withEmbeddingUsage } from "#wire/embeddings.ts";
 import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
-import { imageAnswerOf, imageEditRequestOf, imageRequestOf, imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
+import { imageAnswerOf, imageEditRequestOf, imageEventsOf, imageRequestOf, imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
 import type { Usage } from "#wire/usage.ts";
 import {
   answerExchangeOf,
   callerHeadersOf,
   type Exchanged,
   type ExchangeInput,
-  errorReaderOf,
+  foreignErrorReaderOf,
   isConversation,
   parsedObject,
   type Reading,
@@ -59,7 +59,7 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   const conversation = conversationOf(callerBody);
   const own = spoken === job.dialect;
   const within = prefixOf?.(callerBody) ?? "";
-  const request = own ? undefined : prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole" })));
+  const request = own ? undefined : prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole", headers: job.headers })));
   const estimated = async () => ({
     body: Buffer.from(answerOf(await estimatedTokensOf(request ?? readableRequestOf(from, conversation, "whole")))),
     contentType: json,
@@ -77,7 +77,7 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
     reading: {
       streams: false,
       contentType: json,
-      errorOf: errorReaderOf(job.dialect, spoken),
+      errorOf: request === undefined ? to.upstreamErrorOf : foreignErrorReaderOf(spoken, request),
       whole(bytes) {
         const tokens = counting.countIn(parsedObject(bytes) ?? {});
         return tokens === undefined ? { kind: "malformed" } : { kind: "answer", body: Buffer.from(answerOf(tokens)), usage: undefined };
@@ -108,7 +108,7 @@ async function embeddingExchange({ job, body, model, upstream, name }: ExchangeI
     reading: {
       streams: false,
       contentType: json,
-      errorOf: errorReaderOf(job.dialect === "gemini" || spoken === "gemini" ? job.dialect : spoken, spoken),
+      errorOf: (job.dialect === "gemini") === (spoken === "gemini") ? codecs[spoken].upstreamErrorOf : foreignErrorReaderOf(spoken, undefined),
       ...(counted !== undefined && { headers: estimatedHeader }),
       whole(bytes) {
         const answer = answerOf(parsedObject(bytes) ?? {});
@@ -133,7 +133,13 @@ async function imageExchangeOf({ job, body, upstream, name }: ExchangeInput): Pr
   if (spoken === "openai-images") {
     const request = isEdit ? await imageEditRequestOf(body, job.contentType, name) : imageRequestOf(body, name);
     if (request === undefined) return refusedFor("requests without a model");
-    const reading: Reading = { ...common, stream: () => imageStreamOf(count), whole: imageAnswerOf, errorOf: upstreamErrorOf };
+    const reading: Reading = {
+      ...common,
+      stream: () => imageStreamOf(count),
+      whole: imageAnswerOf,
+      errorOf: upstreamErrorOf,
+      turned: { toStream: (bytes) => imageEventsOf(bytes, isEdit ? "image_edit" : "image_generation") },
+    };
     return { kind: "exchange", request, reading };
   }
   if (spoken !== "gemini") return refusedFor("pictures on these paths");
@@ -143,6 +149,6 @@ async function imageExchangeOf({ job, body, upstream, name }: ExchangeInput): Pr
   return {
     kind: "exchange",
     request: await geminiImageRequestOf(values, form, name),
-    reading: { ...common, whole: read, errorOf: errorReaderOf(job.dialect, spoken), turned: { toStream: read } },
+    reading: { ...common, whole: read, errorOf: foreignErrorReaderOf(spoken, undefined), turned: { toStream: read } },
   };
 }

@@ -12,6 +12,8 @@ export type Framing = (typeof framings)[number];
 export interface CallerRequest {
   body: Record<string, unknown>;
   framing: Framing;
+  /** Of the caller's headers those that its dialect's upstreams read. */
+  headers?: Readonly<Record<string, string>>;
 }
 
 /** A request as it goes to an upstream. */

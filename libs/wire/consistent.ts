@@ -3,22 +3,29 @@
  * pictures and documents are what they are said to be.
  */
 import { refuse } from "./carry.ts";
-import type { CallPart, Message, NeutralRequest, ResultPart } from "./neutral.ts";
+import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neutral.ts";
 import { checkSources } from "./sources.ts";
 
 /**
  * The same request with ids of calls that name one call each, as some upstreams demand. Throws Refusal, naming the caller's field, for a call without a
  * result before the assistant's next turn, for a result without a call, for a choice of tools that are not offered and for bytes that are no picture or
- * document, or an empty text to stop at. Time is linear.
+ * document, for a conversation in which nothing is said, and for an empty text to stop at. Time is linear.
  */
 export function consistent(request: NeutralRequest): NeutralRequest {
   const { stop } = request.settings;
   if (stop?.value.includes("")) refuse(stop.path, "may not hold an empty text");
+  checkSaid(request);
   checkChoice(request);
   checkSources(request);
   const ids = idsOf(request.messages);
   if (ids.size === 0) return request;
   return { ...request, messages: request.messages.map((message) => ({ ...message, parts: message.parts.map((part) => renamed(part, ids)) })) };
+}
+
+/** Empty texts are left out, and so is thinking where it can't be read. */
+function checkSaid({ system, messages }: NeutralRequest): void {
+  const says = (part: Part) => (part.kind === "text" ? part.text !== "" : part.kind !== "reasoning");
+  if (!system.some(says) && !messages.some(({ parts }) => parts.some(says))) refuse((messages[0] ?? system[0])?.path ?? "input", "must say something");
 }
 
 function checkChoice({ tools, toolChoice }: NeutralRequest): void {
@@ -95,8 +102,7 @@ function freeIds(): (id: string) => string {
   };
 }
 
-function renamed<Part extends Message["parts"][number]>(part: Part, ids: ReadonlyMap<Named, string>): Part {
-  const id = part.kind === "call" || part.kind === "result" ? ids.get(part) : undefined;
-  if (id === undefined) return part;
-  return part.kind === "call" ? { ...part, id } : { ...part, callId: id };
+function renamed(part: Part, ids: ReadonlyMap<Named, string>): Part {
+  if (part.kind === "call") return { ...part, id: ids.get(part) ?? part.id };
+  return part.kind === "result" ? { ...part, callId: ids.get(part) ?? part.callId } : part;
 }

@@ -61,12 +61,14 @@ export function remoteSourcesOf({ messages }: NeutralRequest): RemoteSource[] {
 }
 
 const pictures = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/** Bytes that must be a text, for the whole to be called one. */
+const textLengthMin = 64;
 /** Characters of base64 that hold the bytes by which a kind is known. */
 const headLength = 1_400;
 
 /**
- * Calls pictures by what their bytes are, whatever their sender says. Throws Refusal, naming the caller's field, for what is said to be a picture, a PDF or a
- * text and is none: its upstream would be at a loss to say which.
+ * Calls pictures by what their bytes are, whatever their sender says. Throws Refusal, naming the caller's field, for what is said to be a picture or a
+ * document and is plainly something else: its upstream would be at a loss to say which.
  */
 export function checkSources({ messages }: NeutralRequest): void {
   const look = (part: Part) => {
@@ -74,6 +76,12 @@ export function checkSources({ messages }: NeutralRequest): void {
     else if ((part.kind === "image" || part.kind === "file") && part.source.kind === "data") part.source = checkedData(part.source, part.kind, part.path);
   };
   for (const { parts } of messages) parts.forEach(look);
+}
+
+/** Are these first bytes plainly a text, as the page of an error is that somebody took for the file? */
+function isText(head: Buffer): boolean {
+  if (head.length < textLengthMin || !isUtf8(head.subarray(0, textLengthMin))) return false;
+  return head.subarray(0, textLengthMin).every((byte) => byte >= 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d);
 }
 
 /** The same picture, of a kind that every vendor reads. Throws Refusal, naming `path`, for others. */
@@ -87,12 +95,12 @@ function checkedData(source: Data, kind: "image" | "file", path: string): Data {
   const found = mimeTypeOf(head);
   if (kind === "image") {
     if (found !== undefined && !pictures.includes(found)) refuse(path, `is said to be a picture (${declared}), and its bytes are ${found}`);
-    if (found === undefined && pictures.includes(declared)) refuse(path, `is said to be ${declared}, and its bytes are no picture`);
+    if (found === undefined && isText(head)) refuse(path, `is said to be a picture (${declared}), and its bytes are a text`);
     return { ...source, mimeType: found ?? declared };
   }
   if (found === "application/pdf") return { ...source, mimeType: found };
   if (found !== undefined) refuse(path, `is a picture (${found}) where a document belongs`);
-  if (declared === "application/pdf" && !head.includes("%PDF-")) refuse(path, "is said to be a PDF, and its bytes are none");
+  if (declared === "application/pdf" && isText(head) && !head.includes("%PDF-")) refuse(path, "is said to be a PDF, and its bytes are a text");
   if (declared === "text/plain" && !isUtf8(Buffer.from(source.data, "base64"))) refuse(path, "is said to be a text, and its bytes are none in UTF-8");
   return source;
 }

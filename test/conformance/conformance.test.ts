@@ -96,7 +96,7 @@ async function textOf(response: Response): Promise<string> {
 /** Ids and times differ from run to run. */
 const settled = (text: string) =>
   text
-    .replaceAll(/"(id|response_id|responseId|item_id|call_id|request_id)":"([a-z]+_|chatcmpl-|)[0-9a-z]{8,}(_\d+)?"/g, '"$1":"$2…$3"')
+    .replaceAll(/"(id|response_id|responseId|item_id|call_id|request_id)":"((?:[a-z]+_)+|chatcmpl-|)[0-9a-z]{8,}(_\d+)?"/g, '"$1":"$2…$3"')
     .replaceAll(/"(created|created_at|completed_at)":\d+/g, '"$1":0')
     .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1");
 

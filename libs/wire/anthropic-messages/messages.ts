@@ -6,6 +6,7 @@ import { dialect, encodePart, partsOf } from "./blocks.ts";
 import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
 import type { ModelTraits } from "./models.ts";
 
+const messagesMax = 100_000;
 /** A coding agent's word to its vendor, in the form of an instruction. */
 const billingHeader = "x-anthropic-billing-header:";
 
@@ -68,6 +69,8 @@ export function encodeConversation({ system, messages }: NeutralRequest, { takes
     if (instructions.length === 0) refuse(messages[0]?.path ?? "messages", "must say something to the upstream that serves this model");
     return { system: [], messages: [{ role: "user", content: instructions.map(encodeText) }], called: new Set() };
   }
+  const surplus = turns[messagesMax];
+  if (surplus !== undefined) refuse(surplus.path, `is one too many: the upstream that serves this model takes ${messagesMax} messages at most`);
   if (first.role !== "user") refuse(first.path, "must be the user's: the upstream that serves this model takes no conversation that the assistant begins");
   const last = turns.at(-1) as Message;
   if (last.role === "assistant") trimEnd(last);

@@ -28,11 +28,12 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
   ["billing_policy", (value) => objectOf(value).bill_to !== "user_profile"],
 ];
 
-export function decodeRequest({ body }: CallerRequest): NeutralRequest {
+export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(body);
   if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
   for (const [name, asksNothing] of refused) if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
   checkContextEdits(body.context_management);
+  checkThinking(body, headers?.["anthropic-beta"] ?? "");
   if (body.max_tokens === 0) refuse("max_tokens", "is 0, which only warms a cache, and the upstream that serves this model has none to warm");
   const tools = decodeTools(body);
   const { system, messages } = decodeConversation(body, tools);
@@ -67,7 +68,6 @@ function settingsOf(body: Record<string, unknown>): Settings {
 
   const { effort, format } = objectOf(body.output_config);
   const { type, budget_tokens: budget, display } = objectOf(body.thinking);
-  checkThinking(body);
   const asked = textOf(effort) === undefined ? undefined : knownEffortOf(effort);
   if (type === "disabled") put("effort", "none", "thinking");
   else if (asked !== undefined) put("effort", asked, "output_config.effort");
@@ -79,11 +79,12 @@ function settingsOf(body: Record<string, unknown>): Settings {
   return settings;
 }
 
-function checkThinking({ thinking, max_tokens: max }: Record<string, unknown>): void {
+/** With the beta that lets models think between calls, the budget is for all of a turn's answers together. */
+function checkThinking({ thinking, max_tokens: max }: Record<string, unknown>, betas: string): void {
   const { type, budget_tokens: budget, display } = objectOf(thinking);
   if (type !== undefined && !["enabled", "adaptive", "between_tools", "disabled"].includes(String(type))) refuse("thinking.type");
   if (textOf(display) !== undefined && display !== "summarized" && display !== "omitted") refuse("thinking.display", "must be summarized or omitted");
-  if (type === "enabled" && typeof budget === "number" && typeof max === "number" && budget >= max)
+  if (type === "enabled" && typeof budget === "number" && typeof max === "number" && budget >= max && !betas.includes("interleaved-thinking"))
     refuse("thinking.budget_tokens", "must be less than max_tokens");
 }
 

@@ -12,6 +12,15 @@ export const camelNameOf = (name: string): string =>
 export function camelOf(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(camelOf);
+  const names = Object.keys(value);
+  if (!names.some((name) => name.includes("_"))) {
+    const same: Record<string, unknown> = {};
+    for (const name of names) {
+      const member = (value as Record<string, unknown>)[name];
+      same[name] = opaque.has(name) ? member : camelOf(member);
+    }
+    return same;
+  }
   const members = Object.entries(value).map(([written, member]) => {
     const name = camelNameOf(written);
     return { name, isRenamed: name !== written, member: opaque.has(name) ? member : camelOf(member) };

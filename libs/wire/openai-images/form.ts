@@ -2,9 +2,18 @@
 
 const integers = ["n", "output_compression", "partial_images", "frame_count", "frame_duration_ms"];
 
-/** Rejects for what is no form. */
-export const formOf = (bytes: Buffer, contentType: string): Promise<FormData> =>
-  new Response(new Uint8Array(bytes), { headers: { "content-type": contentType } }).formData();
+/** Fields of a form. */
+export const formFieldsMax = 1_000;
+
+/** Rejects for what is no form, or has too many fields. */
+export async function formOf(bytes: Buffer, contentType: string): Promise<FormData> {
+  const boundary = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(contentType);
+  const mark = `--${boundary?.[1] ?? boundary?.[2] ?? ""}`;
+  let fields = 0;
+  for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length))
+    if (++fields > formFieldsMax + 1) throw new RangeError("too many fields");
+  return new Response(new Uint8Array(bytes), { headers: { "content-type": contentType } }).formData();
+}
 
 export interface FormBytes {
   bytes: Buffer;
@@ -20,15 +29,19 @@ export async function bytesOfForm(form: FormData): Promise<FormBytes> {
 /** The pictures of a form: `image`, or several `image[]`. */
 export const imagesOf = (form: FormData): File[] => [...form.getAll("image"), ...form.getAll("image[]")].filter((value) => value instanceof File);
 
-/** The fields as the values they stand for, for a schema to check; texts that stand for nothing of the kind stay texts. */
+/**
+ * The fields as the values they stand for, for a schema to check: pictures and masks as their MIME types, files elsewhere as what no field is; texts that
+ * stand for nothing of the kind stay texts.
+ */
 export function valuesOf(form: FormData): Record<string, unknown> {
   const values: Record<string, unknown> = {};
   for (const [name, value] of form) {
-    if (name === "image" || name === "image[]") continue;
-    if (value instanceof File) values[name] = value.type;
+    if ((name === "image" || name === "image[]") && value instanceof File) continue;
+    if (value instanceof File) values[name] = name === "mask" ? value.type : {};
     else if (name === "stream" && (value === "true" || value === "false")) values[name] = value === "true";
     else values[name] = integers.includes(name) && /^\d{1,9}$/.test(value) ? Number(value) : value;
   }
-  values.images = imagesOf(form).map(({ type }) => type);
+  const images = imagesOf(form).map(({ type }) => type);
+  if (images.length > 0) values.image = images;
   return values;
 }

@@ -33,6 +33,6 @@ export const imageRequestSchema = Type.Object(common);
 /** A form's fields as values; its files stand as their MIME types. */
 export const imageEditSchema = Type.Object({
   ...common,
-  images: Type.Array(Type.String({ pattern: "^image/" }), { minItems: 1, maxItems: 16 }),
+  image: Type.Array(Type.String({ pattern: "^image/" }), { minItems: 1, maxItems: 16 }),
   mask: Type.Optional(Type.String({ pattern: "^image/" })),
 });

@@ -1,7 +1,7 @@
 /** Pictures between a caller and an upstream that both speak OpenAI's images format. */
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { errorFieldsOf, type UpstreamError } from "../errors.ts";
-import { isNull, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
+import { isNull, jsonOf, listOf, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import { tokensOf, type Usage } from "../usage.ts";
 import { eventBytesOf, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
@@ -38,6 +38,16 @@ export function imageAnswerOf(bytes: Buffer): WholeAnswer {
   if (error !== undefined && !isNull(bytes, error)) return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
   if (data === undefined) return { kind: "malformed" };
   return { kind: "answer", body: bytes, usage: usage === undefined ? undefined : usageOf(readSpan(bytes, usage)) };
+}
+
+/** A whole answer for a caller who wants a stream: an event for each picture. `name` begins the events' names. */
+export function imageEventsOf(bytes: Buffer, name: string): WholeAnswer {
+  const answer = imageAnswerOf(bytes);
+  if (answer.kind !== "answer") return answer;
+  const { data, created, ...others } = objectOf(readSpan(bytes, { start: 0, end: bytes.length }));
+  const type = `${name}.completed`;
+  const events = listOf(data).map((picture) => `event: ${type}\ndata: ${jsonOf({ type, ...objectOf(picture), created_at: created, ...others })}\n\n`);
+  return { ...answer, body: Buffer.from(events.join("")) };
 }
 
 /** `count` is how many pictures were asked for. */

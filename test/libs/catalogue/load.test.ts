@@ -34,16 +34,21 @@ test("the catalogue that comes with the gateway is right, and offers other maker
   const without = loadCatalogue(published, {});
   assert.deepEqual(
     without.modelsOf("default").map(({ id }) => id),
-    ["sim-text", "sim-fast", "sim-slow", "sim-image-slow"],
+    ["sim-text", "sim-fast", "sim-slow", "sim-gpt", "sim-claude", "sim-gemini", "sim-image", "sim-embedding", "sim-image-slow"],
   );
-  assert.deepEqual([...without.upstreams.keys()], ["simulator"]);
+  assert.deepEqual([...without.upstreams.keys()], ["simulator", "simulator-responses", "simulator-messages", "simulator-gemini"]);
   assert.equal(without.upstreams.get("simulator")?.baseUrl, "http://127.0.0.1:8089/v1");
   assert.equal(without.modelFor("default", "sim-image-slow")?.lane, "image");
 
   const withOpenai = loadCatalogue(published, { OPENAI_API_KEY: "sk-secret", SIMULATOR_URL: "http://10.0.0.1:7" });
   assert.equal(withOpenai.modelFor("default", "gpt-5-mini")?.route[0]?.upstream, "openai");
   assert.equal(withOpenai.modelFor("simulator", "gpt-5-mini"), undefined);
-  assert.equal(withOpenai.modelsOf("simulator").length, 4);
+  assert.equal(withOpenai.modelsOf("simulator").length, 9);
+  for (const [variable, id] of [
+    ["ANTHROPIC_API_KEY", "claude-sonnet-4-5"],
+    ["GEMINI_API_KEY", "gemini-2.5-flash"],
+  ] as const)
+    assert.ok(loadCatalogue(published, { [variable]: "secret" }).modelFor("default", id));
   assert.equal(withOpenai.upstreams.get("simulator")?.baseUrl, "http://10.0.0.1:7/v1");
 });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json.ts";
+import { boundBroken, objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json.ts";
 
 const names = ["model", "stream", "n", "usage"] as const;
 
@@ -168,4 +168,20 @@ test("the time it takes is linear, also for what is deeply nested or full of bac
     assert.equal(readSpan(bytes, objectSpansOf(bytes, names)?.members.model ?? { start: 0, end: 0 }), "m");
     assert.ok(performance.now() - startedAt < 1_000);
   }
+});
+
+test("levels and numbers of objects and arrays are bounded, strings aside", () => {
+  const bounds = { depthMax: 3, containersMax: 5 };
+  const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
+  for (const [json, broken] of [
+    ["{}", undefined],
+    [nested(3), undefined],
+    [nested(4), "depthMax"],
+    ["[[],[],[],[]]", undefined],
+    ["[[],[],[],[],{}]", "containersMax"],
+    [`{"[[[[":"{{{{","\\"[[[[":["]]]]"]}`, undefined],
+    ["[[[", undefined],
+    ['["[[[[[', undefined],
+  ] as const)
+    assert.equal(boundBroken(Buffer.from(json), bounds), broken, json);
 });

@@ -1,0 +1,130 @@
+/** Every field of every endpoint with the wrong type, out of range, missing or contradictory: its caller is told the field in the endpoint's own format, whoever serves the model. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import type { ConversationDialect } from "#wire/dialect.ts";
+import { startClientsGateway } from "../clients/support.ts";
+import { countTokens, messages } from "./bad-input/anthropic.ts";
+import { countContent, generateContent, streamGenerateContent } from "./bad-input/google.ts";
+import { type Mutation, mutationsOf, without, withValue } from "./bad-input/mutations.ts";
+import { chatCompletions, inputTokens, responses } from "./bad-input/openai.ts";
+import type { Body, RichRequest } from "./bad-input/rich-request.ts";
+import { batchEmbedContents, embedContent, embeddings, imageGenerations } from "./bad-input/short.ts";
+
+const gateway = await startClientsGateway();
+after(() => gateway[Symbol.asyncDispose]());
+
+const endpoints: Record<string, RichRequest> = {
+  "chat completions": chatCompletions,
+  responses,
+  "responses, counted": inputTokens,
+  messages,
+  "messages, counted": countTokens,
+  generateContent,
+  streamGenerateContent,
+  countTokens: countContent,
+  embeddings,
+  embedContent,
+  batchEmbedContents,
+  "image generations": imageGenerations,
+};
+
+interface Answer {
+  status: number;
+  text: string;
+}
+
+async function post(path: string, body: Body): Promise<Answer> {
+  const response = await fetch(`${gateway.url}${path}`, {
+    method: "POST",
+    headers: { "x-api-key": gateway.key, "content-type": "application/json" },
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(20_000),
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+/** The field that a 400 names; fails where its body is not the dialect's. */
+function fieldIn(text: string, dialect: ConversationDialect): string {
+  const { error, ...others } = JSON.parse(text);
+  assert.equal(typeof error.message, "string");
+  switch (dialect) {
+    case "openai-chat":
+    case "openai-responses":
+      assert.deepEqual([error.type, Object.keys(error)], ["invalid_request_error", ["message", "type", "param", "code"]]);
+      return error.param ?? "";
+    case "anthropic-messages":
+      assert.deepEqual([error.type, others.type], ["invalid_request_error", "error"]);
+      assert.match(others.request_id, /^req_/);
+      return /^[`']?([a-z_]+[\w.[\]]*)/.exec(error.message)?.[1] ?? "";
+    case "gemini":
+      assert.deepEqual([error.code, error.status], [400, "INVALID_ARGUMENT"]);
+      return error.details?.[0]?.fieldViolations?.[0]?.field ?? "";
+    default:
+      return dialect satisfies never;
+  }
+}
+
+/** Each vendor writes paths in a way of its own. */
+const plain = (path: string) => path.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()).replace(/\.(\d+)(?=\.|$)/g, "[$1]");
+const parentOf = (path: string) => path.replace(/(^|\.)[^.[\]]*$|\[\d+\]$/, "");
+
+/** What contradicts each other is told by either name. */
+const partners: readonly [RegExp, RegExp][] = [
+  [/(^|\.)tools(\[0\]\.functionDeclarations)?$/, /(^|\.)tool_?[cC]ho?o?[a-zA-Z]*|toolConfig/],
+  [/^logprobs$/, /^topLogprobs$/],
+  [/^topLogprobs$/, /^logprobs$/],
+  [/^thinking$/, /^maxTokens$/],
+  [/^generateContentRequest$/, /^contents$/],
+  // A call and its result.
+  [/^(messages|input|(generateContentRequest\.)?contents)\[\d\]/, /^(messages|input|(generateContentRequest\.)?contents)(\[\d\]|$)/],
+];
+
+/** Does it name what was changed, what is in it, what it is in, or what stands beside it there? */
+function isNamed(field: string, path: string): boolean {
+  const [named, asked] = [plain(field), plain(path)];
+  if (named === "") return false;
+  const parent = parentOf(asked);
+  if (named.startsWith(asked) || asked.startsWith(named) || (parent !== "" && named.startsWith(parent))) return true;
+  return partners.some(([one, other]) => one.test(asked) && other.test(named));
+}
+
+async function check(endpoint: RichRequest, model: string, { kind, path, value, body }: Mutation, mustFail: boolean): Promise<void> {
+  const { status, text } = await post(endpoint.pathOf(model), body);
+  const what = `${path} ${kind === "missing" ? "is missing" : `= ${JSON.stringify(value).slice(0, 80)}`}, answered ${status} ${text.slice(0, 400)}`;
+  if (status === 200) return assert.ok(!mustFail, what);
+  assert.equal(status, 400, what);
+  assert.ok(isNamed(fieldIn(text, endpoint.dialect), path), what);
+}
+
+/** Runs them side by side; fails with all that failed. */
+async function all(checks: readonly (() => Promise<void>)[]): Promise<void> {
+  const waiting = checks.values();
+  const faults: string[] = [];
+  const run = async () => {
+    for (const next of waiting) await next().catch((error) => faults.push((error as Error).message));
+  };
+  await Promise.all(Array.from({ length: 24 }, run));
+  assert.equal(faults.length, 0, `${faults.length} of ${checks.length}:\n${faults.slice(0, 20).join("\n")}`);
+}
+
+for (const [name, endpoint] of Object.entries(endpoints))
+  for (const [place, model] of endpoint.models.entries())
+    test(`${name} of ${model}`, async () => {
+      const { opaque, alsoGood, outOfRange, unsuitable = [] } = endpoint;
+      const rich = endpoint.bodyOf(model);
+      const body = without(rich, endpoint.without?.[model] ?? []);
+      const { status, text } = await post(endpoint.pathOf(model), body);
+      assert.equal(status, 200, text);
+      const checks: (() => Promise<void>)[] = [];
+      // Types are looked at before an upstream is: the second is tried with fewer, the others with none. Endpoints with two models alone share their
+      // fields with others.
+      const wrongTypes = (endpoint.models.length > 2 ? [2, 1] : [1, 0])[place] ?? 0;
+      for (const mutation of mutationsOf(body, wrongTypes, place < 2)) {
+        const mustFail = mutation.kind === "type" && !alsoGood?.test(`${mutation.path} ${mutation.type}`);
+        if (!opaque?.test(mutation.path)) checks.push(() => check(endpoint, model, mutation, mustFail));
+      }
+      for (const [path, ...values] of outOfRange) for (const value of values) checks.push(() => check(endpoint, model, withValue(body, path, value), true));
+      for (const [path, ...values] of unsuitable)
+        for (const value of values) checks.push(() => check(endpoint, model, withValue(body, path, value), place > 0));
+      await all(checks);
+    });

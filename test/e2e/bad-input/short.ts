@@ -1,0 +1,83 @@
+/** Rich requests of the endpoints of embeddings and pictures. */
+import type { Body, RichRequest } from "./rich-request.ts";
+
+const embeddingModels = ["embedding", "gemini-embedding"];
+const googleEmbeddingModels = embeddingModels.toReversed();
+
+export const embeddings: RichRequest = {
+  dialect: "openai-chat",
+  pathOf: () => "/v1/embeddings",
+  models: embeddingModels,
+  alsoGood: /^input string$/,
+  bodyOf: (model) => ({ model, input: ["a", "b"], dimensions: 8, encoding_format: "float", user: "u1" }),
+  outOfRange: [
+    ["model", "", "x".repeat(300)],
+    ["input", [], "", [[]], [[1.5]], [["a"]], [-1], [1, "a"], Array(3_000).fill("a")],
+    ["dimensions", 0, 1.5, 1e9],
+    ["encoding_format", "hex"],
+  ],
+  unsuitable: [["input", [1, 2], Array(150).fill("a")]],
+};
+
+const wanted = (): Body => ({ content: { role: "user", parts: [{ text: "a" }] }, taskType: "RETRIEVAL_QUERY", title: "t", outputDimensionality: 8 });
+
+export const embedContent: RichRequest = {
+  dialect: "gemini",
+  pathOf: (model) => `/v1beta/models/${model}:embedContent`,
+  models: googleEmbeddingModels,
+  opaque: /\.role$/,
+  bodyOf: (model) => ({ model: `models/${model}`, ...wanted() }),
+  outOfRange: [
+    ["content.parts", []],
+    ["outputDimensionality", 0, 1.5, 1e9],
+    ["requests", []],
+  ],
+  unsuitable: [["content.parts[0]", {}, { inlineData: { mimeType: "image/png", data: "aaaa" } }]],
+};
+
+export const batchEmbedContents: RichRequest = {
+  ...embedContent,
+  pathOf: (model) => `/v1beta/models/${model}:batchEmbedContents`,
+  bodyOf: (model) => ({ requests: [1, 2].map(() => ({ model: `models/${model}`, ...wanted() })) }),
+  outOfRange: [["requests", []]],
+  unsuitable: [["requests[1].outputDimensionality", 9]],
+};
+
+export const imageGenerations: RichRequest = {
+  dialect: "openai-chat",
+  pathOf: () => "/v1/images/generations",
+  models: ["picture", "gemini-picture"],
+  bodyOf: (model) => ({
+    model,
+    prompt: "a cat",
+    n: 1,
+    size: "1024x1024",
+    quality: "low",
+    background: "auto",
+    output_format: "png",
+    output_compression: 100,
+    moderation: "auto",
+    partial_images: 0,
+    stream: false,
+    response_format: "b64_json",
+    user: "u1",
+    safety_identifier: "u1",
+    style: "vivid",
+  }),
+  outOfRange: [
+    ["model", "", "x".repeat(300)],
+    ["prompt", "", "x".repeat(32_001)],
+    ["n", 0, 11, 1.5],
+    ["size", "big", "0x0", "1024"],
+    ["output_compression", -1, 101],
+    ["partial_images", 4, -1],
+    ["response_format", "file"],
+    ["safety_identifier", "x".repeat(129)],
+  ],
+  unsuitable: [
+    ["n", 2],
+    ["background", "transparent"],
+    ["output_compression", 50],
+    ["response_format", "url"],
+  ],
+};
