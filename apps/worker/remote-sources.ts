@@ -35,12 +35,15 @@ export const networksOf = (text: string): Network[] =>
     .filter((part) => part !== "")
     .map((part) => ipaddr.parseCIDR(part));
 
+/** Unicast addresses that are no place on the internet all the same: those that once stood for IPv4, and a cloud's own server for its machines. */
+const internal = networksOf("::/96, 168.63.129.16/32");
+
 /** Is it an address of the public internet, or of one of the networks? */
 export function isReachable(address: string, networks: readonly Network[]): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.process(address);
-  if (parsed.range() === "unicast") return true;
-  return networks.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
+  const isIn = (among: readonly Network[]) => among.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
+  return (parsed.range() === "unicast" && !isIn(internal)) || isIn(networks);
 }
 
 /** Fetches one source. Throws Refusal, naming the caller's field: what fails here is for the caller to know. */

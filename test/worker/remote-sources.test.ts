@@ -84,6 +84,8 @@ test("only public addresses are reachable, in whatever way they are written", ()
     "::ffff:10.0.0.1",
     "64:ff9b::7f00:1",
     "2002:7f00:1::",
+    "::2",
+    "168.63.129.16",
     "not an address",
   ])
     assert.ok(!isReachable(address, []), address);
