@@ -30,7 +30,7 @@ const packages: Record<string, string[]> = {
   "@aws-crypto": ["apps/worker"],
   "gpt-tokenizer": ["apps/worker"],
   fastify: ["libs/service", "apps/ingress"],
-  ioredis: ["libs/service", "libs/relay", "libs/access", "apps/ingress", "apps/sluice"],
+  ioredis: ["libs/service", "libs/relay", "libs/access", "apps/ingress", "apps/worker", "apps/sluice"],
   yaml: ["libs/catalogue"],
 };
 

@@ -1,4 +1,5 @@
 /** What a request must pass before it is a generation, whether it came as a POST or as a frame on a socket. */
+import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
@@ -7,6 +8,7 @@ import type { AnswerResponse } from "./answer.ts";
 import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.ts";
 import { invalidFieldOf, type ValidationFault } from "./failures.ts";
 import type { Generations } from "./generations.ts";
+import { outputTokensMaxOf } from "./limits.ts";
 import { type BodyBudget, Refused } from "./requests.ts";
 
 export interface AdmissionOptions {
@@ -31,6 +33,8 @@ export interface Asked {
   body: Record<string, unknown>;
   bytes: Buffer;
   response: AnswerResponse;
+  /** Called when the generation is over, with how. */
+  over?: ((outcome: string) => void) | undefined;
 }
 
 /** Every method throws Refused for what can't be served. */
@@ -82,8 +86,12 @@ export class Admission {
         contentType: operation === "image-edit" ? String(headers["content-type"]) : "application/json",
         callerHeaders: callerHeadersOf(dialect, headers),
         model,
+        outputTokensMax: outputTokensMaxOf(asked.body),
         lane: catalogue().lanes.get(model.lane) ?? { waitingMax: 0, waitMs: 0 },
+        maxWaitMs: maxWaitMsOf(headers),
+        weight: catalogue().groups.get(request.caller.group)?.weight ?? 1,
         response,
+        over: asked.over,
         requestId,
         headers: { ...requestIdHeadersOf({ id: requestId, url, headers }), ...(isDraining() && { connection: "close" }) },
       },
@@ -99,4 +107,18 @@ export class Admission {
     this.#options.budget.giveBack(request.budgetedBytes);
     request.budgetedBytes = 0;
   }
+}
+
+const maxWaitHeader = "x-sluice-max-wait";
+
+/** How long a caller lets its request wait for a worker, in milliseconds. Throws Refused for what is no whole number from 1. */
+function maxWaitMsOf(headers: IncomingHttpHeaders): number | undefined {
+  const value = headers[maxWaitHeader];
+  if (value === undefined) return undefined;
+  if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return Number(value);
+  throw new Refused({
+    code: "invalid_request",
+    message: `The header ${maxWaitHeader} must be a whole number of milliseconds, such as 2500.`,
+    param: maxWaitHeader,
+  });
 }

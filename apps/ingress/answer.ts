@@ -69,6 +69,7 @@ export class Answer {
   readonly #options: AnswerOptions;
   readonly #response: AnswerResponse;
   readonly #streams: boolean;
+  readonly #headers: Record<string, string>;
   #head: AnswerHead | undefined;
   #held: Buffer[] = [];
   #heldBytes = 0;
@@ -83,6 +84,7 @@ export class Answer {
   constructor(options: AnswerOptions, now: number) {
     this.#options = options;
     this.#response = options.response;
+    this.#headers = { ...options.headers };
     this.#streams = options.framing !== "whole";
     this.#writtenAt = now;
   }
@@ -120,6 +122,11 @@ export class Answer {
     this.#response.end(body);
   }
 
+  /** More of what goes with the answer, good or bad; without effect once the head was sent. */
+  addHeaders(headers: Record<string, string>): void {
+    Object.assign(this.#headers, headers);
+  }
+
   /** What was delivered and not sent is void: another attempt begins. */
   restart(): void {
     this.#head = undefined;
@@ -132,11 +139,11 @@ export class Answer {
     if (this.#over) return;
     this.#over = true;
     this.failedWith = failure.code;
-    const { dialect, headers, requestId } = this.#options;
+    const { dialect, requestId } = this.#options;
     if (!this.#response.headersSent) {
       const body = errorBodyOf(dialect, failure, requestId);
-      this.status = statusOf(failure.code);
-      this.#response.writeHead(this.status, { ...headers, ...failureHeadersOf(failure), "content-length": Buffer.byteLength(body) });
+      this.status = statusOf(failure.code, dialect);
+      this.#response.writeHead(this.status, { ...this.#headers, ...failureHeadersOf(failure), "content-length": Buffer.byteLength(body) });
       this.#response.end(body);
     } else if (this.#streams && this.#betweenEvents) this.#breakOff(this.#failureEventOf(failure));
     else this.#response.destroy();
@@ -165,7 +172,7 @@ export class Answer {
   #sendHead(more: Record<string, string>): void {
     const head = this.#head ?? { status: 200, headers: {} };
     this.status = head.status;
-    this.#response.writeHead(head.status, { ...(this.#streams && streamHeaders), ...this.#options.headers, ...head.headers, ...more });
+    this.#response.writeHead(head.status, { ...(this.#streams && streamHeaders), ...this.#headers, ...head.headers, ...more });
   }
 
   #write(payload: Buffer, seq: number, now: number): void {
@@ -193,6 +200,10 @@ export class Answer {
 }
 
 /** The headers of an error answer. */
-export function failureHeadersOf({ retryAfterSeconds }: Failure): Record<string, string> {
-  return { "content-type": "application/json", ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }) };
+export function failureHeadersOf({ code, retryAfterSeconds }: Failure): Record<string, string> {
+  return {
+    "content-type": "application/json",
+    ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
+    ...(code === "budget_exhausted" && { "x-should-retry": "false" }),
+  };
 }

@@ -23,6 +23,13 @@ export const ingressSettings = {
     "Within this time a request must have arrived whole, its headers within a quarter of it.",
   ),
   keepAliveMs: integerSetting("KEEP_ALIVE_MS", 10_000, 100, 3_600_000, "A stream that has been silent for this long gets a sign of life."),
+  idempotencyWindowMs: integerSetting(
+    "IDEMPOTENCY_WINDOW_MS",
+    600_000,
+    1_000,
+    86_400_000,
+    "How long Redis keeps an answer that was asked for with an `Idempotency-Key`, for the same request sent again.",
+  ),
   responsesWebsocket: textSetting(
     "RESPONSES_WEBSOCKET",
     "on",

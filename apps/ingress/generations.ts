@@ -1,15 +1,17 @@
 /**
  * The path of a generation through an ingress:
  *
- *     admitted ─▶ owned by the relay ─▶ its job on a lane ─▶ … frames … ─▶ the caller's socket
+ *     admitted ─▶ its turn at the lane's gate ─▶ owned by the relay ─▶ its job on a lane ─▶ … frames … ─▶ the caller's socket
  *
- * The relay's owner decides; this file does what it says: jobs, bodies, answers.
+ * The relay's owner decides; this file does what it says: jobs, bodies, answers. What is held back at the gate is none of the owner's yet: it is
+ * not on the lane and can't be lost there.
  */
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
 import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
-import { decodeEnd, decodeFailure, decodeHead, type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
+import { type AnswerEnd, decodeEnd, decodeFailure, decodeHead, type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
+import { LaneGate } from "#relay/lane-gate.ts";
 import type { LaneQueue } from "#relay/lane-queue.ts";
 import { relayLimits } from "#relay/limits.ts";
 import type { Mailbox } from "#relay/mailbox.ts";
@@ -21,6 +23,7 @@ import type { Failure } from "#wire/errors.ts";
 import type { Usage } from "#wire/usage.ts";
 import { Answer, type AnswerResponse } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
+import type { CallerLimits, LimitsHold, Taken } from "./limits.ts";
 import type { IngressMetrics } from "./metrics.ts";
 import type { BodyBudget } from "./requests.ts";
 
@@ -34,13 +37,21 @@ export interface GenerationRequest {
   model: CatalogueModel;
   /** How many may wait on the lane here, and for how long. */
   lane: { readonly waitingMax: number; readonly waitMs: number };
+  /** How long the caller lets it wait, in milliseconds, where that is less. */
+  maxWaitMs?: number | undefined;
+  /** Of the caller's group. */
+  weight: number;
   operation: Operation;
   framing: Framing;
   /** Of the body. */
   contentType: string;
+  /** How long an answer the caller wants at most. */
+  outputTokensMax: number | undefined;
   /** What of the caller's own headers an upstream of its dialect reads. */
   callerHeaders: Record<string, string>;
   response: AnswerResponse;
+  /** Called when it is over, after all that is written to the response: "complete", "left", or the code of its failure. */
+  over?: ((outcome: string) => void) | undefined;
   requestId: string;
   /** Go with the answer, good or bad. */
   headers: Record<string, string>;
@@ -51,6 +62,10 @@ interface Generation extends GenerationRequest {
   number: number;
   answer: Answer;
   queue: LaneQueue;
+  gate: LaneGate<Generation>;
+  waitMs: number;
+  /** For waits that are shorter than its lane's. */
+  expiry: NodeJS.Timeout | undefined;
   admittedAt: number;
   startedAt: number;
   state: "waiting" | "running" | "over";
@@ -62,6 +77,12 @@ interface Generation extends GenerationRequest {
   waitedMs: number | undefined;
   firstTokenMs: number | undefined;
   usage: Usage | null;
+  /** The model that answered: the one that was asked for, or a fallback. */
+  answeredBy: string;
+  /** Its caller's limits were not asked yet, or have not answered. */
+  isAsking: boolean;
+  /** What it holds of its caller's limits; undefined where there are none. */
+  hold: LimitsHold | undefined;
 }
 
 export interface GenerationsOptions {
@@ -72,16 +93,16 @@ export interface GenerationsOptions {
   keyspace: Keyspace;
   queues: ReadonlyMap<string, LaneQueue>;
   budget: BodyBudget;
+  limits: CallerLimits;
   metrics: IngressMetrics;
   log: Logger;
 }
 
 export type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
 
-const faults: Record<RelayFault, Failure> = {
+const faults: Record<Exclude<RelayFault, "wait_expired">, Failure> = {
   unavailable: { code: "unavailable", message: "The gateway can't take requests at the moment; try again in a moment.", retryAfterSeconds: 1 },
   worker_lost: { code: "worker_lost", message: "The process that ran this request was lost; send it again." },
-  wait_expired: { code: "overloaded", message: "The request waited for as long as it may; try again later.", retryAfterSeconds: 5 },
   caller_too_slow: { code: "caller_too_slow", message: "The answer was not read for too long." },
 };
 
@@ -94,6 +115,11 @@ export class Generations {
   readonly #unread = new Map<Generation, number>();
   /** By lane: how many wait for a runner. */
   readonly #waiting = new Map<string, number>();
+  readonly #gates = new Map<string, LaneGate<Generation>>();
+  #closing = false;
+  /** When a job last could not be put on its lane, and when own pulses last showed that Redis serves. */
+  #enqueueFailedAt = -1;
+  #selfHeardAt = 0;
   readonly #now = () => performance.now();
   #mailbox: Mailbox | undefined;
   #owner: Owner<Generation> | undefined;
@@ -110,6 +136,7 @@ export class Generations {
   }
 
   heard(sender: string): void {
+    if (sender === this.#mailbox?.self) this.#selfHeardAt = this.#now();
     this.#owner?.heard(sender, this.#now());
   }
 
@@ -120,12 +147,20 @@ export class Generations {
   /** Call it every pulse, and when the mailbox is subscribed anew. */
   tick(): void {
     const now = this.#now();
+    const lost = this.#owner?.isLost(now) === true;
+    for (const generation of this.#live) {
+      if (!generation.gate.holds(generation)) continue;
+      if (lost) this.#fail(generation, faults.unavailable);
+      else if (now - generation.startedAt >= generation.waitMs) this.#expire(generation);
+    }
     this.#owner?.tick(now);
+    for (const gate of this.#gates.values()) gate.pump(now);
     for (const [{ response }, since] of this.#unread) if (now - since > relayLimits.stallMs) response.destroy();
     for (const generation of this.#live) {
-      generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
+      if (!generation.isAsking) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
       if (
         generation.state === "waiting" &&
+        !generation.gate.holds(generation) &&
         generation.body !== undefined &&
         liesApart(generation, generation.body) &&
         now - generation.bodyRenewedAt > bodyLifeMs / 2
@@ -143,7 +178,12 @@ export class Generations {
 
   /** Can a generation be begun, with hope of an answer? */
   get isReady(): boolean {
-    return this.#options.redis.status === "ready" && this.#mailbox?.isConnected === true && this.#owner?.isLinked(this.#now()) === true;
+    return (
+      this.#options.redis.status === "ready" &&
+      this.#mailbox?.isConnected === true &&
+      this.#selfHeardAt > this.#enqueueFailedAt &&
+      this.#owner?.isLinked(this.#now()) === true
+    );
   }
 
   /** Takes over the response: it is answered in any case, unless this refuses. The bytes count in the budget until they are given back here. */
@@ -151,14 +191,18 @@ export class Generations {
     const queue = this.#options.queues.get(request.model.lane);
     const owner = this.#owner;
     if (!this.isReady || owner === undefined || queue === undefined) return { kind: "refused", failure: faults.unavailable };
-    if (this.size >= this.#options.config.generationsMax || this.#waitingOn(queue.name) >= request.lane.waitingMax)
-      return { kind: "refused", failure: { code: "overloaded", message: "Too many requests are waiting; try again in a moment.", retryAfterSeconds: 2 } };
     const now = this.#now();
+    if (this.size >= this.#options.config.generationsMax || this.#waitingOn(queue.name) >= request.lane.waitingMax)
+      return { kind: "refused", failure: this.#overloaded(queue.name, "Too many requests are waiting; try again in a moment.") };
+    const { lane, maxWaitMs = lane.waitMs, weight, caller } = request;
     const number = owner.takeNumber();
     const generation: Generation = {
       ...request,
       number,
       queue,
+      gate: this.#gateOf(queue.name),
+      waitMs: Math.min(lane.waitMs, maxWaitMs),
+      expiry: undefined,
       admittedAt: Date.now(),
       startedAt: now,
       state: "waiting",
@@ -168,6 +212,9 @@ export class Generations {
       waitedMs: undefined,
       firstTokenMs: undefined,
       usage: null,
+      answeredBy: request.model.id,
+      isAsking: true,
+      hold: undefined,
       answer: new Answer(
         {
           ...request,
@@ -186,12 +233,43 @@ export class Generations {
     this.#live.add(generation);
     request.response.once("close", () => this.#closed(generation));
     this.#waiting.set(queue.name, this.#waitingOn(queue.name) + 1);
-    owner.start(generation, number, request.lane.waitMs, now);
+    if (maxWaitMs < lane.waitMs) generation.expiry = setTimeout(() => this.#expire(generation), maxWaitMs);
+    this.#limited(generation, body.length, () => {
+      generation.gate.admit(generation, { group: caller.group, weight, key: caller.id }, this.#now());
+    });
     return { kind: "begun" };
+  }
+
+  /** Goes on with what the caller's limits admit, at once where there are none. */
+  #limited(generation: Generation, bodyBytes: number, goOn: () => void): void {
+    const asked = this.#options.limits.admit({ ...generation, bodyBytes });
+    if (asked === undefined) {
+      generation.isAsking = false;
+      goOn();
+      return;
+    }
+    const answered = (failure: Failure | undefined, hold?: LimitsHold) => {
+      generation.isAsking = false;
+      if (generation.state === "over") hold?.settle({ kind: "nothing" });
+      else if (failure !== undefined) this.#fail(generation, failure);
+      else {
+        generation.hold = hold;
+        goOn();
+      }
+    };
+    asked.then(
+      (answer) => {
+        generation.answer.addHeaders(answer.headers);
+        if (answer.kind === "refused") answered(answer.failure);
+        else answered(undefined, answer.hold);
+      },
+      () => answered(faults.unavailable),
+    );
   }
 
   /** Ends all that is left, each with an error in its caller's dialect. */
   failAll(failure: Failure): void {
+    this.#closing = true;
     for (const generation of this.#live) {
       generation.answer.fail(failure);
       this.#owner?.leave(generation.number);
@@ -199,10 +277,12 @@ export class Generations {
     }
   }
 
-  /** By lane: how many wait and run here, and how long the oldest has waited. */
-  statistics(): { lane: string; waiting: number; running: number; oldestWaitMs: number }[] {
+  /** By lane: how many wait and run here, how many of those that wait are held back, and how long the oldest has waited. */
+  statistics(): { lane: string; waiting: number; held: number; running: number; oldestWaitMs: number }[] {
     const now = this.#now();
-    const lanes = new Map([...this.#options.queues.keys()].map((lane) => [lane, { lane, waiting: 0, running: 0, oldestWaitMs: 0 }]));
+    const lanes = new Map(
+      [...this.#options.queues.keys()].map((lane) => [lane, { lane, waiting: 0, held: this.#gateOf(lane).heldSize, running: 0, oldestWaitMs: 0 }]),
+    );
     for (const { state, queue, startedAt } of this.#live) {
       const lane = lanes.get(queue.name);
       if (lane === undefined || state === "over") continue;
@@ -216,6 +296,22 @@ export class Generations {
     return this.#waiting.get(lane) ?? 0;
   }
 
+  #gateOf(lane: string): LaneGate<Generation> {
+    let gate = this.#gates.get(lane);
+    if (gate === undefined) {
+      gate = new LaneGate<Generation>({
+        isOpen: () => !this.#closing && this.isReady,
+        release: (generation) => this.#owner?.start(generation, generation.number, generation.waitMs, this.#now(), generation.startedAt),
+      });
+      this.#gates.set(lane, gate);
+    }
+    return gate;
+  }
+
+  #overloaded(lane: string, message: string): Failure {
+    return { code: "overloaded", message, retryAfterSeconds: this.#gateOf(lane).retryAfterSeconds(this.#waitingOn(lane), this.#now()) };
+  }
+
   #portOf(mailbox: Mailbox): OwnerPort<Generation> {
     const { metrics } = this.#options;
     return {
@@ -223,7 +319,8 @@ export class Generations {
       pulse: mailbox.pulse,
       enqueue: (generation, number, attempt) => {
         const job = this.#jobOf(generation, number, attempt, mailbox.self);
-        const failed = () => this.#owner?.enqueueFailed(number, attempt);
+        const enqueuedAt = this.#now();
+        const failed = () => this.#enqueueFailed(generation, attempt, enqueuedAt);
         if (job.body !== null || generation.body === undefined) generation.queue.add(job, failed);
         else {
           generation.bodyRenewedAt = this.#now();
@@ -239,6 +336,7 @@ export class Generations {
       restart: (generation) => {
         metrics.restarts.inc({ lane: generation.queue.name });
         generation.answer.restart();
+        generation.gate.again(generation);
         if (generation.state === "running") {
           generation.state = "waiting";
           this.#waiting.set(generation.queue.name, this.#waitingOn(generation.queue.name) + 1);
@@ -258,7 +356,7 @@ export class Generations {
             generation.answer.data(payload, seq, now);
             return;
           case "end":
-            generation.usage = decodeEnd(payload).usage;
+            this.#ended(generation, decodeEnd(payload));
             generation.answer.end();
             this.#over(generation, "complete");
             return;
@@ -269,7 +367,7 @@ export class Generations {
             kind satisfies never;
         }
       },
-      fail: (generation, fault) => this.#fail(generation, faults[fault]),
+      fail: (generation, fault) => this.#fail(generation, fault === "wait_expired" ? this.#waitExpired(generation) : faults[fault]),
     };
   }
 
@@ -301,7 +399,8 @@ export class Generations {
       try {
         const states = await queue.statesOf(asked.map(({ client, attempt }) => ({ generation: client.id, attempt })));
         for (const [index, state] of states.entries()) {
-          const { number, attempt } = asked[index] as { number: number; attempt: number };
+          const { client, number, attempt } = asked[index] as { client: Generation; number: number; attempt: number };
+          if (state !== "waiting") client.gate.gone(client, this.#now());
           owner.probed(number, attempt, state, this.#now());
         }
       } catch {
@@ -332,6 +431,29 @@ export class Generations {
     this.#over(generation, failure.code);
   }
 
+  /** What came to be held back since then fails with it: no caller waits for more than one time limit to learn that nothing can be enqueued. */
+  #enqueueFailed({ gate, number }: Generation, attempt: number, since: number): void {
+    this.#enqueueFailedAt = this.#now();
+    this.#owner?.enqueueFailed(number, attempt);
+    for (const generation of this.#live)
+      if (generation.gate === gate && gate.holds(generation) && generation.startedAt >= since) this.#fail(generation, faults.unavailable);
+  }
+
+  #waitExpired({ queue }: Generation): Failure {
+    return this.#overloaded(queue.name, "The request waited for as long as it may; try again later.");
+  }
+
+  #expire(generation: Generation): void {
+    if (generation.state !== "waiting") return;
+    this.#owner?.leave(generation.number);
+    this.#fail(generation, this.#waitExpired(generation));
+  }
+
+  #ended(generation: Generation, { usage, model }: AnswerEnd): void {
+    generation.usage = usage;
+    if (model !== undefined) generation.answeredBy = model;
+  }
+
   /** The response is closed: finished, or left by its caller. */
   #closed(generation: Generation): void {
     this.#unread.delete(generation);
@@ -343,18 +465,30 @@ export class Generations {
 
   #runs(generation: Generation): void {
     if (generation.state !== "waiting") return;
+    const now = this.#now();
+    this.#waitIsOver(generation);
     generation.state = "running";
-    generation.waitedMs = this.#now() - generation.startedAt;
+    generation.waitedMs = now - generation.startedAt;
+    generation.gate.taken(generation, now);
+  }
+
+  #waitIsOver(generation: Generation): void {
+    clearTimeout(generation.expiry);
     this.#waiting.set(generation.queue.name, this.#waitingOn(generation.queue.name) - 1);
   }
 
   #over(generation: Generation, outcome: "complete" | "left" | Failure["code"]): void {
     const { state, waitedMs, firstTokenMs } = generation;
     if (state === "over") return;
-    this.#runs(generation);
+    const now = this.#now();
+    if (state === "waiting") this.#waitIsOver(generation);
+    else generation.gate.finished(now - generation.startedAt - (waitedMs ?? 0), now);
     generation.state = "over";
     this.#live.delete(generation);
-    if (!generation.response.closed) this.#unread.set(generation, this.#now());
+    generation.hold?.settle(takenBy(generation, state, outcome));
+    generation.gate.gone(generation, now);
+    generation.over?.(outcome);
+    if (!generation.response.closed) this.#unread.set(generation, now);
     this.#releaseBody(generation);
     this.#options.log.info(
       {
@@ -363,6 +497,7 @@ export class Generations {
         keyId: generation.caller.id,
         group: generation.caller.group,
         model: generation.model.id,
+        ...(generation.answeredBy !== generation.model.id && { answeredBy: generation.answeredBy }),
         lane: generation.queue.name,
         dialect: generation.dialect,
         operation: generation.operation,
@@ -371,7 +506,7 @@ export class Generations {
         status: generation.answer.status,
         waitedMs: rounded(waitedMs),
         firstTokenMs: rounded(firstTokenMs),
-        durationMs: rounded(this.#now() - generation.startedAt),
+        durationMs: rounded(now - generation.startedAt),
         ...generation.usage,
       },
       "generation",
@@ -390,6 +525,13 @@ export class Generations {
   #bodyKey(generation: Generation): string {
     return this.#options.keyspace.body(generation.id);
   }
+}
+
+/** Callers are not charged for what fails before they have any of it; what somebody left, or had a part of, nobody counted. */
+function takenBy({ usage, answeredBy, answer, contentAt }: Generation, state: "waiting" | "running", outcome: "complete" | "left" | Failure["code"]): Taken {
+  if (outcome === "complete") return usage === null ? { kind: "unknown" } : { kind: "used", usage, model: answeredBy };
+  if (state === "waiting" || (outcome !== "left" && (answer.status >= 400 || contentAt === 0))) return { kind: "nothing" };
+  return { kind: "unknown" };
 }
 
 const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));

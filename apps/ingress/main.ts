@@ -19,7 +19,9 @@ import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
 import { Admission } from "./admission.ts";
 import { ingressConfigOf } from "./config.ts";
 import { Generations } from "./generations.ts";
+import { Idempotency } from "./idempotency.ts";
 import { addInspection } from "./inspection.ts";
+import { CallerLimits } from "./limits.ts";
 import { createIngressMetrics } from "./metrics.ts";
 import { BodyBudget, createRequestServer } from "./requests.ts";
 import { addResponsesSocket } from "./responses-socket.ts";
@@ -79,7 +81,9 @@ async function start(log: Logger): Promise<Running> {
     bodiesBytes: () => budget.bytes,
     keys: () => keys.count(),
   });
-  const generations = new Generations({ config, redis, bodies, keyspace, queues, budget, metrics, log });
+  const limits = new CallerLimits({ redis, keyspace, catalogue: catalogue.current, metrics, log });
+  const generations = new Generations({ config, redis, bodies, keyspace, queues, budget, limits, metrics, log });
+  const idempotency = new Idempotency({ redis: bodies, keyspace, budget, windowMs: config.idempotencyWindowMs });
   const mailbox = await openMailbox(service.redisUrl, keyspace, "ingress", {
     heard: (sender) => generations.heard(sender),
     receive: (sender, frame) => generations.receive(sender, frame),
@@ -88,6 +92,8 @@ async function start(log: Logger): Promise<Running> {
   generations.attach(mailbox);
   const pulse = setInterval(() => {
     generations.tick();
+    idempotency.tick(performance.now());
+    limits.tick(performance.now());
     openQueues();
   }, relayLimits.pulseMs);
   registerRelayMetrics(metrics.registry, mailbox);
@@ -123,7 +129,7 @@ async function start(log: Logger): Promise<Running> {
     generationIdOf: (requestId) => requestId.replace("req_", "gen_"),
     isDraining,
   });
-  addRoutes(server, { catalogue: catalogue.current, admission });
+  addRoutes(server, { catalogue: catalogue.current, admission, idempotency });
   const sockets = addResponsesSocket(server, { config, admission, metrics, log, nextId, onFault });
 
   const connections = new Map<Socket, number>();
@@ -135,6 +141,14 @@ async function start(log: Logger): Promise<Running> {
   const operations = createOperations({
     metrics: metrics.registry,
     notReady: () => (draining ? "stopping" : generations.isReady ? undefined : "no link to Redis"),
+    status: () => ({
+      role: "ingress",
+      catalogue: catalogue.current().version,
+      keys: keys.count(),
+      generations: generations.size,
+      bodiesBytes: budget.bytes,
+      lanes: generations.statistics().map(({ oldestWaitMs, ...lane }) => ({ ...lane, oldestWaitMs: Math.round(oldestWaitMs) })),
+    }),
   });
   if (config.operatorPassword !== undefined) await addInspection(operations, queues.values(), config.operatorPassword);
 

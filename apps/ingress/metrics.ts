@@ -6,7 +6,7 @@ const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 /** What is read when the metrics are scraped. */
 export interface IngressReadings {
   /** Generations of this process by lane and state, and how long the oldest has waited. */
-  lanes(): { lane: string; waiting: number; running: number; oldestWaitMs: number }[];
+  lanes(): { lane: string; waiting: number; held: number; running: number; oldestWaitMs: number }[];
   /** Jobs on the lanes, of all processes; rejects when Redis is away. */
   depths(): Promise<{ lane: string; state: string; count: number }[]>;
   bodiesBytes(): number;
@@ -29,6 +29,15 @@ export function createIngressMetrics(readings: IngressReadings) {
         this.set({ lane, state: "waiting" }, waiting);
         this.set({ lane, state: "running" }, running);
       }
+    },
+  });
+  new Gauge({
+    name: "sluice_held_generations",
+    help: "Waiting generations of this ingress that it has not put on their lane yet, so that those of other keys can overtake.",
+    labelNames: ["lane"],
+    registers,
+    collect() {
+      for (const { lane, held } of readings.lanes()) this.set({ lane }, held);
     },
   });
   new Gauge({
@@ -91,6 +100,12 @@ export function createIngressMetrics(readings: IngressReadings) {
       registers,
     }),
     errors: new Counter({ name: "sluice_errors_total", help: "Requests that failed, by code.", labelNames: ["code"], registers }),
+    limitRefusals: new Counter({
+      name: "sluice_limit_refusals_total",
+      help: "Generations refused by a limit, by what it is a limit of and whose it is: a key's, a group's or an account's.",
+      labelNames: ["limit", "scope"],
+      registers,
+    }),
     cancellations: new Counter({ name: "sluice_cancellations_total", help: "Generations whose callers left.", labelNames: ["lane"], registers }),
     restarts: new Counter({
       name: "sluice_restarts_total",

@@ -218,10 +218,11 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     if (isDraining() || Number(request.headers["content-length"] ?? 0) > discardedBytesMax) reply.header("connection", "close");
     else reply.removeHeader("connection");
     reply.headers(requestIdHeadersOf(request));
+    const dialect = dialectOf(request.url, request.headers);
     return reply
-      .code(statusOf(failure.code))
+      .code(statusOf(failure.code, dialect))
       .headers(failureHeadersOf(failure))
-      .send(errorBodyOf(dialectOf(request.url, request.headers), failure, request.id));
+      .send(errorBodyOf(dialect, failure, request.id));
   };
 
   server.setErrorHandler<FastifyError | Refused>((error, request, reply) => {
@@ -260,7 +261,7 @@ function refuseConnection(error: Error & { code?: string }, socket: Socket): voi
       : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
         ? { code: "request_timeout", message: "The request did not arrive in time." }
         : { code: "invalid_request", message: "This is not a valid HTTP/1.1 request." };
-  const status = statusOf(failure.code);
+  const status = statusOf(failure.code, "openai-chat");
   const body = errorBodyOf("openai-chat", failure, "");
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,

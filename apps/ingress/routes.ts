@@ -3,25 +3,36 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Admission } from "./admission.ts";
+import type { AnswerResponse } from "./answer.ts";
 import { dialectOf, type Endpoint, endpoints, formEndpoints, framingOf, googleVersions, modelCallOf, modelMethods } from "./endpoints.ts";
+import type { Idempotency } from "./idempotency.ts";
 import { modelBodyOf, modelListOf } from "./models.ts";
 import { Refused } from "./requests.ts";
 
 export interface RoutesOptions {
   catalogue(): Catalogue;
   admission: Admission;
+  idempotency: Idempotency;
 }
 
 type Body = Record<string, unknown>;
 
-export function addRoutes(server: FastifyInstance, { catalogue, admission }: RoutesOptions): void {
-  const begin = (request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint, model: string, method?: string): void => {
+export function addRoutes(server: FastifyInstance, { catalogue, admission, idempotency }: RoutesOptions): void {
+  const begin = (request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint, model: string, method?: string): Promise<void> | undefined => {
     const body = request.body as Body;
     const framing = framingOf(body, method, (request.query as { alt?: string }).alt);
-    admission.begin({ request, requestId: request.id, endpoint, model, framing, body, bytes: request.bytes, response: reply.raw });
-    forgetBody(request);
-    request.isGeneration = true;
-    reply.hijack();
+    const start = (response: AnswerResponse, over?: (outcome: string) => void) => {
+      admission.begin({ request, requestId: request.id, endpoint, model, framing, body, bytes: request.bytes, response, over });
+      request.isGeneration = true;
+    };
+    const begun = () => {
+      forgetBody(request);
+      reply.hijack();
+    };
+    if (idempotency.concerns(request)) return idempotency.serve(request, reply.raw, start).then(begun);
+    start(reply.raw);
+    begun();
+    return undefined;
   };
 
   const serve = (scope: FastifyInstance, served: Record<string, Endpoint>) => {
@@ -38,7 +49,7 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission }: Rou
     server.post(`/${version}/models/*`, { onRequest: async (request, reply) => void methodOf(request, reply) }, (request, reply) => {
       const { model, method, endpoint } = methodOf(request, reply);
       admission.validate(request, endpoint, request.body);
-      begin(request, reply, endpoint, model, method);
+      return begin(request, reply, endpoint, model, method);
     });
 
   const modelsOf = (request: FastifyRequest) =>

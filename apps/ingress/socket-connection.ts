@@ -144,7 +144,7 @@ export class Connection {
     const { metrics, log, onFault } = this.#options;
     const failure = error instanceof Refused ? error.failure : failureOf(error as FastifyError);
     if (failure.code === "internal") onFault(error, requestId);
-    const status = statusOf(failure.code);
+    const status = statusOf(failure.code, "openai-responses");
     metrics.requests.inc({ path: responsesPath, status });
     log.info({ requestId, path: responsesPath, status, keyId: this.#request.caller.id }, "request");
     if (failure.code === "invalid_key") this.#shut(closeCodes.policyViolation, failure, requestId);
@@ -154,7 +154,7 @@ export class Connection {
   #tell(failure: Failure, requestId: string, streamId?: string): void {
     this.#options.metrics.errors.inc({ code: failure.code });
     const headers = { ...failureHeadersOf(failure), "x-request-id": requestId };
-    this.#say(errorFrameOf(statusOf(failure.code), headers, errorBodyOf("openai-responses", failure, requestId), streamId));
+    this.#say(errorFrameOf(statusOf(failure.code, "openai-responses"), headers, errorBodyOf("openai-responses", failure, requestId), streamId));
   }
 
   /** Says why, closes, and reads no further into a frame. */

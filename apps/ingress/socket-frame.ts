@@ -90,9 +90,11 @@ export const socketFailure = (name: string, message: string, param?: string): Fa
   ...(param !== undefined && { param }),
 });
 
+const toldHeaders = /^(x-request-id|retry-after|x-should-retry|x-ratelimit-.*)$/;
+
 /** What tells of a failure, whenever it comes: an HTTP answer's status, headers and body in one frame. */
 export function errorFrameOf(status: number, headers: OutgoingHttpHeaders, body: string, streamId: string | undefined): Buffer {
-  const told = Object.fromEntries(["x-request-id", "retry-after"].flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]])));
+  const told = Object.fromEntries(Object.entries(headers).flatMap(([name, value]) => (toldHeaders.test(name) ? [[name, String(value)]] : [])));
   const { error } = JSON.parse(body) as { error: object };
   return frameOf({ type: "error", status, error: { ...error, headers: told } }, streamId);
 }

@@ -79,7 +79,7 @@ export class SocketResponse implements AnswerResponse {
       this.#port.passed(this.#ending.event, this.#ending.data);
       this.#send(this.#ending.data, last);
     } else {
-      this.#status = statusOf(unfinished.code);
+      this.#status = statusOf(unfinished.code, "openai-responses");
       this.#port.send(errorFrameOf(this.#status, this.#headers, errorBodyOf("openai-responses", unfinished, ""), streamId), last);
     }
     this.#port.over(this.#status);

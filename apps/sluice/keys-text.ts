@@ -17,6 +17,40 @@ function dateOf(text: string): number {
   return day !== undefined && !Number.isNaN(midnight) && new Date(midnight).toISOString().startsWith(day) ? Date.parse(text) : Number.NaN;
 }
 
+/** The options that give a key limits of its own, each with the limit's name and how it is shown. */
+const limitWords = {
+  "requests-per-minute": { limit: "requestsPerMinute", unit: "requests/min", form: /^[1-9]\d{0,8}$/ },
+  "tokens-per-minute": { limit: "tokensPerMinute", unit: "tokens/min", form: /^[1-9]\d{0,11}$/ },
+  generations: { limit: "generationsMax", unit: "at once", form: /^[1-9]\d{0,5}$/ },
+  "budget-per-day": { limit: "budgetPerDay", unit: "/day", form: /^\d{1,6}(\.\d{1,6})?$/ },
+  "budget-per-month": { limit: "budgetPerMonth", unit: "/month", form: /^\d{1,6}(\.\d{1,6})?$/ },
+} as const;
+
+const limitOption = { type: "string" } as const;
+export const limitOptions = {
+  "requests-per-minute": limitOption,
+  "tokens-per-minute": limitOption,
+  generations: limitOption,
+  "budget-per-day": limitOption,
+  "budget-per-month": limitOption,
+} satisfies Record<keyof typeof limitWords, typeof limitOption>;
+
+/** A key's own limits; undefined when none was given, and a text for what can't be understood. */
+export function limitsOf(values: { readonly [Option in keyof typeof limitWords]?: string | undefined }): KeyRecord["limits"] | string {
+  const given = Object.entries(limitWords).flatMap(([option, { limit, form }]) => {
+    const text = values[option as keyof typeof limitWords];
+    return text === undefined ? [] : [{ option, limit, text, isGood: form.test(text) }];
+  });
+  const bad = given.find(({ isGood }) => !isGood);
+  if (bad) return `--${bad.option} must be ${bad.option.startsWith("budget") ? "an amount such as 2.50, of at most 999999" : "a whole number from 1"}`;
+  return given.length === 0 ? undefined : Object.fromEntries(given.map(({ limit, text }) => [limit, Number(text)]));
+}
+
+const limitTextOf = (limits: KeyRecord["limits"]): string =>
+  Object.values(limitWords)
+    .flatMap(({ limit, unit }) => (limits?.[limit] === undefined ? [] : [`${limits[limit]}${unit.startsWith("/") ? "" : " "}${unit}`]))
+    .join(", ") || "those of its group";
+
 /** One line for each key, under a line of titles. */
 export function keyTableOf(records: readonly KeyRecord[], now: number): string {
   const timeTextOf = (ms: number | undefined) => (ms === undefined ? "never" : new Date(ms).toISOString().slice(0, 16).replace("T", " "));
@@ -29,8 +63,10 @@ export function keyTableOf(records: readonly KeyRecord[], now: number): string {
     timeTextOf(record.createdAt),
     timeTextOf(record.expiresAt),
     record.models?.join(",") ?? "all of its group",
+    record.account ?? "none",
+    limitTextOf(record.limits),
   ]);
-  const table = [["ID", "NAME", "GROUP", "KEY", "STATE", "CREATED (UTC)", "EXPIRES (UTC)", "MODELS"], ...rows];
+  const table = [["ID", "NAME", "GROUP", "KEY", "STATE", "CREATED (UTC)", "EXPIRES (UTC)", "MODELS", "ACCOUNT", "LIMITS"], ...rows];
   const widths = table[0]!.map((_, column) => Math.max(...table.map((row) => row[column]!.length)));
   return table
     .map(

@@ -4,7 +4,7 @@ import { parseArgs } from "node:util";
 import type { Redis } from "ioredis";
 import { createKey } from "#access/key.ts";
 import { addRecord, readRecords, revokeRecord } from "#access/projection.ts";
-import { type KeyRecord, stateOf as keyStateOf } from "#access/record.ts";
+import { accountForm, type KeyRecord, stateOf as keyStateOf } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";
 import { loadCatalogue } from "#catalogue/load.ts";
@@ -12,7 +12,7 @@ import { serviceConfigOf } from "#service/config.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { StartupFault } from "#service/startup.ts";
-import { expiryOf, keyTableOf } from "./keys-text.ts";
+import { expiryOf, keyTableOf, limitOptions, limitsOf } from "./keys-text.ts";
 import { readReady, stateOf } from "./state.ts";
 
 type Environment = Record<string, string | undefined>;
@@ -21,7 +21,9 @@ type Environment = Record<string, string | undefined>;
 class KeysFault extends Error {}
 
 const usage = `Usage:
-  sluice keys create --group <group> --name <name> [--expires <90d | date>] [--models <id,id>] [--json]
+  sluice keys create --group <group> --name <name> [--expires <90d | date>] [--models <id,id>]
+                     [--requests-per-minute <n>] [--tokens-per-minute <n>] [--generations <n>]
+                     [--budget-per-day <amount>] [--budget-per-month <amount>] [--account <name>] [--json]
   sluice keys list [--json]
   sluice keys revoke <id, name or last four characters> [--json]
 `;
@@ -63,11 +65,23 @@ export async function keysCommand(args: string[], environment: Environment, outp
 async function create(args: string[], environment: Environment, output: Output): Promise<number> {
   const { values } = parseArgs({
     args,
-    options: { group: { type: "string" }, name: { type: "string" }, expires: { type: "string" }, models: { type: "string" }, json: { type: "boolean" } },
+    options: {
+      group: { type: "string" },
+      name: { type: "string" },
+      expires: { type: "string" },
+      models: { type: "string" },
+      account: { type: "string" },
+      ...limitOptions,
+      json: { type: "boolean" },
+    },
   });
   const { name, group } = values;
   if (group === undefined || name === undefined) throw new KeysFault("--group and --name are needed");
   if (!/^[^\p{Cc}]{1,100}$/u.test(name)) throw new KeysFault("--name must be 1 to 100 characters without control characters");
+  const { account } = values;
+  if (account !== undefined && !accountForm.test(account)) throw new KeysFault("--account must be 1 to 100 of A-Z, a-z, 0-9 and ._@-");
+  const limits = limitsOf(values);
+  if (typeof limits === "string") throw new KeysFault(limits);
   const now = Date.now();
   const expiresAt = values.expires === undefined ? undefined : expiryOf(values.expires, now);
   if (expiresAt === "faulty") throw new KeysFault("--expires must lie ahead: a time from now such as 12h, 90d or 4w, or a date such as 2030-12-31");
@@ -77,7 +91,17 @@ async function create(args: string[], environment: Environment, output: Output):
 
   const { key, hash, hint } = createKey();
   const id = `key_${randomBytes(12).toString("hex")}`;
-  const record: KeyRecord = { id, name, group, hint, createdAt: now, ...(expiresAt !== undefined && { expiresAt }), ...(models && { models }) };
+  const record: KeyRecord = {
+    id,
+    name,
+    group,
+    hint,
+    createdAt: now,
+    ...(expiresAt !== undefined && { expiresAt }),
+    ...(models && { models }),
+    ...(account !== undefined && { account }),
+    ...(limits && { limits }),
+  };
   await withStore(environment, ({ redis, keyspace }) => addRecord(redis, keyspace, hash, record));
   const text = `${key}\n\nThis is the only time the key is shown.\n\n${keyTableOf([record], now)}`;
   output.out(values.json ? `${JSON.stringify({ key, ...record })}\n` : text);

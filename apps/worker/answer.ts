@@ -16,6 +16,8 @@ export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; byte
 
 export interface AnswerReader {
   readonly usage: Usage | undefined;
+  /** Pieces of content so far; 0 for an answer in one piece. */
+  readonly pieces: number;
   /** Events that were no JSON: they are left out of an answer that otherwise completes. */
   readonly malformedEvents: number;
   /** Content was seen: bytes belong to the caller from here on. */
@@ -79,6 +81,10 @@ class StreamReader implements AnswerReader {
     return this.#answer.usage;
   }
 
+  get pieces(): number {
+    return this.#answer.pieces;
+  }
+
   get malformedEvents(): number {
     return this.#answer.malformedEvents;
   }
@@ -122,6 +128,7 @@ class WholeReader implements AnswerReader {
   usage: Usage | undefined;
   committed = false;
   readonly malformedEvents = 0;
+  readonly pieces = 0;
   readonly finished = false;
   readonly answerId = undefined;
   readonly #read: (bytes: Buffer) => WholeAnswer;
@@ -168,6 +175,7 @@ class FoldingReader implements AnswerReader {
   committed = false;
   finished = false;
   readonly malformedEvents = 0;
+  readonly pieces = 0;
   readonly answerId = undefined;
   readonly #events = new SseReader(answerBytesMax);
   readonly #stream: FoldedStream;
@@ -207,6 +215,7 @@ class FoldingReader implements AnswerReader {
 class ErrorReader implements AnswerReader {
   readonly usage = undefined;
   readonly malformedEvents = 0;
+  readonly pieces = 0;
   readonly committed = false;
   readonly finished = false;
   readonly answerId = undefined;

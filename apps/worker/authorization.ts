@@ -4,7 +4,7 @@ import { defaultProvider } from "@aws-sdk/credential-provider-node";
 import { SignatureV4 } from "@smithy/signature-v4";
 import { GoogleAuth } from "google-auth-library";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
-import { credentialOf, type Environment } from "#catalogue/environment.ts";
+import { type Environment, secretOf } from "#catalogue/environment.ts";
 
 interface SignedRequest {
   method: "POST";
@@ -13,8 +13,12 @@ interface SignedRequest {
   body: Buffer;
 }
 
-/** The headers to add to a request; a promise where they must be asked for or computed. Rejects when they can't be had. */
-export type Authorize = (upstream: CatalogueUpstream, request: SignedRequest) => Record<string, string> | Promise<Record<string, string>>;
+/** The headers to add to a request, by the name of a credential; a promise where they must be asked for or computed. Rejects when they can't be had. */
+export type Authorize = (
+  upstream: CatalogueUpstream,
+  credential: string | undefined,
+  request: SignedRequest,
+) => Record<string, string> | Promise<Record<string, string>>;
 
 const googleScope = "https://www.googleapis.com/auth/cloud-platform";
 
@@ -23,8 +27,8 @@ export function createAuthorization(environment: Environment): Authorize {
   const googles = new Map<string, GoogleAuth>();
   const signers = new Map<string, SignatureV4>();
 
-  return (upstream, request) => {
-    const credential = credentialOf(upstream, environment);
+  return (upstream, name, request) => {
+    const credential = secretOf(name, environment);
     switch (upstream.authentication) {
       case "bearer":
         return credential === undefined ? {} : { authorization: `Bearer ${credential}` };

@@ -13,6 +13,7 @@ import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts
 import type { Failure, UpstreamError } from "#wire/errors.ts";
 import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
 import { remoteSourcesOf } from "#wire/sources.ts";
+import { SplicedAnswer, SplicedStream, type SpliceMode } from "#wire/spliced.ts";
 import { TranslatedStream } from "#wire/translated.ts";
 import { type FetchSource, inlineSources } from "./remote-sources.ts";
 
@@ -48,6 +49,8 @@ export interface Exchange {
   kind: "exchange";
   request: WireRequest;
   reading: Reading;
+  /** The answer as it may go on from another target. */
+  spliced?: SplicedAnswer;
   /** The answer in case the upstream has no such endpoint. */
   unlessThere?: () => Promise<OwnAnswer>;
 }
@@ -62,6 +65,8 @@ export interface ExchangeInput {
   /** The upstream's name of the model. */
   name: string;
   fetchSource: FetchSource;
+  /** What was delivered by another target, to be gone on from. */
+  spliced: SplicedAnswer | undefined;
   /** The caller has left. */
   signal: AbortSignal;
 }
@@ -94,7 +99,8 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
     errorOf: to.upstreamErrorOf,
   };
 
-  if (spoken === job.dialect) {
+  const splices = model.splice && job.framing !== "whole" && (spoken !== job.dialect || isReadable(from, parsed(), job.framing));
+  if (spoken === job.dialect && !splices) {
     const request = from.verbatim.request(body, job.framing, target);
     if (request === undefined) return { kind: "refused", failure: { code: "invalid_request", message: "The body is not a JSON object with a model." } };
     Object.assign(request.headers, callerHeadersOf(job, upstream));
@@ -117,21 +123,49 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   await inlineSources(fetchedHere, fetchSource, input.signal);
   if (isThoughtless(model)) request.settings = withoutThinking(request.settings);
   const context = contextOf(job, model, callerBody, request);
+  const splice = splices ? spliceOf(input, () => new SplicedAnswer(from.streamEncoder(context), from.answerIdOf?.(context))) : undefined;
+  if (splice?.kind === "refused") return splice;
+  if (splice?.mode === "continue")
+    request.messages.push({ role: "assistant", parts: [{ kind: "text", text: splice.answer.text ?? "", path: "messages" }], path: "messages" });
   const turned = turnedOf(to, from, () => context);
   return {
     kind: "exchange",
     request: to.encodeRequest(request, job.framing, target),
+    ...(splice !== undefined && { spliced: splice.answer }),
     reading: {
       ...common,
       errorOf: foreignErrorReaderOf(spoken, request),
-      stream: () => new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context)),
+      stream: () =>
+        splice !== undefined
+          ? new SplicedStream(splice.answer, to.streamDecoder(), splice.mode)
+          : new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context)),
       whole: (bytes) => {
         const value = parsedObject(bytes);
         return value === undefined ? { kind: "malformed" } : wholeOf(to.decodeAnswer(value), from, context);
       },
-      turned,
+      ...(input.spliced === undefined && { turned }),
     },
   };
+}
+
+type Splice = { kind: "splice"; answer: SplicedAnswer; mode: SpliceMode } | Extract<Exchanged, { kind: "refused" }>;
+
+/** How this target's stream joins what was delivered before, if anything was. */
+function spliceOf({ spliced, upstream, model }: ExchangeInput, begin: () => SplicedAnswer): Splice {
+  if (spliced === undefined) return { kind: "splice", answer: begin(), mode: "first" };
+  if (upstream.prefill && spliced.text !== undefined) return { kind: "splice", answer: spliced, mode: "continue" };
+  if (model.deterministic) return { kind: "splice", answer: spliced, mode: "repeat" };
+  return { kind: "refused", failure: { code: "upstream_failed", message: "No other upstream of this model can go on with its answer." } };
+}
+
+function isReadable(codec: Codec, body: Record<string, unknown>, framing: Framing): boolean {
+  try {
+    codec.decodeRequest({ body, framing, headers: {} });
+    return true;
+  } catch (error) {
+    if (error instanceof Refusal) return false;
+    throw error;
+  }
 }
 
 /**

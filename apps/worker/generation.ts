@@ -1,33 +1,44 @@
 /**
  * One attempt of a generation in a worker, from its job to its last byte:
  *
- *     begin ─▶ body ─▶ request ─▶ upstream ─▶ head … data ─▶ end | fail
+ *     begin ─▶ body ─▶ a target ─▶ request ─▶ upstream ─▶ head … data ─▶ end | fail
+ *                         ▲                        │
+ *                         └──── before content ────┘
  *
  * The relay says when it begins, when it must stop, and whether its window has room.
  */
-import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Catalogue, UpstreamLimits } from "#catalogue/catalogue.ts";
 import { encodePayload, type GenerationJob } from "#relay/job.ts";
 import type { Place } from "#relay/lane-worker.ts";
 import { payloadBytesMax } from "#relay/limits.ts";
 import type { Held, Outcome } from "#relay/runner.ts";
 import { Refusal } from "#wire/carry.ts";
 import type { Failure } from "#wire/errors.ts";
+import type { SplicedAnswer } from "#wire/spliced.ts";
 import type { Usage } from "#wire/usage.ts";
 import { type AnswerReader, type AnswerStep, readerOf } from "./answer.ts";
-import type { Exchange, OwnAnswer } from "./exchange.ts";
+import type { Exchange, Exchanged, OwnAnswer } from "./exchange.ts";
 import type { WorkerMetrics } from "./metrics.ts";
 import { exchangeOf } from "./operations.ts";
 import type { FetchSource } from "./remote-sources.ts";
+import { type Candidate, candidatesOf } from "./route.ts";
+import type { CallOutcome, Permit, Routing } from "./routing.ts";
+import { outcomeOf, sortOf, Tries } from "./tries.ts";
 import type { UpstreamCall, Upstreams } from "./upstream.ts";
 
 /** How long an answer that lacks only its terminator is waited for, and how long an answer that is ended may keep its connection. */
 const lingerMs = 2_000;
+
+/** Of a request's body, roughly. */
+const bytesPerToken = 4;
 
 const unprocessed: Failure = { code: "internal", message: "The gateway failed to process this request." };
 
 export interface GenerationSurroundings {
   catalogue(): Catalogue;
   upstreams: Upstreams;
+  routing: Routing;
   fetchSource: FetchSource;
   metrics: WorkerMetrics;
   /** The body of a job that carries none; null when it is gone. */
@@ -47,6 +58,8 @@ export class Generation {
   /** What went wrong in our own code, if anything did; for the log alone. */
   cause: unknown;
   upstream: string | undefined;
+  /** The model that answers: the one that was asked for, or a fallback. */
+  model: string;
   /** What the upstream did, for the operator's log: no content. */
   readonly diagnosis: { status?: number; requestId?: string; cause?: string; malformedEvents?: number } = {};
   /** How it counts; undefined as long as nobody settled it. */
@@ -55,7 +68,14 @@ export class Generation {
   #phase: Phase = "waiting";
   #call: UpstreamCall | undefined;
   #reader: AnswerReader | undefined;
-  #limits: CatalogueUpstream["limits"] | undefined;
+  #limits: UpstreamLimits | undefined;
+  #body: Buffer | undefined;
+  #tries: Tries | undefined;
+  /** What was delivered, if another target may go on from it. */
+  #spliced: SplicedAnswer | undefined;
+  /** The call under way, and its number: what an earlier call still says is not heard. */
+  #current: { candidate: Candidate; permit: Permit; retryAfterMs: number | undefined } | undefined;
+  #turn = 0;
   #streams = false;
   #contentType = "";
   /** What the caller is told beside the body. */
@@ -67,6 +87,8 @@ export class Generation {
   #headSent = false;
   /** Ends a call whose answer is complete while its upstream holds the line. */
   #hangUp: NodeJS.Timeout | undefined;
+  /** When the first call began. */
+  #startedAt: number | undefined;
   #calledAt = 0;
   #progressedAt = 0;
   /** When all of the answer was seen to be there but its terminator. */
@@ -76,12 +98,21 @@ export class Generation {
 
   constructor(place: Place, around: GenerationSurroundings) {
     this.job = place.job;
+    this.model = place.job.model;
     this.place = place;
     this.#around = around;
   }
 
   get usage(): Usage | undefined {
     return this.#reader?.usage;
+  }
+
+  /** About what was produced of a stream that its caller left before its upstream could tell; undefined for nothing. */
+  get producedUsage(): Usage | undefined {
+    const { pieces = 0, committed } = this.#reader ?? {};
+    if (committed !== true || pieces === 0) return undefined;
+    const inputTokens = Math.ceil((this.#body?.length ?? 0) / bytesPerToken);
+    return { inputTokens, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: pieces, reasoningTokens: 0 };
   }
 
   /** Never throws: a fault of ours fails the generation, and is kept as its cause. */
@@ -97,10 +128,10 @@ export class Generation {
 
   async #prepare(): Promise<void> {
     this.#phase = "preparing";
-    const model = this.#around.catalogue().modelFor(this.job.group, this.job.model);
-    const target = model?.route[0];
-    const upstream = target && this.#around.catalogue().upstreams.get(target.upstream);
-    if (model === undefined || target === undefined || upstream === undefined)
+    const catalogue = this.#around.catalogue();
+    const model = catalogue.modelFor(this.job.group, this.job.model);
+    const candidates = model === undefined ? [] : candidatesOf(catalogue, this.job.group, model, Math.random);
+    if (model === undefined || candidates.length === 0)
       return this.#fail({ code: "unavailable", message: "The model of this request is being added or removed; try again in a moment.", retryAfterSeconds: 1 });
     let body: Buffer | null;
     try {
@@ -110,23 +141,47 @@ export class Generation {
     }
     if (this.#isOver()) return;
     if (body === null) return this.#fail({ code: "unavailable", message: "The request was lost before it could be answered; send it again." });
-    try {
-      const exchange = await exchangeOf({
-        job: this.job,
-        body,
-        model,
-        upstream,
-        name: target.model,
-        fetchSource: this.#around.fetchSource,
-        signal: this.#preparation.signal,
-      });
+    this.#body = body;
+    this.#tries = new Tries(candidates, model.retries, performance.now(), Math.random);
+    await this.#tryNext(this.#tries, body);
+  }
+
+  /** Calls the next target that can be called, waiting for it if that is worth while. */
+  async #tryNext(tries: Tries, body: Buffer): Promise<void> {
+    this.#phase = "preparing";
+    for (;;) {
+      for (const candidate of tries.ready(performance.now())) {
+        const exchange = await this.#exchangeWith(candidate, body);
+        if (this.#isOver()) return;
+        if (exchange.kind === "answered") return this.#answer(exchange);
+        if (exchange.kind === "refused") {
+          tries.unsuitable(candidate, exchange.failure);
+          continue;
+        }
+        const permission = await this.#around.routing.permit(candidate, `${this.job.generation}-${this.job.attempt}-${tries.calls}`);
+        if (permission.kind === "hindered") {
+          tries.hindered(candidate, permission.by, permission.forMs, performance.now());
+          continue;
+        }
+        if (this.#isOver()) return permission.leave();
+        tries.began();
+        return this.#request(candidate, permission, exchange);
+      }
+      const waitMs = tries.waitMs(performance.now());
+      if (waitMs === undefined) return this.#fail(tries.failure);
+      await sleep(waitMs, undefined, { signal: this.#preparation.signal }).catch(() => undefined);
       if (this.#isOver()) return;
-      if (exchange.kind === "refused") this.#fail(exchange.failure);
-      else if (exchange.kind === "answered") this.#answer(exchange);
-      else this.#request(upstream, exchange);
+    }
+  }
+
+  async #exchangeWith({ model, target, upstream }: Candidate, body: Buffer): Promise<Exchanged> {
+    const { fetchSource } = this.#around;
+    const spliced = this.#headSent ? this.#spliced : undefined;
+    try {
+      return await exchangeOf({ job: this.job, body, model, upstream, name: target.model, fetchSource, spliced, signal: this.#preparation.signal });
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      if (!this.#isOver()) this.#fail({ code: "invalid_request", message: error.message, param: error.param });
+      return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
     }
   }
 
@@ -136,6 +191,7 @@ export class Generation {
     this.#pending = [];
     this.#preparation.abort();
     this.#call?.abort();
+    this.#leave(undefined);
   }
 
   /** The relay's window has room, or none. */
@@ -151,11 +207,11 @@ export class Generation {
   /** Keeps the time limits; call it a few times a second. `now` is that of performance.now(). */
   watch(now: number): void {
     const limits = this.#limits;
-    if (limits === undefined || this.#isOver() || !this.#open || this.#pending.length > 0) return;
+    if (limits === undefined || this.#current === undefined || this.#isOver() || !this.#open || this.#pending.length > 0) return;
     const quietMs = now - this.#progressedAt;
     if (this.#reader?.finished) this.#finishedAt ??= now;
     if (this.#finishedAt !== undefined && now - this.#finishedAt > lingerMs) this.#step((this.#reader as AnswerReader).end());
-    else if (now - this.#calledAt > limits.totalTimeoutMs) this.#timeOut("did not complete its answer in time");
+    else if (now - (this.#startedAt ?? now) > limits.totalTimeoutMs) this.#timeOut("did not complete its answer in time");
     else if (!this.#streams) return;
     else if (this.#phase === "head" && now - this.#calledAt > limits.firstByteTimeoutMs) this.#timeOut("did not begin to answer in time");
     else if (this.#phase === "content" && quietMs > (this.#reader?.committed ? limits.betweenTokensTimeoutMs : limits.firstTokenTimeoutMs))
@@ -171,18 +227,29 @@ export class Generation {
     this.#write([body]);
   }
 
-  #request(upstream: CatalogueUpstream, { request, reading, unlessThere }: Exchange): void {
+  #request(candidate: Candidate, permit: Permit, { request, reading, unlessThere, spliced }: Exchange): void {
+    this.#spliced = spliced;
+    const turn = ++this.#turn;
+    const current = { candidate, permit, retryAfterMs: undefined as number | undefined };
+    const isStale = () => this.#isOver() || turn !== this.#turn;
+    this.#current = current;
     this.#phase = "head";
-    this.upstream = upstream.name;
-    this.#limits = upstream.limits;
+    this.#reader = undefined;
+    this.#finishedAt = undefined;
+    this.upstream = candidate.upstream.name;
+    this.model = candidate.model.id;
+    delete this.diagnosis.status;
+    this.#limits = candidate.limits;
     this.#streams = reading.streams;
     this.#contentType = reading.contentType;
     this.#headers = reading.headers ?? {};
     this.#calledAt = performance.now();
+    this.#startedAt ??= this.#calledAt;
     this.#progressedAt = this.#calledAt;
-    this.#call = this.#around.upstreams.call(upstream, request, {
+    this.#around.metrics.upstreamCalls.inc({ upstream: candidate.upstream.name, again: turn > 1 ? "yes" : "no" });
+    this.#call = this.#around.upstreams.call(candidate.upstream, permit.credential, request, {
       head: (status, headers) => {
-        if (this.#isOver()) return;
+        if (isStale()) return;
         this.#phase = "content";
         this.diagnosis.status = status;
         const requestId = headers["x-request-id"] ?? headers["request-id"];
@@ -190,6 +257,7 @@ export class Generation {
         this.#progressedAt = performance.now();
         if (unlessThere !== undefined && [404, 405, 501].includes(status)) {
           this.#call?.abort();
+          this.#leave("answered");
           unlessThere().then(
             (answer) => this.#isOver() || this.#answer(answer),
             () => this.#isOver() || this.#fail(unprocessed),
@@ -199,25 +267,65 @@ export class Generation {
         this.#reader = readerOf(status, String(headers["content-type"] ?? ""), reading, headers["retry-after"]);
       },
       data: (chunk) => {
-        if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.push(chunk));
+        if (!isStale() && this.#reader !== undefined) this.#step(this.#reader.push(chunk));
       },
       end: () => {
-        if (!this.#isOver() && this.#reader !== undefined) this.#step(this.#reader.end());
+        if (!isStale() && this.#reader !== undefined) this.#step(this.#reader.end());
         clearTimeout(this.#hangUp);
       },
       failed: (failure, cause) => {
         clearTimeout(this.#hangUp);
-        if (this.#isOver()) return;
+        if (isStale()) return;
         if (this.#reader?.finished) {
           this.#step(this.#reader.end());
           clearTimeout(this.#hangUp);
         } else {
           this.diagnosis.cause = cause;
-          this.#fail(failure);
+          this.#callFailed(failure);
         }
       },
     });
     if (!this.#open) this.#call.flow(false);
+  }
+
+  /** The call under way is over; `outcome` is what it says of its target, if anything. */
+  #leave(outcome: CallOutcome | undefined): void {
+    const current = this.#current;
+    if (current === undefined) return;
+    this.#current = undefined;
+    current.permit.leave();
+    if (outcome !== undefined) this.#around.routing.ended(current.candidate, current.permit, outcome, current.retryAfterMs);
+  }
+
+  /** Before content the next target may be asked unseen; after it, the failure is the caller's to know. */
+  #callFailed(failure: Failure): void {
+    const current = this.#current;
+    const { status } = this.diagnosis;
+    const sort = sortOf(failure, status);
+    const retryAfterMs = failure.retryAfterSeconds === undefined ? undefined : failure.retryAfterSeconds * 1_000;
+    if (current !== undefined) current.retryAfterMs = retryAfterMs;
+    this.#around.metrics.upstreamErrors.inc({ upstream: this.upstream as string, code: failure.code, status: status ?? "none" });
+    this.#call?.abort();
+    this.#leave(outcomeOf(sort));
+    const tries = this.#tries;
+    const body = this.#body;
+    const mayHaveBegun = this.job.operation.startsWith("image") && (sort === "silent" || (sort === "transient" && status === undefined));
+    if (
+      current === undefined ||
+      tries === undefined ||
+      body === undefined ||
+      (this.#headSent && this.#spliced?.canBeSpliced !== true) ||
+      mayHaveBegun ||
+      !tries.failed(current.candidate, sort, failure, retryAfterMs, performance.now())
+    ) {
+      this.#fail(failure);
+      return;
+    }
+    this.#turn++;
+    this.#tryNext(tries, body).catch((error: unknown) => {
+      this.cause = error;
+      if (!this.#isOver()) this.#fail(unprocessed);
+    });
   }
 
   #step(step: AnswerStep): void {
@@ -227,10 +335,11 @@ export class Generation {
     if (malformedEvents > 0) this.diagnosis.malformedEvents = malformedEvents;
     if (step.kind === "failed") {
       this.diagnosis.cause ??= this.diagnosis.status === 200 ? "bad answer" : "bad status";
-      this.#fail(step.failure);
+      this.#callFailed(step.failure);
     } else if (step.kind === "end") {
       this.#endPending = true;
       this.#phase = "ended";
+      this.#leave("answered");
       const call = this.#call;
       this.#hangUp = setTimeout(() => call?.abort(), lingerMs);
       this.#drain();
@@ -265,24 +374,23 @@ export class Generation {
     while (this.#open && this.#pending.length > 0) this.#send("data", this.#pending.shift() as Buffer);
     if (this.#endPending && this.#pending.length === 0) {
       this.#endPending = false;
-      this.#send("end", encodePayload({ usage: this.usage ?? null }));
+      this.#send("end", encodePayload({ usage: this.usage ?? null, model: this.model }));
     }
   }
 
   #timeOut(what: string): void {
     this.diagnosis.cause = what;
-    this.#fail({ code: "upstream_timeout", message: `The upstream of this model ${what}.` });
+    this.#callFailed({ code: "upstream_timeout", message: `The upstream of this model ${what}.` });
   }
 
   /** What was produced before goes out first, whatever the window says: it is bounded by one read of the upstream. */
   #fail(failure: Failure): void {
     this.failure = failure;
-    if (this.upstream !== undefined)
-      this.#around.metrics.upstreamErrors.inc({ upstream: this.upstream, code: failure.code, status: this.diagnosis.status ?? "none" });
     for (const bytes of this.#pending.splice(0)) this.#send("data", bytes);
     this.#send("fail", encodePayload(failure));
     this.#phase = "ended";
     this.#call?.abort();
+    this.#leave(undefined);
   }
 
   #send(kind: "head" | "data" | "end" | "fail", payload: Buffer): void {

@@ -1,7 +1,7 @@
 /** The worker: takes generations from its lanes and calls upstreams for them. `worker --lanes chat=512,image=8` */
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import { credentialOf } from "#catalogue/environment.ts";
+import { credentialNamesOf, secretOf } from "#catalogue/environment.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { type LaneWorker, openLaneWorker } from "#relay/lane-worker.ts";
@@ -15,10 +15,14 @@ import { createOperations, listen } from "#service/operations.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
 import { createAuthorization } from "./authorization.ts";
+import { Circuits } from "./circuits.ts";
 import { lanesOf, workerConfigOf } from "./config.ts";
+import { Credentials } from "./credentials.ts";
 import { Generation, type GenerationSurroundings } from "./generation.ts";
 import { createWorkerMetrics } from "./metrics.ts";
 import { createSourceFetcher } from "./remote-sources.ts";
+import { Routing } from "./routing.ts";
+import { Slots } from "./slots.ts";
 import { Upstreams } from "./upstream.ts";
 
 /** How often time limits are looked at: they are kept to within this. */
@@ -37,8 +41,9 @@ async function start(log: Logger): Promise<Running> {
   const sources = createSourceFetcher(sourceNetworks);
   const warnOfCredentials = (current: Catalogue) => {
     for (const upstream of current.upstreams.values())
-      if (upstream.credential !== undefined && credentialOf(upstream, environment) === undefined)
-        log.warn({ upstream: upstream.name, variable: upstream.credential }, "the credential of an upstream is not set; it is called without one");
+      for (const variable of credentialNamesOf(upstream))
+        if (secretOf(variable, environment) === undefined)
+          log.warn({ upstream: upstream.name, variable }, "a credential of an upstream is not set; it is called without one");
   };
   const catalogue = checkedAtStart(() =>
     watchCatalogue(config.catalogueFile, environment, {
@@ -52,6 +57,9 @@ async function start(log: Logger): Promise<Running> {
   );
   warnOfCredentials(catalogue.current());
   const redis = await connectRedis(config.redisUrl, "request");
+  const circuits = new Circuits(redis, keyspace.circuits);
+  const slots = new Slots(redis, keyspace.slots);
+  const credentials = new Credentials();
   const generations = new Set<Generation>();
   const now = () => performance.now();
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
@@ -75,24 +83,25 @@ async function start(log: Logger): Promise<Running> {
       handedOver: (generation) => generation.place.handedOver(),
       settle: (generation, outcome) => {
         generation.settled = outcome;
-        const { usage, job } = generation;
+        const { model } = generation;
+        const usage = generation.usage ?? (outcome === "cancelled" ? generation.producedUsage : undefined);
         if (usage === undefined || generation.failure !== undefined) return;
-        metrics.tokens.inc({ model: job.model, kind: "input" }, usage.inputTokens);
-        metrics.tokens.inc({ model: job.model, kind: "cached_input" }, usage.cachedInputTokens);
-        metrics.tokens.inc({ model: job.model, kind: "cache_write" }, usage.cacheWriteTokens);
-        metrics.tokens.inc({ model: job.model, kind: "output" }, usage.outputTokens);
-        metrics.tokens.inc({ model: job.model, kind: "reasoning" }, usage.reasoningTokens);
+        metrics.tokens.inc({ model, kind: "input" }, usage.inputTokens);
+        metrics.tokens.inc({ model, kind: "cached_input" }, usage.cachedInputTokens);
+        metrics.tokens.inc({ model, kind: "cache_write" }, usage.cacheWriteTokens);
+        metrics.tokens.inc({ model, kind: "output" }, usage.outputTokens);
+        metrics.tokens.inc({ model, kind: "reasoning" }, usage.reasoningTokens);
       },
       forget: (generation) => {
         generations.delete(generation);
         generation.place.release();
-        const { job, failure, usage, upstream, settled, cause, diagnosis } = generation;
+        const { job, model, failure, usage, upstream, settled, cause, diagnosis } = generation;
         const outcome = settled === "done" && failure !== undefined ? "failed" : (settled ?? "dropped");
         metrics.generations.inc({ lane: generation.place.lane, outcome });
         const line = {
           generation: job.generation,
           attempt: job.attempt,
-          model: job.model,
+          model,
           upstream,
           outcome,
           usage,
@@ -112,9 +121,13 @@ async function start(log: Logger): Promise<Running> {
   registerRelayMetrics(metrics.registry, mailbox, () => runner.resends);
   registerCatalogueMetrics(metrics.registry, catalogue);
 
+  metrics.watch(circuits, credentials);
+  circuits.start();
+  slots.start();
   const around: GenerationSurroundings = {
     catalogue: catalogue.current,
     upstreams,
+    routing: new Routing(circuits, slots, credentials),
     fetchSource: sources.fetch,
     metrics,
     readBody: (generation) => redis.getBuffer(keyspace.body(generation)),
@@ -144,6 +157,14 @@ async function start(log: Logger): Promise<Running> {
   const operations = createOperations({
     metrics: metrics.registry,
     notReady: () => (stopping ? "stopping" : isReady() ? undefined : "no link to Redis"),
+    status: () => ({
+      role: "worker",
+      catalogue: catalogue.current().version,
+      lanes: lanes.map(({ name, capacity, held }) => ({ lane: name, capacity, held })),
+      targets: circuits.states(now()),
+      restingCredentials: credentials.resting(now()),
+      slots: slots.held(),
+    }),
   });
   const operationsUrl = await listen(operations, config.operationsHost, config.operationsPort);
   const pulse = setInterval(() => runner.tick(now()), relayLimits.pulseMs);
@@ -163,6 +184,8 @@ async function start(log: Logger): Promise<Running> {
       for (const generation of generations) if (generation.held !== undefined) runner.handBack(generation.held, now());
       clearInterval(pulse);
       clearInterval(watch);
+      circuits.close();
+      slots.close();
       catalogue.close();
       await mailbox.close();
       await Promise.all(lanes.map((lane) => lane.close()));

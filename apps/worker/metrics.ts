@@ -2,6 +2,8 @@
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { LaneWorker } from "#relay/lane-worker.ts";
+import type { Circuits } from "./circuits.ts";
+import type { Credentials } from "./credentials.ts";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
@@ -32,6 +34,29 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
   });
   return {
     registry,
+    /** Each is read when the metrics are scraped. */
+    watch(circuits: Pick<Circuits, "states">, credentials: Pick<Credentials, "resting">) {
+      new Gauge({
+        name: "sluice_circuit_open",
+        help: "Circuits of targets that are open (1) or half-open (0.5), as this worker knows them; those that are closed are not shown.",
+        labelNames: ["target"],
+        registers,
+        collect() {
+          this.reset();
+          for (const { target, state } of circuits.states(performance.now())) if (state !== "closed") this.set({ target }, state === "open" ? 1 : 0.5);
+        },
+      });
+      new Gauge({
+        name: "sluice_credentials_resting",
+        help: "Credentials that rest because their upstream refused them or they are used up, by the name of their variable.",
+        labelNames: ["credential"],
+        registers,
+        collect() {
+          this.reset();
+          for (const credential of credentials.resting(performance.now())) this.set({ credential }, 1);
+        },
+      });
+    },
     queueWait: new Histogram({
       name: "sluice_queue_wait_seconds",
       help: "From the admission of a request until a worker took it.",
@@ -51,6 +76,12 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
       help: "Between two pieces of an upstream's streamed answer.",
       labelNames: ["upstream"],
       buckets: seconds,
+      registers,
+    }),
+    upstreamCalls: new Counter({
+      name: "sluice_upstream_calls_total",
+      help: "Calls of upstreams; `again` are those after another call of the same generation had failed.",
+      labelNames: ["upstream", "again"],
       registers,
     }),
     tokens: new Counter({

@@ -41,8 +41,8 @@ export class Upstreams {
     this.#authorize = authorize;
   }
 
-  /** Sends a POST. The time limits are the caller's to keep, but for that of connecting. */
-  call(upstream: CatalogueUpstream, request: WireRequest, handlers: UpstreamHandlers): UpstreamCall {
+  /** Sends a POST; `credential` is the name of one. The time limits are the caller's to keep, but for that of connecting. */
+  call(upstream: CatalogueUpstream, credential: string | undefined, request: WireRequest, handlers: UpstreamHandlers): UpstreamCall {
     const line = this.#lineOf(upstream);
     let controller: Controller | undefined;
     let over = false;
@@ -68,7 +68,7 @@ export class Upstreams {
       };
       const { url, ...options } = dispatchOptionsOf(upstream, request);
       try {
-        const authorization = this.#authorize(upstream, { method: "POST", url, headers: options.headers, body: request.body });
+        const authorization = this.#authorize(upstream, credential, { method: "POST", url, headers: options.headers, body: request.body });
         if (authorization instanceof Promise) authorization.then(send, refused);
         else send(authorization);
       } catch (error) {

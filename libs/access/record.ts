@@ -4,6 +4,11 @@ import { Compile } from "typebox/compile";
 
 const time = (description: string) => Type.Integer({ minimum: 0, description });
 
+export const accountForm = /^[0-9A-Za-z._@-]{1,100}$/;
+
+const count = Type.Optional(Type.Integer({ minimum: 1 }));
+const money = Type.Optional(Type.Number({ minimum: 0 }));
+
 const keyRecordSchema = Type.Object({
   id: Type.String({ pattern: "^key_[0-9A-Za-z]{1,64}$" }),
   name: Type.String({ minLength: 1, maxLength: 100 }),
@@ -13,6 +18,13 @@ const keyRecordSchema = Type.Object({
   expiresAt: Type.Optional(time("Epoch milliseconds; valid before it. Absent: never expires.")),
   revokedAt: Type.Optional(time("Epoch milliseconds. Never taken back.")),
   models: Type.Optional(Type.Array(Type.String(), { description: "Model ids, or beginnings followed by `*`, to which the key is further restricted." })),
+  account: Type.Optional(Type.String({ pattern: accountForm.source, description: "Whose key it is: keys of one account share its limits." })),
+  limits: Type.Optional(
+    Type.Object(
+      { requestsPerMinute: count, tokensPerMinute: count, generationsMax: count, budgetPerDay: money, budgetPerMonth: money },
+      { description: "In place of those that its group gives to each key." },
+    ),
+  ),
 });
 
 /** Times are epoch milliseconds. Records are never removed, only revoked. */

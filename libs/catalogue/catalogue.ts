@@ -2,7 +2,7 @@
 import type { ConversationDialect, UpstreamDialect } from "#wire/dialect.ts";
 
 /** Times in milliseconds; what each covers stands in schema.ts. */
-interface UpstreamLimits {
+export interface UpstreamLimits {
   readonly connectTimeoutMs: number;
   readonly firstByteTimeoutMs: number;
   readonly firstTokenTimeoutMs: number;
@@ -23,6 +23,14 @@ export interface CatalogueUpstream {
   readonly baseUrl: string;
   /** The name of an environment variable; `credentialOf` reads it. */
   readonly credential?: string;
+  /** Further ones. */
+  readonly credentials: readonly string[];
+  /** It goes on from an assistant's turn that a request ends in. */
+  readonly prefill: boolean;
+  /** Failures in a row after which a target is left alone for a while; 0 is never. */
+  readonly circuitFailuresMax: number;
+  /** Requests at once, over all workers. */
+  readonly concurrencyMax?: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly streamUsage: boolean;
   readonly tokenLimitField: "max_completion_tokens" | "max_tokens";
@@ -50,11 +58,13 @@ interface Prices {
 }
 
 /** One place that serves a model. */
-interface Target {
+export interface Target {
   /** A name in `upstreams`. */
   readonly upstream: string;
   /** What that upstream calls the model. */
   readonly model: string;
+  readonly weight?: number;
+  readonly limits?: Partial<UpstreamLimits>;
 }
 
 export interface CatalogueModel {
@@ -72,6 +82,14 @@ export interface CatalogueModel {
   readonly prices: Prices;
   /** In order, never empty; only targets whose upstream is offered here. */
   readonly route: readonly Target[];
+  /** A streamed answer may go on from another target. */
+  readonly splice: boolean;
+  /** All targets give the same answer to the same request. */
+  readonly deterministic: boolean;
+  readonly retries: number;
+  /** Ids of other models. */
+  readonly fallbacks: readonly string[];
+  readonly limits?: Partial<UpstreamLimits>;
 }
 
 export type PublishedModel = Omit<CatalogueModel, "route">;
@@ -81,10 +99,22 @@ interface Lane {
   readonly waitMs: number;
 }
 
+/** Of callers; what each means stands in schema.ts. */
+interface CallerLimits {
+  readonly requestsPerMinute?: number;
+  readonly tokensPerMinute?: number;
+  readonly generationsMax?: number;
+  readonly budgetPerDay?: number;
+  readonly budgetPerMonth?: number;
+}
+
 interface Group {
   readonly weight: number;
   /** Ids, or beginnings of ids followed by `*`. */
   readonly models: readonly string[];
+  readonly limits?: CallerLimits;
+  readonly keyLimits?: CallerLimits;
+  readonly accountLimits?: CallerLimits;
 }
 
 interface Addresses {

@@ -37,7 +37,10 @@ export function baseUrlFaultOf(text: string): string | undefined {
   return undefined;
 }
 
-/** An upstream's secret; undefined when it needs none, or when the variable it names is unset or empty. Bearer of secrets: never log it. */
-export function credentialOf(upstream: { credential?: string }, environment: Environment): string | undefined {
-  return (upstream.credential && environment[upstream.credential]) || undefined;
-}
+/** The names of an upstream's credentials, each an environment variable. */
+export const credentialNamesOf = ({ credential, credentials }: { credential?: string; credentials: readonly string[] }): string[] =>
+  credential === undefined ? [...credentials] : [credential, ...credentials];
+
+/** The secret of a credential; undefined when its variable is unset or empty. Bearer of secrets: never log it. */
+export const secretOf = (credential: string | undefined, environment: Environment): string | undefined =>
+  (credential !== undefined && environment[credential]) || undefined;

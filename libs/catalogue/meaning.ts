@@ -47,6 +47,7 @@ function baseUrlFindingsOf(path: Path, url: string): Finding[] {
 
 function modelFindingsOf({ models, lanes, upstreams }: CatalogueFile): Finding[] {
   const firstWith = new Map<string, number>();
+  const ids = new Set(models.map(({ id }) => id));
   return models.flatMap((model, index) => {
     const findings: Finding[] = [];
     const found = (path: Path, text: string) => findings.push({ path: ["models", index, ...path], text });
@@ -57,6 +58,10 @@ function modelFindingsOf({ models, lanes, upstreams }: CatalogueFile): Finding[]
     if (createdSecondsOf(model.created) === undefined) found(["created"], "must be a date such as 2026-01-31, or seconds since 1970");
     const { contextWindow = Number.POSITIVE_INFINITY, outputTokensMax = 0 } = model;
     if (outputTokensMax > contextWindow) found(["outputTokensMax"], `is more than contextWindow, which is ${contextWindow}`);
+    for (const [place, id] of model.fallbacks.entries()) {
+      if (id === model.id) found(["fallbacks", place], "is the model itself");
+      else if (!ids.has(id)) found(["fallbacks", place], `no model has the id "${id}"${suggestionOf(id, ids)}`);
+    }
     for (const [place, { upstream }] of model.route.entries()) {
       if (Object.hasOwn(upstreams, upstream)) continue;
       found(["route", place, "upstream"], `no upstream is named "${upstream}"${suggestionOf(upstream, Object.keys(upstreams))}`);
@@ -67,14 +72,19 @@ function modelFindingsOf({ models, lanes, upstreams }: CatalogueFile): Finding[]
 
 function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
   const ids = new Set(models.map(({ id }) => id));
-  return Object.entries(groups).flatMap(([name, group]) =>
-    group.models.flatMap((pattern, index): Finding[] => {
+  return Object.entries(groups).flatMap(([name, group]) => [
+    ...group.models.flatMap((pattern, index): Finding[] => {
       const path = ["groups", name, "models", index];
       const star = pattern.indexOf("*");
       if (star !== -1 && star !== pattern.length - 1) return [{ path, text: "`*` may stand only at the end" }];
       return star === -1 && !ids.has(pattern) ? [{ path, text: `no model has the id "${pattern}"${suggestionOf(pattern, ids)}` }] : [];
     }),
-  );
+    ...(["limits", "keyLimits", "accountLimits"] as const).flatMap((of): Finding[] => {
+      const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY } = group[of] ?? {};
+      const path = ["groups", name, of, "budgetPerDay"];
+      return budgetPerDay > budgetPerMonth ? [{ path, text: `is more than budgetPerMonth, which is ${budgetPerMonth}` }] : [];
+    }),
+  ]);
 }
 
 /** Seconds since 1970 of a date (UTC, midnight) or a number of them; undefined for a text that is no date. */

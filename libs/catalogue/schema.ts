@@ -35,6 +35,23 @@ const lane = Type.Object(
   { ...strict, default: {} },
 );
 
+const counted = (max: number, description: string) => Type.Optional(Type.Integer({ minimum: 1, maximum: max, description }));
+const budget = (description: string) => Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000, description }));
+
+const callerLimits = (whose: string) =>
+  Type.Optional(
+    Type.Object(
+      {
+        requestsPerMinute: counted(1_000_000_000, "Requests in any minute."),
+        tokensPerMinute: counted(1_000_000_000_000, "Tokens in any minute, input and output together."),
+        generationsMax: counted(1_000_000, "Generations at once, over all ingresses."),
+        budgetPerDay: budget("What may be spent on one day (UTC), in the catalogue's currency."),
+        budgetPerMonth: budget("What may be spent in one month (UTC), in the catalogue's currency."),
+      },
+      { ...strict, description: whose },
+    ),
+  );
+
 const group = Type.Object(
   {
     weight: Type.Integer({ minimum: 1, maximum: 1_000, default: 1, description: "This group's share of a busy lane, beside the other groups' weights." }),
@@ -43,9 +60,28 @@ const group = Type.Object(
       maxItems: 5_000,
       description: "What keys of this group may use: model ids, or patterns with a trailing `*`. `*` alone is every model.",
     }),
+    limits: callerLimits("What all keys of this group may together. A limit that is absent does not exist."),
+    keyLimits: callerLimits("What each key of this group may, unless the key has a limit of its own."),
+    accountLimits: callerLimits("What all keys of one account may together, where a key names its account."),
   },
   { ...strict, default: {} },
 );
+
+const optionalMilliseconds = (description: string) => Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000, description }));
+
+/** Limits that take the place of the upstream's. */
+const ownLimits = (whose: string) =>
+  Type.Optional(
+    Type.Object(
+      {
+        firstByteTimeoutMs: optionalMilliseconds("As the upstream's."),
+        firstTokenTimeoutMs: optionalMilliseconds("As the upstream's. With another target left, a slower one is given up for it."),
+        betweenTokensTimeoutMs: optionalMilliseconds("As the upstream's."),
+        totalTimeoutMs: optionalMilliseconds("As the upstream's."),
+      },
+      { ...strict, description: `Time limits for ${whose}, in place of its upstream's.` },
+    ),
+  );
 
 const limits = Type.Object(
   {
@@ -72,6 +108,25 @@ const upstream = Type.Object(
     }),
     baseUrl: url(`Where it is, up to what all its paths share, without a trailing slash. May hold "\${NAME}" and "\${NAME:-default}" from the environment.`),
     credential: Type.Optional(variableName("The environment variable that holds its secret. Read by workers; it never enters the catalogue.")),
+    credentials: Type.Array(variableName("The environment variable that holds one more secret."), {
+      default: [],
+      maxItems: 100,
+      description: "Further credentials of the same kind, taken in turn. One that is refused or used up is rested by itself.",
+    }),
+    concurrencyMax: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 1_000_000, description: "Requests at once, counted over all workers. Those beyond go to another target, or wait." }),
+    ),
+    prefill: Type.Boolean({
+      default: false,
+      description: "It goes on from an assistant's turn that a request ends in, so that it can continue an answer of another.",
+    }),
+    circuitFailuresMax: Type.Integer({
+      minimum: 0,
+      maximum: 1_000,
+      default: 5,
+      description:
+        "After so many failures in a row a target is left alone for a while, by all workers, and then tried with one request at a time; 0 never leaves it alone.",
+    }),
     requires: Type.Optional(
       variableName("The upstream, and each model that has no other, is offered only by processes where this environment variable is set and not empty."),
     ),
@@ -146,8 +201,45 @@ const model = Type.Object(
       },
       strict,
     ),
+    retries: Type.Integer({
+      minimum: 0,
+      maximum: 10,
+      default: 2,
+      description: "How often a request that failed before its first content may be sent again, to the same target or another, fallbacks included.",
+    }),
+    fallbacks: Type.Array(Type.String(), {
+      default: [],
+      maxItems: 10,
+      description:
+        "Ids of other models to answer when no target of this one can, in this order. The answer names the model that answered, and that one is billed.",
+    }),
+    splice: Type.Boolean({
+      default: false,
+      description:
+        "A streamed answer whose upstream dies in the middle goes on from the next target: one with `prefill`, or any if the model is `deterministic`. Such answers are always translated, never passed on as they are.",
+    }),
+    deterministic: Type.Boolean({
+      default: false,
+      description:
+        "Its targets give the same answer to the same request (replicas, seeded): a spliced answer is begun anew there and held back for as long as it repeats.",
+    }),
+    limits: ownLimits("this model"),
     route: Type.Array(
-      Type.Object({ upstream: Type.String({ description: "Its name under `upstreams`." }), model: text(256, "What this upstream calls the model.") }, strict),
+      Type.Object(
+        {
+          upstream: Type.String({ description: "Its name under `upstreams`." }),
+          model: text(256, "What this upstream calls the model."),
+          weight: Type.Optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: 1_000,
+              description: "Neighbouring targets that all have a weight share the requests by it; the others are next if one fails.",
+            }),
+          ),
+          limits: ownLimits("this target"),
+        },
+        strict,
+      ),
       { minItems: 1, maxItems: 20, faultText: "must name at least one target, and at most 20", description: "Where the model is served, tried in this order." },
     ),
   },

@@ -47,6 +47,8 @@ export interface AnswerHead {
 /** Payload of `end`. */
 export interface AnswerEnd {
   usage: Usage | null;
+  /** The catalogue's id of the model that answered, which may be a fallback; it is the one that is billed. */
+  model?: string;
 }
 
 /** Payload of `fail`. */
@@ -66,7 +68,10 @@ export function decodeHead(payload: Buffer): AnswerHead | undefined {
   return { status: Number(head?.status), headers: head?.headers ?? {}, ...(typeof head?.answerId === "string" && { answerId: head.answerId.slice(0, 200) }) };
 }
 
-export const decodeEnd = (payload: Buffer): AnswerEnd => ({ usage: (parsed(payload) as Partial<AnswerEnd> | undefined)?.usage ?? null });
+export function decodeEnd(payload: Buffer): AnswerEnd {
+  const { usage, model } = (parsed(payload) ?? {}) as Partial<AnswerEnd>;
+  return { usage: usage ?? null, ...(typeof model === "string" && { model }) };
+}
 
 /** Undefined for what no worker of ours sends. */
 export function decodeFailure(payload: Buffer): AnswerFailure | undefined {

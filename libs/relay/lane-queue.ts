@@ -68,6 +68,7 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
       setImmediate(flush);
     },
     async remove(generation, attempt) {
+      gathered = gathered.filter(({ job }) => job.generation !== generation || job.attempt !== attempt);
       if (redis.status !== "ready") return;
       await queue.remove(jobIdOf(generation, attempt)).catch(() => undefined);
     },

@@ -129,13 +129,21 @@ export class Owner<Client> {
     return number;
   }
 
-  /** Begins a generation under a number of `takeNumber`. It waits for a runner for `waitMs` at most, and as long again if that one is lost. */
-  start(client: Client, number: number, waitMs: number, now: number): void {
+  /** Has nothing been heard for so long that all is given up? */
+  isLost(now: number): boolean {
+    return this.#link.isLost(now);
+  }
+
+  /**
+   * Begins a generation under a number of `takeNumber`. It waits for a runner for `waitMs` at most, counted from `since`, and as long again
+   * if that one is lost.
+   */
+  start(client: Client, number: number, waitMs: number, now: number, since = now): void {
     const owned: Owned<Client> = {
       number,
       client,
       waitMs,
-      waitUntil: now + waitMs,
+      waitUntil: since + waitMs,
       attempt: 1,
       lostRuns: 0,
       worker: undefined,

@@ -6,6 +6,14 @@ export interface Keyspace {
   mailbox(process: string): string;
   /** A request body too large for its job; lives while its owner extends it. */
   body(generation: string): string;
+  /** What a caller asked for under an `Idempotency-Key`, by the key's id and that header's SHA-256: who runs it, or its answer. */
+  idempotency(keyId: string, hash: string): string;
+  /** Hash: an upstream's target → its circuit (JSON). */
+  circuits: string;
+  /** Sorted set: the places taken at an upstream that takes only so many requests at once, by when each lapses. */
+  slots(upstream: string): string;
+  /** What is counted of a key, a group or an account, against its limits. */
+  limit(scope: string, name: string, what: "window" | "running" | "budget"): string;
   /** Hash: SHA-256 of a key (hex) → its record (JSON). */
   keys: string;
   /** Counter: grows with every change of `keys`. Absent: nothing was ever projected here. */
@@ -20,6 +28,10 @@ export function keyspaceOf(namespace: string): Keyspace {
     queuePrefix: `${prefix}:lane`,
     mailbox: (process) => `${prefix}:mailbox:${process}`,
     body: (generation) => `${prefix}:body:${generation}`,
+    idempotency: (keyId, hash) => `${prefix}:idempotency:${keyId}:${hash}`,
+    circuits: `${prefix}:circuits`,
+    slots: (upstream) => `${prefix}:slots:${upstream}`,
+    limit: (scope, name, what) => `${prefix}:limit:${scope}:${name}:${what}`,
     keys: `${prefix}:keys`,
     keysVersion: `${prefix}:keys:version`,
     keysChanged: `${prefix}:keys:changed`,

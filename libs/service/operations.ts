@@ -1,4 +1,4 @@
-/** The operations port of a process: /healthz, /readyz, /metrics. Never on the port that callers reach. */
+/** The operations port of a process: /healthz, /readyz, /status, /metrics. Never on the port that callers reach. */
 import type { AddressInfo } from "node:net";
 import Fastify, { type FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
@@ -7,10 +7,12 @@ export interface OperationsOptions {
   metrics: Registry;
   /** What keeps the process from taking work, in a few words; undefined when it is ready. */
   notReady(): string | undefined;
+  /** What the process is busy with, for people and scripts: no content, no secret. */
+  status(): object;
 }
 
 /** The caller may add routes before it calls `listen`, and must close it. */
-export function createOperations({ metrics, notReady }: OperationsOptions): FastifyInstance {
+export function createOperations({ metrics, notReady, status }: OperationsOptions): FastifyInstance {
   const server = Fastify({ forceCloseConnections: true });
   server.get("/healthz", () => ({ status: "ok" }));
   server.get("/readyz", (_request, reply) => {
@@ -18,6 +20,7 @@ export function createOperations({ metrics, notReady }: OperationsOptions): Fast
     if (reason !== undefined) reply.code(503);
     return reason === undefined ? { status: "ready" } : { status: "not ready", reason };
   });
+  server.get("/status", () => ({ ready: notReady() === undefined, ...(notReady() !== undefined && { reason: notReady() }), ...status() }));
   server.get("/metrics", async (_request, reply) => {
     reply.type(metrics.contentType);
     return metrics.metrics();

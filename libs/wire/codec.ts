@@ -81,6 +81,8 @@ export interface StreamRelay {
   /** `end` was called, or the upstream's own terminator passed. */
   readonly ended: boolean;
   readonly usage: Usage | undefined;
+  /** Events with content so far: about as many as tokens, where the upstream has not told yet. */
+  readonly pieces: number;
   readonly error: UpstreamError | undefined;
   /** The id by which the caller knows the answer, once it is known. */
   readonly answerId: string | undefined;

@@ -8,14 +8,24 @@ import type { ConversationDialect } from "./dialect.ts";
 
 interface ErrorRow {
   status: number;
+  /** Where that dialect has one of its own. */
+  anthropicStatus: number;
   openaiType: string;
   openaiCode: string | null;
   anthropicType: string;
   googleStatus: string;
 }
 
-const row = (status: number, openaiType: string, openaiCode: string | null, anthropicType: string, googleStatus: string): ErrorRow => ({
+const row = (
+  status: number,
+  openaiType: string,
+  openaiCode: string | null,
+  anthropicType: string,
+  googleStatus: string,
+  anthropicStatus = status,
+): ErrorRow => ({
   status,
+  anthropicStatus,
   openaiType,
   openaiCode,
   anthropicType,
@@ -37,6 +47,7 @@ const table = {
   upgrade_required: row(426, "invalid_request_error", "upgrade_required", "invalid_request_error", "FAILED_PRECONDITION"),
   headers_too_large: row(431, "invalid_request_error", "headers_too_large", "request_too_large", "INVALID_ARGUMENT"),
   rate_limited: row(429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"),
+  budget_exhausted: row(429, "insufficient_quota", "insufficient_quota", "billing_error", "RESOURCE_EXHAUSTED", 402),
   internal: row(500, "server_error", "internal_error", "api_error", "INTERNAL"),
   upstream_failed: row(502, "server_error", "upstream_error", "api_error", "INTERNAL"),
   worker_lost: row(502, "server_error", "worker_lost", "api_error", "INTERNAL"),
@@ -75,7 +86,10 @@ export interface UpstreamError {
 }
 
 export const isErrorCode = (code: unknown): code is ErrorCode => typeof code === "string" && Object.hasOwn(table, code);
-export const statusOf = (code: ErrorCode): number => table[code].status;
+
+/** The HTTP status of a dialect's error answer. */
+export const statusOf = (code: ErrorCode, dialect: ConversationDialect): number =>
+  dialect === "anthropic-messages" ? table[code].anthropicStatus : table[code].status;
 
 /** The dialect's error body, complete, as JSON text. `requestId` is the one its header says. */
 export function errorBodyOf(dialect: ConversationDialect, failure: Failure, requestId: string): string {
@@ -146,11 +160,15 @@ function anthropicMessageOf({ code, message, param }: Failure): string {
   return param === undefined || message.includes(param) ? message : `${param}: ${message}`;
 }
 
+/** Clients know by `PerDay` in a quota's id that there is no use in trying again, whatever the budget's period. */
+const exhaustedBudget = { quotaMetric: "sluice/budget", quotaId: "BudgetPerDay" };
+
 /** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
-function googleDetailsOf({ message, param, retryAfterSeconds }: Failure): object {
+function googleDetailsOf({ code, message, param, retryAfterSeconds }: Failure): object {
   const details = [
     ...(param === undefined ? [] : [{ "@type": "type.googleapis.com/google.rpc.BadRequest", fieldViolations: [{ field: param, description: message }] }]),
     ...(retryAfterSeconds === undefined ? [] : [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${retryAfterSeconds}s` }]),
+    ...(code === "budget_exhausted" ? [{ "@type": "type.googleapis.com/google.rpc.QuotaFailure", violations: [exhaustedBudget] }] : []),
   ];
   return details.length === 0 ? {} : { details };
 }

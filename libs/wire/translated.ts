@@ -10,6 +10,7 @@ export class TranslatedStream implements StreamRelay {
   usage: Usage | undefined;
   committed = false;
   ended = false;
+  pieces = 0;
   readonly answerId: string | undefined;
   readonly #decoder: StreamDecoder;
   readonly #encoder: StreamEncoder;
@@ -54,6 +55,7 @@ export class TranslatedStream implements StreamRelay {
         this.usage = event.usage;
         this.ended = true;
       }
+      if (event.kind === "delta") this.pieces++;
       if (isContent(event)) this.committed = true;
       text += this.#encoder.push(event);
     }

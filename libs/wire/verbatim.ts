@@ -34,6 +34,7 @@ export class VerbatimStream implements StreamRelay {
   committed = false;
   ended = false;
   malformedEvents = 0;
+  pieces = 0;
   readonly #watcher: Watcher;
   #held: Buffer[] = [];
 
@@ -62,6 +63,7 @@ export class VerbatimStream implements StreamRelay {
     const passing = this.#watcher.look(event);
     switch (passing.kind) {
       case "relay":
+        this.pieces++;
         if (this.committed) out.push(passing.bytes);
         else {
           this.#held.push(passing.bytes);

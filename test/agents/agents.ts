@@ -119,9 +119,9 @@ const versionOf = async (name: string) =>
   (JSON.parse(await readFile(join(tools, "node_modules", name, "package.json"), "utf8")) as { version: string }).version;
 
 const line = (dialect: ConversationDialect) =>
-  `  - { id: sim-${dialect}, contextWindow: 128000, outputTokensMax: 32000, prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: ${dialect}, model: "sim-text;rate=0;first=0" }] }`;
+  `  - { id: sim-${dialect}, retries: 0, contextWindow: 128000, outputTokensMax: 32000, prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: ${dialect}, model: "sim-text;rate=0;first=0" }] }`;
 const upstreams = conversationDialects.map(
-  (dialect) => `  ${dialect}: { dialect: ${dialect}, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+  (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
 );
 const gateway = await startGateway({
   catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${conversationDialects.map(line).join("\n")}\n`,

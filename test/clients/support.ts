@@ -22,11 +22,13 @@ export const simulatedModelOf = (upstream: ConversationDialect, variant: keyof t
 
 export function startClientsGateway(): Promise<Gateway> {
   const upstreams = [
-    ...conversationDialects.map((dialect) => `  ${dialect}: { dialect: ${dialect}, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`),
-    `  images: { dialect: openai-images, baseUrl: "\${SIMULATOR_URL}/v1" }`,
+    ...conversationDialects.map(
+      (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+    ),
+    `  images: { dialect: openai-images, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }`,
   ];
   const line = (id: string, upstream: string, model: string, lane = "chat") =>
-    `  - { id: "${id}", lane: ${lane}, contextWindow: 128000, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }`;
+    `  - { id: "${id}", retries: 0, lane: ${lane}, contextWindow: 128000, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }`;
   const models = [
     ...conversationDialects.flatMap((upstream) =>
       (Object.keys(variants) as (keyof typeof variants)[]).map((variant) => line(modelOf(upstream, variant), upstream, simulated(upstream, variant))),

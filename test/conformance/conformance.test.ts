@@ -44,11 +44,11 @@ const modelOf = (upstream: ConversationDialect, one: Case) => `${upstream}-${set
 const models = conversationDialects.flatMap((upstream) =>
   settings.map(
     (setting, place) =>
-      `  - { id: ${upstream}-${place}, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "sim-text;rate=0;first=0;${setting}" }] }`,
+      `  - { id: ${upstream}-${place}, retries: 0, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "sim-text;rate=0;first=0;${setting}" }] }`,
   ),
 );
 const upstreams = conversationDialects.map(
-  (dialect) => `  ${dialect}: { dialect: ${dialect}, baseUrl: "${recorder.url}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+  (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "${recorder.url}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
 );
 const gateway = await startGateway({
   catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,

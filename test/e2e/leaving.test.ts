@@ -69,6 +69,13 @@ test("requests whose callers left are counted, and hold nothing", async () => {
   });
 });
 
+test("what was produced for a caller who left is counted once, about", async () => {
+  const metrics = await (await fetch(`${gateway.workers[0]?.urls.operations}/metrics`)).text();
+  const counted = (kind: string) => Number(new RegExp(`sluice_tokens_total\\{model="paced",kind="${kind}"\\} (\\d+)`).exec(metrics)?.[1] ?? 0);
+  assert.ok(counted("output") >= 5 && counted("output") < 60, String(counted("output")));
+  assert.ok(counted("input") > 5 && counted("input") < 60, String(counted("input")));
+});
+
 const isWaiting = async () => /sluice_generations\{lane="image",state="waiting"\} 1\n/.test(await metricsText());
 const jobsOf = async (lane: string) => (await redis.keys(`*:lane:${lane}:gen_*`)).length;
 

@@ -12,11 +12,11 @@ const count = 45;
 const ids = Array.from({ length: count }, (_, place) => (place === 7 ? "maker/model:7b" : `model-${place}`));
 const lines = ids.map(
   (id, place) =>
-    `  - { id: "${id}", name: "Model ${place}", created: 2026-01-31, contextWindow: 1000, outputTokensMax: 100, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: sim-text }] }\n`,
+    `  - { id: "${id}", retries: 0, name: "Model ${place}", created: 2026-01-31, contextWindow: 1000, outputTokensMax: 100, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: sim-text }] }\n`,
 );
 const gateway = await startGateway({
   workers: [],
-  catalogue: `groups: { default: { models: ["*"] } }\nupstreams: { simulator: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" } }\nmodels:\n${lines.join("")}`,
+  catalogue: `groups: { default: { models: ["*"] } }\nupstreams: { simulator: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" } }\nmodels:\n${lines.join("")}`,
 });
 after(() => gateway[Symbol.asyncDispose]());
 const { key: apiKey, url } = gateway;

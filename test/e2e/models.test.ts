@@ -10,11 +10,11 @@ const head = `groups:
   narrow: { models: ["alpha", "maker/*"] }
   empty: { models: ["nothing-*"] }
 upstreams:
-  simulator: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }
+  simulator: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
 `;
 const fast = "sim-text;rate=0";
 const models = [
-  `  - { id: alpha, name: Alpha, ownedBy: someone, created: 2026-01-31, contextWindow: 1000, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: "${fast}" }] }\n`,
+  `  - { id: alpha, retries: 0, name: Alpha, ownedBy: someone, created: 2026-01-31, contextWindow: 1000, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: "${fast}" }] }\n`,
   modelLine({ id: "maker/model:7b", model: fast }),
   modelLine({ id: "beta@1+x", model: fast }),
 ];

@@ -6,7 +6,7 @@ import type { Redis } from "ioredis";
 
 /** A line for `models` of a catalogue. */
 export const modelLine = ({ id, model, upstream = "simulator", lane = "chat" }: { id: string; model: string; upstream?: string; lane?: string }) =>
-  `  - { id: "${id}", lane: ${lane}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }\n`;
+  `  - { id: "${id}", retries: 0, lane: ${lane}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }\n`;
 
 export interface UpstreamRequest {
   path: string;

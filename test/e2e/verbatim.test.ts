@@ -10,8 +10,8 @@ const gateway = await startGateway({
   catalogue:
     catalogueOf(
       [{ id: "sim", model: "sim-text" }],
-      `  scripted: { dialect: openai-chat, baseUrl: "${upstream.url}", credential: SCRIPTED_CREDENTIAL, headers: { x-project: "nine" } }\n` +
-        `  plain: { dialect: openai-chat, baseUrl: "${upstream.url}", streamUsage: false }\n`,
+      `  scripted: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", credential: SCRIPTED_CREDENTIAL, headers: { x-project: "nine" } }\n` +
+        `  plain: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", streamUsage: false }\n`,
     ) +
     modelLine({ id: "mine", upstream: "scripted", model: "their/Model-7" }) +
     modelLine({ id: "no-usage", upstream: "plain", model: "their/Model-7" }),
@@ -221,7 +221,7 @@ test("an upstream that can't be reached is an error at once, which names no addr
     gateway.catalogueFile,
     text
       .replace("models:\n", `models:\n${modelLine({ id: "unreachable", upstream: "gone", model: "m" })}`)
-      .replace("upstreams:\n", `upstreams:\n  gone: { dialect: openai-chat, baseUrl: "${gone.url}" }\n`),
+      .replace("upstreams:\n", `upstreams:\n  gone: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${gone.url}" }\n`),
   );
   let answer = "";
   await until("the model is offered and its upstream is not there", async () => {

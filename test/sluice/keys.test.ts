@@ -107,8 +107,20 @@ test("people are shown the key and a table that they can read", async () => {
   const list = await keys("list");
   const [titles, row, ...rest] = list.out.trimEnd().split("\n");
   assert.deepEqual(rest, []);
-  assert.match(titles!, /^ID +NAME +GROUP +KEY +STATE +CREATED \(UTC\) +EXPIRES \(UTC\) +MODELS$/);
-  assert.match(row!, /^key_[0-9a-f]{24} {2}a person's {2}narrow {2}…\w{4} {2}live {3}\d{4}-\d\d-\d\d \d\d:\d\d {2}2099-01-31 00:00 {2}all of its group$/);
+  assert.match(titles!, /^ID +NAME +GROUP +KEY +STATE +CREATED \(UTC\) +EXPIRES \(UTC\) +MODELS +ACCOUNT +LIMITS$/);
+  assert.match(
+    row!,
+    /^key_[0-9a-f]{24} {2}a person's {2}narrow {2}…\w{4} {2}live {3}\d{4}-\d\d-\d\d \d\d:\d\d {2}2099-01-31 00:00 {2}all of its group {2}none {5}those of its group$/,
+  );
+});
+
+test("a key gets limits of its own and an account, and the list shows them", async () => {
+  const keys = keysIn("limited");
+  const limited = ["--requests-per-minute", "60", "--tokens-per-minute", "90000", "--generations", "4", "--budget-per-day", "2.5", "--budget-per-month", "40"];
+  const { limits, account } = JSON.parse((await keys("create", "--group", "default", "--name", "ci", "--account", "acme", ...limited, "--json")).out);
+  assert.deepEqual(limits, { requestsPerMinute: 60, tokensPerMinute: 90_000, generationsMax: 4, budgetPerDay: 2.5, budgetPerMonth: 40 });
+  assert.equal(account, "acme");
+  assert.match((await keys("list")).out, / {2}acme {5}60 requests\/min, 90000 tokens\/min, 4 at once, 2\.5\/day, 40\/month\n$/);
 });
 
 test("a key is revoked by its name or last characters only where that means one key", async () => {
@@ -130,6 +142,9 @@ test("what cannot be done is told in one line, and nothing is made", async () =>
   const create = ["create", "--name", "x"];
   for (const [args, code, expected] of [
     [[...create], 1, /--group and --name are needed/],
+    [[...create, "--group", "default", "--requests-per-minute", "0"], 1, /--requests-per-minute must be a whole number from 1/],
+    [[...create, "--group", "default", "--budget-per-day", "much"], 1, /--budget-per-day must be an amount such as 2\.50/],
+    [[...create, "--group", "default", "--account", "a b"], 1, /--account must be 1 to 100 of/],
     [[...create, "--group", "absent"], 1, /no group is named "absent"; the catalogue has default, narrow/],
     [[...create, "--group", "default", "--expires", "2001-01-01"], 1, /--expires must lie ahead/],
     [[...create, "--group", "default", "--expires", "soon"], 1, /--expires must lie ahead/],

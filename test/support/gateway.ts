@@ -101,9 +101,9 @@ const ids = ["sim-text", "sim-fast", "sim-slow"];
 export function catalogueOf(models: { id: string; model: string; lane?: string }[], more = ""): string {
   const lines = models.map(
     ({ id, model, lane = "chat" }) =>
-      `  - { id: "${id}", lane: ${lane}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: "${model}" }] }`,
+      `  - { id: "${id}", retries: 0, lane: ${lane}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: "${model}" }] }`,
   );
-  return `groups:\n  default: { models: ["*"] }\n  narrow: { models: ["${models[0]?.id}"] }\nupstreams:\n  simulator: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }\n${more}models:\n${lines.join("\n")}\n`;
+  return `groups:\n  default: { models: ["*"] }\n  narrow: { models: ["${models[0]?.id}"] }\nupstreams:\n  simulator: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n${more}models:\n${lines.join("\n")}\n`;
 }
 
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {

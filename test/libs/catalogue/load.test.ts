@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { publishedModelOf } from "#catalogue/catalogue.ts";
-import { credentialOf } from "#catalogue/environment.ts";
+import { credentialNamesOf, secretOf } from "#catalogue/environment.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";
 import { loadCatalogue, parseCatalogue } from "#catalogue/load.ts";
 
@@ -68,6 +68,10 @@ test("what a file leaves open has its documented default", () => {
     recommendedDialect: "openai-chat",
     capabilities: [],
     prices: { inputPerMillion: 1, outputPerMillion: 2, cachedInputPerMillion: 1 },
+    retries: 2,
+    fallbacks: [],
+    splice: false,
+    deterministic: false,
     route: [{ upstream: "openai", model: "m1" }],
   });
   assert.equal(catalogue.modelFor("default", "second")?.created, Date.UTC(2025, 7, 7) / 1_000);
@@ -120,9 +124,10 @@ test("callers are told neither routes nor credentials, and secrets never enter t
   const everything = JSON.stringify([catalogue, [...catalogue.upstreams], [...catalogue.groups]]);
   assert.doesNotMatch(everything, /secret/);
   const [openai, other] = [...catalogue.upstreams.values()];
-  assert.equal(credentialOf(openai!, environment), "sk-very-secret");
-  assert.equal(credentialOf(openai!, { OPENAI_API_KEY: "" }), undefined);
-  assert.equal(credentialOf(other!, environment), undefined);
+  const [name] = credentialNamesOf(openai!);
+  assert.equal(secretOf(name, environment), "sk-very-secret");
+  assert.equal(secretOf(name, { OPENAI_API_KEY: "" }), undefined);
+  assert.deepEqual(credentialNamesOf(other!), []);
 });
 
 test("a catalogue cannot be changed by who uses it", () => {
@@ -191,7 +196,7 @@ const faults: Fault[] = [
     from: "lane: image",
     to: "line: image",
     message:
-      '13:5: models[1].line: no such setting (did you mean "lane"?); known here: id, name, ownedBy, created, contextWindow, outputTokensMax, lane, recommendedDialect, capabilities, prices, route',
+      '13:5: models[1].line: no such setting (did you mean "lane"?); known here: id, name, ownedBy, created, contextWindow, outputTokensMax, lane, recommendedDialect, capabilities, prices, retries, fallbacks, splice, deterministic, limits, route',
   },
   {
     name: "an unknown setting at the top",
@@ -293,6 +298,18 @@ const faults: Fault[] = [
     from: "lane: image",
     to: "contextWindow: 10\n    outputTokensMax: 11",
     message: "14:22: models[1].outputTokensMax: is more than contextWindow, which is 10",
+  },
+  {
+    name: "a budget for a day that is more than that for the month",
+    from: '["*"] }',
+    to: '["*"], keyLimits: { budgetPerDay: 2, budgetPerMonth: 1.5 } }',
+    message: "2:56: groups.default.keyLimits.budgetPerDay: is more than budgetPerMonth, which is 1.5",
+  },
+  {
+    name: "a limit that admits nothing",
+    from: '["*"] }',
+    to: '["*"], limits: { generationsMax: 0 } }',
+    message: "2:55: groups.default.limits.generationsMax: must be >= 1",
   },
   { name: "a lane that waits for ever", from: "upstreams:", to: "lanes:\n  chat: { waitMs: 0 }\nupstreams:", message: "4:19: lanes.chat.waitMs: must be >= 1" },
   { name: "a lane left empty", from: "upstreams:", to: "lanes:\n  batch:\nupstreams:", message: "4:9: lanes.batch: must be a mapping, not empty" },

@@ -1,0 +1,210 @@
+/** Whose limits a generation falls under, what it is thought to take, and what its caller is told of them. */
+import type { Redis } from "ioredis";
+import type { Logger } from "pino";
+import {
+  LimitCounters,
+  type LimitDecision,
+  type LimitedSubject,
+  type LimitName,
+  type Limits,
+  type Reservation,
+  type Standing,
+  type Standings,
+  slotLifeMs,
+} from "#access/limits.ts";
+import type { KeyRecord } from "#access/record.ts";
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { ConversationDialect, Operation } from "#wire/dialect.ts";
+import type { Failure } from "#wire/errors.ts";
+import type { Usage } from "#wire/usage.ts";
+import type { IngressMetrics } from "./metrics.ts";
+
+/** Bytes of a request to a token, roughly. */
+const bytesPerToken = 4;
+/** What is thought of as an answer's length when the caller does not bound it. */
+const outputTokensOtherwise = 1_000;
+/** No answer is thought of as longer, whatever its caller asks for, where the catalogue does not say how long it may be. */
+const outputTokensBound = 1_000_000;
+/** A form is mostly a picture. */
+const formTokensMax = 1_000;
+const renewEveryMs = slotLifeMs / 3;
+
+export interface CallerLimitsOptions {
+  /** Of the purpose `request`. */
+  redis: Redis;
+  keyspace: Keyspace;
+  catalogue(): Pick<Catalogue, "groups" | "currency" | "models">;
+  metrics: Pick<IngressMetrics, "limitRefusals">;
+  log: Logger;
+}
+
+/** What is asked for, as far as it is limited. */
+export interface LimitedRequest {
+  id: string;
+  caller: KeyRecord;
+  dialect: ConversationDialect;
+  operation: Operation;
+  model: CatalogueModel;
+  bodyBytes: number;
+  /** As the caller bounds it. */
+  outputTokensMax: number | undefined;
+}
+
+/** What an answer took: all that is known of it, nothing, or nobody knows. */
+export type Taken = { kind: "used"; usage: Usage; model: string } | { kind: "nothing" } | { kind: "unknown" };
+
+/** An admitted generation's part in its caller's limits. */
+export interface LimitsHold {
+  /** Call it once, when the generation is over. */
+  settle(taken: Taken): void;
+}
+
+export type LimitsAnswer = { headers: Record<string, string> } & ({ kind: "admitted"; hold: LimitsHold } | { kind: "refused"; failure: Failure });
+
+export class CallerLimits {
+  readonly #options: CallerLimitsOptions;
+  readonly #counters: LimitCounters;
+  readonly #held = new Set<Reservation>();
+  #renewedAt = 0;
+
+  constructor(options: CallerLimitsOptions) {
+    this.#options = options;
+    this.#counters = new LimitCounters(options.redis, options.keyspace);
+  }
+
+  /** One round trip to Redis; undefined, and nobody is asked, where nothing is limited. Rejects when Redis does not answer. */
+  admit(request: LimitedRequest): Promise<LimitsAnswer> | undefined {
+    const subjects = this.#subjectsOf(request.caller);
+    return subjects.length === 0 ? undefined : this.#admit(request, subjects);
+  }
+
+  /** Call it every second or so: what is held stays held. */
+  tick(now: number): void {
+    if (this.#held.size === 0 || now - this.#renewedAt < renewEveryMs) return;
+    this.#renewedAt = now;
+    this.#counters.renew(this.#held).catch((error: unknown) => this.#options.log.debug({ err: error }, "slots could not be renewed"));
+  }
+
+  async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
+    const { metrics, catalogue } = this.#options;
+    const { dialect, model } = request;
+    const { inputTokens, outputTokens } = tokensOf(request);
+    const money = moneyOf(model, { inputTokens, outputTokens, cachedInputTokens: 0 });
+    const decision = await this.#counters.admit(request.id, subjects, { inputTokens, outputTokens, money });
+    const headers = limitHeadersOf(dialect, decision.standings);
+    if (decision.kind === "refused") {
+      metrics.limitRefusals.inc({ limit: decision.limit, scope: decision.subject.scope });
+      return { kind: "refused", headers, failure: limitFailureOf(decision, catalogue().currency) };
+    }
+    const { reservation } = decision;
+    if (reservation.slotKeys.length > 0) this.#held.add(reservation);
+    return { kind: "admitted", headers, hold: { settle: (taken) => this.#settle(reservation, model, taken) } };
+  }
+
+  #settle(reservation: Reservation, model: CatalogueModel, taken: Taken): void {
+    this.#held.delete(reservation);
+    const failed = (error: unknown) => this.#options.log.warn({ err: error, generation: reservation.generation }, "what was reserved could not be settled");
+    const billed = taken.kind === "used" ? (this.#options.catalogue().models.find(({ id }) => id === taken.model) ?? model) : model;
+    this.#counters.settle(reservation, usedOf(reservation, billed, taken)).catch(failed);
+  }
+
+  #subjectsOf({ id, group: name, account, limits }: KeyRecord): LimitedSubject[] {
+    const group = this.#options.catalogue().groups.get(name);
+    if (limits === undefined && group?.limits === undefined && group?.keyLimits === undefined && group?.accountLimits === undefined) return [];
+    const subjects: LimitedSubject[] = [
+      { scope: "key", name: id, limits: { ...group?.keyLimits, ...limits } },
+      { scope: "group", name, limits: group?.limits ?? {} },
+      ...(account === undefined ? [] : [{ scope: "account" as const, name: account, limits: group?.accountLimits ?? {} }]),
+    ];
+    return subjects.filter((subject) => Object.keys(subject.limits).length > 0);
+  }
+}
+
+/** How long an answer its caller wants at most, in whichever dialect; undefined where that is left open. */
+export function outputTokensMaxOf(body: Record<string, unknown>): number | undefined {
+  const google = body.generationConfig as { maxOutputTokens?: unknown } | null | undefined;
+  const given = [body.max_completion_tokens, body.max_output_tokens, body.max_tokens, google?.maxOutputTokens];
+  return given.find((value): value is number => typeof value === "number" && Number.isSafeInteger(value) && value > 0);
+}
+
+/** Only what bears a price is reserved: to count tokens costs none. */
+function tokensOf({ operation, model, bodyBytes, outputTokensMax = outputTokensOtherwise }: LimitedRequest): { inputTokens: number; outputTokens: number } {
+  if (operation === "token-count") return { inputTokens: 0, outputTokens: 0 };
+  const bytesMax = operation === "image-edit" ? formTokensMax * bytesPerToken : Number.POSITIVE_INFINITY;
+  const inputTokens = Math.min(Math.ceil(Math.min(bodyBytes, bytesMax) / bytesPerToken), model.contextWindow ?? Number.POSITIVE_INFINITY);
+  return {
+    inputTokens,
+    outputTokens: operation === "embedding" ? 0 : Math.min(outputTokensMax, model.outputTokensMax ?? model.contextWindow ?? outputTokensBound),
+  };
+}
+
+function moneyOf({ prices }: CatalogueModel, used: Pick<Usage, "inputTokens" | "cachedInputTokens" | "outputTokens">): number {
+  const { inputTokens, cachedInputTokens, outputTokens } = used;
+  const cached = Math.min(cachedInputTokens, inputTokens);
+  return ((inputTokens - cached) * prices.inputPerMillion + cached * prices.cachedInputPerMillion + outputTokens * prices.outputPerMillion) / 1_000_000;
+}
+
+function usedOf(reservation: Reservation, model: CatalogueModel, taken: Taken): { tokens: number; money: number } {
+  switch (taken.kind) {
+    case "used":
+      return { tokens: taken.usage.inputTokens + taken.usage.outputTokens, money: moneyOf(model, taken.usage) };
+    case "nothing":
+      return { tokens: 0, money: 0 };
+    case "unknown":
+      return { tokens: reservation.tokens, money: reservation.money };
+    default:
+      return taken satisfies never;
+  }
+}
+
+const whose = { key: "This key", group: "This key's group", account: "This key's account" } as const;
+
+const sayings: Record<LimitName, (limits: Limits, currency: string) => string> = {
+  requestsPerMinute: ({ requestsPerMinute }) => `may make ${requestsPerMinute} requests a minute`,
+  tokensPerMinute: ({ tokensPerMinute }) => `may use ${tokensPerMinute} tokens a minute, input and output together`,
+  generationsMax: ({ generationsMax }) => `may have ${generationsMax} requests answered at once`,
+  budgetPerDay: ({ budgetPerDay }, currency) => `has spent its budget of ${budgetPerDay} ${currency} for this day (UTC)`,
+  budgetPerMonth: ({ budgetPerMonth }, currency) => `has spent its budget of ${budgetPerMonth} ${currency} for this month (UTC)`,
+};
+
+function limitFailureOf({ subject, limit, retryMs }: Extract<LimitDecision, { kind: "refused" }>, currency: string): Failure {
+  const what = `${whose[subject.scope]} ${sayings[limit](subject.limits, currency)}`;
+  if (limit === "budgetPerDay" || limit === "budgetPerMonth") return { code: "budget_exhausted", message: `${what}.` };
+  const seconds = Math.max(1, wholeSecondsOf(retryMs));
+  return { code: "rate_limited", message: `${what}; try again in ${seconds} s.`, retryAfterSeconds: seconds };
+}
+
+const wholeSecondsOf = (ms: number) => Math.ceil(ms / 1_000);
+
+/**
+ * OpenAI: https://platform.openai.com/docs/guides/rate-limits#rate-limits-in-headers
+ * Anthropic: https://docs.anthropic.com/en/api/rate-limits#response-headers
+ */
+function limitHeadersOf(dialect: ConversationDialect, { requests, tokens, now }: Standings): Record<string, string> {
+  const headersOf = (what: string, standing: Standing | undefined): [string, string][] => {
+    if (standing === undefined) return [];
+    const { limit, remaining, resetMs } = standing;
+    const seconds = wholeSecondsOf(resetMs);
+    switch (dialect) {
+      case "openai-chat":
+      case "openai-responses":
+        return [
+          [`x-ratelimit-limit-${what}`, String(limit)],
+          [`x-ratelimit-remaining-${what}`, String(remaining)],
+          [`x-ratelimit-reset-${what}`, `${seconds}s`],
+        ];
+      case "anthropic-messages":
+        return [
+          [`anthropic-ratelimit-${what}-limit`, String(limit)],
+          [`anthropic-ratelimit-${what}-remaining`, String(remaining)],
+          [`anthropic-ratelimit-${what}-reset`, new Date(Math.ceil((now + resetMs) / 1_000) * 1_000).toISOString().replace(".000Z", "Z")],
+        ];
+      case "gemini":
+        return [];
+      default:
+        return dialect satisfies never;
+    }
+  };
+  return Object.fromEntries([...headersOf("requests", requests), ...headersOf("tokens", tokens)]);
+}

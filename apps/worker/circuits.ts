@@ -1,0 +1,150 @@
+/**
+ * A circuit for each target, shared by all workers through Redis, so that an outage costs a few calls in all and not a few per request:
+ *
+ *     closed ─▶ (failures in a row) ─▶ open ─▶ (its time is over: one call is let through) ─▶ closed, or open for longer
+ */
+import type { Redis } from "ioredis";
+
+/** Failures further apart are not in a row. */
+const rowMs = 30_000;
+/** How long a circuit is open at first, and at most; it doubles in between. */
+const openMs = 1_000;
+const openMsMax = 4_000;
+/** How long one call may take to prove that a target is back. */
+const proofMs = 15_000;
+const pollMs = 500;
+const entryLifeSeconds = 600;
+
+/**
+ * KEYS[1] the circuits, a hash from target to JSON.
+ * ARGV target, failuresMax, rowMs, openMs, openMsMax, entry's life in seconds.
+ * Returns how long the circuit is open from now on, in ms; 0 when it is closed. Atomic: the count and the opening are one.
+ */
+const failScript = `
+local time = redis.call("TIME")
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = redis.call("HGET", KEYS[1], ARGV[1])
+local entry = found and cjson.decode(found) or { failures = 0, level = 0, until_ = 0, at = now }
+if entry.level == 0 and now - entry.at > tonumber(ARGV[3]) then entry.failures = 0 end
+entry.failures = entry.failures + 1
+entry.at = now
+if entry.failures >= tonumber(ARGV[2]) and entry.until_ <= now then
+  entry.until_ = now + math.min(tonumber(ARGV[5]), tonumber(ARGV[4]) * 2 ^ entry.level)
+  entry.level = math.min(entry.level + 1, 16)
+end
+redis.call("HSET", KEYS[1], ARGV[1], cjson.encode(entry))
+redis.call("EXPIRE", KEYS[1], ARGV[6])
+return math.max(0, entry.until_ - now)
+`;
+
+/** KEYS[1] the circuits. Returns pairs of target and how long it is still open in ms: 0 when it may be tried, -1 while it is closed. */
+const readScript = `
+local time = redis.call("TIME")
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local answer = {}
+local all = redis.call("HGETALL", KEYS[1])
+for place = 1, #all, 2 do
+  local entry = cjson.decode(all[place + 1])
+  answer[#answer + 1] = all[place]
+  answer[#answer + 1] = entry.level == 0 and -1 or math.max(0, entry.until_ - now)
+end
+return answer
+`;
+
+export type CircuitState = "closed" | "open" | "half-open";
+
+interface Known {
+  /** Of performance.now(); undefined while it is closed with failures on its account. */
+  openUntil: number | undefined;
+}
+
+export class Circuits {
+  readonly #redis: Redis;
+  readonly #key: string;
+  readonly #proofKey: (target: string) => string;
+  readonly #known = new Map<string, Known>();
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `key` is that of the hash; what a proof is claimed under begins with it. */
+  constructor(redis: Redis, key: string) {
+    this.#redis = redis;
+    this.#key = key;
+    this.#proofKey = (target) => `${key}:proof:${target}`;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.#poll(), pollMs);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  stateOf(target: string, now: number): CircuitState {
+    const openUntil = this.#known.get(target)?.openUntil;
+    if (openUntil === undefined) return "closed";
+    return now < openUntil ? "open" : "half-open";
+  }
+
+  /** May this target be called? 0 if so; else how long to wait before asking again, in ms. Without Redis nothing is known, and all may. */
+  async enter(target: string, holder: string, now: number): Promise<number> {
+    const openUntil = this.#known.get(target)?.openUntil;
+    if (openUntil === undefined) return 0;
+    if (now < openUntil) return openUntil - now;
+    try {
+      return (await this.#redis.set(this.#proofKey(target), holder, "PX", proofMs, "NX")) === "OK" ? 0 : pollMs;
+    } catch {
+      return 0;
+    }
+  }
+
+  /** The target answered, if only that the caller is wrong. */
+  succeeded(target: string): void {
+    if (!this.#known.delete(target)) return;
+    this.#redis
+      .pipeline()
+      .hdel(this.#key, target)
+      .del(this.#proofKey(target))
+      .exec()
+      .catch(() => undefined);
+  }
+
+  /** `failuresMax` in a row open the circuit. */
+  failed(target: string, failuresMax: number): void {
+    const known = this.#known.get(target);
+    if (known === undefined) this.#known.set(target, { openUntil: undefined });
+    this.#redis
+      .pipeline()
+      .eval(failScript, 1, this.#key, target, failuresMax, rowMs, openMs, openMsMax, entryLifeSeconds)
+      .del(this.#proofKey(target))
+      .exec()
+      .then((replies) => {
+        const forMs = Number(replies?.[0]?.[1] ?? 0);
+        if (forMs > 0) this.#known.set(target, { openUntil: performance.now() + forMs });
+      })
+      .catch(() => undefined);
+  }
+
+  /** Every target with failures on its account. */
+  states(now: number): { target: string; state: CircuitState }[] {
+    return [...this.#known.keys()].map((target) => ({ target, state: this.stateOf(target, now) }));
+  }
+
+  async #poll(): Promise<void> {
+    if (this.#redis.status !== "ready") return;
+    try {
+      const pairs = (await this.#redis.eval(readScript, 1, this.#key)) as (string | number)[];
+      const now = performance.now();
+      const seen = new Set<string>();
+      for (let place = 0; place < pairs.length; place += 2) {
+        const target = String(pairs[place]);
+        const forMs = Number(pairs[place + 1]);
+        seen.add(target);
+        this.#known.set(target, { openUntil: forMs < 0 ? undefined : now + forMs });
+      }
+      for (const target of this.#known.keys()) if (!seen.has(target)) this.#known.delete(target);
+    } catch {
+      // What is known stays as it is until Redis answers again.
+    }
+  }
+}

@@ -1,0 +1,53 @@
+/** Which targets may answer a generation, and in which order they are asked. */
+import type { Catalogue, CatalogueModel, CatalogueUpstream, Target, UpstreamLimits } from "#catalogue/catalogue.ts";
+
+export interface Candidate {
+  /** The model that this target serves: the one that was asked for, or one of its fallbacks. */
+  model: CatalogueModel;
+  target: Target;
+  upstream: CatalogueUpstream;
+  /** The same for every worker: what a circuit is kept by. */
+  key: string;
+  limits: UpstreamLimits;
+}
+
+/** The model's own targets, then those of its fallbacks that the group may use. `random` gives numbers from 0 to below 1. */
+export function candidatesOf(catalogue: Catalogue, group: string, model: CatalogueModel, random: () => number): Candidate[] {
+  const models = [model, ...model.fallbacks.flatMap((id) => catalogue.modelFor(group, id) ?? [])];
+  return models.flatMap((one) =>
+    inTurn(one.route, random).flatMap((target): Candidate[] => {
+      const upstream = catalogue.upstreams.get(target.upstream);
+      if (upstream === undefined) return [];
+      const limits = { ...upstream.limits, ...one.limits, ...target.limits };
+      return [{ model: one, target, upstream, key: `${target.upstream}/${target.model}`, limits }];
+    }),
+  );
+}
+
+/** The targets in the order of the file, but for neighbours with weights, which are shuffled by them. */
+function inTurn(route: readonly Target[], random: () => number): Target[] {
+  const ordered: Target[] = [];
+  let weighted: Target[] = [];
+  const shuffle = () => {
+    while (weighted.length > 0) {
+      const point = random() * weighted.reduce((sum, { weight = 0 }) => sum + weight, 0);
+      let passed = 0;
+      const place = weighted.findIndex(({ weight = 0 }) => {
+        passed += weight;
+        return point < passed;
+      });
+      ordered.push(...weighted.splice(Math.max(0, place), 1));
+    }
+  };
+  for (const target of route) {
+    if (target.weight !== undefined) {
+      weighted.push(target);
+      continue;
+    }
+    shuffle();
+    ordered.push(target);
+  }
+  shuffle();
+  weighted = [];
+  return ordered;
+}

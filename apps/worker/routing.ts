@@ -1,0 +1,92 @@
+/** Whether a target may be called right now, and what its answer means for those who come next. */
+import { connect } from "node:net";
+import type { Circuits } from "./circuits.ts";
+import type { Credentials } from "./credentials.ts";
+import type { Candidate } from "./route.ts";
+import type { Slots } from "./slots.ts";
+
+/** How soon a place at a busy upstream is asked for again. */
+const busyMs = 150;
+
+/** How long a connection may take that shows whether an upstream is there at all, before a request is risked on it. */
+const connectMs = 1_000;
+const unreachableMs = 1_000;
+
+export type Hindrance = "circuit" | "concurrency" | "credential";
+
+/** A call that may be made. `leave` is called once, when it is over. */
+export interface Permit {
+  kind: "permitted";
+  credential: string | undefined;
+  leave(): void;
+}
+
+export type Permission = Permit | { kind: "hindered"; by: Hindrance; forMs: number };
+
+/** How a call ended, for its target: `answered` is also what told the caller that it is wrong. */
+export type CallOutcome = "answered" | "capacity" | "transient" | "credential";
+
+export class Routing {
+  readonly #circuits: Circuits;
+  readonly #slots: Slots;
+  readonly #credentials: Credentials;
+
+  constructor(circuits: Circuits, slots: Slots, credentials: Credentials) {
+    this.#circuits = circuits;
+    this.#slots = slots;
+    this.#credentials = credentials;
+  }
+
+  /** `holder` is unique to the call. */
+  async permit({ upstream, key }: Candidate, holder: string): Promise<Permission> {
+    const now = performance.now();
+    const chosen = this.#credentials.choose(upstream, now);
+    if (chosen.kind === "resting") return { kind: "hindered", by: "credential", forMs: chosen.forMs };
+    const mustProve = this.#circuits.stateOf(key, now) !== "closed";
+    const openMs = await this.#circuits.enter(key, holder, now);
+    if (openMs > 0) return { kind: "hindered", by: "circuit", forMs: openMs };
+    if (mustProve && !(await isReachable(upstream.baseUrl))) {
+      this.#circuits.failed(key, upstream.circuitFailuresMax);
+      return { kind: "hindered", by: "circuit", forMs: unreachableMs };
+    }
+    const { concurrencyMax } = upstream;
+    if (concurrencyMax !== undefined && !(await this.#slots.take(upstream.name, holder, concurrencyMax)))
+      return { kind: "hindered", by: "concurrency", forMs: busyMs * (0.5 + Math.random()) };
+    return { kind: "permitted", credential: chosen.credential, leave: () => this.#slots.release(upstream.name, holder) };
+  }
+
+  ended({ upstream, key }: Candidate, { credential }: Permit, outcome: CallOutcome, retryAfterMs: number | undefined): void {
+    const now = performance.now();
+    switch (outcome) {
+      case "answered":
+        this.#circuits.succeeded(key);
+        return;
+      case "transient":
+        if (upstream.circuitFailuresMax > 0) this.#circuits.failed(key, upstream.circuitFailuresMax);
+        return;
+      case "capacity":
+        if (credential !== undefined) this.#credentials.usedUp(upstream, credential, retryAfterMs, now);
+        return;
+      case "credential":
+        if (credential !== undefined) this.#credentials.refused(upstream, credential, now);
+        return;
+      default:
+        outcome satisfies never;
+    }
+  }
+}
+
+/** Does anybody listen there? */
+function isReachable(baseUrl: string): Promise<boolean> {
+  const { hostname, port, protocol } = new URL(baseUrl);
+  return new Promise((resolve) => {
+    const socket = connect({ host: hostname.replace(/^\[|\]$/g, ""), port: Number(port) || (protocol === "https:" ? 443 : 80), timeout: connectMs });
+    const settle = (reachable: boolean) => {
+      socket.destroy();
+      resolve(reachable);
+    };
+    socket.once("connect", () => settle(true));
+    socket.once("timeout", () => settle(false));
+    socket.once("error", () => settle(false));
+  });
+}

@@ -1,0 +1,80 @@
+/** How many requests an upstream has at once, counted over all workers: leases in Redis that expire with their holder. */
+import type { Redis } from "ioredis";
+
+/** A dead worker's slots come back after this long. */
+const leaseMs = 6_000;
+const renewMs = 2_000;
+
+/**
+ * KEYS[1] an upstream's slots, a sorted set of holders by the time their lease ends. ARGV holder, slots at most, lease in ms.
+ * Returns 1 when the holder has a slot now, else 0. Atomic: leases that are over are taken back in the same breath.
+ */
+const takeScript = `
+local time = redis.call("TIME")
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call("ZREMRANGEBYSCORE", KEYS[1], "-inf", now)
+if redis.call("ZCARD", KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
+redis.call("ZADD", KEYS[1], now + ARGV[3], ARGV[1])
+redis.call("PEXPIRE", KEYS[1], ARGV[3] * 2)
+return 1
+`;
+
+/** KEYS[1] an upstream's slots. ARGV lease in ms, then holders. Extends the leases of those that still have one, or had one a moment ago. */
+const renewScript = `
+local time = redis.call("TIME")
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+for place = 2, #ARGV do redis.call("ZADD", KEYS[1], now + ARGV[1], ARGV[place]) end
+redis.call("PEXPIRE", KEYS[1], ARGV[1] * 2)
+return 1
+`;
+
+export class Slots {
+  readonly #redis: Redis;
+  readonly #keyOf: (upstream: string) => string;
+  readonly #held = new Map<string, Set<string>>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(redis: Redis, keyOf: (upstream: string) => string) {
+    this.#redis = redis;
+    this.#keyOf = keyOf;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.#renew(), renewMs);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Takes one of `max` slots. Without Redis nobody counts, and there is one. */
+  async take(upstream: string, holder: string, max: number): Promise<boolean> {
+    try {
+      const taken = (await this.#redis.eval(takeScript, 1, this.#keyOf(upstream), holder, max, leaseMs)) === 1;
+      if (taken) this.#holdersOf(upstream).add(holder);
+      return taken;
+    } catch {
+      return true;
+    }
+  }
+
+  release(upstream: string, holder: string): void {
+    if (this.#held.get(upstream)?.delete(holder) === true) this.#redis.zrem(this.#keyOf(upstream), holder).catch(() => undefined);
+  }
+
+  /** How many are held here, by upstream. */
+  held(): Record<string, number> {
+    return Object.fromEntries([...this.#held].map(([upstream, holders]) => [upstream, holders.size]));
+  }
+
+  #holdersOf(upstream: string): Set<string> {
+    const holders = this.#held.get(upstream) ?? new Set();
+    this.#held.set(upstream, holders);
+    return holders;
+  }
+
+  #renew(): void {
+    for (const [upstream, holders] of this.#held)
+      if (holders.size > 0) this.#redis.eval(renewScript, 1, this.#keyOf(upstream), leaseMs, ...holders).catch(() => undefined);
+  }
+}

@@ -1,0 +1,239 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import Anthropic, { RateLimitError as AnthropicRateLimitError } from "@anthropic-ai/sdk";
+import { ApiError, GoogleGenAI } from "@google/genai";
+import OpenAI, { RateLimitError } from "openai";
+import { createKey, hashOf } from "#access/key.ts";
+import { addRecord } from "#access/projection.ts";
+import type { KeyRecord } from "#access/record.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { startGateway, until } from "../support/gateway.ts";
+import { Bare } from "./socket-support.ts";
+
+const fast = "sim-text;rate=0;first=0;tokens=20";
+const slow = "sim-text;rate=50;first=0;tokens=5000";
+const broken = "sim-text;status=400";
+const modelLine = (id: string, model: string) =>
+  `  - { id: ${id}, outputTokensMax: 100, prices: { inputPerMillion: 1000, outputPerMillion: 1000 }, route: [{ upstream: simulator, model: "${model}" }] }`;
+const gateway = await startGateway({
+  ingresses: 2,
+  catalogue: `groups:
+  default: { models: ["*"] }
+  requests: { models: ["*"], keyLimits: { requestsPerMinute: 2, tokensPerMinute: 100000 } }
+  shared: { models: ["*"], limits: { requestsPerMinute: 3 } }
+  accounts: { models: ["*"], accountLimits: { requestsPerMinute: 2 } }
+  tokens: { models: ["*"], limits: { tokensPerMinute: 130 } }
+  budget: { models: ["*"], keyLimits: { budgetPerDay: 0.01 } }
+  slots: { models: ["*"], keyLimits: { generationsMax: 1 } }
+upstreams:
+  simulator: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }
+models:
+${modelLine("fast", fast)}
+${modelLine("slow", slow)}
+${modelLine("broken", broken)}
+`,
+});
+const redis = await connectRedis(gateway.redis.url, "request");
+after(async () => {
+  redis.disconnect();
+  await gateway[Symbol.asyncDispose]();
+});
+const urls = gateway.ingresses.map(({ urls }) => urls.api as string) as [string, string];
+const keyspace = keyspaceOf("sluice");
+
+/** A key that every ingress knows. */
+async function keyOf(group: string, more: Partial<KeyRecord> = {}): Promise<string> {
+  const { key, hash, hint } = createKey();
+  await addRecord(redis, keyspace, hash, { id: `key_${hash.slice(0, 24)}`, name: `test-${hint}`, group, hint, createdAt: Date.now(), ...more });
+  for (const url of urls) await until("the key is known", async () => (await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).ok);
+  return key;
+}
+const messages = [{ role: "user" as const, content: "hello" }];
+const ask = (key: string, url = urls[0], model = "fast", more: { signal?: AbortSignal; stream?: boolean } = {}) =>
+  gateway.post({ model, messages, ...(more.stream && { stream: true }) }, { key, url, ...(more.signal && { signal: more.signal }) });
+const statusOf = async (response: Promise<Response>) => {
+  const { status, body } = await response;
+  await body?.cancel();
+  return status;
+};
+const headersOf = (response: Response, beginning: string) => Object.fromEntries([...response.headers].filter(([name]) => name.startsWith(beginning)));
+
+test("two ingresses share a key's requests, refusals cost nothing, and other keys of the group have their own", async () => {
+  const [one, other] = [await keyOf("requests"), await keyOf("requests")];
+  const statuses = [];
+  for (const url of [urls[0], urls[1], urls[0], urls[1]]) statuses.push(await statusOf(ask(one, url)));
+  assert.deepEqual(statuses, [200, 200, 429, 429]);
+  assert.equal(await statusOf(ask(other)), 200);
+  const key = await keyOf("requests", { limits: { requestsPerMinute: 1 } });
+  assert.deepEqual([await statusOf(ask(key)), await statusOf(ask(key))], [200, 429]);
+});
+
+test("keys share the requests of their group, and those of one account the account's", async () => {
+  const shared = await Promise.all([keyOf("shared"), keyOf("shared"), keyOf("shared"), keyOf("shared")]);
+  const statuses = await Promise.all(shared.map((key, index) => statusOf(ask(key, urls[index % 2]))));
+  assert.deepEqual(statuses.sort(), [200, 200, 200, 429]);
+  const acme = await Promise.all([keyOf("accounts", { account: "acme" }), keyOf("accounts", { account: "acme" }), keyOf("accounts", { account: "acme" })]);
+  assert.deepEqual((await Promise.all(acme.map((key) => statusOf(ask(key))))).sort(), [200, 200, 429]);
+  const others = [await keyOf("accounts", { account: "other" }), await keyOf("accounts")];
+  for (const key of others) assert.equal(await statusOf(ask(key)), 200);
+});
+
+test("OpenAI's callers are told how their limits stand, and when to come back", async () => {
+  const key = await keyOf("requests");
+  const first = await ask(key);
+  await first.text();
+  const { "x-ratelimit-remaining-tokens": tokens, ...rest } = headersOf(first, "x-ratelimit-");
+  assert.deepEqual(rest, {
+    "x-ratelimit-limit-requests": "2",
+    "x-ratelimit-remaining-requests": "1",
+    "x-ratelimit-reset-requests": "60s",
+    "x-ratelimit-limit-tokens": "100000",
+    "x-ratelimit-reset-tokens": "60s",
+  });
+  assert.ok(Number(tokens) < 100_000 && Number(tokens) > 99_700, tokens);
+  await (await ask(key)).text();
+  const refusal: unknown = await gateway
+    .client({ key })
+    .chat.completions.create({ model: "fast", messages })
+    .catch((error: unknown) => error);
+  assert.ok(refusal instanceof RateLimitError);
+  assert.deepEqual([refusal.code, refusal.type], ["rate_limit_exceeded", "rate_limit_error"]);
+  const retryAfter = Number(refusal.headers.get("retry-after"));
+  assert.ok(retryAfter > 50 && retryAfter <= 60, String(retryAfter));
+  assert.equal(refusal.headers.get("x-ratelimit-remaining-requests"), "0");
+  assert.equal(refusal.headers.get("x-should-retry"), null);
+  assert.match(refusal.message, /This key may make 2 requests a minute; try again in \d+ s\./);
+});
+
+test("Anthropic's and Google's callers are told in their own way", async () => {
+  const key = await keyOf("requests");
+  const anthropic = new Anthropic({ apiKey: key, baseURL: urls[0], maxRetries: 0 });
+  const asked = { model: "fast", max_tokens: 30, messages };
+  const { response } = await anthropic.messages.create(asked).withResponse();
+  const { "anthropic-ratelimit-requests-reset": reset, ...rest } = headersOf(response, "anthropic-ratelimit-requests");
+  assert.deepEqual(rest, { "anthropic-ratelimit-requests-limit": "2", "anthropic-ratelimit-requests-remaining": "1" });
+  assert.match(reset ?? "", /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+  const lies = Date.parse(reset ?? "") - Date.now();
+  assert.ok(lies > 50_000 && lies < 62_000, String(lies));
+  assert.equal(response.headers.get("anthropic-ratelimit-tokens-limit"), "100000");
+  await anthropic.messages.create(asked);
+  await assert.rejects(anthropic.messages.create(asked), (error) => error instanceof AnthropicRateLimitError && Number(error.headers?.get("retry-after")) > 50);
+
+  const google = new GoogleGenAI({ apiKey: key, httpOptions: { baseUrl: urls[0] } });
+  await assert.rejects(google.models.generateContent({ model: "fast", contents: "hello" }), (error) => {
+    assert.ok(error instanceof ApiError && error.status === 429);
+    assert.match(error.message, /RESOURCE_EXHAUSTED.*google\.rpc\.RetryInfo","retryDelay":"(5\d|60)s"/s);
+    return true;
+  });
+});
+
+test("an exhausted budget is told in each dialect's way, and not to be tried again", async () => {
+  const key = await keyOf("budget");
+  assert.equal(await statusOf(ask(key)), 200);
+  const openai = await ask(key);
+  assert.equal(openai.status, 429);
+  assert.deepEqual([openai.headers.get("x-should-retry"), openai.headers.get("retry-after")], ["false", null]);
+  const { error } = (await openai.json()) as { error: { type: string; code: string; message: string } };
+  assert.deepEqual([error.type, error.code], ["insufficient_quota", "insufficient_quota"]);
+  assert.match(error.message, /has spent its budget of 0\.01 USD for this day/);
+  const client = new OpenAI({ apiKey: key, baseURL: `${urls[1]}/v1`, maxRetries: 5 });
+  await assert.rejects(client.chat.completions.create({ model: "fast", messages }), RateLimitError);
+
+  const anthropic = new Anthropic({ apiKey: key, baseURL: urls[0], maxRetries: 5 });
+  await assert.rejects(anthropic.messages.create({ model: "fast", max_tokens: 10, messages }), (refusal) => {
+    assert.ok(refusal instanceof Anthropic.APIError);
+    assert.deepEqual([refusal.status, refusal.type, refusal.headers?.get("x-should-retry")], [402, "billing_error", "false"]);
+    return true;
+  });
+  const google = new GoogleGenAI({ apiKey: key, httpOptions: { baseUrl: urls[0] } });
+  await assert.rejects(google.models.generateContent({ model: "fast", contents: "hello" }), (refusal) => {
+    assert.ok(refusal instanceof ApiError && refusal.status === 429);
+    assert.match(refusal.message, /RESOURCE_EXHAUSTED.*google\.rpc\.QuotaFailure","violations":\[\{[^}]*"quotaId":"[^"]*PerDay/s);
+    return true;
+  });
+});
+
+test("tokens are settled by what the answer took; a failed one takes none", async () => {
+  const key = await keyOf("tokens");
+  for (let call = 0; call < 3; call++) assert.equal(await statusOf(ask(key, urls[call % 2], "broken")), 400);
+  const window = keyspace.limit("group", "tokens", "window");
+  await until("failed answers gave their tokens back", async () => (await redis.hget(window, "t")) === "0");
+  const answer = (await (await ask(key)).json()) as { usage: { total_tokens: number } };
+  await until("the answer was settled", async () => (await redis.hget(window, "t")) === String(answer.usage.total_tokens));
+  assert.ok(answer.usage.total_tokens < 100);
+  const statuses = await Promise.all(Array.from({ length: 5 }, (_, index) => statusOf(ask(key, urls[index % 2]))));
+  assert.deepEqual(statuses.sort(), [200, 429, 429, 429, 429]);
+});
+
+test("a slot returns when its answer ends, fails, or is left by its caller", async () => {
+  const key = await keyOf("slots");
+  const free = async (what: string) => {
+    await until(`a slot is free after ${what}`, async () => (await statusOf(ask(key, urls[1], "broken"))) === 400, 2_000);
+  };
+  assert.equal(await statusOf(ask(key)), 200);
+  await free("an answer");
+  const leaving = new AbortController();
+  const stream = await ask(key, urls[0], "slow", { stream: true, signal: leaving.signal });
+  assert.equal(stream.status, 200);
+  const refused = await ask(key, urls[1]);
+  assert.deepEqual([refused.status, refused.headers.get("retry-after")], [429, "1"]);
+  leaving.abort();
+  await free("a caller that left");
+
+  const socket = await Bare.open(urls[0], key);
+  socket.send({ type: "response.create", model: "slow", input: "hello" });
+  await until("the turn holds the slot", async () => (await statusOf(ask(key, urls[1], "broken"))) === 429);
+  socket[Symbol.dispose]();
+  await free("a connection that closed");
+});
+
+test("a turn over a WebSocket is refused in a frame, which says when to come back", async () => {
+  const key = await keyOf("requests", { limits: { requestsPerMinute: 1 } });
+  assert.equal(await statusOf(ask(key)), 200);
+  using socket = await Bare.open(urls[0], key);
+  socket.send({ type: "response.create", model: "fast", input: "hello" });
+  const frame = (await socket.next()) as { type: string; status: number; error: { code: string; headers: Record<string, string> } };
+  assert.deepEqual([frame.type, frame.status, frame.error.code], ["error", 429, "rate_limit_exceeded"]);
+  assert.ok(Number(frame.error.headers["retry-after"]) > 50);
+  assert.equal(frame.error.headers["x-ratelimit-limit-requests"], "1");
+});
+
+test("the operator sees refusals by limit and by whose it is", async () => {
+  const texts = await Promise.all(gateway.ingresses.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()));
+  for (const series of ['{limit="requestsPerMinute",scope="key"}', '{limit="budgetPerDay",scope="key"}', '{limit="requestsPerMinute",scope="account"}'])
+    assert.ok(
+      texts.some((text) => text.includes(`sluice_limit_refusals_total${series}`)),
+      series,
+    );
+});
+
+test("slots outlive their time while their ingress lives, and return within seconds when it is killed", async () => {
+  const key = await keyOf("slots");
+  const doomed = await gateway.addIngress();
+  const url = doomed.urls.api as string;
+  const stream = await ask(key, url, "slow", { stream: true });
+  assert.equal(stream.status, 200);
+  const reading = stream.text().catch(() => undefined);
+  const running = keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "running");
+  const [member = ""] = await redis.zrange(running, "0", "0");
+  assert.match(member, /^gen_/);
+  const lapsesAt = Number(await redis.zscore(running, member));
+  await until("the slot is prolonged", async () => Number(await redis.zscore(running, member)) > lapsesAt, 6_000);
+  assert.equal(await statusOf(ask(key, urls[1])), 429);
+  await doomed.kill();
+  const killedAt = performance.now();
+  await until("the slot is free", async () => (await statusOf(ask(key, urls[1], "broken"))) === 400, 10_000);
+  assert.ok(performance.now() - killedAt < 7_500);
+  await reading;
+});
+
+test("without Redis a limited caller gets a 503, and none of its slots is lost", async () => {
+  const key = await keyOf("slots");
+  gateway.redis.pause();
+  const refused = await ask(key).finally(() => gateway.redis.resume());
+  assert.equal(refused.status, 503);
+  assert.ok(Number(refused.headers.get("retry-after")) >= 1);
+  await refused.body?.cancel();
+  await until("the key is served again", async () => (await statusOf(ask(key))) === 200, 10_000);
+});
