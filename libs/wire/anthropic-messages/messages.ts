@@ -72,8 +72,8 @@ export function encodeConversation({ system, messages }: NeutralRequest, { takes
   const surplus = turns[messagesMax];
   if (surplus !== undefined) refuse(surplus.path, `is one too many: the upstream that serves this model takes ${messagesMax} messages at most`);
   if (first.role !== "user") refuse(first.path, "must be the user's: the upstream that serves this model takes no conversation that the assistant begins");
-  const last = turns.at(-1) as Message;
-  if (last.role === "assistant") trimEnd(last);
+  const last = turns.findLast(({ role }) => role !== "system");
+  if (last?.role === "assistant") trimEnd(last);
   const idOf = idsOf(turns);
   const calls = turns.flatMap(({ parts }) => parts.filter((part) => part.kind === "call"));
   return {

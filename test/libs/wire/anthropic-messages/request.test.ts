@@ -593,3 +593,10 @@ test("whatever conversation is asked for is sent in an order that is accepted, o
   );
   assert.ok(sent > 50, `${sent} were sent`);
 });
+
+test("an assistant's last words end in no white space, also where an instruction follows them", () => {
+  const messages = [user("hi"), { role: "assistant", content: "x " }, { role: "system", content: "y" }];
+  const body = JSON.stringify(encoded(decoded({ messages, max_tokens: 100 }), "claude-opus-5-5"));
+  assert.match(body, /"x"/);
+  assert.doesNotMatch(body, /"x "/);
+});
