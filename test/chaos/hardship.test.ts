@@ -108,6 +108,7 @@ test("a worker that must stop hands back what has not begun, and says so in what
 test("jobs and frames that are none of ours harm nobody", async () => {
   await using gateway = await startGateway({ catalogue, workers: ["chat=4"] });
   const redis = await connectRedis(gateway.redis.url, "request");
+  await using _connection = { [Symbol.asyncDispose]: async () => redis.disconnect() };
   const queue = new Queue("chat", { connection: redis, prefix: keyspace.queuePrefix });
   const job = {
     generation: "gen_x",
@@ -145,10 +146,11 @@ test("jobs and frames that are none of ours harm nobody", async () => {
   }
   const answers = await Promise.all(Array.from({ length: 8 }, () => ask(gateway, "fast")));
   for (const { status } of answers) assert.equal(status, 200);
-  assert.match(await metricsOf(gateway.workers[0]?.urls ?? {}), /sluice_worker_generations{lane="chat"} [01]\n/);
+  await until("nothing is held but the stream", async () =>
+    /sluice_worker_generations{lane="chat"} [01]\n/.test(await metricsOf(gateway.workers[0]?.urls ?? {})),
+  );
   assert.equal((await stream).error?.code, "worker_lost");
   await queue.close();
-  redis.disconnect();
 });
 
 test("running generations do not keep their callers' bodies: 240 MiB of them pass through a heap of 64", async () => {
