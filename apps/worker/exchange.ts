@@ -99,12 +99,15 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
     errorOf: to.upstreamErrorOf,
   };
 
-  const splices = model.splice && job.framing !== "whole" && (spoken !== job.dialect || isReadable(from, parsed(), job.framing));
+  const splices = model.splice && job.framing !== "whole" && (spoken !== job.dialect || decodedOf(from, parsed(), job.framing) !== undefined);
   if (spoken === job.dialect && !splices) {
     const request = from.verbatim.request(body, job.framing, target);
     if (request === undefined) return { kind: "refused", failure: { code: "invalid_request", message: "The body is not a JSON object with a model." } };
     Object.assign(request.headers, callerHeadersOf(job, upstream));
-    const turned = turnedOf(to, from, () => contextOf(job, model, parsed(), readableRequestOf(from, parsed(), job.framing)));
+    const turned = turnedOf(to, from, () => {
+      const callerBody = parsed();
+      return contextOf(job, model, callerBody, readableRequestOf(from, callerBody, job.framing));
+    });
     return {
       kind: "exchange",
       request,
@@ -158,16 +161,6 @@ function spliceOf({ spliced, upstream, model }: ExchangeInput, begin: () => Spli
   return { kind: "refused", failure: { code: "upstream_failed", message: "No other upstream of this model can go on with its answer." } };
 }
 
-function isReadable(codec: Codec, body: Record<string, unknown>, framing: Framing): boolean {
-  try {
-    codec.decodeRequest({ body, framing, headers: {} });
-    return true;
-  } catch (error) {
-    if (error instanceof Refusal) return false;
-    throw error;
-  }
-}
-
 /**
  * How the error of an upstream of another dialect than the caller's is read. The field that it names is its own: the caller is told the one of its own that
  * it stands for, if there is one, and the upstream's in the message.
@@ -208,15 +201,19 @@ function contextOf(job: GenerationJob, model: CatalogueModel, body: Record<strin
   };
 }
 
-/** A request as far as the neutral form has a place for it; an empty one where that is not all. */
-export function readableRequestOf(codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest {
+/** A request in the neutral form; undefined where that has no place for all of it. */
+function decodedOf(codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest | undefined {
   try {
     return codec.decodeRequest({ body, framing });
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    return { system: [], messages: [], tools: [], settings: {} };
+    if (error instanceof Refusal) return undefined;
+    throw error;
   }
 }
+
+/** A request as far as the neutral form has a place for it; an empty one where that is not all. */
+export const readableRequestOf = (codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest =>
+  decodedOf(codec, body, framing) ?? { system: [], messages: [], tools: [], settings: {} };
 
 function turnedOf(to: Codec, from: Codec, context: () => AnswerContext): NonNullable<Reading["turned"]> {
   return {

@@ -16,7 +16,7 @@ import type { Held, Outcome } from "#relay/runner.ts";
 import { Refusal } from "#wire/carry.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { SplicedAnswer } from "#wire/spliced.ts";
-import type { Usage } from "#wire/usage.ts";
+import { plainUsageOf, type Usage } from "#wire/usage.ts";
 import { type AnswerReader, type AnswerStep, readerOf } from "./answer.ts";
 import type { Exchange, Exchanged, OwnAnswer } from "./exchange.ts";
 import type { WorkerMetrics } from "./metrics.ts";
@@ -111,8 +111,7 @@ export class Generation {
   get producedUsage(): Usage | undefined {
     const { pieces = 0, committed } = this.#reader ?? {};
     if (committed !== true || pieces === 0) return undefined;
-    const inputTokens = Math.ceil((this.#body?.length ?? 0) / bytesPerToken);
-    return { inputTokens, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: pieces, reasoningTokens: 0 };
+    return plainUsageOf(Math.ceil((this.#body?.length ?? 0) / bytesPerToken), pieces);
   }
 
   /** Never throws: a fault of ours fails the generation, and is kept as its cause. */

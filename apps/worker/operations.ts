@@ -7,7 +7,7 @@ import { embeddingExchangeOf, withEmbeddingUsage } from "#wire/embeddings.ts";
 import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
 import { imageAnswerOf, imageEditRequestOf, imageEventsOf, imageRequestOf, imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
-import type { Usage } from "#wire/usage.ts";
+import { plainUsageOf } from "#wire/usage.ts";
 import {
   answerExchangeOf,
   callerHeadersOf,
@@ -114,13 +114,11 @@ async function embeddingExchange({ job, body, model, upstream, name }: ExchangeI
         const answer = answerOf(parsedObject(bytes) ?? {});
         if (answer === undefined) return { kind: "malformed" };
         if (counted === undefined) return { kind: "answer", body: Buffer.from(answer.body), usage: answer.usage };
-        return { kind: "answer", body: Buffer.from(withEmbeddingUsage(answer.body, counted)), usage: usageOfInput(counted) };
+        return { kind: "answer", body: Buffer.from(withEmbeddingUsage(answer.body, counted)), usage: plainUsageOf(counted) };
       },
     },
   };
 }
-
-const usageOfInput = (tokens: number): Usage => ({ inputTokens: tokens, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0 });
 
 async function imageExchangeOf({ job, body, upstream, name }: ExchangeInput): Promise<Exchanged> {
   const isEdit = job.operation === "image-edit";

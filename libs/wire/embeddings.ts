@@ -8,7 +8,7 @@ import type { WireRequest } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import { camelOf, pathOf, resourceOf } from "./gemini/names.ts";
 import { jsonOf, listOf, objectOf, textOf } from "./json.ts";
-import { tokensOf, type Usage } from "./usage.ts";
+import { plainUsageOf, tokensOf, type Usage } from "./usage.ts";
 
 const inputsMax = 2_048;
 /** Of one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
@@ -176,5 +176,5 @@ function numbersOf(value: unknown): number[] {
 
 function usageOf(value: unknown): Usage | undefined {
   const tokens = tokensOf(objectOf(value).prompt_tokens);
-  return tokens === 0 ? undefined : { inputTokens: tokens, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0 };
+  return tokens === 0 ? undefined : plainUsageOf(tokens);
 }

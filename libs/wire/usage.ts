@@ -10,5 +10,14 @@ export interface Usage {
   reasoningTokens: number;
 }
 
+/** Where nothing is known but what went in and what came out. */
+export const plainUsageOf = (inputTokens: number, outputTokens = 0): Usage => ({
+  inputTokens,
+  cachedInputTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens,
+  reasoningTokens: 0,
+});
+
 /** A counter as an upstream reports it; 0 for what is none. */
 export const tokensOf = (value: unknown): number => (typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0);

@@ -3,7 +3,7 @@ import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { errorFieldsOf, type UpstreamError } from "../errors.ts";
 import { isNull, jsonOf, listOf, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
-import { tokensOf, type Usage } from "../usage.ts";
+import { plainUsageOf, tokensOf, type Usage } from "../usage.ts";
 import { eventBytesOf, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
 import { bytesOfForm, formOf } from "./form.ts";
 
@@ -92,5 +92,5 @@ class ImageWatcher implements Watcher {
 function usageOf(value: unknown): Usage | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const { input_tokens: input, output_tokens: output } = objectOf(value);
-  return { inputTokens: tokensOf(input), cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: tokensOf(output), reasoningTokens: 0 };
+  return plainUsageOf(tokensOf(input), tokensOf(output));
 }
