@@ -13,7 +13,7 @@ import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts
 import type { Failure, UpstreamError } from "#wire/errors.ts";
 import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
 import { remoteSourcesOf } from "#wire/sources.ts";
-import { SplicedAnswer, SplicedStream, type SpliceMode } from "#wire/spliced.ts";
+import { SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
 import { TranslatedStream } from "#wire/translated.ts";
 import { type FetchSource, inlineSources } from "./remote-sources.ts";
 
@@ -140,7 +140,12 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
       errorOf: foreignErrorReaderOf(spoken, request),
       stream: () =>
         splice !== undefined
-          ? new SplicedStream(splice.answer, to.streamDecoder(), splice.mode)
+          ? new TranslatedStream(
+              new SplicedDecoder(splice.answer, to.streamDecoder(), splice.mode),
+              splice.answer,
+              splice.answer.answerId,
+              splice.mode !== "first",
+            )
           : new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context)),
       whole: (bytes) => {
         const value = parsedObject(bytes);

@@ -8,7 +8,7 @@ import type { Usage } from "./usage.ts";
 export class TranslatedStream implements StreamRelay {
   error: UpstreamError | undefined;
   usage: Usage | undefined;
-  committed = false;
+  committed: boolean;
   ended = false;
   pieces = 0;
   readonly answerId: string | undefined;
@@ -16,8 +16,12 @@ export class TranslatedStream implements StreamRelay {
   readonly #encoder: StreamEncoder;
   #held = "";
 
-  /** `answerId` is the id that the encoder writes into the answer, where its dialect needs it again to report a failure. */
-  constructor(decoder: StreamDecoder, encoder: StreamEncoder, answerId: string | undefined) {
+  /**
+   * `answerId` is the id that the encoder writes into the answer, where its dialect needs it again to report a failure. `committed`: content of the answer was
+   * delivered before this stream.
+   */
+  constructor(decoder: StreamDecoder, encoder: StreamEncoder, answerId: string | undefined, committed = false) {
+    this.committed = committed;
     this.#decoder = decoder;
     this.#encoder = encoder;
     this.answerId = answerId;
