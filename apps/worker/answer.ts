@@ -2,6 +2,7 @@
 import type { StreamRelay, WholeAnswer } from "#wire/codec.ts";
 import { type Failure, failureOf, type UpstreamError } from "#wire/errors.ts";
 import type { AnswerEvent } from "#wire/neutral.ts";
+import { retryAfterSecondsOf } from "#wire/retry-after.ts";
 import { type SseEvent, SseEventTooLarge, SseReader } from "#wire/sse.ts";
 import type { Usage } from "#wire/usage.ts";
 import type { Reading } from "./exchange.ts";
@@ -41,10 +42,10 @@ const tooLarge: Failure = {
 /** A time to come back beyond this is not passed on: no caller should sleep for hours. */
 const retryAfterSecondsMax = 60;
 
-/** The reader for an answer with this status, content type and `Retry-After`. */
-export function readerOf(status: number, contentType: string, reading: Reading, retryAfter: string | string[] | undefined): AnswerReader {
-  const retryAfterSeconds = secondsOf(retryAfter);
-  const type = contentType.toLowerCase();
+/** The reader for an answer with this status and these headers. */
+export function readerOf(status: number, headers: Readonly<Record<string, string | string[] | undefined>>, reading: Reading): AnswerReader {
+  const retryAfterSeconds = retryAfterSecondsOf(headers, Date.now());
+  const type = String(headers["content-type"] ?? "").toLowerCase();
   if (status !== 200) return new ErrorReader(status, reading, retryAfterSeconds);
   const { turned } = reading;
   if (reading.streams) {
@@ -261,11 +262,4 @@ class ErrorReader implements AnswerReader {
       return undefined;
     }
   }
-}
-
-/** Whole seconds from a `Retry-After` of seconds or of a date (RFC 9110, 10.2.3); undefined when there is none to rely on. */
-function secondsOf(header: string | string[] | undefined): number | undefined {
-  if (typeof header !== "string") return undefined;
-  const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1_000;
-  return Number.isFinite(seconds) ? Math.ceil(seconds) : undefined;
 }

@@ -7,7 +7,7 @@ import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Environment, secretOf } from "#catalogue/environment.ts";
 
 interface SignedRequest {
-  method: "POST";
+  method: "GET" | "POST";
   url: URL;
   headers: Record<string, string>;
   body: Buffer;

@@ -263,7 +263,7 @@ export class Generation {
           );
           return;
         }
-        this.#reader = readerOf(status, String(headers["content-type"] ?? ""), reading, headers["retry-after"]);
+        this.#reader = readerOf(status, headers, reading);
       },
       data: (chunk) => {
         if (!isStale() && this.#reader !== undefined) this.#step(this.#reader.push(chunk));

@@ -127,7 +127,7 @@ async function start(log: Logger): Promise<Running> {
   const around: GenerationSurroundings = {
     catalogue: catalogue.current,
     upstreams,
-    routing: new Routing(circuits, slots, credentials),
+    routing: new Routing(circuits, slots, credentials, (upstream, credential) => upstreams.isPresent(upstream, credential)),
     fetchSource: sources.fetch,
     metrics,
     readBody: (generation) => redis.getBuffer(keyspace.body(generation)),

@@ -1,5 +1,5 @@
 /** Whether a target may be called right now, and what its answer means for those who come next. */
-import { connect } from "node:net";
+import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Circuits } from "./circuits.ts";
 import type { Credentials } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
@@ -8,9 +8,8 @@ import type { Slots } from "./slots.ts";
 /** How soon a place at a busy upstream is asked for again. */
 const busyMs = 150;
 
-/** How long a connection may take that shows whether an upstream is there at all, before a request is risked on it. */
-const connectMs = 1_000;
-const unreachableMs = 1_000;
+/** How soon an upstream that does not answer at all is looked for again. */
+const absentMs = 1_000;
 
 export type Hindrance = "circuit" | "concurrency" | "credential";
 
@@ -31,7 +30,16 @@ export class Routing {
   readonly #slots: Slots;
   readonly #credentials: Credentials;
 
-  constructor(circuits: Circuits, slots: Slots, credentials: Credentials) {
+  readonly #isPresent: (upstream: CatalogueUpstream, credential: string | undefined) => Promise<boolean>;
+
+  /** `isPresent` asks an upstream for something that is no generation, before one is risked on a target that failed. */
+  constructor(
+    circuits: Circuits,
+    slots: Slots,
+    credentials: Credentials,
+    isPresent: (upstream: CatalogueUpstream, credential: string | undefined) => Promise<boolean>,
+  ) {
+    this.#isPresent = isPresent;
     this.#circuits = circuits;
     this.#slots = slots;
     this.#credentials = credentials;
@@ -45,9 +53,9 @@ export class Routing {
     const mustProve = this.#circuits.stateOf(key, now) !== "closed";
     const openMs = await this.#circuits.enter(key, holder, now);
     if (openMs > 0) return { kind: "hindered", by: "circuit", forMs: openMs };
-    if (mustProve && !(await isReachable(upstream.baseUrl))) {
+    if (mustProve && !(await this.#isPresent(upstream, chosen.credential))) {
       this.#circuits.failed(key, upstream.circuitFailuresMax);
-      return { kind: "hindered", by: "circuit", forMs: unreachableMs };
+      return { kind: "hindered", by: "circuit", forMs: absentMs };
     }
     const { concurrencyMax } = upstream;
     if (concurrencyMax !== undefined && !(await this.#slots.take(upstream.name, holder, concurrencyMax)))
@@ -74,19 +82,4 @@ export class Routing {
         outcome satisfies never;
     }
   }
-}
-
-/** Does anybody listen there? */
-function isReachable(baseUrl: string): Promise<boolean> {
-  const { hostname, port, protocol } = new URL(baseUrl);
-  return new Promise((resolve) => {
-    const socket = connect({ host: hostname.replace(/^\[|\]$/g, ""), port: Number(port) || (protocol === "https:" ? 443 : 80), timeout: connectMs });
-    const settle = (reachable: boolean) => {
-      socket.destroy();
-      resolve(reachable);
-    };
-    socket.once("connect", () => settle(true));
-    socket.once("timeout", () => settle(false));
-    socket.once("error", () => settle(false));
-  });
 }

@@ -5,7 +5,7 @@ import type { CallOutcome, Hindrance } from "./routing.ts";
 
 /**
  * What a failed call says: `caller` is passed on at once, `context` moves to a model with a larger window, `credential` to the next credential or
- * target, `capacity` and `transient` are tried again, best elsewhere, `silent` and `missing` never at the same target.
+ * target, `capacity` (this account's, not the target's) and `transient` are tried again, best elsewhere, `silent` and `missing` never at the same target.
  */
 export type FailureSort = "caller" | "context" | "credential" | "capacity" | "transient" | "silent" | "missing";
 
@@ -13,7 +13,6 @@ export type FailureSort = "caller" | "context" | "credential" | "capacity" | "tr
 export function sortOf({ code }: Failure, status: number | undefined): FailureSort {
   if (status === 401 || status === 403) return "credential";
   if (status === 404) return "missing";
-  if (status === 408 || status === 409 || status === 429 || status === 529) return "capacity";
   switch (code) {
     case "context_too_long":
       return "context";
@@ -23,7 +22,6 @@ export function sortOf({ code }: Failure, status: number | undefined): FailureSo
     case "body_too_large":
       return "caller";
     case "rate_limited":
-    case "overloaded":
       return "capacity";
     case "upstream_timeout":
       return status === undefined || status === 200 ? "silent" : "transient";

@@ -1,5 +1,5 @@
 /** Calls to upstreams over HTTP, through one pool of connections for each. */
-import { errors, Pool } from "undici";
+import { errors, Pool, request } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { WireRequest } from "#wire/codec.ts";
 import type { Failure } from "#wire/errors.ts";
@@ -23,6 +23,10 @@ export interface UpstreamCall {
 type Controller = Parameters<NonNullable<Parameters<Pool["dispatch"]>[1]["onRequestStart"]>>[0];
 
 const aborted = new Error("aborted");
+
+/** How long an upstream may take to say that it is there, and the bytes of it that are read so that its connection ends in order. */
+const presenceMs = 1_000;
+const presenceBytesMax = 64 * 1024;
 
 interface Line {
   upstream: CatalogueUpstream;
@@ -119,6 +123,24 @@ export class Upstreams {
         else controller.pause();
       },
     };
+  }
+
+  /**
+   * Does it answer at all? Asked of its list of models, which is no generation and costs nothing: whatever it says short of a failure of its own will do,
+   * that it keeps no such list among it. A connection of its own, so that one which hangs is not in the way of calls.
+   */
+  async isPresent(upstream: CatalogueUpstream, credential: string | undefined): Promise<boolean> {
+    const url = new URL(`${upstream.baseUrl}/models`);
+    const headers = { ...upstream.headers, "user-agent": "sluice" };
+    try {
+      const authorization = await this.#authorize(upstream, credential, { method: "GET", url, headers, body: Buffer.alloc(0) });
+      const signal = AbortSignal.timeout(presenceMs);
+      const { statusCode, body } = await request(url, { headers: { ...headers, ...authorization }, signal, reset: true });
+      await body.dump({ limit: presenceBytesMax, signal });
+      return statusCode < 500;
+    } catch {
+      return false;
+    }
   }
 
   /** Closes what leads to upstreams that are no longer there, once their calls are over. */

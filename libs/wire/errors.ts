@@ -79,9 +79,9 @@ export interface UpstreamError {
   /** The field at fault. */
   param?: string | undefined;
   status?: number | undefined;
-  /** What the upstream's own dialect says in other words than OpenAI's: the prompt does not fit, or the content was refused. */
   /** When to come back, where the body says so. */
   retryAfterSeconds?: number | undefined;
+  /** What the upstream's own dialect says in other words than OpenAI's: the prompt does not fit, or the content was refused. */
   means?: "context_too_long" | "content_filter" | undefined;
 }
 

@@ -29,6 +29,9 @@ const whole = JSON.stringify({
   usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
 });
 let streams = false;
+/** Whether the whole upstream is down, and how often it was asked if it is there: a request that is no generation. */
+let absent = false;
+let presenceAsked = 0;
 const ok = (response: ServerResponse) => {
   if (!streams) response.writeHead(200, { "content-type": "application/json" }).end(whole);
   else
@@ -40,6 +43,11 @@ const failing =
     void response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify({ error }));
 
 const server = createServer((request, response) => {
+  if (request.method === "GET") {
+    presenceAsked++;
+    response.writeHead(absent ? 503 : 404).end();
+    return;
+  }
   let body = "";
   request.on("data", (part: Buffer) => {
     body += part.toString();
@@ -63,7 +71,7 @@ const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
 let gateway: Gateway;
 const model = (id: string, route: string, more = "") => `  - { id: ${id}, ${more}prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [${route}] }\n`;
 const at = (name: string, upstream = "here", more = "") => `{ upstream: ${upstream}, model: ${name}${more} }`;
-const pairs = ["status", "silence", "caller", "context", "cut", "slow", "missing", "retry-after", "image"];
+const pairs = ["status", "silence", "caller", "context", "cut", "slow", "missing", "absent"];
 
 before(async () => {
   gateway = await startGateway({
@@ -259,6 +267,39 @@ test("an outage costs a few calls in all, over two workers, and its end is seen 
     async () => {
       await ask("outage");
       return targetOf("outage-one").seen.length > recovered + 3;
+    },
+    5_000,
+  );
+});
+
+test("an upstream that is down as a whole is risked no generation until it is there again, over two workers", async () => {
+  const one = targetOf("absent-one");
+  absent = true;
+  one.answer = failing(503);
+  await until("the circuit is open everywhere", async () => {
+    const before = one.seen.length;
+    for (let count = 0; count < 10; count++) assert.equal((await ask("absent")).status, 200);
+    return one.seen.length === before;
+  });
+  assert.ok(one.seen.length <= 9, `${one.seen.length} calls`);
+  const before = one.seen.length;
+  const asked = presenceAsked;
+  await until(
+    "it was looked for",
+    async () => {
+      assert.equal((await ask("absent")).status, 200);
+      return presenceAsked >= asked + 2;
+    },
+    15_000,
+  );
+  assert.equal(one.seen.length, before);
+  absent = false;
+  one.answer = ok;
+  await until(
+    "it is used again",
+    async () => {
+      await ask("absent");
+      return one.seen.length > before + 3;
     },
     5_000,
   );
