@@ -3,7 +3,7 @@
  * the relay delivers, and tells it what the socket took.
  */
 import type { OutgoingHttpHeaders } from "node:http";
-import type { AnswerHead } from "#relay/job.ts";
+import { type AnswerHead, deliveredBytesMax } from "#relay/job.ts";
 import type { Framing } from "#wire/codec.ts";
 import type { ConversationDialect } from "#wire/dialect.ts";
 import { errorBodyOf, errorEventOf, type Failure, statusOf } from "#wire/errors.ts";
@@ -18,6 +18,8 @@ const streamHeaders = {
   "x-accel-buffering": "no",
 };
 const lineFeed = 0x0a;
+/** In place of a seq: of this attempt the socket took nothing yet. */
+const nothingTaken = -1;
 /** What every client of every dialect passes over, between two events. */
 const newline = "\n";
 /** Between events of an answer that has begun: some clients count events and not bytes. */
@@ -29,7 +31,7 @@ const signsOfLife: Record<ConversationDialect, string> = {
 };
 
 interface AnswerListener {
-  /** Content is on its way to the caller. */
+  /** No other attempt can answer any more. */
   committed(): void;
   /** The caller's socket took everything up to this seq. */
   taken(seq: number): void;
@@ -58,6 +60,8 @@ export interface AnswerOptions {
   requestId: string;
   /** Go with every answer, good or bad. */
   headers: Record<string, string>;
+  /** An answer that has begun may be gone on with by another attempt: what of it was delivered is remembered. */
+  spliced: boolean;
   listener: AnswerListener;
 }
 
@@ -74,6 +78,9 @@ export class Answer {
   #held: Buffer[] = [];
   #heldBytes = 0;
   #contentSent = false;
+  /** What the caller has, as long as another attempt may go on from it. */
+  #delivered: Buffer[] | undefined;
+  #deliveredBytes = 0;
   /** The bytes sent so far end where an event ends. */
   #betweenEvents = true;
   #lastByte: number | undefined;
@@ -87,6 +94,17 @@ export class Answer {
     this.#headers = { ...options.headers };
     this.#streams = options.framing !== "whole";
     this.#writtenAt = now;
+    if (options.spliced && options.framing === "sse") this.#delivered = [];
+  }
+
+  /** Whole events of content that the caller has, for another attempt to go on from; undefined where there are none. */
+  get delivered(): string | undefined {
+    return this.#contentSent && this.#delivered !== undefined ? Buffer.concat(this.#delivered).toString("utf8") : undefined;
+  }
+
+  /** Can another attempt answer? */
+  get mayRestart(): boolean {
+    return !this.#contentSent || (this.#delivered !== undefined && this.#betweenEvents);
   }
 
   head(head: AnswerHead, seq: number): void {
@@ -127,8 +145,10 @@ export class Answer {
     Object.assign(this.#headers, headers);
   }
 
-  /** What was delivered and not sent is void: another attempt begins. */
+  /** Another attempt begins. What was delivered and not sent is void; what was sent is gone on from. */
   restart(): void {
+    if (this.#blockedAt !== undefined) this.#blockedAt = nothingTaken;
+    if (this.#contentSent) return;
     this.#head = undefined;
     this.#held = [];
     this.#heldBytes = 0;
@@ -177,10 +197,7 @@ export class Answer {
 
   #write(payload: Buffer, seq: number, now: number): void {
     if (!this.#response.headersSent) this.#sendHead({});
-    if (!this.#contentSent) {
-      this.#contentSent = true;
-      this.#options.listener.committed();
-    }
+    this.#remember(payload);
     this.#writtenAt = now;
     const lastButOne = payload.length > 1 ? payload.at(-2) : this.#lastByte;
     this.#lastByte = payload.at(-1);
@@ -192,9 +209,21 @@ export class Answer {
         this.#response.once("drain", () => {
           const taken = this.#blockedAt as number;
           this.#blockedAt = undefined;
-          this.#options.listener.taken(taken);
+          if (taken !== nothingTaken) this.#options.listener.taken(taken);
         });
       this.#blockedAt = seq;
+    }
+  }
+
+  #remember(payload: Buffer): void {
+    const isFirst = !this.#contentSent;
+    this.#contentSent = true;
+    const delivered = this.#delivered;
+    this.#deliveredBytes += payload.length;
+    if (delivered !== undefined && this.#deliveredBytes <= deliveredBytesMax) delivered.push(Buffer.from(payload));
+    else if (isFirst || delivered !== undefined) {
+      this.#delivered = undefined;
+      this.#options.listener.committed();
     }
   }
 }

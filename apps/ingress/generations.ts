@@ -219,11 +219,9 @@ export class Generations {
         {
           ...request,
           model: request.model.id,
+          spliced: request.model.splice,
           listener: {
-            committed: () => {
-              owner.committed(number);
-              this.#releaseBody(generation);
-            },
+            committed: () => this.#releaseBody(generation),
             taken: (seq) => owner.taken(number, seq, this.#now()),
           },
         },
@@ -333,6 +331,7 @@ export class Generations {
       dequeue: (generation, _number, attempt) => void generation.queue.remove(generation.id, attempt),
       probe: (jobs) => void this.#probe(jobs),
       bound: (generation) => this.#runs(generation),
+      mayRestart: ({ answer }) => answer.mayRestart,
       restart: (generation) => {
         metrics.restarts.inc({ lane: generation.queue.name });
         generation.answer.restart();
@@ -372,7 +371,8 @@ export class Generations {
   }
 
   #jobOf(generation: Generation, number: number, attempt: number, owner: string): GenerationJob {
-    const body = generation.body;
+    const { body } = generation;
+    const { delivered } = generation.answer;
     return {
       generation: generation.id,
       owner,
@@ -387,6 +387,7 @@ export class Generations {
       group: generation.caller.group,
       keyId: generation.caller.id,
       admittedAt: generation.admittedAt,
+      ...(delivered !== undefined && { delivered }),
       body: body === undefined || liesApart(generation, body) ? null : body.toString("utf8"),
     };
   }

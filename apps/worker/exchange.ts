@@ -6,14 +6,14 @@ import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } fr
 import type { GenerationJob } from "#relay/job.ts";
 import { callerFieldOf } from "#wire/caller-field.ts";
 import { Refusal } from "#wire/carry.ts";
-import type { AnswerContext, Codec, Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#wire/codec.ts";
+import type { AnswerContext, Codec, Framing, StreamDecoder, StreamRelay, Target, WholeAnswer, WireRequest } from "#wire/codec.ts";
 import { codecs } from "#wire/codecs.ts";
 import { consistent } from "#wire/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import type { Failure, UpstreamError } from "#wire/errors.ts";
 import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
 import { remoteSourcesOf } from "#wire/sources.ts";
-import { SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
+import { resumed, SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
 import { TranslatedStream } from "#wire/translated.ts";
 import { type FetchSource, inlineSources } from "./remote-sources.ts";
 
@@ -100,6 +100,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   };
 
   const splices = model.splice && job.framing !== "whole" && (spoken !== job.dialect || decodedOf(from, parsed(), job.framing) !== undefined);
+  if (job.delivered !== undefined && !splices) return { kind: "refused", failure: lost };
   if (spoken === job.dialect && !splices) {
     const request = from.verbatim.request(body, job.framing, target);
     if (request === undefined) return { kind: "refused", failure: { code: "invalid_request", message: "The body is not a JSON object with a model." } };
@@ -126,7 +127,8 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   await inlineSources(fetchedHere, fetchSource, input.signal);
   if (isThoughtless(model)) request.settings = withoutThinking(request.settings);
   const context = contextOf(job, model, callerBody, request);
-  const splice = splices ? spliceOf(input, () => new SplicedAnswer(from.streamEncoder(context), from.answerIdOf?.(context))) : undefined;
+  const begin = () => new SplicedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
+  const splice = splices ? spliceOf(input, begin, () => from.streamDecoder()) : undefined;
   if (splice?.kind === "refused") return splice;
   if (splice?.mode === "continue")
     request.messages.push({ role: "assistant", parts: [{ kind: "text", text: splice.answer.text ?? "", path: "messages" }], path: "messages" });
@@ -151,16 +153,20 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
         const value = parsedObject(bytes);
         return value === undefined ? { kind: "malformed" } : wholeOf(to.decodeAnswer(value), from, context);
       },
-      ...(input.spliced === undefined && { turned }),
+      ...((splice === undefined || splice.mode === "first") && { turned }),
     },
   };
 }
 
 type Splice = { kind: "splice"; answer: SplicedAnswer; mode: SpliceMode } | Extract<Exchanged, { kind: "refused" }>;
 
-/** How this target's stream joins what was delivered before, if anything was. */
-function spliceOf({ spliced, upstream, model }: ExchangeInput, begin: () => SplicedAnswer): Splice {
-  if (spliced === undefined) return { kind: "splice", answer: begin(), mode: "first" };
+const lost: Failure = { code: "worker_lost", message: "The process that ran this request was lost; send it again." };
+
+/** How this target's stream joins what was delivered before, if anything was: by a target of this attempt, or by an attempt whose worker was lost. */
+function spliceOf({ job, spliced: earlier, upstream, model }: ExchangeInput, begin: () => SplicedAnswer, decoder: () => StreamDecoder): Splice {
+  if (earlier === undefined && job.delivered === undefined) return { kind: "splice", answer: begin(), mode: "first" };
+  const spliced = earlier ?? resumed(begin(), decoder(), job.delivered ?? "");
+  if (spliced === undefined) return { kind: "refused", failure: lost };
   if (upstream.prefill && spliced.text !== undefined) return { kind: "splice", answer: spliced, mode: "continue" };
   if (model.deterministic) return { kind: "splice", answer: spliced, mode: "repeat" };
   return { kind: "refused", failure: { code: "upstream_failed", message: "No other upstream of this model can go on with its answer." } };

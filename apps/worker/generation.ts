@@ -84,7 +84,8 @@ export class Generation {
   /** Bytes that the window had no room for, in pieces of at most one frame. */
   #pending: Buffer[] = [];
   #endPending = false;
-  #headSent = false;
+  /** The caller has the head, from this attempt or one that was lost. */
+  #headSent: boolean;
   /** Ends a call whose answer is complete while its upstream holds the line. */
   #hangUp: NodeJS.Timeout | undefined;
   /** When the first call began. */
@@ -100,6 +101,7 @@ export class Generation {
     this.job = place.job;
     this.model = place.job.model;
     this.place = place;
+    this.#headSent = place.job.delivered !== undefined;
     this.#around = around;
   }
 

@@ -21,6 +21,9 @@ const generationJobSchema = Type.Object({
   group: Type.String(),
   keyId: Type.String({ description: "The id of the caller's key, never the key." }),
   admittedAt: Type.Number({ description: "When the caller's request was admitted: epoch milliseconds." }),
+  delivered: Type.Optional(
+    Type.String({ description: "What the caller has of the answer, from an attempt whose worker was lost: whole events, to be gone on from." }),
+  ),
   body: Type.Union([Type.String(), Type.Null()], { description: "The caller's body; null when it lies under the keyspace's `body` key of this generation." }),
 });
 
@@ -33,6 +36,9 @@ export const isGenerationJob = (data: unknown): data is GenerationJob => validat
 
 /** A body up to this size rides in its job; a larger one lies under a key of its own. */
 export const jobBodyBytesMax = 32 * 1024;
+
+/** Bytes of an answer that another attempt may go on from; a longer one is not gone on with. */
+export const deliveredBytesMax = 1 << 20;
 
 export const jobIdOf = (generation: string, attempt: number): string => `${generation}-${attempt}`;
 

@@ -5,7 +5,7 @@
  *     waiting ──first frame of a worker──▶ bound ──end, fail──▶ finished
  *        ▲  ╲                             ╱   ╲
  *        │   ╲── caller leaves ──────────╱─────╲──────────────▶ finished
- *        └────── worker lost, nothing delivered ◀──╯ (attempt + 1; with something delivered: fail)
+ *        └────── worker lost ◀─────────────╯ (attempt + 1; fail, if what was delivered stands in the way)
  *
  * waiting: a job is on the lane, or was: the lane is asked about it now and then. bound: one worker, and only that one, runs the attempt.
  */
@@ -32,9 +32,11 @@ export interface OwnerPort<Client> {
   pulse(mailbox: string): void;
   /** The attempt has a runner. */
   bound(client: Client): void;
-  /** In order, once. The client answers with `taken` when its caller took it, and with `committed` when that can't be undone. */
+  /** In order, once in an attempt. The client answers with `taken` when its caller took it. */
   deliver(client: Client, kind: AnswerKind, payload: Buffer, seq: number): void;
-  /** Another attempt begins: what was delivered and not committed is void. */
+  /** Can another attempt begin: is nothing of the answer on its way to the caller, or can the next attempt go on from there? */
+  mayRestart(client: Client): boolean;
+  /** Another attempt begins: what was delivered and is not on its way to the caller is void. */
   restart(client: Client): void;
   /** The generation is over without an end. */
   fail(client: Client, fault: RelayFault): void;
@@ -62,7 +64,6 @@ interface Owned<Client> {
   /** Bytes taken since the last acknowledgement. */
   unackedBytes: number;
   takenAt: number;
-  committed: boolean;
   /** A frame came since the last pulse to the worker. */
   heard: boolean;
   missingAskedAt: number;
@@ -155,7 +156,6 @@ export class Owner<Client> {
       untakenBytes: 0,
       unackedBytes: 0,
       takenAt: now,
-      committed: false,
       heard: false,
       missingAskedAt: 0,
       enqueuedAt: now,
@@ -182,12 +182,6 @@ export class Owner<Client> {
     const owned = this.#owned.get(number);
     if (owned === undefined) return;
     this.#cancel(owned);
-  }
-
-  /** Content reached the caller: the generation can't be run anew from here on. */
-  committed(number: number): void {
-    const owned = this.#owned.get(number);
-    if (owned !== undefined) owned.committed = true;
   }
 
   /** The caller took everything up to and including `seq`. */
@@ -341,7 +335,7 @@ export class Owner<Client> {
 
   #lost(owned: Owned<Client>, now: number): void {
     owned.lostRuns++;
-    if (owned.committed || owned.lostRuns >= this.#limits.runsMax) this.#fail(owned, "worker_lost");
+    if (!this.#port.mayRestart(owned.client) || owned.lostRuns >= this.#limits.runsMax) this.#fail(owned, "worker_lost");
     else {
       if (owned.worker !== undefined) owned.waitUntil = now + owned.waitMs;
       this.#enqueueAgain(owned, now);

@@ -4,7 +4,7 @@
  */
 import type { StreamDecoder, StreamEncoder } from "./codec.ts";
 import type { AnswerEvent } from "./neutral.ts";
-import type { SseEvent } from "./sse.ts";
+import { type SseEvent, SseReader } from "./sse.ts";
 
 /** Characters of an answer that are remembered at most; a longer one is not spliced. */
 const deliveredMax = 1 << 20;
@@ -55,6 +55,16 @@ export class SplicedAnswer implements StreamEncoder {
     else if (event.kind === "finish") this.#ended = true;
     return this.#encoder.push(event);
   }
+}
+
+/** `answer`, which nothing was written of, as it stands after its caller was sent these events of its own dialect; undefined where they ended it. */
+export function resumed(answer: SplicedAnswer, decoder: StreamDecoder, delivered: string): SplicedAnswer | undefined {
+  const events = new SseReader(Number.POSITIVE_INFINITY).push(Buffer.from(delivered)).flatMap((event) => decoder.push(event));
+  for (const event of events) {
+    if (event.kind === "error") return undefined;
+    answer.push(event);
+  }
+  return answer.canBeSpliced ? answer : undefined;
 }
 
 const whatOf = ({ block }: Extract<AnswerEvent, { kind: "block" }>): string => (block.kind === "call" ? `call ${block.name}` : block.kind);

@@ -274,6 +274,7 @@ export class World {
         pulse: (mailbox) => this.#publish(process, mailbox, []),
         bound: () => {},
         deliver: (client, kind, payload, seq) => this.#deliver(owner, client, kind, payload, seq),
+        mayRestart: (client) => !client.committed,
         restart: (client) => {
           if (client.committed) this.#violated(`generation ${client.number} was run anew after content was delivered`);
           client.received = [];
@@ -484,13 +485,13 @@ export class World {
       if (piece !== client.received.length) this.#violated(`generation ${client.number} got piece ${piece} in place of ${client.received.length}`);
       client.received.push(piece);
       this.#deliveredOnce(client, attempt);
-      if (!client.holds || client.received.length * client.pieceBytes > simulationLimits.windowBytes / 2) this.#commit(owner, client);
+      if (!client.holds || client.received.length * client.pieceBytes > simulationLimits.windowBytes / 2) this.#commit(client);
     }
     if (kind === "end" || kind === "fail") {
       if ((kind === "fail") !== client.fails) this.#violated(`generation ${client.number} got ${kind}`);
       if (client.received.length !== client.pieces)
         this.#violated(`generation ${client.number} ended with ${client.received.length} of ${client.pieces} pieces`);
-      this.#commit(owner, client);
+      this.#commit(client);
       this.#over(client, "end");
       return;
     }
@@ -508,9 +509,8 @@ export class World {
     });
   }
 
-  #commit(owner: Owner<Client>, client: Client): void {
+  #commit(client: Client): void {
     client.committed = true;
-    owner.committed(client.number);
   }
 
   #deliveredOnce(client: Client, attempt: number): void {
