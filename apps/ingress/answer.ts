@@ -102,6 +102,11 @@ export class Answer {
     return this.#contentSent && this.#delivered !== undefined ? Buffer.concat(this.#delivered).toString("utf8") : undefined;
   }
 
+  /** The caller has some of the content. */
+  get hasBegun(): boolean {
+    return this.#contentSent;
+  }
+
   /** Can another attempt answer? */
   get mayRestart(): boolean {
     return !this.#contentSent || (this.#delivered !== undefined && this.#betweenEvents);

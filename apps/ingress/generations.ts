@@ -98,6 +98,8 @@ export interface GenerationsOptions {
   log: Logger;
 }
 
+type GenerationOutcome = "complete" | "left" | Failure["code"];
+
 export type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
 
 const faults: Record<Exclude<RelayFault, "wait_expired">, Failure> = {
@@ -356,6 +358,7 @@ export class Generations {
             return;
           case "end":
             this.#ended(generation, decodeEnd(payload));
+            this.#settle(generation, "complete");
             generation.answer.end();
             this.#over(generation, "complete");
             return;
@@ -428,6 +431,7 @@ export class Generations {
 
   #fail(generation: Generation, failure: Failure): void {
     this.#options.metrics.errors.inc({ code: failure.code });
+    this.#settle(generation, failure.code);
     generation.answer.fail(failure);
     this.#over(generation, failure.code);
   }
@@ -478,15 +482,21 @@ export class Generations {
     this.#waiting.set(generation.queue.name, this.#waitingOn(generation.queue.name) - 1);
   }
 
-  #over(generation: Generation, outcome: "complete" | "left" | Failure["code"]): void {
+  /** Before its caller has the end of its answer, so that the next request finds what this one gives back. */
+  #settle(generation: Generation, outcome: GenerationOutcome): void {
+    generation.hold?.settle(takenBy(generation, outcome));
+    generation.hold = undefined;
+  }
+
+  #over(generation: Generation, outcome: GenerationOutcome): void {
     const { state, waitedMs, firstTokenMs } = generation;
     if (state === "over") return;
     const now = this.#now();
     if (state === "waiting") this.#waitIsOver(generation);
     else generation.gate.finished(now - generation.startedAt - (waitedMs ?? 0), now);
-    generation.state = "over";
     this.#live.delete(generation);
-    generation.hold?.settle(takenBy(generation, state, outcome));
+    this.#settle(generation, outcome);
+    generation.state = "over";
     generation.gate.gone(generation, now);
     generation.over?.(outcome);
     if (!generation.response.closed) this.#unread.set(generation, now);
@@ -529,9 +539,9 @@ export class Generations {
 }
 
 /** Callers are not charged for what fails before they have any of it; what somebody left, or had a part of, nobody counted. */
-function takenBy({ usage, answeredBy, answer, contentAt }: Generation, state: "waiting" | "running", outcome: "complete" | "left" | Failure["code"]): Taken {
+function takenBy({ state, usage, answeredBy, answer }: Generation, outcome: GenerationOutcome): Taken {
   if (outcome === "complete") return usage === null ? { kind: "unknown" } : { kind: "used", usage, model: answeredBy };
-  if (state === "waiting" || (outcome !== "left" && (answer.status >= 400 || contentAt === 0))) return { kind: "nothing" };
+  if (!answer.hasBegun && (state === "waiting" || outcome !== "left")) return { kind: "nothing" };
   return { kind: "unknown" };
 }
 

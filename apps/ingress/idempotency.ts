@@ -8,6 +8,7 @@ import { setTimeout } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
 import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
+import { runScript, scriptOf } from "#service/script.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { AnswerResponse } from "./answer.ts";
 import { requestIdHeadersOf } from "./endpoints.ts";
@@ -28,10 +29,10 @@ const header = "idempotency-key";
  * KEYS[1] the claim. ARGV: the claim's value, the answer that takes its place or nothing, the answer's life in ms.
  * Returns 1 when the claim was ours and is no more. Atomic: nobody else's claim is touched.
  */
-const settleScript = `
+const settleScript = scriptOf(`
 if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] == "" then redis.call("DEL", KEYS[1]) else redis.call("SET", KEYS[1], ARGV[2], "PX", ARGV[3]) end
-return 1`;
+return 1`);
 
 const invalidHeader: Failure = {
   code: "invalid_request",
@@ -143,8 +144,7 @@ export class Idempotency {
       if (this.#running.get(key) === running) this.#running.delete(key);
     };
     const settle = (stored: Buffer | string) =>
-      redis
-        .eval(settleScript, 1, key, claim, stored, windowMs)
+      runScript(redis, settleScript, [key], [claim, stored, windowMs])
         .catch(() => undefined)
         .finally(() => {
           forget();

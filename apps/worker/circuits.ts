@@ -4,6 +4,7 @@
  *     closed ─▶ (failures in a row) ─▶ open ─▶ (its time is over: one call is let through) ─▶ closed, or open for longer
  */
 import type { Redis } from "ioredis";
+import { runScript, scriptOf } from "#service/script.ts";
 
 /** Failures further apart are not in a row. */
 const rowMs = 30_000;
@@ -16,11 +17,11 @@ const pollMs = 500;
 const entryLifeSeconds = 600;
 
 /**
- * KEYS[1] the circuits, a hash from target to JSON.
+ * KEYS[1] the circuits, a hash from target to JSON. KEYS[2] who proves this one, if anybody.
  * ARGV target, failuresMax, rowMs, openMs, openMsMax, entry's life in seconds.
  * Returns how long the circuit is open from now on, in ms; 0 when it is closed. Atomic: the count and the opening are one.
  */
-const failScript = `
+const failScript = scriptOf(`
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local found = redis.call("HGET", KEYS[1], ARGV[1])
@@ -34,11 +35,12 @@ if entry.failures >= tonumber(ARGV[2]) and entry.until_ <= now then
 end
 redis.call("HSET", KEYS[1], ARGV[1], cjson.encode(entry))
 redis.call("EXPIRE", KEYS[1], ARGV[6])
+redis.call("DEL", KEYS[2])
 return math.max(0, entry.until_ - now)
-`;
+`);
 
 /** KEYS[1] the circuits. Returns pairs of target and how long it is still open in ms: 0 when it may be tried, -1 while it is closed. */
-const readScript = `
+const readScript = scriptOf(`
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local answer = {}
@@ -49,7 +51,7 @@ for place = 1, #all, 2 do
   answer[#answer + 1] = entry.level == 0 and -1 or math.max(0, entry.until_ - now)
 end
 return answer
-`;
+`);
 
 export type CircuitState = "closed" | "open" | "half-open";
 
@@ -113,16 +115,13 @@ export class Circuits {
   failed(target: string, failuresMax: number): void {
     const known = this.#known.get(target);
     if (known === undefined) this.#known.set(target, { openUntil: undefined });
-    this.#redis
-      .pipeline()
-      .eval(failScript, 1, this.#key, target, failuresMax, rowMs, openMs, openMsMax, entryLifeSeconds)
-      .del(this.#proofKey(target))
-      .exec()
-      .then((replies) => {
-        const forMs = Number(replies?.[0]?.[1] ?? 0);
+    runScript(this.#redis, failScript, [this.#key, this.#proofKey(target)], [target, failuresMax, rowMs, openMs, openMsMax, entryLifeSeconds]).then(
+      (answer) => {
+        const forMs = Number(answer);
         if (forMs > 0) this.#known.set(target, { openUntil: performance.now() + forMs });
-      })
-      .catch(() => undefined);
+      },
+      () => undefined,
+    );
   }
 
   /** Every target with failures on its account. */
@@ -133,7 +132,7 @@ export class Circuits {
   async #poll(): Promise<void> {
     if (this.#redis.status !== "ready") return;
     try {
-      const pairs = (await this.#redis.eval(readScript, 1, this.#key)) as (string | number)[];
+      const pairs = (await runScript(this.#redis, readScript, [this.#key], [])) as (string | number)[];
       const now = performance.now();
       const seen = new Set<string>();
       for (let place = 0; place < pairs.length; place += 2) {

@@ -1,7 +1,7 @@
 /** Limits of callers, counted in Redis over all processes: reserved at admission in one round trip, settled when the generation is over. */
-import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
+import { runScript, scriptOf } from "#service/script.ts";
 import { admitScript, renewScript, settleScript } from "./limit-scripts.ts";
 
 /** How long a slot outlives the last sign of its holder: what a process that died held is free again after this. */
@@ -82,7 +82,7 @@ export class LimitCounters {
     const slotKeys = subjects
       .filter((subject) => subject.limits.generationsMax !== undefined)
       .map(({ scope, name }) => this.#keyspace.limit(scope, name, "running"));
-    const answer = this.#run(scripts.admit, keys, [generation, inputTokens, tokens, money, slotLifeMs, ...limits]);
+    const answer = runScript(this.#redis, scripts.admit, keys, [generation, inputTokens, tokens, money, slotLifeMs, ...limits]);
     answer.catch(() => slotKeys.map((key) => this.#redis.zrem(key, generation).catch(() => undefined)));
     const [isAdmitted, place = 0, limit = 0, retryMs = 0, now = 0, ...windows] = (await answer) as number[];
     const standings = {
@@ -96,7 +96,7 @@ export class LimitCounters {
 
   /** Gives the slots back, and counts what was used in place of what was reserved. */
   async settle({ generation, keys, tokens, money, admittedAt }: Reservation, used: { tokens: number; money: number }): Promise<void> {
-    await this.#run(scripts.settle, keys, [generation, admittedAt, used.tokens - tokens, used.money - money]);
+    await runScript(this.#redis, scripts.settle, keys, [generation, admittedAt, used.tokens - tokens, used.money - money]);
   }
 
   /** Call it every few seconds, well within the life of a slot, with all that is not settled. */
@@ -106,30 +106,15 @@ export class LimitCounters {
       const some = pairs.slice(start, start + renewalsMax);
       const keys = [...new Set(some.map(({ key }) => key))];
       const numbers = new Map(keys.map((key, index) => [key, index + 1]));
-      await this.#run(scripts.renew, keys, [slotLifeMs, ...some.flatMap(({ key, generation }) => [numbers.get(key) as number, generation])]);
+      await runScript(this.#redis, scripts.renew, keys, [slotLifeMs, ...some.flatMap(({ key, generation }) => [numbers.get(key) as number, generation])]);
     }
   }
 
   #keysOf(scope: string, name: string): string[] {
     return (["window", "running", "budget"] as const).map((what) => this.#keyspace.limit(scope, name, what));
   }
-
-  async #run({ text, hash }: Script, keys: readonly string[], values: readonly (string | number)[]): Promise<unknown> {
-    try {
-      return await this.#redis.evalsha(hash, keys.length, ...keys, ...values);
-    } catch (error) {
-      if (!(error as Error).message.startsWith("NOSCRIPT")) throw error;
-      return this.#redis.eval(text, keys.length, ...keys, ...values);
-    }
-  }
 }
 
-interface Script {
-  text: string;
-  hash: string;
-}
-
-const scriptOf = (text: string): Script => ({ text, hash: createHash("sha1").update(text).digest("hex") });
 const scripts = { admit: scriptOf(admitScript), settle: scriptOf(settleScript), renew: scriptOf(renewScript) };
 
 const standingOf = (limit: number | undefined, used = 0, resetMs = 0): Standing[] =>

@@ -5,6 +5,7 @@
  */
 import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
+import { runScript, scriptOf } from "#service/script.ts";
 import { type KeyRecord, parseRecord } from "./record.ts";
 
 const pageSize = 1_000;
@@ -18,21 +19,21 @@ const wholeMark = "*";
  * KEYS: records (hash), version (counter). ARGV: the key's hash; the record expected to be there, "" for none; the record; the notices' channel.
  * Returns the new version, or 0 when another record was there. Atomic: write, count and notice. Repeating it does no harm.
  */
-const writeScript = `
+const writeScript = scriptOf(`
 local present = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 if present == ARGV[3] then return tonumber(redis.call('GET', KEYS[2]) or 1) end
 if present ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 local version = redis.call('INCR', KEYS[2])
 redis.call('PUBLISH', ARGV[4], version .. ' ' .. ARGV[1])
-return version`;
+return version`);
 
 /**
  * Writes back some of the records that Redis lost: those that are missing, and revocations that are missing. What is there stays.
  * KEYS: records (hash). ARGV: pairs of a key's hash and its record.
  * Returns how many were written. Atomic for its pairs; it counts no version, so announceScript must follow.
  */
-const restoreScript = `
+const restoreScript = scriptOf(`
 local function isRevoked(text)
   local ok, record = pcall(cjson.decode, text)
   return ok and type(record) == 'table' and record.revokedAt ~= nil
@@ -45,18 +46,18 @@ for i = 1, #ARGV, 2 do
     written = written + 1
   end
 end
-return written`;
+return written`);
 
 /**
  * Makes every follower read the records again.
  * KEYS: version (counter). ARGV: the version its caller held; the notices' channel.
  * Returns the new version, which leaps over any that a follower can hold of what was lost. Atomic: count and notice.
  */
-const announceScript = `
+const announceScript = scriptOf(`
 local version = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), tonumber(ARGV[1])) + 1000
 redis.call('SET', KEYS[1], string.format('%.0f', version))
 redis.call('PUBLISH', ARGV[2], string.format('%.0f', version) .. ' ${wholeMark}')
-return version`;
+return version`);
 
 /** A change of the records: of one, or of any when `hash` is undefined. */
 export interface Notice {
@@ -127,12 +128,12 @@ export async function restoreRecords(
   let written = 0;
   for (let start = 0; start < records.length; start += pageSize) {
     const pairs = records.slice(start, start + pageSize).flatMap(([hash, record]) => [hash, JSON.stringify(record)]);
-    written += Number(await redis.eval(restoreScript, 1, keyspace.keys, ...pairs));
+    written += Number(await runScript(redis, restoreScript, [keyspace.keys], pairs));
   }
-  if (written > 0) await redis.eval(announceScript, 1, keyspace.keysVersion, version, keyspace.keysChanged);
+  if (written > 0) await runScript(redis, announceScript, [keyspace.keysVersion], [version, keyspace.keysChanged]);
 }
 
 async function write(redis: Redis, keyspace: Keyspace, hash: string, expected: string, record: string): Promise<boolean> {
-  const version = await redis.eval(writeScript, 2, keyspace.keys, keyspace.keysVersion, hash, expected, record, keyspace.keysChanged);
+  const version = await runScript(redis, writeScript, [keyspace.keys, keyspace.keysVersion], [hash, expected, record, keyspace.keysChanged]);
   return version !== 0;
 }

@@ -48,12 +48,5 @@ const refusalOf = (param: string, what: string): StatefulField => ({
   message: `${param} ${what}, and this gateway stores nothing: send the whole input with every request. Clients that rely on storage do so with store: false.`,
 });
 
-/** The whole input of a request that continues an earlier one of the same connection: that one's input, its answer's items, and the new items. */
-export const continuedInput = (previous: { input: unknown; output: readonly unknown[] }, next: unknown): unknown[] => [
-  ...itemsOf(previous.input),
-  ...previous.output,
-  ...itemsOf(next),
-];
-
 /** An input as a list of items. */
 export const itemsOf = (input: unknown): unknown[] => (typeof input === "string" ? [{ type: "message", role: "user", content: input }] : listOf(input));

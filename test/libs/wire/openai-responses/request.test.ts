@@ -6,7 +6,7 @@ import { envelopeOf } from "#wire/envelope.ts";
 import type { Message, NeutralRequest, Part, Settings } from "#wire/neutral.ts";
 import { openaiResponses } from "#wire/openai-responses/codec.ts";
 import { responsesRequestSchema } from "#wire/openai-responses/schema.ts";
-import { continuedInput, statefulFieldIn } from "#wire/openai-responses/stateless.ts";
+import { statefulFieldIn } from "#wire/openai-responses/stateless.ts";
 
 const server = Fastify({
   ajv: { customOptions: { coerceTypes: false, useDefaults: false, removeAdditional: false, allErrors: false, strict: false, verbose: true } },
@@ -345,13 +345,6 @@ test("whatever refers to something stored is found, with advice to send the whol
     context_management: [],
   };
   assert.equal(statefulFieldIn({ ...harmless, previous_response_id: null, store: true }), undefined);
-});
-
-test("a kept turn and new items are one input", () => {
-  const user = (content: string) => ({ type: "message", role: "user", content });
-  const output = [{ type: "message", id: "msg_1", role: "assistant", content: [] }];
-  assert.deepEqual(continuedInput({ input: "One", output }, "Two"), [user("One"), ...output, user("Two")]);
-  assert.deepEqual(continuedInput({ input: [user("One")], output }, [user("Two")]), [user("One"), ...output, user("Two")]);
 });
 
 test("faults are told by the field they are in", async () => {
