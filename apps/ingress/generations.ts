@@ -12,10 +12,10 @@ import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import { type AnswerEnd, decodeEnd, decodeFailure, decodeHead, type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
 import { LaneGate } from "#relay/lane-gate.ts";
-import type { LaneQueue } from "#relay/lane-queue.ts";
+import type { LaneQueue, Queued } from "#relay/lane-queue.ts";
 import { relayLimits } from "#relay/limits.ts";
 import type { Mailbox } from "#relay/mailbox.ts";
-import { Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
+import { type JobState, Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Framing } from "#wire/codec.ts";
 import type { ConversationDialect, Operation } from "#wire/dialect.ts";
@@ -62,6 +62,8 @@ interface Generation extends GenerationRequest {
   number: number;
   answer: Answer;
   queue: LaneQueue;
+  /** Its way to a worker, as far as it came. */
+  queued: Queued | undefined;
   gate: LaneGate<Generation>;
   waitMs: number;
   /** For waits that are shorter than its lane's. */
@@ -202,6 +204,7 @@ export class Generations {
       ...request,
       number,
       queue,
+      queued: undefined,
       gate: this.#gateOf(queue.name),
       waitMs: Math.min(lane.waitMs, maxWaitMs),
       expiry: undefined,
@@ -319,20 +322,27 @@ export class Generations {
       pulse: mailbox.pulse,
       enqueue: (generation, number, attempt) => {
         const job = this.#jobOf(generation, number, attempt, mailbox.self);
+        generation.queued = undefined;
         const enqueuedAt = this.#now();
         const failed = () => this.#enqueueFailed(generation, attempt, enqueuedAt);
-        if (job.body !== null || generation.body === undefined) generation.queue.add(job, failed);
+        const add = () => {
+          generation.queued = generation.queue.add(job, failed);
+        };
+        if (job.body !== null || generation.body === undefined) add();
         else {
           generation.bodyRenewedAt = this.#now();
           this.#options.bodies.set(this.#bodyKey(generation), generation.body, "PX", bodyLifeMs).then(() => {
-            if (generation.state !== "over") generation.queue.add(job, failed);
+            if (generation.state !== "over") add();
             else this.#options.bodies.unlink(this.#bodyKey(generation)).catch(() => undefined);
           }, failed);
         }
       },
-      dequeue: (generation, _number, attempt) => void generation.queue.remove(generation.id, attempt),
+      dequeue: ({ queue, queued }) => void (queued !== undefined && queue.remove(queued)),
       probe: (jobs) => void this.#probe(jobs),
-      bound: (generation) => this.#runs(generation),
+      bound: (generation, room) => {
+        generation.queue.hasRoom(room);
+        this.#runs(generation);
+      },
       mayRestart: ({ answer }) => answer.mayRestart,
       restart: (generation) => {
         metrics.restarts.inc({ lane: generation.queue.name });
@@ -401,9 +411,9 @@ export class Generations {
       const asked = jobs.filter(({ client }) => client.queue === queue);
       if (asked.length === 0) continue;
       try {
-        const states = await queue.statesOf(asked.map(({ client, attempt }) => ({ generation: client.id, attempt })));
-        for (const [index, state] of states.entries()) {
-          const { client, number, attempt } = asked[index] as { client: Generation; number: number; attempt: number };
+        const states = await queue.statesOf(asked.map(({ client }) => client.queued));
+        for (const [index, { client, number, attempt }] of asked.entries()) {
+          const state = states[index] as JobState;
           if (state !== "waiting") client.gate.gone(client, this.#now());
           owner.probed(number, attempt, state, this.#now());
         }

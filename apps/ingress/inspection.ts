@@ -5,7 +5,7 @@ import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
 import { FastifyAdapter } from "@bull-board/fastify";
 import fastifyBasicAuth from "@fastify/basic-auth";
 import type { FastifyInstance } from "fastify";
-import type { GenerationJob } from "#relay/job.ts";
+import type { LaneJob } from "#relay/job.ts";
 import type { LaneQueue } from "#relay/lane-queue.ts";
 
 const basePath = "/queues";
@@ -17,7 +17,9 @@ export async function addInspection(operations: FastifyInstance, queues: Iterabl
   board.setBasePath(basePath);
   const adapters = [...queues].map(({ queue }) => {
     const adapter = new BullMQAdapter(queue, { readOnlyMode: true });
-    adapter.setFormatter("data", (job: GenerationJob) => ({ ...job, body: job.body === null ? null : `${job.body.length} characters, not shown` }));
+    adapter.setFormatter("data", ({ generations }: LaneJob) =>
+      generations.map(({ body, delivered, ...shown }) => ({ ...shown, ...hidden({ body, delivered }) })),
+    );
     return adapter;
   });
   createBullBoard({ queues: adapters, serverAdapter: board });
@@ -32,5 +34,8 @@ export async function addInspection(operations: FastifyInstance, queues: Iterabl
     await scope.register(board.registerPlugin(), { prefix: basePath });
   });
 }
+
+const hidden = (texts: Record<string, string | null | undefined>) =>
+  Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, text == null ? text : `${text.length} characters, not shown`]));
 
 const isSame = (left: string, right: string) => timingSafeEqual(createHash("sha256").update(left).digest(), createHash("sha256").update(right).digest());

@@ -147,7 +147,7 @@ async function start(log: Logger): Promise<Running> {
           const generation = new Generation(place, around);
           generations.add(generation);
           metrics.queueWait.observe({ lane: name }, Math.max(0, Date.now() - place.job.admittedAt) / 1_000);
-          generation.held = runner.take(generation, place.job.owner, place.job.number, place.job.attempt, now());
+          generation.held = runner.take(generation, place.job.owner, place.job.number, place.job.attempt, place.room, now());
         },
       }),
     ),

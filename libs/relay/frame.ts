@@ -39,6 +39,24 @@ export interface Frame {
   payload: Buffer;
 }
 
+/** Payload of `accept`: does the worker wait for `go` before it begins, and how many places does it have free on this lane? */
+export interface Accept {
+  waits: boolean;
+  /** 65,535 at most. */
+  room: number;
+}
+
+export function encodeAccept({ waits, room }: Accept): Buffer {
+  const payload = Buffer.allocUnsafe(3);
+  payload[0] = waits ? 1 : 0;
+  payload.writeUInt16LE(Math.min(room, 0xffff), 1);
+  return payload;
+}
+
+/** Undefined for another payload. */
+export const decodeAccept = (payload: Buffer): Accept | undefined =>
+  payload.length === 3 ? { waits: payload[0] === 1, room: payload.readUInt16LE(1) } : undefined;
+
 export const noPayload: Buffer = Buffer.alloc(0);
 const version = 1;
 const frameHeadBytes = 15;

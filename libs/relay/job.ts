@@ -1,4 +1,4 @@
-/** What rides on a lane, and what the ends of a relay say to each other in their frames' payloads. */
+/** What is handed over on a lane, and what the ends of a relay say to each other in their frames' payloads. */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { framings } from "#wire/codec.ts";
@@ -8,7 +8,7 @@ import type { Usage } from "#wire/usage.ts";
 
 /** One attempt of one generation: the caller's own words, who asks, and where to answer. */
 const generationJobSchema = Type.Object({
-  generation: Type.String({ pattern: "^gen_[0-9a-z]{1,60}$", description: "Also the stem of the job's id." }),
+  generation: Type.String({ pattern: "^gen_[0-9a-z]{1,60}$", description: "Also the stem of its job's id, if it is the first of it." }),
   owner: Type.String({ pattern: "^[0-9A-Za-z-]{1,100}$", description: "The owner's mailbox." }),
   number: Type.Integer({ minimum: 1, maximum: 0xffff_ffff, description: "The generation's number at its owner." }),
   attempt: Type.Integer({ minimum: 1, maximum: 0xffff }),
@@ -29,10 +29,19 @@ const generationJobSchema = Type.Object({
 
 export type GenerationJob = Type.Static<typeof generationJobSchema>;
 
-const validator = Compile(generationJobSchema);
+/** Generations of one lane job at most, and of them as many as have so many characters of body together. */
+export const generationsPerJobMax = 16;
+export const jobBodiesMax = 64 * 1024;
+
+/** A job as it lies on its lane: generations of one owner that were put there in one go. */
+const laneJobSchema = Type.Object({ generations: Type.Array(generationJobSchema, { minItems: 1, maxItems: generationsPerJobMax }) });
+
+export type LaneJob = Type.Static<typeof laneJobSchema>;
+
+const validator = Compile(laneJobSchema);
 
 /** Whatever else may lie on a lane is not run. */
-export const isGenerationJob = (data: unknown): data is GenerationJob => validator.Check(data);
+export const isLaneJob = (data: unknown): data is LaneJob => validator.Check(data);
 
 /** A body up to this size rides in its job; a larger one lies under a key of its own. */
 export const jobBodyBytesMax = 32 * 1024;
@@ -40,7 +49,8 @@ export const jobBodyBytesMax = 32 * 1024;
 /** Bytes of an answer that another attempt may go on from; a longer one is not gone on with. */
 export const deliveredBytesMax = 1 << 20;
 
-export const jobIdOf = (generation: string, attempt: number): string => `${generation}-${attempt}`;
+/** A lane job is called by its first generation. */
+export const jobIdOf = ({ generation, attempt }: Pick<GenerationJob, "generation" | "attempt">): string => `${generation}-${attempt}`;
 
 /** Payload of `head`: the status and the headers that the caller gets. */
 export interface AnswerHead {

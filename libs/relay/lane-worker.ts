@@ -5,7 +5,7 @@
 import { type ConnectionOptions, Job, type JobJson, Worker } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
 import { redisOptionsOf } from "#service/redis.ts";
-import { type GenerationJob, isGenerationJob } from "./job.ts";
+import { type GenerationJob, isLaneJob } from "./job.ts";
 
 /** A job lies locked for this long after it was fetched; the hand-over ends well within it. */
 const lockMs = 90_000;
@@ -19,7 +19,9 @@ const stopMs = 2_500;
 export interface Place {
   readonly lane: string;
   readonly job: GenerationJob;
-  /** Ends the hand-over: takes the job off the lane, with the next one in the same breath if there is room. Once. */
+  /** How many places are free beside it. */
+  readonly room: number;
+  /** Ends the hand-over: with the last of its job, that is taken off the lane, with the next one in the same breath if there is room. Once. */
   handedOver(): void;
   /** The generation is over, its place free. Once, after `handedOver`. */
   release(): void;
@@ -39,7 +41,7 @@ export interface LaneWorker {
 
 export interface LaneWorkerOptions {
   name: string;
-  /** Generations at once. */
+  /** Generations at once; as a job is taken whole, there may be a few more. */
   capacity: number;
   redisUrl: string;
   keyspace: Keyspace;
@@ -72,8 +74,10 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
   let retry: NodeJS.Timeout | undefined;
   let settleStop: (() => void) | undefined;
   let counter = 0;
+  /** Generations of the last job: what the next fetch may bring. */
+  let lastSize = 1;
 
-  const free = () => capacity - held - fetching;
+  const free = () => capacity - held - fetching * lastSize;
 
   const pump = () => {
     if (stopping) {
@@ -119,26 +123,29 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
 
   const hold = (job: Job) => {
     const data: unknown = job.data;
-    if (!isGenerationJob(data)) {
+    if (!isLaneJob(data)) {
       onError(new Error(`the job ${job.id} is none of ours; it was taken off the lane`));
       finish(job);
       return;
     }
-    held++;
-    let isHandedOver = false;
-    options.take({
-      lane: name,
-      job: data,
-      handedOver() {
-        if (isHandedOver) return;
-        isHandedOver = true;
-        finish(job);
-      },
-      release() {
-        held--;
-        pump();
-      },
-    });
+    const { generations } = data;
+    let left = generations.length;
+    lastSize = left;
+    held += left;
+    const room = Math.max(0, capacity - held);
+    for (const generation of generations)
+      options.take({
+        lane: name,
+        job: generation,
+        room,
+        handedOver() {
+          if (--left === 0) finish(job);
+        },
+        release() {
+          held--;
+          pump();
+        },
+      });
   };
 
   /** The job that a finish brought along, as BullMQ's own loop would make it. */

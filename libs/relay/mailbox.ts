@@ -1,6 +1,7 @@
 /**
  * A process's mailbox: its one pub/sub channel, and the way to all others. What a process owes to one mailbox in a turn of the event loop
- * leaves in one PUBLISH; while one is on its way the rest gathers. Nothing here is reliable: the two state machines are.
+ * leaves in one PUBLISH; while one is on its way the rest gathers. What nobody waits for lies until something else leaves, or for a few milliseconds.
+ * Nothing here is reliable: the two state machines are.
  */
 import { randomBytes } from "node:crypto";
 import type { Redis } from "ioredis";
@@ -12,6 +13,8 @@ import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf } from "./fram
 const envelopeBytesMax = 256 * 1024;
 /** Bytes that may gather for one mailbox; what is beyond is lost, as on the wire, and asked for again. */
 const gatheredBytesMax = 32 << 20;
+/** How long what nobody waits for may lie. */
+const idleMs = 5;
 
 export interface MailboxHandlers {
   /** An envelope arrived; its frames follow through `receive`. */
@@ -36,6 +39,8 @@ interface Destination {
   frames: Frame[];
   bytes: number;
   publishing: boolean;
+  /** Something of it is waited for. */
+  urgent: boolean;
   /** An envelope is owed even without frames. */
   pulse: boolean;
 }
@@ -48,7 +53,8 @@ export interface Mailbox {
   readonly statistics: MailboxStatistics;
   /** The connection in subscriber mode, for other channels of the same process. */
   readonly subscriber: Redis;
-  send(mailbox: string, frame: Frame): void;
+  /** `idly`: nobody waits for it. */
+  send(mailbox: string, frame: Frame, idly?: boolean): void;
   /** An envelope even without frames. The pulse to oneself also shows whether the subscription's connection still answers. */
   pulse(mailbox: string): void;
   /** Settles when what was sent before has left, or Redis is away. */
@@ -66,7 +72,9 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
   const statistics: MailboxStatistics = { publishes: 0, publishFailures: 0, framesSent: 0, framesReceived: 0, roundTripMs: 0 };
   const destinations = new Map<string, Destination>();
   const due = new Set<Destination>();
+  const idle = new Set<Destination>();
   let flushing = false;
+  let idling = false;
   let subscribed = false;
 
   const ownChannel = keyspace.mailbox(self);
@@ -92,13 +100,29 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
     due.clear();
   };
 
-  const owe = (mailbox: string): Destination => {
+  const flushIdle = () => {
+    idling = false;
+    for (const destination of idle) if (!destination.publishing) publish(destination);
+    idle.clear();
+  };
+
+  const lie = (destination: Destination) => {
+    idle.add(destination);
+    if (idling) return;
+    idling = true;
+    setTimeout(flushIdle, idleMs);
+  };
+
+  const owe = (mailbox: string, idly: boolean): Destination => {
     let destination = destinations.get(mailbox);
     if (destination === undefined) {
-      destination = { mailbox, channel: keyspace.mailbox(mailbox), frames: [], bytes: 0, publishing: false, pulse: false };
+      destination = { mailbox, channel: keyspace.mailbox(mailbox), frames: [], bytes: 0, publishing: false, urgent: false, pulse: false };
       destinations.set(mailbox, destination);
     }
-    if (!destination.publishing) {
+    if (!idly) destination.urgent = true;
+    if (destination.publishing) return destination;
+    if (idly) lie(destination);
+    else {
       due.add(destination);
       if (!flushing) {
         flushing = true;
@@ -109,6 +133,8 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
   };
 
   const publish = (destination: Destination) => {
+    idle.delete(destination);
+    destination.urgent = false;
     const frames = takeEnvelope(destination);
     if (frames === undefined || publisher.status !== "ready") {
       if (frames !== undefined) statistics.publishFailures++;
@@ -122,7 +148,8 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
     const left = () => {
       statistics.roundTripMs = performance.now() - startedAt;
       destination.publishing = false;
-      publish(destination);
+      if (destination.urgent || destination.frames.length === 0) publish(destination);
+      else lie(destination);
     };
     publisher.publish(destination.channel, encodeEnvelope(self, frames)).then(left, () => {
       statistics.publishFailures++;
@@ -131,6 +158,7 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
   };
 
   const close = async () => {
+    flushIdle();
     const deadline = performance.now() + 1_000;
     while (flushing || [...destinations.values()].some(({ publishing, frames }) => publishing || frames.length > 0)) {
       if (performance.now() > deadline || publisher.status !== "ready") break;
@@ -151,15 +179,15 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
     get isConnected() {
       return publisher.status === "ready" && subscribed;
     },
-    send(mailbox, frame) {
-      const destination = owe(mailbox);
+    send(mailbox, frame, idly = false) {
+      const destination = owe(mailbox, idly);
       const bytes = frameBytesOf(frame);
       if (destination.bytes + bytes > gatheredBytesMax) return;
       destination.frames.push(frame);
       destination.bytes += bytes;
     },
     pulse(mailbox) {
-      owe(mailbox).pulse = true;
+      owe(mailbox, false).pulse = true;
       if (mailbox === self) subscriber.ping().catch(() => undefined);
     },
     close,

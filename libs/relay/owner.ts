@@ -9,7 +9,7 @@
  *
  * waiting: a job is on the lane, or was: the lane is asked about it now and then. bound: one worker, and only that one, runs the attempt.
  */
-import { type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
+import { type Accept, decodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
 import type { RelayLimits } from "./limits.ts";
 import { Link } from "./link.ts";
 
@@ -27,11 +27,12 @@ export interface OwnerPort<Client> {
   dequeue(client: Client, number: number, attempt: number): void;
   /** Ask the lane for the states of these jobs; answers come back as `probed`. */
   probe(jobs: { client: Client; number: number; attempt: number }[]): void;
-  send(mailbox: string, frame: Frame): void;
+  /** `idly`: nobody waits for it, so that it may go with the next that somebody does. */
+  send(mailbox: string, frame: Frame, idly?: boolean): void;
   /** An empty envelope: the sender is alive. */
   pulse(mailbox: string): void;
-  /** The attempt has a runner. */
-  bound(client: Client): void;
+  /** The attempt has a runner, which has so many further places free on its lane; 0 where it did not say. */
+  bound(client: Client, room: number): void;
   /** In order, once in an attempt. The client answers with `taken` when its caller took it. */
   deliver(client: Client, kind: AnswerKind, payload: Buffer, seq: number): void;
   /** Can another attempt begin: is nothing of the answer on its way to the caller, or can the next attempt go on from there? */
@@ -218,7 +219,7 @@ export class Owner<Client> {
       if (frame.kind !== frameKinds.gone) this.#sendCancel(sender, frame, false);
     } else if (frame.kind === frameKinds.gone) this.#lost(owned, now);
     else {
-      const worker = owned.worker ?? this.#bind(owned, sender, now);
+      const worker = owned.worker ?? this.#bind(owned, sender, now, frame.kind === frameKinds.accept ? decodeAccept(frame.payload) : undefined);
       if (frame.kind === frameKinds.quiet) {
         if (frame.seq >= owned.expected) this.#askMissing(owned, worker, now);
       } else this.#sequenced(owned, worker, frame, now);
@@ -269,7 +270,7 @@ export class Owner<Client> {
     }
   }
 
-  #bind(owned: Owned<Client>, mailbox: string, now: number): Worker<Client> {
+  #bind(owned: Owned<Client>, mailbox: string, now: number, accept: Accept | undefined): Worker<Client> {
     let worker = this.#workers.get(mailbox);
     if (worker === undefined) {
       worker = { mailbox, heardAt: now, bound: new Set(), unackedBytes: 0 };
@@ -279,8 +280,8 @@ export class Owner<Client> {
     owned.takenAt = now;
     worker.bound.add(owned);
     this.#waiting.delete(owned.number);
-    this.#send(worker.mailbox, frameKinds.go, owned.number, owned.attempt);
-    this.#port.bound(owned.client);
+    this.#port.send(worker.mailbox, { kind: frameKinds.go, number: owned.number, attempt: owned.attempt, seq: 0, payload: noPayload }, accept?.waits === false);
+    this.#port.bound(owned.client, accept?.room ?? 0);
     return worker;
   }
 
@@ -380,7 +381,8 @@ export class Owner<Client> {
   #finish(owned: Owned<Client>, verdict: "done" | "cancel", tell = true): void {
     this.#forget(owned);
     this.#finished.set(owned.number, { attempt: owned.attempt, worker: owned.worker?.mailbox, verdict });
-    if (tell && owned.worker !== undefined) this.#send(owned.worker.mailbox, frameKinds.done, owned.number, owned.attempt);
+    if (tell && owned.worker !== undefined)
+      this.#port.send(owned.worker.mailbox, { kind: frameKinds.done, number: owned.number, attempt: owned.attempt, seq: 0, payload: noPayload }, true);
   }
 
   #forget(owned: Owned<Client>): void {

@@ -6,7 +6,7 @@
  *       ╲                                                ╲                     ╲
  *        ╰── cancel, owner gone, link lost, own freeze ───╰─────────────────────╰───────────▶ forgotten
  */
-import { type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
+import { encodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
 import type { RelayLimits } from "./limits.ts";
 import { Link } from "./link.ts";
 
@@ -14,7 +14,8 @@ import { Link } from "./link.ts";
 export type Outcome = "done" | "cancelled";
 
 export interface RunnerPort<Task> {
-  send(mailbox: string, frame: Frame): void;
+  /** `idly`: nobody waits for it, so that it may go with the next that somebody does. */
+  send(mailbox: string, frame: Frame, idly?: boolean): void;
   /** An empty envelope: the sender is alive. */
   pulse(mailbox: string): void;
   /** Call the upstream. */
@@ -118,9 +119,10 @@ export class Runner<Task> {
 
   /**
    * Takes an attempt for an owner: announces it, and begins it as soon as the owner is known to be alive. Of an owner that is gone one attempt
-   * is held at a time, to see whether it is back; the others are forgotten at once, so that what a dead process left waiting holds nobody up.
+   * is held at a time, to see whether it is back; the others are forgotten at once, so that what a dead process left waiting holds nobody up. The
+   * owner is told of the `room` that is left here.
    */
-  take(task: Task, mailbox: string, number: number, attempt: number, now: number): Held<Task> {
+  take(task: Task, mailbox: string, number: number, attempt: number, room: number, now: number): Held<Task> {
     this.#wake(now);
     const owner = this.#ownerOf(mailbox);
     const known = owner.held.get(number);
@@ -153,8 +155,9 @@ export class Runner<Task> {
     }
     this.#size++;
     owner.held.set(number, held);
-    this.#emit(held, frameKinds.accept, noPayload);
-    if (now - owner.heardAt <= this.#limits.aliveMs && this.#link.isUp(now)) this.#run(held);
+    const waits = now - owner.heardAt > this.#limits.aliveMs || !this.#link.isUp(now);
+    this.#emit(held, frameKinds.accept, encodeAccept({ waits, room }), !waits);
+    if (!waits) this.#run(held);
     return held;
   }
 
@@ -291,14 +294,14 @@ export class Runner<Task> {
     this.#port.run(held.task);
   }
 
-  #emit(held: Held<Task>, kind: FrameKind, payload: Buffer): void {
+  #emit(held: Held<Task>, kind: FrameKind, payload: Buffer, idly = false): void {
     const frame: Frame = { kind, number: held.number, attempt: held.attempt, seq: held.nextSeq++, payload };
     const bytes = frameBytesOf(frame);
     held.sent.push({ seq: frame.seq, bytes, kind, payload });
     held.sentBytes += bytes;
     held.owner.travellingBytes += bytes;
     held.quiet = false;
-    this.#port.send(held.owner.mailbox, frame);
+    this.#port.send(held.owner.mailbox, frame, idly);
   }
 
   #acknowledged(held: Held<Task>, arrived: number, taken: number): void {

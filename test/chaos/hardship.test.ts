@@ -116,13 +116,18 @@ test("jobs and frames that are none of ours harm nobody", async () => {
     number: 1,
     attempt: 1,
     dialect: "openai-chat",
+    operation: "answer",
+    framing: "whole",
+    contentType: "application/json",
+    headers: {},
     model: "fast",
     group: "default",
     keyId: "key_1",
     admittedAt: 1,
     body: "{",
   };
-  const foreign = [{}, null, [], "text", { ...job, number: -1 }, { ...job, attempt: 1e9 }, { ...job, owner: "x".repeat(300) }, { ...job, admittedAt: "now" }];
+  const bad = [null, { ...job, number: -1 }, { ...job, attempt: 1e9 }, { ...job, owner: "x".repeat(300) }, { ...job, admittedAt: "now" }];
+  const foreign = [{}, null, [], "text", { generations: [] }, { generations: new Array(17).fill(job) }, ...bad.map((one) => ({ generations: [one] }))];
   await queue.addBulk(foreign.map((data) => ({ name: "foreign", data, opts: { priority: 1, removeOnComplete: true, removeOnFail: true } })));
   const channels = (await redis.call("PUBSUB", "CHANNELS", keyspace.mailbox("*"))) as string[];
   assert.equal(channels.length, 2);

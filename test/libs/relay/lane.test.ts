@@ -71,8 +71,8 @@ async function withWorker(capacity: number, use: (worker: LaneWorker, places: Pl
 }
 
 test("a job is waiting, then active, then missing, as two fields of its hash say", async () => {
-  queue.add(jobOf("gen_a"), never);
-  const state = async () => (await queue.statesOf([{ generation: "gen_a", attempt: 1 }]))[0];
+  const queued = queue.add(jobOf("gen_a"), never);
+  const state = async () => (await queue.statesOf([queued]))[0];
   await until("it waits", async () => (await state()) === "waiting");
   await withWorker(1, async (_worker, places) => {
     await until("it is taken", () => places.length === 1);
@@ -84,11 +84,11 @@ test("a job is waiting, then active, then missing, as two fields of its hash say
 });
 
 test("a job that was handed over leaves nothing of its body behind", async () => {
-  queue.add(jobOf("gen_secret"), never);
+  const queued = queue.add(jobOf("gen_secret"), never);
   await withWorker(1, async (_worker, places) => {
     await until("it is taken", () => places.length === 1);
     places[0]?.handedOver();
-    await until("it is gone", async () => (await queue.statesOf([{ generation: "gen_secret", attempt: 1 }]))[0] === "missing");
+    await until("it is gone", async () => (await queue.statesOf([queued]))[0] === "missing");
     places[0]?.release();
   });
   for (const key of await redis.keys("*")) {
@@ -98,18 +98,61 @@ test("a job that was handed over leaves nothing of its body behind", async () =>
 });
 
 test("a job that waits can be taken off; one that runs can not", async () => {
-  queue.add(jobOf("gen_b"), never);
-  queue.add(jobOf("gen_c"), never);
+  const first = queue.add(jobOf("gen_b"), never);
+  const second = queue.add(jobOf("gen_c"), never);
   await until("both wait", async () => (await queue.queue.getPrioritizedCount()) === 2);
-  await queue.remove("gen_c", 1);
+  await queue.remove(second);
   await withWorker(4, async (_worker, places) => {
     await until("one is taken", () => places.length === 1);
-    await queue.remove("gen_b", 1);
-    assert.deepEqual(await queue.statesOf([{ generation: "gen_b", attempt: 1 }]), ["active"]);
+    await queue.remove(first);
+    assert.deepEqual(await queue.statesOf([first]), ["active"]);
     assert.equal(places[0]?.job.generation, "gen_b");
     places[0]?.handedOver();
     places[0]?.release();
   });
+});
+
+test("while workers have room, what is put on the lane together is one job, which is over with its last hand-over", async () => {
+  queue.hasRoom(512);
+  const names = Array.from({ length: 20 }, (_, index) => `gen_${index}`);
+  const queued = names.map((name) => queue.add(jobOf(name), never));
+  await until("both jobs wait", async () => (await queue.queue.getPrioritizedCount()) === 2);
+  await withWorker(512, async (worker, places) => {
+    await until("all are taken", () => places.length === 20);
+    assert.deepEqual(
+      places.map(({ job }) => job.generation),
+      names,
+    );
+    assert.deepEqual([places[0]?.room, places[19]?.room, worker.held], [496, 492, 20]);
+    for (const place of places.slice(1)) place.handedOver();
+    await until("the second job is over", async () => (await queue.statesOf(queued)).filter((state) => state === "missing").length === 4);
+    assert.deepEqual(await queue.statesOf(queued.slice(0, 16)), new Array(16).fill("active"));
+    places[0]?.handedOver();
+    await until("the first is over", async () => (await queue.statesOf(queued)).every((state) => state === "missing"));
+    for (const place of places) place.release();
+    assert.equal(worker.held, 0);
+  });
+});
+
+test("a job of several is taken off when the last of them left", async () => {
+  queue.hasRoom(64);
+  const queued = ["gen_1", "gen_2", "gen_3", "gen_4"].map((name) => queue.add(jobOf(name), never));
+  const states = () => queue.statesOf(queued);
+  await until("they wait", async () => (await states())[0] === "waiting");
+  for (const one of queued.slice(0, 3)) await queue.remove(one);
+  assert.deepEqual(await states(), new Array(4).fill("waiting"));
+  await queue.remove(queued[3] as (typeof queued)[number]);
+  assert.deepEqual(await states(), new Array(4).fill("missing"));
+});
+
+test("large bodies, and generations without a worker that has room, go one by one", async () => {
+  const large = (name: string) => ({ ...jobOf(name), body: "x".repeat(30_000) });
+  queue.hasRoom(512);
+  for (const name of ["gen_1", "gen_2", "gen_3"]) queue.add(large(name), never);
+  await until("they wait in two jobs", async () => (await queue.queue.getPrioritizedCount()) === 2);
+  queue.hasRoom(20);
+  for (const name of ["gen_4", "gen_5"]) queue.add(jobOf(name), never);
+  await until("they wait in two more", async () => (await queue.queue.getPrioritizedCount()) === 4);
 });
 
 test("a lane gives out jobs in the order they came, and no more than there are places", async () => {
@@ -140,7 +183,7 @@ test("the same attempt added twice is one job", async () => {
   queue.add(jobOf("gen_twice"), never);
   queue.add(jobOf("gen_twice"), never);
   await until("it waits", async () => (await queue.queue.getPrioritizedCount()) === 1);
-  assert.equal((await queue.queue.getJob(jobIdOf("gen_twice", 1)))?.id, "gen_twice-1");
+  assert.equal((await queue.queue.getJob(jobIdOf({ generation: "gen_twice", attempt: 1 })))?.id, "gen_twice-1");
 });
 
 test("with Redis frozen, all that gathered is refused after one time limit", async () => {

@@ -380,7 +380,7 @@ export class World {
         stopped: false,
         scheduled: false,
       };
-      task.held = runner.take(task, job.client.owner.name, job.client.number, job.attempt, now);
+      task.held = runner.take(task, job.client.owner.name, job.client.number, job.attempt, 0, now);
       this.#held.set(process, [...(this.#held.get(process) ?? []), task.held]);
       if (task.held.running) this.#produce(process, runner, task);
       return;
