@@ -548,10 +548,10 @@ export class Generations {
   }
 }
 
-/** Callers are not charged for what fails before they have any of it; what somebody left, or had a part of, nobody counted. */
+/** Callers are not charged for what fails; what they left themselves, or did not read, nobody counted. */
 function takenBy({ state, usage, answeredBy, answer }: Generation, outcome: GenerationOutcome): Taken {
   if (outcome === "complete") return usage === null ? { kind: "unknown" } : { kind: "used", usage, model: answeredBy };
-  if (!answer.hasBegun && (state === "waiting" || outcome !== "left")) return { kind: "nothing" };
+  if ((outcome !== "left" && outcome !== "caller_too_slow") || (state === "waiting" && !answer.hasBegun)) return { kind: "nothing" };
   return { kind: "unknown" };
 }
 

@@ -113,6 +113,11 @@ export function createWheel(now: () => number = () => performance.now()): Wheel 
       link(entry, slots[tick % slotCount] as WheelEntry);
       arm(tick);
     },
-    remove: unlink,
+    remove(entry) {
+      unlink(entry);
+      if (count > 0 || turning) return;
+      clearTimeout(armed);
+      armed = undefined;
+    },
   };
 }

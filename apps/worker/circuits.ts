@@ -39,6 +39,22 @@ redis.call("DEL", KEYS[2])
 return math.max(0, entry.until_ - now)
 `);
 
+/**
+ * KEYS[1] the circuits. KEYS[2] who proves this one. ARGV target, holder, how long its proof may take in ms.
+ * Returns 0 when the holder may call the target, else how long the circuit is still open in ms; -1 when another holder proves it. Atomic: what this
+ * worker knows may be older than another's failed proof.
+ */
+const enterScript = scriptOf(`
+local time = redis.call("TIME")
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = redis.call("HGET", KEYS[1], ARGV[1])
+if not found then return 0 end
+local entry = cjson.decode(found)
+if entry.level == 0 then return 0 end
+if entry.until_ > now then return entry.until_ - now end
+return redis.call("SET", KEYS[2], ARGV[2], "PX", ARGV[3], "NX") and 0 or -1
+`);
+
 /** KEYS[1] the circuits. Returns pairs of target and how long it is still open in ms: 0 when it may be tried, -1 while it is closed. */
 const readScript = scriptOf(`
 local time = redis.call("TIME")
@@ -94,7 +110,9 @@ export class Circuits {
     if (openUntil === undefined) return 0;
     if (now < openUntil) return openUntil - now;
     try {
-      return (await this.#redis.set(this.#proofKey(target), holder, "PX", proofMs, "NX")) === "OK" ? 0 : pollMs;
+      const forMs = Number(await runScript(this.#redis, enterScript, [this.#key, this.#proofKey(target)], [target, holder, proofMs]));
+      if (forMs > 0) this.#known.set(target, { openUntil: now + forMs });
+      return forMs < 0 ? pollMs : forMs;
     } catch {
       return 0;
     }

@@ -193,8 +193,9 @@ const withoutThinking = ({ effort: _effort, thinkingTokensMax: _tokens, thinking
 /** What of the caller's own headers its upstream is given: a version, and the betas that it knows. */
 export function callerHeadersOf({ headers }: GenerationJob, { betas }: CatalogueUpstream): Record<string, string> {
   const { "anthropic-beta": asked, ...others } = headers;
+  if (asked === undefined) return others;
   const isKnown = matcherOf(betas);
-  const known = (asked ?? "")
+  const known = asked
     .split(",")
     .map((beta) => beta.trim())
     .filter((beta) => beta !== "" && isKnown(beta));

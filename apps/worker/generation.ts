@@ -212,7 +212,7 @@ export class Generation {
     const quietMs = now - this.#progressedAt;
     if (this.#reader?.finished) this.#finishedAt ??= now;
     if (this.#finishedAt !== undefined && now - this.#finishedAt > lingerMs) this.#step((this.#reader as AnswerReader).end());
-    else if (now - (this.#startedAt ?? now) > limits.totalTimeoutMs) this.#timeOut("did not complete its answer in time");
+    else if (this.#isOutOfTime(limits, now)) this.#timeOut("did not complete its answer in time");
     else if (!this.#streams) return;
     else if (this.#phase === "head" && now - this.#calledAt > limits.firstByteTimeoutMs) this.#timeOut("did not begin to answer in time");
     else if (this.#phase === "content" && quietMs > (this.#reader?.committed ? limits.betweenTokensTimeoutMs : limits.firstTokenTimeoutMs))
@@ -317,6 +317,7 @@ export class Generation {
       body === undefined ||
       (this.#headSent && this.#spliced?.canBeSpliced !== true) ||
       mayHaveBegun ||
+      this.#isOutOfTime(current.candidate.limits, performance.now()) ||
       !tries.failed(current.candidate, sort, failure, retryAfterMs, performance.now())
     ) {
       this.#fail(failure);
@@ -377,6 +378,11 @@ export class Generation {
       this.#endPending = false;
       this.#send("end", encodePayload({ usage: this.usage ?? null, model: this.model }));
     }
+  }
+
+  /** All of the targets together have as long as the one that is asked. */
+  #isOutOfTime({ totalTimeoutMs }: UpstreamLimits, now: number): boolean {
+    return now - (this.#startedAt ?? now) > totalTimeoutMs;
   }
 
   #timeOut(what: string): void {

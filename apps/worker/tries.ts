@@ -1,4 +1,5 @@
 /** How a generation goes through its targets before its first content: what is tried again, what is moved on, what is given up. Pure; times in ms. */
+import { credentialNamesOf } from "#catalogue/environment.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { Candidate } from "./route.ts";
 import type { CallOutcome, Hindrance } from "./routing.ts";
@@ -119,7 +120,8 @@ export class Tries {
         this.#givenUp.add(candidate);
         break;
       case "credential":
-        this.#notBefore.set(candidate, now);
+        if (credentialNamesOf(candidate.upstream).length > 1) this.#notBefore.set(candidate, now);
+        else this.#givenUp.add(candidate);
         break;
       default: {
         const backOff = Math.min(backOffMsMax, backOffMs * 2 ** (this.#calls - 1)) * (0.5 + this.#random());

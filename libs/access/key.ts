@@ -1,5 +1,5 @@
 /** What a caller's key looks like: a prefix that scanners find, randomness, and a checksum that spares a look-up. */
-import { createHash, randomInt } from "node:crypto";
+import { hash, randomInt } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 const prefix = "sk-sluice-";
@@ -28,7 +28,7 @@ export function createKey(): NewKey {
 
 /** SHA-256 in hex. A key is too random to be guessed from it, so it needs no salt and can be looked up. */
 export function hashOf(key: string): string {
-  return createHash("sha256").update(key).digest("hex");
+  return hash("sha256", key);
 }
 
 /** Whether a text has a key's form and checksum: without a look-up, in bounded time whatever its length. */

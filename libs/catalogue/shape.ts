@@ -1,8 +1,12 @@
 /** Checks a value against the file's schema and fills in what it leaves open. */
+import { Settings } from "typebox/system";
 import { Value } from "typebox/value";
 import type { Finding, Path } from "./fault.ts";
 import { suggestionOf } from "./nearest.ts";
 import { type CatalogueFile, catalogueSchema } from "./schema.ts";
+
+/** Of a file that is wrong in many places, as many as there may be: the one that names the place comes after those that don't. */
+Settings.Set({ maxErrors: 10_000 });
 
 /** Lanes that exist in every catalogue, with what differs from the schema's own defaults. */
 const builtInLanes: Record<string, object> = { chat: {}, image: { waitMs: 600_000 } };

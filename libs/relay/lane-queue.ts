@@ -63,7 +63,9 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
       const jobs: Queued[][] = [];
       while (jobs.length < bulkMax && gathered.length > 0) jobs.push(gathered.splice(0, fittingIn(gathered, sizeMax)));
       try {
-        await queue.addBulk(jobs.map(bulkJobOf));
+        const [first, ...others] = jobs.map(bulkJobOf) as [BulkJob, ...BulkJob[]];
+        if (others.length === 0) await queue.add(first.name, first.data, first.opts);
+        else await queue.addBulk([first, ...others]);
       } catch {
         for (const { failed } of [...jobs.flat(), ...gathered.splice(0)]) failed();
       }
@@ -130,7 +132,13 @@ function fittingIn(gathered: readonly Queued[], sizeMax: number): number {
   return count;
 }
 
-function bulkJobOf(members: readonly Queued[]): { name: string; data: LaneJob; opts: { jobId: string } } {
+interface BulkJob {
+  name: string;
+  data: LaneJob;
+  opts: { jobId: string };
+}
+
+function bulkJobOf(members: readonly Queued[]): BulkJob {
   const generations = members.map(({ generation }) => generation);
   const job = { id: jobIdOf(generations[0] as GenerationJob), generations: members.length, left: 0 };
   for (const member of members) member.job = job;

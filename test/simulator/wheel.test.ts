@@ -50,6 +50,16 @@ test("an entry that is removed does not run, one that is set again runs once, at
   assert.deepEqual(ran, ["moved"]);
 });
 
+test("without an entry there is no timer, so that the process can end", (t) => {
+  const { wheel } = wheelOf(t);
+  const cleared = t.mock.method(globalThis, "clearTimeout");
+  const entry = createWheelEntry(() => assert.fail("it was removed"));
+  wheel.set(entry, wheel.now() + 3_600_000);
+  cleared.mock.resetCalls();
+  wheel.remove(entry);
+  assert.equal(cleared.mock.callCount(), 1);
+});
+
 test("a run may set and remove any entry, its own too", (t) => {
   const { wheel, pass } = wheelOf(t);
   let runs = 0;

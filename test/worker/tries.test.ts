@@ -5,7 +5,8 @@ import { type Candidate, candidatesOf } from "../../apps/worker/route.ts";
 import { sortOf, Tries } from "../../apps/worker/tries.ts";
 
 const failure = { code: "upstream_failed", message: "no" } as const;
-const candidateOf = (key: string, contextWindow = 1_000) => ({ key, model: { contextWindow } }) as Candidate;
+const candidateOf = (key: string, contextWindow = 1_000, credentials: string[] = []) =>
+  ({ key, model: { contextWindow }, upstream: { credential: "KEY", credentials } }) as unknown as Candidate;
 const keysOf = (candidates: Candidate[]) => candidates.map(({ key }) => key);
 const half = () => 0.5;
 
@@ -91,6 +92,16 @@ test("a silent target, and one that knows no such model, is not asked twice; the
   const tries = new Tries([candidateOf("one"), candidateOf("two")], 5, 0, half);
   tries.began();
   assert.ok(!tries.failed(candidateOf("one"), "caller", failure, undefined, 0));
+});
+
+test("a target that refuses its only credential is not asked twice; one with several is, at once", () => {
+  for (const credentials of [[], ["OTHER_KEY"]]) {
+    const one = candidateOf("one", 1_000, credentials);
+    const tries = new Tries([one], 2, 0, half);
+    tries.began();
+    assert.equal(tries.failed(one, "credential", failure, undefined, 0), credentials.length > 0);
+    assert.deepEqual(keysOf(tries.ready(0)), credentials.length > 0 ? ["one"] : []);
+  }
 });
 
 test("what is too long for one model moves to models with a larger window alone", () => {

@@ -334,6 +334,11 @@ for (const { name, from, to, message, environment = {} } of faults) {
   });
 }
 
+test("a fault is told with its place however many there are", () => {
+  const upstreams = Array.from({ length: 40 }, (_, place) => `  "Bad ${place}": { dialect: openai-chat, baseUrl: "http://127.0.0.1:1" }\n`).join("");
+  assert.throws(() => parse(good.replace("upstreams:\n", `upstreams:\n${upstreams}`)), /^Error: catalogue.yaml:4:3: upstreams\.Bad 0: the name/);
+});
+
 test("a file that is missing, empty, a directory, not text or far too large is refused in one line", async (t) => {
   const directory = await mkdtemp(join(tmpdir(), "catalogue-"));
   t.after(() => rm(directory, { recursive: true }));

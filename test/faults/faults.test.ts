@@ -1,0 +1,21 @@
+/** The fault suite: every fault, whole and streamed, for callers of every dialect, with one target and with two, at shortened limits of silence. */
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { cells, type Pace, rows } from "./cases.ts";
+import { complaintsOf } from "./check.ts";
+import { type Play, type Played, play } from "./play.ts";
+
+const pace: Pace = { quietMs: { patient: 5_500, hasty: 500 }, totalMs: { patient: 6_500, hasty: 2_000 }, keepAliveMs: 4_000, isDefault: false };
+
+let seen: Play;
+before(async () => {
+  seen = await play(pace);
+});
+
+for (const [place, row] of rows.entries())
+  test(`${row.section}: ${row.says}`, () => {
+    const ours = cells.filter((cell) => cell.place === place);
+    assert.equal(ours.length, 4 * row.dialects.length);
+    const complaints = ours.flatMap((cell) => complaintsOf(cell, seen.played.get(cell) as Played, pace, seen.secrets).map((one) => `${cell.id}: ${one}`));
+    assert.deepEqual(complaints, []);
+  });

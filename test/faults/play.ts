@@ -1,0 +1,244 @@
+/** Plays every cell of the fault suite through real processes, many at once, and says what was seen. */
+import { Agent, type IncomingHttpHeaders, request } from "node:http";
+import { hashOf } from "#access/key.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { createSimulator, type Simulator } from "../../apps/simulator/server.ts";
+import type { Caller, Observed } from "../conformance/ask.ts";
+import { anthropicMessages } from "../conformance/callers/anthropic-messages.ts";
+import { gemini } from "../conformance/callers/gemini.ts";
+import { openaiChat } from "../conformance/callers/openai-chat.ts";
+import { openaiResponses } from "../conformance/callers/openai-responses.ts";
+import { type Gateway, startGateway, until } from "../support/gateway.ts";
+import { asksSameModel, type Cell, cells, dialectOfSecond, expectedOf, faultAt, type Pace, rows } from "./cases.ts";
+
+/** One request, as its caller sees it. */
+export interface Heard {
+  status: number;
+  headers: IncomingHttpHeaders;
+  text: string;
+  /** The connection broke before the end of the answer. */
+  broken: boolean;
+  tookMs: number;
+  /** As its caller understands it; undefined where it understands nothing. */
+  read: Observed | undefined;
+  /** What the request reserves of its caller's budget, in the catalogue's currency. */
+  reserved: number;
+}
+
+/** What was seen in a cell. */
+export interface Played {
+  heard: Heard;
+  /** When each call arrived, in ms since 1970. */
+  first: number[];
+  second: number[];
+  /** How often the first target was called, where it can't say. */
+  callsOfDead: number;
+  /** What was taken of the caller's budget. */
+  spent: number;
+  /** Tokens that the worker counted for the model of this cell, over both requests. */
+  counted: { input: number; output: number };
+  /** The next request: to the same model, or to a neighbour at the same upstreams where the model stays ill. */
+  next: { heard: Heard; first: number; second: number };
+}
+
+export interface Play {
+  played: Map<Cell, Played>;
+  /** What no caller may see: where upstreams are. */
+  secrets: string[];
+}
+
+const callers: Record<ConversationDialect, Caller> = {
+  "openai-chat": openaiChat,
+  "openai-responses": openaiResponses,
+  "anthropic-messages": anthropicMessages,
+  gemini,
+};
+
+export const prices = { input: 1, output: 2 };
+const question = "Hello, how are you?";
+
+/** How many cells run at once, beside those that are long because they wait. */
+const atOnceMax = 32;
+/** How long a settlement is waited for: where one is expected, and where none is. */
+const settledMs = 2_000;
+const unsettledMs = 200;
+
+const upstreamOf = (place: number, dialect: ConversationDialect) => `upstream-${place}-${dialect}`;
+const deadOf = (cell: Cell) => `upstream-${cells.indexOf(cell)}`;
+const neighbourOf = (cell: Cell) => `neighbour-${cell.place}-${cell.dialect}`;
+const nameOfFirst = (cell: Cell, pace: Pace) => {
+  const calls = 1 + expectedOf(cell, pace).pauses.length;
+  const failing = cell.row.recovers && !cell.row.fault.includes("fail-first") ? `;fail-first=${calls}` : "";
+  return `theirs-${cell.id};${faultAt(pace, cell.row)}${failing}`;
+};
+const nameOfSecond = (cell: Cell) => `theirs-second-${cell.id}`;
+
+function catalogueOf(simulators: readonly string[], pace: Pace): string {
+  const limitsOf = (place: number) => {
+    const { patience } = rows[place] as (typeof rows)[number];
+    const quietMs = pace.quietMs[patience];
+    const section = rows[place]?.section ?? "";
+    if (!section.startsWith("Silence") || (patience === "patient" && pace.isDefault)) return "";
+    return `, limits: { firstByteTimeoutMs: ${quietMs}, firstTokenTimeoutMs: ${quietMs}, betweenTokensTimeoutMs: ${quietMs}, totalTimeoutMs: ${pace.totalMs[patience]} }`;
+  };
+  const upstream = (name: string, dialect: ConversationDialect, url: string, more = "") =>
+    `  ${name}: { dialect: ${dialect}, credential: UPSTREAM_KEY, baseUrl: "${url}/${dialect === "gemini" ? "v1beta" : "v1"}"${more} }\n`;
+  const target = (name: string, model: string) => `{ upstream: ${name}, model: "${model}" }`;
+  const model = (id: string, route: string[]) =>
+    `  - { id: ${id}, prices: { inputPerMillion: ${prices.input}, outputPerMillion: ${prices.output} }, route: [${route.join(", ")}] }\n`;
+  const isDead = ({ row }: Cell) => row.fault === "dead";
+  return [
+    'groups: { default: { models: ["*"], keyLimits: { budgetPerDay: 1000 } } }\nupstreams:\n',
+    ...simulators.flatMap((url, place) => conversationDialects.map((dialect) => upstream(upstreamOf(place, dialect), dialect, url, limitsOf(place)))),
+    ...cells.filter(isDead).map((cell) => upstream(deadOf(cell), cell.dialect, "http://127.0.0.1:9")),
+    "models:\n",
+    ...rows.flatMap((_, place) =>
+      conversationDialects.map((dialect) => model(`neighbour-${place}-${dialect}`, [target(upstreamOf(place, dialect), "theirs-healthy")])),
+    ),
+    ...cells.map((cell) => {
+      const first = target(isDead(cell) ? deadOf(cell) : upstreamOf(cell.place, cell.dialect), nameOfFirst(cell, pace));
+      return model(cell.id, cell.pair ? [first, target(upstreamOf(cell.place, dialectOfSecond[cell.dialect]), nameOfSecond(cell))] : [first]);
+    }),
+  ].join("");
+}
+
+/** Rejects when no answer comes. */
+function send(url: string, agent: Agent, key: string, { path, body }: { path: string; body: string }): Promise<Omit<Heard, "read" | "reserved">> {
+  const startedAt = performance.now();
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+    const outgoing = request(`${url}${path}`, { method: "POST", agent, headers }, (incoming) => {
+      const chunks: Buffer[] = [];
+      incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
+      incoming.on("error", () => undefined);
+      incoming.on("close", () => {
+        const text = Buffer.concat(chunks).toString("utf8");
+        const { statusCode: status = 0 } = incoming;
+        resolve({ status, headers: incoming.headers, text, broken: !incoming.complete, tookMs: performance.now() - startedAt });
+      });
+    });
+    outgoing.on("error", reject);
+    outgoing.end(body);
+  });
+}
+
+/** Signs of life are no part of an answer. */
+const withoutKeepAlives = (text: string) => text.replaceAll('event: keepalive\ndata: {"type":"keepalive"}\n\n', "");
+
+async function hear(url: string, agent: Agent, key: string, { dialect, streams }: Cell, model: string): Promise<Heard> {
+  const { path, body } = callers[dialect].requestOf({ turns: [{ role: "user", text: question }] }, model, streams);
+  const text = JSON.stringify(body);
+  const heard = await send(url, agent, key, { path, body: text });
+  let read: Observed | undefined;
+  try {
+    read = streams && heard.status === 200 ? callers[dialect].readStream(withoutKeepAlives(heard.text)) : callers[dialect].readWhole(heard.status, heard.text);
+  } catch {}
+  const outputTokens = typeof body.max_tokens === "number" ? body.max_tokens : 1_000;
+  const reserved = (Math.ceil(text.length / 4) * prices.input + outputTokens * prices.output) / 1_000_000;
+  return { ...heard, read, reserved };
+}
+
+/** The samples of a counter in a scrape, by the values of two of its labels. */
+function samplesOf(scrape: string, name: string, labels: readonly [string, string]): Map<string, number> {
+  const samples = new Map<string, number>();
+  for (const [, inside = "", value] of scrape.matchAll(new RegExp(`^${name}\\{([^}]*)\\} (\\S+)$`, "gm"))) {
+    const [one, other] = labels.map((label) => new RegExp(`(?:^|,)${label}="([^"]*)"`).exec(inside)?.[1]);
+    samples.set(`${one} ${other}`, Number(value));
+  }
+  return samples;
+}
+
+async function playCell(cell: Cell, pace: Pace, gateway: Gateway, simulator: Simulator, agent: Agent, key: string, spentOf: (key: string) => Promise<number>) {
+  const seen = (model: string) => simulator.journal.list({ model }).map(({ at }) => at);
+  const heard = await hear(gateway.url, agent, key, cell, cell.id);
+  const [first, second] = [seen(nameOfFirst(cell, pace)), seen(nameOfSecond(cell))];
+  const spent = await settled(() => spentOf(key), heard.reserved, expectedOf(cell, pace).billed === "reservation" ? unsettledMs : settledMs);
+  const next = await hear(gateway.url, agent, key, cell, asksSameModel(cell.row) ? cell.id : neighbourOf(cell));
+  const calls = { first: seen(nameOfFirst(cell, pace)).length - first.length, second: seen(nameOfSecond(cell)).length - second.length };
+  return { heard, first, second, spent, next: { heard: next, ...calls }, callsOfDead: 0, counted: { input: 0, output: 0 } };
+}
+
+/** So many keys, each known to the ingress. */
+async function keysOf(gateway: Gateway, count: number): Promise<string[]> {
+  const keys: string[] = [];
+  while (keys.length < count)
+    keys.push(...(await Promise.all(Array.from({ length: Math.min(atOnceMax, count - keys.length) }, () => gateway.createKey("default")))));
+  const isKnown = async (key: string) => {
+    const response = await fetch(`${gateway.url}/v1/models/${cells[0]?.id}`, { headers: { authorization: `Bearer ${key}` } });
+    await response.arrayBuffer();
+    return response.ok;
+  };
+  const unknown = new Set(keys);
+  await until("every key is known", async () => {
+    for (const key of [...unknown].reverse()) {
+      if (!(await isKnown(key))) return false;
+      unknown.delete(key);
+    }
+    return true;
+  });
+  return keys;
+}
+
+/** What was spent, once it is no longer what was reserved, or stays so. */
+async function settled(spent: () => Promise<number>, reserved: number, timeoutMs: number): Promise<number> {
+  const deadline = performance.now() + timeoutMs;
+  for (;;) {
+    const now = await spent();
+    if (Math.abs(now - reserved) > 1e-9 || performance.now() > deadline) return now;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** All of the suite, at a pace. The limits of silence alone are shortened by it; everything else is as a catalogue has it that says nothing. */
+export async function play(pace: Pace): Promise<Play> {
+  await using simulators = {
+    all: rows.map(() => createSimulator()),
+    async [Symbol.asyncDispose]() {
+      await Promise.all(this.all.map((simulator) => simulator.close()));
+    },
+  };
+  const urls = await Promise.all(simulators.all.map((simulator) => simulator.listen()));
+  await using gateway = await startGateway({
+    workers: ["chat=1024"],
+    catalogue: catalogueOf(urls, pace),
+    environment: { UPSTREAM_KEY: "sk-of-the-upstream", ...(!pace.isDefault && { KEEP_ALIVE_MS: String(pace.keepAliveMs) }) },
+  });
+  const redis = await connectRedis(gateway.redis.url, "request");
+  const agent = new Agent({ keepAlive: true });
+  try {
+    const budgetOf = (key: string) => keyspaceOf("sluice").limit("key", `key_${hashOf(key).slice(0, 24)}`, "budget");
+    const spentOf = async (key: string) => Number((await redis.hget(budgetOf(key), "dayMoney")) ?? Number.NaN);
+    const keys = await keysOf(gateway, cells.length);
+    const played = new Map<Cell, Played>();
+    const run = async (cell: Cell) => {
+      const simulator = simulators.all[cell.place] as Simulator;
+      played.set(cell, await playCell(cell, pace, gateway, simulator, agent, keys[cells.indexOf(cell)] as string, spentOf));
+    };
+    const waits = (cell: Cell) => expectedOf(cell, pace).tookMs[1] >= 1_000;
+    const quick = cells.filter((cell) => !waits(cell)).values();
+    await Promise.all([
+      ...cells.filter(waits).map(run),
+      ...Array.from({ length: atOnceMax }, async () => {
+        for (const cell of quick) await run(cell);
+      }),
+    ]);
+    const operations = gateway.workers[0]?.urls.operations;
+    await until("the worker has settled all", async () => {
+      const { lanes } = (await (await fetch(`${operations}/status`)).json()) as { lanes: { held: number }[] };
+      return lanes.every(({ held }) => held === 0);
+    });
+    const scrape = await (await fetch(`${operations}/metrics`)).text();
+    const tokens = samplesOf(scrape, "sluice_tokens_total", ["model", "kind"]);
+    const calls = samplesOf(scrape, "sluice_upstream_calls_total", ["upstream", "again"]);
+    for (const [cell, one] of played) {
+      one.counted = { input: tokens.get(`${cell.id} input`) ?? 0, output: tokens.get(`${cell.id} output`) ?? 0 };
+      one.callsOfDead = (calls.get(`${deadOf(cell)} no`) ?? 0) + (calls.get(`${deadOf(cell)} yes`) ?? 0);
+    }
+    return { played, secrets: [...urls.map((url) => new URL(url).host), "theirs-", "upstream-", "sk-of-the-upstream"] };
+  } finally {
+    agent.destroy();
+    redis.disconnect();
+  }
+}
