@@ -8,99 +8,28 @@
  */
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import type { KeyRecord } from "#access/record.ts";
-import type { CatalogueModel } from "#catalogue/catalogue.ts";
-import { type AnswerEnd, decodeEnd, decodeFailure, decodeHead, type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
+import { type AnswerEnd, decodeEnd, decodeFailure, decodeHead } from "#relay/job.ts";
 import { LaneGate } from "#relay/lane-gate.ts";
-import type { LaneQueue, Queued } from "#relay/lane-queue.ts";
+import type { LaneQueue } from "#relay/lane-queue.ts";
 import { relayLimits } from "#relay/limits.ts";
 import type { Mailbox } from "#relay/mailbox.ts";
 import { type JobState, Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
-import type { Keyspace } from "#service/keyspace.ts";
-import type { Framing } from "#wire/codec.ts";
-import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
-import type { Usage } from "#wire/usage.ts";
-import { Answer, type AnswerResponse } from "./answer.ts";
+import { Answer } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
-import type { CallerLimits, LimitsHold, Taken } from "./limits.ts";
+import { type Generation, type GenerationOutcome, type GenerationRequest, logLineOf, takenBy } from "./generation.ts";
+import { LaneJobs, type LaneJobsOptions } from "./lane-jobs.ts";
+import type { CallerLimits, LimitsHold } from "./limits.ts";
 import type { IngressMetrics } from "./metrics.ts";
-import type { BodyBudget } from "./requests.ts";
 
-/** A body under its own key lives this long, and is renewed at half of it while its job waits. */
-const bodyLifeMs = 120_000;
-
-export interface GenerationRequest {
-  id: string;
-  caller: KeyRecord;
-  dialect: ConversationDialect;
-  model: CatalogueModel;
-  /** How many may wait on the lane here, and for how long. */
-  lane: { readonly waitingMax: number; readonly waitMs: number };
-  /** How long the caller lets it wait, in milliseconds, where that is less. */
-  maxWaitMs?: number | undefined;
-  /** Of the caller's group. */
-  weight: number;
-  operation: Operation;
-  framing: Framing;
-  /** Of the body. */
-  contentType: string;
-  /** How long an answer the caller wants at most. */
-  outputTokensMax: number | undefined;
-  /** What of the caller's own headers an upstream of its dialect reads. */
-  callerHeaders: Record<string, string>;
-  response: AnswerResponse;
-  /** Called when it is over, after all that is written to the response: "complete", "left", or the code of its failure. */
-  over?: ((outcome: string) => void) | undefined;
-  requestId: string;
-  /** Go with the answer, good or bad. */
-  headers: Record<string, string>;
-}
-
-/** One generation of this process. */
-interface Generation extends GenerationRequest {
-  number: number;
-  answer: Answer;
-  queue: LaneQueue;
-  /** Its way to a worker, as far as it came. */
-  queued: Queued | undefined;
-  gate: LaneGate<Generation>;
-  waitMs: number;
-  /** For waits that are shorter than its lane's. */
-  expiry: NodeJS.Timeout | undefined;
-  admittedAt: number;
-  startedAt: number;
-  state: "waiting" | "running" | "over";
-  /** Undefined once it can't be needed again. */
-  body: Buffer | undefined;
-  bodyRenewedAt: number;
-  contentAt: number;
-  /** When a worker took it, and when its content began, both in milliseconds from its start; undefined until then. */
-  waitedMs: number | undefined;
-  firstTokenMs: number | undefined;
-  usage: Usage | null;
-  /** The model that answered: the one that was asked for, or a fallback. */
-  answeredBy: string;
-  /** Its caller's limits were not asked yet, or have not answered. */
-  isAsking: boolean;
-  /** What it holds of its caller's limits; undefined where there are none. */
-  hold: LimitsHold | undefined;
-}
-
-export interface GenerationsOptions {
+export interface GenerationsOptions extends LaneJobsOptions {
   config: IngressConfig;
   redis: Redis;
-  /** A connection of its own for large bodies, so that they don't hold up jobs. */
-  bodies: Redis;
-  keyspace: Keyspace;
   queues: ReadonlyMap<string, LaneQueue>;
-  budget: BodyBudget;
   limits: CallerLimits;
   metrics: IngressMetrics;
   log: Logger;
 }
-
-type GenerationOutcome = "complete" | "left" | Failure["code"];
 
 export type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
 
@@ -114,6 +43,7 @@ const unreadable: Failure = { code: "internal", message: "The gateway failed to 
 
 export class Generations {
   readonly #options: GenerationsOptions;
+  readonly #jobs: LaneJobs;
   readonly #live = new Set<Generation>();
   /** Over, but for what the caller has not read; since when. */
   readonly #unread = new Map<Generation, number>();
@@ -130,6 +60,7 @@ export class Generations {
 
   constructor(options: GenerationsOptions) {
     this.#options = options;
+    this.#jobs = new LaneJobs(options);
   }
 
   /** Call it once, before anything else, with the mailbox whose handlers are `heard`, `receive` and `tick`. */
@@ -162,16 +93,7 @@ export class Generations {
     for (const [{ response }, since] of this.#unread) if (now - since > relayLimits.stallMs) response.destroy();
     for (const generation of this.#live) {
       if (!generation.isAsking) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
-      if (
-        generation.state === "waiting" &&
-        !generation.gate.holds(generation) &&
-        generation.body !== undefined &&
-        liesApart(generation, generation.body) &&
-        now - generation.bodyRenewedAt > bodyLifeMs / 2
-      ) {
-        generation.bodyRenewedAt = now;
-        this.#options.bodies.pexpire(this.#bodyKey(generation), bodyLifeMs).catch(() => undefined);
-      }
+      if (generation.state === "waiting" && !generation.gate.holds(generation)) this.#jobs.renewBody(generation, now);
     }
   }
 
@@ -226,7 +148,7 @@ export class Generations {
           model: request.model.id,
           spliced: request.model.splice,
           listener: {
-            committed: () => this.#releaseBody(generation),
+            committed: () => this.#jobs.releaseBody(generation),
             taken: (seq) => owner.taken(number, seq, this.#now()),
           },
         },
@@ -320,24 +242,11 @@ export class Generations {
     return {
       send: mailbox.send,
       pulse: mailbox.pulse,
-      enqueue: (generation, number, attempt) => {
-        const job = this.#jobOf(generation, number, attempt, mailbox.self);
-        generation.queued = undefined;
+      enqueue: (generation, _number, attempt) => {
         const enqueuedAt = this.#now();
-        const failed = () => this.#enqueueFailed(generation, attempt, enqueuedAt);
-        const add = () => {
-          generation.queued = generation.queue.add(job, failed);
-        };
-        if (job.body !== null || generation.body === undefined) add();
-        else {
-          generation.bodyRenewedAt = this.#now();
-          this.#options.bodies.set(this.#bodyKey(generation), generation.body, "PX", bodyLifeMs).then(() => {
-            if (generation.state !== "over") add();
-            else this.#options.bodies.unlink(this.#bodyKey(generation)).catch(() => undefined);
-          }, failed);
-        }
+        this.#jobs.enqueue(generation, attempt, mailbox.self, () => this.#enqueueFailed(generation, attempt, enqueuedAt));
       },
-      dequeue: ({ queue, queued }) => void (queued !== undefined && queue.remove(queued)),
+      dequeue: (generation) => this.#jobs.dequeue(generation),
       probe: (jobs) => void this.#probe(jobs),
       bound: (generation, room) => {
         generation.queue.hasRoom(room);
@@ -383,43 +292,17 @@ export class Generations {
     };
   }
 
-  #jobOf(generation: Generation, number: number, attempt: number, owner: string): GenerationJob {
-    const { body } = generation;
-    const { delivered } = generation.answer;
-    return {
-      generation: generation.id,
-      owner,
-      number,
-      attempt,
-      dialect: generation.dialect,
-      operation: generation.operation,
-      framing: generation.framing,
-      contentType: generation.contentType,
-      headers: generation.callerHeaders,
-      model: generation.model.id,
-      group: generation.caller.group,
-      keyId: generation.caller.id,
-      admittedAt: generation.admittedAt,
-      ...(delivered !== undefined && { delivered }),
-      body: body === undefined || liesApart(generation, body) ? null : body.toString("utf8"),
-    };
-  }
-
   async #probe(jobs: { client: Generation; number: number; attempt: number }[]): Promise<void> {
     const owner = this.#owner as Owner<Generation>;
-    for (const queue of this.#options.queues.values()) {
-      const asked = jobs.filter(({ client }) => client.queue === queue);
-      if (asked.length === 0) continue;
-      try {
-        const states = await queue.statesOf(asked.map(({ client }) => client.queued));
-        for (const [index, { client, number, attempt }] of asked.entries()) {
-          const state = states[index] as JobState;
-          if (state !== "waiting") client.gate.gone(client, this.#now());
-          owner.probed(number, attempt, state, this.#now());
-        }
-      } catch {
-        owner.probeFailed();
+    try {
+      const states = await this.#jobs.statesOf(jobs.map(({ client }) => client));
+      for (const [index, { client, number, attempt }] of jobs.entries()) {
+        const state = states[index] as JobState;
+        if (state !== "waiting") client.gate.gone(client, this.#now());
+        owner.probed(number, attempt, state, this.#now());
       }
+    } catch {
+      owner.probeFailed();
     }
   }
 
@@ -499,7 +382,7 @@ export class Generations {
   }
 
   #over(generation: Generation, outcome: GenerationOutcome): void {
-    const { state, waitedMs, firstTokenMs } = generation;
+    const { state, waitedMs } = generation;
     if (state === "over") return;
     const now = this.#now();
     if (state === "waiting") this.#waitIsOver(generation);
@@ -510,51 +393,7 @@ export class Generations {
     generation.gate.gone(generation, now);
     generation.over?.(outcome);
     if (!generation.response.closed) this.#unread.set(generation, now);
-    this.#releaseBody(generation);
-    this.#options.log.info(
-      {
-        requestId: generation.requestId,
-        generation: generation.id,
-        keyId: generation.caller.id,
-        group: generation.caller.group,
-        model: generation.model.id,
-        ...(generation.answeredBy !== generation.model.id && { answeredBy: generation.answeredBy }),
-        lane: generation.queue.name,
-        dialect: generation.dialect,
-        operation: generation.operation,
-        stream: generation.framing !== "whole",
-        outcome,
-        status: generation.answer.status,
-        waitedMs: rounded(waitedMs),
-        firstTokenMs: rounded(firstTokenMs),
-        durationMs: rounded(now - generation.startedAt),
-        ...generation.usage,
-      },
-      "generation",
-    );
-  }
-
-  /** Nothing can be run anew: the body is forgotten, here and in Redis. */
-  #releaseBody(generation: Generation): void {
-    const { body } = generation;
-    if (body === undefined) return;
-    generation.body = undefined;
-    this.#options.budget.giveBack(body.length);
-    if (liesApart(generation, body)) this.#options.bodies.unlink(this.#bodyKey(generation)).catch(() => undefined);
-  }
-
-  #bodyKey(generation: Generation): string {
-    return this.#options.keyspace.body(generation.id);
+    this.#jobs.releaseBody(generation);
+    this.#options.log.info(logLineOf(generation, outcome, now), "generation");
   }
 }
-
-/** Callers are not charged for what fails; what they left themselves, or did not read, nobody counted. */
-function takenBy({ state, usage, answeredBy, answer }: Generation, outcome: GenerationOutcome): Taken {
-  if (outcome === "complete") return usage === null ? { kind: "unknown" } : { kind: "used", usage, model: answeredBy };
-  if ((outcome !== "left" && outcome !== "caller_too_slow") || (state === "waiting" && !answer.hasBegun)) return { kind: "nothing" };
-  return { kind: "unknown" };
-}
-
-const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));
-/** Large bodies, and those that are no text, don't ride in jobs. */
-const liesApart = ({ contentType }: GenerationRequest, body: Buffer): boolean => body.length > jobBodyBytesMax || contentType !== "application/json";

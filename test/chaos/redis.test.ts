@@ -74,6 +74,13 @@ test("what waited on a lane is answered after Redis came back empty", async () =
   const before = (await gateway.seen("sim-text;rate=0;first=4000;tokens=8")).length;
   const answers = Array.from({ length: 10 }, () => ask("held"));
   await until("four run", async () => (await gateway.seen("sim-text;rate=0;first=4000;tokens=8")).length === before + 4);
+  await until("the others are held back, or on the lane", async () => {
+    const { lanes } = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as { lanes: Record<string, string | number>[] };
+    const chat = lanes.find(({ lane }) => lane === "chat");
+    const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+    const onLane = Number(/sluice_lane_jobs\{lane="chat",state="waiting"\} (\d+)/.exec(metrics)?.[1]);
+    return chat?.running === 4 && chat.waiting === 6 && Number(chat.held) + onLane === 6;
+  });
   await gateway.redis.restartEmpty();
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
   assert.deepEqual(statuses, Array(10).fill(200));

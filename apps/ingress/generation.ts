@@ -1,0 +1,101 @@
+/** What an ingress knows of one generation, from its admission to the end of its answer. */
+import type { KeyRecord } from "#access/record.ts";
+import type { CatalogueModel } from "#catalogue/catalogue.ts";
+import type { LaneGate } from "#relay/lane-gate.ts";
+import type { LaneQueue, Queued } from "#relay/lane-queue.ts";
+import type { Framing } from "#wire/codec.ts";
+import type { ConversationDialect, Operation } from "#wire/dialect.ts";
+import type { Failure } from "#wire/errors.ts";
+import type { Usage } from "#wire/usage.ts";
+import type { Answer, AnswerResponse } from "./answer.ts";
+import type { LimitsHold, Taken } from "./limits.ts";
+
+export interface GenerationRequest {
+  id: string;
+  caller: KeyRecord;
+  dialect: ConversationDialect;
+  model: CatalogueModel;
+  /** How many may wait on the lane here, and for how long. */
+  lane: { readonly waitingMax: number; readonly waitMs: number };
+  /** How long the caller lets it wait, in milliseconds, where that is less. */
+  maxWaitMs?: number | undefined;
+  /** Of the caller's group. */
+  weight: number;
+  operation: Operation;
+  framing: Framing;
+  /** Of the body. */
+  contentType: string;
+  /** How long an answer the caller wants at most. */
+  outputTokensMax: number | undefined;
+  /** What of the caller's own headers an upstream of its dialect reads. */
+  callerHeaders: Record<string, string>;
+  response: AnswerResponse;
+  /** Called when it is over, after all that is written to the response: "complete", "left", or the code of its failure. */
+  over?: ((outcome: string) => void) | undefined;
+  requestId: string;
+  /** Go with the answer, good or bad. */
+  headers: Record<string, string>;
+}
+
+export interface Generation extends GenerationRequest {
+  number: number;
+  answer: Answer;
+  queue: LaneQueue;
+  /** Its way to a worker, as far as it came. */
+  queued: Queued | undefined;
+  gate: LaneGate<Generation>;
+  waitMs: number;
+  /** For waits that are shorter than its lane's. */
+  expiry: NodeJS.Timeout | undefined;
+  admittedAt: number;
+  startedAt: number;
+  state: "waiting" | "running" | "over";
+  /** Undefined once it can't be needed again. */
+  body: Buffer | undefined;
+  bodyRenewedAt: number;
+  contentAt: number;
+  /** When a worker took it, and when its content began, both in milliseconds from its start; undefined until then. */
+  waitedMs: number | undefined;
+  firstTokenMs: number | undefined;
+  usage: Usage | null;
+  /** The model that answered: the one that was asked for, or a fallback. */
+  answeredBy: string;
+  /** Its caller's limits were not asked yet, or have not answered. */
+  isAsking: boolean;
+  /** What it holds of its caller's limits; undefined where there are none. */
+  hold: LimitsHold | undefined;
+}
+
+export type GenerationOutcome = "complete" | "left" | Failure["code"];
+
+/** What its caller owes for it. What fails is not charged; what callers left themselves, or did not read, nobody counted. */
+export function takenBy({ state, usage, answeredBy, answer }: Generation, outcome: GenerationOutcome): Taken {
+  if (outcome === "complete") return usage === null ? { kind: "unknown" } : { kind: "used", usage, model: answeredBy };
+  if ((outcome !== "left" && outcome !== "caller_too_slow") || (state === "waiting" && !answer.hasBegun)) return { kind: "nothing" };
+  return { kind: "unknown" };
+}
+
+/** The line that its end leaves in the log: nothing of what was said. */
+export function logLineOf(generation: Generation, outcome: GenerationOutcome, now: number): object {
+  const { model, answeredBy, caller, waitedMs, firstTokenMs } = generation;
+  return {
+    requestId: generation.requestId,
+    generation: generation.id,
+    keyId: caller.id,
+    group: caller.group,
+    model: model.id,
+    ...(answeredBy !== model.id && { answeredBy }),
+    lane: generation.queue.name,
+    dialect: generation.dialect,
+    operation: generation.operation,
+    stream: generation.framing !== "whole",
+    outcome,
+    status: generation.answer.status,
+    waitedMs: rounded(waitedMs),
+    firstTokenMs: rounded(firstTokenMs),
+    durationMs: rounded(now - generation.startedAt),
+    ...generation.usage,
+  };
+}
+
+const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));

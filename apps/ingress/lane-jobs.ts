@@ -1,0 +1,110 @@
+/** Generations as jobs of their lanes: put there with their bodies, taken off, asked about. */
+import type { Redis } from "ioredis";
+import { type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
+import type { JobState } from "#relay/owner.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Generation, GenerationRequest } from "./generation.ts";
+import type { BodyBudget } from "./requests.ts";
+
+/** A body under its own key lives this long, and is renewed at half of it while its job waits. */
+const bodyLifeMs = 120_000;
+
+export interface LaneJobsOptions {
+  /** A connection of its own for large bodies, so that they don't hold up jobs. */
+  bodies: Redis;
+  keyspace: Keyspace;
+  budget: BodyBudget;
+}
+
+export class LaneJobs {
+  readonly #options: LaneJobsOptions;
+  readonly #now = () => performance.now();
+
+  constructor(options: LaneJobsOptions) {
+    this.#options = options;
+  }
+
+  /** `failed` is called when it is not on its lane, or when nobody knows. */
+  enqueue(generation: Generation, attempt: number, owner: string, failed: () => void): void {
+    const { body } = generation;
+    const job = jobOf(generation, attempt, owner);
+    const add = () => {
+      generation.queued = generation.queue.add(job, failed);
+    };
+    generation.queued = undefined;
+    if (job.body !== null || body === undefined) {
+      add();
+      return;
+    }
+    generation.bodyRenewedAt = this.#now();
+    this.#options.bodies.set(this.#bodyKey(generation), body, "PX", bodyLifeMs).then(() => {
+      if (generation.state !== "over") add();
+      else this.#unlink(generation);
+    }, failed);
+  }
+
+  dequeue({ queue, queued }: Generation): void {
+    if (queued !== undefined) void queue.remove(queued);
+  }
+
+  /** The states of the jobs of these, in order. Rejects when Redis is away. */
+  async statesOf(generations: readonly Generation[]): Promise<JobState[]> {
+    const states = new Map<Generation, JobState>();
+    for (const queue of new Set(generations.map((generation) => generation.queue))) {
+      const asked = generations.filter((generation) => generation.queue === queue);
+      const found = await queue.statesOf(asked.map(({ queued }) => queued));
+      for (const [index, generation] of asked.entries()) states.set(generation, found[index] as JobState);
+    }
+    return generations.map((generation) => states.get(generation) as JobState);
+  }
+
+  /** Call it every second or so for what waits on its lane. */
+  renewBody(generation: Generation, now: number): void {
+    const { body, bodyRenewedAt } = generation;
+    if (body === undefined || !liesApart(generation, body) || now - bodyRenewedAt <= bodyLifeMs / 2) return;
+    generation.bodyRenewedAt = now;
+    this.#options.bodies.pexpire(this.#bodyKey(generation), bodyLifeMs).catch(() => undefined);
+  }
+
+  /** It can't be run anew: its body is forgotten, here and in Redis, and counts in the budget no more. */
+  releaseBody(generation: Generation): void {
+    const { body } = generation;
+    if (body === undefined) return;
+    generation.body = undefined;
+    this.#options.budget.giveBack(body.length);
+    if (liesApart(generation, body)) this.#unlink(generation);
+  }
+
+  #unlink(generation: Generation): void {
+    this.#options.bodies.unlink(this.#bodyKey(generation)).catch(() => undefined);
+  }
+
+  #bodyKey({ id }: Generation): string {
+    return this.#options.keyspace.body(id);
+  }
+}
+
+function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
+  const { body } = generation;
+  const { delivered } = generation.answer;
+  return {
+    generation: generation.id,
+    owner,
+    number: generation.number,
+    attempt,
+    dialect: generation.dialect,
+    operation: generation.operation,
+    framing: generation.framing,
+    contentType: generation.contentType,
+    headers: generation.callerHeaders,
+    model: generation.model.id,
+    group: generation.caller.group,
+    keyId: generation.caller.id,
+    admittedAt: generation.admittedAt,
+    ...(delivered !== undefined && { delivered }),
+    body: body === undefined || liesApart(generation, body) ? null : body.toString("utf8"),
+  };
+}
+
+/** Large bodies, and those that are no text, don't ride in jobs. */
+const liesApart = ({ contentType }: GenerationRequest, body: Buffer): boolean => body.length > jobBodyBytesMax || contentType !== "application/json";
