@@ -139,9 +139,9 @@ ${exceptions.length === 0 ? "" : `\n## Not so when this was made\n\n${exceptions
 }
 
 const startedAt = performance.now();
+const { played, secrets } = await play(pace);
 const ofOutages: OutageSeen[] = [];
 for (const outage of outages) ofOutages.push(await playOutage(outage, 60_000));
-const { played, secrets } = await play(pace);
 const complaintsBy = new Map(cells.map((cell) => [cell, complaintsOf(cell, played.get(cell) as Played, pace, secrets)]));
 const wrong = cells.filter((cell) => complaintsBy.get(cell)?.length !== 0);
 const costly = outages.filter((outage, place) => {
