@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import { contentTypeLengthMax } from "#relay/job.ts";
 import type { Framing } from "#wire/codec.ts";
 import type { AnswerResponse } from "./answer.ts";
 import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.ts";
@@ -83,7 +84,7 @@ export class Admission {
         dialect,
         operation,
         framing,
-        contentType: operation === "image-edit" ? String(headers["content-type"]) : "application/json",
+        contentType: operation === "image-edit" ? contentTypeOf(headers) : "application/json",
         callerHeaders: callerHeadersOf(dialect, headers),
         model,
         outputTokensMax: outputTokensMaxOf(asked.body),
@@ -107,6 +108,12 @@ export class Admission {
     this.#options.budget.giveBack(request.budgetedBytes);
     request.budgetedBytes = 0;
   }
+}
+
+/** Throws Refused for one that no client sends. */
+function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): string {
+  if (type.length <= contentTypeLengthMax) return type;
+  throw new Refused({ code: "unsupported_media_type", message: `The content type may have ${contentTypeLengthMax} characters at most.` });
 }
 
 const maxWaitHeader = "x-sluice-max-wait";

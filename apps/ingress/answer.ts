@@ -51,6 +51,12 @@ export interface AnswerResponse {
   once(event: "close" | "drain", listener: () => void): unknown;
 }
 
+/** For bytes that are remembered. */
+interface DeliveredRoom {
+  take(bytes: number): boolean;
+  giveBack(bytes: number): void;
+}
+
 export interface AnswerOptions {
   response: AnswerResponse;
   dialect: ConversationDialect;
@@ -60,8 +66,9 @@ export interface AnswerOptions {
   requestId: string;
   /** Go with every answer, good or bad. */
   headers: Record<string, string>;
-  /** An answer that has begun may be gone on with by another attempt: what of it was delivered is remembered. */
+  /** An answer that has begun may be gone on with by another attempt: what of it was delivered is remembered, as far as there is room for it. */
   spliced: boolean;
+  room: DeliveredRoom;
   listener: AnswerListener;
 }
 
@@ -223,13 +230,21 @@ export class Answer {
   #remember(payload: Buffer): void {
     const isFirst = !this.#contentSent;
     this.#contentSent = true;
-    const delivered = this.#delivered;
-    this.#deliveredBytes += payload.length;
-    if (delivered !== undefined && this.#deliveredBytes <= deliveredBytesMax) delivered.push(Buffer.from(payload));
-    else if (isFirst || delivered !== undefined) {
-      this.#delivered = undefined;
+    const remembers = this.#delivered !== undefined;
+    if (remembers && this.#deliveredBytes + payload.length <= deliveredBytesMax && this.#options.room.take(payload.length)) {
+      this.#deliveredBytes += payload.length;
+      this.#delivered?.push(Buffer.from(payload));
+    } else if (isFirst || remembers) {
+      this.forget();
       this.#options.listener.committed();
     }
+  }
+
+  /** No other attempt will go on from here: call it at the end, whatever that is. */
+  forget(): void {
+    this.#options.room.giveBack(this.#deliveredBytes);
+    this.#deliveredBytes = 0;
+    this.#delivered = undefined;
   }
 }
 

@@ -147,6 +147,7 @@ export class Generations {
           ...request,
           model: request.model.id,
           spliced: request.model.splice,
+          room: this.#options.budget,
           listener: {
             committed: () => this.#jobs.releaseBody(generation),
             taken: (seq) => owner.taken(number, seq, this.#now()),
@@ -250,6 +251,7 @@ export class Generations {
       probe: (jobs) => void this.#probe(jobs),
       bound: (generation, room) => {
         generation.queue.hasRoom(room);
+        generation.queued = undefined;
         this.#runs(generation);
       },
       mayRestart: ({ answer }) => answer.mayRestart,
@@ -394,6 +396,7 @@ export class Generations {
     generation.over?.(outcome);
     if (!generation.response.closed) this.#unread.set(generation, now);
     this.#jobs.releaseBody(generation);
+    generation.answer.forget();
     this.#options.log.info(logLineOf(generation, outcome, now), "generation");
   }
 }

@@ -129,6 +129,11 @@ export class Circuits {
       .catch(() => undefined);
   }
 
+  /** Who was to prove the target did not: another may. */
+  unproven(target: string): void {
+    this.#redis.del(this.#proofKey(target)).catch(() => undefined);
+  }
+
   /** `failuresMax` in a row open the circuit. */
   failed(target: string, failuresMax: number): void {
     const known = this.#known.get(target);

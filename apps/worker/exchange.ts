@@ -6,7 +6,7 @@ import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } fr
 import type { GenerationJob } from "#relay/job.ts";
 import { callerFieldOf } from "#wire/caller-field.ts";
 import { Refusal } from "#wire/carry.ts";
-import type { AnswerContext, Codec, Framing, StreamDecoder, StreamRelay, Target, WholeAnswer, WireRequest } from "#wire/codec.ts";
+import type { AnswerContext, Codec, Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#wire/codec.ts";
 import { codecs } from "#wire/codecs.ts";
 import { consistent } from "#wire/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
@@ -14,6 +14,7 @@ import type { Failure, UpstreamError } from "#wire/errors.ts";
 import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
 import { remoteSourcesOf } from "#wire/sources.ts";
 import { resumed, SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
+import { toolNameOf } from "#wire/tools.ts";
 import { TranslatedStream } from "#wire/translated.ts";
 import { type FetchSource, inlineSources } from "./remote-sources.ts";
 
@@ -128,7 +129,8 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   if (isThoughtless(model)) request.settings = withoutThinking(request.settings);
   const context = contextOf(job, model, callerBody, request);
   const begin = () => new SplicedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
-  const splice = splices ? spliceOf(input, begin, () => from.streamDecoder()) : undefined;
+  const resume = (delivered: string) => resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(request.tools, callerName));
+  const splice = splices ? spliceOf(input, begin, resume) : undefined;
   if (splice?.kind === "refused") return splice;
   if (splice?.mode === "continue")
     request.messages.push({ role: "assistant", parts: [{ kind: "text", text: splice.answer.text ?? "", path: "messages" }], path: "messages" });
@@ -163,9 +165,13 @@ type Splice = { kind: "splice"; answer: SplicedAnswer; mode: SpliceMode } | Extr
 const lost: Failure = { code: "worker_lost", message: "The process that ran this request was lost; send it again." };
 
 /** How this target's stream joins what was delivered before, if anything was: by a target of this attempt, or by an attempt whose worker was lost. */
-function spliceOf({ job, spliced: earlier, upstream, model }: ExchangeInput, begin: () => SplicedAnswer, decoder: () => StreamDecoder): Splice {
+function spliceOf(
+  { job, spliced: earlier, upstream, model }: ExchangeInput,
+  begin: () => SplicedAnswer,
+  resume: (delivered: string) => SplicedAnswer | undefined,
+): Splice {
   if (earlier === undefined && job.delivered === undefined) return { kind: "splice", answer: begin(), mode: "first" };
-  const spliced = earlier ?? resumed(begin(), decoder(), job.delivered ?? "");
+  const spliced = earlier ?? resume(job.delivered ?? "");
   if (spliced === undefined) return { kind: "refused", failure: lost };
   if (upstream.prefill && spliced.text !== undefined) return { kind: "splice", answer: spliced, mode: "continue" };
   if (model.deterministic) return { kind: "splice", answer: spliced, mode: "repeat" };

@@ -164,7 +164,7 @@ export class Generation {
           tries.hindered(candidate, permission.by, permission.forMs, performance.now());
           continue;
         }
-        if (this.#isOver()) return permission.leave();
+        if (this.#isOver()) return permission.leave(undefined);
         tries.began();
         return this.#request(candidate, permission, exchange);
       }
@@ -294,7 +294,7 @@ export class Generation {
     const current = this.#current;
     if (current === undefined) return;
     this.#current = undefined;
-    current.permit.leave();
+    current.permit.leave(outcome);
     if (outcome !== undefined) this.#around.routing.ended(current.candidate, current.permit, outcome, current.retryAfterMs);
   }
 

@@ -10,14 +10,16 @@ const busyMs = 150;
 
 /** How soon an upstream that does not answer at all is looked for again. */
 const absentMs = 1_000;
+/** So many times in a row is its word taken for it: about a minute. */
+const absencesMax = 16;
 
 export type Hindrance = "circuit" | "concurrency" | "credential";
 
-/** A call that may be made. `leave` is called once, when it is over. */
+/** A call that may be made. `leave` is called once, when it is over, with what it says of its target, if anything. */
 export interface Permit {
   kind: "permitted";
   credential: string | undefined;
-  leave(): void;
+  leave(outcome: CallOutcome | undefined): void;
 }
 
 export type Permission = Permit | { kind: "hindered"; by: Hindrance; forMs: number };
@@ -30,6 +32,7 @@ export class Routing {
   readonly #slots: Slots;
   readonly #credentials: Credentials;
 
+  readonly #absences = new Map<string, number>();
   readonly #isPresent: (upstream: CatalogueUpstream, credential: string | undefined) => Promise<boolean>;
 
   /** `isPresent` asks an upstream for something that is no generation, before one is risked on a target that failed. */
@@ -53,14 +56,34 @@ export class Routing {
     const mustProve = this.#circuits.stateOf(key, now) !== "closed";
     const openMs = await this.#circuits.enter(key, holder, now);
     if (openMs > 0) return { kind: "hindered", by: "circuit", forMs: openMs };
-    if (mustProve && !(await this.#isPresent(upstream, chosen.credential))) {
+    if (mustProve && (await this.#seemsAbsent(upstream, key, chosen.credential))) {
       this.#circuits.failed(key, upstream.circuitFailuresMax);
       return { kind: "hindered", by: "circuit", forMs: absentMs };
     }
     const { concurrencyMax } = upstream;
-    if (concurrencyMax !== undefined && !(await this.#slots.take(upstream.name, holder, concurrencyMax)))
+    if (concurrencyMax !== undefined && !(await this.#slots.take(upstream.name, holder, concurrencyMax))) {
+      if (mustProve) this.#circuits.unproven(key);
       return { kind: "hindered", by: "concurrency", forMs: busyMs * (0.5 + Math.random()) };
-    return { kind: "permitted", credential: chosen.credential, leave: () => this.#slots.release(upstream.name, holder) };
+    }
+    return {
+      kind: "permitted",
+      credential: chosen.credential,
+      leave: (outcome) => {
+        this.#slots.release(upstream.name, holder);
+        if (mustProve && outcome !== "answered" && outcome !== "transient") this.#circuits.unproven(key);
+      },
+    };
+  }
+
+  /** Now and then one that seems absent is called all the same: its list of models may be what is ill, or slow. */
+  async #seemsAbsent(upstream: CatalogueUpstream, key: string, credential: string | undefined): Promise<boolean> {
+    const absences = (this.#absences.get(key) ?? 0) + 1;
+    if (absences < absencesMax && !(await this.#isPresent(upstream, credential))) {
+      this.#absences.set(key, absences);
+      return true;
+    }
+    this.#absences.delete(key);
+    return false;
   }
 
   ended({ upstream, key }: Candidate, { credential }: Permit, outcome: CallOutcome, retryAfterMs: number | undefined): void {

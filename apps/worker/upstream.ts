@@ -24,9 +24,9 @@ type Controller = Parameters<NonNullable<Parameters<Pool["dispatch"]>[1]["onRequ
 
 const aborted = new Error("aborted");
 
-/** How long an upstream may take to say that it is there, and the bytes of it that are read so that its connection ends in order. */
-const presenceMs = 1_000;
-const presenceBytesMax = 64 * 1024;
+/** How long an upstream may take to say that it is there. */
+const presenceMs = 2_000;
+const absentStatuses = [502, 503, 504];
 
 interface Line {
   upstream: CatalogueUpstream;
@@ -126,8 +126,8 @@ export class Upstreams {
   }
 
   /**
-   * Does it answer at all? Asked of its list of models, which is no generation and costs nothing: whatever it says short of a failure of its own will do,
-   * that it keeps no such list among it. A connection of its own, so that one which hangs is not in the way of calls.
+   * Does it answer at all? Asked of its list of models, which is no generation and costs nothing: whatever it says will do, that it keeps no such list among
+   * it, but for what a proxy says of a host that is away. A connection of its own, so that one which hangs is not in the way of calls.
    */
   async isPresent(upstream: CatalogueUpstream, credential: string | undefined): Promise<boolean> {
     const url = new URL(`${upstream.baseUrl}/models`);
@@ -136,8 +136,8 @@ export class Upstreams {
       const authorization = await this.#authorize(upstream, credential, { method: "GET", url, headers, body: Buffer.alloc(0) });
       const signal = AbortSignal.timeout(presenceMs);
       const { statusCode, body } = await request(url, { headers: { ...headers, ...authorization }, signal, reset: true });
-      await body.dump({ limit: presenceBytesMax, signal });
-      return statusCode < 500;
+      body.on("error", () => undefined).destroy();
+      return !absentStatuses.includes(statusCode);
     } catch {
       return false;
     }

@@ -6,6 +6,9 @@ import { conversationDialects, operations } from "#wire/dialect.ts";
 import { type Failure, isErrorCode } from "#wire/errors.ts";
 import type { Usage } from "#wire/usage.ts";
 
+/** Of a body's type; more than any client sends. */
+export const contentTypeLengthMax = 500;
+
 /** One attempt of one generation: the caller's own words, who asks, and where to answer. */
 const generationJobSchema = Type.Object({
   generation: Type.String({ pattern: "^gen_[0-9a-z]{1,60}$", description: "Also the stem of its job's id, if it is the first of it." }),
@@ -15,7 +18,7 @@ const generationJobSchema = Type.Object({
   dialect: Type.Enum(conversationDialects),
   operation: Type.Enum(operations),
   framing: Type.Enum(framings, { description: "How the caller wants the answer." }),
-  contentType: Type.String({ maxLength: 500, description: "Of the body." }),
+  contentType: Type.String({ maxLength: contentTypeLengthMax, description: "Of the body." }),
   headers: Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), { description: "The caller's own, of those that upstreams of its dialect read." }),
   model: Type.String({ description: "The catalogue's model id." }),
   group: Type.String(),
@@ -29,19 +32,26 @@ const generationJobSchema = Type.Object({
 
 export type GenerationJob = Type.Static<typeof generationJobSchema>;
 
-/** Generations of one lane job at most, and of them as many as have so many characters of body together. */
+/** Generations of one lane job at most, and of them as many as bear so many characters together. */
 export const generationsPerJobMax = 16;
-export const jobBodiesMax = 64 * 1024;
+export const jobCharactersMax = 64 * 1024;
 
 /** A job as it lies on its lane: generations of one owner that were put there in one go. */
-const laneJobSchema = Type.Object({ generations: Type.Array(generationJobSchema, { minItems: 1, maxItems: generationsPerJobMax }) });
+export interface LaneJob {
+  generations: GenerationJob[];
+}
 
-export type LaneJob = Type.Static<typeof laneJobSchema>;
+const validator = Compile(generationJobSchema);
+const membersOf = (data: unknown): unknown[] => {
+  const { generations } = (data ?? {}) as Partial<LaneJob>;
+  return Array.isArray(generations) && generations.length <= generationsPerJobMax ? generations : [];
+};
 
-const validator = Compile(laneJobSchema);
+/** How many stand in a job, ours or not; 1 for what is no job at all. */
+export const sizeOf = (data: unknown): number => Math.max(1, membersOf(data).length);
 
-/** Whatever else may lie on a lane is not run. */
-export const isLaneJob = (data: unknown): data is LaneJob => validator.Check(data);
+/** Those of a job that are ours: whatever else may lie on a lane is not run. */
+export const generationsIn = (data: unknown): GenerationJob[] => membersOf(data).filter((member): member is GenerationJob => validator.Check(member));
 
 /** A body up to this size rides in its job; a larger one lies under a key of its own. */
 export const jobBodyBytesMax = 32 * 1024;

@@ -2,14 +2,15 @@
  * The way onto a lane, which is a BullMQ queue. Jobs are prioritized, all alike: the same price as plain ones, and taking one out of a long
  * queue stays cheap. While workers have many places free, generations that are put on the lane together go as one job: what a job costs is paid once.
  */
-import { Queue } from "bullmq";
+import { type Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
-import { type GenerationJob, generationsPerJobMax, jobBodiesMax, jobIdOf, type LaneJob } from "./job.ts";
+import { type GenerationJob, generationsPerJobMax, jobCharactersMax, jobIdOf, type LaneJob } from "./job.ts";
 import type { JobState } from "./owner.ts";
 
-/** Jobs of one pipeline at most. */
+/** Jobs of one pipeline at most, and characters of them, but for the last. */
 const bulkMax = 64;
+const bulkCharactersMax = 1 << 20;
 const jobName = "generation";
 const priority = 1;
 /** What a worker said of its free places holds for so long; and a job may take this part of them. */
@@ -18,10 +19,12 @@ const roomShare = 1 / 16;
 
 /** A generation on its way to a worker. */
 export interface Queued {
-  readonly generation: GenerationJob;
+  readonly id: string;
   readonly failed: () => void;
-  /** Undefined until it is put on the lane. */
-  job: { id: string; generations: number; left: number } | undefined;
+  /** Undefined once it is put on the lane. */
+  generation: GenerationJob | undefined;
+  /** Undefined until then. */
+  job: { readonly id: string; readonly size: number; readonly left: Set<string> } | undefined;
 }
 
 export interface LaneQueue {
@@ -32,7 +35,7 @@ export interface LaneQueue {
    * that gathered meanwhile, so that no caller waits for more than one time limit.
    */
   add(generation: GenerationJob, failed: () => void): Queued;
-  /** Takes a generation off the lane if it still waits there, with its job if the others of that left too; a job that runs is not touched. Never throws. */
+  /** Takes a generation off the lane if it still waits there; a job that runs is not touched. Never throws. */
   remove(queued: Queued): Promise<void>;
   /** The states of their jobs, in order; what is not on the lane yet is missing. Throws when Redis is away. */
   statesOf(all: readonly (Queued | undefined)[]): Promise<JobState[]>;
@@ -60,24 +63,36 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
   const flush = async () => {
     while (gathered.length > 0) {
       const sizeMax = performance.now() - roomHeardAt > roomLifeMs ? 1 : Math.max(1, Math.min(generationsPerJobMax, Math.floor(room * roomShare)));
-      const jobs: Queued[][] = [];
-      while (jobs.length < bulkMax && gathered.length > 0) jobs.push(gathered.splice(0, fittingIn(gathered, sizeMax)));
+      const members: Queued[] = [];
+      const jobs: BulkJob[] = [];
+      for (let characters = 0; jobs.length < bulkMax && characters < bulkCharactersMax && gathered.length > 0; ) {
+        const some = gathered.splice(0, fittingIn(gathered, sizeMax));
+        for (const queued of some) characters += charactersOf(queued);
+        members.push(...some);
+        jobs.push(bulkJobOf(some));
+      }
       try {
-        const [first, ...others] = jobs.map(bulkJobOf) as [BulkJob, ...BulkJob[]];
+        const [first, ...others] = jobs as [BulkJob, ...BulkJob[]];
         if (others.length === 0) await queue.add(first.name, first.data, first.opts);
-        else await queue.addBulk([first, ...others]);
+        else await queue.addBulk(jobs);
       } catch {
-        for (const { failed } of [...jobs.flat(), ...gathered.splice(0)]) failed();
+        for (const { failed } of [...members, ...gathered.splice(0)]) failed();
       }
     }
     busy = false;
+  };
+
+  /** Whoever left in the meantime, too, is written by neither of two at once. */
+  const withdraw = async (id: string, left: ReadonlySet<string>) => {
+    const job = (await queue.getJob(id)) as Job<LaneJob> | undefined;
+    if (job !== undefined) await job.updateData({ generations: job.data.generations.filter((generation) => !left.has(jobIdOf(generation))) });
   };
 
   return {
     name,
     queue,
     add(generation, failed) {
-      const queued: Queued = { generation, failed, job: undefined };
+      const queued: Queued = { id: jobIdOf(generation), failed, generation, job: undefined };
       if (redis.status !== "ready") {
         queueMicrotask(failed);
         return queued;
@@ -92,7 +107,14 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
     async remove(queued) {
       const { job } = queued;
       if (job === undefined) gathered = gathered.filter((other) => other !== queued);
-      else if (++job.left === job.generations && redis.status === "ready") await queue.remove(job.id).catch(() => undefined);
+      if (job === undefined || redis.status !== "ready") return;
+      job.left.add(queued.id);
+      try {
+        if (job.left.size === job.size) await queue.remove(job.id);
+        else await withdraw(job.id, job.left);
+      } catch {
+        // It is active, or gone: whoever runs it asks its owner.
+      }
     },
     async statesOf(all) {
       const pipeline = redis.pipeline();
@@ -122,15 +144,17 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
 
 /** How many of the first ones go in one job. */
 function fittingIn(gathered: readonly Queued[], sizeMax: number): number {
-  let bodies = gathered[0]?.generation.body?.length ?? 0;
+  let characters = charactersOf(gathered[0] as Queued);
   let count = 1;
   while (count < Math.min(sizeMax, gathered.length)) {
-    bodies += gathered[count]?.generation.body?.length ?? 0;
-    if (bodies > jobBodiesMax) break;
+    characters += charactersOf(gathered[count] as Queued);
+    if (characters > jobCharactersMax) break;
     count++;
   }
   return count;
 }
+
+const charactersOf = ({ generation }: Queued): number => (generation?.body?.length ?? 0) + (generation?.delivered?.length ?? 0);
 
 interface BulkJob {
   name: string;
@@ -139,8 +163,11 @@ interface BulkJob {
 }
 
 function bulkJobOf(members: readonly Queued[]): BulkJob {
-  const generations = members.map(({ generation }) => generation);
-  const job = { id: jobIdOf(generations[0] as GenerationJob), generations: members.length, left: 0 };
-  for (const member of members) member.job = job;
+  const generations = members.map(({ generation }) => generation as GenerationJob);
+  const job = { id: (members[0] as Queued).id, size: members.length, left: new Set<string>() };
+  for (const member of members) {
+    member.job = job;
+    member.generation = undefined;
+  }
   return { name: jobName, data: { generations }, opts: { jobId: job.id } };
 }

@@ -5,7 +5,7 @@
 import { type ConnectionOptions, Job, type JobJson, Worker } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
 import { redisOptionsOf } from "#service/redis.ts";
-import { type GenerationJob, isLaneJob } from "./job.ts";
+import { type GenerationJob, generationsIn, generationsPerJobMax, sizeOf } from "./job.ts";
 
 /** A job lies locked for this long after it was fetched; the hand-over ends well within it. */
 const lockMs = 90_000;
@@ -41,7 +41,7 @@ export interface LaneWorker {
 
 export interface LaneWorkerOptions {
   name: string;
-  /** Generations at once; as a job is taken whole, there may be a few more. */
+  /** Generations at once; as a job is taken whole, there may be up to `generationsPerJobMax - 1` more. */
   capacity: number;
   redisUrl: string;
   keyspace: Keyspace;
@@ -74,10 +74,9 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
   let retry: NodeJS.Timeout | undefined;
   let settleStop: (() => void) | undefined;
   let counter = 0;
-  /** Generations of the last job: what the next fetch may bring. */
-  let lastSize = 1;
 
-  const free = () => capacity - held - fetching * lastSize;
+  /** Nobody knows how many a fetch brings before it is there. */
+  const mayFetch = () => (fetching === 0 ? held < capacity : held + (fetching + 1) * generationsPerJobMax <= capacity);
 
   const pump = () => {
     if (stopping) {
@@ -88,7 +87,7 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
       pumpLater();
       return;
     }
-    while (free() > 0 && fetching < fetchesWorthwhile && (fetching === 0 || !drained)) void fetch();
+    while (mayFetch() && fetching < fetchesWorthwhile && (fetching === 0 || !drained)) void fetch();
   };
 
   const fetched = (job: Job | undefined) => {
@@ -122,15 +121,13 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
   };
 
   const hold = (job: Job) => {
-    const data: unknown = job.data;
-    if (!isLaneJob(data)) {
-      onError(new Error(`the job ${job.id} is none of ours; it was taken off the lane`));
+    const generations = generationsIn(job.data);
+    if (generations.length < sizeOf(job.data)) onError(new Error(`the job ${job.id} is not all ours; the rest of it was taken off the lane`));
+    if (generations.length === 0) {
       finish(job);
       return;
     }
-    const { generations } = data;
     let left = generations.length;
-    lastSize = left;
     held += left;
     const room = Math.max(0, capacity - held);
     for (const generation of generations)
@@ -158,7 +155,7 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
   };
 
   const finish = (job: Job) => {
-    const fetchNext = !stopping && !drained && free() > 0 && options.isReady();
+    const fetchNext = !stopping && !drained && mayFetch() && options.isReady();
     if (fetchNext) fetching++;
     job.moveToCompleted("", job.token as string, fetchNext).then(
       (next) => {

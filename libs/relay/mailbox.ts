@@ -96,7 +96,7 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
 
   const flush = () => {
     flushing = false;
-    for (const destination of due) publish(destination);
+    for (const destination of due) if (!destination.publishing) publish(destination);
     due.clear();
   };
 
@@ -134,8 +134,8 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
 
   const publish = (destination: Destination) => {
     idle.delete(destination);
-    destination.urgent = false;
     const frames = takeEnvelope(destination);
+    if (destination.frames.length === 0) destination.urgent = false;
     if (frames === undefined || publisher.status !== "ready") {
       if (frames !== undefined) statistics.publishFailures++;
       destinations.delete(destination.mailbox);

@@ -78,6 +78,8 @@ interface Worker<Client> {
   heardAt: number;
   bound: Set<Owned<Client>>;
   unackedBytes: number;
+  /** It said that it has places free: nobody waits there for one. */
+  hasRoom: boolean;
 }
 
 interface Finished {
@@ -273,9 +275,10 @@ export class Owner<Client> {
   #bind(owned: Owned<Client>, mailbox: string, now: number, accept: Accept | undefined): Worker<Client> {
     let worker = this.#workers.get(mailbox);
     if (worker === undefined) {
-      worker = { mailbox, heardAt: now, bound: new Set(), unackedBytes: 0 };
+      worker = { mailbox, heardAt: now, bound: new Set(), unackedBytes: 0, hasRoom: false };
       this.#workers.set(mailbox, worker);
     }
+    if (accept !== undefined) worker.hasRoom = accept.room > 0;
     owned.worker = worker;
     owned.takenAt = now;
     worker.bound.add(owned);
@@ -382,7 +385,11 @@ export class Owner<Client> {
     this.#forget(owned);
     this.#finished.set(owned.number, { attempt: owned.attempt, worker: owned.worker?.mailbox, verdict });
     if (tell && owned.worker !== undefined)
-      this.#port.send(owned.worker.mailbox, { kind: frameKinds.done, number: owned.number, attempt: owned.attempt, seq: 0, payload: noPayload }, true);
+      this.#port.send(
+        owned.worker.mailbox,
+        { kind: frameKinds.done, number: owned.number, attempt: owned.attempt, seq: 0, payload: noPayload },
+        owned.worker.hasRoom,
+      );
   }
 
   #forget(owned: Owned<Client>): void {

@@ -23,7 +23,7 @@ export function retryAfterSecondsOf(headers: Readonly<Record<string, Header>>, n
   if (milliseconds !== undefined) return Math.ceil(milliseconds / 1_000);
   const named = headers["retry-after"];
   const resets = limits.flatMap(({ remaining, reset }) =>
-    numberIn(headers[remaining]) === 0 ? (durationIn(headers[reset]) ?? secondsUntil(headers[reset], now) ?? []) : [],
+    numberIn(headers[remaining]) === 0 ? (numberIn(headers[reset]) ?? durationIn(headers[reset]) ?? secondsUntil(headers[reset], now) ?? []) : [],
   );
   const seconds = numberIn(named) ?? secondsUntil(named, now) ?? (resets.length > 0 ? Math.max(...resets) : undefined);
   return seconds === undefined ? undefined : Math.ceil(seconds);
@@ -31,8 +31,11 @@ export function retryAfterSecondsOf(headers: Readonly<Record<string, Header>>, n
 
 const numberIn = (header: Header): number | undefined => (typeof header === "string" && /^\d+(\.\d+)?$/.test(header) ? Number(header) : undefined);
 
+/** As HTTP writes them, and RFC 3339. */
+const date = /^\w{3,9}, .* GMT$|^\d{4}-\d\d-\d\dT/;
+
 function secondsUntil(header: Header, now: number): number | undefined {
-  const at = typeof header === "string" ? Date.parse(header) : Number.NaN;
+  const at = typeof header === "string" && date.test(header) ? Date.parse(header) : Number.NaN;
   return Number.isNaN(at) ? undefined : (at - now) / 1_000;
 }
 

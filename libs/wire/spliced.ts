@@ -14,6 +14,7 @@ interface Delivered {
   what: string;
   pieces: string[];
   length: number;
+  signed: boolean;
   ended: boolean;
 }
 
@@ -24,6 +25,8 @@ export type SpliceMode = "first" | "continue" | "repeat";
 export class SplicedAnswer implements StreamEncoder {
   readonly answerId: string | undefined;
   readonly blocks: Delivered[] = [];
+  /** Its caller may not have been shown all of the thinking. */
+  isResumed = false;
   readonly #encoder: StreamEncoder;
   #ended = false;
   #length = 0;
@@ -46,25 +49,32 @@ export class SplicedAnswer implements StreamEncoder {
 
   push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
     const open = this.blocks.at(-1);
-    if (event.kind === "block") this.blocks.push({ what: whatOf(event), pieces: [], length: 0, ended: false });
+    if (event.kind === "block") this.blocks.push({ what: whatOf(event), pieces: [], length: 0, signed: false, ended: false });
     else if (event.kind === "delta" && open !== undefined) {
       if (this.#length <= deliveredMax) open.pieces.push(event.text);
       open.length += event.text.length;
       this.#length += event.text.length;
-    } else if (event.kind === "block-end" && open !== undefined) open.ended = true;
+    } else if (event.kind === "signature" && open !== undefined) open.signed = true;
+    else if (event.kind === "block-end" && open !== undefined) open.ended = true;
     else if (event.kind === "finish") this.#ended = true;
     return this.#encoder.push(event);
   }
 }
 
-/** `answer`, which nothing was written of, as it stands after its caller was sent these events of its own dialect; undefined where they ended it. */
-export function resumed(answer: SplicedAnswer, decoder: StreamDecoder, delivered: string): SplicedAnswer | undefined {
-  const events = new SseReader(Number.POSITIVE_INFINITY).push(Buffer.from(delivered)).flatMap((event) => decoder.push(event));
-  for (const event of events) {
-    if (event.kind === "error") return undefined;
-    answer.push(event);
-  }
-  return answer.canBeSpliced ? answer : undefined;
+/**
+ * `answer`, which nothing was written of, as it stands after its caller was sent these events of its own dialect; undefined where they ended it, or don't
+ * say enough to write them again byte for byte. `nameOf` gives the neutral name of a tool.
+ */
+export function resumed(answer: SplicedAnswer, decoder: StreamDecoder, delivered: string, nameOf: (callerName: string) => string): SplicedAnswer | undefined {
+  let written = "";
+  for (const sent of new SseReader(Number.POSITIVE_INFINITY).push(Buffer.from(delivered)))
+    for (const event of decoder.push(sent)) {
+      if (event.kind === "error") return undefined;
+      const { block } = event as Partial<Extract<AnswerEvent, { kind: "block" }>>;
+      written += answer.push(block?.kind === "call" ? { kind: "block", block: { ...block, name: nameOf(block.name) } } : event);
+    }
+  answer.isResumed = true;
+  return answer.canBeSpliced && written === delivered ? answer : undefined;
 }
 
 const whatOf = ({ block }: Extract<AnswerEvent, { kind: "block" }>): string => (block.kind === "call" ? `call ${block.name}` : block.kind);
@@ -79,6 +89,8 @@ export class SplicedDecoder implements StreamDecoder {
   #block: number;
   #offset = 0;
   #repeated: string | undefined;
+  /** In thinking that the caller was not shown. */
+  #isUnseen = false;
   /** White space at the end of the text so far, which a request can't end in and the stream may say again. */
   #space: string;
   #mode: SpliceMode;
@@ -140,8 +152,16 @@ export class SplicedDecoder implements StreamDecoder {
   #repeats(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
     const { blocks } = this.#answer;
     const last = this.#block === blocks.length - 1;
+    if (this.#isUnseen) {
+      if (event.kind === "block-end") this.#isUnseen = false;
+      return undefined;
+    }
     switch (event.kind) {
       case "block": {
+        if (this.#answer.isResumed && event.block.kind === "reasoning" && blocks[this.#block + 1]?.what !== "reasoning" && this.#block + 1 < blocks.length) {
+          this.#isUnseen = true;
+          return undefined;
+        }
         const next = blocks[++this.#block];
         this.#offset = 0;
         this.#repeated = next?.pieces.join("");
@@ -162,7 +182,7 @@ export class SplicedDecoder implements StreamDecoder {
         return { kind: "delta", text: rest };
       }
       case "signature":
-        return undefined;
+        return last && !blocks[this.#block]?.signed && !blocks[this.#block]?.ended ? event : undefined;
       case "block-end": {
         if (this.#offset < (blocks[this.#block]?.length ?? 0)) return differs;
         if (!last || blocks[this.#block]?.ended === true) return undefined;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import type { Redis } from "ioredis";
-import { type GenerationJob, jobIdOf } from "#relay/job.ts";
+import { type GenerationJob, jobIdOf, type LaneJob } from "#relay/job.ts";
 import { type LaneQueue, openLaneQueue } from "#relay/lane-queue.ts";
 import { type LaneWorker, openLaneWorker, type Place } from "#relay/lane-worker.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
@@ -139,8 +139,14 @@ test("a job of several is taken off when the last of them left", async () => {
   const queued = ["gen_1", "gen_2", "gen_3", "gen_4"].map((name) => queue.add(jobOf(name), never));
   const states = () => queue.statesOf(queued);
   await until("they wait", async () => (await states())[0] === "waiting");
-  for (const one of queued.slice(0, 3)) await queue.remove(one);
+  await Promise.all(queued.slice(0, 3).map((one) => queue.remove(one)));
   assert.deepEqual(await states(), new Array(4).fill("waiting"));
+  const left = (await queue.queue.getJob("gen_1-1"))?.data as LaneJob;
+  assert.deepEqual(
+    left.generations.map(({ generation }) => generation),
+    ["gen_4"],
+    "what left is neither run nor kept",
+  );
   await queue.remove(queued[3] as (typeof queued)[number]);
   assert.deepEqual(await states(), new Array(4).fill("missing"));
 });
@@ -153,6 +159,37 @@ test("large bodies, and generations without a worker that has room, go one by on
   queue.hasRoom(20);
   for (const name of ["gen_4", "gen_5"]) queue.add(jobOf(name), never);
   await until("they wait in two more", async () => (await queue.queue.getPrioritizedCount()) === 4);
+});
+
+test("a member that is none of ours is left out, and the others run", async () => {
+  queue.hasRoom(512);
+  for (const name of ["gen_1", "gen_2", "gen_3"]) queue.add({ ...jobOf(name), ...(name === "gen_2" && { contentType: "x".repeat(501) }) }, never);
+  await withWorker(64, async (worker, places) => {
+    await until("two are taken", () => places.length === 2);
+    for (const place of places) place.handedOver();
+    for (const place of places) place.release();
+    await until("the job is gone", async () => (await queue.queue.getJobCounts("active", "prioritized")).active === 0);
+    assert.equal(worker.held, 0);
+  });
+});
+
+test("a worker with few places takes at most one job too many", async () => {
+  for (let count = 0; count < 40; count++) queue.add(jobOf(`gen_single${count}`), never);
+  await until("they wait", async () => (await queue.queue.getPrioritizedCount()) === 40);
+  queue.hasRoom(512);
+  for (let count = 0; count < 320; count++) queue.add(jobOf(`gen_batch${count}`), never);
+  await until("all wait", async () => (await queue.queue.getPrioritizedCount()) === 60);
+  await withWorker(64, async (worker, places) => {
+    await until("it is full", () => worker.held >= 64);
+    for (const place of places) place.handedOver();
+    await until("its jobs are over", async () => (await queue.queue.getActiveCount()) === 0);
+    assert.ok(worker.held < 64 + 16, `${worker.held} at once`);
+    for (const place of places.splice(0)) place.release();
+    await until("it is full again", () => worker.held >= 64);
+    for (const place of places) place.handedOver();
+    await until("its jobs are over", async () => (await queue.queue.getActiveCount()) === 0);
+    assert.ok(worker.held < 64 + 16, `${worker.held} at once`);
+  });
 });
 
 test("a lane gives out jobs in the order they came, and no more than there are places", async () => {

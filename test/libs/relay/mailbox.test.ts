@@ -57,6 +57,38 @@ test("what gathers while an envelope is on its way leaves in few, none larger th
   await Promise.all([one.mailbox.close(), other.mailbox.close()]);
 });
 
+test("what nobody waits for goes with what somebody does, or alone a little later, and nothing overtakes anything", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  const seqs = () => one.heard.frames.map(({ frame }) => frame.seq);
+  other.mailbox.send(one.mailbox.self, frameOf(0), true);
+  other.mailbox.send(one.mailbox.self, frameOf(1));
+  await until("both arrive", () => one.heard.frames.length === 2);
+  assert.equal(other.mailbox.statistics.publishes, 1);
+  other.mailbox.send(one.mailbox.self, frameOf(2), true);
+  await until("the third arrives", () => one.heard.frames.length === 3);
+  const payload = Buffer.alloc(60_000, 1);
+  const count = 2_000;
+  await new Promise<void>((resolve) => {
+    let sent = 3;
+    const more = () => {
+      for (let some = 0; some < 7 && sent < count; some++)
+        other.mailbox.send(one.mailbox.self, frameOf(sent, sent % 50 === 0 ? payload : undefined), sent++ % 3 === 0);
+      if (sent === count) resolve();
+      else if (sent % 2 === 0) setTimeout(more, sent % 4);
+      else setImmediate(more);
+    };
+    more();
+  });
+  await until("all arrive", () => one.heard.frames.length === count);
+  assert.deepEqual(
+    seqs(),
+    Array.from({ length: count }, (_, seq) => seq),
+  );
+  await Promise.all([one.mailbox.close(), other.mailbox.close()]);
+});
+
 test("a mailbox hears its own pulse, and again after Redis was gone", async () => {
   await using redis = await startRedis();
   const { mailbox, heard } = await open(redis.url, "ingress");

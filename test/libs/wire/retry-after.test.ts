@@ -24,6 +24,7 @@ const cases: [what: string, headers: Record<string, string>, seconds: number | u
     { "retry-after": "3", "anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": "2026-03-01T12:00:09Z" },
     3,
   ],
+  ["a limit used up for so many seconds", { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "45" }, 45],
   ["a limit whose end is not readable", { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "later" }, undefined],
 ];
 

@@ -1,0 +1,125 @@
+/**
+ * The bench: `npm run bench`. Starts everything on this machine, all systems in the same run, and prints tables whose figures are the medians of
+ * several interleaved rounds. Nothing fails on a number; an answer that is wrong or missing makes the exit code 1.
+ *
+ *   --quick          as short as shows that everything works: fewer callers, shorter, one round, without Portkey
+ *   --only a,b       these sections: short, streams, bodies, scale, memory, images
+ *   --systems a,b    these of the systems that are compared: upstream, nginx, direct, portkey, sluice, sluice-2
+ *   --rounds N       3 unless said otherwise
+ *   --write          docs/performance.md and docs/performance.json as well
+ */
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { imageModels, measureBigBodies, measureImages } from "./beside.ts";
+import { chatBodyOf, chatPath, runShort, wrkProgram } from "./load.ts";
+import { measureMemory, measureStart, memoryAfterRun } from "./memory.ts";
+import { startDirect, startNginx, startPortkey, startUpstream } from "./peers.ts";
+import { byProcess, type Table, textOf } from "./report.ts";
+import type { Bench } from "./rounds.ts";
+import { measureKeysAndModels, measureOpenStreams, measureWaiting, measureWorkers } from "./scale.ts";
+import { measureShortAnswers, shortModels } from "./short-answers.ts";
+import { startSluice } from "./sluice.ts";
+import { measureStreamCases, streamModel } from "./streams.ts";
+import { type Surroundings, surroundingsOf } from "./surroundings.ts";
+import { type Absent, isPresent, type System } from "./system.ts";
+import { verdictsOf, verdictText } from "./targets.ts";
+
+type Start = (upstreamUrl: string) => Promise<System | Absent>;
+
+const models = [...Object.values(shortModels), streamModel, ...Object.values(imageModels)];
+const starters: Record<string, Start> = {
+  nginx: startNginx,
+  direct: startDirect,
+  portkey: startPortkey,
+  sluice: (upstreamUrl) => startSluice({ name: "sluice", ingresses: 1, workers: 1, upstreamUrl, models }),
+  "sluice-2": (upstreamUrl) => startSluice({ name: "sluice-2", ingresses: 2, workers: 2, upstreamUrl, models }),
+};
+const upstreamName = "upstream";
+
+type Measure = (bench: Bench) => Table | Promise<Table | Table[]>;
+
+const sections: Record<string, Measure[]> = {
+  short: [measureShortAnswers],
+  streams: [measureStreamCases],
+  bodies: [measureBigBodies],
+  images: [measureImages],
+  scale: [measureOpenStreams, measureWorkers, measureWaiting, measureKeysAndModels],
+  memory: [memoryAfterRun, measureMemory, measureStart],
+};
+
+const { values: flags } = parseArgs({
+  options: {
+    quick: { type: "boolean", default: false },
+    only: { type: "string" },
+    systems: { type: "string" },
+    rounds: { type: "string" },
+    write: { type: "boolean", default: false },
+  },
+});
+const quickSystems = [upstreamName, "nginx", "direct", "sluice"];
+const namesOf = (text: string | undefined, known: readonly string[], otherwise: readonly string[]): readonly string[] => {
+  const names = text?.split(",") ?? otherwise;
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new Error(`there is no "${unknown}"; there are ${known.join(", ")}`);
+  return known.filter((name) => names.includes(name));
+};
+const systemNames = namesOf(flags.systems, [upstreamName, ...Object.keys(starters)], flags.quick ? quickSystems : [upstreamName, ...Object.keys(starters)]);
+const sectionNames = namesOf(flags.only, Object.keys(sections), Object.keys(sections));
+wrkProgram();
+
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
+const began = performance.now();
+const tell = (text: string) => void process.stderr.write(`${((performance.now() - began) / 1_000).toFixed(0).padStart(5)} s  ${text}\n`);
+await using held = new AsyncDisposableStack();
+const upstream = await startUpstream();
+held.defer(() => upstream.stop());
+const systems: (System | Absent)[] = [];
+for (const name of systemNames) {
+  tell(`starting ${name}`);
+  const system = name === upstreamName ? upstream : await (starters[name] as Start)(upstream.url);
+  systems.push(system);
+  if (!isPresent(system)) tell(`${name}: ${system.absent}`);
+  else {
+    if (system !== upstream) held.defer(() => system.stop());
+    await runShort({ system, path: chatPath, bodies: [chatBodyOf(models[0] as string)], connections: 16, seconds: flags.quick ? 1 : 3 });
+  }
+}
+const bench: Bench = { systems, upstream, rounds: Number(flags.rounds ?? (flags.quick ? 1 : 3)), quick: flags.quick, tell };
+const tables: Table[] = [];
+const faults: string[] = [];
+for (const measure of sectionNames.flatMap((name) => sections[name] as Measure[]))
+  try {
+    tables.push(...[await measure(bench)].flat());
+  } catch (error) {
+    faults.push(`${measure.name}: ${(error as Error).message}`);
+  }
+
+const surroundings = surroundingsOf(bench, process.argv.slice(2));
+const verdicts = verdictsOf(tables);
+const text = documentOf(surroundings);
+process.stdout.write(text);
+if (flags.write) {
+  const docs = join(import.meta.dirname, "..", "..", "docs");
+  await mkdir(docs, { recursive: true });
+  await writeFile(join(docs, "performance.md"), text);
+  await writeFile(join(docs, "performance.json"), `${JSON.stringify({ ...surroundings, verdicts, tables }, undefined, 1)}\n`);
+}
+for (const { title, rows } of tables)
+  for (const { labels, errors } of rows) faults.push(...new Set(errors.map((error) => `${title}, ${labels.join(", ")}: ${error}`)));
+if (faults.length > 0) {
+  process.exitCode = 1;
+  process.stderr.write(`bench: not all went as it should:\n${faults.map((fault) => `  ${fault}\n`).join("")}`);
+}
+
+function documentOf({ command, date, machine, versions, systems: described }: Surroundings): string {
+  const about = [
+    "# Performance",
+    `Made by \`${command}\` on ${date}; each figure is the median of ${bench.rounds} ${bench.rounds === 1 ? "round" : "rounds"} in which all systems had their turn. ${machine}. ${versions}. The load generator and the upstream share the cores with what is measured.`,
+    Object.entries(described)
+      .map(([name, what]) => `- **${name}**: ${what}`)
+      .join("\n"),
+  ];
+  const toReach = verdicts.length === 0 ? [] : [`## To reach\n\n${verdictText(verdicts)}`];
+  return `${[...about, ...toReach, ...tables.flatMap((table) => [table, byProcess(table) ?? []].flat()).map(textOf)].join("\n\n")}\n`;
+}

@@ -1,0 +1,95 @@
+/** Processes of the bench: starting them, and what the system says of what they took (Linux: /proc). */
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+
+const root = join(import.meta.dirname, "..", "..");
+const startMsMax = 30_000;
+
+export interface Started {
+  pid: number;
+  child: ChildProcess;
+  urls: Record<string, string>;
+  stop(): Promise<void>;
+}
+
+/** Runs a script of this repository, which says when it listens as the roles of the gateway do. */
+export async function startScript(script: string, environment: Record<string, string> = {}): Promise<Started> {
+  const child = spawn(process.execPath, [script], {
+    cwd: root,
+    env: { PATH: process.env.PATH, ...environment },
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  const ended = once(child, "exit").then(([code, signal]) => Promise.reject(new Error(`${script} ended with ${code ?? signal}`)));
+  ended.catch(() => {});
+  const [message] = (await Promise.race([once(child, "message"), ended])) as [{ urls: Record<string, string> }];
+  return { pid: child.pid as number, child, urls: message.urls, stop: () => end(child) };
+}
+
+/** Processes that do not notice the bench's end by themselves are ended with it. */
+export function endWithBench(child: ChildProcess): void {
+  process.on("exit", () => void child.kill("SIGKILL"));
+}
+
+/** Ends a process of the bench's own, and waits for it. */
+export async function end(child: ChildProcess, signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.kill(signal);
+  const timer = setTimeout(() => child.kill("SIGKILL"), startMsMax);
+  await ended;
+  clearTimeout(timer);
+}
+
+/** Waits until something answers at the address; what the process said before it ended is the error. */
+export async function untilServing(url: string, child: ChildProcess, complaints: () => string): Promise<void> {
+  const deadline = performance.now() + startMsMax;
+  for (;;) {
+    const answer = await fetch(url).then(
+      (response) => response.arrayBuffer(),
+      () => undefined,
+    );
+    if (answer !== undefined) return;
+    if (child.exitCode !== null || performance.now() > deadline) throw new Error(`nothing serves at ${url}: ${complaints()}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** The program's file on PATH, or where system programs are; undefined when it is not installed. */
+export function programOf(name: string): string | undefined {
+  const directories = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin", "/usr/local/sbin"];
+  return directories.map((directory) => join(directory, name)).find((file) => existsSync(file));
+}
+
+/** A process and all that it started. */
+function familyOf(pid: number): number[] {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
+    return [pid, ...(children === "" ? [] : children.split(" ").flatMap((child) => familyOf(Number(child))))];
+  } catch {
+    return [];
+  }
+}
+
+const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
+
+/** Seconds of CPU that processes took so far, all of their threads, user and system; to within 10 ms. */
+export function cpuSecondsOf(pids: readonly number[]): number {
+  let ticks = 0;
+  for (const pid of pids.flatMap(familyOf)) {
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+      .replace(/^.*\) /s, "")
+      .split(" ");
+    ticks += Number(fields[11]) + Number(fields[12]);
+  }
+  return ticks / ticksPerSecond;
+}
+
+/** Resident memory in KiB. */
+export function residentKibibytesOf(pid: number): number {
+  return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
+}
+
+/** Open files that a process may have, the limit that it can raise itself to. */
+export const openFilesMax = (): number => Number(/Max open files\s+\S+\s+(\d+)/.exec(readFileSync("/proc/self/limits", "utf8"))?.[1] ?? 1_024);

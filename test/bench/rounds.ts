@@ -1,0 +1,101 @@
+/** How everything is measured: case by case, each in several rounds, in each of which every system has its turn. */
+import { setTimeout as delay } from "node:timers/promises";
+import { type StreamLoad, startStreams } from "./load.ts";
+import { cpuSecondsOf } from "./processes.ts";
+import { cpuOf } from "./report.ts";
+import type { StreamWindow } from "./stream-messages.ts";
+import { type Absent, isPresent, pidsOf, type System } from "./system.ts";
+
+export interface Bench {
+  /** Those of the comparison, in the order of the tables. */
+  systems: (System | Absent)[];
+  upstream: System & { url: string };
+  rounds: number;
+  /** As short as shows that everything works. */
+  quick: boolean;
+  /** A word on what is measured now. */
+  tell(text: string): void;
+}
+
+/** What a system leaves behind of the one before: connections that close, generations that are cancelled. */
+const restMs = 400;
+
+/** Has each system its turn in each round; each round begins with another one. */
+export async function interleaved(
+  bench: Bench,
+  what: string,
+  measure: (system: System) => Promise<void>,
+  failed: (system: string, fault: string) => void,
+): Promise<void> {
+  const present = bench.systems.filter(isPresent);
+  for (let round = 0; round < bench.rounds; round++)
+    for (const place of present.keys()) {
+      const system = present[(place + round) % present.length] as System;
+      bench.tell(`${what}, round ${round + 1}: ${system.name}`);
+      await measure(system).catch((error: Error) => failed(system.name, error.message));
+      await delay(bench.quick ? 50 : restMs);
+    }
+}
+
+/** Seconds of CPU by kind of process, and `cpu` over all of them, from now until it is asked. */
+export function meterOf(system: System): () => Record<string, number> {
+  const before = system.processes.map(({ pid }) => cpuSecondsOf([pid]));
+  return () => {
+    const seconds: Record<string, number> = { cpu: 0 };
+    for (const [place, { name, pid }] of system.processes.entries()) {
+      const took = cpuSecondsOf([pid]) - (before[place] as number);
+      seconds.cpu = (seconds.cpu as number) + took;
+      seconds[`${cpuOf}${name}`] = (seconds[`${cpuOf}${name}`] ?? 0) + took;
+    }
+    return seconds;
+  };
+}
+
+const calmCpu = 0.2;
+const calmLookMs = 500;
+const calmLooksMax = 60;
+
+/** When a system has done what was put upon it: hardly any CPU for a while. */
+export async function untilCalm(system: System): Promise<void> {
+  for (let look = 0; look < calmLooksMax; look++) {
+    const meter = meterOf(system);
+    await delay(calmLookMs);
+    if ((meter().cpu as number) * 1_000 < calmCpu * calmLookMs) return;
+  }
+  throw new Error(`${system.name} does not come to rest`);
+}
+
+/** Microseconds for each of so many. */
+export const perOne = (seconds: Record<string, number>, count: number): Record<string, number> =>
+  Object.fromEntries(Object.entries(seconds).map(([key, value]) => [key, (value * 1e6) / count]));
+
+/** One load of streams, from its begin to its end: what callers saw of it in `windowMs`, and what it cost. */
+export async function measureStreams(
+  upstream: System,
+  load: StreamLoad,
+  { settleMs, windowMs }: { settleMs: number; windowMs: number },
+): Promise<{ window: StreamWindow; figures: Record<string, number> }> {
+  const streams = await startStreams(load);
+  try {
+    await delay(settleMs);
+    const meter = meterOf(load.system);
+    const around = [...pidsOf(upstream), streams.pid];
+    const before = cpuSecondsOf(around);
+    let seconds: Record<string, number> = {};
+    let aroundSeconds = 0;
+    const window = await streams.watch(windowMs, async () => {
+      await delay(windowMs);
+      seconds = meter();
+      aroundSeconds = cpuSecondsOf(around) - before;
+    });
+    return { window, figures: { ...figuresOf(window), ...perOne(seconds, window.chunks), around: (aroundSeconds * 1e6) / window.chunks } };
+  } finally {
+    await streams.stop();
+  }
+}
+
+export const figuresOf = ({ seconds, chunks, ended, complete, errors: _, ...times }: StreamWindow): Record<string, number> => ({
+  ...times,
+  chunksPerSecond: chunks / seconds,
+  completeShare: ended === 0 ? Number.NaN : (100 * complete) / ended,
+});
