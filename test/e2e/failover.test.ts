@@ -45,7 +45,8 @@ const failing =
 const server = createServer((request, response) => {
   if (request.method === "GET") {
     presenceAsked++;
-    response.writeHead(absent ? 503 : 404).end();
+    if (absent) response.writeHead(503).end();
+    else response.writeHead(501).write("a list that never ends");
     return;
   }
   let body = "";
