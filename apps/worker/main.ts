@@ -14,6 +14,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
+import type { Usage } from "#wire/usage.ts";
 import { createAuthorization } from "./authorization.ts";
 import { Circuits } from "./circuits.ts";
 import { lanesOf, workerConfigOf } from "./config.ts";
@@ -86,11 +87,7 @@ async function start(log: Logger): Promise<Running> {
         const { model } = generation;
         const usage = generation.usage ?? (outcome === "cancelled" ? generation.producedUsage : undefined);
         if (usage === undefined || generation.failure !== undefined) return;
-        metrics.tokens.inc({ model, kind: "input" }, usage.inputTokens);
-        metrics.tokens.inc({ model, kind: "cached_input" }, usage.cachedInputTokens);
-        metrics.tokens.inc({ model, kind: "cache_write" }, usage.cacheWriteTokens);
-        metrics.tokens.inc({ model, kind: "output" }, usage.outputTokens);
-        metrics.tokens.inc({ model, kind: "reasoning" }, usage.reasoningTokens);
+        for (const [kind, count] of tokensOf(usage)) if (count > 0) metrics.tokens.inc({ model, kind }, count);
       },
       forget: (generation) => {
         generations.delete(generation);
@@ -196,6 +193,14 @@ async function start(log: Logger): Promise<Running> {
     },
   };
 }
+
+const tokensOf = (usage: Usage): [kind: string, count: number][] => [
+  ["input", usage.inputTokens],
+  ["cached_input", usage.cachedInputTokens],
+  ["cache_write", usage.cacheWriteTokens],
+  ["output", usage.outputTokens],
+  ["reasoning", usage.reasoningTokens],
+];
 
 /** Settles when nothing is left, or when the time is up. */
 async function emptied(generations: Set<Generation>, timeoutMs: number): Promise<void> {
