@@ -22,6 +22,7 @@ const lineFeed = 0x0a;
 const nothingTaken = -1;
 /** What every client of every dialect passes over, between two events. */
 const newline = "\n";
+const eventEnd = Buffer.from("\n\n");
 /** Between events of an answer that has begun: some clients count events and not bytes. */
 const signsOfLife: Record<ConversationDialect, string> = {
   "openai-chat": newline,
@@ -85,6 +86,8 @@ export class Answer {
   #held: Buffer[] = [];
   #heldBytes = 0;
   #contentSent = false;
+  /** Events of content sent so far, about as many as tokens; 0 for an answer in one piece. */
+  pieces = 0;
   /** What the caller has, as long as another attempt may go on from it. */
   #delivered: Buffer[] | undefined;
   #deliveredBytes = 0;
@@ -209,6 +212,7 @@ export class Answer {
 
   #write(payload: Buffer, seq: number, now: number): void {
     if (!this.#response.headersSent) this.#sendHead({});
+    if (this.#streams) this.pieces += eventsIn(payload);
     this.#remember(payload);
     this.#writtenAt = now;
     const lastButOne = payload.length > 1 ? payload.at(-2) : this.#lastByte;
@@ -246,6 +250,13 @@ export class Answer {
     this.#deliveredBytes = 0;
     this.#delivered = undefined;
   }
+}
+
+/** Events end in an empty line; of an array that grows, every element counts. */
+function eventsIn(payload: Buffer): number {
+  let count = 0;
+  for (let at = payload.indexOf(eventEnd); at >= 0; at = payload.indexOf(eventEnd, at + eventEnd.length)) count++;
+  return Math.max(1, count);
 }
 
 /** The headers of an error answer. */

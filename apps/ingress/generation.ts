@@ -6,9 +6,9 @@ import type { LaneQueue, Queued } from "#relay/lane-queue.ts";
 import type { Framing } from "#wire/codec.ts";
 import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
-import type { Usage } from "#wire/usage.ts";
+import { plainUsageOf, type Usage } from "#wire/usage.ts";
 import type { Answer, AnswerResponse } from "./answer.ts";
-import type { LimitsHold, Taken } from "./limits.ts";
+import { type LimitsHold, type Taken, tokensOf } from "./limits.ts";
 
 export interface GenerationRequest {
   id: string;
@@ -52,6 +52,7 @@ export interface Generation extends GenerationRequest {
   state: "waiting" | "running" | "over";
   /** Undefined once it can't be needed again. */
   body: Buffer | undefined;
+  bodyBytes: number;
   bodyRenewedAt: number;
   contentAt: number;
   /** When a worker took it, and when its content began, both in milliseconds from its start; undefined until then. */
@@ -68,10 +69,12 @@ export interface Generation extends GenerationRequest {
 
 export type GenerationOutcome = "complete" | "left" | Failure["code"];
 
-/** What its caller owes for it. What fails is not charged; what callers left themselves, or did not read, nobody counted. */
-export function takenBy({ state, usage, answeredBy, answer }: Generation, outcome: GenerationOutcome): Taken {
+/** What its caller owes for it. What fails is not charged; of a stream that its caller left, or did not read, about what it was sent. */
+export function takenBy(generation: Generation, outcome: GenerationOutcome): Taken {
+  const { state, usage, answeredBy, answer } = generation;
   if (outcome === "complete") return usage === null ? { kind: "unknown" } : { kind: "used", usage, model: answeredBy };
   if ((outcome !== "left" && outcome !== "caller_too_slow") || (state === "waiting" && !answer.hasBegun)) return { kind: "nothing" };
+  if (answer.pieces > 0) return { kind: "used", usage: plainUsageOf(tokensOf(generation).inputTokens, answer.pieces), model: answeredBy };
   return { kind: "unknown" };
 }
 

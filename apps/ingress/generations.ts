@@ -134,6 +134,7 @@ export class Generations {
       startedAt: now,
       state: "waiting",
       body,
+      bodyBytes: body.length,
       bodyRenewedAt: now,
       contentAt: 0,
       waitedMs: undefined,

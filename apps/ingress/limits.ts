@@ -128,8 +128,11 @@ export function outputTokensMaxOf(body: Record<string, unknown>): number | undef
   return given.find((value): value is number => typeof value === "number" && Number.isSafeInteger(value) && value > 0);
 }
 
-/** Only what bears a price is reserved: to count tokens costs none. */
-function tokensOf({ operation, model, bodyBytes, outputTokensMax = outputTokensOtherwise }: LimitedRequest): { inputTokens: number; outputTokens: number } {
+/** About what is asked for. Only what bears a price: to count tokens costs none. */
+export function tokensOf({ operation, model, bodyBytes, outputTokensMax = outputTokensOtherwise }: LimitedRequest): {
+  inputTokens: number;
+  outputTokens: number;
+} {
   if (operation === "token-count") return { inputTokens: 0, outputTokens: 0 };
   const bytesMax = operation === "image-edit" ? formTokensMax * bytesPerToken : Number.POSITIVE_INFINITY;
   const inputTokens = Math.min(Math.ceil(Math.min(bodyBytes, bytesMax) / bytesPerToken), model.contextWindow ?? Number.POSITIVE_INFINITY);

@@ -23,6 +23,7 @@ const gateway = await startGateway({
   requests: { models: ["*"], keyLimits: { requestsPerMinute: 2, tokensPerMinute: 100000 } }
   shared: { models: ["*"], limits: { requestsPerMinute: 3 } }
   accounts: { models: ["*"], accountLimits: { requestsPerMinute: 2 } }
+  left: { models: ["*"], limits: { tokensPerMinute: 100000 } }
   tokens: { models: ["*"], limits: { tokensPerMinute: 130 } }
   budget: { models: ["*"], keyLimits: { budgetPerDay: 0.01 } }
   slots: { models: ["*"], keyLimits: { generationsMax: 1 } }
@@ -164,6 +165,21 @@ test("tokens are settled by what the answer took; a failed one takes none", asyn
   assert.ok(answer.usage.total_tokens < 100);
   const statuses = await Promise.all(Array.from({ length: 5 }, (_, index) => statusOf(ask(key, urls[index % 2]))));
   assert.deepEqual(statuses.sort(), [200, 429, 429, 429, 429]);
+});
+
+test("of a stream that its caller left, about what it was sent is taken", async () => {
+  const key = await keyOf("left");
+  const leaving = new AbortController();
+  const response = await ask(key, urls[0], "slow", { stream: true, signal: leaving.signal });
+  const reader = response.body?.getReader();
+  for (let text = ""; text.split("\n\n").length < 5; ) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+  const window = keyspace.limit("group", "left", "window");
+  assert.equal(await redis.hget(window, "t"), "120", "what was reserved");
+  leaving.abort();
+  await until("it is settled", async () => {
+    const tokens = Number(await redis.hget(window, "t"));
+    return tokens > 20 && tokens < 60;
+  });
 });
 
 test("a slot returns when its answer ends, fails, or is left by its caller", async () => {

@@ -32,7 +32,7 @@ test("a start ends in a banner and a ready.json that say the same, and Ctrl-C le
   assert.equal(statSync(state.readyFile).mode & 0o777, 0o600);
   assert.equal(statSync(state.firstKeyFile).mode & 0o777, 0o600);
   assert.equal(statSync(state.directory).mode & 0o777, 0o700);
-  assert.match(readFileSync(join(state.logs, "worker.log"), "utf8"), /"msg":"a line of the log"/);
+  await until("the worker's lines are in its log", () => readFileSync(join(state.logs, "worker.log"), "utf8").includes('"msg":"a line of the log"'));
   assert.equal(gateway.output().error, "");
 
   gateway.child.kill("SIGINT");
