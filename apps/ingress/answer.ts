@@ -76,8 +76,6 @@ export interface AnswerOptions {
 export class Answer {
   /** The HTTP status the caller got, or gets. */
   status = 0;
-  /** The code of the failure it ended in, if it did. */
-  failedWith: Failure["code"] | undefined;
   readonly #options: AnswerOptions;
   readonly #response: AnswerResponse;
   readonly #streams: boolean;
@@ -173,7 +171,6 @@ export class Answer {
   fail(failure: Failure): void {
     if (this.#over) return;
     this.#over = true;
-    this.failedWith = failure.code;
     const { dialect, requestId } = this.#options;
     if (!this.#response.headersSent) {
       const body = errorBodyOf(dialect, failure, requestId);

@@ -39,6 +39,7 @@ const faults: Record<Exclude<RelayFault, "wait_expired">, Failure> = {
   caller_too_slow: { code: "caller_too_slow", message: "The answer was not read for too long." },
 };
 
+/** A worker sent what none of ours sends. */
 const unreadable: Failure = { code: "internal", message: "The gateway failed to process this request." };
 
 export class Generations {
@@ -161,15 +162,15 @@ export class Generations {
     request.response.once("close", () => this.#closed(generation));
     this.#waiting.set(queue.name, this.#waitingOn(queue.name) + 1);
     if (maxWaitMs < lane.waitMs) generation.expiry = setTimeout(() => this.#expire(generation), maxWaitMs);
-    this.#limited(generation, body.length, () => {
+    this.#limited(generation, () => {
       generation.gate.admit(generation, { group: caller.group, weight, key: caller.id }, this.#now());
     });
     return { kind: "begun" };
   }
 
   /** Goes on with what the caller's limits admit, at once where there are none. */
-  #limited(generation: Generation, bodyBytes: number, goOn: () => void): void {
-    const asked = this.#options.limits.admit({ ...generation, bodyBytes });
+  #limited(generation: Generation, goOn: () => void): void {
+    const asked = this.#options.limits.admit(generation);
     if (asked === undefined) {
       generation.isAsking = false;
       goOn();
@@ -270,7 +271,7 @@ export class Generations {
         switch (kind) {
           case "head": {
             const head = decodeHead(payload);
-            if (head === undefined) this.#giveUp(generation);
+            if (head === undefined) this.#giveUp(generation, unreadable);
             else generation.answer.head(head, seq);
             return;
           }
@@ -319,10 +320,9 @@ export class Generations {
     generation.contentAt = now;
   }
 
-  /** A worker sent what none of ours sends. */
-  #giveUp(generation: Generation): void {
+  #giveUp(generation: Generation, failure: Failure): void {
     this.#owner?.leave(generation.number);
-    this.#fail(generation, unreadable);
+    this.#fail(generation, failure);
   }
 
   #fail(generation: Generation, failure: Failure): void {
@@ -345,9 +345,7 @@ export class Generations {
   }
 
   #expire(generation: Generation): void {
-    if (generation.state !== "waiting") return;
-    this.#owner?.leave(generation.number);
-    this.#fail(generation, this.#waitExpired(generation));
+    if (generation.state === "waiting") this.#giveUp(generation, this.#waitExpired(generation));
   }
 
   #ended(generation: Generation, { usage, model }: AnswerEnd): void {

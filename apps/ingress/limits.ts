@@ -17,11 +17,9 @@ import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
-import type { Usage } from "#wire/usage.ts";
+import { bytesPerToken, type Usage } from "#wire/usage.ts";
 import type { IngressMetrics } from "./metrics.ts";
 
-/** Bytes of a request to a token, roughly. */
-const bytesPerToken = 4;
 /** What is thought of as an answer's length when the caller does not bound it. */
 const outputTokensOtherwise = 1_000;
 /** No answer is thought of as longer, whatever its caller asks for, where the catalogue does not say how long it may be. */

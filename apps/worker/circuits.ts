@@ -4,7 +4,7 @@
  *     closed ─▶ (failures in a row) ─▶ open ─▶ (its time is over: one call is let through) ─▶ closed, or open for longer
  */
 import type { Redis } from "ioredis";
-import { runScript, scriptOf } from "#service/script.ts";
+import { redisClock, runScript, scriptOf } from "#service/script.ts";
 
 /** Failures further apart are not in a row. */
 const rowMs = 30_000;
@@ -21,22 +21,20 @@ const entryLifeSeconds = 600;
  * ARGV target, failuresMax, rowMs, openMs, openMsMax, entry's life in seconds.
  * Returns how long the circuit is open from now on, in ms; 0 when it is closed. Atomic: the count and the opening are one.
  */
-const failScript = scriptOf(`
-local time = redis.call("TIME")
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+const failScript = scriptOf(`${redisClock}
 local found = redis.call("HGET", KEYS[1], ARGV[1])
-local entry = found and cjson.decode(found) or { failures = 0, level = 0, until_ = 0, at = now }
-if entry.level == 0 and now - entry.at > tonumber(ARGV[3]) then entry.failures = 0 end
+local entry = found and cjson.decode(found) or { failures = 0, level = 0, until_ = 0, at = nowMs }
+if entry.level == 0 and nowMs - entry.at > tonumber(ARGV[3]) then entry.failures = 0 end
 entry.failures = entry.failures + 1
-entry.at = now
-if entry.failures >= tonumber(ARGV[2]) and entry.until_ <= now then
-  entry.until_ = now + math.min(tonumber(ARGV[5]), tonumber(ARGV[4]) * 2 ^ entry.level)
+entry.at = nowMs
+if entry.failures >= tonumber(ARGV[2]) and entry.until_ <= nowMs then
+  entry.until_ = nowMs + math.min(tonumber(ARGV[5]), tonumber(ARGV[4]) * 2 ^ entry.level)
   entry.level = math.min(entry.level + 1, 16)
 end
 redis.call("HSET", KEYS[1], ARGV[1], cjson.encode(entry))
 redis.call("EXPIRE", KEYS[1], ARGV[6])
 redis.call("DEL", KEYS[2])
-return math.max(0, entry.until_ - now)
+return math.max(0, entry.until_ - nowMs)
 `);
 
 /**
@@ -44,27 +42,23 @@ return math.max(0, entry.until_ - now)
  * Returns 0 when the holder may call the target, else how long the circuit is still open in ms; -1 when another holder proves it. Atomic: what this
  * worker knows may be older than another's failed proof.
  */
-const enterScript = scriptOf(`
-local time = redis.call("TIME")
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+const enterScript = scriptOf(`${redisClock}
 local found = redis.call("HGET", KEYS[1], ARGV[1])
 if not found then return 0 end
 local entry = cjson.decode(found)
 if entry.level == 0 then return 0 end
-if entry.until_ > now then return entry.until_ - now end
+if entry.until_ > nowMs then return entry.until_ - nowMs end
 return redis.call("SET", KEYS[2], ARGV[2], "PX", ARGV[3], "NX") and 0 or -1
 `);
 
 /** KEYS[1] the circuits. Returns pairs of target and how long it is still open in ms: 0 when it may be tried, -1 while it is closed. */
-const readScript = scriptOf(`
-local time = redis.call("TIME")
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+const readScript = scriptOf(`${redisClock}
 local answer = {}
 local all = redis.call("HGETALL", KEYS[1])
 for place = 1, #all, 2 do
   local entry = cjson.decode(all[place + 1])
   answer[#answer + 1] = all[place]
-  answer[#answer + 1] = entry.level == 0 and -1 or math.max(0, entry.until_ - now)
+  answer[#answer + 1] = entry.level == 0 and -1 or math.max(0, entry.until_ - nowMs)
 end
 return answer
 `);

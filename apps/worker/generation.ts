@@ -16,7 +16,7 @@ import type { Held, Outcome } from "#relay/runner.ts";
 import { Refusal } from "#wire/carry.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { SplicedAnswer } from "#wire/spliced.ts";
-import { plainUsageOf, type Usage } from "#wire/usage.ts";
+import { bytesPerToken, plainUsageOf, type Usage } from "#wire/usage.ts";
 import { type AnswerReader, type AnswerStep, readerOf } from "./answer.ts";
 import type { Exchange, Exchanged, OwnAnswer } from "./exchange.ts";
 import type { WorkerMetrics } from "./metrics.ts";
@@ -29,9 +29,6 @@ import type { UpstreamCall, Upstreams } from "./upstream.ts";
 
 /** How long an answer that lacks only its terminator is waited for, and how long an answer that is ended may keep its connection. */
 const lingerMs = 2_000;
-
-/** Of a request's body, roughly. */
-const bytesPerToken = 4;
 
 const unprocessed: Failure = { code: "internal", message: "The gateway failed to process this request." };
 

@@ -124,7 +124,7 @@ async function start(log: Logger): Promise<Running> {
   const around: GenerationSurroundings = {
     catalogue: catalogue.current,
     upstreams,
-    routing: new Routing(circuits, slots, credentials, (upstream, credential) => upstreams.isPresent(upstream, credential)),
+    routing: new Routing(circuits, slots, credentials, upstreams),
     fetchSource: sources.fetch,
     metrics,
     readBody: (generation) => redis.getBuffer(keyspace.body(generation)),

@@ -4,6 +4,7 @@ import type { Circuits } from "./circuits.ts";
 import type { Credentials } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
 import type { Slots } from "./slots.ts";
+import type { Upstreams } from "./upstream.ts";
 
 /** How soon a place at a busy upstream is asked for again. */
 const busyMs = 150;
@@ -31,18 +32,11 @@ export class Routing {
   readonly #circuits: Circuits;
   readonly #slots: Slots;
   readonly #credentials: Credentials;
-
+  readonly #upstreams: Upstreams;
   readonly #absences = new Map<string, number>();
-  readonly #isPresent: (upstream: CatalogueUpstream, credential: string | undefined) => Promise<boolean>;
 
-  /** `isPresent` asks an upstream for something that is no generation, before one is risked on a target that failed. */
-  constructor(
-    circuits: Circuits,
-    slots: Slots,
-    credentials: Credentials,
-    isPresent: (upstream: CatalogueUpstream, credential: string | undefined) => Promise<boolean>,
-  ) {
-    this.#isPresent = isPresent;
+  constructor(circuits: Circuits, slots: Slots, credentials: Credentials, upstreams: Upstreams) {
+    this.#upstreams = upstreams;
     this.#circuits = circuits;
     this.#slots = slots;
     this.#credentials = credentials;
@@ -78,7 +72,7 @@ export class Routing {
   /** Now and then one that seems absent is called all the same: its list of models may be what is ill, or slow. */
   async #seemsAbsent(upstream: CatalogueUpstream, key: string, credential: string | undefined): Promise<boolean> {
     const absences = (this.#absences.get(key) ?? 0) + 1;
-    if (absences < absencesMax && !(await this.#isPresent(upstream, credential))) {
+    if (absences < absencesMax && !(await this.#upstreams.isPresent(upstream, credential))) {
       this.#absences.set(key, absences);
       return true;
     }

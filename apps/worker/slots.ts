@@ -1,6 +1,6 @@
 /** How many requests an upstream has at once, counted over all workers: leases in Redis that expire with their holder. */
 import type { Redis } from "ioredis";
-import { runScript, scriptOf } from "#service/script.ts";
+import { redisClock, runScript, scriptOf } from "#service/script.ts";
 
 /** A dead worker's slots come back after this long. */
 const leaseMs = 6_000;
@@ -10,21 +10,17 @@ const renewMs = 2_000;
  * KEYS[1] an upstream's slots, a sorted set of holders by the time their lease ends. ARGV holder, slots at most, lease in ms.
  * Returns 1 when the holder has a slot now, else 0. Atomic: leases that are over are taken back in the same breath.
  */
-const takeScript = scriptOf(`
-local time = redis.call("TIME")
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call("ZREMRANGEBYSCORE", KEYS[1], "-inf", now)
+const takeScript = scriptOf(`${redisClock}
+redis.call("ZREMRANGEBYSCORE", KEYS[1], "-inf", nowMs)
 if redis.call("ZCARD", KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
-redis.call("ZADD", KEYS[1], now + ARGV[3], ARGV[1])
+redis.call("ZADD", KEYS[1], nowMs + ARGV[3], ARGV[1])
 redis.call("PEXPIRE", KEYS[1], ARGV[3] * 2)
 return 1
 `);
 
 /** KEYS[1] an upstream's slots. ARGV lease in ms, then holders. Extends the leases of those that still have one, or had one a moment ago. */
-const renewScript = scriptOf(`
-local time = redis.call("TIME")
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for place = 2, #ARGV do redis.call("ZADD", KEYS[1], now + ARGV[1], ARGV[place]) end
+const renewScript = scriptOf(`${redisClock}
+for place = 2, #ARGV do redis.call("ZADD", KEYS[1], nowMs + ARGV[1], ARGV[place]) end
 redis.call("PEXPIRE", KEYS[1], ARGV[1] * 2)
 return 1
 `);

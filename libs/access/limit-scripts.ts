@@ -3,11 +3,10 @@
  * of the last minute, a slot for each second and their sums), its running generations (a sorted set: member → when it is given up) and its budget (a
  * hash: what was spent this day and this month, in UTC). All times are Redis' own.
  */
+import { redisClock } from "#service/script.ts";
 
-const common = `
+const common = `${redisClock}
 local windowSlots = 60
-local time = redis.call('TIME')
-local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
 local today = math.floor(time[1] / 86400)
 -- The number of a day's month: https://howardhinnant.github.io/date_algorithms.html#civil_from_days
 local function monthOf(day)
@@ -199,9 +198,8 @@ end`;
  * KEYS: running sets, each once. ARGV: for how many milliseconds a slot lives; then pairs of a set's number among KEYS and a generation.
  * Returns nothing. Atomic. Repeating it does no harm.
  */
-export const renewScript = `
-local time = redis.call('TIME')
+export const renewScript = `${redisClock}
 local lifeMs = tonumber(ARGV[1])
-local untilMs = time[1] * 1000 + math.floor(time[2] / 1000) + lifeMs
+local untilMs = nowMs + lifeMs
 for i = 2, #ARGV, 2 do redis.call('ZADD', KEYS[tonumber(ARGV[i])], untilMs, ARGV[i + 1]) end
 for i = 1, #KEYS do redis.call('PEXPIRE', KEYS[i], lifeMs) end`;

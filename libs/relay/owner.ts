@@ -283,7 +283,7 @@ export class Owner<Client> {
     owned.takenAt = now;
     worker.bound.add(owned);
     this.#waiting.delete(owned.number);
-    this.#port.send(worker.mailbox, { kind: frameKinds.go, number: owned.number, attempt: owned.attempt, seq: 0, payload: noPayload }, accept?.waits === false);
+    this.#send(worker.mailbox, frameKinds.go, owned.number, owned.attempt, 0, noPayload, accept?.waits === false);
     this.#port.bound(owned.client, accept?.room ?? 0);
     return worker;
   }
@@ -384,12 +384,7 @@ export class Owner<Client> {
   #finish(owned: Owned<Client>, verdict: "done" | "cancel", tell = true): void {
     this.#forget(owned);
     this.#finished.set(owned.number, { attempt: owned.attempt, worker: owned.worker?.mailbox, verdict });
-    if (tell && owned.worker !== undefined)
-      this.#port.send(
-        owned.worker.mailbox,
-        { kind: frameKinds.done, number: owned.number, attempt: owned.attempt, seq: 0, payload: noPayload },
-        owned.worker.hasRoom,
-      );
+    if (tell && owned.worker !== undefined) this.#send(owned.worker.mailbox, frameKinds.done, owned.number, owned.attempt, 0, noPayload, owned.worker.hasRoom);
   }
 
   #forget(owned: Owned<Client>): void {
@@ -434,8 +429,8 @@ export class Owner<Client> {
     this.#send(mailbox, frameKinds.cancel, number, attempt, 0, settle ? settlePayload : dropPayload);
   }
 
-  #send(mailbox: string, kind: FrameKind, number: number, attempt: number, seq = 0, payload = noPayload): void {
-    this.#port.send(mailbox, { kind, number, attempt, seq, payload });
+  #send(mailbox: string, kind: FrameKind, number: number, attempt: number, seq = 0, payload = noPayload, idly = false): void {
+    this.#port.send(mailbox, { kind, number, attempt, seq, payload }, idly);
   }
 }
 

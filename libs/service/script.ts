@@ -2,6 +2,11 @@
 import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
 
+/** The beginning of a script that goes by Redis' clock: `time`, as Redis has it, and `nowMs` in epoch milliseconds. */
+export const redisClock = `
+local time = redis.call("TIME")
+local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)`;
+
 interface Script {
   readonly text: string;
   readonly hash: string;

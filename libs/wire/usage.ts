@@ -10,6 +10,9 @@ export interface Usage {
   reasoningTokens: number;
 }
 
+/** Of a request's body, roughly: for estimates before, or without, an upstream's own count. */
+export const bytesPerToken = 4;
+
 /** Where nothing is known but what went in and what came out. */
 export const plainUsageOf = (inputTokens: number, outputTokens = 0): Usage => ({
   inputTokens,

@@ -5,6 +5,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import { type Gateway, startGateway, until } from "../support/gateway.ts";
+import { chatCompletion } from "../support/upstream.ts";
 
 /** An upstream whose every target does what a test tells it to, and remembers who asked. */
 interface Target {
@@ -20,20 +21,12 @@ const targetOf = (name: string): Target => {
 
 const chunk = (delta: object, finish: string | null = null) =>
   `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "theirs", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
-const whole = JSON.stringify({
-  id: "c",
-  object: "chat.completion",
-  created: 1,
-  model: "theirs",
-  choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }],
-  usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
-});
 let streams = false;
 /** Whether the whole upstream is down, and how often it was asked if it is there: a request that is no generation. */
 let absent = false;
 let presenceAsked = 0;
 const ok = (response: ServerResponse) => {
-  if (!streams) response.writeHead(200, { "content-type": "application/json" }).end(whole);
+  if (!streams) response.writeHead(200, { "content-type": "application/json" }).end(chatCompletion);
   else
     response.writeHead(200, { "content-type": "text/event-stream" }).end(`${chunk({ role: "assistant", content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`);
 };

@@ -4,6 +4,7 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startGateway } from "../support/gateway.ts";
+import { chatCompletion } from "../support/upstream.ts";
 
 export const outages = ["nobody listens", "503 to every request", "500 to generations alone"] as const;
 export type Outage = (typeof outages)[number];
@@ -21,20 +22,12 @@ export interface OutageSeen {
 
 /** A request every so often. */
 const everyMs = 50;
-const answer = JSON.stringify({
-  id: "c",
-  object: "chat.completion",
-  created: 1,
-  model: "theirs",
-  choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }],
-  usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
-});
 
 /** One target at the defaults of a catalogue, down for `downMs`, then back, with a healthy one behind it. */
 export async function playOutage(outage: Outage, downMs: number): Promise<OutageSeen> {
   let down = false;
   let calls = 0;
-  const reply = (response: ServerResponse, status: number) => void response.writeHead(status, { "content-type": "application/json" }).end(answer);
+  const reply = (response: ServerResponse, status: number) => void response.writeHead(status, { "content-type": "application/json" }).end(chatCompletion);
   const ill = createServer((request, response) => {
     request.resume();
     const generates = request.method === "POST";
