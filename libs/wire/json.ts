@@ -38,6 +38,8 @@ const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
 const nothing = Buffer.alloc(0);
+/** Of a string, so many are looked at one by one. */
+const shortBytes = 32;
 
 const isSpace = (byte: number | undefined) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 
@@ -57,7 +59,7 @@ export function objectSpansOf<Name extends string>(bytes: Buffer, names: readonl
     const nameStart = at;
     const nameEnd = endOfString(bytes, at);
     if (nameEnd < 0) return undefined;
-    const name = nameEnd - at <= 128 * 6 ? nameOf(bytes, at, nameEnd, names) : undefined;
+    const name = nameEnd - at <= 128 * 6 ? nameOf(bytes, at + 1, nameEnd - 1, names) : undefined;
     at = skipSpace(bytes, nameEnd);
     if (bytes[at] !== colon) return undefined;
     const start = skipSpace(bytes, at + 1);
@@ -77,14 +79,21 @@ export function objectSpansOf<Name extends string>(bytes: Buffer, names: readonl
 
 /** The bytes with every given span replaced; spans must be in order and must not overlap. */
 export function replaceSpans(bytes: Buffer, replacements: readonly (Span & { by: Buffer })[]): Buffer {
+  const [first, ...others] = piecesOf(bytes, replacements) as [Buffer, ...Buffer[]];
+  return others.length === 0 ? first : Buffer.concat([first, ...others]);
+}
+
+/** The same in pieces, for who puts them together with others: one if nothing changes. */
+export function piecesOf(bytes: Buffer, replacements: readonly (Span & { by: Buffer })[]): Buffer[] {
   const parts: Buffer[] = [];
   let from = 0;
   for (const { start, end, by } of replacements) {
+    if (by.length === end - start && bytes.compare(by, 0, by.length, start, end) === 0) continue;
     parts.push(bytes.subarray(from, start), by);
     from = end;
   }
-  parts.push(bytes.subarray(from));
-  return Buffer.concat(parts);
+  parts.push(from === 0 ? bytes : bytes.subarray(from));
+  return parts;
 }
 
 /** The replacements that take these members of one object out, with their commas; the members in order, as `all` has them. */
@@ -138,16 +147,21 @@ export function readSpan(bytes: Buffer, span: Span): unknown {
 /** Is the span the literal `null`? */
 export const isNull = (bytes: Buffer, span: Span): boolean => bytes[span.start] === 0x6e;
 
+/** The name that stands between two quotes, if it is one of those. */
 function nameOf<Name extends string>(bytes: Buffer, start: number, end: number, names: readonly Name[]): Name | undefined {
-  let key = bytes.toString("latin1", start + 1, end - 1);
-  if (key.includes("\\")) {
-    try {
-      key = JSON.parse(bytes.toString("utf8", start, end));
-    } catch {
-      return undefined;
+  for (const name of names) if (name.length === end - start && isText(bytes, start, name)) return name;
+  for (let at = start; at < end; at++)
+    if (bytes[at] === backslash) {
+      const key = readSpan(bytes, { start: start - 1, end: end + 1 });
+      return names.find((name) => name === key);
     }
-  }
-  return names.find((name) => name === key);
+  return undefined;
+}
+
+/** Does this ASCII text stand at `from`? */
+function isText(bytes: Buffer, from: number, text: string): boolean {
+  for (let at = 0; at < text.length; at++) if (bytes[from + at] !== text.charCodeAt(at)) return false;
+  return true;
 }
 
 function skipSpace(bytes: Buffer, from: number): number {
@@ -163,9 +177,14 @@ function commaBefore(bytes: Buffer, from: number): number {
   return bytes[at] === comma ? at : from;
 }
 
-/** Offset behind the closing quote of the string that opens at `from`; -1 if it never closes. */
+/** Offset behind the closing quote of the string that opens at `from`; -1 if it never closes. Most are short: a native search pays for long ones alone. */
 function endOfString(bytes: Buffer, from: number): number {
-  for (let at = from + 1; ; at++) {
+  let at = from + 1;
+  for (const near = Math.min(at + shortBytes, bytes.length); at < near; at++) {
+    if (bytes[at] === quote) return at + 1;
+    if (bytes[at] === backslash) at++;
+  }
+  for (; ; at++) {
     at = bytes.indexOf(quote, at);
     if (at < 0) return -1;
     let slashes = 0;

@@ -93,15 +93,20 @@ export class SseReader {
       this.#event = undefined;
       return;
     }
-    const end = line.indexOf(colon);
-    if (end === 0) return;
-    const field = line.toString("latin1", 0, end < 0 ? line.length : end);
-    const value = end < 0 ? line.subarray(line.length) : line.subarray(line[end + 1] === space ? end + 2 : end + 1);
-    if (field === "data") {
+    if (isField(line, "data")) {
+      const value = fieldValueOf(line, "data");
       if (this.#data.length > 0) this.#data.push(lineFeedByte);
       this.#data.push(value);
       this.#dataBytes += value.length + 1;
       if (this.#dataBytes > this.#eventBytesMax) throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
-    } else if (field === "event") this.#event = value.toString("utf8");
+    } else if (isField(line, "event")) this.#event = fieldValueOf(line, "event").toString("utf8");
   }
 }
+
+/** A line is a field's name alone, or with a colon and its value. */
+function isField(line: Buffer, name: string): boolean {
+  for (let at = 0; at < name.length; at++) if (line[at] !== name.charCodeAt(at)) return false;
+  return line.length === name.length || line[name.length] === colon;
+}
+
+const fieldValueOf = (line: Buffer, name: string): Buffer => line.subarray(line[name.length + 1] === space ? name.length + 2 : name.length + 1);

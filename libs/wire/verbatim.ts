@@ -1,7 +1,7 @@
 /** An upstream's stream on its way to a caller of the same dialect: bytes stay as they are, but for the model's name. What an event means is its dialect's to say. */
 import type { StreamRelay } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
-import { objectSpansOf, replaceSpans } from "./json.ts";
+import { objectSpansOf, piecesOf, replaceSpans, type Span } from "./json.ts";
 import type { SseEvent } from "./sse.ts";
 import type { Usage } from "./usage.ts";
 
@@ -108,10 +108,12 @@ const dataPrefix = Buffer.from("data: ");
 const eventEnd = Buffer.from("\n\n");
 const lineFeed = 0x0a;
 
-/** An event as the upstream sent it, with its name if it had one. `data` may be JSON over several lines. */
-export function eventBytesOf(name: string | undefined, data: Buffer): Buffer {
-  const lines = data.includes(lineFeed) ? Buffer.from(data.toString("utf8").replaceAll("\n", "\ndata: ")) : data;
-  return Buffer.concat(name === undefined ? [dataPrefix, lines, eventEnd] : [Buffer.from(`event: ${name}\n`), dataPrefix, lines, eventEnd]);
+/** An event as the upstream sent it, with its name if it had one, but for the spans that are replaced. `data` may be JSON over several lines. */
+export function eventBytesOf(name: string | undefined, data: Buffer, replacements: readonly (Span & { by: Buffer })[] = []): Buffer {
+  const pieces = data.includes(lineFeed)
+    ? [Buffer.from(replaceSpans(data, replacements).toString("utf8").replaceAll("\n", "\ndata: "))]
+    : piecesOf(data, replacements);
+  return Buffer.concat([...(name === undefined ? [] : [Buffer.from(`event: ${name}\n`)]), dataPrefix, ...pieces, eventEnd]);
 }
 
 /**

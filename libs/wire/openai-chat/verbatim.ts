@@ -129,7 +129,7 @@ class ChatWatcher implements Watcher {
     if (!choicesEmpty && mayFinish(data, choices)) for (const index of finishedIn(readSpan(data, choices))) this.#finishedChoices.add(index);
     this.#committed ||= !choicesEmpty && hasContent(readSpan(data, choices));
     const names = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by: this.#model }));
-    return { kind: "relay", bytes: eventBytesOf(undefined, names.length === 0 ? data : replaceSpans(data, names)), content: this.#committed };
+    return { kind: "relay", bytes: eventBytesOf(undefined, data, names), content: this.#committed };
   }
 }
 

@@ -70,6 +70,18 @@ test("the members found are those that JSON.parse finds", () => {
   );
 });
 
+test("a text ends at its own quote, however long it is and whatever is escaped in it", () => {
+  for (let length = 0; length < 70; length++)
+    for (const escaped of ['"', "\\", '\\"', '"\\', '\\\\"'])
+      for (let place = 0; place <= length; place++) {
+        const text = "a".repeat(place) + escaped + "a".repeat(length - place);
+        const json = JSON.stringify({ [text]: 1, usage: text, model: "mine" });
+        const { usage, model } = objectSpansOf(Buffer.from(json), names)?.members ?? {};
+        assert.ok(usage !== undefined && model !== undefined, json);
+        assert.deepEqual([readSpan(Buffer.from(json), usage), readSpan(Buffer.from(json), model)], [text, "mine"]);
+      }
+});
+
 test("a replaced value leaves every other byte as it was", () => {
   fc.assert(
     fc.property(objectText, (text) => {
