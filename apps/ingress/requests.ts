@@ -68,6 +68,9 @@ export class BodyBudget {
   }
 }
 
+/** Lengths of texts are those of JavaScript: to count what looks like one character, every one of a picture's millions would be looked at. Ajv warns of that. */
+const ajvOptions = { unicode: false, logger: false } as const;
+
 export interface RequestsOptions {
   config: IngressConfig;
   budget: BodyBudget;
@@ -94,8 +97,8 @@ export class Refused extends Error {
 /** A server without routes. Handlers throw Refused for what can't be served. */
 export function createRequestServer({ config, budget, metrics, keys, nextId, isDraining, onFault }: RequestsOptions): FastifyInstance {
   /** The answers that are under way on a connection: nothing may be written into them. */
-  const answers = new WeakMap<Socket, Set<ServerResponse>>();
-  const isAnswering = (socket: Socket) => [...(answers.get(socket) ?? [])].some(({ headersSent }) => headersSent);
+  const answers = new WeakMap<Socket, ServerResponse[]>();
+  const isAnswering = (socket: Socket) => (answers.get(socket) ?? []).some(({ headersSent }) => headersSent);
   const server = Fastify({
     bodyLimit: config.bodyBytesMax,
     requestTimeout: config.requestTimeoutMs,
@@ -104,7 +107,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     return503OnClosing: false,
     genReqId: nextId,
     routerOptions: { maxParamLength: 300 },
-    ajv: { customOptions: { coerceTypes: false, useDefaults: false, removeAdditional: false, allErrors: false, strict: false, verbose: true } },
+    ajv: { customOptions: { ...ajvOptions, coerceTypes: false, useDefaults: false, removeAdditional: false, allErrors: false, strict: false, verbose: true } },
     http: {
       maxHeaderSize: headerBytesMax,
       headersTimeout: config.requestTimeoutMs / 4,
@@ -130,10 +133,11 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   server.addHook("onRequest", async (request, reply) => {
     reply.headers(requestIdHeadersOf(request));
     const { socket } = request.raw;
-    const underWay = answers.get(socket) ?? new Set();
-    answers.set(socket, underWay.add(reply.raw));
+    const underWay = answers.get(socket) ?? [];
+    answers.set(socket, underWay);
+    underWay.push(reply.raw);
     reply.raw.once("close", () => {
-      underWay.delete(reply.raw);
+      underWay.splice(underWay.indexOf(reply.raw), 1);
       budget.giveBack(request.budgetedBytes);
       request.budgetedBytes = 0;
       const path = request.routeOptions.url ?? "other";
