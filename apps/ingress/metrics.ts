@@ -1,5 +1,6 @@
 /** What an ingress tells its operator in numbers (https://prometheus.io/docs/practices/naming/). */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, Gauge, Histogram } from "prom-client";
+import { createRegistry } from "#service/operations.ts";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
@@ -16,8 +17,7 @@ export interface IngressReadings {
 export type IngressMetrics = ReturnType<typeof createIngressMetrics>;
 
 export function createIngressMetrics(readings: IngressReadings) {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  const registry = createRegistry();
   const registers = [registry];
   new Gauge({
     name: "sluice_generations",
