@@ -43,7 +43,7 @@ export interface Generation extends GenerationRequest {
   queue: LaneQueue;
   /** Its way to a worker, as far as it came. */
   queued: Queued | undefined;
-  gate: LaneGate<Generation>;
+  gate: LaneGate<number>;
   waitMs: number;
   /** For waits that are shorter than its lane's. */
   expiry: NodeJS.Timeout | undefined;

@@ -12,6 +12,7 @@ import { type AnswerEnd, decodeEnd, decodeFailure, decodeHead } from "#relay/job
 import { LaneGate } from "#relay/lane-gate.ts";
 import type { LaneQueue } from "#relay/lane-queue.ts";
 import { relayLimits } from "#relay/limits.ts";
+import { LiveMap } from "#relay/live-map.ts";
 import type { Mailbox } from "#relay/mailbox.ts";
 import { type JobState, Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
 import type { Failure } from "#wire/errors.ts";
@@ -45,12 +46,13 @@ const unreadable: Failure = { code: "internal", message: "The gateway failed to 
 export class Generations {
   readonly #options: GenerationsOptions;
   readonly #jobs: LaneJobs;
-  readonly #live = new Set<Generation>();
+  readonly #live = new LiveMap<number, Generation>();
   /** Over, but for what the caller has not read; since when. */
-  readonly #unread = new Map<Generation, number>();
+  readonly #unread = new LiveMap<number, { generation: Generation; since: number }>();
   /** By lane: how many wait for a runner. */
   readonly #waiting = new Map<string, number>();
-  readonly #gates = new Map<string, LaneGate<Generation>>();
+  /** What they hold are the generations' numbers. */
+  readonly #gates = new Map<string, LaneGate<number>>();
   #closing = false;
   /** When a job last could not be put on its lane, and when own pulses last showed that Redis serves. */
   #enqueueFailedAt = -1;
@@ -84,17 +86,17 @@ export class Generations {
   tick(): void {
     const now = this.#now();
     const lost = this.#owner?.isLost(now) === true;
-    for (const generation of this.#live) {
-      if (!generation.gate.holds(generation)) continue;
+    for (const generation of this.#live.values()) {
+      if (!generation.gate.holds(generation.number)) continue;
       if (lost) this.#fail(generation, faults.unavailable);
       else if (now - generation.startedAt >= generation.waitMs) this.#expire(generation);
     }
     this.#owner?.tick(now);
     for (const gate of this.#gates.values()) gate.pump(now);
-    for (const [{ response }, since] of this.#unread) if (now - since > relayLimits.stallMs) response.destroy();
-    for (const generation of this.#live) {
+    for (const { generation, since } of this.#unread.values()) if (now - since > relayLimits.stallMs) generation.response.destroy();
+    for (const generation of this.#live.values()) {
       if (!generation.isAsking) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
-      if (generation.state === "waiting" && !generation.gate.holds(generation)) this.#jobs.renewBody(generation, now);
+      if (generation.state === "waiting" && !generation.gate.holds(generation.number)) this.#jobs.renewBody(generation, now);
     }
   }
 
@@ -158,12 +160,12 @@ export class Generations {
         now,
       ),
     };
-    this.#live.add(generation);
+    this.#live.set(number, generation);
     request.response.once("close", () => this.#closed(generation));
     this.#waiting.set(queue.name, this.#waitingOn(queue.name) + 1);
     if (maxWaitMs < lane.waitMs) generation.expiry = setTimeout(() => this.#expire(generation), maxWaitMs);
     this.#limited(generation, () => {
-      generation.gate.admit(generation, { group: caller.group, weight, key: caller.id }, this.#now());
+      generation.gate.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
     });
     return { kind: "begun" };
   }
@@ -198,7 +200,7 @@ export class Generations {
   /** Ends all that is left, each with an error in its caller's dialect. */
   failAll(failure: Failure): void {
     this.#closing = true;
-    for (const generation of this.#live) {
+    for (const generation of this.#live.values()) {
       generation.answer.fail(failure);
       this.#owner?.leave(generation.number);
       this.#over(generation, failure.code);
@@ -211,7 +213,7 @@ export class Generations {
     const lanes = new Map(
       [...this.#options.queues.keys()].map((lane) => [lane, { lane, waiting: 0, held: this.#gateOf(lane).heldSize, running: 0, oldestWaitMs: 0 }]),
     );
-    for (const { state, queue, startedAt } of this.#live) {
+    for (const { state, queue, startedAt } of this.#live.values()) {
       const lane = lanes.get(queue.name);
       if (lane === undefined || state === "over") continue;
       lane[state]++;
@@ -224,12 +226,15 @@ export class Generations {
     return this.#waiting.get(lane) ?? 0;
   }
 
-  #gateOf(lane: string): LaneGate<Generation> {
+  #gateOf(lane: string): LaneGate<number> {
     let gate = this.#gates.get(lane);
     if (gate === undefined) {
-      gate = new LaneGate<Generation>({
+      gate = new LaneGate<number>({
         isOpen: () => !this.#closing && this.isReady,
-        release: (generation) => this.#owner?.start(generation, generation.number, generation.waitMs, this.#now(), generation.startedAt),
+        release: (number) => {
+          const generation = this.#live.get(number);
+          if (generation !== undefined) this.#owner?.start(generation, number, generation.waitMs, this.#now(), generation.startedAt);
+        },
       });
       this.#gates.set(lane, gate);
     }
@@ -260,7 +265,7 @@ export class Generations {
       restart: (generation) => {
         metrics.restarts.inc({ lane: generation.queue.name });
         generation.answer.restart();
-        generation.gate.again(generation);
+        generation.gate.again(generation.number);
         if (generation.state === "running") {
           generation.state = "waiting";
           this.#waiting.set(generation.queue.name, this.#waitingOn(generation.queue.name) + 1);
@@ -302,7 +307,7 @@ export class Generations {
       const states = await this.#jobs.statesOf(jobs.map(({ client }) => client));
       for (const [index, { client, number, attempt }] of jobs.entries()) {
         const state = states[index] as JobState;
-        if (state !== "waiting") client.gate.gone(client, this.#now());
+        if (state !== "waiting") client.gate.gone(client.number, this.#now());
         owner.probed(number, attempt, state, this.#now());
       }
     } catch {
@@ -336,8 +341,8 @@ export class Generations {
   #enqueueFailed({ gate, number }: Generation, attempt: number, since: number): void {
     this.#enqueueFailedAt = this.#now();
     this.#owner?.enqueueFailed(number, attempt);
-    for (const generation of this.#live)
-      if (generation.gate === gate && gate.holds(generation) && generation.startedAt >= since) this.#fail(generation, faults.unavailable);
+    for (const generation of this.#live.values())
+      if (generation.gate === gate && gate.holds(generation.number) && generation.startedAt >= since) this.#fail(generation, faults.unavailable);
   }
 
   #waitExpired({ queue }: Generation): Failure {
@@ -355,7 +360,7 @@ export class Generations {
 
   /** The response is closed: finished, or left by its caller. */
   #closed(generation: Generation): void {
-    this.#unread.delete(generation);
+    this.#unread.delete(generation.number);
     if (generation.state === "over") return;
     this.#options.metrics.cancellations.inc({ lane: generation.queue.name });
     this.#owner?.leave(generation.number);
@@ -368,7 +373,7 @@ export class Generations {
     this.#waitIsOver(generation);
     generation.state = "running";
     generation.waitedMs = now - generation.startedAt;
-    generation.gate.taken(generation, now);
+    generation.gate.taken(generation.number, now);
   }
 
   #waitIsOver(generation: Generation): void {
@@ -388,12 +393,12 @@ export class Generations {
     const now = this.#now();
     if (state === "waiting") this.#waitIsOver(generation);
     else generation.gate.finished(now - generation.startedAt - (waitedMs ?? 0), now);
-    this.#live.delete(generation);
+    this.#live.delete(generation.number);
     this.#settle(generation, outcome);
     generation.state = "over";
-    generation.gate.gone(generation, now);
+    generation.gate.gone(generation.number, now);
     generation.over?.(outcome);
-    if (!generation.response.closed) this.#unread.set(generation, now);
+    if (!generation.response.closed) this.#unread.set(generation.number, { generation, since: now });
     this.#jobs.releaseBody(generation);
     generation.answer.forget();
     this.#options.log.info(logLineOf(generation, outcome, now), "generation");

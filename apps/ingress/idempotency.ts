@@ -7,6 +7,7 @@ import type { ServerResponse } from "node:http";
 import { setTimeout } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
 import type { Redis } from "ioredis";
+import { LiveMap } from "#relay/live-map.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import type { Failure } from "#wire/errors.ts";
@@ -52,6 +53,7 @@ const unavailable: Failure = {
 };
 
 interface Running {
+  key: string;
   fingerprint: string;
   claim: string;
   response: SharedResponse;
@@ -78,7 +80,7 @@ type Begin = (response: AnswerResponse, over: (outcome: string) => void) => void
 
 export class Idempotency {
   readonly #options: IdempotencyOptions;
-  readonly #running = new Map<string, Running>();
+  readonly #running = new LiveMap<string, Running>();
   readonly #self = randomUUID();
 
   constructor(options: IdempotencyOptions) {
@@ -92,10 +94,10 @@ export class Idempotency {
 
   /** Call it about once a second. */
   tick(now: number): void {
-    for (const [key, running] of this.#running) {
+    for (const running of this.#running.values()) {
       if (now - running.renewedAt < renewMs) continue;
       running.renewedAt = now;
-      this.#options.redis.pexpire(key, claimMs).catch(() => undefined);
+      this.#options.redis.pexpire(running.key, claimMs).catch(() => undefined);
     }
   }
 
@@ -130,7 +132,7 @@ export class Idempotency {
           return;
         }
         if (performance.now() > until) throw new Refused(stillRunning);
-        if (!this.#running.has(key)) await setTimeout(lookMs);
+        if (this.#running.get(key) === undefined) await setTimeout(lookMs);
       }
     }
   }
@@ -138,7 +140,7 @@ export class Idempotency {
   #begin(key: string, fingerprint: string, claim: string, response: ServerResponse, begin: Begin): void {
     const { redis, budget, windowMs } = this.#options;
     const shared = new SharedResponse(response, budget);
-    const running: Running = { fingerprint, claim, response: shared, renewedAt: performance.now() };
+    const running: Running = { key, fingerprint, claim, response: shared, renewedAt: performance.now() };
     this.#running.set(key, running);
     const forget = () => {
       if (this.#running.get(key) === running) this.#running.delete(key);

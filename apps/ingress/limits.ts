@@ -14,6 +14,7 @@ import {
 } from "#access/limits.ts";
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import { LiveMap } from "#relay/live-map.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
@@ -63,7 +64,7 @@ export type LimitsAnswer = { headers: Record<string, string> } & ({ kind: "admit
 export class CallerLimits {
   readonly #options: CallerLimitsOptions;
   readonly #counters: LimitCounters;
-  readonly #held = new Set<Reservation>();
+  readonly #held = new LiveMap<string, Reservation>();
   #renewedAt = 0;
 
   constructor(options: CallerLimitsOptions) {
@@ -81,7 +82,7 @@ export class CallerLimits {
   tick(now: number): void {
     if (this.#held.size === 0 || now - this.#renewedAt < renewEveryMs) return;
     this.#renewedAt = now;
-    this.#counters.renew(this.#held).catch((error: unknown) => this.#options.log.debug({ err: error }, "slots could not be renewed"));
+    this.#counters.renew(this.#held.values()).catch((error: unknown) => this.#options.log.debug({ err: error }, "slots could not be renewed"));
   }
 
   async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
@@ -96,12 +97,12 @@ export class CallerLimits {
       return { kind: "refused", headers, failure: limitFailureOf(decision, catalogue().currency) };
     }
     const { reservation } = decision;
-    if (reservation.slotKeys.length > 0) this.#held.add(reservation);
+    if (reservation.slotKeys.length > 0) this.#held.set(reservation.generation, reservation);
     return { kind: "admitted", headers, hold: { settle: (taken) => this.#settle(reservation, model, taken) } };
   }
 
   #settle(reservation: Reservation, model: CatalogueModel, taken: Taken): void {
-    this.#held.delete(reservation);
+    this.#held.delete(reservation.generation);
     const failed = (error: unknown) => this.#options.log.warn({ err: error, generation: reservation.generation }, "what was reserved could not be settled");
     const billed = taken.kind === "used" ? (this.#options.catalogue().models.find(({ id }) => id === taken.model) ?? model) : model;
     this.#counters.settle(reservation, usedOf(reservation, billed, taken)).catch(failed);

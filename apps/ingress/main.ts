@@ -9,6 +9,7 @@ import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { type LaneQueue, openLaneQueue } from "#relay/lane-queue.ts";
 import { relayLimits } from "#relay/limits.ts";
+import { LiveMap } from "#relay/live-map.ts";
 import { openMailbox } from "#relay/mailbox.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
 import { serviceConfigOf } from "#service/config.ts";
@@ -132,10 +133,12 @@ async function start(log: Logger): Promise<Running> {
   addRoutes(server, { catalogue: catalogue.current, admission, idempotency });
   const sockets = addResponsesSocket(server, { config, admission, metrics, log, nextId, onFault });
 
-  const connections = new Map<Socket, number>();
-  server.server.on("connection", (connection: Socket) => {
-    connections.set(connection, performance.now());
-    connection.once("close", () => connections.delete(connection));
+  const connections = new LiveMap<number, Connection>();
+  let connectionsCount = 0;
+  server.server.on("connection", (socket: Socket) => {
+    const number = ++connectionsCount;
+    connections.set(number, { socket, since: performance.now() });
+    socket.once("close", () => connections.delete(number));
   });
 
   const operations = createOperations({
@@ -177,15 +180,20 @@ async function start(log: Logger): Promise<Running> {
   };
 }
 
+interface Connection {
+  socket: Socket;
+  since: number;
+}
+
 /**
  * Stops accepting connections and closes each as soon as it is idle; settles when the last is closed, or when the time is up. A connection
  * on which nothing came for a second is idle too: clients open some in advance, and Node counts them as busy.
  */
-function connectionsClosed(server: Server, connections: ReadonlyMap<Socket, number>, timeoutMs: number): Promise<void> {
+function connectionsClosed(server: Server, connections: LiveMap<number, Connection>, timeoutMs: number): Promise<void> {
   return new Promise((resolve) => {
     const closing = setInterval(() => {
       server.closeIdleConnections();
-      for (const [connection, since] of connections) if (connection.bytesRead === 0 && performance.now() - since > silentConnectionMs) connection.destroy();
+      for (const { socket, since } of connections.values()) if (socket.bytesRead === 0 && performance.now() - since > silentConnectionMs) socket.destroy();
     }, 50);
     const settle = () => {
       clearInterval(closing);

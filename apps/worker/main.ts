@@ -61,7 +61,6 @@ async function start(log: Logger): Promise<Running> {
   const circuits = new Circuits(redis, keyspace.circuits);
   const slots = new Slots(redis, keyspace.slots);
   const credentials = new Credentials();
-  const generations = new Set<Generation>();
   const now = () => performance.now();
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   redis.on("error", onRedisError);
@@ -90,7 +89,6 @@ async function start(log: Logger): Promise<Running> {
         for (const [kind, count] of tokensOf(usage)) if (count > 0) metrics.tokens.inc({ model, kind }, count);
       },
       forget: (generation) => {
-        generations.delete(generation);
         generation.place.release();
         const { job, model, failure, usage, upstream, settled, cause, diagnosis } = generation;
         const outcome = settled === "done" && failure !== undefined ? "failed" : (settled ?? "dropped");
@@ -142,7 +140,6 @@ async function start(log: Logger): Promise<Running> {
         onError: onRedisError,
         take(place) {
           const generation = new Generation(place, around);
-          generations.add(generation);
           metrics.queueWait.observe({ lane: name }, Math.max(0, Date.now() - place.job.admittedAt) / 1_000);
           generation.held = runner.take(generation, place.job.owner, place.job.number, place.job.attempt, place.room, now());
         },
@@ -167,7 +164,7 @@ async function start(log: Logger): Promise<Running> {
   const pulse = setInterval(() => runner.tick(now()), relayLimits.pulseMs);
   const watch = setInterval(() => {
     const at = now();
-    for (const generation of generations) generation.watch(at);
+    for (const generation of runner.tasks()) generation.watch(at);
   }, watchMs);
   runner.tick(now());
   for (const lane of lanes) lane.start();
@@ -177,8 +174,8 @@ async function start(log: Logger): Promise<Running> {
     async stop() {
       stopping = true;
       await Promise.all(lanes.map((lane) => lane.stop()));
-      await emptied(generations, drainMs);
-      for (const generation of generations) if (generation.held !== undefined) runner.handBack(generation.held, now());
+      await emptied(runner, drainMs);
+      for (const generation of [...runner.tasks()]) if (generation.held !== undefined) runner.handBack(generation.held, now());
       clearInterval(pulse);
       clearInterval(watch);
       circuits.close();
@@ -203,9 +200,9 @@ const tokensOf = (usage: Usage): [kind: string, count: number][] => [
 ];
 
 /** Settles when nothing is left, or when the time is up. */
-async function emptied(generations: Set<Generation>, timeoutMs: number): Promise<void> {
+async function emptied(runner: Runner<Generation>, timeoutMs: number): Promise<void> {
   const deadline = performance.now() + timeoutMs;
-  while (generations.size > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+  while (runner.size > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
 await runProcess("worker", start);

@@ -1,6 +1,7 @@
 /** Calls to upstreams over HTTP, through one pool of connections for each. */
 import { errors, Pool, request } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import { LiveMap } from "#relay/live-map.ts";
 import type { WireRequest } from "#wire/codec.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { Authorize } from "./authorization.ts";
@@ -34,11 +35,12 @@ interface Line {
   /** Calls that have a connection, or are about to open one. */
   calls: number;
   /** Calls in line for a connection, in order. They stand here and not in the pool, where one that is aborted would keep its body. */
-  readonly waiting: Set<() => void>;
+  readonly waiting: LiveMap<number, () => void>;
 }
 
 export class Upstreams {
   readonly #lines = new Map<string, Line>();
+  #calls = 0;
   readonly #authorize: Authorize;
 
   constructor(authorize: Authorize) {
@@ -107,13 +109,14 @@ export class Upstreams {
           handlers.failed(failureOfTransport(error), (error as NodeJS.ErrnoException).code ?? error.name);
         },
       });
-    line.waiting.add(start);
+    const number = ++this.#calls;
+    line.waiting.set(number, start);
     startNext(line);
     return {
       abort() {
         if (over) return;
         over = true;
-        line.waiting.delete(start);
+        line.waiting.delete(number);
         controller?.abort(aborted);
       },
       flow(wanted) {
@@ -167,7 +170,7 @@ export class Upstreams {
       headersTimeout: 0,
       bodyTimeout: 0,
     });
-    const line: Line = { upstream, pool, calls: 0, waiting: new Set() };
+    const line: Line = { upstream, pool, calls: 0, waiting: new LiveMap() };
     this.#lines.set(upstream.name, line);
     return line;
   }
@@ -183,11 +186,7 @@ export class Upstreams {
 
 function startNext({ calls, upstream, waiting }: Line): void {
   if (calls >= upstream.limits.connectionsMax) return;
-  for (const start of waiting) {
-    waiting.delete(start);
-    start();
-    return;
-  }
+  waiting.shift()?.();
 }
 
 function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, headers: own, body }: WireRequest) {

@@ -8,6 +8,8 @@ export interface RelayLimits {
   aliveMs: number;
   /** How long a process holds on to its generations while its own link is down. */
   downMs: number;
+  /** How long what arrived may wait to be acknowledged while more arrives: until then its sender keeps it. */
+  ackMs: number;
   /** Bytes of one generation sent and not yet taken by its caller. */
   windowBytes: number;
   /** Bytes on the way to one mailbox, not yet known to have arrived. */
@@ -31,6 +33,7 @@ export const relayLimits: RelayLimits = {
   graceMs: 5_000,
   aliveMs: 1_000,
   downMs: 30_000,
+  ackMs: 200,
   windowBytes: 1 << 20,
   mailboxWindowBytes: 8 << 20,
   stallMs: 60_000,

@@ -12,6 +12,7 @@
 import { type Accept, decodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
 import type { RelayLimits } from "./limits.ts";
 import { Link } from "./link.ts";
+import { LiveMap } from "./live-map.ts";
 
 /** Why the relay gave a generation up. */
 export type RelayFault = "unavailable" | "worker_lost" | "wait_expired" | "caller_too_slow";
@@ -76,8 +77,9 @@ interface Owned<Client> {
 interface Worker<Client> {
   readonly mailbox: string;
   heardAt: number;
-  bound: Set<Owned<Client>>;
+  bound: LiveMap<number, Owned<Client>>;
   unackedBytes: number;
+  ackedAt: number;
   /** It said that it has places free: nobody waits there for one. */
   hasRoom: boolean;
 }
@@ -93,8 +95,8 @@ export class Owner<Client> {
   readonly #limits: RelayLimits;
   readonly #port: OwnerPort<Client>;
   readonly #link: Link;
-  readonly #owned = new Map<number, Owned<Client>>();
-  readonly #waiting = new Map<number, Owned<Client>>();
+  readonly #owned = new LiveMap<number, Owned<Client>>();
+  readonly #waiting = new LiveMap<number, Owned<Client>>();
   readonly #workers = new Map<string, Worker<Client>>();
   #finished = new Map<number, Finished>();
   #finishedBefore = new Map<number, Finished>();
@@ -261,7 +263,7 @@ export class Owner<Client> {
     }
     for (const worker of this.#workers.values()) {
       if (worker.bound.size === 0) this.#workers.delete(worker.mailbox);
-      else if (this.#link.isSilentSince(worker.heardAt, now)) for (const owned of worker.bound) this.#lost(owned, now);
+      else if (this.#link.isSilentSince(worker.heardAt, now)) for (const owned of worker.bound.values()) this.#lost(owned, now);
       else this.#pulse(worker);
     }
     this.#probeNext(now);
@@ -275,13 +277,13 @@ export class Owner<Client> {
   #bind(owned: Owned<Client>, mailbox: string, now: number, accept: Accept | undefined): Worker<Client> {
     let worker = this.#workers.get(mailbox);
     if (worker === undefined) {
-      worker = { mailbox, heardAt: now, bound: new Set(), unackedBytes: 0, hasRoom: false };
+      worker = { mailbox, heardAt: now, bound: new LiveMap(), unackedBytes: 0, ackedAt: now, hasRoom: false };
       this.#workers.set(mailbox, worker);
     }
     if (accept !== undefined) worker.hasRoom = accept.room > 0;
     owned.worker = worker;
     owned.takenAt = now;
-    worker.bound.add(owned);
+    worker.bound.set(owned.number, owned);
     this.#waiting.delete(owned.number);
     this.#send(worker.mailbox, frameKinds.go, owned.number, owned.attempt, 0, noPayload, accept?.waits === false);
     this.#port.bound(owned.client, accept?.room ?? 0);
@@ -304,7 +306,7 @@ export class Owner<Client> {
     owned.untakenBytes += bytes;
     if (kind === "end" || kind === "fail") this.#finish(owned, "done");
     this.#port.deliver(owned.client, kind, frame.payload, frame.seq);
-    if (worker.unackedBytes * 4 > this.#limits.mailboxWindowBytes) this.#acknowledgeAll(worker);
+    if (worker.unackedBytes * 4 > this.#limits.mailboxWindowBytes || now - worker.ackedAt > this.#limits.ackMs) this.#acknowledgeAll(worker, now);
   }
 
   #askMissing(owned: Owned<Client>, worker: Worker<Client>, now: number): void {
@@ -316,16 +318,17 @@ export class Owner<Client> {
   /** Acknowledges what progressed, asks after what is quiet, and is a sign of life in any case. */
   #pulse(worker: Worker<Client>): void {
     this.#port.pulse(worker.mailbox);
-    for (const owned of worker.bound) {
+    for (const owned of worker.bound.values()) {
       if (!owned.heard || owned.expected !== owned.ackedExpected || owned.taken !== owned.ackedTaken) this.#acknowledge(owned, worker);
       owned.heard = false;
     }
     worker.unackedBytes = 0;
   }
 
-  #acknowledgeAll(worker: Worker<Client>): void {
-    for (const owned of worker.bound) if (owned.expected !== owned.ackedExpected) this.#acknowledge(owned, worker);
+  #acknowledgeAll(worker: Worker<Client>, now: number): void {
+    for (const owned of worker.bound.values()) if (owned.expected !== owned.ackedExpected) this.#acknowledge(owned, worker);
     worker.unackedBytes = 0;
+    worker.ackedAt = now;
   }
 
   #acknowledge(owned: Owned<Client>, worker: Worker<Client>): void {
@@ -347,7 +350,7 @@ export class Owner<Client> {
   }
 
   #enqueueAgain(owned: Owned<Client>, now: number): void {
-    owned.worker?.bound.delete(owned);
+    owned.worker?.bound.delete(owned.number);
     owned.worker = undefined;
     owned.attempt++;
     owned.expected = 0;
@@ -390,7 +393,7 @@ export class Owner<Client> {
   #forget(owned: Owned<Client>): void {
     this.#owned.delete(owned.number);
     this.#waiting.delete(owned.number);
-    owned.worker?.bound.delete(owned);
+    owned.worker?.bound.delete(owned.number);
   }
 
   #answerForFinished(sender: string, frame: Frame): void {

@@ -9,6 +9,7 @@
 import { encodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
 import type { RelayLimits } from "./limits.ts";
 import { Link } from "./link.ts";
+import { LiveMap } from "./live-map.ts";
 
 /** How an attempt that counts came out: answered in full, or as far as it got before its caller or its owner left. */
 export type Outcome = "done" | "cancelled";
@@ -68,11 +69,11 @@ interface OwnerPeer<Task> {
   heardAt: number;
   /** When it was found silent for the grace time; undefined when it was heard since. Its further jobs are not worth a place. */
   goneAt: number | undefined;
-  held: Map<number, Held<Task>>;
+  held: LiveMap<number, Held<Task>>;
   /** Bytes on the way to the owner's mailbox. */
   travellingBytes: number;
-  /** Those whose window is closed. */
-  closed: Set<Held<Task>>;
+  /** The numbers of those whose window is closed. */
+  closed: Set<number>;
 }
 
 /** How many owners without work are remembered, to know which are alive when their next job comes. */
@@ -99,6 +100,11 @@ export class Runner<Task> {
 
   get size(): number {
     return this.#size;
+  }
+
+  /** All that are not forgotten. */
+  *tasks(): Generator<Task, void> {
+    for (const owner of this.#owners.values()) for (const { task } of owner.held.values()) yield task;
   }
 
   /** The most bytes held for one generation, and the most on the way to one mailbox. */
@@ -275,7 +281,7 @@ export class Runner<Task> {
   #ownerOf(mailbox: string): OwnerPeer<Task> {
     let owner = this.#owners.get(mailbox);
     if (owner === undefined) {
-      owner = { mailbox, heardAt: Number.NEGATIVE_INFINITY, goneAt: undefined, held: new Map(), travellingBytes: 0, closed: new Set() };
+      owner = { mailbox, heardAt: Number.NEGATIVE_INFINITY, goneAt: undefined, held: new LiveMap(), travellingBytes: 0, closed: new Set() };
       this.#owners.set(mailbox, owner);
     }
     return owner;
@@ -337,7 +343,7 @@ export class Runner<Task> {
   }
 
   #reopen(owner: OwnerPeer<Task>): void {
-    if (owner.closed.size > 0 && this.#hasRoom(owner)) for (const closed of owner.closed) this.#flow(closed);
+    if (owner.closed.size > 0 && this.#hasRoom(owner)) for (const number of owner.closed) this.#flow(owner.held.get(number) as Held<Task>);
   }
 
   /** A full window closes; it opens again when it is half empty, and the mailbox has room. */
@@ -346,8 +352,8 @@ export class Runner<Task> {
     const open = this.#hasRoom(held.owner) && held.sentBytes < (held.open ? this.#limits.windowBytes : this.#limits.windowBytes / 2);
     if (open === held.open) return;
     held.open = open;
-    if (open) held.owner.closed.delete(held);
-    else held.owner.closed.add(held);
+    if (open) held.owner.closed.delete(held.number);
+    else held.owner.closed.add(held.number);
     this.#port.flow(held.task, open);
   }
 
@@ -360,7 +366,7 @@ export class Runner<Task> {
     held.forgotten = true;
     this.#size--;
     held.owner.held.delete(held.number);
-    held.owner.closed.delete(held);
+    held.owner.closed.delete(held.number);
     for (const { payload, bytes } of held.sent) if (payload !== undefined) held.owner.travellingBytes -= bytes;
     held.sent = [];
     this.#reopen(held.owner);
@@ -374,6 +380,6 @@ export class Runner<Task> {
   }
 }
 
-function oldestOf<Task>(held: Map<number, Held<Task>>): Held<Task> {
+function oldestOf<Task>(held: LiveMap<number, Held<Task>>): Held<Task> {
   return held.values().next().value as Held<Task>;
 }
