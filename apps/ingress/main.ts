@@ -21,7 +21,6 @@ import { Admission } from "./admission.ts";
 import { ingressConfigOf } from "./config.ts";
 import { Generations } from "./generations.ts";
 import { Idempotency } from "./idempotency.ts";
-import { addInspection } from "./inspection.ts";
 import { CallerLimits } from "./limits.ts";
 import { createIngressMetrics } from "./metrics.ts";
 import { BodyBudget, createRequestServer } from "./requests.ts";
@@ -153,7 +152,10 @@ async function start(log: Logger): Promise<Running> {
       lanes: generations.statistics().map(({ oldestWaitMs, ...lane }) => ({ ...lane, oldestWaitMs: Math.round(oldestWaitMs) })),
     }),
   });
-  if (config.operatorPassword !== undefined) await addInspection(operations, queues.values(), config.operatorPassword);
+  if (config.operatorPassword !== undefined) {
+    const { addInspection } = await import("./inspection.ts");
+    await addInspection(operations, queues.values(), config.operatorPassword);
+  }
 
   const api = await listen(server, config.host, config.port);
   const operationsUrl = await listen(operations, service.operationsHost, service.operationsPort);

@@ -1,8 +1,6 @@
 /** How a request proves to its upstream that it may: headers from the upstream's credential. Bearer of secrets: nothing of this is logged. */
-import { Sha256 } from "@aws-crypto/sha256-js";
-import { defaultProvider } from "@aws-sdk/credential-provider-node";
-import { SignatureV4 } from "@smithy/signature-v4";
-import { GoogleAuth } from "google-auth-library";
+import type { SignatureV4 } from "@smithy/signature-v4";
+import type { GoogleAuth } from "google-auth-library";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Environment, secretOf } from "#catalogue/environment.ts";
 
@@ -22,10 +20,10 @@ export type Authorize = (
 
 const googleScope = "https://www.googleapis.com/auth/cloud-platform";
 
-/** Tokens and signers are kept for as long as their credential stays the same. */
+/** Tokens and signers are kept for as long as their credential stays the same. The vendors' libraries are loaded when an upstream asks for them. */
 export function createAuthorization(environment: Environment): Authorize {
-  const googles = new Map<string, GoogleAuth>();
-  const signers = new Map<string, SignatureV4>();
+  const googles = new Map<string, Promise<GoogleAuth>>();
+  const signers = new Map<string, Promise<SignatureV4>>();
 
   return (upstream, name, request) => {
     const credential = secretOf(name, environment);
@@ -47,25 +45,24 @@ export function createAuthorization(environment: Environment): Authorize {
 
   /** The credential is the content of a service account's key file, or its path; without one, what Google's libraries find in the environment. */
   async function googleHeadersOf(credential: string): Promise<Record<string, string>> {
-    let google = googles.get(credential);
-    if (google === undefined) {
-      const source = credential.startsWith("{") ? { credentials: JSON.parse(credential) as object } : credential === "" ? {} : { keyFilename: credential };
-      google = new GoogleAuth({ scopes: googleScope, ...source });
-      googles.set(credential, google);
-    }
-    return { authorization: `Bearer ${await google.getAccessToken()}` };
+    const google = googles.get(credential) ?? googleOf(credential);
+    googles.set(credential, google);
+    return { authorization: `Bearer ${await (await google).getAccessToken()}` };
+  }
+
+  async function googleOf(credential: string): Promise<GoogleAuth> {
+    const { GoogleAuth } = await import("google-auth-library");
+    const source = credential.startsWith("{") ? { credentials: JSON.parse(credential) as object } : credential === "" ? {} : { keyFilename: credential };
+    return new GoogleAuth({ scopes: googleScope, ...source });
   }
 
   /** https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html */
   async function awsHeadersOf({ region, service }: CatalogueUpstream, { method, url, headers, body }: SignedRequest): Promise<Record<string, string>> {
     const place = region ?? environment.AWS_REGION ?? "us-east-1";
     const name = `${place} ${service}`;
-    let signer = signers.get(name);
-    if (signer === undefined) {
-      signer = new SignatureV4({ credentials: defaultProvider(), region: place, service, sha256: Sha256 });
-      signers.set(name, signer);
-    }
-    const signed = await signer.sign({
+    const signer = signers.get(name) ?? signerOf(place, service);
+    signers.set(name, signer);
+    const signed = await (await signer).sign({
       method,
       protocol: url.protocol,
       hostname: url.hostname,
@@ -76,5 +73,14 @@ export function createAuthorization(environment: Environment): Authorize {
     });
     const { host: _, ...added } = signed.headers;
     return Object.fromEntries(Object.entries(added).filter(([header]) => headers[header] === undefined));
+  }
+
+  async function signerOf(region: string, service: string): Promise<SignatureV4> {
+    const [{ SignatureV4 }, { defaultProvider }, { Sha256 }] = await Promise.all([
+      import("@smithy/signature-v4"),
+      import("@aws-sdk/credential-provider-node"),
+      import("@aws-crypto/sha256-js"),
+    ]);
+    return new SignatureV4({ credentials: defaultProvider(), region, service, sha256: Sha256 });
   }
 }
