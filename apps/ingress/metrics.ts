@@ -1,6 +1,5 @@
 /** What an ingress tells its operator in numbers (https://prometheus.io/docs/practices/naming/). */
-import { Counter, Gauge, Histogram } from "prom-client";
-import { createRegistry } from "#service/operations.ts";
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
@@ -17,7 +16,8 @@ export interface IngressReadings {
 export type IngressMetrics = ReturnType<typeof createIngressMetrics>;
 
 export function createIngressMetrics(readings: IngressReadings) {
-  const registry = createRegistry();
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
   const registers = [registry];
   new Gauge({
     name: "sluice_generations",

@@ -1,8 +1,7 @@
 /** What a worker tells its operator in numbers (https://prometheus.io/docs/practices/naming/). */
 
-import { Counter, Gauge, Histogram } from "prom-client";
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { LaneWorker } from "#relay/lane-worker.ts";
-import { createRegistry } from "#service/operations.ts";
 import type { Circuits } from "./circuits.ts";
 import type { Credentials } from "./credentials.ts";
 
@@ -12,7 +11,8 @@ export type WorkerMetrics = ReturnType<typeof createWorkerMetrics>;
 
 /** `lanes` are read when the metrics are scraped. */
 export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
-  const registry = createRegistry();
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
   const registers = [registry];
   new Gauge({
     name: "sluice_worker_generations",

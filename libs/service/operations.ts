@@ -1,17 +1,7 @@
 /** The operations port of a process: /healthz, /readyz, /status, /metrics. Never on the port that callers reach. */
 import type { AddressInfo } from "node:net";
 import Fastify, { type FastifyInstance } from "fastify";
-import { collectDefaultMetrics, Registry } from "prom-client";
-
-/** How often the event loop's lag is looked at: every look wakes the process, an idle one too. */
-const lagLookMs = 100;
-
-/** For a process's metrics; what Node tells of the process is among them. */
-export function createRegistry(): Registry {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: lagLookMs });
-  return registry;
-}
+import type { Registry } from "prom-client";
 
 export interface OperationsOptions {
   metrics: Registry;
