@@ -45,9 +45,8 @@ export function createAuthorization(environment: Environment): Authorize {
 
   /** The credential is the content of a service account's key file, or its path; without one, what Google's libraries find in the environment. */
   async function googleHeadersOf(credential: string): Promise<Record<string, string>> {
-    const google = googles.get(credential) ?? googleOf(credential);
-    googles.set(credential, google);
-    return { authorization: `Bearer ${await (await google).getAccessToken()}` };
+    const google = await kept(googles, credential, () => googleOf(credential));
+    return { authorization: `Bearer ${await google.getAccessToken()}` };
   }
 
   async function googleOf(credential: string): Promise<GoogleAuth> {
@@ -59,10 +58,8 @@ export function createAuthorization(environment: Environment): Authorize {
   /** https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html */
   async function awsHeadersOf({ region, service }: CatalogueUpstream, { method, url, headers, body }: SignedRequest): Promise<Record<string, string>> {
     const place = region ?? environment.AWS_REGION ?? "us-east-1";
-    const name = `${place} ${service}`;
-    const signer = signers.get(name) ?? signerOf(place, service);
-    signers.set(name, signer);
-    const signed = await (await signer).sign({
+    const signer = await kept(signers, `${place} ${service}`, () => signerOf(place, service));
+    const signed = await signer.sign({
       method,
       protocol: url.protocol,
       hostname: url.hostname,
@@ -83,4 +80,14 @@ export function createAuthorization(environment: Environment): Authorize {
     ]);
     return new SignatureV4({ credentials: defaultProvider(), region, service, sha256: Sha256 });
   }
+}
+
+/** What is in the map, or is made and put there; what could not be made is made anew the next time. */
+function kept<Made>(all: Map<string, Promise<Made>>, name: string, make: () => Promise<Made>): Promise<Made> {
+  const known = all.get(name);
+  if (known !== undefined) return known;
+  const made = make();
+  all.set(name, made);
+  made.catch(() => all.delete(name));
+  return made;
 }

@@ -264,7 +264,7 @@ export class Owner<Client> {
     for (const worker of this.#workers.values()) {
       if (worker.bound.size === 0) this.#workers.delete(worker.mailbox);
       else if (this.#link.isSilentSince(worker.heardAt, now)) for (const owned of worker.bound.values()) this.#lost(owned, now);
-      else this.#pulse(worker);
+      else this.#pulse(worker, now);
     }
     this.#probeNext(now);
     if (now - this.#rememberedAt > this.#limits.rememberMs) {
@@ -316,28 +316,29 @@ export class Owner<Client> {
   }
 
   /** Acknowledges what progressed, asks after what is quiet, and is a sign of life in any case. */
-  #pulse(worker: Worker<Client>): void {
+  #pulse(worker: Worker<Client>, now: number): void {
     this.#port.pulse(worker.mailbox);
     for (const owned of worker.bound.values()) {
       if (!owned.heard || owned.expected !== owned.ackedExpected || owned.taken !== owned.ackedTaken) this.#acknowledge(owned, worker);
       owned.heard = false;
     }
     worker.unackedBytes = 0;
+    worker.ackedAt = now;
   }
 
   #acknowledgeAll(worker: Worker<Client>, now: number): void {
-    for (const owned of worker.bound.values()) if (owned.expected !== owned.ackedExpected) this.#acknowledge(owned, worker);
+    for (const owned of worker.bound.values()) if (owned.expected !== owned.ackedExpected) this.#acknowledge(owned, worker, true);
     worker.unackedBytes = 0;
     worker.ackedAt = now;
   }
 
-  #acknowledge(owned: Owned<Client>, worker: Worker<Client>): void {
+  #acknowledge(owned: Owned<Client>, worker: Worker<Client>, idly = false): void {
     owned.ackedExpected = owned.expected;
     owned.ackedTaken = owned.taken;
     owned.unackedBytes = 0;
     const payload = Buffer.allocUnsafe(4);
     payload.writeUInt32LE(owned.taken);
-    this.#send(worker.mailbox, frameKinds.ack, owned.number, owned.attempt, owned.expected, payload);
+    this.#send(worker.mailbox, frameKinds.ack, owned.number, owned.attempt, owned.expected, payload, idly);
   }
 
   #lost(owned: Owned<Client>, now: number): void {
