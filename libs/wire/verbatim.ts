@@ -123,7 +123,7 @@ export function eventBytesOf(name: string | undefined, data: Buffer, replacement
 export function withMember(json: Buffer, path: readonly [string, ...string[]], by: Buffer): Buffer {
   const [name, ...rest] = path;
   const spans = objectSpansOf(json, [name]);
-  if (spans === undefined || spans.all.length === 0) return json;
+  if (spans === undefined) return json;
   const [next, ...others] = rest;
   return replaceSpans(
     json,

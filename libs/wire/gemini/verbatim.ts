@@ -102,7 +102,7 @@ class GeminiWatcher implements Watcher {
       this.#read(listOf(readSpan(data, candidates)).map(objectOf));
     this.#committed ||= this.#blocked;
     const names = spans.all.filter(({ name }) => name === "modelVersion").map(({ start, end }) => ({ start, end, by: this.#model }));
-    const bytes = Buffer.concat([Buffer.from(this.#frame.before()), onOneLine(names.length === 0 ? data : replaceSpans(data, names)), eventEnd]);
+    const bytes = Buffer.concat([Buffer.from(this.#frame.before()), onOneLine(replaceSpans(data, names)), eventEnd]);
     return { kind: "relay", bytes, content: this.#committed };
   }
 
