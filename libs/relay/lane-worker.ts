@@ -1,10 +1,12 @@
 /**
  * The way off a lane. A job is a hand-over: it ends when its owner has bound it, so the active set stays tiny and no lock is ever renewed.
- * Jobs are fetched by hand rather than by BullMQ's own loop, which awaits one fetch at a time.
+ * Jobs are fetched by hand rather than by BullMQ's own loop, which awaits one fetch at a time, and looks twice in vain after each job that comes alone.
  */
-import { type ConnectionOptions, Job, type JobJson, Worker } from "bullmq";
+import { setImmediate as afterThisTurn } from "node:timers/promises";
+import { Job, type JobJson, Worker } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
-import { redisOptionsOf } from "#service/redis.ts";
+import { connectRedis } from "#service/redis.ts";
+import { runScript, scriptOf } from "#service/script.ts";
 import { type GenerationJob, generationsIn, generationsPerJobMax, sizeOf } from "./job.ts";
 
 /** A job lies locked for this long after it was fetched; the hand-over ends well within it. */
@@ -12,8 +14,19 @@ const lockMs = 90_000;
 /** Fetches of one lane on their way at once at most: it takes a burst to get there, so that an idle lane costs one blocked command. */
 const fetchesMax = 16;
 const retryMs = 250;
+/** How long a fetch waits for a job at once. */
+const waitSeconds = 1;
 /** How long a stop waits for fetches on their way; with Redis away they do not come back. */
 const stopMs = 2_500;
+
+/**
+ * Takes BullMQ's marker off a lane that nothing waits on. It wakes those who wait for a job; a fetch leaves it behind, for there might be more.
+ * KEYS: the prioritized set, the waiting list, the marker. 1 if nothing waits.
+ */
+const quieten = scriptOf(`
+if redis.call("ZCARD", KEYS[1]) > 0 or redis.call("LLEN", KEYS[2]) > 0 then return 0 end
+redis.call("DEL", KEYS[3])
+return 1`);
 
 /** A place for a generation, from the fetch until `release`. */
 export interface Place {
@@ -53,21 +66,24 @@ export interface LaneWorkerOptions {
 
 export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWorker> {
   const { name, capacity, keyspace, onError } = options;
+  const redis = await connectRedis(options.redisUrl, "patient");
   const worker = new Worker(name, null, {
-    connection: redisOptionsOf(options.redisUrl, "patient") as ConnectionOptions,
+    connection: redis,
     prefix: keyspace.queuePrefix,
     autorun: false,
     lockDuration: lockMs,
     stalledInterval: lockMs,
     maxStalledCount: 0,
-    drainDelay: 1,
   });
   worker.on("error", onError);
   await worker.waitUntilReady();
   await worker.startStalledCheckTimer();
+  const backend = worker.getBackend();
+  const waitingKeys = ["prioritized", "wait", "marker"].map((key) => worker.toKey(key));
 
   let held = 0;
   let fetching = 0;
+  /** Nothing waits on the lane: the next fetch waits for a job. */
   let drained = false;
   let fetchesWorthwhile = 1;
   let stopping = true;
@@ -90,14 +106,6 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
     while (mayFetch() && fetching < fetchesWorthwhile && (fetching === 0 || !drained)) void fetch();
   };
 
-  const fetched = (job: Job | undefined) => {
-    fetching--;
-    fetchesWorthwhile = job === undefined || drained ? 1 : Math.min(fetchesMax, fetchesWorthwhile + 1);
-    drained = job === undefined;
-    if (job !== undefined) hold(job);
-    pump();
-  };
-
   const pumpLater = () => {
     retry ??= setTimeout(() => {
       retry = undefined;
@@ -105,19 +113,71 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
     }, retryMs);
   };
 
+  /** A fetch is over. `empty`: nothing waits on the lane behind what it brought, if it brought anything. */
+  const fetched = (brought: boolean, empty: boolean) => {
+    fetching--;
+    fetchesWorthwhile = !brought || drained ? 1 : Math.min(fetchesMax, fetchesWorthwhile + 1);
+    drained = empty;
+    pump();
+  };
+
+  /** What was on its way may or may not have been done; a marker that woke this fetch is gone. */
+  const fetchFailed = (error: Error) => {
+    onError(error);
+    fetching--;
+    drained = false;
+    if (stopping) pump();
+    else pumpLater();
+  };
+
   const fetch = async () => {
     fetching++;
+    const waits = drained;
     let job: Job | undefined;
+    let quiet: Promise<boolean> | false = false;
     try {
-      job = (await worker.getNextJob(`${worker.id}:${++counter}`)) as Job | undefined;
+      const woken = waits && (await wasWoken());
+      if (!stopping || woken) {
+        const coming = next();
+        quiet = waits && nothingWaits();
+        job = await coming;
+      }
     } catch (error) {
-      onError(error as Error);
-      fetching--;
-      if (stopping) pump();
-      else pumpLater();
+      fetchFailed(error as Error);
       return;
     }
-    fetched(job);
+    if (job !== undefined) hold(job);
+    fetched(job !== undefined, job === undefined || (await quiet));
+  };
+
+  /** Waits until there may be a job: true, or until `waitSeconds` are over. */
+  const wasWoken = async (): Promise<boolean> => {
+    try {
+      return (await backend.waitForJob(waitSeconds)) !== null;
+    } catch (error) {
+      await backend.reconnectBlocking().catch(onError);
+      throw error;
+    }
+  };
+
+  /** Asked behind a fetch that was sent in this turn. */
+  const nothingWaits = async (): Promise<boolean> => {
+    await afterThisTurn();
+    return runScript(redis, quieten, waitingKeys, []).then(
+      (reply) => reply === 1,
+      () => false,
+    );
+  };
+
+  /** The next job on the lane, by the same step that takes an ended one off it. */
+  const next = async (before?: Job): Promise<Job | undefined> => {
+    const token = before?.token ?? `${worker.id}:${++counter}`;
+    const reply = before === undefined ? await backend.moveToActive(token) : await before.moveToCompleted("", token, true);
+    const [data, id] = (reply ?? []) as [JobJson | null | undefined, string | undefined];
+    if (!data || id === undefined) return undefined;
+    const job = Job.fromJSON(worker, data, id) as Job;
+    job.token = token;
+    return job;
   };
 
   const hold = (job: Job) => {
@@ -145,27 +205,16 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
       });
   };
 
-  /** The job that a finish brought along, as BullMQ's own loop would make it. */
-  const jobOf = (next: unknown, token: string): Job | undefined => {
-    const [data, id] = (next ?? []) as [JobJson | null | undefined, string | undefined];
-    if (!data || id === undefined) return undefined;
-    const job = Job.fromJSON(worker, data, id);
-    job.token = token;
-    return job;
-  };
-
+  /** The job is off the lane soon: with the next one in the same breath, if that may be fetched. */
   const finish = (job: Job) => {
-    const fetchNext = !stopping && !drained && mayFetch() && options.isReady();
-    if (fetchNext) fetching++;
-    job.moveToCompleted("", job.token as string, fetchNext).then(
-      (next) => {
-        if (fetchNext) fetched(jobOf(next, job.token as string));
-      },
-      (error: Error) => {
-        onError(error);
-        if (fetchNext) fetched(undefined);
-      },
-    );
+    if (stopping || drained || !mayFetch() || !options.isReady()) job.moveToCompleted("", job.token as string, false).catch(onError);
+    else {
+      fetching++;
+      next(job).then((following) => {
+        if (following !== undefined) hold(following);
+        fetched(following !== undefined, following === undefined);
+      }, fetchFailed);
+    }
   };
 
   return {
@@ -193,6 +242,7 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
     },
     async close() {
       await worker.close(true);
+      redis.disconnect();
     },
   };
 }

@@ -23,7 +23,7 @@ export type RedisPurpose = "request" | "patient";
 const reconnectDelayMs = (attempt: number) => Math.min(25 * attempt, 250);
 
 /** Options for a URL of the kinds `redis://`, `rediss://` (TLS) and `unix:///path/to/socket`; a bad one is a StartupFault. */
-export function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
+function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
   const address = addressOf(url);
   const common: RedisOptions = { ...address, retryStrategy: reconnectDelayMs, connectTimeout: 2_000, socketTimeout: silenceMs };
   if (purpose === "patient") return { ...common, maxRetriesPerRequest: null };

@@ -216,6 +216,66 @@ test("a lane gives out jobs in the order they came, and no more than there are p
   });
 });
 
+test("a job that comes alone costs Redis four scripts: it is added, fetched, and taken off, and the lane is quietened", async () => {
+  const scripts = async () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.info("commandstats"))?.[1] ?? 0);
+  await withWorker(4, async (_worker, places) => {
+    const handOver = async (generation: string) => {
+      const queued = queue.add(jobOf(generation), never);
+      await until("it is taken", () => places.at(-1)?.job.generation === generation);
+      places.at(-1)?.handedOver();
+      await until("it is gone", async () => (await queue.statesOf([queued]))[0] === "missing");
+      places.at(-1)?.release();
+    };
+    for (let round = 0; round < 5; round++) await handOver(`gen_first${round}`);
+    const startedAt = performance.now();
+    const before = await scripts();
+    for (let round = 0; round < 50; round++) await handOver(`gen_${round}`);
+    const looksInVain = Math.ceil((performance.now() - startedAt) / 1_000) + 1;
+    assert.ok((await scripts()) - before <= 50 * 4 + looksInVain);
+  });
+});
+
+for (const size of [1, 2])
+  test(`however closely one comes behind another, neither lies until a worker looks by itself: ${size} at work`, async (t) => {
+    const takenAt = new Map<string, number>();
+    const workers = await Promise.all(
+      Array.from({ length: size }, () =>
+        openLaneWorker({
+          name: "chat",
+          capacity: 64,
+          redisUrl: server.url,
+          keyspace,
+          isReady: () => true,
+          take(place) {
+            takenAt.set(place.job.generation, performance.now());
+            place.handedOver();
+            place.release();
+          },
+          onError: () => {},
+        }),
+      ),
+    );
+    t.after(async () => {
+      await Promise.all(workers.map((worker) => worker.stop()));
+      await Promise.all(workers.map((worker) => worker.close()));
+    });
+    for (const worker of workers) worker.start();
+    const waitedMs = async (generation: string) => {
+      const addedAt = performance.now();
+      queue.add(jobOf(generation), never);
+      await until("it is taken", () => takenAt.has(generation));
+      return (takenAt.get(generation) as number) - addedAt;
+    };
+    let slowestMs = 0;
+    for (let round = 0; round < 150; round++) {
+      const first = waitedMs(`gen_${round}a`);
+      const secondAt = performance.now() + (round % 30) / 10;
+      while (performance.now() < secondAt) await new Promise((resolve) => setImmediate(resolve));
+      slowestMs = Math.max(slowestMs, ...(await Promise.all([first, waitedMs(`gen_${round}b`)])));
+    }
+    assert.ok(slowestMs < 800, `${slowestMs} ms`);
+  });
+
 test("the same attempt added twice is one job", async () => {
   queue.add(jobOf("gen_twice"), never);
   queue.add(jobOf("gen_twice"), never);
