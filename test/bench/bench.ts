@@ -2,9 +2,9 @@
  * The bench: `npm run bench`. Starts everything on this machine, all systems in the same run, and prints tables whose figures are the medians of
  * several interleaved rounds. Nothing fails on a number; an answer that is wrong or missing makes the exit code 1.
  *
- *   --quick          as short as shows that everything works: fewer callers, shorter, one round, without Portkey
+ *   --quick          as short as shows that everything works: fewer callers, shorter, one round, without other gateways
  *   --only a,b       these sections: short, streams, bodies, scale, memory, images
- *   --systems a,b    these of the systems that are compared: upstream, nginx, direct, portkey, sluice, sluice-2
+ *   --systems a,b    these of the systems that are compared: upstream, nginx, direct, portkey, litellm (if installed), sluice, sluice-2
  *   --rounds N       3 unless said otherwise
  *   --write          docs/performance.md and docs/performance.json as well
  */
@@ -12,15 +12,15 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { imageModels, measureBigBodies, measureImages } from "./beside.ts";
-import { chatBodyOf, chatPath, runShort, wrkProgram } from "./load.ts";
+import { chatBodyOf, wrkProgram } from "./load.ts";
 import { measureMemory, measureStart, memoryAfterRun } from "./memory.ts";
-import { startDirect, startNginx, startPortkey, startUpstream } from "./peers.ts";
+import { startDirect, startLitellm, startNginx, startPortkey, startUpstream } from "./peers.ts";
 import { byProcess, type Table, textOf } from "./report.ts";
-import type { Bench } from "./rounds.ts";
+import { type Bench, warmUp } from "./rounds.ts";
 import { measureKeysAndModels, measureOpenStreams, measureWaiting, measureWorkers } from "./scale.ts";
 import { measureShortAnswers, shortModels } from "./short-answers.ts";
 import { startSluice } from "./sluice.ts";
-import { measureStreamCases, streamModel } from "./streams.ts";
+import { measureStreamCases, streamChunks, streamModel } from "./streams.ts";
 import { type Surroundings, surroundingsOf } from "./surroundings.ts";
 import { type Absent, isPresent, type System } from "./system.ts";
 import { verdictsOf, verdictText } from "./targets.ts";
@@ -32,6 +32,7 @@ const starters: Record<string, Start> = {
   nginx: startNginx,
   direct: startDirect,
   portkey: startPortkey,
+  litellm: (upstreamUrl) => startLitellm(upstreamUrl, models),
   sluice: (upstreamUrl) => startSluice({ name: "sluice", ingresses: 1, workers: 1, upstreamUrl, models }),
   "sluice-2": (upstreamUrl) => startSluice({ name: "sluice-2", ingresses: 2, workers: 2, upstreamUrl, models }),
 };
@@ -82,7 +83,7 @@ for (const name of systemNames) {
   if (!isPresent(system)) tell(`${name}: ${system.absent}`);
   else {
     if (system !== upstream) held.defer(() => system.stop());
-    await runShort({ system, path: chatPath, bodies: [chatBodyOf(models[0] as string)], connections: 16, seconds: flags.quick ? 1 : 3 });
+    await warmUp(system, flags, models[0] as string, { body: chatBodyOf(streamModel, { stream: true }), chunks: streamChunks });
   }
 }
 const bench: Bench = { systems, upstream, rounds: Number(flags.rounds ?? (flags.quick ? 1 : 3)), quick: flags.quick, tell };
@@ -115,7 +116,7 @@ if (faults.length > 0) {
 function documentOf({ command, date, machine, versions, systems: described }: Surroundings): string {
   const about = [
     "# Performance",
-    `Made by \`${command}\` on ${date}; each figure is the median of ${bench.rounds} ${bench.rounds === 1 ? "round" : "rounds"} in which all systems had their turn. ${machine}. ${versions}. The load generator and the upstream share the cores with what is measured.`,
+    `Made by \`${command}\` on ${date}; each figure is the median of ${bench.rounds} ${bench.rounds === 1 ? "round" : "rounds"} in which all systems had their turn, warm. ${machine}. ${versions}. The load generator and the upstream share the cores with what is measured.`,
     Object.entries(described)
       .map(([name, what]) => `- **${name}**: ${what}`)
       .join("\n"),

@@ -1,5 +1,6 @@
-/** What Sluice is compared with: no proxy, nginx as a plain proxy, a plain proxy on Node, and another gateway. */
+/** What Sluice is compared with: no proxy, nginx as a plain proxy, a plain proxy on Node, and other gateways. */
 import { spawn, spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -109,6 +110,42 @@ export async function startPortkey(upstreamUrl: string): Promise<System | Absent
     headers: { authorization: "Bearer bench", "x-portkey-provider": "openai", "x-portkey-custom-host": `${upstreamUrl}/v1` },
     processes: [{ name: "gateway", pid: child.pid as number }],
     stop: () => end(child),
+  };
+}
+
+/** A gateway on Python; one worker process, its default. */
+export async function startLitellm(upstreamUrl: string, models: readonly string[]): Promise<System | Absent> {
+  const program = programOf("litellm");
+  if (program === undefined) return { name: "litellm", absent: "not installed (pip install 'litellm[proxy]')" };
+  const directory = await mkdtemp(join(tmpdir(), "sluice-bench-litellm-"));
+  const config = join(directory, "config.json");
+  const parametersOf = (model: string) => ({ model: `openai/${model}`, api_base: `${upstreamUrl}/v1`, api_key: "bench" });
+  await writeFile(config, JSON.stringify({ model_list: models.map((model) => ({ model_name: model, litellm_params: parametersOf(model) })) }));
+  const port = await freePort();
+  const key = `sk-${randomBytes(24).toString("hex")}`;
+  let complaints = "";
+  const child = spawn(program, ["--config", config, "--host", "127.0.0.1", "--port", String(port), "--telemetry", "False"], {
+    cwd: directory,
+    env: { PATH: process.env.PATH, HOME: directory, LITELLM_MASTER_KEY: key, LITELLM_LOG: "ERROR", LITELLM_LOCAL_MODEL_COST_MAP: "True" },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  endWithBench(child);
+  child.stderr.on("data", (data) => {
+    complaints = (complaints + data).slice(-2_000);
+  });
+  const url = `http://127.0.0.1:${port}`;
+  await untilServing(url, child, () => complaints);
+  const version = /\d+\.\d+\.\d+/.exec(spawnSync(program, ["--version"], { encoding: "utf8" }).stdout)?.[0] ?? "";
+  return {
+    name: "litellm",
+    version: `LiteLLM ${version}, one worker`,
+    urls: [url],
+    headers: { authorization: `Bearer ${key}` },
+    processes: [{ name: "gateway", pid: child.pid as number }],
+    stop: async () => {
+      await end(child);
+      await rm(directory, { recursive: true, force: true });
+    },
   };
 }
 

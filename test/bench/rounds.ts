@@ -1,6 +1,6 @@
 /** How everything is measured: case by case, each in several rounds, in each of which every system has its turn. */
 import { setTimeout as delay } from "node:timers/promises";
-import { type StreamLoad, startStreams } from "./load.ts";
+import { chatBodyOf, chatPath, runShort, type StreamLoad, startStreams } from "./load.ts";
 import { cpuSecondsOf } from "./processes.ts";
 import { cpuOf } from "./report.ts";
 import type { StreamWindow } from "./stream-messages.ts";
@@ -17,8 +17,15 @@ export interface Bench {
   tell(text: string): void;
 }
 
-/** What a system leaves behind of the one before: connections that close, generations that are cancelled. */
-const restMs = 400;
+/** Runtimes compile what they run often: this is for the time before that, so that it is in nobody's figures. */
+export async function warmUp(system: System, { quick }: { quick: boolean }, shortModel: string, streams?: Pick<StreamLoad, "body" | "chunks">): Promise<void> {
+  await runShort({ system, path: chatPath, bodies: [chatBodyOf(shortModel)], connections: quick ? 16 : 64, seconds: quick ? 1 : 10 });
+  if (quick || streams === undefined) return;
+  const load = await startStreams({ system, path: chatPath, callers: 300, rampMs: 1_000, ...streams });
+  await delay(10_000);
+  await load.stop();
+  await untilCalm(system);
+}
 
 /** Has each system its turn in each round; each round begins with another one. */
 export async function interleaved(
@@ -33,7 +40,8 @@ export async function interleaved(
       const system = present[(place + round) % present.length] as System;
       bench.tell(`${what}, round ${round + 1}: ${system.name}`);
       await measure(system).catch((error: Error) => failed(system.name, error.message));
-      await delay(bench.quick ? 50 : restMs);
+      if (bench.quick) await delay(50);
+      else await untilCalm(system);
     }
 }
 
@@ -55,7 +63,7 @@ const calmCpu = 0.2;
 const calmLookMs = 500;
 const calmLooksMax = 60;
 
-/** When a system has done what was put upon it: hardly any CPU for a while. */
+/** When a system has done what was put upon it, connections that close and generations that are cancelled among it: hardly any CPU for a while. */
 export async function untilCalm(system: System): Promise<void> {
   for (let look = 0; look < calmLooksMax; look++) {
     const meter = meterOf(system);

@@ -7,7 +7,7 @@ import { gather } from "./crowd.ts";
 import { chatBodyOf, chatPath, requestOf, runShort, type ShortLoad, startStreams } from "./load.ts";
 import { openFilesMax } from "./processes.ts";
 import { type Row, record, rowOf, type Table } from "./report.ts";
-import { type Bench, measureStreams, meterOf, perOne, untilCalm } from "./rounds.ts";
+import { type Bench, measureStreams, meterOf, perOne, untilCalm, warmUp } from "./rounds.ts";
 import { type Sluice, type SluiceOptions, startSluice, unattendedLane, unattendedModel } from "./sluice.ts";
 import { streamChunks, streamModel, streamMs } from "./streams.ts";
 import { isPresent, type System } from "./system.ts";
@@ -37,7 +37,7 @@ export const slowStreamsOf = (system: System, streams: number) => ({
 const withFresh = async (bench: Bench, options: Partial<SluiceOptions> & { models: string[] }, use: (sluice: Sluice) => Promise<void>) => {
   const sluice = await startSluice({ name: "sluice", ingresses: 1, workers: 1, upstreamUrl: bench.upstream.url, ...options });
   try {
-    if (!bench.quick) await runShort({ system: sluice, path: chatPath, bodies: [chatBodyOf(shortModel)], connections: 64, seconds: 3 });
+    if (!bench.quick) await warmUp(sluice, bench, shortModel);
     await use(sluice);
   } finally {
     await sluice.stop();
