@@ -33,7 +33,8 @@ export async function measureShortAnswers(bench: Bench): Promise<Table> {
           const meter = meterOf(system);
           const result = await runShort({ system, path: chatPath, bodies: [chatBodyOf(model)], connections, seconds });
           const { p50Ms, p99Ms, requests, errors } = result;
-          record(table, [pace, connections, system.name], { requestsPerSecond: requests / result.seconds, p50Ms, p99Ms, ...perOne(meter(), requests) }, errors);
+          const figures = requests === 0 ? {} : { p50Ms, p99Ms, ...perOne(meter(), requests) };
+          record(table, [pace, connections, system.name], { requestsPerSecond: requests / result.seconds, ...figures }, errors);
         },
         (system, fault) => record(table, [pace, connections, system], {}, [fault]),
       );
