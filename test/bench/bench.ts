@@ -15,14 +15,15 @@ import { imageModels, measureBigBodies, measureImages } from "./beside.ts";
 import { chatBodyOf, wrkProgram } from "./load.ts";
 import { measureMemory, measureStart, memoryAfterRun } from "./memory.ts";
 import { startDirect, startLitellm, startNginx, startPortkey, startUpstream } from "./peers.ts";
+import { signalAll } from "./processes.ts";
 import { byProcess, type Table, textOf } from "./report.ts";
-import { type Bench, warmUp } from "./rounds.ts";
+import { type Bench, pause, warmUp } from "./rounds.ts";
 import { measureKeysAndModels, measureOpenStreams, measureWaiting, measureWorkers } from "./scale.ts";
 import { measureShortAnswers, shortModels } from "./short-answers.ts";
 import { startSluice } from "./sluice.ts";
 import { measureStreamCases, streamChunks, streamModel } from "./streams.ts";
 import { type Surroundings, surroundingsOf } from "./surroundings.ts";
-import { type Absent, isPresent, type System } from "./system.ts";
+import { type Absent, isPresent, pidsOf, type System } from "./system.ts";
 import { verdictsOf, verdictText } from "./targets.ts";
 
 type Start = (upstreamUrl: string) => Promise<System | Absent>;
@@ -37,6 +38,7 @@ const starters: Record<string, Start> = {
   "sluice-2": (upstreamUrl) => startSluice({ name: "sluice-2", ingresses: 2, workers: 2, upstreamUrl, models }),
 };
 const upstreamName = "upstream";
+const shortModel = shortModels["at once"];
 
 type Measure = (bench: Bench) => Table | Promise<Table | Table[]>;
 
@@ -76,17 +78,26 @@ await using held = new AsyncDisposableStack();
 const upstream = await startUpstream();
 held.defer(() => upstream.stop());
 const systems: (System | Absent)[] = [];
+/** What stands still would not notice that the bench is gone. */
+process.on("exit", () => {
+  for (const system of systems) if (isPresent(system)) signalAll(pidsOf(system), "SIGCONT");
+});
 for (const name of systemNames) {
   tell(`starting ${name}`);
   const system = name === upstreamName ? upstream : await (starters[name] as Start)(upstream.url);
   systems.push(system);
   if (!isPresent(system)) tell(`${name}: ${system.absent}`);
   else {
-    if (system !== upstream) held.defer(() => system.stop());
-    await warmUp(system, flags, models[0] as string, { body: chatBodyOf(streamModel, { stream: true }), chunks: streamChunks });
+    await warmUp(system, flags, shortModel, { body: chatBodyOf(streamModel, { stream: true }), chunks: streamChunks });
+    if (system === upstream) continue;
+    if (!flags.quick) pause(system);
+    held.defer(async () => {
+      signalAll(pidsOf(system), "SIGCONT");
+      await system.stop();
+    });
   }
 }
-const bench: Bench = { systems, upstream, rounds: Number(flags.rounds ?? (flags.quick ? 1 : 3)), quick: flags.quick, tell };
+const bench: Bench = { systems, upstream, rounds: Number(flags.rounds ?? (flags.quick ? 1 : 3)), quick: flags.quick, shortModel, tell };
 const tables: Table[] = [];
 const faults: string[] = [];
 for (const measure of sectionNames.flatMap((name) => sections[name] as Measure[]))
@@ -116,7 +127,7 @@ if (faults.length > 0) {
 function documentOf({ command, date, machine, versions, systems: described }: Surroundings): string {
   const about = [
     "# Performance",
-    `Made by \`${command}\` on ${date}; each figure is the median of ${bench.rounds} ${bench.rounds === 1 ? "round" : "rounds"} in which all systems had their turn, warm. ${machine}. ${versions}. The load generator and the upstream share the cores with what is measured.`,
+    `Made by \`${command}\` on ${date}; each figure is the median of ${bench.rounds} ${bench.rounds === 1 ? "round" : "rounds"} in which all systems had their turn, warm, while the others stood still. ${machine}. ${versions}. The load generator and the upstream share the cores with what is measured.`,
     Object.entries(described)
       .map(([name, what]) => `- **${name}**: ${what}`)
       .join("\n"),

@@ -72,6 +72,11 @@ function familyOf(pid: number): number[] {
   }
 }
 
+/** To processes and all that they started. */
+export function signalAll(pids: readonly number[], name: "SIGSTOP" | "SIGCONT"): void {
+  for (const pid of pids.flatMap(familyOf)) process.kill(pid, name);
+}
+
 const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
 /** Seconds of CPU that processes took so far, all of their threads, user and system; to within 10 ms. */

@@ -1,7 +1,7 @@
 /** How everything is measured: case by case, each in several rounds, in each of which every system has its turn. */
 import { setTimeout as delay } from "node:timers/promises";
 import { chatBodyOf, chatPath, runShort, type StreamLoad, startStreams } from "./load.ts";
-import { cpuSecondsOf } from "./processes.ts";
+import { cpuSecondsOf, signalAll } from "./processes.ts";
 import { cpuOf } from "./report.ts";
 import type { StreamWindow } from "./stream-messages.ts";
 import { type Absent, isPresent, pidsOf, type System } from "./system.ts";
@@ -13,6 +13,8 @@ export interface Bench {
   rounds: number;
   /** As short as shows that everything works. */
   quick: boolean;
+  /** That all systems know, for a first word with one. */
+  shortModel: string;
   /** A word on what is measured now. */
   tell(text: string): void;
 }
@@ -27,6 +29,29 @@ export async function warmUp(system: System, { quick }: { quick: boolean }, shor
   await untilCalm(system);
 }
 
+/** Stops a system in its tracks: idle ones beside it cost the one that is measured more than the CPU they take. */
+export const pause = (system: System): void => signalAll(pidsOf(system), "SIGSTOP");
+
+const resumeMsMax = 20_000;
+const resumeAnswers = 20;
+
+/** Lets it go on, and waits until it answers at all of its addresses; connections that broke meanwhile are made anew. */
+export async function resume(system: System, shortModel: string): Promise<void> {
+  signalAll(pidsOf(system), "SIGCONT");
+  const deadline = performance.now() + resumeMsMax;
+  for (const url of system.urls)
+    for (let answered = 0; answered < resumeAnswers; ) {
+      if (performance.now() > deadline) throw new Error(`${system.name} does not come back`);
+      const headers = { "content-type": "application/json", ...system.headers };
+      const isGood = await fetch(`${url}${chatPath}`, { method: "POST", headers, body: chatBodyOf(shortModel) }).then(
+        async (response) => response.ok && (await response.text()) !== "",
+        () => false,
+      );
+      answered = isGood ? answered + 1 : 0;
+      if (!isGood) await delay(100);
+    }
+}
+
 /** Has each system its turn in each round; each round begins with another one. */
 export async function interleaved(
   bench: Bench,
@@ -39,9 +64,16 @@ export async function interleaved(
     for (const place of present.keys()) {
       const system = present[(place + round) % present.length] as System;
       bench.tell(`${what}, round ${round + 1}: ${system.name}`);
-      await measure(system).catch((error: Error) => failed(system.name, error.message));
+      const isAlone = !bench.quick && system !== bench.upstream;
+      try {
+        if (isAlone) await resume(system, bench.shortModel);
+        await measure(system);
+      } catch (error) {
+        failed(system.name, (error as Error).message);
+      }
       if (bench.quick) await delay(50);
       else await untilCalm(system);
+      if (isAlone) pause(system);
     }
 }
 
