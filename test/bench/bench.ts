@@ -88,13 +88,13 @@ for (const name of systemNames) {
   systems.push(system);
   if (!isPresent(system)) tell(`${name}: ${system.absent}`);
   else {
+    if (system !== upstream)
+      held.defer(async () => {
+        signalAll(pidsOf(system), "SIGCONT");
+        await system.stop();
+      });
     await warmUp(system, flags, shortModel, { body: chatBodyOf(streamModel, { stream: true }), chunks: streamChunks });
-    if (system === upstream) continue;
-    if (!flags.quick) pause(system);
-    held.defer(async () => {
-      signalAll(pidsOf(system), "SIGCONT");
-      await system.stop();
-    });
+    if (system !== upstream && !flags.quick) pause(system);
   }
 }
 const bench: Bench = { systems, upstream, rounds: Number(flags.rounds ?? (flags.quick ? 1 : 3)), quick: flags.quick, shortModel, tell };

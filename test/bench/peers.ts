@@ -52,14 +52,10 @@ http {
 }
 `,
   );
-  let complaints = "";
   const child = spawn(program, ["-p", directory, "-c", join(directory, "nginx.conf")], { stdio: ["ignore", "ignore", "pipe"] });
   endWithBench(child);
-  child.stderr.on("data", (data) => {
-    complaints += data;
-  });
   const url = `http://127.0.0.1:${port}`;
-  await untilServing(url, child, () => complaints);
+  await untilServing(url, child);
   const version = /nginx\/\S+/.exec(spawnSync(program, ["-v"], { encoding: "utf8" }).stderr)?.[0] ?? "nginx";
   return {
     name: "nginx",
@@ -91,18 +87,14 @@ export async function startPortkey(upstreamUrl: string): Promise<System | Absent
   }
   const { version } = JSON.parse(await readFile(join(directory, "node_modules", portkey.name, "package.json"), "utf8")) as { version: string };
   const port = await freePort();
-  let complaints = "";
   const child = spawn(process.execPath, [program, `--port=${port}`, "--headless"], {
     cwd: directory,
     env: { PATH: process.env.PATH, NODE_ENV: "production", TRUSTED_CUSTOM_HOSTS: "127.0.0.1" },
     stdio: ["ignore", "ignore", "pipe"],
   });
   endWithBench(child);
-  child.stderr.on("data", (data) => {
-    complaints = (complaints + data).slice(-2_000);
-  });
   const url = `http://127.0.0.1:${port}`;
-  await untilServing(url, child, () => complaints);
+  await untilServing(url, child);
   return {
     name: "portkey",
     version: `Portkey ${version} (${portkeyServer.name} ${portkeyServer.version}), Node ${process.versions.node}`,
@@ -123,18 +115,14 @@ export async function startLitellm(upstreamUrl: string, models: readonly string[
   await writeFile(config, JSON.stringify({ model_list: models.map((model) => ({ model_name: model, litellm_params: parametersOf(model) })) }));
   const port = await freePort();
   const key = `sk-${randomBytes(24).toString("hex")}`;
-  let complaints = "";
   const child = spawn(program, ["--config", config, "--host", "127.0.0.1", "--port", String(port), "--telemetry", "False"], {
     cwd: directory,
     env: { PATH: process.env.PATH, HOME: directory, LITELLM_MASTER_KEY: key, LITELLM_LOG: "ERROR", LITELLM_LOCAL_MODEL_COST_MAP: "True" },
     stdio: ["ignore", "ignore", "pipe"],
   });
   endWithBench(child);
-  child.stderr.on("data", (data) => {
-    complaints = (complaints + data).slice(-2_000);
-  });
   const url = `http://127.0.0.1:${port}`;
-  await untilServing(url, child, () => complaints);
+  await untilServing(url, child);
   const version = /\d+\.\d+\.\d+/.exec(spawnSync(program, ["--version"], { encoding: "utf8" }).stdout)?.[0] ?? "";
   return {
     name: "litellm",

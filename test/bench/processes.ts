@@ -42,8 +42,12 @@ export async function end(child: ChildProcess, signal: NodeJS.Signals = "SIGTERM
   clearTimeout(timer);
 }
 
-/** Waits until something answers at the address; what the process said before it ended is the error. */
-export async function untilServing(url: string, child: ChildProcess, complaints: () => string): Promise<void> {
+/** Waits until something answers at the address; what the process said last before it ended is the error. */
+export async function untilServing(url: string, child: ChildProcess): Promise<void> {
+  let complaints = "";
+  child.stderr?.on("data", (data) => {
+    complaints = (complaints + data).slice(-2_000);
+  });
   const deadline = performance.now() + startMsMax;
   for (;;) {
     const answer = await fetch(url).then(
@@ -51,7 +55,7 @@ export async function untilServing(url: string, child: ChildProcess, complaints:
       () => undefined,
     );
     if (answer !== undefined) return;
-    if (child.exitCode !== null || performance.now() > deadline) throw new Error(`nothing serves at ${url}: ${complaints()}`);
+    if (child.exitCode !== null || performance.now() > deadline) throw new Error(`nothing serves at ${url}: ${complaints}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
