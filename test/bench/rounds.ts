@@ -36,7 +36,7 @@ const resumeMsMax = 20_000;
 const resumeAnswers = 20;
 
 /** Lets it go on, and waits until it answers at all of its addresses; connections that broke meanwhile are made anew. */
-export async function resume(system: System, shortModel: string): Promise<void> {
+async function resume(system: System, shortModel: string): Promise<void> {
   signalAll(pidsOf(system), "SIGCONT");
   const deadline = performance.now() + resumeMsMax;
   for (const url of system.urls)
@@ -52,6 +52,17 @@ export async function resume(system: System, shortModel: string): Promise<void> 
     }
 }
 
+/** A system's turn, for which it comes back, and after which it comes to rest and stands still again. */
+export async function inTurn(system: System, shortModel: string, use: () => Promise<void>): Promise<void> {
+  try {
+    await resume(system, shortModel);
+    await use();
+    await untilCalm(system);
+  } finally {
+    pause(system);
+  }
+}
+
 /** Has each system its turn in each round; each round begins with another one. */
 export async function interleaved(
   bench: Bench,
@@ -64,16 +75,10 @@ export async function interleaved(
     for (const place of present.keys()) {
       const system = present[(place + round) % present.length] as System;
       bench.tell(`${what}, round ${round + 1}: ${system.name}`);
-      const isAlone = !bench.quick && system !== bench.upstream;
-      try {
-        if (isAlone) await resume(system, bench.shortModel);
-        await measure(system);
-      } catch (error) {
-        failed(system.name, (error as Error).message);
-      }
+      const isPaused = !bench.quick && system !== bench.upstream;
+      const turn = isPaused ? inTurn(system, bench.shortModel, () => measure(system)) : measure(system);
+      await turn.catch((error: Error) => failed(system.name, error.message));
       if (bench.quick) await delay(50);
-      else await untilCalm(system);
-      if (isAlone) pause(system);
     }
 }
 

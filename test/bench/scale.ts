@@ -7,7 +7,7 @@ import { gather } from "./crowd.ts";
 import { chatBodyOf, chatPath, requestOf, runShort, type ShortLoad, startStreams } from "./load.ts";
 import { openFilesMax } from "./processes.ts";
 import { type Row, record, rowOf, type Table } from "./report.ts";
-import { type Bench, measureStreams, meterOf, pause, perOne, resume, untilCalm, warmUp } from "./rounds.ts";
+import { type Bench, inTurn, measureStreams, meterOf, perOne, untilCalm, warmUp } from "./rounds.ts";
 import { type Sluice, type SluiceOptions, startSluice, unattendedLane, unattendedModel } from "./sluice.ts";
 import { streamChunks, streamModel, streamMs } from "./streams.ts";
 import { isPresent, type System } from "./system.ts";
@@ -104,9 +104,8 @@ export async function measureOpenStreams(bench: Bench): Promise<Table> {
       for (const count of counts)
         for (const system of [sluice, ...(direct && directCounts.includes(count) && 2 * count + filesBeside <= openFilesMax() ? [direct] : [])]) {
           bench.tell(`${count} open streams, round ${round + 1}: ${system.name}`);
-          if (system === direct) await resume(system, shortModel);
-          await measure(system, count);
-          if (system === direct) pause(system);
+          if (system === direct) await inTurn(system, shortModel, () => measure(system, count));
+          else await measure(system, count);
         }
   });
   return table;
