@@ -93,7 +93,8 @@ for (const name of systemNames) {
         signalAll(pidsOf(system), "SIGCONT");
         await system.stop();
       });
-    await warmUp(system, flags, shortModel, { body: chatBodyOf(streamModel, { stream: true }), chunks: streamChunks });
+    const streams = { body: chatBodyOf(streamModel, { stream: true }), chunks: streamChunks };
+    await warmUp(system, flags, shortModel, streams).catch((error: Error) => tell(`${name} is measured as warm as it became: ${error.message}`));
     if (system !== upstream && !flags.quick) pause(system);
   }
 }

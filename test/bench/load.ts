@@ -10,7 +10,7 @@ import type { StreamOrder, StreamReport, StreamWindow } from "./stream-messages.
 import type { System } from "./system.ts";
 
 const run = promisify(execFile);
-const flowMsMax = 120_000;
+const flowMsMax = 60_000;
 const windowMsMax = 30_000;
 
 interface Target {
@@ -134,7 +134,10 @@ export async function startStreams({ system, path, body, callers, rampMs, chunks
 }
 
 async function reportOf<Type extends StreamReport["type"]>(child: ChildProcess, type: Type, msMax: number): Promise<Extract<StreamReport, { type: Type }>> {
-  const [report] = (await once(child, "message", { signal: AbortSignal.timeout(msMax) })) as [StreamReport];
+  const signal = AbortSignal.timeout(msMax);
+  const [report] = (await once(child, "message", { signal }).catch((error: Error) => {
+    throw signal.aborted ? new Error(`streams: not ${type} within ${msMax / 1_000} s`) : error;
+  })) as [StreamReport];
   if (report.type !== type) throw new Error(`${type} was due, not ${report.type}`);
   return report as Extract<StreamReport, { type: Type }>;
 }
