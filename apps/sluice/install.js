@@ -1,7 +1,6 @@
 /** Makes sure that the locked dependencies are installed, Node 24 among them, and shows how far it is. */
 import { spawn, spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
-import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
+import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { lockHolderOf, takeLock } from "./lock.js";
@@ -19,18 +18,14 @@ export class SetUpFault extends Error {}
  * @returns {Promise<{ runtime: string }>} the Node to run everything with
  */
 export async function ensureInstalled(root) {
-  const marker = join(root, "node_modules", ".sluice-installed");
-  const wanted = wantedOf(root);
-  const isInstalled = () => existsSync(marker) && readFileSync(marker, "utf8") === wanted && runtimeOf(root) !== undefined;
-  if (!isInstalled()) {
+  if (!isInstalled(root)) {
     const lock = await waitForLock(join(root, ".sluice", "install.lock"));
     try {
-      if (!isInstalled()) {
+      if (!isInstalled(root)) {
         const running = lockHolderOf(join(root, ".sluice", "start.lock"));
         if (running !== undefined)
           throw new SetUpFault(`the dependencies have changed, but the gateway runs in this checkout (process ${running}); stop it first`);
         await install(root);
-        writeFileSync(marker, wanted);
       }
     } finally {
       lock.release();
@@ -41,17 +36,42 @@ export async function ensureInstalled(root) {
   return { runtime };
 }
 
-/** @param {string} root */
-function wantedOf(root) {
+/**
+ * By what npm itself noted when it was done, so it doesn't matter who called it: every package that is not optional, in the locked version, none that
+ * was made for another kind of machine, and a Node to run them.
+ * @param {string} root
+ */
+function isInstalled(root) {
+  const installed = packagesOf(join(root, "node_modules", ".package-lock.json"));
+  const locked = packagesOf(join(root, "package-lock.json"));
+  if (locked === undefined) throw new SetUpFault("package-lock.json is missing, or not what npm writes");
+  if (installed === undefined || runtimeOf(root) === undefined) return false;
+  return Object.entries(locked).every(([path, wanted]) => {
+    const found = installed[path];
+    if (found === undefined) return path === "" || wanted.optional === true;
+    return found.version === wanted.version && found.integrity === wanted.integrity && suits(wanted.os, process.platform) && suits(wanted.cpu, process.arch);
+  });
+}
+
+/**
+ * @typedef {{ version?: string, integrity?: string, optional?: boolean, os?: string[], cpu?: string[] }} Package
+ * @param {string} file that npm writes
+ * @returns {Record<string, Package> | undefined} by their directories, "" being the checkout
+ */
+function packagesOf(file) {
   try {
-    const hash = createHash("sha256")
-      .update(readFileSync(join(root, "package-lock.json")))
-      .digest("hex");
-    return `${hash} ${process.platform} ${process.arch}\n`;
-  } catch (error) {
-    throw new SetUpFault(`cannot read package-lock.json: ${/** @type {Error} */ (error).message}`);
+    const { packages } = JSON.parse(readFileSync(file, "utf8"));
+    return typeof packages === "object" && packages !== null ? packages : undefined;
+  } catch {
+    return undefined;
   }
 }
+
+/**
+ * @param {string[] | undefined} kinds all of which a package was made for, if not for any
+ * @param {string} kind
+ */
+const suits = (kinds, kind) => kinds === undefined || kinds.includes(kind);
 
 /**
  * The Node that the `node` package brought; else this one, if it is new enough (where that package has no build for the machine).

@@ -8,6 +8,8 @@ import { test } from "node:test";
 import { takeLock } from "../../apps/sluice/lock.js";
 import { checkout, isGone, until } from "./gateway.ts";
 
+const lockOf = (version: string, more: object = {}) => JSON.stringify({ packages: { "": {}, "node_modules/one": { version, ...more } } });
+
 /** A checkout with nothing installed, and an npm that installs next to nothing. */
 function makeCheckout(): Disposable & { root: string } {
   const root = mkdtempSync(join(tmpdir(), "sluice-boot-"));
@@ -18,7 +20,7 @@ function makeCheckout(): Disposable & { root: string } {
   }
   copyFileSync(join(checkout, "test", "sluice", "fixtures", "main.ts"), join(directory, "main.ts"));
   writeFileSync(join(root, "package.json"), '{"type": "module"}');
-  writeFileSync(join(root, "package-lock.json"), "{}");
+  writeFileSync(join(root, "package-lock.json"), lockOf("1.0.0"));
   mkdirSync(join(root, "bin"));
   copyFileSync(join(checkout, "test", "sluice", "fixtures", "npm.cjs"), join(root, "bin", "npm"));
   writeFileSync(join(root, "bin", "package.json"), '{"type": "commonjs"}');
@@ -63,10 +65,43 @@ test("the first boot installs what is locked, later ones do not, and a changed l
   assert.equal(second.output().out.split("\n").length, 2);
   assert.equal(callsOf(root).length, 1);
 
-  writeFileSync(join(root, "package-lock.json"), '{"changed": true}');
+  writeFileSync(join(root, "package-lock.json"), lockOf("2.0.0"));
   assert.equal(await boot(root, ["help"]).ended, 0);
   assert.equal(callsOf(root).length, 2);
   assert.match(callsOf(root)[0]!, /^ci /);
+});
+
+test("what npm was told to install by hand is not installed again, unless it is another version, not whole, or for another machine", async () => {
+  using place = makeCheckout();
+  const { root } = place;
+  const npm = spawn(process.execPath, [join(root, "bin", "npm"), "ci"], { cwd: root, stdio: "ignore" });
+  await once(npm, "close");
+  const nothing = '{"packages": {}}';
+  const locked = lockOf("1.0.0");
+  const forOthers = lockOf("1.0.0", { optional: true, os: ["another"] });
+  const cases: { lock: string; installed: string; isGood: boolean }[] = [
+    { lock: locked, installed: locked, isGood: true },
+    { lock: locked, installed: nothing, isGood: false },
+    { lock: locked, installed: "half a fi", isGood: false },
+    { lock: locked, installed: lockOf("1.0.0", { integrity: "sha512-another" }), isGood: false },
+    { lock: forOthers, installed: nothing, isGood: true },
+    { lock: forOthers, installed: forOthers, isGood: false },
+  ];
+  for (const { lock, installed, isGood } of cases) {
+    writeFileSync(join(root, "package-lock.json"), lock);
+    writeFileSync(join(root, "node_modules", ".package-lock.json"), installed);
+    const before = callsOf(root).length;
+    assert.equal(await boot(root, ["help"]).ended, 0);
+    assert.equal(callsOf(root).length - before, isGood ? 0 : 1, `${lock} ${installed}`);
+  }
+});
+
+test("a lock that can't be read is one line", async () => {
+  using place = makeCheckout();
+  writeFileSync(join(place.root, "package-lock.json"), "<<<<<<< ours");
+  const failed = boot(place.root, ["help"]);
+  assert.equal(await failed.ended, 1);
+  assert.equal(failed.output().error, "sluice: package-lock.json is missing, or not what npm writes\n");
 });
 
 test("of two boots at once one installs and the other waits for it", async () => {
@@ -108,7 +143,7 @@ test("the dependencies of a gateway that runs are not replaced under it", async 
   assert.equal(await boot(place.root, ["help"]).ended, 0);
   const lock = takeLock(join(place.root, ".sluice", "start.lock"));
   assert.equal(lock.kind, "taken");
-  writeFileSync(join(place.root, "package-lock.json"), '{"changed": true}');
+  writeFileSync(join(place.root, "package-lock.json"), lockOf("2.0.0"));
   const refused = boot(place.root, ["help"]);
   assert.equal(await refused.ended, 1);
   assert.match(refused.output().error, new RegExp(`the gateway runs in this checkout \\(process ${process.pid}\\); stop it first\n$`));
