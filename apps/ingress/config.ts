@@ -1,5 +1,5 @@
 /** The ingress's settings, each with its bounds. */
-import { drainSettings, integerSetting, listenSettings, readSettings, secretSetting, textSetting } from "#service/config.ts";
+import { drainSettings, integerSetting, listenSettings, memoryShare, readSettings, secretSetting, textSetting } from "#service/config.ts";
 
 const mebibyte = 1 << 20;
 
@@ -9,10 +9,10 @@ export const ingressSettings = {
   bodyBytesMax: integerSetting("BODY_BYTES_MAX", 32 * mebibyte, 1024, 512 * mebibyte, "Bytes of a request's body at most."),
   bodiesBytesMax: integerSetting(
     "BODIES_BYTES_MAX",
-    512 * mebibyte,
+    memoryShare(8, 512 * mebibyte),
     mebibyte,
     64 * 1024 * mebibyte,
-    "Bytes of all bodies that one ingress holds at most; a body is held until its answer has begun.",
+    "Bytes of all bodies that one ingress holds at most, each until its answer has begun. With its parsed value and what is yet to be collected, a body takes three to five times its size.",
   ),
   generationsMax: integerSetting("GENERATIONS_MAX", 10_000, 1, 1_000_000, "Generations that one ingress holds at once at most."),
   requestTimeoutMs: integerSetting(
@@ -49,7 +49,7 @@ export const ingressSettings = {
   socketAgeMs: integerSetting("SOCKET_AGE_MS", 3_600_000, 100, 86_400_000, "A WebSocket older than this is closed, once its answer is complete."),
   keptBytesMax: integerSetting(
     "KEPT_BYTES_MAX",
-    256 * mebibyte,
+    memoryShare(12, 256 * mebibyte),
     0,
     64 * 1024 * mebibyte,
     "Bytes of conversations that one ingress keeps at most, each for as long as its WebSocket is open, so that the next turn may bring only what is new.",
@@ -59,4 +59,8 @@ export const ingressSettings = {
 
 export type IngressConfig = ReturnType<typeof ingressConfigOf>;
 
-export const ingressConfigOf = (environment: Record<string, string | undefined>) => readSettings(ingressSettings, environment);
+export function ingressConfigOf(environment: Record<string, string | undefined>) {
+  const config = readSettings(ingressSettings, environment);
+  /** What could never be held together with nothing else is too large, not too much at once. */
+  return { ...config, bodyBytesMax: Math.min(config.bodyBytesMax, config.bodiesBytesMax) };
+}

@@ -14,7 +14,7 @@ import Fastify, {
 import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
-import { boundBroken, type JsonBounds } from "#wire/json.ts";
+import { boundBroken, type JsonBounds, parseJson } from "#wire/json.ts";
 import { formFieldsMax, formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { failureHeadersOf } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
@@ -265,7 +265,7 @@ export function jsonBodyOf(bytes: Buffer): unknown {
   if (broken === "containersMax")
     throw new Refused({ code: "invalid_request", message: `The body holds more than ${bounds.containersMax} objects and arrays.` });
   try {
-    return JSON.parse(bytes.toString("utf8"));
+    return parseJson(bytes);
   } catch (error) {
     const place = /at position \d+/.exec((error as Error).message)?.[0];
     throw new Refused({ code: "invalid_request", message: `The body is not valid JSON${place === undefined ? "" : ` (${place})`}.` });

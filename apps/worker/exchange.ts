@@ -11,6 +11,7 @@ import { codecs } from "#wire/codecs.ts";
 import { consistent } from "#wire/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import type { Failure, UpstreamError } from "#wire/errors.ts";
+import { parseJson } from "#wire/json.ts";
 import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
 import { remoteSourcesOf } from "#wire/sources.ts";
 import { resumed, SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
@@ -93,7 +94,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   const from = codecs[job.dialect];
   const to = codecs[spoken];
   const target = targetOf(input);
-  const parsed = () => JSON.parse(body.toString("utf8")) as Record<string, unknown>;
+  const parsed = () => parseJson(body) as Record<string, unknown>;
   const common = {
     streams: job.framing !== "whole",
     contentType: job.framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",
@@ -261,7 +262,7 @@ function wholeOf(events: readonly AnswerEvent[], from: Codec, context: AnswerCon
 
 export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined {
   try {
-    const value: unknown = JSON.parse(bytes.toString("utf8"));
+    const value: unknown = parseJson(bytes);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
   } catch {
     return undefined;

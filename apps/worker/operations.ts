@@ -4,6 +4,7 @@ import { Refusal } from "#wire/carry.ts";
 import { codecs } from "#wire/codecs.ts";
 import { consistent } from "#wire/consistent.ts";
 import { embeddingExchangeOf, withEmbeddingUsage } from "#wire/embeddings.ts";
+import { parseJson } from "#wire/json.ts";
 import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
 import { imageAnswerOf, imageEditRequestOf, imageEventsOf, imageRequestOf, imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
@@ -55,7 +56,7 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   if (!isConversation(spoken) || from.tokenCount === undefined) return refusedFor("token counts");
   const to = codecs[spoken];
   const { conversationOf, answerOf, prefixOf } = from.tokenCount;
-  const callerBody = JSON.parse(body.toString("utf8")) as Record<string, unknown>;
+  const callerBody = parseJson(body) as Record<string, unknown>;
   const conversation = conversationOf(callerBody);
   const own = spoken === job.dialect;
   const within = prefixOf?.(callerBody) ?? "";
@@ -100,7 +101,7 @@ function prefixed<Result>(prefix: string, act: () => Result): Result {
 async function embeddingExchange({ job, body, model, upstream, name }: ExchangeInput): Promise<Exchanged> {
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken) || spoken === "anthropic-messages") return refusedFor("embeddings");
-  const { request, texts, answerOf } = embeddingExchangeOf(job.dialect, spoken, JSON.parse(body.toString("utf8")) as Record<string, unknown>, name, model.id);
+  const { request, texts, answerOf } = embeddingExchangeOf(job.dialect, spoken, parseJson(body) as Record<string, unknown>, name, model.id);
   const counted = texts.length === 0 || spoken !== "gemini" ? undefined : Math.ceil(await textTokensOf(texts));
   return {
     kind: "exchange",

@@ -2,7 +2,10 @@
  * Settings from the environment: tables of what there is, each with its bounds and its default, read once at start. The reference page
  * (docs/reference.md) is made from the same tables. A bad value is a StartupFault that names its variable; an empty one counts as unset.
  */
+import { totalmem } from "node:os";
 import { StartupFault } from "./startup.ts";
+
+const mebibyte = 1 << 20;
 
 type Environment = Record<string, string | undefined>;
 
@@ -22,18 +25,32 @@ export function readSettings<Table extends Record<string, Setting<unknown>>>(tab
   return Object.fromEntries(Object.entries(table).map(([name, setting]) => [name, setting.read(environment)])) as SettingsOf<Table>;
 }
 
+/** A default that depends on the machine, and what of it people are told. */
+interface Derived {
+  value: number;
+  text: string;
+}
+
+/** Bytes: a part of the memory that this process may use, the machine's or its container's, in whole MiB. */
+export function memoryShare(part: number, bytesMax: number): Derived {
+  const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  const value = Math.min(bytesMax, Math.max(1, Math.floor(memory / part / mebibyte)) * mebibyte);
+  return { value, text: `1/${part} of the memory, ${bytesMax} at most` };
+}
+
 /** An integer within [min, max]. */
-export function integerSetting(variable: string, otherwise: number, min: number, max: number, description: string): Setting<number> {
+export function integerSetting(variable: string, otherwise: number | Derived, min: number, max: number, description: string): Setting<number> {
+  const { value: fallback, text } = typeof otherwise === "number" ? { value: otherwise, text: String(otherwise) } : otherwise;
   return {
     variable,
     description,
-    otherwise: String(otherwise),
+    otherwise: text,
     bounds: `${min} to ${max}`,
     read(environment) {
-      const text = environment[variable];
-      if (text === undefined || text === "") return otherwise;
-      const value = Number(text);
-      if (!/^\d+$/.test(text) || value < min || value > max) throw new StartupFault(`${variable} must be an integer from ${min} to ${max}, not "${text}"`);
+      const given = environment[variable];
+      if (given === undefined || given === "") return fallback;
+      const value = Number(given);
+      if (!/^\d+$/.test(given) || value < min || value > max) throw new StartupFault(`${variable} must be an integer from ${min} to ${max}, not "${given}"`);
       return value;
     },
   };

@@ -1,4 +1,5 @@
 /** Runs one process of the service: start, faults in one line, signals, an orderly stop. */
+import { setFlagsFromString } from "node:v8";
 import type { Logger } from "pino";
 import { createLog } from "./log.ts";
 
@@ -43,6 +44,8 @@ const isOfSurroundings = (error: unknown): boolean =>
  * A fault at start is one line on stderr and exit code 78; a crash later is logged and exits with 1, for the supervisor to restart.
  */
 export async function runProcess(role: string, start: (log: Logger) => Promise<Running>): Promise<void> {
+  // Else every 64 MiB of buffers, some ten large bodies, bring a full collection, however much memory there is.
+  setFlagsFromString("--external-memory-accounted-in-global-limit");
   const log = createLog(role);
   const crash = (error: unknown) => {
     log.fatal({ err: error }, "crashed");

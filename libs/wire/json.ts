@@ -2,6 +2,10 @@
  * Finds members of a JSON object in its bytes without parsing it (RFC 8259), so that one value can be read or replaced and all the
  * rest stays as it was sent, to the byte: unknown fields, number formats, order, white space.
  */
+import { isAscii } from "node:buffer";
+
+/** The value of JSON in UTF-8; throws SyntaxError. ASCII is read as Latin-1, which it is too: of megabytes V8 then makes its text in a ninth of the time. */
+export const parseJson = (bytes: Buffer): unknown => JSON.parse(bytes.toString(isAscii(bytes) ? "latin1" : "utf8"));
 
 export interface Span {
   /** Offset of the value's first byte. */

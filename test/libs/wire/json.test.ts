@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { boundBroken, objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json.ts";
+import { boundBroken, objectSpansOf, parseJson, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json.ts";
 
 const names = ["model", "stream", "n", "usage"] as const;
 
@@ -50,6 +50,16 @@ const objectText = fc.tuple(space, fc.array(member, { maxLength: 8 }), space, sp
 });
 
 const parsed = (text: string): Record<string, unknown> => JSON.parse(text) as Record<string, unknown>;
+
+test("a value is parsed alike whether its text is ASCII or not, and of megabytes", () => {
+  const text = fc.oneof(fc.string({ unit: "binary-ascii" }), fc.string({ unit: "binary" }), fc.constant("x".repeat(2 << 20)), fc.constant("ÿ".repeat(1 << 20)));
+  fc.assert(
+    fc.property(text, (content) => {
+      assert.deepEqual(parseJson(Buffer.from(JSON.stringify({ content }))), { content: content.toWellFormed() });
+    }),
+  );
+  assert.throws(() => parseJson(Buffer.from('{"content":')), SyntaxError);
+});
 
 test("the members found are those that JSON.parse finds", () => {
   fc.assert(

@@ -1,0 +1,25 @@
+import assert from "node:assert/strict";
+import { totalmem } from "node:os";
+import { test } from "node:test";
+import { memoryShare } from "#service/config.ts";
+import { StartupFault } from "#service/startup.ts";
+import { ingressConfigOf } from "../../../apps/ingress/config.ts";
+
+const mebibyte = 1 << 20;
+
+test("a share of the memory is a part of it in whole MiB, at least one, and never more than its bound", () => {
+  const { value } = memoryShare(6, 2 ** 50);
+  assert.ok(value <= totalmem() / 6 && value % mebibyte === 0, String(value));
+  assert.deepEqual(memoryShare(6, 2 * mebibyte), { value: 2 * mebibyte, text: "1/6 of the memory, 2097152 at most" });
+  assert.equal(memoryShare(2 ** 30, 512 * mebibyte).value, mebibyte);
+});
+
+test("an ingress holds bodies for a part of its memory unless it is told how many, and no single one may be more than all", () => {
+  const { bodiesBytesMax } = ingressConfigOf({});
+  assert.ok(bodiesBytesMax <= totalmem() / 8 && bodiesBytesMax <= 512 * mebibyte, String(bodiesBytesMax));
+  const { bodyBytesMax, ...told } = ingressConfigOf({ BODIES_BYTES_MAX: String(3 * mebibyte) });
+  assert.equal(told.bodiesBytesMax, 3 * mebibyte);
+  assert.equal(bodyBytesMax, 3 * mebibyte);
+  assert.equal(ingressConfigOf({ BODY_BYTES_MAX: "2048", BODIES_BYTES_MAX: String(3 * mebibyte) }).bodyBytesMax, 2048);
+  assert.throws(() => ingressConfigOf({ BODIES_BYTES_MAX: "many" }), StartupFault);
+});
