@@ -181,6 +181,11 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
   };
 
   const hold = (job: Job) => {
+    // Its worker died with it: BullMQ puts it back with a failure, for its own loop to end it by. Its owner has long begun another attempt.
+    if (job.deferredFailure !== undefined) {
+      finish(job);
+      return;
+    }
     const generations = generationsIn(job.data);
     if (generations.length < sizeOf(job.data)) onError(new Error(`the job ${job.id} is not all ours; the rest of it was taken off the lane`));
     if (generations.length === 0) {

@@ -302,6 +302,7 @@ export class Owner<Client> {
       this.taken(owned.number, frame.seq, now);
       return;
     }
+    if (owned.untaken.length === 0) owned.takenAt = now;
     owned.untaken.push({ seq: frame.seq, bytes });
     owned.untakenBytes += bytes;
     if (kind === "end" || kind === "fail") this.#finish(owned, "done");

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
+import { Worker } from "bullmq";
 import type { Redis } from "ioredis";
 import { type GenerationJob, jobIdOf, type LaneJob } from "#relay/job.ts";
 import { type LaneQueue, openLaneQueue } from "#relay/lane-queue.ts";
@@ -169,6 +170,39 @@ test("a member that is none of ours is left out, and the others run", async () =
     for (const place of places) place.handedOver();
     for (const place of places) place.release();
     await until("the job is gone", async () => (await queue.queue.getJobCounts("active", "prioritized")).active === 0);
+    assert.equal(worker.held, 0);
+  });
+});
+
+test("a job whose worker died with it is taken off the lane, not run: its owner has long begun another attempt", async () => {
+  const orphan = queue.add(jobOf("gen_orphan"), never);
+  const lockMs = 100;
+  const dead = new Worker("chat", null, {
+    connection: redis,
+    prefix: keyspace.queuePrefix,
+    autorun: false,
+    lockDuration: lockMs,
+    stalledInterval: lockMs,
+    maxStalledCount: 0,
+  });
+  dead.on("error", () => {});
+  await dead.waitUntilReady();
+  await until("it is fetched", async () => (await dead.getNextJob("dead:1", { block: false })) !== undefined);
+  await dead.startStalledCheckTimer();
+  await until("it is put back", async () => (await queue.queue.getWaitingCount()) === 1);
+  await dead.close(true);
+  await withWorker(4, async (worker, places) => {
+    await until("it is gone", async () => (await queue.statesOf([orphan]))[0] === "missing");
+    queue.add(jobOf("gen_next"), never);
+    await until("the next one is taken", () => places.length > 0);
+    assert.deepEqual(
+      places.map(({ job }) => job.generation),
+      ["gen_next"],
+    );
+    for (const place of places) {
+      place.handedOver();
+      place.release();
+    }
     assert.equal(worker.held, 0);
   });
 });
