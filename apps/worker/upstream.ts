@@ -40,6 +40,8 @@ interface Line {
 
 export class Upstreams {
   readonly #lines = new Map<string, Line>();
+  /** Lines that nobody joins any more; each closes with its last call, those that still wait in it included. */
+  readonly #retired = new Set<Line>();
   #calls = 0;
   readonly #authorize: Authorize;
 
@@ -61,6 +63,7 @@ export class Upstreams {
         left = true;
         line.calls--;
         startNext(line);
+        this.#closeOnceOver(line);
       };
       const refused = (error: unknown) => {
         leave();
@@ -152,7 +155,7 @@ export class Upstreams {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#lines.values()].map(({ pool }) => pool.destroy()));
+    await Promise.all([...this.#lines.values(), ...this.#retired].map(({ pool }) => pool.destroy()));
   }
 
   /** The line to an upstream; a new one once its address or its limits changed, while the old one finishes what it has. */
@@ -176,11 +179,15 @@ export class Upstreams {
   }
 
   #retire(name: string): void {
-    this.#lines
-      .get(name)
-      ?.pool.close()
-      .catch(() => undefined);
+    const line = this.#lines.get(name);
+    if (line === undefined) return;
     this.#lines.delete(name);
+    this.#retired.add(line);
+    this.#closeOnceOver(line);
+  }
+
+  #closeOnceOver(line: Line): void {
+    if (line.calls === 0 && this.#retired.delete(line)) line.pool.close().catch(() => undefined);
   }
 }
 

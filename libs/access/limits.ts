@@ -6,7 +6,7 @@ import { admitScript, renewScript, settleScript } from "./limit-scripts.ts";
 
 /** How long a slot outlives the last sign of its holder: what a process that died held is free again after this. */
 export const slotLifeMs = 6_000;
-/** Slots that are prolonged by one call. */
+/** About so many slots are prolonged by one call. */
 const renewalsMax = 1_000;
 
 const limitNames = ["requestsPerMinute", "tokensPerMinute", "generationsMax", "budgetPerDay", "budgetPerMonth"] as const;
@@ -40,6 +40,12 @@ export interface Reservation {
   readonly money: number;
   /** Epoch milliseconds of Redis. */
   readonly admittedAt: number;
+}
+
+interface Slot {
+  /** Of the running set that it is in. */
+  readonly key: string;
+  readonly generation: string;
 }
 
 /** How one limit of a minute stands. */
@@ -99,15 +105,22 @@ export class LimitCounters {
     await runScript(this.#redis, scripts.settle, keys, [generation, admittedAt, used.tokens - tokens, used.money - money]);
   }
 
-  /** Call it every few seconds, well within the life of a slot, with all that is not settled. */
-  async renew(reservations: Iterable<Reservation>): Promise<void> {
-    const pairs = [...reservations].flatMap(({ generation, slotKeys }) => slotKeys.map((key) => ({ key, generation })));
-    for (let start = 0; start < pairs.length; start += renewalsMax) {
-      const some = pairs.slice(start, start + renewalsMax);
-      const keys = [...new Set(some.map(({ key }) => key))];
-      const numbers = new Map(keys.map((key, index) => [key, index + 1]));
-      await runScript(this.#redis, scripts.renew, keys, [slotLifeMs, ...some.flatMap(({ key, generation }) => [numbers.get(key) as number, generation])]);
+  /** Call it every few seconds, well within the life of a slot, with all that is not settled: what leaves `held` before its turn comes is not prolonged. */
+  async renew(held: Iterable<Reservation>): Promise<void> {
+    let slots: Slot[] = [];
+    for (const { generation, slotKeys } of held) {
+      for (const key of slotKeys) slots.push({ key, generation });
+      if (slots.length < renewalsMax) continue;
+      await this.#prolong(slots);
+      slots = [];
     }
+    if (slots.length > 0) await this.#prolong(slots);
+  }
+
+  async #prolong(slots: readonly Slot[]): Promise<void> {
+    const keys = [...new Set(slots.map(({ key }) => key))];
+    const numbers = new Map(keys.map((key, index) => [key, index + 1]));
+    await runScript(this.#redis, scripts.renew, keys, [slotLifeMs, ...slots.flatMap(({ key, generation }) => [numbers.get(key) as number, generation])]);
   }
 
   #keysOf(scope: string, name: string): string[] {

@@ -158,3 +158,28 @@ test("a Redis that forgot the scripts and all that was counted is no fault", asy
   await counters.renew([{ ...reservation, slotKeys: ["{limits}:running"] }]);
   assert.equal((await counters.admit(nextId(), [key({ tokensPerMinute: 100 })], small)).kind, "admitted");
 });
+
+/** Admitted generations, more than are prolonged by one call. */
+async function manyOf(counters: LimitCounters): Promise<Map<string, Reservation>> {
+  const decisions = await Promise.all(Array.from({ length: 1_500 }, () => counters.admit(nextId(), [key({ generationsMax: 5_000 })], small)));
+  return new Map(decisions.map(reservationOf).map((reservation) => [reservation.generation, reservation]));
+}
+
+test("what is settled while many slots are prolonged has no slot again", async () => {
+  const { counters, keyspace } = countersOf();
+  const held = await manyOf(counters);
+  const all = [...held.values()];
+  const renewing = counters.renew(held.values());
+  held.clear();
+  await Promise.all(all.map((reservation) => counters.settle(reservation, { tokens: 0, money: 0 })));
+  await renewing;
+  assert.equal(await redis.zcard(keyspace.limit("key", "key_1", "running")), 0);
+});
+
+test("a Redis that came back empty has all slots again once they are prolonged", async () => {
+  const { counters, keyspace } = countersOf();
+  const held = await manyOf(counters);
+  await redis.flushall();
+  await counters.renew(held.values());
+  assert.equal(await redis.zcard(keyspace.limit("key", "key_1", "running")), 1_500);
+});
