@@ -20,12 +20,35 @@ const silenceMs = 4_000;
  */
 export type RedisPurpose = "request" | "patient";
 
+/** What this process has open. */
+const connections = new Set<Redis>();
+/** They leave a demoted Redis no more often than this: its address may lead to it for a while. */
+const leaveEveryMs = 1_000;
+let leftAt = Number.NEGATIVE_INFINITY;
+
+/**
+ * A Redis that was made a replica refuses what writes, and may keep its connections. All of them leave it together: to publish and to subscribe works there
+ * as well, but reaches nobody at the new primary. What was refused is not sent again; it may have been a part of a transaction.
+ */
+function leaveReplica({ message }: Error): boolean {
+  if (!message.startsWith("READONLY") || performance.now() - leftAt < leaveEveryMs) return false;
+  leftAt = performance.now();
+  for (const connection of connections) connection.disconnect(true);
+  return true;
+}
+
 const reconnectDelayMs = (attempt: number) => Math.min(25 * attempt, 250);
 
 /** Options for a URL of the kinds `redis://`, `rediss://` (TLS) and `unix:///path/to/socket`; a bad one is a StartupFault. */
 function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
   const address = addressOf(url);
-  const common: RedisOptions = { ...address, retryStrategy: reconnectDelayMs, connectTimeout: 2_000, socketTimeout: silenceMs };
+  const common: RedisOptions = {
+    ...address,
+    retryStrategy: reconnectDelayMs,
+    reconnectOnError: leaveReplica,
+    connectTimeout: 2_000,
+    socketTimeout: silenceMs,
+  };
   if (purpose === "patient") return { ...common, maxRetriesPerRequest: null };
   return { ...common, maxRetriesPerRequest: 0, enableOfflineQueue: false, autoResendUnfulfilledCommands: false, commandTimeout: commandTimeoutMs };
 }
@@ -74,6 +97,8 @@ export async function connectRedis(url: string, purpose: RedisPurpose): Promise<
   try {
     await redis.connect();
     redis.options.retryStrategy = reconnectDelayMs;
+    connections.add(redis);
+    redis.once("end", () => connections.delete(redis));
   } catch (error) {
     redis.disconnect();
     throw new StartupFault(`no Redis at ${redisAddressOf(url)}: ${cause || (error as Error).message}`);
