@@ -115,7 +115,10 @@ export class Generations {
     );
   }
 
-  /** Takes over the response: it is answered in any case, unless this refuses. The bytes count in the budget until they are given back here. */
+  /**
+   * Takes over the response: it is answered in any case, unless this refuses, and whether its caller has left already or leaves later. The bytes count in
+   * the budget until they are given back here.
+   */
   begin(request: GenerationRequest, body: Buffer): Begun {
     const queue = this.#options.queues.get(request.model.lane);
     const owner = this.#owner;
@@ -161,8 +164,12 @@ export class Generations {
       ),
     };
     this.#live.set(number, generation);
-    request.response.once("close", () => this.#closed(generation));
     this.#waiting.set(queue.name, this.#waitingOn(queue.name) + 1);
+    if (request.response.closed) {
+      this.#closed(generation);
+      return { kind: "begun" };
+    }
+    request.response.once("close", () => this.#closed(generation));
     if (maxWaitMs < lane.waitMs) generation.expiry = setTimeout(() => this.#expire(generation), maxWaitMs);
     this.#limited(generation, () => {
       generation.gate.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());

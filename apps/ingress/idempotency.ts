@@ -27,11 +27,12 @@ const headerLengthMax = 255;
 const header = "idempotency-key";
 
 /**
- * KEYS[1] the claim. ARGV: the claim's value, the answer that takes its place or nothing, the answer's life in ms.
- * Returns 1 when the claim was ours and is no more. Atomic: nobody else's claim is touched.
+ * KEYS[1] the entry. ARGV: the claim's value; what is to lie there, the claim, an answer or nothing; its life in ms.
+ * Returns 1 when that is so, 0 when another's lies there. Atomic: it takes the place of our claim, or of nothing where Redis lost that.
  */
-const settleScript = scriptOf(`
-if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end
+const placeScript = scriptOf(`
+local found = redis.call("GET", KEYS[1])
+if found and found ~= ARGV[1] then return 0 end
 if ARGV[2] == "" then redis.call("DEL", KEYS[1]) else redis.call("SET", KEYS[1], ARGV[2], "PX", ARGV[3]) end
 return 1`);
 
@@ -85,6 +86,10 @@ export class Idempotency {
 
   constructor(options: IdempotencyOptions) {
     this.#options = options;
+    // It may have come back empty.
+    options.redis.on("ready", () => {
+      for (const running of this.#running.values()) this.#renew(running);
+    });
   }
 
   /** Does the request ask for it? */
@@ -94,11 +99,7 @@ export class Idempotency {
 
   /** Call it about once a second. */
   tick(now: number): void {
-    for (const running of this.#running.values()) {
-      if (now - running.renewedAt < renewMs) continue;
-      running.renewedAt = now;
-      this.#options.redis.pexpire(running.key, claimMs).catch(() => undefined);
-    }
+    for (const running of this.#running.values()) if (now - running.renewedAt >= renewMs) this.#renew(running);
   }
 
   /** Takes over the response, or throws Refused. */
@@ -137,6 +138,12 @@ export class Idempotency {
     }
   }
 
+  #renew(running: Running): void {
+    const { key, claim } = running;
+    running.renewedAt = performance.now();
+    runScript(this.#options.redis, placeScript, [key], [claim, claim, claimMs]).catch(() => undefined);
+  }
+
   #begin(key: string, fingerprint: string, claim: string, response: ServerResponse, begin: Begin): void {
     const { redis, budget, windowMs } = this.#options;
     const shared = new SharedResponse(response, budget);
@@ -146,7 +153,7 @@ export class Idempotency {
       if (this.#running.get(key) === running) this.#running.delete(key);
     };
     const settle = (stored: Buffer | string) =>
-      runScript(redis, settleScript, [key], [claim, stored, windowMs])
+      runScript(redis, placeScript, [key], [claim, stored, windowMs])
         .catch(() => undefined)
         .finally(() => {
           forget();

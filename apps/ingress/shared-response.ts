@@ -1,10 +1,15 @@
-/** A response that several callers get: it keeps what was written, up to a bound, and who joins later gets that first. */
+/**
+ * A response that several callers get: it keeps what was written, up to a bound, and who joins later gets that first. The fastest of them sets the pace;
+ * who falls too far behind is cut off. When all have left it goes on for those who may yet join, for as long as it is kept.
+ */
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import type { AnswerResponse } from "./answer.ts";
 
 /** Bytes of one answer that are kept at most. */
 const keptBytesMax = 1 << 20;
+/** Bytes that one of several callers may have yet to read: more than all that is kept, and what the relay has on its way, together. */
+const unreadBytesMax = 4 << 20;
 
 /** Of the first caller alone, or of the moment. */
 const notShared = /ratelimit|request-id|^connection$/;
@@ -13,6 +18,11 @@ const notShared = /ratelimit|request-id|^connection$/;
 export interface KeptBudget {
   take(bytes: number): boolean;
   giveBack(bytes: number): void;
+}
+
+interface Member extends AnswerResponse {
+  /** Bytes that were written and not sent. */
+  readonly writableLength: number;
 }
 
 interface KeptAnswer {
@@ -28,9 +38,9 @@ export function headersOf(answer: Pick<KeptAnswer, "headers">, own: Record<strin
 
 export class SharedResponse implements AnswerResponse {
   closed = false;
-  readonly #members = new Set<AnswerResponse>();
-  readonly #joined = new Map<AnswerResponse, Record<string, string>>();
-  readonly #blocked = new Set<AnswerResponse>();
+  readonly #members = new Set<Member>();
+  readonly #joined = new Map<Member, Record<string, string>>();
+  readonly #blocked = new Set<Member>();
   readonly #emitter = new EventEmitter();
   readonly #budget: KeptBudget;
   #head: { status: number; headers: Record<string, string> } | undefined;
@@ -38,8 +48,10 @@ export class SharedResponse implements AnswerResponse {
   #keptBytes = 0;
   #ended = false;
 
-  constructor(first: AnswerResponse, budget: KeptBudget) {
+  constructor(first: Member, budget: KeptBudget) {
     this.#budget = budget;
+    // Who left before it began wants nothing kept.
+    if (first.closed) this.forget();
     this.#add(first);
   }
 
@@ -53,14 +65,17 @@ export class SharedResponse implements AnswerResponse {
   }
 
   /** Gives the response what was written so far and what will be; false when that is not kept any more, or nobody is left who gets it. */
-  join(response: AnswerResponse, own: Record<string, string>): boolean {
+  join(response: Member, own: Record<string, string>): boolean {
     if (this.#kept === undefined || (this.closed && !this.#ended)) return false;
-    if (this.#head !== undefined) {
-      response.writeHead(this.#head.status, headersOf(this.#head, own));
-      if (!this.#ended) response.write(Buffer.concat(this.#kept));
-    } else this.#joined.set(response, own);
-    if (this.#ended) response.end(Buffer.concat(this.#kept));
-    else this.#add(response);
+    if (this.#head === undefined) this.#joined.set(response, own);
+    else response.writeHead(this.#head.status, headersOf(this.#head, own));
+    if (this.#ended) {
+      response.end(Buffer.concat(this.#kept));
+      return true;
+    }
+    this.#add(response);
+    if (this.#head !== undefined) this.#wrote(response, response.write(Buffer.concat(this.#kept)));
+    this.#goOn();
     return true;
   }
 
@@ -69,6 +84,7 @@ export class SharedResponse implements AnswerResponse {
     this.#kept = undefined;
     this.#budget.giveBack(this.#keptBytes);
     this.#keptBytes = 0;
+    this.#closeIfOver();
   }
 
   writeHead(status: number, headers: OutgoingHttpHeaders): this {
@@ -85,43 +101,68 @@ export class SharedResponse implements AnswerResponse {
     const bytes = this.#keep(chunk);
     let callback = written;
     for (const member of this.#members) {
-      const took = member.write(bytes, callback);
+      this.#wrote(member, member.write(bytes, callback));
       callback = undefined;
-      if (took || this.#blocked.has(member)) continue;
-      this.#blocked.add(member);
-      member.once("drain", () => this.#unblock(member));
     }
-    return this.#blocked.size === 0;
+    if (callback !== undefined) process.nextTick(callback);
+    return !this.#isFull;
   }
 
   end(chunk?: string | Buffer): void {
     this.#ended = true;
     const bytes = chunk === undefined ? undefined : this.#keep(chunk);
     for (const member of this.#members) member.end(bytes);
+    this.#closeIfOver();
   }
 
   destroy(): void {
     for (const member of this.#members) member.destroy();
+    this.forget();
   }
 
   once(event: "close" | "drain", listener: () => void): void {
     this.#emitter.once(event, listener);
   }
 
-  #add(member: AnswerResponse): void {
+  #add(member: Member): void {
     this.#members.add(member);
-    member.once("close", () => {
-      this.#members.delete(member);
-      this.#joined.delete(member);
-      this.#unblock(member);
-      if (this.#members.size > 0) return;
-      this.closed = true;
-      this.#emitter.emit("close");
+    if (member.closed) this.#left(member);
+    else member.once("close", () => this.#left(member));
+  }
+
+  #left(member: Member): void {
+    this.#members.delete(member);
+    this.#joined.delete(member);
+    this.#blocked.delete(member);
+    this.#closeIfOver();
+    this.#goOn();
+  }
+
+  /** Like the responses that it stands for, it says so in no one's midst. */
+  #closeIfOver(): void {
+    if (this.closed || this.#members.size > 0 || (this.#kept !== undefined && !this.#ended)) return;
+    this.closed = true;
+    process.nextTick(() => this.#emitter.emit("close"));
+  }
+
+  #wrote(member: Member, took: boolean): void {
+    if (took) return;
+    if (this.#members.size > 1 && member.writableLength > unreadBytesMax) member.destroy();
+    if (this.#blocked.has(member)) return;
+    this.#blocked.add(member);
+    member.once("drain", () => {
+      this.#blocked.delete(member);
+      this.#goOn();
     });
   }
 
-  #unblock(member: AnswerResponse): void {
-    if (this.#blocked.delete(member) && this.#blocked.size === 0) this.#emitter.emit("drain");
+  /** None of those who get it has read what was written. */
+  get #isFull(): boolean {
+    return this.#members.size > 0 && this.#blocked.size === this.#members.size;
+  }
+
+  #goOn(): void {
+    if (!this.#isFull) this.#emitter.emit("drain");
   }
 
   /** A copy: what is written may lie in memory that is used again. */

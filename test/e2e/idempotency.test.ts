@@ -1,21 +1,38 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import type { Redis } from "ioredis";
+import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
+import { modelLine, startScriptedUpstream } from "./support.ts";
 
 const models = {
   whole: "sim-text;rate=0;first=400;tokens=8",
   streamed: "sim-text;rate=20;first=100;tokens=12",
   failing: "sim-text;status=400",
   large: "sim-text;rate=0;first=0;tokens=400;size=4000",
-  silent: "sim-text;rate=0;first=60000;tokens=8",
+  growing: "sim-text;rate=50;first=0;tokens=400;size=16000",
+  paced: "sim-text;rate=20;first=0;tokens=80",
+  long: "sim-text;rate=10;first=0;tokens=80",
 };
-type Model = keyof typeof models;
+type Model = keyof typeof models | "scripted";
+const upstream = await startScriptedUpstream();
 let gateway: Gateway;
+let redis: Redis;
 
 before(async () => {
-  gateway = await startGateway({ ingresses: 2, catalogue: catalogueOf(Object.entries(models).map(([id, model]) => ({ id, model }))) });
+  const simulated = catalogueOf(
+    Object.entries(models).map(([id, model]) => ({ id, model })),
+    `  scripted: { dialect: openai-chat, baseUrl: "${upstream.url}" }\n`,
+  );
+  gateway = await startGateway({ ingresses: 2, catalogue: `${simulated}${modelLine({ id: "scripted", model: "scripted", upstream: "scripted" })}` });
+  redis = await connectRedis(gateway.redis.url, "patient");
+  redis.on("error", () => undefined);
 });
-after(() => gateway[Symbol.asyncDispose]());
+after(async () => {
+  redis.disconnect();
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
 
 interface Sending {
   stream?: boolean;
@@ -42,7 +59,14 @@ async function told(answer: Promise<Response>) {
   };
 }
 
-const runs = async (model: Model) => (await gateway.seen(models[model])).length;
+const runs = async (model: keyof typeof models) => (await gateway.seen(models[model])).length;
+const operations = (at: number, path: string) => fetch(`${gateway.ingresses[at]?.urls.operations}${path}`);
+const status = async () => (await (await operations(0, "/status")).json()) as { generations: number; bodiesBytes: number };
+/** Requests that the first ingress' callers left. */
+const leavings = async () => Number(/sluice_requests_total\{.*status="499"\} (\d+)/.exec(await (await operations(0, "/metrics")).text())?.[1] ?? 0);
+/** What lies in Redis under any Idempotency-Key; who counts it forgets all before. */
+const entries = () => redis.keys("*:idempotency:*");
+const forgetEntries = async () => void (await redis.del("none", ...(await entries())));
 
 for (const [model, stream] of [
   ["whole", false],
@@ -87,7 +111,7 @@ test("the same Idempotency-Key with another body is refused, with another caller
   assert.equal((await send("x".repeat(300), "whole")).status, 400);
 });
 
-test("what failed, what its caller left and what is too large is not stored", async () => {
+test("what failed and what is too large is not stored", async () => {
   for (const attempt of [1, 2]) {
     assert.equal((await send("failing", "failing")).status, 400);
     assert.equal(await runs("failing"), attempt);
@@ -98,13 +122,40 @@ test("what failed, what its caller left and what is too large is not stored", as
     assert.ok(answer.text.length > 1 << 20);
     assert.equal(await runs("large"), attempt);
   }
+});
+
+for (const stream of [false, true])
+  test(`what all its callers left goes on for who sends it again, ${stream ? "paced" : "whole"}`, async () => {
+    const before = await runs("paced");
+    const key = `left ${stream}`;
+    const left = async () => {
+      const gone = await leavings();
+      const controller = new AbortController();
+      const response = send(key, "paced", { stream, signal: controller.signal });
+      if (stream) await response;
+      else {
+        response.catch(() => undefined);
+        await until("it runs", async () => (await runs("paced")) === before + 1);
+      }
+      controller.abort();
+      await until("it is gone", async () => (await leavings()) === gone + 1);
+    };
+    await left();
+    await left();
+    const again = await told(send(key, "paced", { stream }));
+    assert.deepEqual([again.status, again.replayed], [200, "true"]);
+    assert.match(again.text, stream ? /data: \[DONE\]\n\n$/ : /"finish_reason":"stop"/);
+    assert.equal(await runs("paced"), before + 1);
+    await until("nothing of it is left", async () => (await status()).generations === 0, 2_000);
+  });
+
+test("what all its callers left ends when it becomes too large to be kept", async () => {
   const controller = new AbortController();
-  const left = send("silent", "silent", { signal: controller.signal }).catch(() => undefined);
-  await until("it runs", async () => (await runs("silent")) === 1);
+  const response = await send("growing", "growing", { stream: true, signal: controller.signal });
+  assert.equal(response.status, 200);
   controller.abort();
-  await left;
-  await until("the upstream call ends", async () => (await gateway.seen(models.silent))[0]?.outcome === "client-closed", 1_000);
-  assert.equal((await send("silent", "whole")).status, 200, "the key is free");
+  await until("its upstream is hung up on", async () => (await gateway.seen(models.growing))[0]?.outcome === "client-closed");
+  await until("nothing of it is left", async () => (await status()).generations === 0, 2_000);
 });
 
 test("who joined still gets the answer when the first caller leaves", async () => {
@@ -118,6 +169,88 @@ test("who joined still gets the answer when the first caller leaves", async () =
   assert.match(await joined.text(), /data: \[DONE\]\n\n$/);
   assert.equal(await runs("streamed"), before + 1);
 });
+
+test("a caller that leaves before its key is claimed has nothing run, and the key is free", async () => {
+  const before = await runs("whole");
+  const controller = new AbortController();
+  gateway.redis.pause();
+  const left = send("early", "whole", { signal: controller.signal }).catch(() => undefined);
+  await until("it has arrived", async () => (await status()).bodiesBytes > 0);
+  controller.abort();
+  await left;
+  await until("its caller is gone", async () => (await status()).bodiesBytes === 0);
+  gateway.redis.resume();
+  const again = await told(send("early", "whole"));
+  assert.deepEqual([again.status, again.replayed], [200, null]);
+  assert.equal(await runs("whole"), before + 1);
+  await until("nothing of it is left", async () => (await status()).generations === 0, 2_000);
+});
+
+test("a claim that Redis lost is made anew while its request runs, and another's is let be", async () => {
+  await forgetEntries();
+  const before = await runs("long");
+  const overtaken = told(send("overtaken", "long", { stream: true }));
+  await until("it is claimed", async () => (await entries()).length === 1);
+  const [theirs] = await entries();
+  await redis.set(theirs as string, "another's", "PX", 60_000);
+  const lost = told(send("lost", "long", { stream: true }));
+  await until("it is claimed", async () => (await entries()).length === 2);
+  await redis.del((await entries()).filter((entry) => entry !== theirs));
+  await until("it is claimed again", async () => (await entries()).length === 2, 7_000);
+  const again = await told(send("lost", "long", { stream: true, at: 1 }));
+  assert.deepEqual([again.status, again.replayed], [200, "true"]);
+  assert.equal(again.text, (await lost).text);
+  assert.match((await overtaken).text, /data: \[DONE\]\n\n$/);
+  assert.equal(await runs("long"), before + 2);
+  assert.equal(await redis.get(theirs as string), "another's");
+  assert.ok((await redis.pttl(theirs as string)) > 40_000);
+});
+
+test("what ran when Redis came back empty is not run a second time", async () => {
+  const before = await runs("paced");
+  const first = told(send("outliving", "paced", { stream: true }));
+  await until("it runs", async () => (await runs("paced")) === before + 1);
+  await gateway.redis.restartEmpty();
+  await until("it is claimed again", async () => (await entries()).length === 1, 2_000);
+  await until("the other ingress serves", async () => (await operations(1, "/readyz")).ok);
+  const again = await told(send("outliving", "paced", { stream: true, at: 1 }));
+  assert.deepEqual([again.status, again.replayed], [200, "true"]);
+  assert.equal(again.text, (await first).text);
+  assert.equal(await runs("paced"), before + 1);
+});
+
+test("an answer is stored although its claim was lost", async () => {
+  await forgetEntries();
+  const before = await runs("whole");
+  const first = told(send("unclaimed", "whole"));
+  await until("it runs", async () => (await runs("whole")) === before + 1);
+  await forgetEntries();
+  await first;
+  await until("it is stored", async () => (await entries()).length === 1, 2_000);
+  assert.equal((await told(send("unclaimed", "whole", { at: 1 }))).replayed, "true");
+  assert.equal(await runs("whole"), before + 1);
+});
+
+for (const idle of ["the first", "the second"])
+  test(`of two that get an answer, ${idle} does not read it: the other gets all of it, and that one is cut off`, async () => {
+    const event = (content: string) => `data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })}\n\n`;
+    const goOn = Promise.withResolvers<void>();
+    upstream.answerWith(async (response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" }).write(event("begin"));
+      await goOn.promise;
+      for (let count = 0; count < 800; count++) response.write(event("x".repeat(50_000)));
+      response.end("data: [DONE]\n\n");
+    });
+    const signal = AbortSignal.timeout(20_000);
+    const asked = { stream: true, signal };
+    const first = await send(`idle-${idle}`, "scripted", asked);
+    const second = await send(`idle-${idle}`, "scripted", asked);
+    assert.equal(second.headers.get("idempotent-replayed"), "true");
+    goOn.resolve();
+    const [reading, unread] = idle === "the first" ? [second, first] : [first, second];
+    assert.match(await reading.text(), /data: \[DONE\]\n\n$/);
+    await assert.rejects(unread.text(), TypeError);
+  });
 
 test("nothing of it is counted as held once it is over", async () => {
   for (const { urls } of gateway.ingresses)
