@@ -118,14 +118,14 @@ function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): stri
 
 const maxWaitHeader = "x-sluice-max-wait";
 
-/** How long a caller lets its request wait for a worker, in milliseconds. Throws Refused for what is no whole number from 1. */
+/** How long a caller lets its request wait for a worker, in milliseconds. Throws Refused for what is no whole number from 1 to 999,999,999. */
 function maxWaitMsOf(headers: IncomingHttpHeaders): number | undefined {
   const value = headers[maxWaitHeader];
   if (value === undefined) return undefined;
   if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return Number(value);
   throw new Refused({
     code: "invalid_request",
-    message: `The header ${maxWaitHeader} must be a whole number of milliseconds, such as 2500.`,
+    message: `The header ${maxWaitHeader} must be a whole number of milliseconds from 1 to 999999999, such as 2500.`,
     param: maxWaitHeader,
   });
 }

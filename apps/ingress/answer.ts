@@ -86,6 +86,8 @@ export class Answer {
   #contentSent = false;
   /** Events of content sent so far, about as many as tokens; 0 for an answer in one piece. */
   pieces = 0;
+  /** All of them, in server-sent events. */
+  #events = 0;
   /** What the caller has, as long as another attempt may go on from it. */
   #delivered: Buffer[] | undefined;
   #deliveredBytes = 0;
@@ -184,7 +186,7 @@ export class Answer {
   #failureEventOf(failure: Failure): string {
     const { dialect, framing, model, requestId } = this.#options;
     if (framing === "array") return `${this.#contentSent ? "," : "["}${errorBodyOf(dialect, failure, requestId)}]`;
-    return errorEventOf(dialect, failure, { requestId, answerId: this.#head?.answerId, model });
+    return errorEventOf(dialect, failure, { requestId, answerId: this.#head?.answerId, model, events: this.#events });
   }
 
   /** Google's older clients don't see an error in a stream, but see that a connection breaks. */
@@ -209,7 +211,9 @@ export class Answer {
 
   #write(payload: Buffer, seq: number, now: number): void {
     if (!this.#response.headersSent) this.#sendHead({});
-    if (this.#streams) this.pieces += eventsIn(payload);
+    const events = eventsIn(payload);
+    this.#events += events;
+    if (this.#streams) this.pieces += Math.max(1, events);
     this.#remember(payload);
     this.#writtenAt = now;
     const lastButOne = payload.length > 1 ? payload.at(-2) : this.#lastByte;
@@ -249,11 +253,11 @@ export class Answer {
   }
 }
 
-/** Events end in an empty line; of an array that grows, every element counts. */
+/** Server-sent events end in an empty line. */
 function eventsIn(payload: Buffer): number {
   let count = 0;
   for (let at = payload.indexOf(eventEnd); at >= 0; at = payload.indexOf(eventEnd, at + eventEnd.length)) count++;
-  return Math.max(1, count);
+  return count;
 }
 
 /** The headers of an error answer. */

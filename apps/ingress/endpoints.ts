@@ -78,6 +78,9 @@ export function modelCallOf(path: string): { model: string; method: string } | u
   return colon <= 0 ? undefined : { model: path.slice(0, colon), method: path.slice(colon + 1) };
 }
 
+/** Does a path call one of Google's methods? The names of other vendors' models may end in a colon and a word, too. */
+const isModelCall = (path: string): boolean => Object.hasOwn(modelMethods, modelCallOf(path)?.method ?? "");
+
 /** Google's streams are asked for by the path and its query, all others by the body. */
 export function framingOf(body: Record<string, unknown>, method: string | undefined, alt: string | undefined): Framing {
   if (method === undefined) return body.stream === true ? "sse" : "whole";
@@ -90,7 +93,7 @@ export function dialectOf(url: string, headers: IncomingHttpHeaders): Conversati
   const path = url.split("?", 1)[0] as string;
   if (/^(\/v1)?\/v1\/messages(\/|$)/.test(path)) return "anthropic-messages";
   if (/^(\/v1)?\/v1\/responses(\/|$)/.test(path)) return "openai-responses";
-  if (/^(\/v1)?\/v1(alpha|beta1?)\//.test(path) || /^\/v1\/models\/.+:[a-zA-Z]+$/.test(path)) return "gemini";
+  if (/^(\/v1)?\/v1(alpha|beta1?)\//.test(path) || (path.startsWith("/v1/models/") && isModelCall(path))) return "gemini";
   if (path === "/v1/models" || path.startsWith("/v1/models/")) return listDialectOf(url, headers);
   return "openai-chat";
 }

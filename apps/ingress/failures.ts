@@ -18,7 +18,7 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
     case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
       return {
         code: "unsupported_media_type",
-        message: "Send the body as JSON, with 'Content-Type: application/json'; pictures to edit as a form, multipart/form-data.",
+        message: "Send the body as JSON, with 'Content-Type: application/json'; but pictures to edit as a form, with 'multipart/form-data'.",
       };
     case "FST_ERR_CTP_EMPTY_JSON_BODY":
     case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":

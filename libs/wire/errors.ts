@@ -119,10 +119,12 @@ export interface FailedAnswer {
   /** The answer's id, as the caller has seen it. */
   answerId: string | undefined;
   model: string;
+  /** Events that the caller has of it. */
+  events: number;
 }
 
 /** What ends a stream in failure, in server-sent events; no success terminator may follow it. */
-export function errorEventOf(dialect: ConversationDialect, failure: Failure, { requestId, answerId, model }: FailedAnswer): string {
+export function errorEventOf(dialect: ConversationDialect, failure: Failure, { requestId, answerId, model, events }: FailedAnswer): string {
   switch (dialect) {
     case "openai-chat":
     case "gemini":
@@ -135,7 +137,7 @@ export function errorEventOf(dialect: ConversationDialect, failure: Failure, { r
       const { openaiCode, openaiType } = table[failure.code];
       const code = failure.upstreamCode ?? openaiCode ?? openaiType;
       const { message, param = null } = failure;
-      const error = { type: "error", code, message, param, error: { type: openaiType, code, message, param } };
+      const error = { type: "error", sequence_number: events, code, message, param, error: { type: openaiType, code, message, param } };
       const response = {
         id: answerId ?? `resp_${requestId.replace(/^[a-z]+_/, "")}`,
         object: "response",
@@ -147,7 +149,7 @@ export function errorEventOf(dialect: ConversationDialect, failure: Failure, { r
         output: [],
         store: false,
       };
-      return `event: error\ndata: ${JSON.stringify(error)}\n\nevent: response.failed\ndata: ${JSON.stringify({ type: "response.failed", response })}\n\n`;
+      return `event: error\ndata: ${JSON.stringify(error)}\n\nevent: response.failed\ndata: ${JSON.stringify({ type: "response.failed", sequence_number: events + 1, response })}\n\n`;
     }
     default:
       return dialect satisfies never;

@@ -9,7 +9,7 @@ import OpenAIOld from "openai-6";
 import { startGateway } from "../support/gateway.ts";
 
 const count = 45;
-const ids = Array.from({ length: count }, (_, place) => (place === 7 ? "maker/model:7b" : `model-${place}`));
+const ids = Array.from({ length: count }, (_, place) => (place === 7 ? "maker/model:free" : `model-${place}`));
 const lines = ids.map(
   (id, place) =>
     `  - { id: "${id}", retries: 0, name: "Model ${place}", created: 2026-01-31, contextWindow: 1000, outputTokensMax: 100, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: sim-text }] }\n`,
@@ -31,10 +31,10 @@ for (const Client of [OpenAI, OpenAIOld])
   test(`${Client === OpenAI ? "openai 7" : "openai 6"} lists and finds models`, async () => {
     const client = new Client({ apiKey, baseURL: `${url}/v1` });
     assert.deepEqual(await gathered(await client.models.list(), ({ id }) => id), ids);
-    const model = await client.models.retrieve("maker/model:7b");
+    const model = await client.models.retrieve("maker/model:free");
     assert.deepEqual(
       { ...model },
-      { id: "maker/model:7b", object: "model", created: 1_769_817_600, owned_by: "sluice", context_window: 1_000, max_output_tokens: 100 },
+      { id: "maker/model:free", object: "model", created: 1_769_817_600, owned_by: "sluice", context_window: 1_000, max_output_tokens: 100 },
     );
     await assert.rejects(client.models.retrieve("nothing"), Client.NotFoundError);
   });
@@ -46,7 +46,7 @@ for (const Client of [Anthropic, AnthropicOld])
     assert.deepEqual(await gathered(client.models.list(), ({ id }) => id), ids);
     const page = await client.models.list({ limit: 2, before_id: "model-4" });
     assert.deepEqual([page.data.map(({ id }) => id), page.has_more, page.first_id, page.last_id], [["model-2", "model-3"], true, "model-2", "model-3"]);
-    const model = await client.models.retrieve("maker/model:7b");
+    const model = await client.models.retrieve("maker/model:free");
     assert.deepEqual(
       [model.type, model.display_name, model.created_at, model.max_input_tokens, model.max_tokens],
       ["model", "Model 7", "2026-01-31T00:00:00Z", 1_000, 100],
@@ -66,7 +66,7 @@ for (const Client of [GoogleGenAI, GoogleOld])
       await gathered(await client.models.list({ config: { pageSize: 10 } }), ({ name }) => name),
       ids.map((id) => `models/${id}`),
     );
-    const model = await client.models.get({ model: "maker/model:7b" });
-    assert.deepEqual([model.name, model.displayName, model.inputTokenLimit, model.outputTokenLimit], ["models/maker/model:7b", "Model 7", 1_000, 100]);
+    const model = await client.models.get({ model: "maker/model:free" });
+    assert.deepEqual([model.name, model.displayName, model.inputTokenLimit, model.outputTokenLimit], ["models/maker/model:free", "Model 7", 1_000, 100]);
     await assert.rejects(client.models.get({ model: "nothing" }), { name: "ApiError", status: 404 });
   });

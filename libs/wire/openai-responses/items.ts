@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { refuse } from "../carry.ts";
 import { opened } from "../envelope.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
-import type { AudioPart, CallPart, FilePart, ImagePart, Message, Part, ReasoningPart, ResultPart, TextPart, Tool } from "../neutral.ts";
+import type { CallPart, FilePart, ImagePart, Message, Part, ReasoningPart, ResultPart, TextPart, Tool } from "../neutral.ts";
 import { checkedBase64, checkedPicture, dataUrlOf, documentTextOf, sourceOf } from "../sources.ts";
 import { inputOfText, textOfCall, toolNamed } from "../tools.ts";
 import { itemsOf } from "./stateless.ts";
@@ -226,7 +226,7 @@ function encodePart(part: Part, role: Message["role"]): object {
     case "file":
       return encodeFile(part);
     case "audio":
-      return encodeAudio(part);
+      return refuse(part.path, "is a sound, and the upstream that serves this model takes none");
     default:
       return refuse(part.path);
   }
@@ -236,10 +236,4 @@ function encodeFile({ source, name }: FilePart): object {
   if (source.kind === "url") return { type: "input_file", file_url: source.url };
   if (source.mimeType === "text/plain") return { type: "input_text", text: documentTextOf(source) };
   return { type: "input_file", filename: name ?? "document.pdf", file_data: dataUrlOf(source) };
-}
-
-function encodeAudio({ mimeType, data, path }: AudioPart): object {
-  const format = mimeType.replace(/^audio\/(x-)?/, "").replace("mpeg", "mp3");
-  if (format !== "wav" && format !== "mp3") refuse(path, "must be wav or mp3 for the upstream of this model");
-  return { type: "input_audio", input_audio: { data, format } };
 }

@@ -85,7 +85,7 @@ export const openaiResponses: Caller = {
       const event = parsed<StreamEvent>(data);
       if (name !== event.type) faults.push(`an event named ${name}`);
       if (place === 0 && event.type !== "response.created" && event.type !== "error") faults.push("no response.created at first");
-      if (event.sequence_number !== place && event.type !== "error" && event.type !== "response.failed") faults.push(`a gap at ${place}`);
+      if (event.sequence_number !== place) faults.push(`a gap at ${place}`);
       if (event.type === "error") error = errorOf({ message: event.message ?? "", param: event.param ?? null }, undefined);
       if (event.item_id !== undefined && event.delta !== undefined) deltas.set(event.item_id, (deltas.get(event.item_id) ?? "") + event.delta);
       if (event.type === "response.function_call_arguments.done" && deltas.get(event.item_id as string) !== event.arguments)

@@ -388,12 +388,13 @@ test("an upstream is asked to store nothing, and for a stream only if one is wan
   assert.equal(openaiResponses.encodeRequest(requestOf({}), "sse", target).path, "/responses");
 });
 
-test("what is decoded and encoded again says the same", () => {
+test("what is decoded and encoded again says the same, sounds aside", () => {
   const once = decoded({
     ...whole,
     input: [...lite.input],
     tool_choice: { type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "weather" }] },
   });
+  for (const message of once.messages) message.parts = message.parts.filter(({ kind }) => kind !== "audio");
   const wire = wireOf(once);
   assert.equal(wire.instructions, "Be brief.\n\nSpeak Dutch.");
   const twice = openaiResponses.decodeRequest({ body: wire, framing: "whole" });
@@ -512,4 +513,13 @@ test("instructions alone are something to answer", () => {
   const wire = wireOf(requestOf({ system, messages: [] }));
   assert.deepEqual(wire.input, [{ type: "message", role: "developer", content: [{ type: "input_text", text: "Greet." }] }]);
   assert.equal(wire.instructions, undefined);
+});
+
+test("a sound is refused by the caller's name for it", () => {
+  const sound: Part = { kind: "audio", mimeType: "audio/wav", data: "AAAA", path: "messages[0].content[0]" };
+  const request = requestOf({ messages: [{ role: "user", parts: [sound], path: "messages[0]" }] });
+  assert.equal(
+    refusalOf(() => wireOf(request)),
+    "messages[0].content[0]",
+  );
 });
