@@ -47,8 +47,8 @@ export class Generations {
   readonly #options: GenerationsOptions;
   readonly #jobs: LaneJobs;
   readonly #live = new LiveMap<number, Generation>();
-  /** Over, but for what the caller has not read; since when. */
-  readonly #unread = new LiveMap<number, { generation: Generation; since: number }>();
+  /** Over, but for what the caller has not read. */
+  readonly #unread = new LiveMap<number, Generation>();
   /** By lane: how many wait for a runner. */
   readonly #waiting = new Map<string, number>();
   /** What they hold are the generations' numbers. */
@@ -93,7 +93,7 @@ export class Generations {
     }
     this.#owner?.tick(now);
     for (const gate of this.#gates.values()) gate.pump(now);
-    for (const { generation, since } of this.#unread.values()) if (now - since > relayLimits.stallMs) generation.response.destroy();
+    for (const { answer, response } of this.#unread.values()) if (now - answer.takenAt > relayLimits.stallMs) response.destroy();
     for (const generation of this.#live.values()) {
       if (!generation.isAsking) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
       if (generation.state === "waiting" && !generation.gate.holds(generation.number)) this.#jobs.renewBody(generation, now);
@@ -405,7 +405,7 @@ export class Generations {
     generation.state = "over";
     generation.gate.gone(generation.number, now);
     generation.over?.(outcome);
-    if (!generation.response.closed) this.#unread.set(generation.number, { generation, since: now });
+    if (!generation.response.closed) this.#unread.set(generation.number, generation);
     this.#jobs.releaseBody(generation);
     generation.answer.forget();
     this.#options.log.info(logLineOf(generation, outcome, now), "generation");

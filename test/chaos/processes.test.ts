@@ -68,9 +68,10 @@ test("without any worker a request waits for as long as its lane allows, then is
 
 test("when an ingress dies, the upstream calls of its callers end", async () => {
   await using gateway = await startGateway({ catalogue });
-  const read = readStream(await ask(gateway, "stream", true));
+  const reading = readStream(await ask(gateway, "stream", true));
   await gateway.ingresses[0]?.kill();
-  assert.equal((await read).broken, true);
+  const { status, error, broken } = await reading;
+  assert.deepEqual({ status, error, broken }, { status: 200, error: undefined, broken: true });
   await until("the call is closed", async () => (await gateway.seen(models.stream))[0]?.outcome === "client-closed", 12_000);
 });
 
