@@ -55,7 +55,7 @@ export interface Mailbox {
   readonly subscriber: Redis;
   /** `idly`: nobody waits for it. */
   send(mailbox: string, frame: Frame, idly?: boolean): void;
-  /** An envelope even without frames. The pulse to oneself also shows whether the subscription's connection still answers. */
+  /** An envelope even without frames. The pulse to oneself also shows whether the subscription's connection still answers, and whether Redis takes writes. */
   pulse(mailbox: string): void;
   /** Settles when what was sent before has left, or Redis is away. */
   close(): Promise<void>;
@@ -188,7 +188,10 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
     },
     pulse(mailbox) {
       owe(mailbox, false).pulse = true;
-      if (mailbox === self) subscriber.ping().catch(() => undefined);
+      if (mailbox !== self) return;
+      subscriber.ping().catch(() => undefined);
+      // It removes nothing, but is a write: a Redis that was made a replica refuses it, and is left.
+      publisher.del(ownChannel).catch(() => undefined);
     },
     close,
   };

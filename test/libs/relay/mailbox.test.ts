@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameKinds, noPayload } from "#relay/frame.ts";
 import { type Mailbox, openMailbox } from "#relay/mailbox.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { startFailover } from "../../support/failover.ts";
 import { until } from "../../support/gateway.ts";
 import { startRedis } from "../../support/redis.ts";
 
@@ -128,4 +129,20 @@ test("frames are the same after the wire, and bytes that are no envelope are non
       decodeEnvelope(Buffer.from(bytes));
     }),
   );
+});
+
+test("one who writes nothing notices that its Redis was made a replica, and is heard of at the new primary", async () => {
+  await using failover = await startFailover();
+  const { mailbox, heard } = await open(failover.url, "ingress");
+  const primary = await failover.failOver();
+  await until("it is subscribed there", async () => {
+    mailbox.pulse(mailbox.self);
+    return (await primary.pubsub("NUMSUB", keyspace.mailbox(mailbox.self)))[1] === 1;
+  });
+  heard.pulses = [];
+  await until("it hears itself", () => {
+    mailbox.pulse(mailbox.self);
+    return heard.pulses.includes(mailbox.self);
+  });
+  await mailbox.close();
 });
