@@ -95,12 +95,7 @@ export class Answer {
   #betweenEvents = true;
   #lastByte: number | undefined;
   #writtenAt: number;
-  /** What the socket has yet to take: the first of it is written, and the next one when that is taken, so that a slow caller is seen to go on. */
-  #untaken: { payload: Buffer; seq: number }[] = [];
-  /** When the caller took something of which it had more than its socket holds, or when the answer ended, which may be later. */
-  takenAt: number;
-  /** What ends the response, behind all that it has yet to take. */
-  #last: (() => void) | undefined;
+  #blockedAt: number | undefined;
   #over = false;
 
   constructor(options: AnswerOptions, now: number) {
@@ -109,7 +104,6 @@ export class Answer {
     this.#headers = { ...options.headers };
     this.#streams = options.framing !== "whole";
     this.#writtenAt = now;
-    this.takenAt = now;
     if (options.spliced && options.framing === "sse") this.#delivered = [];
   }
 
@@ -151,14 +145,14 @@ export class Answer {
   end(): void {
     if (this.#over) return;
     this.#over = true;
-    this.takenAt = performance.now();
-    if (!this.#response.headersSent) {
-      this.#sendHead({ "content-length": String(this.#heldBytes) });
-      this.#options.listener.committed();
+    if (this.#response.headersSent) {
+      this.#response.end();
+      return;
     }
-    const last = this.#held.pop();
-    for (const piece of this.#held) this.#put(piece, nothingTaken);
-    this.#endWith(() => this.#response.end(last));
+    const body = Buffer.concat(this.#held);
+    this.#sendHead({ "content-length": String(body.length) });
+    this.#options.listener.committed();
+    this.#response.end(body);
   }
 
   /** More of what goes with the answer, good or bad; without effect once the head was sent. */
@@ -168,7 +162,7 @@ export class Answer {
 
   /** Another attempt begins. What was delivered and not sent is void; what was sent is gone on from. */
   restart(): void {
-    for (const untaken of this.#untaken) untaken.seq = nothingTaken;
+    if (this.#blockedAt !== undefined) this.#blockedAt = nothingTaken;
     if (this.#contentSent) return;
     this.#head = undefined;
     this.#held = [];
@@ -179,19 +173,14 @@ export class Answer {
   fail(failure: Failure): void {
     if (this.#over) return;
     this.#over = true;
-    this.takenAt = performance.now();
     const { dialect, requestId } = this.#options;
     if (!this.#response.headersSent) {
       const body = errorBodyOf(dialect, failure, requestId);
       this.status = statusOf(failure.code, dialect);
-      this.#endWith(() => {
-        this.#response.writeHead(this.status, { ...this.#headers, ...failureHeadersOf(failure), "content-length": Buffer.byteLength(body) });
-        this.#response.end(body);
-      });
-    } else if (this.#streams && this.#betweenEvents) {
-      const event = this.#failureEventOf(failure);
-      this.#endWith(() => this.#breakOff(event));
-    } else this.#response.destroy();
+      this.#response.writeHead(this.status, { ...this.#headers, ...failureHeadersOf(failure), "content-length": Buffer.byteLength(body) });
+      this.#response.end(body);
+    } else if (this.#streams && this.#betweenEvents) this.#breakOff(this.#failureEventOf(failure));
+    else this.#response.destroy();
   }
 
   #failureEventOf(failure: Failure): string {
@@ -208,7 +197,7 @@ export class Answer {
 
   /** Call it about once a second. A sign of life before the head settles on a good status: what fails after it fails in the stream. */
   keepAlive(now: number, everyMs: number): void {
-    if (this.#over || !this.#streams || !this.#betweenEvents || this.#untaken.length > 0 || now - this.#writtenAt < everyMs) return;
+    if (this.#over || !this.#streams || !this.#betweenEvents || this.#blockedAt !== undefined || now - this.#writtenAt < everyMs) return;
     if (!this.#response.headersSent) this.#sendHead({});
     this.#writtenAt = now;
     this.#response.write(this.#contentSent && this.#options.framing === "sse" ? signsOfLife[this.#options.dialect] : newline);
@@ -230,38 +219,17 @@ export class Answer {
     const lastButOne = payload.length > 1 ? payload.at(-2) : this.#lastByte;
     this.#lastByte = payload.at(-1);
     this.#betweenEvents = this.#lastByte === lineFeed && lastButOne === lineFeed;
-    this.#put(payload, seq);
-  }
-
-  #put(payload: Buffer, seq: number): void {
-    if (this.#untaken.length > 0) this.#untaken.push({ payload: Buffer.from(payload), seq });
-    else if (this.#response.write(payload)) this.#took(seq);
+    const took = this.#response.write(this.#blockedAt === undefined ? payload : Buffer.from(payload));
+    if (took && this.#blockedAt === undefined) this.#options.listener.taken(seq);
     else {
-      this.#untaken.push({ payload, seq });
-      this.#response.once("drain", () => this.#drained());
+      if (this.#blockedAt === undefined)
+        this.#response.once("drain", () => {
+          const taken = this.#blockedAt as number;
+          this.#blockedAt = undefined;
+          if (taken !== nothingTaken) this.#options.listener.taken(taken);
+        });
+      this.#blockedAt = seq;
     }
-  }
-
-  #drained(): void {
-    this.takenAt = performance.now();
-    for (let next = this.#untaken.shift(); next !== undefined; next = this.#untaken.shift()) {
-      this.#took(next.seq);
-      const [waiting] = this.#untaken;
-      if (waiting !== undefined && !this.#response.write(waiting.payload)) {
-        this.#response.once("drain", () => this.#drained());
-        return;
-      }
-    }
-    this.#last?.();
-  }
-
-  #took(seq: number): void {
-    if (seq !== nothingTaken) this.#options.listener.taken(seq);
-  }
-
-  #endWith(last: () => void): void {
-    if (this.#untaken.length > 0) this.#last = last;
-    else last();
   }
 
   #remember(payload: Buffer): void {

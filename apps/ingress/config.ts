@@ -22,6 +22,7 @@ export const ingressSettings = {
     3_600_000,
     "Within this time a request must have arrived whole, its headers within a quarter of it.",
   ),
+  sendTimeoutMs: integerSetting("SEND_TIMEOUT_MS", 60_000, 100, 3_600_000, "A caller that takes nothing of what waits for it for this long has left."),
   keepAliveMs: integerSetting("KEEP_ALIVE_MS", 10_000, 100, 3_600_000, "A stream that has been silent for this long gets a sign of life."),
   idempotencyWindowMs: integerSetting(
     "IDEMPOTENCY_WINDOW_MS",

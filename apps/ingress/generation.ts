@@ -69,11 +69,11 @@ export interface Generation extends GenerationRequest {
 
 export type GenerationOutcome = "complete" | "left" | Failure["code"];
 
-/** What its caller owes for it. What fails is not charged; of a stream that its caller left, or did not read, about what it was sent. */
+/** What its caller owes for it. What fails is not charged; of a stream that its caller left, about what it was sent. */
 export function takenBy(generation: Generation, outcome: GenerationOutcome): Taken {
   const { state, usage, answeredBy, answer } = generation;
   if (outcome === "complete") return usage === null ? { kind: "unknown" } : { kind: "used", usage, model: answeredBy };
-  if ((outcome !== "left" && outcome !== "caller_too_slow") || (state === "waiting" && !answer.hasBegun)) return { kind: "nothing" };
+  if (outcome !== "left" || (state === "waiting" && !answer.hasBegun)) return { kind: "nothing" };
   if (answer.pieces > 0) return { kind: "used", usage: plainUsageOf(tokensOf(generation).inputTokens, answer.pieces), model: answeredBy };
   return { kind: "unknown" };
 }

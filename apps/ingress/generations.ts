@@ -37,7 +37,6 @@ export type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
 const faults: Record<Exclude<RelayFault, "wait_expired">, Failure> = {
   unavailable: { code: "unavailable", message: "The gateway can't take requests at the moment; try again in a moment.", retryAfterSeconds: 1 },
   worker_lost: { code: "worker_lost", message: "The process that ran this request was lost; send it again." },
-  caller_too_slow: { code: "caller_too_slow", message: "The answer was not read for too long." },
 };
 
 /** A worker sent what none of ours sends. */
@@ -93,7 +92,6 @@ export class Generations {
     }
     this.#owner?.tick(now);
     for (const gate of this.#gates.values()) gate.pump(now);
-    for (const { answer, response } of this.#unread.values()) if (now - answer.takenAt > relayLimits.stallMs) response.destroy();
     for (const generation of this.#live.values()) {
       if (!generation.isAsking) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
       if (generation.state === "waiting" && !generation.gate.holds(generation.number)) this.#jobs.renewBody(generation, now);
@@ -157,7 +155,7 @@ export class Generations {
           room: this.#options.budget,
           listener: {
             committed: () => this.#jobs.releaseBody(generation),
-            taken: (seq) => owner.taken(number, seq, this.#now()),
+            taken: (seq) => owner.taken(number, seq),
           },
         },
         now,

@@ -155,6 +155,10 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     const underWay = answers.get(socket) ?? [];
     answers.set(socket, underWay);
     underWay.push(reply.raw);
+    // Silence of the model's is none of the caller's, and Node sees when a write that is under way goes on.
+    reply.raw.setTimeout(config.sendTimeoutMs, () => {
+      if (socket.writableLength > 0) socket.destroy();
+    });
     reply.raw.once("close", () => {
       underWay.splice(underWay.indexOf(reply.raw), 1);
       budget.giveBack(request.budgetedBytes);

@@ -14,8 +14,6 @@ export interface RelayLimits {
   windowBytes: number;
   /** Bytes on the way to one mailbox, not yet known to have arrived. */
   mailboxWindowBytes: number;
-  /** A caller that takes nothing for this long while half of its window is full has left. */
-  stallMs: number;
   /** The least time between two requests to resend the same frames. */
   missingRetryMs: number;
   /** How long a generation waits before its owner first asks the lane about it, and between two such questions. */
@@ -36,7 +34,6 @@ export const relayLimits: RelayLimits = {
   ackMs: 200,
   windowBytes: 1 << 20,
   mailboxWindowBytes: 8 << 20,
-  stallMs: 60_000,
   missingRetryMs: 300,
   probeMs: 2_000,
   probesMax: 64,

@@ -15,7 +15,7 @@ import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
 
 /** Why the relay gave a generation up. */
-export type RelayFault = "unavailable" | "worker_lost" | "wait_expired" | "caller_too_slow";
+export type RelayFault = "unavailable" | "worker_lost" | "wait_expired";
 
 export type JobState = "waiting" | "active" | "missing";
 
@@ -62,10 +62,8 @@ interface Owned<Client> {
   ackedTaken: number;
   /** Bytes delivered and not taken. */
   untaken: { seq: number; bytes: number }[];
-  untakenBytes: number;
   /** Bytes taken since the last acknowledgement. */
   unackedBytes: number;
-  takenAt: number;
   /** A frame came since the last pulse to the worker. */
   heard: boolean;
   missingAskedAt: number;
@@ -158,9 +156,7 @@ export class Owner<Client> {
       ackedExpected: 0,
       ackedTaken: 0,
       untaken: [],
-      untakenBytes: 0,
       unackedBytes: 0,
-      takenAt: now,
       heard: false,
       missingAskedAt: 0,
       enqueuedAt: now,
@@ -190,16 +186,14 @@ export class Owner<Client> {
   }
 
   /** The caller took everything up to and including `seq`. */
-  taken(number: number, seq: number, now: number): void {
+  taken(number: number, seq: number): void {
     const owned = this.#owned.get(number);
     if (owned === undefined || seq < owned.taken) return;
     owned.taken = seq + 1;
-    owned.takenAt = now;
     let first = 0;
     for (; first < owned.untaken.length; first++) {
       const frame = owned.untaken[first] as { seq: number; bytes: number };
       if (frame.seq > seq) break;
-      owned.untakenBytes -= frame.bytes;
       owned.unackedBytes += frame.bytes;
     }
     if (first > 0) owned.untaken.splice(0, first);
@@ -256,10 +250,6 @@ export class Owner<Client> {
     for (const owned of this.#owned.values()) {
       if (lost) this.#fail(owned, "unavailable");
       else if (owned.worker === undefined && now >= owned.waitUntil) this.#fail(owned, "wait_expired");
-      else if (owned.untakenBytes * 2 >= this.#limits.windowBytes && now - owned.takenAt > this.#limits.stallMs) {
-        this.#port.fail(owned.client, "caller_too_slow");
-        this.#cancel(owned);
-      }
     }
     for (const worker of this.#workers.values()) {
       if (worker.bound.size === 0) this.#workers.delete(worker.mailbox);
@@ -282,7 +272,6 @@ export class Owner<Client> {
     }
     if (accept !== undefined) worker.hasRoom = accept.room > 0;
     owned.worker = worker;
-    owned.takenAt = now;
     worker.bound.set(owned.number, owned);
     this.#waiting.delete(owned.number);
     this.#send(worker.mailbox, frameKinds.go, owned.number, owned.attempt, 0, noPayload, accept?.waits === false);
@@ -299,12 +288,10 @@ export class Owner<Client> {
     worker.unackedBytes += bytes;
     const kind = answerKindOf(frame.kind);
     if (kind === undefined) {
-      this.taken(owned.number, frame.seq, now);
+      this.taken(owned.number, frame.seq);
       return;
     }
-    if (owned.untaken.length === 0) owned.takenAt = now;
     owned.untaken.push({ seq: frame.seq, bytes });
-    owned.untakenBytes += bytes;
     if (kind === "end" || kind === "fail") this.#finish(owned, "done");
     this.#port.deliver(owned.client, kind, frame.payload, frame.seq);
     if (worker.unackedBytes * 4 > this.#limits.mailboxWindowBytes || now - worker.ackedAt > this.#limits.ackMs) this.#acknowledgeAll(worker, now);
@@ -360,7 +347,6 @@ export class Owner<Client> {
     owned.ackedExpected = 0;
     owned.ackedTaken = 0;
     owned.untaken = [];
-    owned.untakenBytes = 0;
     owned.unackedBytes = 0;
     owned.heard = false;
     owned.missingAskedAt = 0;

@@ -54,7 +54,6 @@ const table = {
   unavailable: row(503, "server_error", "service_unavailable", "overloaded_error", "UNAVAILABLE"),
   overloaded: row(503, "server_error", "server_is_overloaded", "overloaded_error", "UNAVAILABLE"),
   upstream_timeout: row(504, "server_error", "upstream_timeout", "timeout_error", "DEADLINE_EXCEEDED"),
-  caller_too_slow: row(408, "server_error", "caller_too_slow", "timeout_error", "DEADLINE_EXCEEDED"),
 } satisfies Record<string, ErrorRow>;
 
 export type ErrorCode = keyof typeof table;

@@ -9,6 +9,7 @@ const models = {
   whole: "sim-text;rate=0;first=400;tokens=8",
   streamed: "sim-text;rate=20;first=100;tokens=12",
   failing: "sim-text;status=400",
+  middling: "sim-text;rate=0;first=0;tokens=50;size=4000",
   large: "sim-text;rate=0;first=0;tokens=400;size=4000",
   growing: "sim-text;rate=50;first=0;tokens=400;size=16000",
   paced: "sim-text;rate=20;first=0;tokens=80",
@@ -95,6 +96,19 @@ test("ten at once at two ingresses are run once", async () => {
   assert.deepEqual(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size, 1);
   assert.equal(answers.filter(({ replayed }) => replayed === null).length, 1);
   assert.equal(await runs("whole"), before + 1);
+});
+
+test("an answer of more than a socket takes at a time is stored as soon as its caller has it", async () => {
+  for (const stream of [false, true]) {
+    const answers: Awaited<ReturnType<typeof told>>[] = [];
+    for (let turn = 0; turn < 3; turn++) answers.push(await told(send(`middling ${stream}`, "middling", { stream })));
+    assert.deepEqual(
+      answers.map(({ replayed }) => replayed),
+      [null, "true", "true"],
+    );
+    assert.ok(answers.every(({ text }) => text.length > 200_000 && text === answers[0]?.text));
+  }
+  assert.equal((await gateway.seen(models.middling)).length, 2);
 });
 
 test("the same Idempotency-Key with another body is refused, with another caller's key it is another", async () => {

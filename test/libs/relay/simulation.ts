@@ -202,7 +202,7 @@ export class World {
       violations: this.#violations,
       ended: over(["end"]),
       left: over(["left"]),
-      failed: over(["unavailable", "worker_lost", "wait_expired", "caller_too_slow"]),
+      failed: over(["unavailable", "worker_lost", "wait_expired"]),
       attemptsMax: this.#attemptsMax,
       settlements: [...this.#settled.values()].flat().length,
     };
@@ -499,13 +499,13 @@ export class World {
     client.untakenBytes += bytes;
     if (client.untakenBytes > simulationLimits.windowBytes + frameSlackBytes)
       this.#violated(`generation ${client.number} has ${client.untakenBytes} bytes untaken`);
-    const take = (now: number) => {
+    const take = () => {
       client.untakenBytes -= bytes;
-      owner.taken(client.number, seq, now);
+      owner.taken(client.number, seq);
     };
     const attempt = client.attempt;
-    this.#agenda.add(this.#now + client.takeMs, client.owner, (now) => {
-      if (client.attempt === attempt || attempt === undefined) take(now);
+    this.#agenda.add(this.#now + client.takeMs, client.owner, () => {
+      if (client.attempt === attempt || attempt === undefined) take();
     });
   }
 
