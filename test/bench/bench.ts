@@ -71,7 +71,8 @@ const systemNames = namesOf(flags.systems, [upstreamName, ...Object.keys(starter
 const sectionNames = namesOf(flags.only, Object.keys(sections), Object.keys(sections));
 wrkProgram();
 
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
+// Whoever stops it may say so twice: a terminal to all of its group, and what started this.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
 const began = performance.now();
 const tell = (text: string) => void process.stderr.write(`${((performance.now() - began) / 1_000).toFixed(0).padStart(5)} s  ${text}\n`);
 await using held = new AsyncDisposableStack();
