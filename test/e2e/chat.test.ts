@@ -2,24 +2,32 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import OpenAI from "openai";
 import { makeParseableResponseFormat } from "openai/lib/parser";
-import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { chatCompletion } from "../support/upstream.ts";
+import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 
 type Message = OpenAI.Chat.ChatCompletionMessageParam;
 type Chunk = OpenAI.Chat.ChatCompletionChunk;
 
 const fast = "sim-text;rate=0;first=0";
-const gateway = await startGateway({
-  catalogue: catalogueOf([
+/** For answers that wait until a test has seen what it waits for. */
+const upstream = await startScriptedUpstream();
+const simulated = catalogueOf(
+  [
     { id: "sim", model: fast },
     { id: "maker/thinks:1", model: "sim-reasoning;rate=0;first=0" },
     { id: "large", model: "sim-text;rate=0;tokens=80;size=65536" },
-    { id: "late", model: "sim-text;rate=0;first=1500" },
-    { id: "slow", model: "sim-text;rate=0.7;tokens=2" },
-    { id: "late-failure", model: "sim-text;rate=0;first=1500;error=0" },
-  ]),
+  ],
+  `  scripted: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}" }\n`,
+);
+const gateway = await startGateway({
+  catalogue: `${simulated}${modelLine({ id: "late", model: "scripted", upstream: "scripted" })}`,
   environment: { KEEP_ALIVE_MS: "200" },
 });
-after(() => gateway[Symbol.asyncDispose]());
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
 const client = gateway.client();
 
 const hello: Message[] = [{ role: "user", content: "Hello, how are you?" }];
@@ -248,35 +256,80 @@ test("the head of a stream forbids proxies to hold it back or to change it", asy
   assert.equal(whole.headers.get("content-length"), String((await whole.arrayBuffer()).byteLength));
 });
 
+const late = { model: "late", messages: hello, stream: true } as const;
+const eventStream = { "content-type": "text/event-stream" };
+const event = (delta: object, finish: string | null = null) =>
+  `data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", created: 1, model: "theirs", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
+const post = (body: object) => gateway.post(body, { signal: AbortSignal.timeout(20_000) });
+
+/** Reads a body piece by piece, each time on until all that came is like the pattern; returns all of it. */
+function readingOf({ body }: Response): (pattern: RegExp) => Promise<string> {
+  const reader = (body as ReadableStream<Uint8Array<ArrayBuffer>>).pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  return async (pattern) => {
+    while (!pattern.test(text)) {
+      const { done, value } = await reader.read();
+      if (done) assert.fail(`it ended as ${JSON.stringify(text)}`);
+      text += value;
+    }
+    return text;
+  };
+}
+
 test("a stream that waits is kept alive by bare line feeds, before its first word and between two, and the client passes them over", async () => {
-  const [late, slow, raw, helped] = await Promise.all([
-    gateway.post({ model: "late", messages: hello, stream: true }).then((response) => response.text()),
-    gateway.post({ model: "slow", messages: hello, stream: true }).then((response) => response.text()),
-    client.chat.completions.create({ model: "late", messages: hello, stream: true }).then(chunksOf),
-    client.chat.completions.stream({ model: "late", messages: hello }).finalChatCompletion(),
-  ]);
-  assert.match(late, /^\n+data: \{/);
-  assert.match(slow, /^data: .+\}\n\n\n+data: \{/s);
-  for (const text of [late, slow]) assert.ok(text.endsWith("\n\ndata: [DONE]\n\n"));
-  assert.equal(textOf(raw), answer);
-  assert.equal(helped.choices[0]?.message.content, answer);
+  const [begin, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  upstream.answerWith(async (response) => {
+    response.writeHead(200, eventStream).flushHeaders();
+    await begin.promise;
+    response.write(event({ role: "assistant", content: "Hello" }));
+    await goOn.promise;
+    response.end(`${event({ content: ", again" })}${event({}, "stop")}data: [DONE]\n\n`);
+  });
+  const helper = client.chat.completions.stream(late);
+  const connected = new Promise<void>((resolve) => void helper.on("connect", resolve));
+  // Nothing but a sign of life can have brought their heads.
+  const [response, stream] = await Promise.all([post(late), client.chat.completions.create(late), connected]);
+  const readUntil = readingOf(response);
+  await readUntil(/^\n+$/);
+  begin.resolve();
+  await readUntil(/^\n+data: .+\}\n\n\n+$/);
+  goOn.resolve();
+  const text = await readUntil(/\[DONE\]\n\n$/);
+  assert.match(text, /^\n+data: \{.+\}\n\n\n+data: \{.+\n\ndata: \[DONE\]\n\n$/s);
+  assert.equal(textOf(await chunksOf(stream)), "Hello, again");
+  assert.equal((await helper.finalChatCompletion()).choices[0]?.message.content, "Hello, again");
 });
 
 test("a failure after a sign of life is told in the stream, for its status is spent", async () => {
-  const [response, outcome] = await Promise.all([
-    gateway.post({ model: "late-failure", messages: hello, stream: true }),
-    client.chat.completions
-      .create({ model: "late-failure", messages: hello, stream: true })
-      .then(chunksOf)
-      .catch((error: unknown) => error),
-  ]);
+  const fail = Promise.withResolvers<void>();
+  upstream.answerWith(async (response) => {
+    response.writeHead(200, eventStream).flushHeaders();
+    await fail.promise;
+    response.end('data: {"error":{"message":"no","type":"server_error","code":null}}\n\n');
+  });
+  const [response, stream] = await Promise.all([post(late), client.chat.completions.create(late)]);
+  fail.resolve();
   assert.equal(response.status, 200);
   assert.match(await response.text(), /^\n+data: \{"error":\{"message":"[^"]+","type":"server_error","param":null,"code":"upstream_error"\}\}\n\n$/);
+  const outcome = await chunksOf(stream).catch((error: unknown) => error);
   assert.ok(outcome instanceof OpenAI.APIError);
   assert.equal(outcome.code, "upstream_error");
 });
 
 test("a whole answer has no sign of life in it, however late it is", async () => {
-  const response = await gateway.post({ model: "late", messages: hello });
-  assert.match(await response.text(), /^\{/);
+  const answer = Promise.withResolvers<void>();
+  let asked = 0;
+  upstream.answerWith(async (response, { body }) => {
+    asked++;
+    await answer.promise;
+    if (JSON.parse(body.toString()).stream) response.writeHead(200, eventStream).end("data: [DONE]\n\n");
+    else jsonAnswer(chatCompletion)(response);
+  });
+  const whole = post({ ...late, stream: false });
+  await until("it waits", () => asked === 1);
+  // A stream that came later has a sign of life: the whole one was looked at as well.
+  const stream = await post(late);
+  answer.resolve();
+  assert.match(await (await whole).text(), /^\{/);
+  await stream.body?.cancel();
 });
