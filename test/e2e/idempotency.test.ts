@@ -3,7 +3,8 @@ import { after, before, test } from "node:test";
 import type { Redis } from "ioredis";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
-import { modelLine, startScriptedUpstream } from "./support.ts";
+import { chatCompletion } from "../support/upstream.ts";
+import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 
 const models = {
   whole: "sim-text;rate=0;first=400;tokens=8",
@@ -13,7 +14,6 @@ const models = {
   large: "sim-text;rate=0;first=0;tokens=400;size=4000",
   growing: "sim-text;rate=50;first=0;tokens=400;size=16000",
   paced: "sim-text;rate=20;first=0;tokens=80",
-  long: "sim-text;rate=10;first=0;tokens=80",
 };
 type Model = keyof typeof models | "scripted";
 const upstream = await startScriptedUpstream();
@@ -58,6 +58,23 @@ async function told(answer: Promise<Response>) {
     id: response.headers.get("x-request-id"),
     text: await response.text(),
   };
+}
+
+const event = (content: string) => `data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })}\n\n`;
+
+/** Has the scripted upstream begin its answers, streams with a word and whole ones not at all, and go on when it is told to. */
+function holdAnswers() {
+  const goOn = Promise.withResolvers<void>();
+  const holding = { runs: 0, goOn: goOn.resolve };
+  upstream.answerWith(async (response, { body }) => {
+    holding.runs++;
+    const { stream } = JSON.parse(body.toString()) as { stream: boolean };
+    if (stream) response.writeHead(200, { "content-type": "text/event-stream" }).write(event("begin"));
+    await goOn.promise;
+    if (stream) response.end(`${event("end")}data: [DONE]\n\n`);
+    else jsonAnswer(chatCompletion)(response);
+  });
+  return holding;
 }
 
 const runs = async (model: keyof typeof models) => (await gateway.seen(models[model])).length;
@@ -139,28 +156,33 @@ test("what failed and what is too large is not stored", async () => {
 });
 
 for (const stream of [false, true])
-  test(`what all its callers left goes on for who sends it again, ${stream ? "paced" : "whole"}`, async () => {
-    const before = await runs("paced");
+  test(`what all its callers left goes on for who sends it again, ${stream ? "streamed" : "whole"}`, async () => {
+    const answers = holdAnswers();
     const key = `left ${stream}`;
     const left = async () => {
       const gone = await leavings();
+      const { bodiesBytes } = await status();
       const controller = new AbortController();
-      const response = send(key, "paced", { stream, signal: controller.signal });
+      const response = send(key, "scripted", { stream, signal: controller.signal });
       if (stream) await response;
       else {
         response.catch(() => undefined);
-        await until("it runs", async () => (await runs("paced")) === before + 1);
+        await until("it has arrived", async () => (await status()).bodiesBytes > bodiesBytes);
+        await until("it runs", () => answers.runs === 1);
       }
       controller.abort();
       await until("it is gone", async () => (await leavings()) === gone + 1);
     };
+    await until("nothing is left of what was before", async () => (await status()).bodiesBytes === 0);
     await left();
     await left();
-    const again = await told(send(key, "paced", { stream }));
-    assert.deepEqual([again.status, again.replayed], [200, "true"]);
-    assert.match(again.text, stream ? /data: \[DONE\]\n\n$/ : /"finish_reason":"stop"/);
-    assert.equal(await runs("paced"), before + 1);
-    await until("nothing of it is left", async () => (await status()).generations === 0, 2_000);
+    const again = told(send(key, "scripted", { stream }));
+    answers.goOn();
+    const { status: code, replayed, text } = await again;
+    assert.deepEqual([code, replayed], [200, "true"]);
+    assert.match(text, stream ? /begin.*end.*data: \[DONE\]\n\n$/s : /"finish_reason":"stop"/);
+    assert.equal(answers.runs, 1);
+    await until("nothing of it is left", async () => (await status()).generations === 0);
   });
 
 test("what all its callers left ends when it becomes too large to be kept", async () => {
@@ -169,7 +191,7 @@ test("what all its callers left ends when it becomes too large to be kept", asyn
   assert.equal(response.status, 200);
   controller.abort();
   await until("its upstream is hung up on", async () => (await gateway.seen(models.growing))[0]?.outcome === "client-closed");
-  await until("nothing of it is left", async () => (await status()).generations === 0, 2_000);
+  await until("nothing of it is left", async () => (await status()).generations === 0);
 });
 
 test("who joined still gets the answer when the first caller leaves", async () => {
@@ -194,30 +216,33 @@ test("a caller that leaves before its key is claimed has nothing run, and the ke
   await left;
   await until("its caller is gone", async () => (await status()).bodiesBytes === 0);
   gateway.redis.resume();
+  await until("the ingress serves", async () => (await operations(0, "/readyz")).ok);
   const again = await told(send("early", "whole"));
   assert.deepEqual([again.status, again.replayed], [200, null]);
   assert.equal(await runs("whole"), before + 1);
-  await until("nothing of it is left", async () => (await status()).generations === 0, 2_000);
+  await until("nothing of it is left", async () => (await status()).generations === 0);
 });
 
 test("a claim that Redis lost is made anew while its request runs, and another's is let be", async () => {
   await forgetEntries();
-  const before = await runs("long");
-  const overtaken = told(send("overtaken", "long", { stream: true }));
+  const answers = holdAnswers();
+  const overtaken = told(send("overtaken", "scripted", { stream: true }));
   await until("it is claimed", async () => (await entries()).length === 1);
   const [theirs] = await entries();
   await redis.set(theirs as string, "another's", "PX", 60_000);
-  const lost = told(send("lost", "long", { stream: true }));
+  const lost = told(send("lost", "scripted", { stream: true }));
   await until("it is claimed", async () => (await entries()).length === 2);
   await redis.del((await entries()).filter((entry) => entry !== theirs));
-  await until("it is claimed again", async () => (await entries()).length === 2, 7_000);
-  const again = await told(send("lost", "long", { stream: true, at: 1 }));
-  assert.deepEqual([again.status, again.replayed], [200, "true"]);
-  assert.equal(again.text, (await lost).text);
+  await until("it is claimed again", async () => (await entries()).length === 2);
+  const again = told(send("lost", "scripted", { stream: true, at: 1 }));
+  answers.goOn();
+  const { status: code, replayed, text } = await again;
+  assert.deepEqual([code, replayed], [200, "true"]);
+  assert.equal(text, (await lost).text);
   assert.match((await overtaken).text, /data: \[DONE\]\n\n$/);
-  assert.equal(await runs("long"), before + 2);
+  assert.equal(answers.runs, 2);
   assert.equal(await redis.get(theirs as string), "another's");
-  assert.ok((await redis.pttl(theirs as string)) > 40_000);
+  assert.ok((await redis.pttl(theirs as string)) > 20_000);
 });
 
 test("what ran when Redis came back empty is not run a second time", async () => {
@@ -225,7 +250,7 @@ test("what ran when Redis came back empty is not run a second time", async () =>
   const first = told(send("outliving", "paced", { stream: true }));
   await until("it runs", async () => (await runs("paced")) === before + 1);
   await gateway.redis.restartEmpty();
-  await until("it is claimed again", async () => (await entries()).length === 1, 2_000);
+  await until("it is claimed again", async () => (await entries()).length === 1);
   await until("the other ingress serves", async () => (await operations(1, "/readyz")).ok);
   const again = await told(send("outliving", "paced", { stream: true, at: 1 }));
   assert.deepEqual([again.status, again.replayed], [200, "true"]);
@@ -235,19 +260,19 @@ test("what ran when Redis came back empty is not run a second time", async () =>
 
 test("an answer is stored although its claim was lost", async () => {
   await forgetEntries();
-  const before = await runs("whole");
-  const first = told(send("unclaimed", "whole"));
-  await until("it runs", async () => (await runs("whole")) === before + 1);
+  const answers = holdAnswers();
+  const first = told(send("unclaimed", "scripted"));
+  await until("it runs", () => answers.runs === 1);
   await forgetEntries();
+  answers.goOn();
   await first;
-  await until("it is stored", async () => (await entries()).length === 1, 2_000);
-  assert.equal((await told(send("unclaimed", "whole", { at: 1 }))).replayed, "true");
-  assert.equal(await runs("whole"), before + 1);
+  await until("it is stored", async () => (await entries()).length === 1);
+  assert.equal((await told(send("unclaimed", "scripted", { at: 1 }))).replayed, "true");
+  assert.equal(answers.runs, 1);
 });
 
 for (const idle of ["the first", "the second"])
   test(`of two that get an answer, ${idle} does not read it: the other gets all of it, and that one is cut off`, async () => {
-    const event = (content: string) => `data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })}\n\n`;
     const goOn = Promise.withResolvers<void>();
     upstream.answerWith(async (response) => {
       response.writeHead(200, { "content-type": "text/event-stream" }).write(event("begin"));
@@ -268,5 +293,5 @@ for (const idle of ["the first", "the second"])
 
 test("nothing of it is counted as held once it is over", async () => {
   for (const { urls } of gateway.ingresses)
-    await until("no bytes are held", async () => /sluice_bodies_bytes 0\n/.test(await (await fetch(`${urls.operations}/metrics`)).text()), 2_000);
+    await until("no bytes are held", async () => /sluice_bodies_bytes 0\n/.test(await (await fetch(`${urls.operations}/metrics`)).text()));
 });
