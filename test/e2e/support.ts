@@ -83,7 +83,7 @@ export function exchange(
   bytes: string | Buffer,
   {
     until = () => false,
-    timeoutMs = 5_000,
+    timeoutMs = 20_000,
     more = () => undefined,
   }: { until?: (text: string) => boolean; timeoutMs?: number; more?: (text: string) => string | undefined } = {},
 ): Promise<RawExchange> {
