@@ -13,12 +13,12 @@ const gateway: Gateway = await startGateway({
   catalogue:
     catalogueOf(
       [{ id: "spare", model: "sim-text" }],
-      `  hasty: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1", limits: { totalTimeoutMs: 1500 } }\n`,
+      `  hasty: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1", limits: { totalTimeoutMs: 4000 } }\n`,
     ) +
     faults.map((fault, index) => modelLine({ id: `fault-${index}`, model: `sim-text;${fault}` })).join("") +
     modelLine({ id: "large", model: "sim-text;rate=0;tokens=600;size=65536" }) +
     modelLine({ id: "recovers", model: "sim-text;rate=0;status=503;retry-after=1;fail-first=1" }) +
-    modelLine({ id: "endless", upstream: "hasty", model: "sim-text;rate=20;tokens=10000" }),
+    modelLine({ id: "endless", upstream: "hasty", model: "sim-text;rate=20;first=0;tokens=10000" }),
 });
 after(() => gateway[Symbol.asyncDispose]());
 
@@ -36,7 +36,7 @@ test("an answer of more bytes than may be held is streamed whole, and refused in
 test("a stream may not last longer than its upstream's limit, and says so", async () => {
   const read = await readStream(await gateway.post({ model: "endless", messages, stream: true }));
   assert.equal(read.error?.code, "upstream_timeout");
-  assert.ok(read.pieces > 10);
+  assert.ok(read.pieces > 0);
   assert.equal(read.done, false);
 });
 
