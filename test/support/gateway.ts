@@ -84,6 +84,7 @@ export interface Gateway extends AsyncDisposable {
   readonly key: string;
   /** The first ingress's address, without /v1. */
   readonly url: string;
+  /** A key that every ingress knows. */
   createKey(group: string): Promise<string>;
   addIngress(environment?: Record<string, string>): Promise<Role>;
   addWorker(lanes: string, environment?: Record<string, string>): Promise<Role>;
@@ -166,7 +167,14 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
       catalogueFile,
       key,
       url,
-      createKey: addKey,
+      createKey: async (group) => {
+        const added = await addKey(group);
+        // They learn of it a moment later, and one that was ended never.
+        const living = ingresses.filter(({ process }) => process.exitCode === null && process.signalCode === null);
+        const knows = async ({ urls }: Role) => (await fetch(`${urls.api}/v1/models`, { headers: { authorization: `Bearer ${added}` } })).ok;
+        for (const ingress of living) await until("the key is known", () => knows(ingress));
+        return added;
+      },
       addIngress,
       addWorker,
       client: (client = {}) => new OpenAI({ apiKey: client.key ?? key, baseURL: `${client.url ?? url}/v1`, maxRetries: client.retries ?? 0 }),
