@@ -148,28 +148,32 @@ test("a caller that closes takes its upstream along, and leaves nothing behind",
   const { socket } = connection;
   socket.send({ type: "response.create", model: "paced", input: "x".repeat(1_000) });
   await new Promise((resolve) => socket.once("response.output_text.delta", resolve));
-  const leftAt = Date.now();
   socket.close();
-  const entry = async () => (await gateway.seen(paced))[0];
-  await until("the upstream was hung up on", async () => (await entry())?.outcome !== "running", 3_000);
-  const { outcome, closedAt = 0 } = (await entry()) ?? {};
-  assert.equal(outcome, "client-closed");
-  assert.ok(closedAt - leftAt < 1_000, `${closedAt - leftAt} ms`);
+  await until("the upstream was hung up on", async () => (await gateway.seen(paced))[0]?.outcome === "client-closed");
   await until("nothing is held", async () => /state="running"\} 0\n[\s\S]*sluice_bodies_bytes 0\n/.test(await metricsText()));
-  assert.match(await metricsText(), /sluice_requests_total\{path="\/v1\/responses",status="499"\} 1\n/);
+  await until("it is counted", async () => /sluice_requests_total\{path="\/v1\/responses",status="499"\} 1\n/.test(await metricsText()));
 });
 
 test("a second turn is refused while one is in progress, which goes on", async () => {
   using socket = await open();
-  socket.create({ model: "paced", input: "Hello.", max_output_tokens: 60 });
+  const refused = Promise.withResolvers<void>();
+  upstream.answerWith((response) => {
+    const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
+    const delta = event("response.output_text.delta", { item_id: "msg_1", output_index: 0, content_index: 0, delta: "Yes" });
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(event("response.created", { response: { id: "resp_e", status: "in_progress", model: "m", output: [] } }) + delta);
+    void refused.promise.then(() => response.end(event("response.completed", { response: { id: "resp_e", status: "completed", model: "m", output: [said] } })));
+  });
+  socket.create({ model: "scripted", input: "Hello." });
   await socket.until("response.output_text.delta");
   socket.create({ model: "sim", input: "Hello.", stream_id: "second" });
   const { status, error, stream_id } = await socket.until("error");
   assert.deepEqual([status, error?.code, stream_id], [400, "response_in_progress", "second"]);
   socket.send({ type: "response.steer", previous_response_id: "resp_x", input: "No, stop." });
   assert.deepEqual((await socket.until("response.steer.failed")).steer, { previous_response_id: "resp_x", input: "No, stop." });
+  refused.resolve();
   const { type, response } = await socket.until("response.completed", "response.incomplete", "error");
-  assert.deepEqual([type, response.output.length], ["response.incomplete", 1]);
+  assert.deepEqual([type, response.output.length], ["response.completed", 1]);
 });
 
 test("a failure is one frame with its status, before content and after, and the next turn is not taken for its rest", async () => {
