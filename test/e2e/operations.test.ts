@@ -24,6 +24,7 @@ const password = "a password of the operator's";
 interface LoggedRole {
   urls: Record<string, string>;
   process: ChildProcess;
+  /** Whole lines. */
   log(): string;
 }
 
@@ -45,7 +46,7 @@ async function startLogged(role: string, args: string[], environment: Record<str
   let log = "";
   for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk: Buffer) => (log += chunk.toString()));
   const [message] = (await once(child, "message")) as [{ urls: Record<string, string> }];
-  return { urls: message.urls, process: child, log: () => log };
+  return { urls: message.urls, process: child, log: () => log.slice(0, log.lastIndexOf("\n") + 1) };
 }
 
 const [ingress, worker] = await Promise.all([startLogged("ingress", [], { OPERATOR_PASSWORD: password }), startLogged("worker", ["--lanes", "chat=8"], {})]);
@@ -83,7 +84,12 @@ async function ask(body: object, key = gateway.key, query = ""): Promise<{ statu
   return { status: response.status, text };
 }
 
+let trafficBeganAt = 0;
+/** Nothing can have taken longer than that since the traffic began. */
+const secondsSince = () => (performance.now() - trafficBeganAt) / 1_000;
+
 test("traffic of every kind", async () => {
+  trafficBeganAt = performance.now();
   const stream_options = { include_usage: true };
   const answers = await Promise.all([
     ask({ model: "sim", messages }),
@@ -123,13 +129,19 @@ const numberIn = (metrics: string, series: string): number => {
 test("an ingress tells its numbers in Prometheus' format", async () => {
   const response = await fetch(`${ingress.urls.operations}/metrics`);
   assert.match(response.headers.get("content-type") ?? "", /^text\/plain; version=0\.0\.4/);
-  await until("all are counted", async () => {
-    const metrics = await metricsOf(ingress);
-    return /sluice_cancellations_total\{lane="chat"\} 1\n/.test(metrics) && /sluice_request_seconds_count\{path="\/v1\/chat\/completions"\} 9\n/.test(metrics);
-  });
-  const metrics = await metricsOf(ingress);
-  const number = (series: string) => numberIn(metrics, series);
   const path = 'path="/v1/chat/completions"';
+  const settled = [
+    'sluice_cancellations_total{lane="chat"} 1',
+    `sluice_request_seconds_count{${path}} 9`,
+    'sluice_lane_jobs{lane="chat",state="active"} 0',
+    "sluice_bodies_bytes 0",
+  ];
+  let metrics = "";
+  await until("all are counted, and their jobs taken off the lane", async () => {
+    metrics = await metricsOf(ingress);
+    return settled.every((line) => metrics.includes(`\n${line}\n`));
+  });
+  const number = (series: string) => numberIn(metrics, series);
   assert.equal(number(`sluice_requests_total{${path},status="200"}`), 4);
   assert.equal(number(`sluice_requests_total{${path},status="400"}`), 2);
   assert.equal(number(`sluice_requests_total{${path},status="401"}`), 1);
@@ -145,11 +157,11 @@ test("an ingress tells its numbers in Prometheus' format", async () => {
   }
   assert.equal(number('sluice_first_token_seconds_count{lane="chat"}'), 4);
   assert.ok(number('sluice_gap_seconds_count{lane="chat"}') > 30);
-  assert.ok(number('sluice_gap_seconds_sum{lane="chat"}') < 2);
+  assert.ok(number('sluice_gap_seconds_sum{lane="chat"}') < 3 * secondsSince());
   assert.ok(number("sluice_frames_received_total") > 40);
   assert.ok(number("sluice_frames_sent_total") > 0);
   assert.equal(number("sluice_publish_failures_total"), 0);
-  assert.ok(number("sluice_redis_round_trip_seconds") > 0 && number("sluice_redis_round_trip_seconds") < 1);
+  assert.ok(number("sluice_redis_round_trip_seconds") > 0 && number("sluice_redis_round_trip_seconds") < secondsSince());
   assert.equal(number("sluice_relay_connected"), 1);
   assert.equal(number("sluice_keys"), 1);
   assert.equal(number("sluice_bodies_bytes"), 0);
@@ -163,7 +175,7 @@ test("a worker tells its numbers too, and the tokens are those that the callers 
   const number = (series: string) => numberIn(metrics, series);
   assert.equal(number('sluice_worker_capacity{lane="chat"}'), 8);
   assert.equal(number('sluice_queue_wait_seconds_count{lane="chat"}'), 6);
-  assert.ok(number('sluice_queue_wait_seconds_sum{lane="chat"}') < 6);
+  assert.ok(number('sluice_queue_wait_seconds_sum{lane="chat"}') < 6 * secondsSince());
   assert.equal(number('sluice_upstream_first_token_seconds_count{upstream="simulator"}'), 4);
   assert.ok(number('sluice_upstream_gap_seconds_count{upstream="simulator"}') > 30);
   assert.ok(inputTokens > 0 && outputTokens === 60);
