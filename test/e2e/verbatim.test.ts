@@ -111,6 +111,8 @@ test("usage is asked for in a stream alone, and of upstreams alone that know how
   assert.equal(await bodyFor({ model: "no-usage", stream: true, stream_options: { include_usage: true } }), undefined);
 });
 
+/** How long a worker waits for a terminator alone. */
+const lingerMs = 2_000;
 const usageText = '{"id":"x","model":"their/Model-7","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}';
 
 test("a stream that has its usage is ended at once, and one that has its finish alone soon, while the upstream still holds the line", async () => {
@@ -122,8 +124,8 @@ test("a stream that has its usage is ended at once, and one that has its finish 
     return performance.now() - startedAt;
   };
   const [atOnce, soon] = [await timed(usageText), await timed()];
-  assert.ok(atOnce < 500, `${atOnce} ms`);
-  assert.ok(soon > 1_500 && soon < 3_500, `${soon} ms`);
+  assert.ok(atOnce < lingerMs, `${atOnce} ms`);
+  assert.ok(soon >= lingerMs && soon < 10_000, `${soon} ms`);
 });
 
 test("an upstream that holds the line after its answer was complete is hung up on", async () => {
@@ -133,7 +135,7 @@ test("an upstream that holds the line after its answer was complete is hung up o
   void upstream.last().closed.then(() => {
     closed = true;
   });
-  await until("the connection is closed", () => closed, 4_000);
+  await until("the connection is closed", () => closed);
 });
 
 test("an upstream that calls every chunk finished with an empty reason is not cut short when it pauses", async () => {
