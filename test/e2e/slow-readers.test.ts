@@ -7,8 +7,9 @@ import { catalogueOf, startGateway, until } from "../support/gateway.ts";
 
 /** More than sockets hold, and their kernel. */
 const large = "sim-text;rate=0;first=0;tokens=2000;size=16000";
-const quiet = "sim-text;first=3000;rate=0;tokens=1";
-const sendTimeoutMs = 1_000;
+const quiet = "sim-text;first=6000;rate=0;tokens=1";
+/** A reader that stands still for a moment, because its machine does, has not left yet. */
+const sendTimeoutMs = 3_000;
 const gateway = await startGateway({
   environment: { SEND_TIMEOUT_MS: String(sendTimeoutMs) },
   catalogue: catalogueOf([
@@ -37,14 +38,14 @@ async function readSome(response: IncomingMessage): Promise<string> {
 test("a caller who takes nothing of what there is has left: its connection and its upstream call end", async () => {
   const before = (await gateway.seen(large)).length;
   const response = await ask("large");
-  await until("the call is closed", async () => (await gateway.seen(large))[before]?.outcome === "client-closed");
+  await until("the call is closed", async () => (await gateway.seen(large))[before]?.outcome === "client-closed", 30_000);
   await assert.rejects(response.toArray(), { code: "ECONNRESET" });
 });
 
 test("a caller who reads slowly, but reads, gets all", async () => {
   const response = await ask("large");
   let end = "";
-  for (const slowUntil = performance.now() + 3 * sendTimeoutMs; performance.now() < slowUntil; await delay(20)) end = await readSome(response);
+  for (const slowUntil = performance.now() + 1.5 * sendTimeoutMs; performance.now() < slowUntil; await delay(20)) end = await readSome(response);
   for await (const chunk of response) end = (end + chunk.toString("latin1")).slice(-100);
   assert.match(end, /data: \[DONE\]\n\n$/);
 });
