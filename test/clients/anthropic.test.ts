@@ -136,7 +136,7 @@ for (const [name, Client] of [
       for await (const event of stream) if (event.type === "content_block_delta") break;
       stream.abort();
       const slow = simulatedModelOf(upstream, "slow");
-      await until("the upstream call is closed", async () => (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined), 3_000);
+      await until("the upstream call is closed", async () => (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined));
     });
   }
 

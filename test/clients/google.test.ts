@@ -94,7 +94,7 @@ for (const [name, Client] of [
       for await (const chunk of stream) if (chunk.text) break;
       abort.abort();
       const slow = simulatedModelOf(upstream, "slow");
-      await until("the upstream call is closed", async () => (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined), 3_000);
+      await until("the upstream call is closed", async () => (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined));
     });
   }
 
