@@ -62,9 +62,10 @@ async function runScript(runtime, [script, ...args]) {
 function handOver(command, args, environment, directory) {
   return new Promise((resolve) => {
     const isNode = command !== "npm";
-    const child = spawn(command, args, { cwd: directory, env: environment, stdio: isNode ? ["inherit", "inherit", "inherit", "ipc"] : "inherit" });
     const pass = (/** @type {NodeJS.Signals} */ signal) => child.kill(signal);
+    // Before there is a child: a signal meanwhile would end this process alone.
     for (const signal of signals) process.on(signal, pass);
+    const child = spawn(command, args, { cwd: directory, env: environment, stdio: isNode ? ["inherit", "inherit", "inherit", "ipc"] : "inherit" });
     const look = watchNpm(() => child.kill("SIGTERM"));
     const settle = (/** @type {number} */ exitCode) => {
       clearInterval(look);
