@@ -17,14 +17,16 @@ const callers: Record<ConversationDialect, Caller> = {
 };
 const dialects = Object.keys(callers) as ConversationDialect[];
 const pace = "rate=20;first=0;tokens=60";
+/** Runs yet when the last of the others has begun, however long that takes. */
+const endless = "rate=20;first=0;tokens=10000";
 
-const model = (id: string, upstream: string, more: string) =>
-  `  - { id: ${id}, retries: 0, ${more}prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "sim-text;${pace}" }] }\n`;
+const model = (id: string, upstream: string, length: string, more = "") =>
+  `  - { id: ${id}, retries: 0, ${more}prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "sim-text;${length}" }] }\n`;
 const catalogue = `groups: { default: { models: ["*"] } }
 upstreams:
 ${dialects.map((dialect) => `  ${dialect}: { dialect: ${dialect}, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`).join("\n")}
 models:
-${dialects.map((dialect) => model(`repeats-${dialect}`, dialect, "splice: true, deterministic: true, ") + model(`stops-${dialect}`, dialect, "splice: true, ")).join("")}`;
+${dialects.map((dialect) => model(`repeats-${dialect}`, dialect, pace, "splice: true, deterministic: true, ") + model(`stops-${dialect}`, dialect, endless, "splice: true, ")).join("")}`;
 
 /** Sends a stream's request, tells when its first content is there, and reads it to its end. */
 async function streamed(gateway: Gateway, dialect: ConversationDialect, name: string, begun?: () => void): Promise<string> {
