@@ -41,7 +41,8 @@ test("a full image lane takes nothing from the chat lane", async (context) => {
   controller.abort();
   await Promise.all(images);
   context.diagnostic(`a chat completion took ${alone.toFixed(1)} ms alone and ${beside.toFixed(1)} ms beside a full image lane (medians of 60)`);
-  assert.ok(beside < 3 * alone + 5, `${alone} ms alone, ${beside} ms beside`);
+  // Other work on this machine may begin between the two; what waited for a place, a pulse or a probe would take longer than that.
+  assert.ok(beside < 3 * alone + 200, `${alone} ms alone, ${beside} ms beside`);
 });
 
 test("a caller that does not read stops its own upstream and nobody else's", async () => {
