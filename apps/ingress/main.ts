@@ -28,6 +28,8 @@ import { addResponsesSocket } from "./responses-socket.ts";
 import { addRoutes } from "./routes.ts";
 
 const silentConnectionMs = 1_000;
+/** How long a process that starts waits at most until it hears itself. */
+const firstHeardMsMax = 5_000;
 
 async function start(log: Logger): Promise<Running> {
   const environment = process.env;
@@ -159,6 +161,10 @@ async function start(log: Logger): Promise<Running> {
 
   const api = await listen(server, config.host, config.port);
   const operationsUrl = await listen(operations, service.operationsHost, service.operationsPort);
+
+  // Whoever is told that it listens asks at once, and it may have been held up for longer than a link holds.
+  const listensSince = performance.now();
+  while (!generations.isReady && performance.now() - listensSince < firstHeardMsMax) await setTimeout(10);
 
   return {
     urls: { api, operations: operationsUrl },
