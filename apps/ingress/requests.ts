@@ -28,6 +28,8 @@ const headerBytesMax = 32 * 1024;
 const bounds: JsonBounds = { depthMax: 200, containersMax: 250_000 };
 /** What is left of a refused body is read and thrown away up to this: many senders whose connection is closed under their hands never see the answer. */
 const discardedBytesMax = 128 << 20;
+/** How long a sender whose connection is refused has to read why: one that stays would go on holding what its request counts. */
+const refusedMs = 2_000;
 /** What counts as the status of an answer whose caller left before its end; nobody is sent it. */
 export const callerLeftStatus = 499;
 /** What counts as the status of a request that became a WebSocket. */
@@ -276,7 +278,7 @@ export function jsonBodyOf(bytes: Buffer): unknown {
   }
 }
 
-/** What arrives before there is a request: answered on the bare socket, which is closed. */
+/** What is no request, or not in time: answered on the bare socket, which is closed. */
 function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
@@ -293,4 +295,6 @@ function refuseConnection(error: Error & { code?: string }, socket: Socket): voi
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
+  const cutOff = setTimeout(() => socket.destroy(), refusedMs);
+  socket.once("close", () => clearTimeout(cutOff));
 }

@@ -16,7 +16,7 @@ const gateway = await startGateway({
 const bodyBytesMax = 100_000;
 const ingressWith = async (environment: Record<string, string>) => (await gateway.addIngress(environment)).urls.api as string;
 const tight = await ingressWith({ BODY_BYTES_MAX: String(bodyBytesMax), BODIES_BYTES_MAX: String(1 << 20) });
-const hasty = await ingressWith({ REQUEST_TIMEOUT_MS: "1000" });
+const { api: hasty = "", operations } = (await gateway.addIngress({ REQUEST_TIMEOUT_MS: "1000" })).urls;
 after(() => gateway[Symbol.asyncDispose]());
 
 const journal = async () => (await (await fetch(`${gateway.simulatorUrl}/_simulator/requests`)).json()) as unknown[];
@@ -225,6 +225,16 @@ test("a sender that is slow with its headers, or with its body, is timed out", a
     assert.equal(answers, 1);
     assert.equal(JSON.parse(text).error.code, "request_timeout");
   }
+});
+
+test("a sender that was too slow and stays is cut off, and nothing of it is held", async () => {
+  const { hostname, port } = new URL(hasty);
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+  const told = new Promise<string>((resolve) => socket.once("data", (bytes: Buffer) => resolve(bytes.toString())));
+  socket.write(`${chatHead(`${json}Content-Length: 50000\r\n`)}{"model":`);
+  assert.match(await told, /^HTTP\/1\.1 408 /);
+  await until("nothing of it is held", async () => /sluice_bodies_bytes 0\n/.test(await (await fetch(`${operations}/metrics`)).text()));
+  socket.destroy();
 });
 
 test("what is not HTTP is refused in plain words", async () => {
