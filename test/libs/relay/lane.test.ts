@@ -9,6 +9,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { until } from "../../support/gateway.ts";
 import { startRedis, type TestRedis } from "../../support/redis.ts";
+import { within } from "../../support/time.ts";
 
 const keyspace = keyspaceOf("lane-test");
 let server: TestRedis;
@@ -264,14 +265,16 @@ test("a job that comes alone costs Redis four scripts: it is added, fetched, and
     const startedAt = performance.now();
     const before = await scripts();
     for (let round = 0; round < 50; round++) await handOver(`gen_${round}`);
-    const looksInVain = Math.ceil((performance.now() - startedAt) / 1_000) + 1;
-    assert.ok((await scripts()) - before <= 50 * 4 + looksInVain);
+    const ran = (await scripts()) - before;
+    // A worker looks by itself when nothing came for a second, by two scripts.
+    const looksInVain = Math.ceil((performance.now() - startedAt) / 1_000);
+    assert.ok(ran <= 50 * 4 + looksInVain * 2, `${ran} scripts`);
   });
 });
 
 for (const size of [1, 2])
   test(`however closely one comes behind another, neither lies until a worker looks by itself: ${size} at work`, async (t) => {
-    const takenAt = new Map<string, number>();
+    const taken = new Set<string>();
     const workers = await Promise.all(
       Array.from({ length: size }, () =>
         openLaneWorker({
@@ -281,7 +284,7 @@ for (const size of [1, 2])
           keyspace,
           isReady: () => true,
           take(place) {
-            takenAt.set(place.job.generation, performance.now());
+            taken.add(place.job.generation);
             place.handedOver();
             place.release();
           },
@@ -294,20 +297,21 @@ for (const size of [1, 2])
       await Promise.all(workers.map((worker) => worker.close()));
     });
     for (const worker of workers) worker.start();
-    const waitedMs = async (generation: string) => {
-      const addedAt = performance.now();
+    const whenTaken = (generation: string) => {
       queue.add(jobOf(generation), never);
-      await until("it is taken", () => takenAt.has(generation));
-      return (takenAt.get(generation) as number) - addedAt;
+      return within(
+        800,
+        `${generation} is taken`,
+        () => taken.has(generation),
+        () => redis.ping(),
+      );
     };
-    let slowestMs = 0;
     for (let round = 0; round < 150; round++) {
-      const first = waitedMs(`gen_${round}a`);
+      const first = whenTaken(`gen_${round}a`);
       const secondAt = performance.now() + (round % 30) / 10;
       while (performance.now() < secondAt) await new Promise((resolve) => setImmediate(resolve));
-      slowestMs = Math.max(slowestMs, ...(await Promise.all([first, waitedMs(`gen_${round}b`)])));
+      await Promise.all([first, whenTaken(`gen_${round}b`)]);
     }
-    assert.ok(slowestMs < 800, `${slowestMs} ms`);
   });
 
 test("the same attempt added twice is one job", async () => {
@@ -319,13 +323,16 @@ test("the same attempt added twice is one job", async () => {
 
 test("with Redis frozen, all that gathered is refused after one time limit", async () => {
   server.pause();
-  const startedAt = performance.now();
   let refused = 0;
-  for (let count = 0; count < 200; count++) queue.add(jobOf(`gen_frozen${count}`), () => refused++);
-  await until("all are refused", () => refused === 200, 3_000);
-  const ms = performance.now() - startedAt;
+  const refusedTogether = new Promise<number>((resolve) => {
+    for (let count = 0; count < 200; count++)
+      queue.add(jobOf(`gen_frozen${count}`), () => {
+        if (++refused === 1) setImmediate(() => resolve(refused));
+      });
+  });
+  const count = await refusedTogether;
   server.resume();
-  assert.ok(ms < 2_000, `${ms} ms`);
+  assert.equal(count, 200);
 });
 
 test("with Redis gone a job is refused at once, and a worker goes on when Redis is back, empty", async () => {
@@ -334,11 +341,17 @@ test("with Redis gone a job is refused at once, and a worker goes on when Redis 
     await until("the loss is noticed", () => redis.status !== "ready");
     let refused = 0;
     queue.add(jobOf("gen_lost"), () => refused++);
-    await until("it is refused", () => refused === 1, 100);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(refused, 1);
     await server.restartEmpty();
     await until("the connection is back", () => redis.status === "ready");
     queue.add(jobOf("gen_found"), never);
-    await until("it is taken", () => places.length === 1, 1_500);
+    await within(
+      1_500,
+      "it is taken",
+      () => places.length === 1,
+      () => redis.ping(),
+    );
     assert.equal(places[0]?.job.generation, "gen_found");
     places[0]?.handedOver();
     places[0]?.release();

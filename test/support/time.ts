@@ -1,0 +1,29 @@
+/** Bounds in time that hold on a busy machine as well: they count what a test itself is not held up for. */
+import assert from "node:assert/strict";
+import { setTimeout as delay } from "node:timers/promises";
+
+const pauseMs = 5;
+/** What one look counts at most: a little more than it takes where nothing is in its way. */
+const lookMsMax = 10;
+
+/**
+ * Fails when the condition does not hold within so many ms. Their clock stands still while this process is held up, and while `answers` is not through: what is
+ * asked there is a Redis or a disk that what is waited for needs as well.
+ */
+export async function within(ms: number, what: string, holds: () => boolean | Promise<boolean>, answers: () => unknown = () => undefined): Promise<void> {
+  for (let passedMs = 0; !(await holds()); ) {
+    assert.ok(passedMs < ms, `not within ${ms} ms: ${what}`);
+    const lookedAt = performance.now();
+    await delay(pauseMs);
+    await answers();
+    passedMs += Math.min(performance.now() - lookedAt, lookMsMax);
+  }
+}
+
+/** How long the processor worked for this process while it did something at once, in ms. */
+export function workMsOf(act: () => void): number {
+  const before = process.cpuUsage();
+  act();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
+}
