@@ -15,7 +15,8 @@ import { connectRedis } from "#service/redis.ts";
 import { startRedis } from "../../support/redis.ts";
 
 const server = await startRedis();
-const redis = await connectRedis(server.url, "request");
+/** Of the patient kind: a thousand and more scripts at once may take their time. */
+const redis = await connectRedis(server.url, "patient");
 after(async () => {
   redis.disconnect();
   await server[Symbol.asyncDispose]();
@@ -112,7 +113,9 @@ test("tokens that are given back make room at once", async () => {
   const subjects = [key({ tokensPerMinute: 100 })];
   const reservation = reservationOf(await counters.admit(nextId(), subjects, { inputTokens: 10, outputTokens: 5_000, money: 0 }));
   const refused = await counters.admit(nextId(), subjects, small);
-  assert.ok(refused.kind === "refused" && refused.retryMs > 58_000 && refused.retryMs <= 60_000);
+  const secondOfAdmission = Math.floor(reservation.admittedAt / 1_000);
+  assert.ok(refused.kind === "refused");
+  assert.equal(refused.retryMs, (secondOfAdmission + 60) * 1_000 - refused.standings.now);
   await counters.settle(reservation, { tokens: 15, money: 0 });
   assert.equal((await counters.admit(nextId(), subjects, small)).kind, "admitted");
 });
@@ -126,7 +129,7 @@ test("a minute's window slides: room comes back when what took it is a minute ol
   await redis.hset(window, { from, r: 5, t: 140, rl: now - 10, tl: now - 30, ...slots });
   const refused = await counters.admit(nextId(), [key({ requestsPerMinute: 3, tokensPerMinute: 1_000 })], small);
   assert.ok(refused.kind === "refused" && refused.limit === "requestsPerMinute");
-  assert.ok(refused.retryMs > 27_000 && refused.retryMs <= 30_000, String(refused.retryMs));
+  assert.equal(refused.retryMs, (now - 30 + 60) * 1_000 - refused.standings.now);
   assert.equal(refused.standings.tokens?.remaining, 910);
   assert.equal((await counters.admit(nextId(), [key({ requestsPerMinute: 4 })], small)).kind, "admitted");
 });
