@@ -94,7 +94,7 @@ test("a mailbox hears its own pulse, and again after Redis was gone", async () =
   await using redis = await startRedis();
   const { mailbox, heard } = await open(redis.url, "ingress");
   mailbox.pulse(mailbox.self);
-  await until("it hears itself", () => heard.pulses.includes(mailbox.self));
+  await until("it hears itself, and knows that its pulse has left", () => heard.pulses.includes(mailbox.self) && mailbox.statistics.roundTripMs > 0);
   await redis.kill();
   await until("the loss is noticed", () => !mailbox.isConnected);
   mailbox.send("worker-gone", frameOf(0));
