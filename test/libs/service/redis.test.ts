@@ -43,6 +43,7 @@ for (const [what, write] of Object.entries(writes))
         () => false,
       ),
     );
+    await until("the others are, too", () => [request, patient].every(({ status }) => status === "ready"));
   });
 
 test("an error of another kind leaves the connections alone", async () => {
