@@ -4,6 +4,7 @@ import { Refusal } from "#wire/carry.ts";
 import { consistent } from "#wire/consistent.ts";
 import type { FilePart, ImagePart, Message, NeutralRequest, Part, Source } from "#wire/neutral.ts";
 import { namedTools } from "#wire/tools.ts";
+import { workMsOf } from "../../support/time.ts";
 
 const text = (value: string): Part => ({ kind: "text", text: value, path: "text" });
 const call = (id: string, path = `call ${id}`): Part => ({ kind: "call", id, name: "f", input: "", path });
@@ -104,13 +105,14 @@ test("pictures are what their bytes are, and documents must be what they are sai
 
 test("time grows with a request's length alone", () => {
   const count = 50_000;
-  const startedAt = performance.now();
-  const tools = namedTools(Array.from({ length: 4_096 }, (_, place) => ({ callerName: "f", path: `tools[${place}]` })));
-  assert.equal(new Set(tools.map(({ name }) => name)).size, 4_096);
-  const same = [...Array(count)].map(() => "same");
-  const request = requestOf([user(text("hi")), assistant(...same.map((id) => call(id))), user(...same.map((id) => result(id)))], { tools });
-  assert.equal(new Set(idsIn(consistent(request))).size, count);
-  assert.ok(performance.now() - startedAt < 2_000);
+  const ms = workMsOf(() => {
+    const tools = namedTools(Array.from({ length: 4_096 }, (_, place) => ({ callerName: "f", path: `tools[${place}]` })));
+    assert.equal(new Set(tools.map(({ name }) => name)).size, 4_096);
+    const same = [...Array(count)].map(() => "same");
+    const request = requestOf([user(text("hi")), assistant(...same.map((id) => call(id))), user(...same.map((id) => result(id)))], { tools });
+    assert.equal(new Set(idsIn(consistent(request))).size, count);
+  });
+  assert.ok(ms < 2_000, `${ms} ms`);
   assert.throws(() => namedTools(Array.from({ length: 4_097 }, (_, place) => ({ callerName: `f${place}`, path: `tools[${place}]` }))), {
     param: "tools[4096]",
   });
