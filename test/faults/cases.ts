@@ -97,6 +97,7 @@ const forEver = "<for ever>";
 const silence = (fault: string, says: string, patience: Patience, recovers: boolean, stream: Course = { kind: "silent", by: "quiet" }): Row =>
   row(fault, says, { kind: "silent", by: "total" }, stream, { patience, recovers });
 
+const dateToCome = new Date(Date.now() + 40_000).toISOString();
 const harm = "What does no harm";
 
 export const rows: readonly Row[] = [
@@ -114,7 +115,7 @@ export const rows: readonly Row[] = [
     row("status=429", "429", retried("rate limited")),
     row("status=429;retry-after=7", "429, Retry-After: 7", retried("rate limited", [], [7, 7])),
     row("status=429;retry-after=86400", "429, Retry-After: 86400", retried("rate limited", [], [60, 60])),
-    row(`status=429;retry-after=${new Date(Date.now() + 40_000).toISOString()}`, "429, Retry-After: a date in 40 s", retried("rate limited", [], [10, 41])),
+    row(`status=429;retry-after=${dateToCome}`, "429, Retry-After: a date in 40 s", retried("rate limited", [], [10, 41])),
     row("status=429;retry-after=2020-01-01T00:00:00Z", "429, Retry-After: a date in the past", retried("rate limited", waiting(1_000), [1, 1])),
     row("status=500", "500", failed),
     row("status=502", "502", failed),
@@ -180,7 +181,7 @@ export interface Cell {
 }
 
 /** The simulator's settings for a row. */
-export const faultAt = (pace: Pace, { fault }: Row): string => fault.replace(forEver, String(pace.totalMs.patient + 2_000));
+export const faultAt = (pace: Pace, { fault }: Row): string => fault.replace(forEver, String(pace.totalMs.patient + 10_000));
 
 /** All of the suite. The first target speaks the caller's dialect, the second another one. */
 export const cells: readonly Cell[] = rows.flatMap((one, place) =>
@@ -200,6 +201,9 @@ export const cells: readonly Cell[] = rows.flatMap((one, place) =>
 
 /** Whether the request after the fault goes to the same model; else to a neighbour at the same upstream. */
 export const asksSameModel = ({ recovers, section }: Row): boolean => recovers || section === harm;
+
+/** It is to be played early, before its date has come. */
+export const namesDate = ({ fault }: Row): boolean => fault.includes(dateToCome);
 
 export const dialectOfSecond: Record<ConversationDialect, ConversationDialect> = {
   "openai-chat": "anthropic-messages",

@@ -11,7 +11,7 @@ import { gemini } from "../conformance/callers/gemini.ts";
 import { openaiChat } from "../conformance/callers/openai-chat.ts";
 import { openaiResponses } from "../conformance/callers/openai-responses.ts";
 import { type Gateway, startGateway, until } from "../support/gateway.ts";
-import { asksSameModel, type Cell, cells, dialectOfSecond, expectedOf, faultAt, type Pace, rows } from "./cases.ts";
+import { asksSameModel, type Cell, cells, dialectOfSecond, expectedOf, faultAt, namesDate, type Pace, rows } from "./cases.ts";
 
 /** One request, as its caller sees it. */
 export interface Heard {
@@ -29,6 +29,8 @@ export interface Heard {
 
 /** What was seen in a cell. */
 export interface Played {
+  /** In ms since 1970. */
+  askedAt: number;
   heard: Heard;
   /** When each call arrived, in ms since 1970. */
   first: number[];
@@ -62,7 +64,7 @@ const question = "Hello, how are you?";
 /** How many cells run at once, beside those that are long because they wait. */
 const atOnceMax = 32;
 /** How long a settlement is waited for: where one is expected, and where none is. */
-const settledMs = 2_000;
+const settledMs = 10_000;
 const unsettledMs = 200;
 
 const upstreamOf = (place: number, dialect: ConversationDialect) => `upstream-${place}-${dialect}`;
@@ -152,12 +154,13 @@ function samplesOf(scrape: string, name: string, labels: readonly [string, strin
 
 async function playCell(cell: Cell, pace: Pace, gateway: Gateway, simulator: Simulator, agent: Agent, key: string, spentOf: (key: string) => Promise<number>) {
   const seen = (model: string) => simulator.journal.list({ model }).map(({ at }) => at);
+  const askedAt = Date.now();
   const heard = await hear(gateway.url, agent, key, cell, cell.id);
   const [first, second] = [seen(nameOfFirst(cell, pace)), seen(nameOfSecond(cell))];
   const spent = await settled(() => spentOf(key), heard.reserved, expectedOf(cell, pace).billed === "reservation" ? unsettledMs : settledMs);
   const next = await hear(gateway.url, agent, key, cell, asksSameModel(cell.row) ? cell.id : neighbourOf(cell));
   const calls = { first: seen(nameOfFirst(cell, pace)).length - first.length, second: seen(nameOfSecond(cell)).length - second.length };
-  return { heard, first, second, spent, next: { heard: next, ...calls }, callsOfDead: 0, counted: { input: 0, output: 0 } };
+  return { askedAt, heard, first, second, spent, next: { heard: next, ...calls }, callsOfDead: 0, counted: { input: 0, output: 0 } };
 }
 
 /** So many keys, each known to the ingress. */
@@ -217,7 +220,11 @@ export async function play(pace: Pace): Promise<Play> {
       played.set(cell, await playCell(cell, pace, gateway, simulator, agent, keys[cells.indexOf(cell)] as string, spentOf));
     };
     const waits = (cell: Cell) => expectedOf(cell, pace).tookMs[1] >= 1_000;
-    const quick = cells.filter((cell) => !waits(cell)).values();
+    // Of a time to come back that is a date, less is left the later it is asked for.
+    const quick = cells
+      .filter((cell) => !waits(cell))
+      .toSorted((one, other) => Number(namesDate(other.row)) - Number(namesDate(one.row)))
+      .values();
     await Promise.all([
       ...cells.filter(waits).map(run),
       ...Array.from({ length: atOnceMax }, async () => {
