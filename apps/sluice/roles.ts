@@ -13,22 +13,9 @@ export type RoleCommands = Readonly<Record<Role, readonly string[]>>;
 
 export const roleCommands: RoleCommands = {
   simulator: ["apps/simulator/main.ts"],
-  worker: ["apps/worker/main.ts", "--lanes", "chat=512,image=8"],
+  worker: ["apps/worker/main.ts"],
   ingress: ["apps/ingress/main.ts"],
 };
-
-/** Generations at once on a lane of the catalogue that the worker's command does not name. */
-const otherLaneCapacity = 8;
-
-/** The commands with a worker that works on every lane of the catalogue. */
-export function withLanes(commands: RoleCommands, lanes: Iterable<string>): RoleCommands {
-  const place = commands.worker.indexOf("--lanes") + 1;
-  const named = commands.worker[place];
-  if (place === 0 || named === undefined) return commands;
-  const isNamed = (lane: string) => named.split(",").some((part) => part.startsWith(`${lane}=`));
-  const others = [...lanes].filter((lane) => !isNamed(lane)).map((lane) => `${lane}=${otherLaneCapacity}`);
-  return { ...commands, worker: commands.worker.with(place, [named, ...others].join(",")) };
-}
 
 /** What a role may take for its end beyond the time that it is given for draining. */
 const stopMarginMs = 5_000;

@@ -14,7 +14,7 @@ import { takeLock } from "./lock.js";
 import { boundLogs, rotateLogs } from "./logs.ts";
 import { endOrphanedRedis, guardRedis, privateRedisPlan, privateRedisUrlOf } from "./private-redis.ts";
 import { ensureRedisProgram } from "./redis-program.ts";
-import { type Role, type RoleCommands, roleCommands, roleEnvironmentOf, rolePlan, withLanes } from "./roles.ts";
+import { type Role, type RoleCommands, roleCommands, roleEnvironmentOf, rolePlan } from "./roles.ts";
 import { checkout, openState, type Ready, readReady, type State, writePrivately } from "./state.ts";
 import { onStopRequests } from "./stop-requests.ts";
 import { type Plan, type Supervised, supervise } from "./supervise.ts";
@@ -78,7 +78,7 @@ async function run(environment: Environment, root: string, commands: RoleCommand
   requests.stop.throwIfAborted();
 
   const credentialNames = credentialNamesOf(catalogueFile);
-  const place = { root, logs: state.logs, commands: withLanes(commands, catalogue.lanes.keys()), lifeline: redis.lifeline };
+  const place = { root, logs: state.logs, commands, lifeline: redis.lifeline };
   const { HOST: _, PORT: __, OPERATIONS_PORT: ___, ...shared } = environment;
   const common = { ...shared, REDIS_URL: redis.url, SLUICE_CATALOGUE: catalogueFile };
   const startRole = (role: Role, own: Environment) => keep(rolePlan(role, place, { ...roleEnvironmentOf(role, common, credentialNames), ...own }));

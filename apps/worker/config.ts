@@ -24,10 +24,16 @@ export const workerSettings = { drainMs: drainSettings.drainMs, sourceNetworks }
 const capacityMax = 100_000;
 
 export const workerArguments = {
-  lanes: { otherwise: "chat=512,image=8", description: `The lanes to work on, each with how many generations at once (1 to ${capacityMax}).` },
+  lanes: {
+    otherwise: "chat=512,image=8,*=8",
+    description: `The lanes to work on, each with how many generations at once (1 to ${capacityMax}); \`*\`: every other lane of the catalogue, also one that is named there later.`,
+  },
 };
 
 export const workerConfigOf = (environment: Record<string, string | undefined>) => readSettings(workerSettings, environment);
+
+/** Stands for every lane of the catalogue that is not named beside it. */
+const everyOther = "*";
 
 /** Lanes and how many generations at once, from the command line; a StartupFault for anything else. */
 export function lanesOf(args: string[]): Map<string, number> {
@@ -39,11 +45,19 @@ export function lanesOf(args: string[]): Map<string, number> {
   }
   const lanes = new Map<string, number>();
   for (const part of text.split(",")) {
-    const [, name, count] = /^([a-z0-9][a-z0-9._-]{0,39})=(\d+)$/.exec(part.trim()) ?? [];
+    const [, name, count] = /^([a-z0-9][a-z0-9._-]{0,39}|\*)=(\d+)$/.exec(part.trim()) ?? [];
     const capacity = Number(count);
     if (name === undefined || !(capacity >= 1 && capacity <= capacityMax) || lanes.has(name))
       throw new StartupFault(`--lanes must be like ${workerArguments.lanes.otherwise}, each lane once with 1 to ${capacityMax} generations, not "${text}"`);
     lanes.set(name, capacity);
   }
   return lanes;
+}
+
+/** The lanes to work on with a catalogue that names these. */
+export function capacitiesOf(given: ReadonlyMap<string, number>, catalogued: Iterable<string>): Map<string, number> {
+  const others = given.get(everyOther);
+  const capacities = new Map(others === undefined ? [] : [...catalogued].map((name) => [name, others]));
+  for (const [name, capacity] of given) if (name !== everyOther) capacities.set(name, capacity);
+  return capacities;
 }

@@ -1,4 +1,4 @@
-/** The worker: takes generations from its lanes and calls upstreams for them. `worker --lanes chat=512,image=8` */
+/** The worker: takes generations from its lanes and calls upstreams for them. `worker --lanes "chat=512,*=8"` */
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { credentialNamesOf, secretOf } from "#catalogue/environment.ts";
@@ -17,7 +17,7 @@ import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
 import type { Usage } from "#wire/usage.ts";
 import { createAuthorization } from "./authorization.ts";
 import { Circuits } from "./circuits.ts";
-import { lanesOf, workerConfigOf } from "./config.ts";
+import { capacitiesOf, lanesOf, workerConfigOf } from "./config.ts";
 import { Credentials } from "./credentials.ts";
 import { Generation, type GenerationSurroundings } from "./generation.ts";
 import { createWorkerMetrics } from "./metrics.ts";
@@ -28,14 +28,16 @@ import { Upstreams } from "./upstream.ts";
 
 /** How often time limits are looked at: they are kept to within this. */
 const watchMs = 250;
+/** How often the catalogue's lanes are. */
+const laneLookMs = 1_000;
 
 async function start(log: Logger): Promise<Running> {
   const environment = process.env;
   const config = serviceConfigOf(environment);
   const { drainMs, sourceNetworks } = workerConfigOf(environment);
-  const laneCapacities = lanesOf(process.argv.slice(2));
+  const givenLanes = lanesOf(process.argv.slice(2));
   const keyspace = keyspaceOf(config.namespace);
-  let lanes: LaneWorker[] = [];
+  const lanes: LaneWorker[] = [];
   const metrics = createWorkerMetrics(() => lanes);
 
   const upstreams = new Upstreams(createAuthorization(environment));
@@ -129,25 +131,36 @@ async function start(log: Logger): Promise<Running> {
     send: (held, kind, payload) => runner.send(held, kind, payload, now()),
   };
   const isReady = () => mailbox.isConnected && runner.isLinked(now());
-  lanes = await Promise.all(
-    [...laneCapacities].map(([name, capacity]) =>
-      openLaneWorker({
-        name,
-        capacity,
-        redisUrl: config.redisUrl,
-        keyspace,
-        isReady,
-        onError: onRedisError,
-        take(place) {
-          const generation = new Generation(place, around);
-          metrics.queueWait.observe({ lane: name }, Math.max(0, Date.now() - place.job.admittedAt) / 1_000);
-          generation.held = runner.take(generation, place.job.owner, place.job.number, place.job.attempt, place.room, now());
-        },
-      }),
-    ),
-  );
-
+  const openLane = (name: string, capacity: number) =>
+    openLaneWorker({
+      name,
+      capacity,
+      redisUrl: config.redisUrl,
+      keyspace,
+      isReady,
+      onError: onRedisError,
+      take(place) {
+        const generation = new Generation(place, around);
+        metrics.queueWait.observe({ lane: name }, Math.max(0, Date.now() - place.job.admittedAt) / 1_000);
+        generation.held = runner.take(generation, place.job.owner, place.job.number, place.job.attempt, place.room, now());
+      },
+    });
   let stopping = false;
+  /** Begins with those lanes that it is to work on and does not yet. One that left the catalogue is kept, for something may wait on it. */
+  const beginLanes = async () => {
+    for (const [name, capacity] of capacitiesOf(givenLanes, catalogue.current().lanes.keys())) {
+      if (lanes.some((lane) => lane.name === name)) continue;
+      const lane = await openLane(name, capacity);
+      if (stopping) return lane.close();
+      lanes.push(lane);
+      lane.start();
+      log.info({ lane: name, capacity }, "works on a lane");
+    }
+  };
+  const followLanes = async () => {
+    await beginLanes().catch(onRedisError);
+    if (!stopping) laneLook = setTimeout(followLanes, laneLookMs);
+  };
   const operations = createOperations({
     metrics: metrics.registry,
     notReady: () => (stopping ? "stopping" : isReady() ? undefined : "no link to Redis"),
@@ -167,12 +180,14 @@ async function start(log: Logger): Promise<Running> {
     for (const generation of runner.tasks()) generation.watch(at);
   }, watchMs);
   runner.tick(now());
-  for (const lane of lanes) lane.start();
+  await beginLanes();
+  let laneLook = setTimeout(followLanes, laneLookMs);
 
   return {
     urls: { operations: operationsUrl },
     async stop() {
       stopping = true;
+      clearTimeout(laneLook);
       await Promise.all(lanes.map((lane) => lane.stop()));
       await emptied(runner, drainMs);
       for (const generation of [...runner.tasks()]) if (generation.held !== undefined) runner.handBack(generation.held, now());

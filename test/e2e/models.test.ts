@@ -118,6 +118,22 @@ test("a change of the catalogue is in force at every ingress within a second: mo
   await change(catalogue, () => true);
 });
 
+test("a lane that is new is worked on by workers of every other lane, from then on and from the start", async () => {
+  const text = `${catalogue}${modelLine({ id: "apart", model: fast, lane: "new" })}lanes: { new: {} }\n`;
+  const lanesOf = async (urls: Record<string, string>) => {
+    const { lanes } = (await (await fetch(`${urls.operations}/status`)).json()) as { lanes: { lane: string; capacity: number }[] };
+    return lanes.map(({ lane, capacity }) => `${lane}=${capacity}`);
+  };
+  const { urls } = await gateway.addWorker("chat=2,*=3");
+  assert.deepEqual((await lanesOf(urls)).toSorted(), ["chat=2", "image=3"]);
+  await change(text, (ids) => ids.includes("apart"));
+  assert.equal((await gateway.post({ model: "apart", messages })).status, 200);
+  assert.deepEqual((await lanesOf(urls)).toSorted(), ["chat=2", "image=3", "new=3"]);
+  const { urls: later } = await gateway.addWorker("*=4");
+  assert.deepEqual((await lanesOf(later)).toSorted(), ["chat=4", "image=4", "new=4"]);
+  await change(catalogue, (ids) => !ids.includes("apart"));
+});
+
 test("a stream goes on when its model is taken out of the catalogue", async () => {
   await change(catalogue + modelLine({ id: "leaving", model: "sim-text;rate=20;tokens=30" }), (ids) => ids.includes("leaving"));
   let text = "";

@@ -42,7 +42,7 @@ test("every role runs by npm start's own command, from one image, chat and image
     [
       ["ingress", "node apps/ingress/main.ts"],
       ["worker-chat", "node apps/worker/main.ts --lanes chat=512"],
-      ["worker-image", "node apps/worker/main.ts --lanes image=8"],
+      ["worker-image", "node apps/worker/main.ts --lanes image=8,*=8"],
       ["simulator", "node apps/simulator/main.ts"],
     ],
   );

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { roleCommands, roleEnvironmentOf, withLanes } from "../../apps/sluice/roles.ts";
+import { roleEnvironmentOf } from "../../apps/sluice/roles.ts";
 
 const environment = {
   PATH: "/bin",
@@ -35,9 +35,4 @@ test("the ingress knows which secrets there are, and none of them but the operat
 
 test("the simulator knows no secret and no Redis", () => {
   assert.deepEqual(roleEnvironmentOf("simulator", environment, named), { PATH: "/bin", HTTPS_PROXY: "http://proxy.example", MONKEY: "no secret" });
-});
-
-test("the worker of npm start works on every lane of the catalogue", () => {
-  assert.deepEqual(withLanes(roleCommands, ["chat", "image"]), roleCommands);
-  assert.deepEqual(withLanes(roleCommands, ["chat", "image", "slow"]).worker, ["apps/worker/main.ts", "--lanes", "chat=512,image=8,slow=8"]);
 });
