@@ -42,9 +42,11 @@ async function start(log: Logger): Promise<Running> {
         log.info({ version: changed.version }, "catalogue changed");
         openQueues();
       },
-      onFault: (message) => {
-        log.error({ fault: message }, "catalogue refused; the last good one stays");
-        process.stderr.write(`sluice ingress: the catalogue is refused, the last good one stays: ${message}\n`);
+      onFault: (fault) => {
+        if (fault === undefined) log.info("catalogue good again");
+        else log.error({ fault }, "catalogue refused; the last good one stays");
+        const told = fault === undefined ? "is good again" : `is refused, the last good one stays: ${fault}`;
+        process.stderr.write(`sluice ingress: the catalogue ${told}\n`);
       },
     }),
   );

@@ -55,7 +55,7 @@ async function start(log: Logger): Promise<Running> {
         upstreams.retain(changed.upstreams);
         warnOfCredentials(changed);
       },
-      onFault: (message) => log.error({ fault: message }, "catalogue refused; the last good one stays"),
+      onFault: (fault) => (fault === undefined ? log.info("catalogue good again") : log.error({ fault }, "catalogue refused; the last good one stays")),
     }),
   );
   warnOfCredentials(catalogue.current());

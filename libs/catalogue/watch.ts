@@ -23,8 +23,8 @@ export interface CatalogueWatch {
 export interface WatchListeners {
   /** A new catalogue is in force. */
   onChange(catalogue: Catalogue): void;
-  /** The file became unusable; told once for each different fault. The running catalogue stays. */
-  onFault(message: string): void;
+  /** The file became unusable; told once for each different fault. The running catalogue stays. Undefined: the file is good again. */
+  onFault(message: string | undefined): void;
 }
 
 type Reading = { kind: "content"; bytes: Uint8Array } | { kind: "unreadable"; reason: string };
@@ -45,6 +45,7 @@ export function watchCatalogue(file: string, environment: Environment, { onChang
       fault = outcome;
       return;
     }
+    if (fault !== undefined) tell(() => onFault(undefined));
     fault = undefined;
     if (isCurrent) return;
     current = outcome;
