@@ -28,6 +28,10 @@ const headerBytesMax = 32 * 1024;
 const bounds: JsonBounds = { depthMax: 200, containersMax: 250_000 };
 /** What is left of a refused body is read and thrown away up to this: many senders whose connection is closed under their hands never see the answer. */
 const discardedBytesMax = 128 << 20;
+/** A body of at most so many bytes counts what was announced of it at once; a larger one counts that much until some of it has arrived. */
+const countedAtOnceBytesMax = 64 * 1024;
+/** So many times what has arrived of a larger one is counted, up to what was announced: room is soon sure for who sends, and not taken by who does not. */
+const countedAhead = 4;
 /** How long a sender whose connection is refused has to read why: one that stays would go on holding what its request counts. */
 const refusedMs = 2_000;
 /** What counts as the status of an answer whose caller left before its end; nobody is sent it. */
@@ -65,9 +69,13 @@ export class BodyBudget {
     this.bytesMax = bytesMax;
   }
 
+  hasRoomFor(bytes: number): boolean {
+    return this.bytes + bytes <= this.bytesMax;
+  }
+
   /** Takes the bytes if they fit. */
   take(bytes: number): boolean {
-    if (this.bytes + bytes > this.bytesMax) return false;
+    if (!this.hasRoomFor(bytes)) return false;
     this.bytes += bytes;
     return true;
   }
@@ -101,6 +109,8 @@ export interface RequestsOptions {
   /** Faults of our own; never the caller's content. */
   onFault(error: Error, requestId: string): void;
 }
+
+const full: Failure = { code: "overloaded", message: "The gateway holds as much of requests as it can; try again in a moment.", retryAfterSeconds: 1 };
 
 /** A failure thrown on the way to an answer. */
 export class Refused extends Error {
@@ -178,23 +188,27 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   server.addHook("preParsing", async (request, reply, payload) => {
     if (request.headers["content-encoding"] !== undefined && request.headers["content-encoding"] !== "identity")
       throw new Refused({ code: "unsupported_media_type", message: "Compressed bodies are not supported; send the body as it is." });
-    const announced = request.headers["content-length"];
     if (request.headers["transfer-encoding"] !== undefined) return counted(request, reply.raw, payload);
-    if (announced === undefined) return payload;
-    if (Number(announced) > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
-    reserve(request, Number(announced));
+    const announced = Number(request.headers["content-length"] ?? 0);
+    if (announced > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
+    if (announced > countedAtOnceBytesMax) {
+      if (!budget.hasRoomFor(announced)) throw new Refused(full);
+      reserve(request, countedAtOnceBytesMax);
+      return counted(request, reply.raw, payload, announced);
+    }
+    reserve(request, announced);
     return payload;
   });
 
-  /** A body that did not announce its size is counted as it arrives; once it is refused, the rest of it is thrown away. */
-  const counted = (request: FastifyRequest, response: ServerResponse, body: RequestPayload) => {
+  /** A body that is counted as it arrives, or somewhat ahead of that; once it is refused, the rest of it is thrown away. */
+  const counted = (request: FastifyRequest, response: ServerResponse, body: RequestPayload, announced?: number) => {
     let bytes = 0;
     const counter = new Transform({
       transform(chunk: Buffer, _encoding, done) {
         bytes += chunk.length;
         try {
           if (bytes > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
-          if (!response.writableEnded && !response.destroyed) reserve(request, bytes);
+          if (!response.writableEnded && !response.destroyed) reserve(request, announced === undefined ? bytes : Math.min(announced, countedAhead * bytes));
           done(null, chunk);
         } catch (error) {
           done(error as Error);
@@ -236,8 +250,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   });
 
   const reserve = (request: FastifyRequest, bytes: number) => {
-    if (bytes > request.budgetedBytes && !budget.take(bytes - request.budgetedBytes))
-      throw new Refused({ code: "overloaded", message: "The gateway holds as many large requests as it can; try again in a moment.", retryAfterSeconds: 1 });
+    if (bytes > request.budgetedBytes && !budget.take(bytes - request.budgetedBytes)) throw new Refused(full);
     request.budgetedBytes = Math.max(bytes, request.budgetedBytes);
   };
   server.decorate("reserve", reserve);

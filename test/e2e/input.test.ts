@@ -121,6 +121,22 @@ test("more bodies at once than the gateway may hold are refused before they are 
   await until("there is room again", async () => (await post()).status === 400);
 });
 
+test("what is announced and not sent takes no room from others", async () => {
+  const { hostname, port } = new URL(tight);
+  const senders = Array.from({ length: 20 }, () => {
+    const sender = { socket: connect(Number(port), hostname), told: "" };
+    sender.socket.on("data", (bytes: Buffer) => {
+      sender.told += bytes.toString();
+    });
+    sender.socket.write(`${chatHead(`${json}Content-Length: 99000\r\nExpect: 100-continue\r\n`)}{`);
+    return sender;
+  });
+  await until("all were heard", () => senders.every(({ told }) => told.startsWith("HTTP/1.1 100 ")));
+  const { status } = await gateway.post(saying({ role: "robot", content: "x".repeat(60_000) }), { url: tight });
+  assert.equal(status, 400);
+  for (const { socket } of senders) socket.destroy();
+});
+
 test("a body that is not said to be JSON, or is compressed, is refused", async () => {
   for (const more of [
     "",
