@@ -11,18 +11,24 @@ import type { LaneQueue } from "#relay/lane-queue.ts";
 const basePath = "/queues";
 const operatorName = "operator";
 
-/** Serves the board under /queues to the user `operator` with this password; look, don't touch: jobs belong to their owners. */
-export async function addInspection(operations: FastifyInstance, queues: Iterable<LaneQueue>, password: string): Promise<void> {
+/** Serves the board of these lanes, by name, under /queues to the user `operator` with this password; look, don't touch: jobs belong to their owners. */
+export async function addInspection(operations: FastifyInstance, queues: ReadonlyMap<string, LaneQueue>, password: string): Promise<void> {
   const board = new FastifyAdapter();
   board.setBasePath(basePath);
-  const adapters = [...queues].map(({ queue }) => {
-    const adapter = new BullMQAdapter(queue, { readOnlyMode: true });
-    adapter.setFormatter("data", ({ generations }: LaneJob) =>
-      generations.map(({ body, delivered, ...shown }) => ({ ...shown, ...hidden({ body, delivered }) })),
-    );
-    return adapter;
-  });
-  createBullBoard({ queues: adapters, serverAdapter: board });
+  const { addQueue } = createBullBoard({ queues: [], serverAdapter: board });
+  const shown = new Set<string>();
+  /** The catalogue may have named further ones since. */
+  const showQueues = async () => {
+    for (const [lane, { queue }] of queues) {
+      if (shown.has(lane)) continue;
+      shown.add(lane);
+      const adapter = new BullMQAdapter(queue, { readOnlyMode: true });
+      adapter.setFormatter("data", ({ generations }: LaneJob) =>
+        generations.map(({ body, delivered, ...rest }) => ({ ...rest, ...hidden({ body, delivered }) })),
+      );
+      addQueue(adapter);
+    }
+  };
   await operations.register(async (scope) => {
     await scope.register(fastifyBasicAuth, {
       authenticate: { realm: "sluice" },
@@ -31,6 +37,7 @@ export async function addInspection(operations: FastifyInstance, queues: Iterabl
       },
     });
     scope.addHook("onRequest", scope.basicAuth);
+    scope.addHook("onRequest", showQueues);
     await scope.register(board.registerPlugin(), { prefix: basePath });
   });
 }

@@ -158,7 +158,7 @@ async function start(log: Logger): Promise<Running> {
   });
   if (config.operatorPassword !== undefined) {
     const { addInspection } = await import("./inspection.ts");
-    await addInspection(operations, queues.values(), config.operatorPassword);
+    await addInspection(operations, queues, config.operatorPassword);
   }
 
   const api = await listen(server, config.host, config.port);

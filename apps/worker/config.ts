@@ -39,7 +39,7 @@ const everyOther = "*";
 export function lanesOf(args: string[]): Map<string, number> {
   let text: string;
   try {
-    text = parseArgs({ args, options: { lanes: { type: "string", default: workerArguments.lanes.otherwise } } }).values.lanes;
+    text = parseArgs({ args, options: { lanes: { type: "string", multiple: true, default: [workerArguments.lanes.otherwise] } } }).values.lanes.join(",");
   } catch (error) {
     throw new StartupFault((error as Error).message);
   }

@@ -154,7 +154,8 @@ async function start(log: Logger): Promise<Running> {
       if (stopping) return lane.close();
       lanes.push(lane);
       lane.start();
-      log.info({ lane: name, capacity }, "works on a lane");
+      if (catalogue.current().lanes.has(name)) log.info({ lane: name, capacity }, "works on a lane");
+      else log.warn({ lane: name, capacity }, "works on a lane that the catalogue does not name");
     }
   };
   const followLanes = async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
@@ -247,6 +248,8 @@ test("with a password jobs can be looked at and not touched, and what their call
   const board = await ask("/queues", password);
   assert.equal(board.status, 200);
   assert.match(await board.text(), /<html/i);
+  await appendFile(gateway.catalogueFile, "lanes: { added: {} }\n");
+  await until("a lane that is new is shown", async () => (await (await ask("/queues/api/queues", password)).text()).includes('"name":"added"'));
 
   const controller = new AbortController();
   const waiting = gateway.post({ model: "unserved", messages }, { url, signal: controller.signal }).catch(() => undefined);
