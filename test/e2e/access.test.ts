@@ -76,7 +76,6 @@ test("of two keys the good one wins, wherever the stale one stands", async () =>
 
 test("of two good keys the bearer's is who asks", async () => {
   const narrow = await gateway.createKey("narrow");
-  await until("it is known", async () => (await statusAt(gateway.url, bearer(narrow))) === 200);
   const response = await fetch(`${gateway.url}/v1/models`, { headers: { ...bearer(narrow), "x-api-key": live } });
   assert.equal(((await response.json()) as { data: unknown[] }).data.length, 1);
 });

@@ -48,7 +48,7 @@ before(async () => {
     workers: ["chat=2", "chat=2", "chat=2"],
     catalogue: `${catalogue}${modelLine({ id: "work", model: "theirs", upstream: "scripted" })}`,
   });
-  heavyKey = await knownKey("heavy");
+  heavyKey = await gateway.createKey("heavy");
 });
 after(async () => {
   await gateway[Symbol.asyncDispose]();
@@ -57,13 +57,6 @@ after(async () => {
 
 const urls = () => gateway.ingresses.map((role) => role.urls.api as string);
 const saying = (content: string, model = "work") => ({ model, messages: [{ role: "user", content }] });
-
-/** A key that both ingresses have heard of. */
-async function knownKey(group: string): Promise<string> {
-  const key = await gateway.createKey(group);
-  for (const url of urls()) await until("the key is known", async () => (await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).ok);
-  return key;
-}
 
 /** A request to one of the ingresses in turn. */
 async function ask(index: number, key: string, words: string): Promise<void> {
@@ -84,7 +77,7 @@ const settled = (asked: number) =>
 
 test("a key that sends 200 at once delays another key's single request by about one service time", async (context) => {
   await Promise.all([ask(0, gateway.key, "first"), ask(1, gateway.key, "first")]);
-  const other = await knownKey("default");
+  const other = await gateway.createKey("default");
   hold();
   let asked = arrived.length + 200;
   const answers = Array.from({ length: 200 }, (_, index) => ask(index, gateway.key, "burst"));

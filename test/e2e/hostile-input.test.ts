@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import { modelOf, png, startClientsGateway } from "../clients/support.ts";
+import { workedSecondsOf } from "../support/time.ts";
 import { words } from "./bad-input/raw.ts";
 import { exchange } from "./support.ts";
 
@@ -86,18 +87,15 @@ test("what is nested without end is refused, whatever it is part of", async () =
   }
 });
 
-/** What the gateway has used of its processors, in seconds: however often others had their turn, nobody waits for longer because of its own work. */
-async function usedSeconds(): Promise<number> {
-  const texts = await Promise.all([...gateway.ingresses, ...gateway.workers].map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()));
-  return texts.reduce((sum, text) => sum + Number(/^process_cpu_seconds_total (\S+)/m.exec(text)?.[1]), 0);
-}
+/** What the gateway worked: however often others had their turn, nobody waits for longer because of it. */
+const workedSeconds = () => workedSecondsOf([...gateway.ingresses, ...gateway.workers]);
 
 /**
  * How long a neighbour waits at most while something goes on, and what was worked meanwhile, for the neighbours too. They ask what a worker refuses, so that
  * no upstream has a part in it.
  */
 async function neighbourDuring<Result>(act: () => Promise<Result>): Promise<{ result: Result; longestSeconds: number }> {
-  const usedBefore = await usedSeconds();
+  const workedBefore = await workedSeconds();
   let done = false;
   const ended = act().finally(() => {
     done = true;
@@ -109,8 +107,8 @@ async function neighbourDuring<Result>(act: () => Promise<Result>): Promise<{ re
     assert.equal(status, 400);
     longestMs = Math.max(longestMs, performance.now() - startedAt);
   }
-  const used = (await usedSeconds()) - usedBefore;
-  return { result: await ended, longestSeconds: Math.min(longestMs / 1_000, used) };
+  const worked = (await workedSeconds()) - workedBefore;
+  return { result: await ended, longestSeconds: Math.min(longestMs / 1_000, worked) };
 }
 
 const neighbourSeconds = 3;

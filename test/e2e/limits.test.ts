@@ -3,10 +3,8 @@ import { after, test } from "node:test";
 import Anthropic, { RateLimitError as AnthropicRateLimitError } from "@anthropic-ai/sdk";
 import { ApiError, GoogleGenAI } from "@google/genai";
 import OpenAI, { RateLimitError } from "openai";
-import { createKey, hashOf } from "#access/key.ts";
+import { hashOf } from "#access/key.ts";
 import { slotLifeMs } from "#access/limits.ts";
-import { addRecord } from "#access/projection.ts";
-import type { KeyRecord } from "#access/record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway, until } from "../support/gateway.ts";
@@ -46,13 +44,6 @@ after(async () => {
 const urls = gateway.ingresses.map(({ urls }) => urls.api as string) as [string, string];
 const keyspace = keyspaceOf("sluice");
 
-/** A key that every ingress knows. */
-async function keyOf(group: string, more: Partial<KeyRecord> = {}): Promise<string> {
-  const { key, hash, hint } = createKey();
-  await addRecord(redis, keyspace, hash, { id: `key_${hash.slice(0, 24)}`, name: `test-${hint}`, group, hint, createdAt: Date.now(), ...more });
-  for (const url of urls) await until("the key is known", async () => (await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).ok);
-  return key;
-}
 /** Where a key's slots stand. */
 const runningOf = (key: string) => keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "running");
 const messages = [{ role: "user" as const, content: "hello" }];
@@ -66,27 +57,27 @@ const statusOf = async (response: Promise<Response>) => {
 const headersOf = (response: Response, beginning: string) => Object.fromEntries([...response.headers].filter(([name]) => name.startsWith(beginning)));
 
 test("two ingresses share a key's requests, refusals cost nothing, and other keys of the group have their own", async () => {
-  const [one, other] = [await keyOf("requests"), await keyOf("requests")];
+  const [one, other] = [await gateway.createKey("requests"), await gateway.createKey("requests")];
   const statuses = [];
   for (const url of [urls[0], urls[1], urls[0], urls[1]]) statuses.push(await statusOf(ask(one, url)));
   assert.deepEqual(statuses, [200, 200, 429, 429]);
   assert.equal(await statusOf(ask(other)), 200);
-  const key = await keyOf("requests", { limits: { requestsPerMinute: 1 } });
+  const key = await gateway.createKey("requests", { limits: { requestsPerMinute: 1 } });
   assert.deepEqual([await statusOf(ask(key)), await statusOf(ask(key))], [200, 429]);
 });
 
 test("keys share the requests of their group, and those of one account the account's", async () => {
-  const shared = await Promise.all([keyOf("shared"), keyOf("shared"), keyOf("shared"), keyOf("shared")]);
+  const shared = await Promise.all(Array.from({ length: 4 }, () => gateway.createKey("shared")));
   const statuses = await Promise.all(shared.map((key, index) => statusOf(ask(key, urls[index % 2]))));
   assert.deepEqual(statuses.sort(), [200, 200, 200, 429]);
-  const acme = await Promise.all([keyOf("accounts", { account: "acme" }), keyOf("accounts", { account: "acme" }), keyOf("accounts", { account: "acme" })]);
+  const acme = await Promise.all(Array.from({ length: 3 }, () => gateway.createKey("accounts", { account: "acme" })));
   assert.deepEqual((await Promise.all(acme.map((key) => statusOf(ask(key))))).sort(), [200, 200, 429]);
-  const others = [await keyOf("accounts", { account: "other" }), await keyOf("accounts")];
+  const others = [await gateway.createKey("accounts", { account: "other" }), await gateway.createKey("accounts")];
   for (const key of others) assert.equal(await statusOf(ask(key)), 200);
 });
 
 test("OpenAI's callers are told how their limits stand, and when to come back", async () => {
-  const key = await keyOf("requests");
+  const key = await gateway.createKey("requests");
   const first = await ask(key);
   await first.text();
   const { "x-ratelimit-remaining-tokens": tokens, ...rest } = headersOf(first, "x-ratelimit-");
@@ -113,7 +104,7 @@ test("OpenAI's callers are told how their limits stand, and when to come back", 
 });
 
 test("Anthropic's and Google's callers are told in their own way", async () => {
-  const key = await keyOf("requests");
+  const key = await gateway.createKey("requests");
   const anthropic = new Anthropic({ apiKey: key, baseURL: urls[0], maxRetries: 0 });
   const asked = { model: "fast", max_tokens: 30, messages };
   const { response } = await anthropic.messages.create(asked).withResponse();
@@ -135,7 +126,7 @@ test("Anthropic's and Google's callers are told in their own way", async () => {
 });
 
 test("an exhausted budget is told in each dialect's way, and not to be tried again", async () => {
-  const key = await keyOf("budget");
+  const key = await gateway.createKey("budget");
   assert.equal(await statusOf(ask(key)), 200);
   const openai = await ask(key);
   assert.equal(openai.status, 429);
@@ -161,7 +152,7 @@ test("an exhausted budget is told in each dialect's way, and not to be tried aga
 });
 
 test("tokens are settled by what the answer took; a failed one takes none", async () => {
-  const key = await keyOf("tokens");
+  const key = await gateway.createKey("tokens");
   const window = keyspace.limit("group", "tokens", "window");
   for (let call = 0; call < 3; call++) {
     assert.equal(await statusOf(ask(key, urls[call % 2], "broken")), 400);
@@ -178,7 +169,7 @@ test("tokens are settled by what the answer took; a failed one takes none", asyn
 });
 
 test("of a stream that its caller left, about what it was sent is taken", async () => {
-  const key = await keyOf("left");
+  const key = await gateway.createKey("left");
   const leaving = new AbortController();
   // It is sent no more than that, however late it leaves.
   const response = await ask(key, urls[0], "stalling", { stream: true, signal: leaving.signal });
@@ -194,7 +185,7 @@ test("of a stream that its caller left, about what it was sent is taken", async 
 });
 
 test("a slot returns when its answer ends, fails, or is left by its caller", async () => {
-  const key = await keyOf("slots");
+  const key = await gateway.createKey("slots");
   const running = runningOf(key);
   const free = async (what: string) => {
     // Sooner than it would lapse by itself.
@@ -220,7 +211,7 @@ test("a slot returns when its answer ends, fails, or is left by its caller", asy
 });
 
 test("a turn over a WebSocket is refused in a frame, which says when to come back", async () => {
-  const key = await keyOf("requests", { limits: { requestsPerMinute: 1 } });
+  const key = await gateway.createKey("requests", { limits: { requestsPerMinute: 1 } });
   assert.equal(await statusOf(ask(key)), 200);
   using socket = await Bare.open(urls[0], key);
   socket.send({ type: "response.create", model: "fast", input: "hello" });
@@ -240,7 +231,7 @@ test("the operator sees refusals by limit and by whose it is", async () => {
 });
 
 test("slots outlive their time while their ingress lives, and return within seconds when it is killed", async () => {
-  const key = await keyOf("slots");
+  const key = await gateway.createKey("slots");
   const doomed = await gateway.addIngress();
   const url = doomed.urls.api as string;
   const stream = await ask(key, url, "slow", { stream: true });
@@ -260,7 +251,7 @@ test("slots outlive their time while their ingress lives, and return within seco
 });
 
 test("without Redis a limited caller gets a 503, and none of its slots is lost", async () => {
-  const key = await keyOf("slots");
+  const key = await gateway.createKey("slots");
   gateway.redis.pause();
   const refused = await ask(key).finally(() => gateway.redis.resume());
   assert.equal(refused.status, 503);

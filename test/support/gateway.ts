@@ -7,6 +7,7 @@ import { join } from "node:path";
 import OpenAI from "openai";
 import { createKey } from "#access/key.ts";
 import { addRecord } from "#access/projection.ts";
+import type { KeyRecord } from "#access/record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
@@ -84,8 +85,8 @@ export interface Gateway extends AsyncDisposable {
   readonly key: string;
   /** The first ingress's address, without /v1. */
   readonly url: string;
-  /** A key that every ingress knows. */
-  createKey(group: string): Promise<string>;
+  /** A key that every ingress knows; `more` goes into its record. */
+  createKey(group: string, more?: Partial<KeyRecord>): Promise<string>;
   addIngress(environment?: Record<string, string>): Promise<Role>;
   addWorker(lanes: string, environment?: Record<string, string>): Promise<Role>;
   /** An official client without retries of its own, of the first ingress unless told otherwise. */
@@ -142,11 +143,12 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
       ),
     );
 
-    const addKey = async (group: string) => {
+    const addKey = async (group: string, more: Partial<KeyRecord> = {}) => {
       const connection = await connectRedis(redis.url, "patient");
       try {
         const { key, hash, hint } = createKey();
-        await addRecord(connection, keyspaceOf("sluice"), hash, { id: `key_${hash.slice(0, 24)}`, name: `test-${hint}`, group, hint, createdAt: Date.now() });
+        const record = { id: `key_${hash.slice(0, 24)}`, name: `test-${hint}`, group, hint, createdAt: Date.now(), ...more };
+        await addRecord(connection, keyspaceOf("sluice"), hash, record);
         return key;
       } finally {
         connection.disconnect();
@@ -167,8 +169,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
       catalogueFile,
       key,
       url,
-      createKey: async (group) => {
-        const added = await addKey(group);
+      createKey: async (group, more) => {
+        const added = await addKey(group, more);
         // They learn of it a moment later, and one that was ended never.
         const living = ingresses.filter(({ process }) => process.exitCode === null && process.signalCode === null);
         const knows = async ({ urls }: Role) => (await fetch(`${urls.api}/v1/models`, { headers: { authorization: `Bearer ${added}` } })).ok;

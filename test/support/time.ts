@@ -1,6 +1,7 @@
 /** Bounds in time that hold on a busy machine as well: they count what a test itself is not held up for. */
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Role } from "./gateway.ts";
 
 const pauseMs = 5;
 /** What one look counts at most: a little more than it takes where nothing is in its way. */
@@ -20,10 +21,16 @@ export async function within(ms: number, what: string, holds: () => boolean | Pr
   }
 }
 
-/** How long the processor worked for this process while it did something at once, in ms. */
-export function workMsOf(act: () => void): number {
+/** How long the processor worked for this process while it did something, in ms. */
+export async function workMsOf(act: () => unknown): Promise<number> {
   const before = process.cpuUsage();
-  act();
+  await act();
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1_000;
+}
+
+/** How long the processors have worked for these roles, in seconds. */
+export async function workedSecondsOf(roles: readonly Role[]): Promise<number> {
+  const texts = await Promise.all(roles.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()));
+  return texts.reduce((sum, text) => sum + Number(/^process_cpu_seconds_total (\S+)/m.exec(text)?.[1]), 0);
 }

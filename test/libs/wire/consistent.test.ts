@@ -103,9 +103,9 @@ test("pictures are what their bytes are, and documents must be what they are sai
   assert.deepEqual(inResult.source, data("image/png", png));
 });
 
-test("time grows with a request's length alone", () => {
+test("time grows with a request's length alone", async () => {
   const count = 50_000;
-  const ms = workMsOf(() => {
+  const ms = await workMsOf(() => {
     const tools = namedTools(Array.from({ length: 4_096 }, (_, place) => ({ callerName: "f", path: `tools[${place}]` })));
     assert.equal(new Set(tools.map(({ name }) => name)).size, 4_096);
     const same = [...Array(count)].map(() => "same");

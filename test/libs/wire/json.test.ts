@@ -183,11 +183,11 @@ test("a cut object is never taken for a whole one", () => {
   );
 });
 
-test("the time it takes is linear, also for what is deeply nested or full of backslashes", () => {
+test("the time it takes is linear, also for what is deeply nested or full of backslashes", async () => {
   const deep = (depth: number) => Buffer.from(`{"a":${"[".repeat(depth)}${"]".repeat(depth)},"model":"m"}`);
   const slashes = (count: number) => Buffer.from(`{"a":"${"\\\\".repeat(count)}${'\\"'.repeat(count)}","model":"m"}`);
   for (const bytes of [deep(1_000_000), slashes(1_000_000)]) {
-    const ms = workMsOf(() => assert.equal(readSpan(bytes, objectSpansOf(bytes, names)?.members.model ?? { start: 0, end: 0 }), "m"));
+    const ms = await workMsOf(() => assert.equal(readSpan(bytes, objectSpansOf(bytes, names)?.members.model ?? { start: 0, end: 0 }), "m"));
     assert.ok(ms < 1_000, `${ms} ms`);
   }
 });

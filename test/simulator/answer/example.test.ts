@@ -166,9 +166,9 @@ test("a schema that nothing satisfies has no example, and says why", () => {
   }
 });
 
-test("a schema that is broad and deep is bounded", () => {
+test("a schema that is broad and deep is bounded", async () => {
   const properties = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`p${index}`, { $ref: "#" }]));
-  const ms = workMsOf(() => exampleOf({ type: "object", properties }, { seed: 1, hints: [] }));
+  const ms = await workMsOf(() => exampleOf({ type: "object", properties }, { seed: 1, hints: [] }));
   assert.ok(ms < 5_000, `${ms} ms`);
 });
 
