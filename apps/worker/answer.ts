@@ -250,8 +250,7 @@ class ErrorReader implements AnswerReader {
     if (this.#status === 200 && (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null))
       return { failure: unreadable, retryAfterSeconds: undefined };
     const error = this.#reading.errorOf(body);
-    // Google says of a bad credential that it is a bad request.
-    const status = this.#status === 200 ? (error.status ?? 502) : error.status === 401 ? 401 : this.#status;
+    const status = this.#status === 200 ? (error.status ?? 502) : this.#status;
     return { failure: failureOf(status, error), retryAfterSeconds: error.retryAfterSeconds };
   }
 

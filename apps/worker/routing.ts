@@ -26,7 +26,7 @@ export interface Permit {
 export type Permission = Permit | { kind: "hindered"; by: Hindrance; forMs: number };
 
 /** How a call ended, for its target: `answered` is also what told the caller that it is wrong. */
-export type CallOutcome = "answered" | "capacity" | "transient" | "credential";
+export type CallOutcome = "answered" | "capacity" | "transient" | "credential" | "quota";
 
 export class Routing {
   readonly #circuits: Circuits;
@@ -93,6 +93,7 @@ export class Routing {
         if (credential !== undefined) this.#credentials.usedUp(upstream, credential, retryAfterMs, now);
         return;
       case "credential":
+      case "quota":
         if (credential !== undefined) this.#credentials.refused(upstream, credential, now);
         return;
       default:

@@ -6,14 +6,14 @@ import type { CallOutcome, Hindrance } from "./routing.ts";
 
 /**
  * What a failed call says: `caller` is passed on at once, `context` moves to a model with a larger window, `credential` to the next credential or
- * target, `capacity` (this account's, not the target's) and `transient` are tried again, best elsewhere, `silent` and `missing` never at the same target.
+ * target, `quota` as well: the credential's account has nothing left. `capacity` (this account's, not the target's) and `transient` are tried again, best
+ * elsewhere, `silent` and `missing` never at the same target.
  */
-export type FailureSort = "caller" | "context" | "credential" | "capacity" | "transient" | "silent" | "missing";
+export type FailureSort = "caller" | "context" | "credential" | "quota" | "capacity" | "transient" | "silent" | "missing";
 
 /** Sorts a call's failure. `status` is the upstream's; undefined when it sent none. */
-export function sortOf({ code }: Failure, status: number | undefined): FailureSort {
-  if (status === 401 || status === 403) return "credential";
-  if (status === 404) return "missing";
+export function sortOf({ code, operatorFault }: Failure, status: number | undefined): FailureSort {
+  if (operatorFault !== undefined) return operatorFault === "model" ? "missing" : operatorFault;
   switch (code) {
     case "context_too_long":
       return "context";
@@ -120,6 +120,7 @@ export class Tries {
         this.#givenUp.add(candidate);
         break;
       case "credential":
+      case "quota":
         if (credentialNamesOf(candidate.upstream).length > 1) this.#notBefore.set(candidate, now);
         else this.#givenUp.add(candidate);
         break;

@@ -68,7 +68,15 @@ export interface Failure {
   retryAfterSeconds?: number;
   /** An upstream's own code, kept for the caller where it is the caller's fault. */
   upstreamCode?: string;
+  /** Set when the operator's account or configuration at the upstream is at fault, not the request. It selects the cooldown and is never shown to a caller. */
+  operatorFault?: OperatorFault;
 }
+
+/**
+ * `credential`: the upstream refused the credential. `quota`: the account has no money or quota left, so a retry with the same credential is useless.
+ * `model`: the upstream does not serve the target's model.
+ */
+export type OperatorFault = "credential" | "quota" | "model";
 
 /** What an upstream says went wrong, in an error answer or inside of an answer with a good status. */
 export interface UpstreamError {
@@ -80,8 +88,8 @@ export interface UpstreamError {
   status?: number | undefined;
   /** When to come back, where the body says so. */
   retryAfterSeconds?: number | undefined;
-  /** What the upstream's own dialect says in other words than OpenAI's: the prompt does not fit, or the content was refused. */
-  means?: "context_too_long" | "content_filter" | undefined;
+  /** What the upstream says in other words than OpenAI's: the prompt does not fit, the content was refused, or the operator is at fault. */
+  means?: "context_too_long" | "content_filter" | OperatorFault | undefined;
 }
 
 export const isErrorCode = (code: unknown): code is ErrorCode => typeof code === "string" && Object.hasOwn(table, code);
@@ -183,6 +191,8 @@ export function failureOf(status: number, { message, code, type, param, means }:
   const named = (name: string) => code === name || type === name;
   if (means === "context_too_long" || named("context_length_exceeded")) return { ...reason, code: "context_too_long", upstreamCode: "context_length_exceeded" };
   if (means === "content_filter" || named("content_filter") || named("content_policy_violation")) return { ...reason, code: "content_filter" };
+  const operatorFault = operatorFaultOf(status, means);
+  if (operatorFault !== undefined) return { code: "upstream_failed", message: refusedGateway, operatorFault };
   switch (status) {
     case 400:
       return { ...reason, code: "invalid_request" };
@@ -192,10 +202,6 @@ export function failureOf(status: number, { message, code, type, param, means }:
       return { ...reason, code: "unprocessable" };
     case 429:
       return { code: "rate_limited", message: "The upstream of this model takes no more requests at the moment; try again later." };
-    case 401:
-    case 403:
-    case 404:
-      return { code: "upstream_failed", message: "The upstream of this model refused the gateway; its operator has been told." };
     case 408:
     case 504:
       return { code: "upstream_timeout", message: "The upstream of this model did not answer in time." };
@@ -205,6 +211,15 @@ export function failureOf(status: number, { message, code, type, param, means }:
     default:
       return { code: "upstream_failed", message: "The upstream of this model failed; try again in a moment." };
   }
+}
+
+const refusedGateway = "The upstream of this model refused the gateway; its operator has been told.";
+
+function operatorFaultOf(status: number, means: UpstreamError["means"]): OperatorFault | undefined {
+  if (means === "credential" || means === "quota" || means === "model") return means;
+  if (status === 401 || status === 403) return "credential";
+  if (status === 402) return "quota";
+  return status === 404 ? "model" : undefined;
 }
 
 /** Characters of an upstream's message that a caller gets. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Failure, OperatorFault } from "#wire/errors.ts";
 import { type Candidate, candidatesOf } from "../../apps/worker/route.ts";
 import { sortOf, Tries } from "../../apps/worker/tries.ts";
 
@@ -40,13 +41,15 @@ test("targets keep their order, and neighbours with weights share by them", () =
 });
 
 test("failures are sorted by what they ask for", () => {
-  const cases: [Parameters<typeof sortOf>[0]["code"], number | undefined, ReturnType<typeof sortOf>][] = [
+  const cases: [Failure["code"], number | undefined, ReturnType<typeof sortOf>, OperatorFault?][] = [
     ["invalid_request", 400, "caller"],
     ["content_filter", 400, "caller"],
     ["context_too_long", 400, "context"],
-    ["upstream_failed", 401, "credential"],
-    ["upstream_failed", 403, "credential"],
-    ["upstream_failed", 404, "missing"],
+    ["upstream_failed", 401, "credential", "credential"],
+    ["upstream_failed", 400, "credential", "credential"],
+    ["upstream_failed", 402, "quota", "quota"],
+    ["upstream_failed", 429, "quota", "quota"],
+    ["upstream_failed", 404, "missing", "model"],
     ["upstream_timeout", 408, "transient"],
     ["rate_limited", 429, "capacity"],
     ["overloaded", 529, "transient"],
@@ -56,7 +59,8 @@ test("failures are sorted by what they ask for", () => {
     ["upstream_timeout", 200, "silent"],
     ["upstream_failed", undefined, "transient"],
   ];
-  for (const [code, status, sort] of cases) assert.equal(sortOf({ code, message: "" }, status), sort, `${code} ${status}`);
+  for (const [code, status, sort, operatorFault] of cases)
+    assert.equal(sortOf({ code, message: "", ...(operatorFault && { operatorFault }) }, status), sort, `${code} ${status}`);
 });
 
 test("the next target is asked at once, the same one only after a pause that grows", () => {

@@ -91,7 +91,7 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
     ...fields,
     ...(textOf(status) !== undefined && { type: (status as string).slice(0, 100) }),
     ...(field !== undefined && { param: field.slice(0, 200) }),
-    ...(isOwn && { status: 401, message: "The upstream of this model refused the gateway." }),
+    ...(isOwn && { means: "credential" as const }),
     ...(delay !== undefined && { retryAfterSeconds: Math.ceil(Number(delay)) }),
     ...(tooLong.test(fields.message) && { means: "context_too_long" as const }),
   };

@@ -176,8 +176,8 @@ test("errors are read from bodies, lists and streams", () => {
     { code: 400, message: "API key not valid. Please pass a valid API key.", status: "INVALID_ARGUMENT" },
     { code: 400, message: "No.", details: [{ reason: "API_KEY_INVALID" }] },
   ]) {
-    const { status, message } = gemini.upstreamErrorOf({ error: own });
-    assert.deepEqual([status, /key/i.test(message)], [401, false]);
+    const { operatorFault, message } = failureOf(400, gemini.upstreamErrorOf({ error: own }));
+    assert.deepEqual([operatorFault, /key/i.test(message)], ["credential", false]);
   }
   const [event, ...others] = readEvents({ error: { code: 503, message: "busy", status: "UNAVAILABLE" } }, response([{ text: "a" }], "STOP"));
   assert.ok(event?.kind === "error" && event.error.status === 503 && others.length === 0);
