@@ -23,6 +23,8 @@ export interface AnswerReader {
   readonly malformedEvents: number;
   /** Content was seen: bytes belong to the caller from here on. */
   readonly committed: boolean;
+  /** Some of the answer's content has arrived, whether or not the caller gets it yet. */
+  readonly begun: boolean;
   /** All of the answer is there but its terminator. */
   readonly finished: boolean;
   /** The id by which the caller knows the answer, if it is known. */
@@ -34,6 +36,10 @@ export interface AnswerReader {
 
 const incomplete: Failure = { code: "upstream_failed", message: "The upstream of this model ended its answer before it was complete." };
 const unreadable: Failure = { code: "upstream_failed", message: "The upstream of this model sent an answer that is not in its format." };
+const redirected: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model answered with a redirect, which the gateway does not follow; its operator has been told.",
+};
 const tooLarge: Failure = {
   code: "upstream_failed",
   message: `The upstream of this model sent more than the ${answerBytesMax} bytes that an answer may hold.`,
@@ -42,18 +48,37 @@ const tooLarge: Failure = {
 /** A time to come back beyond this is not passed on: no caller should sleep for hours. */
 const retryAfterSecondsMax = 60;
 
-/** The reader for an answer with this status and these headers. */
-export function readerOf(status: number, headers: Readonly<Record<string, string | string[] | undefined>>, reading: Reading): AnswerReader {
-  const retryAfterSeconds = retryAfterSecondsOf(headers, Date.now());
-  const type = String(headers["content-type"] ?? "").toLowerCase();
-  if (status !== 200) return new ErrorReader(status, reading, retryAfterSeconds);
+/** Some servers and proxies answer with another good status than 200. */
+export const isAnswerStatus = (status: number): boolean => status >= 200 && status <= 206 && status !== 204 && status !== 205;
+
+/**
+ * The reader for an answer with this status and these headers. Some servers label events as JSON, or JSON as events, so the first byte that is no white
+ * space decides between the two; undefined when there is none.
+ */
+export function readerOf(
+  status: number,
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+  reading: Reading,
+  firstByte: number | undefined,
+): AnswerReader {
+  const errorReader = () => new ErrorReader(status, reading, retryAfterSecondsOf(headers, Date.now()));
+  if (!isAnswerStatus(status)) return errorReader();
   const { turned } = reading;
+  const type = String(headers["content-type"] ?? "").toLowerCase();
+  const isJson = isJsonStart(firstByte) ?? (reading.streams ? type.startsWith("application/json") : !type.startsWith("text/event-stream"));
   if (reading.streams) {
-    if (!type.startsWith("application/json") && reading.stream !== undefined) return new StreamReader(reading.stream());
-    return turned === undefined ? new ErrorReader(status, reading, retryAfterSeconds) : new WholeReader(turned.toStream);
+    if (!isJson && reading.stream !== undefined) return new StreamReader(reading.stream());
+    return turned === undefined ? errorReader() : new WholeReader(turned.toStream);
   }
-  if (!type.startsWith("text/event-stream")) return new WholeReader(reading.whole);
-  return turned?.events === undefined ? new ErrorReader(status, reading, retryAfterSeconds) : new FoldingReader(turned.events());
+  if (isJson) return new WholeReader(reading.whole);
+  return turned?.events === undefined ? errorReader() : new FoldingReader(turned.events());
+}
+
+/** Of JSON an object or a list, of events a field or a comment; undefined where the byte does not tell. */
+function isJsonStart(byte: number | undefined): boolean | undefined {
+  const character = byte === undefined ? "" : String.fromCharCode(byte);
+  if (character === "{" || character === "[") return true;
+  return character !== "" && ":deir".includes(character) ? false : undefined;
 }
 
 /** Reads the events of a chunk, or says why they can't be read. */
@@ -94,6 +119,10 @@ class StreamReader implements AnswerReader {
     return this.#answer.committed;
   }
 
+  get begun(): boolean {
+    return this.#answer.committed;
+  }
+
   get finished(): boolean {
     return this.#answer.finished;
   }
@@ -128,6 +157,7 @@ class StreamReader implements AnswerReader {
 class WholeReader implements AnswerReader {
   usage: Usage | undefined;
   committed = false;
+  readonly begun = true;
   readonly malformedEvents = 0;
   readonly pieces = 0;
   readonly finished = false;
@@ -200,6 +230,10 @@ class FoldingReader implements AnswerReader {
     return step.kind === "more" ? { kind: "failed", bytes: [], failure: incomplete } : step;
   }
 
+  get begun(): boolean {
+    return this.#gathered.length > 0;
+  }
+
   #gather(events: AnswerEvent[]): AnswerStep {
     if (this.finished) return { kind: "more", bytes: [] };
     for (const event of events) this.#gathered.push(event);
@@ -218,6 +252,7 @@ class ErrorReader implements AnswerReader {
   readonly malformedEvents = 0;
   readonly pieces = 0;
   readonly committed = false;
+  readonly begun = false;
   readonly finished = false;
   readonly answerId = undefined;
   readonly #status: number;
@@ -246,11 +281,12 @@ class ErrorReader implements AnswerReader {
   }
 
   #failure(): { failure: Failure; retryAfterSeconds: number | undefined } {
+    if (this.#status >= 300 && this.#status < 400) return { failure: redirected, retryAfterSeconds: undefined };
     const body = this.#body();
-    if (this.#status === 200 && (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null))
+    if (isAnswerStatus(this.#status) && (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null))
       return { failure: unreadable, retryAfterSeconds: undefined };
     const error = this.#reading.errorOf(body);
-    const status = this.#status === 200 ? (error.status ?? 502) : this.#status;
+    const status = isAnswerStatus(this.#status) ? (error.status ?? 502) : this.#status;
     return { failure: failureOf(status, error), retryAfterSeconds: error.retryAfterSeconds };
   }
 

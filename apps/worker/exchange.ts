@@ -101,8 +101,9 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
     errorOf: to.upstreamErrorOf,
   };
 
+  const hasDelivered = job.delivered !== undefined || input.spliced !== undefined;
   const splices = model.splice && job.framing !== "whole" && (spoken !== job.dialect || decodedOf(from, parsed(), job.framing) !== undefined);
-  if (job.delivered !== undefined && !splices) return { kind: "refused", failure: lost };
+  if (hasDelivered && !splices) return { kind: "refused", failure: job.delivered === undefined ? notContinued : lost };
   if (spoken === job.dialect && !splices) {
     const request = from.verbatim.request(body, job.framing, target);
     if (request === undefined) return { kind: "refused", failure: { code: "invalid_request", message: "The body is not a JSON object with a model." } };
@@ -163,7 +164,8 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
 
 type Splice = { kind: "splice"; answer: SplicedAnswer; mode: SpliceMode } | Extract<Exchanged, { kind: "refused" }>;
 
-const lost: Failure = { code: "worker_lost", message: "The process that ran this request was lost; send it again." };
+const notContinued: Failure = { code: "upstream_failed", message: "The upstream of this model failed, and no other can continue its answer." };
+export const lost: Failure = { code: "worker_lost", message: "The process that ran this request was lost; send it again." };
 
 /** How this target's stream joins what was delivered before, if anything was: by a target of this attempt, or by an attempt whose worker was lost. */
 function spliceOf(
@@ -176,7 +178,7 @@ function spliceOf(
   if (spliced === undefined) return { kind: "refused", failure: lost };
   if (upstream.prefill && spliced.text !== undefined) return { kind: "splice", answer: spliced, mode: "continue" };
   if (model.deterministic) return { kind: "splice", answer: spliced, mode: "repeat" };
-  return { kind: "refused", failure: { code: "upstream_failed", message: "No other upstream of this model can go on with its answer." } };
+  return { kind: "refused", failure: notContinued };
 }
 
 /**

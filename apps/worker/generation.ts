@@ -17,15 +17,15 @@ import { Refusal } from "#wire/carry.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { SplicedAnswer } from "#wire/spliced.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#wire/usage.ts";
-import { type AnswerReader, type AnswerStep, readerOf } from "./answer.ts";
+import { type AnswerReader, type AnswerStep, isAnswerStatus, readerOf } from "./answer.ts";
 import type { Exchange, Exchanged, OwnAnswer } from "./exchange.ts";
 import type { WorkerMetrics } from "./metrics.ts";
 import { exchangeOf } from "./operations.ts";
 import type { FetchSource } from "./remote-sources.ts";
+import { classifyFailure, outcomeOf, RetryState } from "./retry-state.ts";
 import { type Candidate, candidatesOf } from "./route.ts";
 import type { CallOutcome, Permit, Routing } from "./routing.ts";
-import { outcomeOf, sortOf, Tries } from "./tries.ts";
-import type { UpstreamCall, Upstreams } from "./upstream.ts";
+import { type UpstreamCall, type UpstreamHeaders, type Upstreams, upstreamRequestIdOf } from "./upstream.ts";
 
 /** How long an answer that lacks only its terminator is waited for, and how long an answer that is ended may keep its connection. */
 const lingerMs = 2_000;
@@ -65,9 +65,11 @@ export class Generation {
   #phase: Phase = "waiting";
   #call: UpstreamCall | undefined;
   #reader: AnswerReader | undefined;
+  /** Makes the reader; set when the answer's head arrives. */
+  #begin: ((firstByte: number | undefined) => AnswerReader) | undefined;
   #limits: UpstreamLimits | undefined;
   #body: Buffer | undefined;
-  #tries: Tries | undefined;
+  #retryState: RetryState | undefined;
   /** What was delivered, if another target may go on from it. */
   #spliced: SplicedAnswer | undefined;
   /** The call under way, and its number: what an earlier call still says is not heard. */
@@ -119,9 +121,25 @@ export class Generation {
     try {
       await this.#prepare();
     } catch (error) {
-      this.cause = error;
-      if (!this.#isOver()) this.#fail(unprocessed);
+      this.#crash(error);
     }
+  }
+
+  /** Runs a callback. A fault of ours in it ends the generation at once, instead of leaving its caller waiting. */
+  #guarded(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.#crash(error);
+    }
+  }
+
+  /** An answer that was delivered in full stays as it is: the relay takes nothing after its end. */
+  #crash(error: unknown): void {
+    this.cause ??= error;
+    this.#endPending = false;
+    this.#pending = [];
+    this.#fail(unprocessed);
   }
 
   async #prepare(): Promise<void> {
@@ -140,33 +158,35 @@ export class Generation {
     if (this.#isOver()) return;
     if (body === null) return this.#fail({ code: "unavailable", message: "The request was lost before it could be answered; send it again." });
     this.#body = body;
-    this.#tries = new Tries(candidates, model.retries, performance.now(), Math.random);
-    await this.#tryNext(this.#tries, body);
+    this.#retryState = new RetryState(candidates, performance.now(), Math.random);
+    await this.#tryNext(this.#retryState, body);
   }
 
-  /** Calls the next target that can be called, waiting for it if that is worth while. */
-  async #tryNext(tries: Tries, body: Buffer): Promise<void> {
+  /** Calls the next target that can be called, and waits for it if that is worth while. */
+  async #tryNext(retryState: RetryState, body: Buffer): Promise<void> {
     this.#phase = "preparing";
     for (;;) {
-      for (const candidate of tries.ready(performance.now())) {
+      const ready = retryState.ready(performance.now());
+      for (const candidate of ready) {
         const exchange = await this.#exchangeWith(candidate, body);
         if (this.#isOver()) return;
         if (exchange.kind === "answered") return this.#answer(exchange);
         if (exchange.kind === "refused") {
-          tries.unsuitable(candidate, exchange.failure);
+          retryState.unsuitable(candidate, exchange.failure);
           continue;
         }
-        const permission = await this.#around.routing.permit(candidate, `${this.job.generation}-${this.job.attempt}-${tries.calls}`);
-        if (permission.kind === "hindered") {
-          tries.hindered(candidate, permission.by, permission.forMs, performance.now());
+        const permission = await this.#around.routing.permit(candidate, `${this.job.generation}-${this.job.attempt}-${retryState.calls}`);
+        if (permission.kind === "blocked") {
+          retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), performance.now());
           continue;
         }
         if (this.#isOver()) return permission.leave(undefined);
-        tries.began();
+        retryState.began(candidate);
         return this.#request(candidate, permission, exchange);
       }
-      const waitMs = tries.waitMs(performance.now());
-      if (waitMs === undefined) return this.#fail(tries.failure);
+      if (ready.length > 0) continue;
+      const waitMs = retryState.waitMs(performance.now());
+      if (waitMs === undefined) return this.#fail(retryState.failure);
       await sleep(waitMs, undefined, { signal: this.#preparation.signal }).catch(() => undefined);
       if (this.#isOver()) return;
     }
@@ -194,26 +214,37 @@ export class Generation {
 
   /** The relay's window has room, or none. */
   flow(open: boolean): void {
-    this.#open = open;
-    if (open) {
-      this.#progressedAt = performance.now();
-      this.#drain();
-    }
-    this.#call?.flow(this.#open && this.#pending.length === 0);
+    this.#guarded(() => {
+      this.#open = open;
+      if (open) {
+        this.#progressedAt = performance.now();
+        this.#drain();
+      }
+      this.#call?.flow(this.#open && this.#pending.length === 0);
+    });
   }
 
-  /** Keeps the time limits; call it a few times a second. `now` is that of performance.now(). */
+  /** Enforces the time limits; call it a few times a second. `now` is that of performance.now(). */
   watch(now: number): void {
     const limits = this.#limits;
     if (limits === undefined || this.#current === undefined || this.#isOver() || !this.#open || this.#pending.length > 0) return;
+    this.#guarded(() => {
+      if (this.#reader?.finished) this.#finishedAt ??= now;
+      if (this.#finishedAt !== undefined && now - this.#finishedAt > lingerMs) return this.#step((this.#reader as AnswerReader).end());
+      const overdue = this.#overdueAt(limits, now);
+      if (overdue !== undefined) this.#timeOut(overdue);
+    });
+  }
+
+  /** What the upstream did not do in time, if anything. Bytes without content keep nothing alive beyond `firstContentTimeoutMs`. */
+  #overdueAt(limits: UpstreamLimits, now: number): string | undefined {
     const quietMs = now - this.#progressedAt;
-    if (this.#reader?.finished) this.#finishedAt ??= now;
-    if (this.#finishedAt !== undefined && now - this.#finishedAt > lingerMs) this.#step((this.#reader as AnswerReader).end());
-    else if (this.#isOutOfTime(limits, now)) this.#timeOut("did not complete its answer in time");
-    else if (!this.#streams) return;
-    else if (this.#phase === "head" && now - this.#calledAt > limits.firstByteTimeoutMs) this.#timeOut("did not begin to answer in time");
-    else if (this.#phase === "content" && quietMs > (this.#reader?.committed ? limits.betweenTokensTimeoutMs : limits.firstTokenTimeoutMs))
-      this.#timeOut("fell silent");
+    if (this.#isOutOfTime(limits, now)) return "did not complete its answer in time";
+    if (this.#reader?.begun) return quietMs > limits.betweenTokensTimeoutMs ? "fell silent" : undefined;
+    if (now - this.#calledAt > limits.firstContentTimeoutMs) return "did not begin to answer in time";
+    if (!this.#streams) return undefined;
+    if (this.#phase === "head") return now - this.#calledAt > limits.firstByteTimeoutMs ? "did not begin to answer in time" : undefined;
+    return quietMs > limits.firstTokenTimeoutMs ? "fell silent" : undefined;
   }
 
   /** Answers without an upstream. */
@@ -229,10 +260,10 @@ export class Generation {
     this.#spliced = spliced;
     const turn = ++this.#turn;
     const current = { candidate, permit, retryAfterMs: undefined as number | undefined };
-    const isStale = () => this.#isOver() || turn !== this.#turn;
     this.#current = current;
     this.#phase = "head";
     this.#reader = undefined;
+    this.#begin = undefined;
     this.#finishedAt = undefined;
     this.upstream = candidate.upstream.name;
     this.model = candidate.model.id;
@@ -245,45 +276,63 @@ export class Generation {
     this.#startedAt ??= this.#calledAt;
     this.#progressedAt = this.#calledAt;
     this.#around.metrics.upstreamCalls.inc({ upstream: candidate.upstream.name, again: turn > 1 ? "yes" : "no" });
+    const whileCurrent = (act: () => void) => {
+      if (!this.#isOver() && turn === this.#turn) this.#guarded(act);
+    };
     this.#call = this.#around.upstreams.call(candidate.upstream, permit.credential, request, {
-      head: (status, headers) => {
-        if (isStale()) return;
-        this.#phase = "content";
-        this.diagnosis.status = status;
-        const requestId = headers["x-request-id"] ?? headers["request-id"];
-        if (typeof requestId === "string") this.diagnosis.requestId = requestId.slice(0, 100);
-        this.#progressedAt = performance.now();
-        if (unlessThere !== undefined && [404, 405, 501].includes(status)) {
-          this.#call?.abort();
-          this.#leave("answered");
-          unlessThere().then(
-            (answer) => this.#isOver() || this.#answer(answer),
-            () => this.#isOver() || this.#fail(unprocessed),
-          );
-          return;
-        }
-        this.#reader = readerOf(status, headers, reading);
-      },
-      data: (chunk) => {
-        if (!isStale() && this.#reader !== undefined) this.#step(this.#reader.push(chunk));
-      },
+      head: (status, headers) =>
+        whileCurrent(() => {
+          this.#headArrived(status, headers);
+          if (unlessThere !== undefined && [404, 405, 501].includes(status)) this.#answerInstead(unlessThere);
+          else this.#begin = (firstByte) => readerOf(status, headers, reading, firstByte);
+        }),
+      data: (chunk) => whileCurrent(() => this.#read(chunk)),
       end: () => {
-        if (!isStale() && this.#reader !== undefined) this.#step(this.#reader.end());
+        whileCurrent(() => this.#step(this.#readerFor(undefined).end()));
         clearTimeout(this.#hangUp);
       },
       failed: (failure, cause) => {
-        clearTimeout(this.#hangUp);
-        if (isStale()) return;
-        if (this.#reader?.finished) {
-          this.#step(this.#reader.end());
-          clearTimeout(this.#hangUp);
-        } else {
+        whileCurrent(() => {
+          if (this.#reader?.finished) return this.#step(this.#reader.end());
           this.diagnosis.cause = cause;
           this.#callFailed(failure);
-        }
+        });
+        clearTimeout(this.#hangUp);
       },
     });
     if (!this.#open) this.#call.flow(false);
+  }
+
+  #headArrived(status: number, headers: UpstreamHeaders): void {
+    this.#phase = "content";
+    this.#progressedAt = performance.now();
+    this.diagnosis.status = status;
+    const requestId = upstreamRequestIdOf(headers);
+    if (requestId !== undefined) this.diagnosis.requestId = requestId;
+  }
+
+  /** The upstream has no such endpoint. */
+  #answerInstead(make: () => Promise<OwnAnswer>): void {
+    this.#call?.abort();
+    this.#leave("answered");
+    make().then(
+      (answer) => this.#isOver() || this.#guarded(() => this.#answer(answer)),
+      (error: unknown) => this.#crash(error),
+    );
+  }
+
+  /** White space before the answer is a sign of life, and no content: some servers send it for as long as they think. */
+  #read(chunk: Buffer): void {
+    const from = this.#reader === undefined ? chunk.findIndex((byte) => byte > 0x20) : 0;
+    if (from < 0) this.#progressedAt = performance.now();
+    else this.#step(this.#readerFor(chunk[from]).push(from === 0 ? chunk : chunk.subarray(from)));
+  }
+
+  /** The reader of the current answer, which is made with its first byte. */
+  #readerFor(firstByte: number | undefined): AnswerReader {
+    if (this.#reader === undefined) this.#reader = this.#begin?.(firstByte);
+    if (this.#reader === undefined) throw new Error("an answer without a head");
+    return this.#reader;
   }
 
   /** The call under way is over; `outcome` is what it says of its target, if anything. */
@@ -299,32 +348,29 @@ export class Generation {
   #callFailed(failure: Failure): void {
     const current = this.#current;
     const { status } = this.diagnosis;
-    const sort = sortOf(failure, status);
+    const failureClass = classifyFailure(failure, status);
     const retryAfterMs = failure.retryAfterSeconds === undefined ? undefined : failure.retryAfterSeconds * 1_000;
     if (current !== undefined) current.retryAfterMs = retryAfterMs;
     this.#around.metrics.upstreamErrors.inc({ upstream: this.upstream as string, code: failure.code, status: status ?? "none" });
     this.#call?.abort();
-    this.#leave(outcomeOf(sort));
-    const tries = this.#tries;
+    this.#leave(outcomeOf(failureClass));
+    const retryState = this.#retryState;
     const body = this.#body;
-    const mayHaveBegun = this.job.operation.startsWith("image") && (sort === "silent" || (sort === "transient" && status === undefined));
+    const mayHaveBegun = this.job.operation.startsWith("image") && (failureClass === "silent" || (failureClass === "transient" && status === undefined));
     if (
       current === undefined ||
-      tries === undefined ||
+      retryState === undefined ||
       body === undefined ||
       (this.#headSent && this.#spliced?.canBeSpliced !== true) ||
       mayHaveBegun ||
       this.#isOutOfTime(current.candidate.limits, performance.now()) ||
-      !tries.failed(current.candidate, sort, failure, retryAfterMs, performance.now())
+      !retryState.failed(current.candidate, failureClass, failure, retryAfterMs, performance.now())
     ) {
       this.#fail(failure);
       return;
     }
     this.#turn++;
-    this.#tryNext(tries, body).catch((error: unknown) => {
-      this.cause = error;
-      if (!this.#isOver()) this.#fail(unprocessed);
-    });
+    this.#tryNext(retryState, body).catch((error: unknown) => this.#crash(error));
   }
 
   #step(step: AnswerStep): void {
@@ -333,7 +379,7 @@ export class Generation {
     const malformedEvents = this.#reader?.malformedEvents ?? 0;
     if (malformedEvents > 0) this.diagnosis.malformedEvents = malformedEvents;
     if (step.kind === "failed") {
-      this.diagnosis.cause ??= this.diagnosis.status === 200 ? "bad answer" : "bad status";
+      this.diagnosis.cause ??= isAnswerStatus(this.diagnosis.status ?? 0) ? "bad answer" : "bad status";
       this.#callFailed(step.failure);
     } else if (step.kind === "end") {
       this.#endPending = true;

@@ -40,7 +40,7 @@ async function start(log: Logger): Promise<Running> {
   const lanes: LaneWorker[] = [];
   const metrics = createWorkerMetrics(() => lanes);
 
-  const upstreams = new Upstreams(createAuthorization(environment));
+  const upstreams = new Upstreams(createAuthorization(environment), environment);
   const sources = createSourceFetcher(sourceNetworks);
   const warnOfCredentials = (current: Catalogue) => {
     for (const upstream of current.upstreams.values())
@@ -170,7 +170,7 @@ async function start(log: Logger): Promise<Running> {
       catalogue: catalogue.current().version,
       lanes: lanes.map(({ name, capacity, held }) => ({ lane: name, capacity, held })),
       targets: circuits.states(now()),
-      restingCredentials: credentials.resting(now()),
+      coolingCredentials: credentials.cooling(now()),
       slots: slots.held(),
     }),
   });

@@ -35,7 +35,7 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
   return {
     registry,
     /** Each is read when the metrics are scraped. */
-    watch(circuits: Pick<Circuits, "states">, credentials: Pick<Credentials, "resting">) {
+    watch(circuits: Pick<Circuits, "states">, credentials: Pick<Credentials, "cooling">) {
       new Gauge({
         name: "sluice_circuit_open",
         help: "Circuits of targets that are open (1) or half-open (0.5), as this worker knows them; those that are closed are not shown.",
@@ -47,13 +47,13 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
         },
       });
       new Gauge({
-        name: "sluice_credentials_resting",
-        help: "Credentials that rest because their upstream refused them or they are used up, by the name of their variable.",
+        name: "sluice_credentials_cooling",
+        help: "Credentials that cool down because an upstream refused them or limits their rate: the target and the name of the variable.",
         labelNames: ["credential"],
         registers,
         collect() {
           this.reset();
-          for (const credential of credentials.resting(performance.now())) this.set({ credential }, 1);
+          for (const credential of credentials.cooling(performance.now())) this.set({ credential }, 1);
         },
       });
     },

@@ -16,6 +16,7 @@ import {
   type ExchangeInput,
   foreignErrorReaderOf,
   isConversation,
+  lost,
   parsedObject,
   type Reading,
   readableRequestOf,
@@ -24,7 +25,8 @@ import {
 import { estimatedTokensOf, textTokensOf } from "./token-estimate.ts";
 
 /** Throws Refusal for what the upstream can't be asked. */
-export function exchangeOf(input: ExchangeInput): Promise<Exchanged> {
+export async function exchangeOf(input: ExchangeInput): Promise<Exchanged> {
+  if (input.job.operation !== "answer" && input.job.delivered !== undefined) return { kind: "refused", failure: lost };
   switch (input.job.operation) {
     case "answer":
       return answerExchangeOf(input);

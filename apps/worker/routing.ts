@@ -1,7 +1,7 @@
 /** Whether a target may be called right now, and what its answer means for those who come next. */
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Circuits } from "./circuits.ts";
-import type { Credentials } from "./credentials.ts";
+import type { Credentials, Refusal } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
 import type { Slots } from "./slots.ts";
 import type { Upstreams } from "./upstream.ts";
@@ -14,7 +14,7 @@ const absentMs = 1_000;
 /** So many times in a row is its word taken for it: about a minute. */
 const absencesMax = 16;
 
-export type Hindrance = "circuit" | "concurrency" | "credential";
+export type BlockedBy = "circuit" | "concurrency" | "credential" | "rate-limit";
 
 /** A call that may be made. `leave` is called once, when it is over, with what it says of its target, if anything. */
 export interface Permit {
@@ -23,10 +23,10 @@ export interface Permit {
   leave(outcome: CallOutcome | undefined): void;
 }
 
-export type Permission = Permit | { kind: "hindered"; by: Hindrance; forMs: number };
+export type Permission = Permit | { kind: "blocked"; by: BlockedBy; forMs: number };
 
-/** How a call ended, for its target: `answered` is also what told the caller that it is wrong. */
-export type CallOutcome = "answered" | "capacity" | "transient" | "credential" | "quota";
+/** What a call says about its target and credential. `answered` includes answers that refuse the caller's request. */
+export type CallOutcome = "answered" | "capacity" | "transient" | Refusal;
 
 export class Routing {
   readonly #circuits: Circuits;
@@ -43,21 +43,22 @@ export class Routing {
   }
 
   /** `holder` is unique to the call. */
-  async permit({ upstream, key }: Candidate, holder: string): Promise<Permission> {
+  async permit(candidate: Candidate, holder: string): Promise<Permission> {
+    const { upstream, key } = candidate;
     const now = performance.now();
-    const chosen = this.#credentials.choose(upstream, now);
-    if (chosen.kind === "resting") return { kind: "hindered", by: "credential", forMs: chosen.forMs };
+    const chosen = this.#credentials.choose(candidate, now);
+    if (chosen.kind === "blocked") return chosen;
     const mustProve = this.#circuits.stateOf(key, now) !== "closed";
     const openMs = await this.#circuits.enter(key, holder, now);
-    if (openMs > 0) return { kind: "hindered", by: "circuit", forMs: openMs };
+    if (openMs > 0) return { kind: "blocked", by: "circuit", forMs: openMs };
     if (mustProve && (await this.#seemsAbsent(upstream, key, chosen.credential))) {
       this.#circuits.failed(key, upstream.circuitFailuresMax);
-      return { kind: "hindered", by: "circuit", forMs: absentMs };
+      return { kind: "blocked", by: "circuit", forMs: absentMs };
     }
     const { concurrencyMax } = upstream;
     if (concurrencyMax !== undefined && !(await this.#slots.take(upstream.name, holder, concurrencyMax))) {
       if (mustProve) this.#circuits.unproven(key);
-      return { kind: "hindered", by: "concurrency", forMs: busyMs * (0.5 + Math.random()) };
+      return { kind: "blocked", by: "concurrency", forMs: busyMs * (0.5 + Math.random()) };
     }
     return {
       kind: "permitted",
@@ -80,21 +81,24 @@ export class Routing {
     return false;
   }
 
-  ended({ upstream, key }: Candidate, { credential }: Permit, outcome: CallOutcome, retryAfterMs: number | undefined): void {
+  ended(candidate: Candidate, { credential }: Permit, outcome: CallOutcome, retryAfterMs: number | undefined): void {
+    const { upstream, key } = candidate;
     const now = performance.now();
     switch (outcome) {
       case "answered":
         this.#circuits.succeeded(key);
+        this.#credentials.accepted(candidate, credential);
         return;
       case "transient":
         if (upstream.circuitFailuresMax > 0) this.#circuits.failed(key, upstream.circuitFailuresMax);
         return;
       case "capacity":
-        if (credential !== undefined) this.#credentials.usedUp(upstream, credential, retryAfterMs, now);
+        this.#credentials.rateLimited(candidate, credential, retryAfterMs, now);
         return;
       case "credential":
       case "quota":
-        if (credential !== undefined) this.#credentials.refused(upstream, credential, now);
+      case "missing":
+        this.#credentials.refused(candidate, credential, outcome, retryAfterMs, now);
         return;
       default:
         outcome satisfies never;

@@ -1,13 +1,20 @@
-/** Calls to upstreams over HTTP, through one pool of connections for each. */
-import { errors, Pool, request } from "undici";
+/** Calls to upstreams over HTTP, through connections that are kept for each. */
+import type { Transform } from "node:stream";
+import { type Dispatcher, errors } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import type { Environment } from "#catalogue/environment.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { WireRequest } from "#wire/codec.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { Authorize } from "./authorization.ts";
+import { openConnections } from "./connections.ts";
+import { decompressorOf } from "./decompress.ts";
+
+export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 export interface UpstreamHandlers {
-  head(status: number, headers: Record<string, string | string[] | undefined>): void;
+  head(status: number, headers: UpstreamHeaders): void;
+  /** Decompressed, whatever encoding the upstream chose. */
   data(chunk: Buffer): void;
   end(): void;
   /** `cause` is the transport's own code, for the operator. Neither `end` nor anything else follows; not called for an abort of one's own. */
@@ -21,7 +28,7 @@ export interface UpstreamCall {
   flow(open: boolean): void;
 }
 
-type Controller = Parameters<NonNullable<Parameters<Pool["dispatch"]>[1]["onRequestStart"]>>[0];
+type Controller = Dispatcher.DispatchController;
 
 const aborted = new Error("aborted");
 
@@ -31,10 +38,10 @@ const absentStatuses = [502, 503, 504];
 
 interface Line {
   upstream: CatalogueUpstream;
-  readonly pool: Pool;
+  readonly connections: Dispatcher;
   /** Calls that have a connection, or are about to open one. */
   calls: number;
-  /** Calls in line for a connection, in order. They stand here and not in the pool, where one that is aborted would keep its body. */
+  /** Calls in line for a connection, in order. They stand here and not in undici's pool, where one that is aborted would keep its body. */
   readonly waiting: LiveMap<number, () => void>;
 }
 
@@ -44,91 +51,49 @@ export class Upstreams {
   readonly #retired = new Set<Line>();
   #calls = 0;
   readonly #authorize: Authorize;
+  readonly #environment: Environment;
 
-  constructor(authorize: Authorize) {
+  /** `environment` names the proxies, if there are any. */
+  constructor(authorize: Authorize, environment: Environment = {}) {
     this.#authorize = authorize;
+    this.#environment = environment;
   }
 
-  /** Sends a POST; `credential` is the name of one. The time limits are the caller's to keep, but for that of connecting. */
+  /** Sends a POST; `credential` is the name of one. The caller enforces the time limits, except the one for connecting. */
   call(upstream: CatalogueUpstream, credential: string | undefined, request: WireRequest, handlers: UpstreamHandlers): UpstreamCall {
-    const line = this.#lineOf(upstream);
-    let controller: Controller | undefined;
-    let over = false;
-    let open = true;
+    const call = new Call(handlers);
+    let line: Line;
+    try {
+      line = this.#lineOf(upstream);
+    } catch (error) {
+      queueMicrotask(() => call.fail(failureOfConfiguration, `TLS files: ${(error as NodeJS.ErrnoException).code ?? "unreadable"}`));
+      return call;
+    }
     const start = () => {
       line.calls++;
-      let left = false;
-      const leave = () => {
-        if (left) return;
-        left = true;
+      call.started = true;
+      call.onceLeft(() => {
         line.calls--;
         startNext(line);
         this.#closeOnceOver(line);
-      };
-      const refused = (error: unknown) => {
-        leave();
-        if (over) return;
-        over = true;
-        handlers.failed(failureOfAuthorization, `authorization: ${error instanceof Error ? error.name : "failed"}`);
-      };
-      const send = (authorization: Record<string, string>) => {
-        if (over) leave();
-        else dispatch({ ...options, headers: { ...options.headers, ...authorization } }, leave);
-      };
+      });
+      const refused = (error: unknown) => call.fail(failureOfAuthorization, `authorization: ${error instanceof Error ? error.name : "failed"}`);
       const { url, ...options } = dispatchOptionsOf(upstream, request);
+      const send = (authorization: Record<string, string>) =>
+        call.send(line.connections, { ...options, origin: url.origin, headers: { ...options.headers, ...authorization } });
       try {
         const authorization = this.#authorize(upstream, credential, { method: "POST", url, headers: options.headers, body: request.body });
-        if (authorization instanceof Promise) authorization.then(send, refused);
+        if (authorization instanceof Promise) authorization.then(send).catch(refused);
         else send(authorization);
       } catch (error) {
         refused(error);
       }
     };
-    const dispatch = (options: Parameters<Pool["dispatch"]>[0], leave: () => void) =>
-      line.pool.dispatch(options, {
-        onRequestStart(started) {
-          controller = started;
-          if (over) started.abort(aborted);
-        },
-        onResponseStart(started, status, headers) {
-          controller = started;
-          if (over || status < 200) return;
-          handlers.head(status, headers);
-          if (!open) started.pause();
-        },
-        onResponseData(_controller, chunk) {
-          if (!over) handlers.data(chunk);
-        },
-        onResponseEnd() {
-          leave();
-          if (over) return;
-          over = true;
-          handlers.end();
-        },
-        onResponseError(_controller, error) {
-          leave();
-          if (over) return;
-          over = true;
-          handlers.failed(failureOfTransport(error), (error as NodeJS.ErrnoException).code ?? error.name);
-        },
-      });
     const number = ++this.#calls;
     line.waiting.set(number, start);
+    call.onceLeft(() => void line.waiting.delete(number));
     startNext(line);
-    return {
-      abort() {
-        if (over) return;
-        over = true;
-        line.waiting.delete(number);
-        controller?.abort(aborted);
-      },
-      flow(wanted) {
-        open = wanted;
-        if (over || controller === undefined) return;
-        if (wanted) controller.resume();
-        else controller.pause();
-      },
-    };
+    return call;
   }
 
   /**
@@ -136,16 +101,21 @@ export class Upstreams {
    * it, but for what a proxy says of a host that is away. A connection of its own, so that one which hangs is not in the way of calls.
    */
   async isPresent(upstream: CatalogueUpstream, credential: string | undefined): Promise<boolean> {
-    const url = new URL(`${upstream.baseUrl}/models`);
+    const url = urlOf(upstream.baseUrl, "/models");
     const headers = { ...upstream.headers, "user-agent": "sluice" };
+    let connections: Dispatcher | undefined;
     try {
       const authorization = await this.#authorize(upstream, credential, { method: "GET", url, headers, body: Buffer.alloc(0) });
+      connections = openConnections(upstream, 1, this.#environment);
       const signal = AbortSignal.timeout(presenceMs);
-      const { statusCode, body } = await request(url, { headers: { ...headers, ...authorization }, signal, reset: true });
+      const path = `${url.pathname}${url.search}`;
+      const { statusCode, body } = await connections.request({ origin: url.origin, path, method: "GET", headers: { ...headers, ...authorization }, signal });
       body.on("error", () => undefined).destroy();
       return !absentStatuses.includes(statusCode);
     } catch {
       return false;
+    } finally {
+      connections?.destroy().catch(() => undefined);
     }
   }
 
@@ -155,25 +125,19 @@ export class Upstreams {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#lines.values(), ...this.#retired].map(({ pool }) => pool.destroy()));
+    await Promise.all([...this.#lines.values(), ...this.#retired].map(({ connections }) => connections.destroy()));
   }
 
-  /** The line to an upstream; a new one once its address or its limits changed, while the old one finishes what it has. */
+  /** The line to an upstream; a new one once its address, TLS or limits changed, while the old one finishes what it has. Throws for unreadable TLS files. */
   #lineOf(upstream: CatalogueUpstream): Line {
     const known = this.#lines.get(upstream.name);
-    if (known !== undefined && (known.upstream === upstream || isSamePool(known.upstream, upstream))) {
+    if (known !== undefined && (known.upstream === upstream || leadsToSame(known.upstream, upstream))) {
       known.upstream = upstream;
       return known;
     }
     this.#retire(upstream.name);
-    const { origin } = new URL(upstream.baseUrl);
-    const pool = new Pool(origin, {
-      connections: upstream.limits.connectionsMax,
-      connect: { timeout: upstream.limits.connectTimeoutMs },
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    });
-    const line: Line = { upstream, pool, calls: 0, waiting: new LiveMap() };
+    const connections = openConnections(upstream, upstream.limits.connectionsMax, this.#environment);
+    const line: Line = { upstream, connections, calls: 0, waiting: new LiveMap() };
     this.#lines.set(upstream.name, line);
     return line;
   }
@@ -187,7 +151,7 @@ export class Upstreams {
   }
 
   #closeOnceOver(line: Line): void {
-    if (line.calls === 0 && this.#retired.delete(line)) line.pool.close().catch(() => undefined);
+    if (line.calls === 0 && this.#retired.delete(line)) line.connections.close().catch(() => undefined);
   }
 }
 
@@ -196,8 +160,119 @@ function startNext({ calls, upstream, waiting }: Line): void {
   waiting.shift()?.();
 }
 
+/** One call from its place in line to its end. It reports nothing after it is over. */
+class Call implements UpstreamCall, Dispatcher.DispatchHandler {
+  /** It has left the line for a connection. */
+  started = false;
+  readonly #handlers: UpstreamHandlers;
+  #left: (() => void)[] = [];
+  #controller: Controller | undefined;
+  #decompressor: Transform | undefined;
+  #over = false;
+  #open = true;
+
+  constructor(handlers: UpstreamHandlers) {
+    this.#handlers = handlers;
+  }
+
+  /** `then` runs when the call needs neither a place in line nor a connection any more. */
+  onceLeft(then: () => void): void {
+    this.#left.push(then);
+  }
+
+  send(connections: Dispatcher, options: Dispatcher.DispatchOptions): void {
+    if (this.#over) this.#leave();
+    else connections.dispatch(options, this);
+  }
+
+  fail(failure: Failure, cause: string): void {
+    this.#leave();
+    if (this.#over) return;
+    this.#over = true;
+    this.#decompressor?.destroy();
+    this.#handlers.failed(failure, cause);
+  }
+
+  abort(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#decompressor?.destroy();
+    if (this.#controller !== undefined) this.#controller.abort(aborted);
+    else if (!this.started) this.#leave();
+  }
+
+  flow(open: boolean): void {
+    this.#open = open;
+    if (this.#over) return;
+    if (!open) {
+      this.#decompressor?.pause();
+      this.#controller?.pause();
+      return;
+    }
+    this.#decompressor?.resume();
+    if (this.#decompressor?.writableNeedDrain !== true) this.#controller?.resume();
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    if (this.#over) controller.abort(aborted);
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: UpstreamHeaders): void {
+    this.#controller = controller;
+    if (this.#over || status < 200) return;
+    const decompressor = decompressorOf(headers["content-encoding"]);
+    if (decompressor !== undefined) {
+      this.#decompressor = decompressor;
+      decompressor.on("data", (chunk: Buffer) => this.#over || this.#handlers.data(chunk));
+      decompressor.on("drain", () => this.#open && this.#controller?.resume());
+      decompressor.on("end", () => this.#end());
+      decompressor.on("error", () => {
+        controller.abort(aborted);
+        this.fail(failureOfEncoding, "content-encoding");
+      });
+    }
+    this.#handlers.head(status, headers);
+    if (!this.#open) this.flow(false);
+  }
+
+  onResponseData(controller: Controller, chunk: Buffer): void {
+    if (this.#over) return;
+    if (this.#decompressor === undefined) this.#handlers.data(chunk);
+    else if (!this.#decompressor.write(chunk)) controller.pause();
+  }
+
+  onResponseEnd(): void {
+    this.#leave();
+    if (this.#decompressor === undefined) this.#end();
+    else if (!this.#over) this.#decompressor.end();
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    this.fail(failureOfTransport(error), (error as NodeJS.ErrnoException).code ?? error.name);
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#handlers.end();
+  }
+
+  #leave(): void {
+    for (const then of this.#left.splice(0)) then();
+  }
+}
+
+/** A path behind a base URL, which may have a query of its own, such as `?api-version=…`. */
+export function urlOf(baseUrl: string, path: string): URL {
+  const base = new URL(baseUrl);
+  const url = new URL(`${base.origin}${base.pathname.replace(/\/$/, "")}${path}`);
+  for (const [name, value] of base.searchParams) if (!url.searchParams.has(name)) url.searchParams.append(name, value);
+  return url;
+}
+
 function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, headers: own, body }: WireRequest) {
-  const url = new URL(`${baseUrl}${path}`);
+  const url = urlOf(baseUrl, path);
   return {
     url,
     method: "POST" as const,
@@ -207,11 +282,24 @@ function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, head
   };
 }
 
-const isSamePool = (left: CatalogueUpstream, right: CatalogueUpstream) =>
+/** The headers in which vendors name a request: OpenAI and most others, Anthropic, Azure, AWS. */
+const requestIdHeaders = ["x-request-id", "request-id", "apim-request-id", "x-ms-request-id", "x-amzn-requestid"];
+const requestIdLengthMax = 100;
+
+/** The upstream's own id of a request, if it names one that is fit to be shown. */
+export function upstreamRequestIdOf(headers: UpstreamHeaders): string | undefined {
+  const named = requestIdHeaders.map((name) => headers[name]).find((value) => typeof value === "string" && /^[\x21-\x7e]+$/.test(value));
+  return typeof named === "string" ? named.slice(0, requestIdLengthMax) : undefined;
+}
+
+const leadsToSame = (left: CatalogueUpstream, right: CatalogueUpstream) =>
   left.baseUrl === right.baseUrl &&
+  JSON.stringify(left.tls) === JSON.stringify(right.tls) &&
   left.limits.connectionsMax === right.limits.connectionsMax &&
   left.limits.connectTimeoutMs === right.limits.connectTimeoutMs;
 
+const failureOfConfiguration: Failure = { code: "upstream_failed", message: "The upstream of this model is not set up; its operator has been told." };
+const failureOfEncoding: Failure = { code: "upstream_failed", message: "The upstream of this model sent an answer whose compression is broken." };
 const failureOfAuthorization: Failure = { code: "upstream_failed", message: "The upstream of this model refused the gateway; its operator has been told." };
 
 /** The message names no address: it goes to the caller. */

@@ -6,6 +6,7 @@ export interface UpstreamLimits {
   readonly connectTimeoutMs: number;
   readonly firstByteTimeoutMs: number;
   readonly firstTokenTimeoutMs: number;
+  readonly firstContentTimeoutMs: number;
   readonly betweenTokensTimeoutMs: number;
   readonly totalTimeoutMs: number;
   readonly connectionsMax: number;
@@ -19,8 +20,10 @@ export interface CatalogueUpstream {
   readonly name: string;
   readonly dialect: UpstreamDialect;
   readonly alsoSpeaks: readonly UpstreamDialect[];
-  /** Without a trailing slash. */
+  /** Without a trailing slash; may have a query. */
   readonly baseUrl: string;
+  /** Paths of PEM files, which only workers read. */
+  readonly tls?: { readonly caFile?: string; readonly certificateFile?: string; readonly keyFile?: string; readonly serverName?: string };
   /** The name of an environment variable; `credentialOf` reads it. */
   readonly credential?: string;
   /** Further ones. */

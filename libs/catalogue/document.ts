@@ -4,6 +4,8 @@ import { CatalogueFault, type Finding, pathTextOf } from "./fault.ts";
 
 /** The largest catalogue that is read. */
 export const fileBytesMax = 4 * 1024 * 1024;
+/** Aliases that are resolved, each counted as often as the anchors inside of it multiply it. */
+const aliasesMax = 10_000;
 
 export interface CatalogueDocument {
   /** The plain value of the file: fresh, owned by whoever asked for it. */
@@ -33,7 +35,7 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
   if (mistake) throw faultAt(mistake.pos[0], oneLine(mistake.message));
   let value: unknown;
   try {
-    value = document.toJS();
+    value = document.toJS({ maxAliasCount: aliasesMax });
   } catch (error) {
     throw faultAt(0, oneLine((error as Error).message));
   }

@@ -15,7 +15,8 @@ export function filledIn(text: string, environment: Environment): { kind: "fille
       return "";
     }
     const value = environment[name] || otherwise;
-    if (value === undefined) reason ??= `the environment variable ${name} is not set`;
+    if (value === undefined)
+      reason ??= `the environment variable ${name} is not set; set it, give a default as in "\${${name}:-http://localhost:8000}", or write "requires: ${name}" to leave this upstream out where it is not set`;
     return value ?? "";
   });
   return reason === undefined ? { kind: "filled", text: filled } : { kind: "faulty", reason };
@@ -27,13 +28,14 @@ export function isOffered({ requires }: { requires?: string | undefined }, envir
 }
 
 /** Why an address cannot be used as a base address; undefined when it can. The address itself is not repeated: it may hold a password. */
-export function baseUrlFaultOf(text: string): string | undefined {
+export function baseUrlFaultOf(text: string, mayHaveQuery: boolean): string | undefined {
   if (!URL.canParse(text)) return "not a URL; write http://host or https://host, with a path if it needs one";
   const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") return `the scheme must be http or https, not ${url.protocol.slice(0, -1)}`;
   if (url.username || url.password) return "must not hold a name or password; name a credential instead";
-  if (text.includes("?") || text.includes("#")) return "must not have a query or a fragment";
-  if (text.endsWith("/")) return "must not end in a slash";
+  if (text.includes("#")) return "must not have a fragment";
+  if (text.includes("?") && !mayHaveQuery) return "must not have a query";
+  if ((text.split("?", 1)[0] as string).endsWith("/")) return "must not end in a slash";
   return undefined;
 }
 

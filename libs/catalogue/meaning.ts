@@ -36,12 +36,12 @@ function upstreamFindingsOf({ upstreams }: CatalogueFile, environment: Environme
     if (!isOffered(upstream, environment)) return findings;
     const address = filledIn(upstream.baseUrl, environment);
     const at = [...path, "baseUrl"];
-    return [...findings, ...(address.kind === "faulty" ? [{ path: at, text: address.reason }] : baseUrlFindingsOf(at, address.text))];
+    return [...findings, ...(address.kind === "faulty" ? [{ path: at, text: address.reason }] : baseUrlFindingsOf(at, address.text, true))];
   });
 }
 
-function baseUrlFindingsOf(path: Path, url: string): Finding[] {
-  const text = baseUrlFaultOf(url);
+function baseUrlFindingsOf(path: Path, url: string, mayHaveQuery = false): Finding[] {
+  const text = baseUrlFaultOf(url, mayHaveQuery);
   return text === undefined ? [] : [{ path, text }];
 }
 

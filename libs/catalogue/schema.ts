@@ -76,6 +76,7 @@ const ownLimits = (whose: string) =>
       {
         firstByteTimeoutMs: optionalMilliseconds("As the upstream's."),
         firstTokenTimeoutMs: optionalMilliseconds("As the upstream's. With another target left, a slower one is given up for it."),
+        firstContentTimeoutMs: optionalMilliseconds("As the upstream's."),
         betweenTokensTimeoutMs: optionalMilliseconds("As the upstream's."),
         totalTimeoutMs: optionalMilliseconds("As the upstream's."),
       },
@@ -86,12 +87,16 @@ const ownLimits = (whose: string) =>
 const limits = Type.Object(
   {
     connectTimeoutMs: millisecondsOr(5_000, "Until a connection is open."),
-    firstByteTimeoutMs: millisecondsOr(30_000, "From the request to the head of a streaming answer. A whole answer's head is bounded by totalTimeoutMs alone."),
+    firstByteTimeoutMs: millisecondsOr(30_000, "From the request to the head of a streaming answer. For other answers, firstContentTimeoutMs applies."),
     firstTokenTimeoutMs: millisecondsOr(
       30_000,
       "From the head of a streaming answer to its first content, as long as nothing comes at all: what an upstream sends to keep the line alive counts as life. Raise it for models that think in silence.",
     ),
-    betweenTokensTimeoutMs: millisecondsOr(30_000, "Between two pieces of a streaming answer, of whatever kind."),
+    firstContentTimeoutMs: millisecondsOr(
+      300_000,
+      "From the request to the first content of the answer, streamed or not, whatever the upstream sends to keep the line alive. A target that exceeds it is left for the next one. Raise it for models that answer later than this.",
+    ),
+    betweenTokensTimeoutMs: millisecondsOr(30_000, "Between two chunks of an answer that has begun, of whatever kind."),
     totalTimeoutMs: millisecondsOr(600_000, "From the request to the end of the answer."),
     connectionsMax: Type.Integer({ minimum: 1, maximum: 65_536, default: 2_048, description: "Connections that one worker process opens." }),
   },
@@ -106,7 +111,9 @@ const upstream = Type.Object(
       maxItems: upstreamDialects.length,
       description: "Further wire formats it serves at the same address: callers who speak one of these are relayed to it untouched.",
     }),
-    baseUrl: url(`Where it is, up to what all its paths share, without a trailing slash. May hold "\${NAME}" and "\${NAME:-default}" from the environment.`),
+    baseUrl: url(
+      `Where it is, up to what all its paths share, without a trailing slash. A query such as "?api-version=2024-10-21" is sent with every request. May hold "\${NAME}" and "\${NAME:-default}" from the environment.`,
+    ),
     credential: Type.Optional(variableName("The environment variable that holds its secret. Read by workers; it never enters the catalogue.")),
     credentials: Type.Array(variableName("The environment variable that holds one more secret."), {
       default: [],
@@ -142,6 +149,20 @@ const upstream = Type.Object(
         description:
           "How the credential is sent: `bearer` (OpenAI and most others), `x-api-key` (Anthropic), `api-key` (Azure), `x-goog-api-key` (Google AI Studio); `google` gets tokens from Google for the service account whose key file's content or path the credential is (Vertex AI); `aws` signs requests with the AWS credentials of the worker's environment (Bedrock). By default its dialect's own.",
       }),
+    ),
+    tls: Type.Optional(
+      Type.Object(
+        {
+          caFile: Type.Optional(text(1_000, "Certificates in PEM of the authorities to trust, in place of the public ones.")),
+          certificateFile: Type.Optional(text(1_000, "The worker's own certificate in PEM, for upstreams that demand one.")),
+          keyFile: Type.Optional(text(1_000, "The private key of that certificate in PEM.")),
+          serverName: Type.Optional(text(253, "The name that the upstream's certificate must have, where it is not the host of `baseUrl`.")),
+        },
+        {
+          ...strict,
+          description: "For https: files that workers read when they first call the upstream. A relative path begins where the worker was started.",
+        },
+      ),
     ),
     region: Type.Optional(text(100, "For `authentication: aws`: the region, such as us-east-1; AWS_REGION when absent.")),
     service: text(100, "For `authentication: aws`: the service's signing name.", { default: "bedrock-mantle" }),

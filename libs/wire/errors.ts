@@ -74,9 +74,9 @@ export interface Failure {
 
 /**
  * `credential`: the upstream refused the credential. `quota`: the account has no money or quota left, so a retry with the same credential is useless.
- * `model`: the upstream does not serve the target's model.
+ * `model`: the upstream does not serve the target's model. `unclear`: a 403 or 404 that gives no reason, so the request may be at fault as well.
  */
-export type OperatorFault = "credential" | "quota" | "model";
+export type OperatorFault = "credential" | "quota" | "model" | "unclear";
 
 /** What an upstream says went wrong, in an error answer or inside of an answer with a good status. */
 export interface UpstreamError {
@@ -216,10 +216,10 @@ export function failureOf(status: number, { message, code, type, param, means }:
 const refusedGateway = "The upstream of this model refused the gateway; its operator has been told.";
 
 function operatorFaultOf(status: number, means: UpstreamError["means"]): OperatorFault | undefined {
-  if (means === "credential" || means === "quota" || means === "model") return means;
-  if (status === 401 || status === 403) return "credential";
+  if (means !== undefined && means !== "context_too_long" && means !== "content_filter") return means;
+  if (status === 401) return "credential";
   if (status === 402) return "quota";
-  return status === 404 ? "model" : undefined;
+  return status === 403 || status === 404 ? "unclear" : undefined;
 }
 
 /** Characters of an upstream's message that a caller gets. */

@@ -79,6 +79,7 @@ test("what a file leaves open has its documented default", () => {
     connectTimeoutMs: 5_000,
     firstByteTimeoutMs: 30_000,
     firstTokenTimeoutMs: 30_000,
+    firstContentTimeoutMs: 300_000,
     betweenTokensTimeoutMs: 30_000,
     totalTimeoutMs: 600_000,
     connectionsMax: 2_048,
@@ -259,7 +260,8 @@ const faults: Fault[] = [
     name: "an unset variable",
     from: ":-http://127.0.0.1:1",
     to: "",
-    message: "5:43: upstreams.other.baseUrl: the environment variable OTHER_URL is not set",
+    message:
+      `5:43: upstreams.other.baseUrl: the environment variable OTHER_URL is not set; set it, give a default as in "\${OTHER_URL:-http://localhost:8000}", or write "requires: OTHER_URL" to leave this upstream out where it is not set`,
     environment: { OTHER: "1" },
   },
   {
@@ -339,6 +341,17 @@ test("a fault is told with its place however many there are", () => {
   assert.throws(() => parse(good.replace("upstreams:\n", `upstreams:\n${upstreams}`)), /^Error: catalogue.yaml:4:3: upstreams\.Bad 0: the name/);
 });
 
+test("hundreds of models may share what an anchor says, and a base URL may have a query", () => {
+  const models = Array.from({ length: 300 }, (_, number) => `  - { id: m${number}, prices: *prices, route: [{ upstream: azure, model: m }] }`);
+  const text = `groups: { default: { models: ["*"] } }
+upstreams: { azure: { dialect: openai-chat, baseUrl: "https://azure.example/openai/deployments/m?api-version=2024-10-21" } }
+models:
+  - { id: first, prices: &prices { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: azure, model: m }] }
+${models.join("\n")}
+`;
+  assert.equal(parseCatalogue(Buffer.from(text), "many.yaml", {}).models.length, 301);
+});
+
 test("a file that is missing, empty, a directory, not text or far too large is refused in one line", async (t) => {
   const directory = await mkdtemp(join(tmpdir(), "catalogue-"));
   t.after(() => rm(directory, { recursive: true }));
@@ -350,7 +363,9 @@ test("a file that is missing, empty, a directory, not text or far too large is r
   await writeFile(at("large.yaml"), Buffer.alloc(5_000_000, "#"));
   await writeFile(
     at("bomb.yaml"),
-    `a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n`,
+    ["a: &a [x,x,x,x,x,x,x,x,x]", ...[..."bcdefghi"].map((name, place) => `${name}: &${name} [${Array(9).fill(`*${"abcdefgh"[place]}`).join(",")}]`)].join(
+      "\n",
+    ),
   );
   for (const [name, expected] of [
     ["missing.yaml", /missing\.yaml: no such file$/],

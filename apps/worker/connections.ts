@@ -1,0 +1,56 @@
+/** How an upstream is reached: TLS files, proxies, HTTP/1.1 or HTTP/2. */
+import { readFileSync } from "node:fs";
+import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
+import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import type { Environment } from "#catalogue/environment.ts";
+
+/** An HTTP/2 connection whose upstream does not answer a ping within this time is given up. */
+const pingIntervalMs = 15_000;
+
+/** Loopback addresses are never reached through a proxy. */
+const localHosts = ["localhost", "127.0.0.1", "::1"];
+
+/**
+ * Connections to one upstream, `connectionsMax` at most. Reads the TLS files; throws when one of them can't be read. `HTTPS_PROXY`, `HTTP_PROXY` and
+ * `NO_PROXY` of the environment apply, in capitals or not; through a proxy only HTTP/1.1 is spoken.
+ */
+export function openConnections(upstream: CatalogueUpstream, connectionsMax: number, environment: Environment): Dispatcher {
+  const { connectTimeoutMs } = upstream.limits;
+  const { origin } = new URL(upstream.baseUrl);
+  const tls = tlsOptionsOf(upstream);
+  const common = { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 };
+  const proxyOf = (name: string) => environment[name] || environment[name.toUpperCase()];
+  const [httpProxy, httpsProxy] = [proxyOf("http_proxy"), proxyOf("https_proxy")];
+  if (httpProxy !== undefined || httpsProxy !== undefined) {
+    const noProxy = [proxyOf("no_proxy"), ...localHosts].filter((hosts) => hosts !== undefined).join(",");
+    return new EnvHttpProxyAgent({
+      ...common,
+      httpProxy: httpProxy ?? "",
+      httpsProxy: httpsProxy ?? "",
+      noProxy,
+      allowH2: false,
+      connectTimeout: connectTimeoutMs,
+      connect: { timeout: connectTimeoutMs, ...tls },
+      requestTls: { timeout: connectTimeoutMs, ...tls },
+    });
+  }
+  // A pool that knows of HTTP/2 holds all requests back until its first connection says which protocol it speaks: one stalled handshake would stall all.
+  // So the pool is told that there is none, and every connection agrees on its protocol by itself.
+  return new Pool(origin, {
+    ...common,
+    allowH2: false,
+    h2Options: { pingInterval: pingIntervalMs },
+    connect: buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls }),
+  });
+}
+
+function tlsOptionsOf({ tls }: CatalogueUpstream): { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string } {
+  if (tls === undefined) return {};
+  const { caFile, certificateFile, keyFile, serverName } = tls;
+  return {
+    ...(caFile !== undefined && { ca: readFileSync(caFile) }),
+    ...(certificateFile !== undefined && { cert: readFileSync(certificateFile) }),
+    ...(keyFile !== undefined && { key: readFileSync(keyFile) }),
+    ...(serverName !== undefined && { servername: serverName }),
+  };
+}
