@@ -3,7 +3,7 @@
  * the relay delivers, and tells it what the socket took.
  */
 import type { OutgoingHttpHeaders } from "node:http";
-import { type AnswerHead, deliveredBytesMax } from "#relay/job.ts";
+import { type AnswerHead, deliveredBytesMax, upstreamRequestIdHeader } from "#relay/job.ts";
 import type { Framing } from "#wire/codec.ts";
 import type { ConversationDialect } from "#wire/dialect.ts";
 import { errorBodyOf, errorEventOf, type Failure, statusOf } from "#wire/errors.ts";
@@ -261,10 +261,11 @@ function eventsIn(payload: Buffer): number {
 }
 
 /** The headers of an error answer. */
-export function failureHeadersOf({ code, retryAfterSeconds }: Failure): Record<string, string> {
+export function failureHeadersOf({ code, retryAfterSeconds, upstreamRequestId }: Failure): Record<string, string> {
   return {
     "content-type": "application/json",
     ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
+    ...(upstreamRequestId !== undefined && { [upstreamRequestIdHeader]: upstreamRequestId }),
     ...(code === "budget_exhausted" && { "x-should-retry": "false" }),
   };
 }

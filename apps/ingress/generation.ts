@@ -59,6 +59,8 @@ export interface Generation extends GenerationRequest {
   waitedMs: number | undefined;
   firstTokenMs: number | undefined;
   usage: Usage | null;
+  /** The upstream's own id of the request, if it named one. */
+  upstreamRequestId: string | undefined;
   /** The model that answered: the one that was asked for, or a fallback. */
   answeredBy: string;
   /** Its caller's limits were not asked yet, or have not answered. */
@@ -94,6 +96,7 @@ export function logLineOf(generation: Generation, outcome: GenerationOutcome, no
     stream: generation.framing !== "whole",
     outcome,
     status: generation.answer.status,
+    upstreamRequestId: generation.upstreamRequestId,
     waitedMs: rounded(waitedMs),
     firstTokenMs: rounded(firstTokenMs),
     durationMs: rounded(now - generation.startedAt),

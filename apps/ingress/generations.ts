@@ -8,13 +8,13 @@
  */
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import { type AnswerEnd, decodeEnd, decodeFailure, decodeHead } from "#relay/job.ts";
+import { type AnswerEnd, decodeEnd, decodeFailure, decodeHead, upstreamRequestIdHeader } from "#relay/job.ts";
 import { LaneGate } from "#relay/lane-gate.ts";
 import type { LaneQueue } from "#relay/lane-queue.ts";
 import { relayLimits } from "#relay/limits.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Mailbox } from "#relay/mailbox.ts";
-import { type JobState, Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
+import { type AnswerKind, type JobState, Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
 import type { Failure } from "#wire/errors.ts";
 import { Answer } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
@@ -144,6 +144,7 @@ export class Generations {
       waitedMs: undefined,
       firstTokenMs: undefined,
       usage: null,
+      upstreamRequestId: undefined,
       answeredBy: request.model.id,
       isAsking: true,
       hold: undefined,
@@ -277,33 +278,57 @@ export class Generations {
         }
       },
       deliver: (generation, kind, payload, seq) => {
-        const now = this.#now();
-        switch (kind) {
-          case "head": {
-            const head = decodeHead(payload);
-            if (head === undefined) this.#giveUp(generation, unreadable);
-            else generation.answer.head(head, seq);
-            return;
-          }
-          case "data":
-            this.#measure(generation, now);
-            generation.answer.data(payload, seq, now);
-            return;
-          case "end":
-            this.#ended(generation, decodeEnd(payload));
-            this.#settle(generation, "complete");
-            generation.answer.end();
-            this.#over(generation, "complete");
-            return;
-          case "fail":
-            this.#fail(generation, decodeFailure(payload) ?? unreadable);
-            return;
-          default:
-            kind satisfies never;
+        try {
+          this.#deliver(generation, kind, payload, seq);
+        } catch (error) {
+          this.#crashed(generation, error);
         }
       },
       fail: (generation, fault) => this.#fail(generation, fault === "wait_expired" ? this.#waitExpired(generation) : faults[fault]),
     };
+  }
+
+  #deliver(generation: Generation, kind: AnswerKind, payload: Buffer, seq: number): void {
+    const now = this.#now();
+    switch (kind) {
+      case "head": {
+        const head = decodeHead(payload);
+        if (head === undefined) this.#giveUp(generation, unreadable);
+        else {
+          generation.upstreamRequestId = head.headers[upstreamRequestIdHeader];
+          generation.answer.head(head, seq);
+        }
+        return;
+      }
+      case "data":
+        this.#measure(generation, now);
+        generation.answer.data(payload, seq, now);
+        return;
+      case "end":
+        this.#ended(generation, decodeEnd(payload));
+        this.#settle(generation, "complete");
+        generation.answer.end();
+        this.#over(generation, "complete");
+        return;
+      case "fail": {
+        const failure = decodeFailure(payload) ?? unreadable;
+        generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
+        this.#fail(generation, failure);
+        return;
+      }
+      default:
+        kind satisfies never;
+    }
+  }
+
+  /** A fault of ours while an answer is delivered ends that answer alone, and at once. */
+  #crashed(generation: Generation, error: unknown): void {
+    this.#options.log.error({ err: error, requestId: generation.requestId }, "request failed by a fault of the gateway");
+    try {
+      this.#giveUp(generation, unreadable);
+    } catch {
+      generation.response.destroy();
+    }
   }
 
   async #probe(jobs: { client: Generation; number: number; attempt: number }[]): Promise<void> {

@@ -90,7 +90,7 @@ export const socketFailure = (name: string, message: string, param?: string): Fa
   ...(param !== undefined && { param }),
 });
 
-const toldHeaders = /^(x-request-id|retry-after|x-should-retry|x-ratelimit-.*)$/;
+const toldHeaders = /^(x-request-id|x-upstream-request-id|retry-after|x-should-retry|x-ratelimit-.*)$/;
 
 /** What tells of a failure, whenever it comes: an HTTP answer's status, headers and body in one frame. */
 export function errorFrameOf(status: number, headers: OutgoingHttpHeaders, body: string, streamId: string | undefined): Buffer {

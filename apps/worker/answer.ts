@@ -13,7 +13,17 @@ const answerBytesMax = 32 << 20;
 const errorBytesMax = 64 * 1024;
 
 /** What an answer's bytes lead to: bytes for the caller, an end, or a failure. */
-export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | { kind: "failed"; bytes: Buffer[]; failure: Failure };
+export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep;
+
+export interface FailedStep {
+  kind: "failed";
+  bytes: Buffer[];
+  failure: Failure;
+  /** When to come back, as the upstream says it, however long that is; whole seconds. */
+  retryAfterSeconds?: number;
+  /** The upstream's own words, without secrets and addresses, for the operator's log. */
+  reason?: string;
+}
 
 export interface AnswerReader {
   readonly usage: Usage | undefined;
@@ -91,7 +101,12 @@ function eventsIn(reader: SseReader, chunk: Buffer): SseEvent[] | AnswerStep {
   }
 }
 
-const failedWith = (error: UpstreamError, bytes: Buffer[] = []): AnswerStep => ({ kind: "failed", bytes, failure: failureOf(error.status ?? 502, error) });
+const failedWith = (error: UpstreamError, bytes: Buffer[] = []): FailedStep => ({
+  kind: "failed",
+  bytes,
+  failure: failureOf(error.status ?? 502, error),
+  reason: error.message,
+});
 
 type FoldedStream = ReturnType<NonNullable<NonNullable<Reading["turned"]>["events"]>>;
 
@@ -274,20 +289,21 @@ class ErrorReader implements AnswerReader {
   }
 
   end(): AnswerStep {
-    const { failure, retryAfterSeconds } = this.#failure();
-    const seconds = this.#retryAfterSeconds ?? retryAfterSeconds;
-    if (seconds === undefined) return { kind: "failed", bytes: [], failure };
-    return { kind: "failed", bytes: [], failure: { ...failure, retryAfterSeconds: Math.min(retryAfterSecondsMax, Math.max(1, seconds)) } };
+    const step = this.#read();
+    const seconds = this.#retryAfterSeconds ?? step.retryAfterSeconds;
+    if (seconds === undefined) return step;
+    return { ...step, retryAfterSeconds: seconds, failure: { ...step.failure, retryAfterSeconds: Math.min(retryAfterSecondsMax, Math.max(1, seconds)) } };
   }
 
-  #failure(): { failure: Failure; retryAfterSeconds: number | undefined } {
-    if (this.#status >= 300 && this.#status < 400) return { failure: redirected, retryAfterSeconds: undefined };
+  #read(): FailedStep {
+    const failed = (failure: Failure): FailedStep => ({ kind: "failed", bytes: [], failure });
+    if (this.#status >= 300 && this.#status < 400) return failed(redirected);
     const body = this.#body();
-    if (isAnswerStatus(this.#status) && (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null))
-      return { failure: unreadable, retryAfterSeconds: undefined };
+    if (isAnswerStatus(this.#status) && (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null)) return failed(unreadable);
     const error = this.#reading.errorOf(body);
     const status = isAnswerStatus(this.#status) ? (error.status ?? 502) : this.#status;
-    return { failure: failureOf(status, error), retryAfterSeconds: error.retryAfterSeconds };
+    const { message: reason, retryAfterSeconds } = error;
+    return { ...failed(failureOf(status, error)), reason, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) };
   }
 
   #body(): unknown {

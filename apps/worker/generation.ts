@@ -9,7 +9,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue, UpstreamLimits } from "#catalogue/catalogue.ts";
-import { encodePayload, type GenerationJob } from "#relay/job.ts";
+import { encodePayload, type GenerationJob, upstreamRequestIdHeader } from "#relay/job.ts";
 import type { Place } from "#relay/lane-worker.ts";
 import { payloadBytesMax } from "#relay/limits.ts";
 import type { Held, Outcome } from "#relay/runner.ts";
@@ -17,7 +17,7 @@ import { Refusal } from "#wire/carry.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { SplicedAnswer } from "#wire/spliced.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#wire/usage.ts";
-import { type AnswerReader, type AnswerStep, isAnswerStatus, readerOf } from "./answer.ts";
+import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, readerOf } from "./answer.ts";
 import type { Exchange, Exchanged, OwnAnswer } from "./exchange.ts";
 import type { WorkerMetrics } from "./metrics.ts";
 import { exchangeOf } from "./operations.ts";
@@ -38,9 +38,20 @@ export interface GenerationSurroundings {
   routing: Routing;
   fetchSource: FetchSource;
   metrics: WorkerMetrics;
+  /** A call of an upstream failed, whatever becomes of the generation. `reason` is the upstream's, without secrets and addresses. */
+  callFailed(generation: Generation, call: FailedCall): void;
   /** The body of a job that carries none; null when it is gone. */
   readBody(generation: string): Promise<Buffer | null>;
   send(held: Held<Generation>, kind: "head" | "data" | "end" | "fail", payload: Buffer): void;
+}
+
+export interface FailedCall {
+  /** The upstream and its name of the model. */
+  target: string;
+  /** The name of the credential. */
+  credential: string | undefined;
+  failure: Failure;
+  reason: string | undefined;
 }
 
 type Phase = "waiting" | "preparing" | "head" | "content" | "ended";
@@ -268,6 +279,7 @@ export class Generation {
     this.upstream = candidate.upstream.name;
     this.model = candidate.model.id;
     delete this.diagnosis.status;
+    delete this.diagnosis.requestId;
     this.#limits = candidate.limits;
     this.#streams = reading.streams;
     this.#contentType = reading.contentType;
@@ -307,6 +319,7 @@ export class Generation {
     this.#phase = "content";
     this.#progressedAt = performance.now();
     this.diagnosis.status = status;
+    if (status >= 300 && status < 400) this.diagnosis.cause = "redirect";
     const requestId = upstreamRequestIdOf(headers);
     if (requestId !== undefined) this.diagnosis.requestId = requestId;
   }
@@ -345,11 +358,12 @@ export class Generation {
   }
 
   /** Before content the next target may be asked unseen; after it, the failure is the caller's to know. */
-  #callFailed(failure: Failure): void {
+  #callFailed(failure: Failure, { retryAfterSeconds, reason }: Pick<FailedStep, "retryAfterSeconds" | "reason"> = {}): void {
     const current = this.#current;
     const { status } = this.diagnosis;
     const failureClass = classifyFailure(failure, status);
-    const retryAfterMs = failure.retryAfterSeconds === undefined ? undefined : failure.retryAfterSeconds * 1_000;
+    const retryAfterMs = retryAfterSeconds === undefined ? undefined : Math.max(0, retryAfterSeconds * 1_000);
+    if (current !== undefined) this.#around.callFailed(this, { target: current.candidate.key, credential: current.permit.credential, failure, reason });
     if (current !== undefined) current.retryAfterMs = retryAfterMs;
     this.#around.metrics.upstreamErrors.inc({ upstream: this.upstream as string, code: failure.code, status: status ?? "none" });
     this.#call?.abort();
@@ -380,7 +394,7 @@ export class Generation {
     if (malformedEvents > 0) this.diagnosis.malformedEvents = malformedEvents;
     if (step.kind === "failed") {
       this.diagnosis.cause ??= isAnswerStatus(this.diagnosis.status ?? 0) ? "bad answer" : "bad status";
-      this.#callFailed(step.failure);
+      this.#callFailed(step.failure, step);
     } else if (step.kind === "end") {
       this.#endPending = true;
       this.#phase = "ended";
@@ -404,10 +418,9 @@ export class Generation {
     if (!this.#headSent) {
       this.#headSent = true;
       const answerId = this.#reader?.answerId;
-      this.#send(
-        "head",
-        encodePayload({ status: 200, headers: { "content-type": this.#contentType, ...this.#headers }, ...(answerId !== undefined && { answerId }) }),
-      );
+      const { requestId } = this.diagnosis;
+      const headers = { "content-type": this.#contentType, ...this.#headers, ...(requestId !== undefined && { [upstreamRequestIdHeader]: requestId }) };
+      this.#send("head", encodePayload({ status: 200, headers, ...(answerId !== undefined && { answerId }) }));
     }
     const whole = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
     for (let from = 0; from < whole.length; from += payloadBytesMax) this.#pending.push(whole.subarray(from, from + payloadBytesMax));
@@ -435,9 +448,10 @@ export class Generation {
 
   /** What was produced before goes out first, whatever the window says: it is bounded by one read of the upstream. */
   #fail(failure: Failure): void {
+    const { requestId: upstreamRequestId } = this.diagnosis;
     this.failure = failure;
     for (const bytes of this.#pending.splice(0)) this.#send("data", bytes);
-    this.#send("fail", encodePayload(failure));
+    this.#send("fail", encodePayload({ ...failure, ...(upstreamRequestId !== undefined && { upstreamRequestId }) }));
     this.#phase = "ended";
     this.#call?.abort();
     this.#leave(undefined);

@@ -107,7 +107,6 @@ async function start(log: Logger): Promise<Running> {
         };
         if (diagnosis.malformedEvents !== undefined && upstream !== undefined) metrics.malformedEvents.inc({ upstream }, diagnosis.malformedEvents);
         if (cause !== undefined) log.error({ ...line, err: cause }, "generation failed by a fault of the gateway");
-        else if (diagnosis.status === 401 || diagnosis.status === 403) log.error(line, "an upstream refused its credential");
         else if (diagnosis.malformedEvents !== undefined) log.warn(line, "an upstream's answer had malformed events");
         else if (failure === undefined) log.debug(line, "generation over");
         else log.warn({ ...line, reason: failure.upstreamCode }, "generation failed");
@@ -127,6 +126,13 @@ async function start(log: Logger): Promise<Running> {
     routing: new Routing(circuits, slots, credentials, upstreams),
     fetchSource: sources.fetch,
     metrics,
+    callFailed: ({ job, diagnosis: { status, requestId, cause } }, { target, credential, failure, reason }) => {
+      const { code, operatorFault } = failure;
+      const line = { generation: job.generation, attempt: job.attempt, target, credential, status, upstreamRequestId: requestId, cause, failure: code };
+      if (operatorFault !== undefined) log.error({ ...line, operatorFault, reason }, "an upstream refused the gateway");
+      else if (cause === "redirect") log.error(line, "an upstream answered with a redirect: its base URL must be the final address");
+      else log.debug(line, "a call of an upstream failed");
+    },
     readBody: (generation) => redis.getBuffer(keyspace.body(generation)),
     send: (held, kind, payload) => runner.send(held, kind, payload, now()),
   };

@@ -62,6 +62,9 @@ export const deliveredBytesMax = 1 << 20;
 /** A lane job is called by its first generation. */
 export const jobIdOf = ({ generation, attempt }: Pick<GenerationJob, "generation" | "attempt">): string => `${generation}-${attempt}`;
 
+/** The header that tells the caller the upstream's own id of its request. */
+export const upstreamRequestIdHeader = "x-upstream-request-id";
+
 /** Payload of `head`: the status and the headers that the caller gets. */
 export interface AnswerHead {
   status: number;

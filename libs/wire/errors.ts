@@ -70,6 +70,8 @@ export interface Failure {
   upstreamCode?: string;
   /** Set when the operator's account or configuration at the upstream is at fault, not the request. It selects the cooldown and is never shown to a caller. */
   operatorFault?: OperatorFault;
+  /** The upstream's own id of the request that failed: printable ASCII. */
+  upstreamRequestId?: string;
 }
 
 /**

@@ -260,8 +260,7 @@ const faults: Fault[] = [
     name: "an unset variable",
     from: ":-http://127.0.0.1:1",
     to: "",
-    message:
-      `5:43: upstreams.other.baseUrl: the environment variable OTHER_URL is not set; set it, give a default as in "\${OTHER_URL:-http://localhost:8000}", or write "requires: OTHER_URL" to leave this upstream out where it is not set`,
+    message: `5:43: upstreams.other.baseUrl: the environment variable OTHER_URL is not set; set it, give a default as in "\${OTHER_URL:-http://localhost:8000}", or write "requires: OTHER_URL" to leave this upstream out where it is not set`,
     environment: { OTHER: "1" },
   },
   {

@@ -1,0 +1,74 @@
+/** TLS in front of a plain HTTP server, with certificates of an authority that exists for tests alone (test/support/tls, valid for a hundred years). */
+import { readFileSync } from "node:fs";
+import { request as httpRequest } from "node:http";
+import { constants, createSecureServer, type ServerHttp2Stream } from "node:http2";
+import { type AddressInfo, connect, type Server, type Socket } from "node:net";
+import { join } from "node:path";
+import { createServer } from "node:tls";
+
+const directory = join(import.meta.dirname, "tls");
+export const tlsFiles = {
+  caFile: join(directory, "ca.pem"),
+  certificateFile: join(directory, "client.pem"),
+  keyFile: join(directory, "client.key"),
+};
+export const serverCredentials = { key: readFileSync(join(directory, "server.key")), cert: readFileSync(join(directory, "server.pem")) };
+
+export type Protocol = "http/1.1" | "h2";
+
+export interface TlsFront extends AsyncDisposable {
+  port: number;
+}
+
+/**
+ * Serves what a plain server at 127.0.0.1 serves, over TLS. HTTP/1.1 goes through byte by byte; an HTTP/2 stream ends as the plain answer does, and is
+ * reset where that breaks.
+ */
+export async function startTlsFront(plainPort: number, protocol: Protocol): Promise<TlsFront> {
+  const sockets = new Set<Socket>();
+  const server: Server = protocol === "h2" ? http2Front(plainPort) : http1Front(plainPort);
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined).once("close", () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    port: (server.address() as AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
+
+function http1Front(plainPort: number): Server {
+  return createServer({ ...serverCredentials, ALPNProtocols: ["http/1.1"] }, (secure) => {
+    const plain = connect(plainPort, "127.0.0.1");
+    secure.on("error", () => plain.destroy()).once("close", () => plain.destroy());
+    plain.on("error", () => secure.destroy()).once("close", () => secure.destroy());
+    secure.pipe(plain).pipe(secure);
+  });
+}
+
+/** Headers that HTTP/2 does not have. */
+const connectionHeaders = ["connection", "keep-alive", "transfer-encoding", "upgrade", "proxy-connection"];
+
+function http2Front(plainPort: number): Server {
+  const server = createSecureServer({ ...serverCredentials, allowHTTP1: false });
+  server.on("stream", (stream: ServerHttp2Stream, headers) => {
+    const own = Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith(":")));
+    const plain = httpRequest({ port: plainPort, host: "127.0.0.1", method: String(headers[":method"]), path: String(headers[":path"]), headers: own });
+    const broken = () => stream.destroyed || stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+    plain.on("error", broken);
+    plain.on("response", (answer) => {
+      const kept = Object.fromEntries(Object.entries(answer.headers).filter(([name]) => !connectionHeaders.includes(name)));
+      if (!stream.destroyed) stream.respond({ ":status": answer.statusCode ?? 502, ...kept });
+      answer.on("error", broken);
+      answer.pipe(stream);
+    });
+    stream.on("error", () => plain.destroy()).once("close", () => plain.destroy());
+    stream.pipe(plain);
+  });
+  return server as unknown as Server;
+}
