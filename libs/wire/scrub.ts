@@ -43,7 +43,9 @@ const namedPorts = /\b(tcp|host|upstream|server|backend|address|ECONNREFUSED|(?:
 /** The text without secrets, accounts' ids and addresses. Takes linear time. */
 export function scrubbed(text: string): string {
   let left = text.replaceAll(urls, gone);
-  left = left.replaceAll(labelledSecret, (all, label: string, between: string, value: string) => (isRandom(value, between) ? `${label}${between}${gone}` : all));
+  left = left.replaceAll(labelledSecret, (all, label: string, between: string, value: string) =>
+    isRandom(value, between) ? `${label}${between}${gone}` : all,
+  );
   for (const pattern of secrets) left = left.replaceAll(pattern, gone);
   return left
     .replaceAll(labelledAccount, `$1$2${gone}`)

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import { codecs } from "#wire/codecs.ts";
-import { errorBodyOf, errorEventOf, type Failure, failureOf } from "#wire/errors.ts";
+import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { errorBodyOf, errorEventOf, type Failure, failureOf, type OperatorFault } from "#wire/errors.ts";
 import { upstreamErrorOf } from "#wire/upstream-errors.ts";
 import { notTooLong, operatorFaults, pages, rateLimits, refusedContent, tooLong, type UpstreamErrorCase } from "./upstream-errors/cases.ts";
 
@@ -18,11 +18,14 @@ const shownOf = (failure: Failure): string =>
       errorBodyOf(dialect, failure, "req_1"),
       errorEventOf(dialect, failure, { requestId: "req_1", answerId: undefined, model: "m", events: 0 }),
     ])
-    .join("\n");
+    .join("\n")
+    .replaceAll("type.googleapis.com", "");
 
 const address = /https?:|\.(?:com|ai|io)\b|localhost/;
 
-function check(cases: readonly UpstreamErrorCase[], expected: Partial<Failure>): void {
+type Expected = { [Name in keyof Failure]?: Failure[Name] | undefined };
+
+function check(cases: readonly UpstreamErrorCase[], expected: Expected): void {
   for (const one of cases)
     for (const failure of failuresOf(one)) {
       for (const [name, value] of Object.entries(expected)) assert.equal(failure[name as keyof Failure], value, `${one.upstream}: ${name}`);
@@ -56,7 +59,7 @@ test("a request for too much output is not a prompt that is too long", () => {
 
 test("problems of the operator's account are the operator's, whatever the status, and a caller reads nothing of them", () => {
   for (const [operatorFault, cases] of Object.entries(operatorFaults)) {
-    check(cases, { code: "upstream_failed", operatorFault: operatorFault as Failure["operatorFault"] & string, upstreamCode: undefined, param: undefined });
+    check(cases, { code: "upstream_failed", operatorFault: operatorFault as OperatorFault, upstreamCode: undefined, param: undefined });
     for (const failure of cases.flatMap(failuresOf)) assert.match(failure.message, /^The upstream of this model refused the gateway/);
   }
 });
@@ -118,7 +121,7 @@ test("what a caller refers to and the upstream does not have is the caller's fau
 });
 
 test("without a clue in the body, the status decides", () => {
-  const expected: Record<number, Partial<Failure>> = {
+  const expected: Record<number, Expected> = {
     400: { code: "invalid_request" },
     401: { code: "upstream_failed", operatorFault: "credential" },
     402: { code: "upstream_failed", operatorFault: "quota" },
@@ -130,8 +133,9 @@ test("without a clue in the body, the status decides", () => {
     500: { code: "upstream_failed", operatorFault: undefined },
     529: { code: "overloaded" },
   };
-  for (const body of [undefined, null, "", {}, [], { error: {} }, { error: { message: "" } }, "{\"error\":{\"mess", "\u0000\u001f\ufffd\ufffd", { error: true }])
-    for (const [status, failure] of Object.entries(expected)) check([{ upstream: `${status}: ${JSON.stringify(body)}`, status: Number(status), source: "", body }], failure);
+  for (const body of [undefined, null, "", {}, [], { error: {} }, { error: { message: "" } }, '{"error":{"mess', "\u0000\u001f\ufffd\ufffd", { error: true }])
+    for (const [status, failure] of Object.entries(expected))
+      check([{ upstream: `${status}: ${JSON.stringify(body)}`, status: Number(status), source: "", body }], failure);
 });
 
 test("the upstream's reason is kept in whichever form it comes", () => {
@@ -168,7 +172,7 @@ test("the upstream's reason is kept in whichever form it comes", () => {
   assert.deepEqual(told({ error: "text" }), { message: "text" });
   assert.deepEqual(told({ message: "text" }), { message: "text" });
   assert.deepEqual(told({ message: '{"error":{"message":"nested","code":"a_code"}}' }), { message: "nested", upstreamCode: "a_code" });
-  assert.deepEqual(told({ errors: [{ message: "AiError: bad", code: 8007 }] }), { message: "AiError: bad", upstreamCode: "8007" });
+  assert.deepEqual(told({ errors: [{ message: "AiError: Bad input", code: 8007 }] }), { message: "Bad input", upstreamCode: "8007" });
   assert.deepEqual(told({ errors: ["first", "second"] }), { message: "first" });
   assert.deepEqual(told({ error: "Bad Request", message: "The reason.", statusCode: 400 }), { message: "The reason." });
   assert.deepEqual(told({ detail: { error: { message: "deep", param: "p" } } }), { message: "deep", param: "p" });

@@ -143,7 +143,8 @@ test("secrets, accounts and addresses are taken out, wherever they stand", () =>
 
 test("ordinary words stay as they are", () => {
   for (const word of ordinary)
-    for (const text of [word, `before ${word} after`, `"${word}"`, `'${word}' is not one of them.`, `${word}: Field required`, `see ${word}.`]) assert.equal(scrubbed(text), text);
+    for (const text of [word, `before ${word} after`, `"${word}"`, `'${word}' is not one of them.`, `${word}: Field required`, `see ${word}.`])
+      assert.equal(scrubbed(text), text);
 });
 
 const alphanumeric = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"];
@@ -154,10 +155,16 @@ const planted = fc.oneof(
   ...["sk-", "sk-proj-", "sk-ant-api03-", "gsk_", "xai-", "hf_", "r8_", "AIza", "ya29.", "org-", "proj_", "nvapi-", "Bearer ", "eyJ"].map((prefix) =>
     tail(20).map((rest) => ({ prefix, rest })),
   ),
-  fc.array(fc.constantFrom(...alphanumeric.slice(0, 26), ..."234567"), { minLength: 16, maxLength: 16 }).map((rest) => ({ prefix: "AKIA", rest: rest.join("") })),
-  fc.tuple(fc.stringMatching(/^[a-z][a-z0-9]{3,10}$/), fc.constantFrom("corp", "internal", "svc.cluster.local", "example.com"), fc.integer({ min: 80, max: 65_535 })).map(
-    ([name, zone, port]) => ({ prefix: "", rest: `x${name}.${zone}:${port}` }),
-  ),
+  fc
+    .array(fc.constantFrom(...alphanumeric.slice(0, 26), ..."234567"), { minLength: 16, maxLength: 16 })
+    .map((rest) => ({ prefix: "AKIA", rest: rest.join("") })),
+  fc
+    .tuple(
+      fc.stringMatching(/^[a-z][a-z0-9]{3,10}$/),
+      fc.constantFrom("corp", "internal", "svc.cluster.local", "example.com"),
+      fc.integer({ min: 80, max: 65_535 }),
+    )
+    .map(([name, zone, port]) => ({ prefix: "", rest: `x${name}.${zone}:${port}` })),
   fc.ipV4().map((rest) => ({ prefix: "", rest })),
 );
 const around = fc.oneof(fc.constantFrom(" ", ", ", '"', "'", "(", ")", "=", "`", "\n", ""), fc.stringMatching(/^[a-z ]{0,20} $/));

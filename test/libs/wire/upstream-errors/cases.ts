@@ -24,7 +24,8 @@ export const tooLong: UpstreamErrorCase[] = [
     source: issue("crewAIInc/crewAI", 701),
     body: {
       error: {
-        message: "This model's maximum context length is 4096 tokens. However, your messages resulted in 4777 tokens. Please reduce the length of the messages.",
+        message:
+          "This model's maximum context length is 4096 tokens. However, your messages resulted in 4777 tokens. Please reduce the length of the messages.",
         type: "invalid_request_error",
         param: "messages",
         code: "context_length_exceeded",
@@ -74,7 +75,8 @@ export const tooLong: UpstreamErrorCase[] = [
     partial: true,
     body: {
       error: {
-        message: "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 509178 tokens. Please reduce the length of the messages.",
+        message:
+          "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 509178 tokens. Please reduce the length of the messages.",
         type: "invalid_request_error",
         param: "messages",
       },
@@ -251,7 +253,8 @@ export const tooLong: UpstreamErrorCase[] = [
   {
     upstream: "Text Generation Inference",
     status: 422,
-    source: "https://github.com/huggingface/text-generation-inference, router/src/validation.rs and router/src/server.rs; wording as in stanford-crfm/helm#2079",
+    source:
+      "https://github.com/huggingface/text-generation-inference, router/src/validation.rs and router/src/server.rs; wording as in stanford-crfm/helm#2079",
     body: {
       error: "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2019 `inputs` tokens and 30 `max_new_tokens`",
       error_type: "validation",
@@ -549,8 +552,7 @@ export const notTooLong: UpstreamErrorCase[] = [
     partial: true,
     body: {
       error: {
-        message:
-          "`max_tokens` must be less than or equal to `16384`, the maximum value for `max_tokens` is less than the `context_window` for this model",
+        message: "`max_tokens` must be less than or equal to `16384`, the maximum value for `max_tokens` is less than the `context_window` for this model",
         type: "invalid_request_error",
       },
     },
@@ -607,7 +609,8 @@ export const notTooLong: UpstreamErrorCase[] = [
     source: "made up, in the form of pydantic's message",
     body: {
       error: {
-        message: 'Input should be a valid string, input_value={"error":{"code":"invalid_api_key","type":"insufficient_quota","message":"Incorrect API key provided"}}',
+        message:
+          'Input should be a valid string, input_value={"error":{"code":"invalid_api_key","type":"insufficient_quota","message":"Incorrect API key provided"}}',
         type: "BadRequestError",
         param: null,
         code: 400,
@@ -852,7 +855,8 @@ trouble.credential.push(
     source: issue("google-gemini/gemini-cli", 24641),
     body: {
       error: {
-        message: '{\n  "error": {\n    "code": 400,\n    "message": "User location is not supported for the API use.",\n    "status": "FAILED_PRECONDITION"\n  }\n}\n',
+        message:
+          '{\n  "error": {\n    "code": 400,\n    "message": "User location is not supported for the API use.",\n    "status": "FAILED_PRECONDITION"\n  }\n}\n',
         code: 400,
         status: "Bad Request",
       },
