@@ -1,22 +1,24 @@
 /**
- * Reads what an upstream says went wrong, in whichever form: the dialects' own error objects, those of servers and gateways that speak a dialect only
- * roughly, and texts. One reader serves all dialects, because a proxy passes on any vendor's words in any of them.
- * test/libs/wire/upstream-errors/cases.ts has the real bodies, each with its source.
+ * Reads what an upstream says went wrong. One reader serves all dialects: it knows their error objects, those of servers and gateways that follow a dialect
+ * only roughly, errors nested in one another as proxies do it, and plain text.
  */
 import type { UpstreamError } from "./errors.ts";
 import { listOf, objectOf, textOf } from "./json.ts";
 import { scrubbed } from "./scrub.ts";
+import { meaningOf } from "./upstream-error-rules.ts";
 
 /** Characters of an upstream's message that a caller gets. */
 const messageLengthMax = 2_000;
 /** Characters of its code, its type and the field it names. */
 const nameLengthMax = 200;
-/** Error objects within error objects. */
+/** How deep error objects may be nested in one another. */
 const depthMax = 8;
-/** Characters of a text that is looked at for JSON in it. */
+/** Characters of a text that are parsed as JSON. */
 const embeddedLengthMax = 65_536;
+/** Violations that a message lists. */
+const violationsMax = 3;
 
-/** What one object of an error, or one text in it, says. An error is a list of them, the outermost first. */
+/** What one object or text of an error says. An error is a list of layers, the outermost first. */
 interface Layer {
   message?: string | undefined;
   code?: string | undefined;
@@ -26,49 +28,57 @@ interface Layer {
   retryAfterSeconds?: number | undefined;
   /** Further names of what went wrong. */
   reasons?: readonly string[];
-  /** The caller's content was flagged. */
+  /** The upstream's moderation flagged the caller's content. */
   flagged?: boolean;
-  /** A page in HTML or XML. */
+  /** The text is a page in HTML or XML. */
   isMarkup?: boolean;
 }
 
-/** What an error body, or the error in a stream, says. `body` is its JSON value, or its text where it is no JSON. */
+/** Reads an error body or the error in a stream, given as a JSON value, or as text where it is not JSON. Secrets and addresses are removed from all fields. */
 export function upstreamErrorOf(body: unknown): UpstreamError {
   const layers: Layer[] = [];
   read(body, layers, 0);
   const inner = layers.toReversed();
   const innermost = <Name extends keyof Layer>(name: Name): Layer[Name] | undefined => inner.find((layer) => layer[name] !== undefined)?.[name];
-  const code = nameOf(innermost("code"));
-  const type = nameOf(innermost("type"));
+  const code = shownNameOf(innermost("code"));
+  const type = shownNameOf(innermost("type"));
   const retryAfterSeconds = innermost("retryAfterSeconds");
-  const means = meaningOf(layers);
+  const means = layersMeaningOf(layers);
   return {
-    message: clean(innermost("message"), messageLengthMax) ?? "The upstream of this model reported an error without a message.",
+    message: shownTextOf(innermost("message"), messageLengthMax) ?? "The upstream of this model reported an error without a message.",
     code,
     type,
-    param: clean(innermost("param"), nameLengthMax),
+    param: shownTextOf(innermost("param"), nameLengthMax),
     status: layers.find(({ status }) => status !== undefined)?.status ?? statuses.find(([names]) => names.test(code ?? "") || names.test(type ?? ""))?.[1],
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
     ...(means !== undefined && { means }),
   };
 }
 
-/** A text without what may not be shown, in its bounds; cut only after it was scrubbed, so that no half of a secret is left at the end. */
-function clean(text: string | undefined, lengthMax: number): string | undefined {
+function layersMeaningOf(layers: readonly Layer[]): UpstreamError["means"] {
+  if (layers.some(({ flagged }) => flagged)) return "content_filter";
+  const names = layers.flatMap(({ code = "", type = "", reasons = [] }) => [code, type, ...reasons]).map((name) => name.slice(0, nameLengthMax));
+  // One vendor sends its messages percent-encoded.
+  const messages = layers.map(({ message = "" }) => message.slice(0, messageLengthMax).replaceAll("%20", " "));
+  return meaningOf(names, messages) ?? (layers.some(({ isMarkup }) => isMarkup) ? "markup" : undefined);
+}
+
+/** Scrubs before it cuts: a secret that is cut in two would no longer look like one. */
+function shownTextOf(text: string | undefined, lengthMax: number): string | undefined {
   const shown = scrubbed((text ?? "").slice(0, lengthMax + 500)).slice(0, lengthMax);
   return shown === "" || shown === "…" ? undefined : shown;
 }
 
-/** A code or type as a caller gets it: some upstreams put sentences there. */
-function nameOf(name: string | undefined): string | undefined {
-  const shown = clean(name, nameLengthMax);
+/** A code or a type for the caller; undefined for the sentences that some upstreams send instead. */
+function shownNameOf(name: string | undefined): string | undefined {
+  const shown = shownTextOf(name, nameLengthMax);
   return shown !== undefined && !/\s/.test(shown) ? shown : undefined;
 }
 
-/** What the name of an error stands for as a status, where an error has none: inside of an answer, only the name tells. */
+/** The status for a code or type, where the error has none. Errors inside of answers usually have none. */
 const statuses: readonly [RegExp, number][] = [
   [/^(?:rate_limit_exceeded|rate_limit_error|insufficient_quota|usage_not_included)$/, 429],
-  [/^(?:overloaded_error)$/, 529],
+  [/^overloaded_error$/, 529],
   [/^(?:server_is_overloaded|slow_down)$/, 503],
   [/^(?:server_error|internal_error|api_error)$/, 500],
   [/^timeout_error$|_timeout$/, 504],
@@ -88,59 +98,70 @@ function read(value: unknown, layers: Layer[], depth: number): void {
   else if (typeof value === "object" && value !== null) readObject(value as Record<string, unknown>, layers, depth);
 }
 
+/** A list of FastAPI's violations, or a list that holds an error: https://fastapi.tiangolo.com/tutorial/handling-errors/ */
 function readList(list: readonly unknown[], layers: Layer[], depth: number): void {
-  const violations = list.slice(0, 3).map(objectOf);
-  if (violations.length > 0 && violations.every(({ loc, msg }) => Array.isArray(loc) && textOf(msg) !== undefined)) {
-    // https://fastapi.tiangolo.com/tutorial/handling-errors/#requestvalidationerror-vs-validationerror
-    const paths = violations.map(({ loc }) => pathOf(listOf(loc)));
-    const message = violations.map(({ msg }, index) => (paths[index] === "" ? msg : `${paths[index]}: ${msg}`)).join("; ");
-    layers.push({ message, param: textOf(paths[0]), type: textOf(violations[0]?.type), code: textOf(violations[0]?.type) });
-  } else read(list[0], layers, depth + 1);
+  const violations = list.slice(0, violationsMax).map(objectOf);
+  if (violations.length === 0 || !violations.every(({ loc, msg }) => Array.isArray(loc) && textOf(msg) !== undefined)) {
+    read(list[0], layers, depth + 1);
+    return;
+  }
+  const paths = violations.map(({ loc }) => pathOf(listOf(loc)));
+  const message = violations.map(({ msg }, index) => (paths[index] === "" ? msg : `${paths[index]}: ${msg}`)).join("; ");
+  layers.push({ message, param: textOf(paths[0]), code: textOf(violations[0]?.type) });
 }
 
-/** A place as FastAPI says it, `["body", "messages", 0, "content"]`, as a path: `messages[0].content`. */
-const pathOf = (place: readonly unknown[]): string =>
-  place
-    .slice(place[0] === "body" ? 1 : 0, 20)
+/** FastAPI's `["body", "messages", 0, "content"]` as the path `messages[0].content`. */
+const pathOf = (location: readonly unknown[]): string =>
+  location
+    .slice(location[0] === "body" ? 1 : 0, 20)
     .map((step, index) => (typeof step === "number" ? `[${step}]` : `${index === 0 ? "" : "."}${String(step).slice(0, nameLengthMax)}`))
     .join("");
 
 function readObject(error: Record<string, unknown>, layers: Layer[], depth: number): void {
-  const details = listOf(error.details).map(objectOf);
   const metadata = objectOf(error.metadata);
-  const { innererror, response } = error;
-  const type = [error.type, error.error_type, error.__type].map(textOf).find((name) => name !== undefined && name !== "error" && !name.startsWith("response."));
-  const canonical = textOf(error.status);
-  const codes = [error.code, objectOf(error.details).error_code, objectOf(error.details).code];
-  const delay = details.map(({ retryDelay }) => /^(\d{1,9}(?:\.\d+)?)s$/.exec(textOf(retryDelay) ?? "")?.[1]).find((found) => found !== undefined);
+  const { error_code: detailedCode } = objectOf(error.details);
   layers.push({
-    code: codes.map(codeOf).find((name) => name !== undefined),
-    // https://cloud.google.com/apis/design/errors
-    type: canonical !== undefined && /^[A-Z][A-Z_]+$/.test(canonical) ? canonical : type?.slice(type.lastIndexOf("#") + 1),
-    param: textOf(error.param) ?? textOf(details.flatMap(({ fieldViolations }) => listOf(fieldViolations)).map((violation) => objectOf(violation).field)[0]),
+    ...detailsOf(listOf(error.details).map(objectOf)),
+    code: [error.code, detailedCode].map(codeOf).find((code) => code !== undefined),
+    type: typeOf(error),
     status: [error.status, error.code, error.status_code, error.statusCode].map(statusOf).find((status) => status !== undefined),
-    retryAfterSeconds: delay === undefined ? undefined : Math.ceil(Number(delay)),
-    reasons: [
-      objectOf(innererror).code,
-      metadata.error_type,
-      ...details.map(({ reason }) => reason),
-      ...details.flatMap(({ violations }) => listOf(violations)).map((violation) => objectOf(violation).quotaId),
-    ].filter((reason) => typeof reason === "string"),
-    // https://openrouter.ai/docs/api/reference/errors-and-debugging#moderation-errors
+    // https://openrouter.ai/docs/api/reference/errors-and-debugging
     flagged: metadata.flagged_input !== undefined,
+    ...(textOf(error.param) !== undefined && { param: error.param as string }),
   });
-  const { message, msg, detail, Message } = error;
-  const said = [message, msg, Message, detail].find((value) => isSaying(value));
-  if (said !== undefined) read(said, layers, depth + 1);
-  if (isSaying(error.error) && (said === undefined || typeof error.error === "object")) read(error.error, layers, depth + 1);
-  else if (said === undefined && Array.isArray(error.errors)) read(error.errors, layers, depth + 1);
-  if (objectOf(response).error !== undefined) read(objectOf(response).error, layers, depth + 1);
-  if (isSaying(metadata.raw)) read(metadata.raw, layers, depth + 1);
+  const innerCode = textOf(objectOf(error.innererror).code);
+  if (innerCode !== undefined) layers.push({ reasons: [innerCode] });
+  const message = [error.message, error.msg, error.Message, error.detail].find(isPresent);
+  if (message !== undefined) read(message, layers, depth + 1);
+  // Beside a message, a text is only the status in words.
+  if (isPresent(error.error) && (message === undefined || typeof error.error === "object")) read(error.error, layers, depth + 1);
+  else if (message === undefined && Array.isArray(error.errors)) read(error.errors, layers, depth + 1);
+  if (isPresent(objectOf(error.response).error)) read(objectOf(error.response).error, layers, depth + 1);
+  if (isPresent(metadata.raw)) read(metadata.raw, layers, depth + 1);
 }
 
-const isSaying = (value: unknown): boolean => (typeof value === "string" && value.trim() !== "") || (typeof value === "object" && value !== null);
+/** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
+function detailsOf(details: readonly Record<string, unknown>[]): Layer {
+  const fields = details.flatMap(({ fieldViolations }) => listOf(fieldViolations)).map((violation) => textOf(objectOf(violation).field));
+  const quotas = details.flatMap(({ violations }) => listOf(violations)).map((violation) => objectOf(violation).quotaId);
+  const delay = details.map(({ retryDelay }) => /^(\d{1,9}(?:\.\d+)?)s$/.exec(textOf(retryDelay) ?? "")?.[1]).find((found) => found !== undefined);
+  return {
+    param: fields[0],
+    reasons: [...details.map(({ reason }) => reason), ...quotas].filter((reason) => typeof reason === "string"),
+    retryAfterSeconds: delay === undefined ? undefined : Math.ceil(Number(delay)),
+  };
+}
 
-/** A code, unless it is a status in other clothes. */
+/** Google's canonical status, or else the type; undefined for those that only say that the object is an error. */
+function typeOf({ status, ...error }: Record<string, unknown>): string | undefined {
+  if (typeof status === "string" && /^[A-Z][A-Z_]+$/.test(status)) return status;
+  const type = [error.type, error.error_type, error.__type].map(textOf).find((name) => name !== undefined);
+  return type === undefined || type === "error" || type.startsWith("response.") ? undefined : type.slice(type.lastIndexOf("#") + 1);
+}
+
+const isPresent = (value: unknown): boolean => (typeof value === "string" && value.trim() !== "") || (typeof value === "object" && value !== null);
+
+/** A code, also one that is a number; undefined where it repeats the status. */
 const codeOf = (code: unknown): string | undefined => (statusOf(code) !== undefined ? undefined : typeof code === "number" ? String(code) : textOf(code));
 
 function statusOf(value: unknown): number | undefined {
@@ -148,30 +169,21 @@ function statusOf(value: unknown): number | undefined {
   return typeof status === "number" && status >= 400 && status <= 599 ? status : undefined;
 }
 
-/** What gateways put before the words, or the JSON, of the upstream behind them. None of it can come from the caller. */
-const wrapping =
-  /^(?:(?:litellm\.)?[A-Z]\w{0,60}(?:Error|Exception)\s?[:-]\s?|Error from provider:\s?|Provider error:\s?|API error:?\s?|Error code: \d{3} - |Bad Request:\s|The model returned the following errors:\s?|Input validation error:\s|\[[\w./-]{1,100}\]\s?|\[\d{3}\]:?\s?){1,8}/;
-/** What LiteLLM adds: the names of its own models and settings. */
-const afterword = /(?:['"]?\.?\s{0,4}Received Model Group=|\nmodel=)[\s\S]*$/;
+/** What gateways put before the words, or the JSON, of the upstream behind them. Upstreams that quote their callers do not begin like that. */
+const prefix =
+  /^(?:(?:event: ?\w{1,20}\r?\n)?data: ?|litellm\.\w{1,60}: (?:(?:litellm\.)?\w{1,60}(?:Error|Exception): ){0,6}|\w{1,60}(?:Error|Exception) - (?:b'(?=\{))?|Error from provider: |\[[\w./-]{1,100}\]:? ){1,8}/;
+/** What LiteLLM puts behind them: names of its models and settings. */
+const suffix = /(?:['"]?\.?\s{0,4}Received Model Group=|\nmodel=)[\s\S]*$/;
 
 function readText(text: string, layers: Layer[], depth: number): void {
-  const trimmed = text.trim();
-  if (/^<(?:!doctype|\?xml|html|head|body|center|h1|title|error)\b/i.test(trimmed)) {
-    layers.push({ isMarkup: true });
-    return;
-  }
-  const words = trimmed.replace(wrapping, "").replace(/^b?'(?=\{)/, "");
-  if (words.startsWith("{") || words.startsWith("[")) {
-    const value = jsonAtStartOf(words.slice(0, embeddedLengthMax));
-    if (value !== undefined) read(value, layers, depth + 1);
-    // What is left of broken JSON is no reason.
-    else if (words.startsWith("[") && !/^\[\s*[{"\]]/.test(words)) layers.push({ message: words });
-  } else if (words !== "" && !/[^\P{Cc}\s]|\ufffd/u.test(words.slice(0, messageLengthMax))) {
-    layers.push({ message: words.replace(afterword, "") });
-  }
+  const words = text.trim().replace(prefix, "");
+  if (/^<(?:!doctype|\?xml|html|head|body|center|h1|title|error)\b/i.test(words)) layers.push({ isMarkup: true });
+  else if (/^(?:\{|\[\s*[{"\]])/.test(words)) read(jsonAtStartOf(words.slice(0, embeddedLengthMax)), layers, depth + 1);
+  // Control characters are no text but compressed or binary data.
+  else if (words !== "" && !/[^\P{Cc}\s]|\ufffd/u.test(words.slice(0, messageLengthMax))) layers.push({ message: words.replace(suffix, "") });
 }
 
-/** The JSON object or array that a text begins with; undefined when it breaks off. */
+/** The JSON object or array at the beginning of a text; undefined when it breaks off. */
 function jsonAtStartOf(text: string): unknown {
   for (const candidate of [text, text.slice(0, endOfJson(text))])
     try {
@@ -180,7 +192,7 @@ function jsonAtStartOf(text: string): unknown {
   return undefined;
 }
 
-/** Where the object or array that the text begins with ends; 0 when it does not. */
+/** Where the object or array at the beginning of a text ends; 0 when it breaks off. */
 function endOfJson(text: string): number {
   let depth = 0;
   let quoted = false;
@@ -193,99 +205,4 @@ function endOfJson(text: string): number {
     else if ((character === "}" || character === "]") && --depth === 0) return at + 1;
   }
   return 0;
-}
-
-type Meaning = NonNullable<UpstreamError["means"]>;
-
-interface Rule {
-  means: Meaning;
-  /** Codes, types and reasons: an upstream's own, never the caller's. */
-  names?: RegExp;
-  /**
-   * Looked for in the message without what gateways put before it. Upstreams quote what callers send; so a rule that costs others than the caller, by a
-   * cooldown of the credential, must hold from the message's first word on.
-   */
-  words?: RegExp;
-}
-
-/** The first rule decides, names before words. */
-const rules: readonly Rule[] = [
-  {
-    means: "content_filter",
-    names:
-      /^(?:content_filter|content_policy_violation|ResponsibleAIPolicyViolation|moderation_blocked|data_inspection_failed|DataInspectionFailed|PROHIBITED_CONTENT|BLOCKLIST)$|content_policy|_policy(?:_violation)?$/,
-    words:
-      /blocked by content filtering|content management policy|violates? (?:[\w' ]{0,40} )?(?:usage|content|safety|responsible ai|acceptable use) (?:polic|guideline|practice)|rejected (?:as a result of|by) (?:our|the) safety system|content exists risk|may contain inappropriate content|flagged as potentially violating|input was flagged|requires moderation/i,
-  },
-  {
-    means: "quota",
-    names:
-      /^(?:insufficient_quota|billing_not_active|billing_hard_limit_reached|billing_error|BILLING_DISABLED|credit_balance_exhausted|(?:organization|project|enforced)_spend_limit_(?:exceeded|reached)|organization_usage_limit_exceeded|usage_not_included|insufficient_balance|insufficient_user_quota|exceeded_current_quota_error|budget_exceeded|Arrearage|payment_required)$|PerDay/,
-  },
-  {
-    means: "rate_limited",
-    names: /^(?:rate_limit_exceeded|rate_limit_error|RESOURCE_EXHAUSTED|RATE_LIMIT_EXCEEDED|ThrottlingException|TooManyRequestsException)$/,
-  },
-  {
-    means: "rate_limited",
-    words: /^(?:request too large for (?:model )?\S{1,200} (?:in organization|on tokens per)|rate limit (?:reached|exceeded)|too many requests)/i,
-  },
-  {
-    means: "quota",
-    words:
-      /^(?:your credit balance is too low|you exceeded your current quota|you have reached your specified \w+ usage limits|insufficient (?:account )?(?:balance|credits?|funds|quota)|(?:this request requires|more credits are required|.{0,9}requires) more credits|more credits are required|your team \S{1,100} has either used all|your account is not active|key limit exceeded|prompt tokens limit exceeded|(?:credit|spending|spend) limit|budget has been exceeded|exceededbudget)/i,
-  },
-  { means: "invalid_request", names: /^previous_response_not_found$/ },
-  {
-    means: "invalid_request",
-    words:
-      /^(?:(?:item|previous response|conversation|container|file) with id\b|you do not have permission to access the file\b|no such file object|file not found|cachedcontent not found)/i,
-  },
-  {
-    means: "model",
-    names: /^(?:model_not_found|model_decommissioned|DeploymentNotFound|invalid_model|model_not_supported)$/,
-    words:
-      /^(?:the )?(?:model|models\/|deployment)[\s`'":/]{0,4}[\w./:@-]{1,200}[`'"]? (?:has been (?:deprecated|decommissioned|retired|shut down)|does not exist|is not found|was not found|not found|is deprecated|is no longer|is not available)|^(?:model not (?:exist|found)|invalid model\b|the api deployment for this resource does not exist|project \S{1,200} does not have access to model|you don't have access to the model|the provided model identifier is invalid|invocation of model id \S{1,200} with on-demand|this model version has reached|\S{1,200} is not a valid model id|the \w+ operation does not work with the specified model)/i,
-  },
-  {
-    means: "credential",
-    names:
-      /^(?:invalid_api_key|account_deactivated|account_suspended|authentication_error|auth_error|API_KEY_\w+|CONSUMER_(?:SUSPENDED|INVALID)|SERVICE_DISABLED|UNAUTHENTICATED|ACCESS_TOKEN_\w+|ExpiredToken(?:Exception)?|UnrecognizedClientException|InvalidSignatureException|InvalidClientTokenId|MissingAuthenticationToken(?:Exception)?|unsupported_country_region_territory|organization_restricted)$/,
-    words:
-      /^(?:incorrect api key|invalid (?:x-)?api[- ]key|(?:your )?api[- ]?key (?:is )?(?:not valid|expired|invalid|disabled)|no auth credentials|user location is not supported|country, region, or territory not supported|(?:this|your) (?:organization|account|project|api key) (?:has been|is|was) (?:disabled|suspended|deactivated|denied|blocked)|the openai account associated with this api key|permission denied: consumer|requests (?:to this api|from (?:referer|the ip))\b|the security token included|user: arn:aws|model access is denied|principal does not have access)/i,
-  },
-  {
-    means: "context_too_long",
-    names:
-      /^(?:context_length_exceeded|context_window_exceeded|model_context_window_exceeded|exceed_context_size_error|context_exceeded|tokens_limit_reached|ContextWindowExceededError)$/,
-  },
-];
-
-/** Only the output that was asked for is too long: a larger window would not help. */
-const outputTooLong =
-  /^[\s`'"]{0,3}max(?:imum)?[_ ]?(?:new_|completion_|output_)?tokens|^the maximum tokens you requested|maximum (?:allowed )?(?:number of )?output tokens|at most \d{1,9} (?:completion|output) tokens/i;
-/** It costs only the caller, so it may stand anywhere in the message. */
-const promptTooLong = [
-  /prompt (?:is )?too long|prompt \([^)]{1,60}\) is too long|input is too long for/i,
-  /max(?:imum)? (?:model )?(?:context|prompt) (?:length|limit|window)|maximum model length/i,
-  /(?:exceed\w{0,3}|(?:longer|greater|larger) than) (?:the |your |this )?(?:available |allowed |configured )?(?:model'?s? )?(?:max(?:imum)? )?context (?:length|size|window|limit)/i,
-  /context (?:length|window|size|limit) (?:is |was |has been )?exceed/i,
-  /input token count\b.{0,100}(?:exceeds|supports (?:only )?up to)|input tokens exceed|prompt token count of \d{1,12} exceeds/i,
-  /reduce the length of (?:the |your )?(?:messages|input|prompt)|current length is \d{1,12} while limit is/i,
-  /`inputs` (?:tokens \+ `max_new_tokens` must be|must have less than)|too many tokens: (?:total number|size limit)/i,
-  /trying to keep the first \d{1,12} tokens|n_keep \(\d{1,12}\) >= n_ctx|tokens to keep from the initial prompt is greater/i,
-  /exceeded model token limit|maximum allowed input length|prompt exceeds max(?:imum)? length|range of input length should be/i,
-  /but the (?:model|configured) context (?:window|size) is/i,
-];
-
-function meaningOf(layers: readonly Layer[]): Meaning | undefined {
-  if (layers.some(({ flagged }) => flagged)) return "content_filter";
-  const names = layers.flatMap(({ code, type, reasons = [] }) => [code, type, ...reasons]).filter((name) => name !== undefined);
-  const byName = rules.find((rule) => names.some((name) => rule.names?.test(name.slice(0, nameLengthMax))));
-  if (byName !== undefined) return byName.means;
-  const messages = layers.flatMap(({ message }) => (message === undefined ? [] : [message.slice(0, messageLengthMax).replaceAll("%20", " ")]));
-  const byWords = rules.find((rule) => messages.some((message) => rule.words?.test(message)));
-  if (byWords !== undefined) return byWords.means;
-  if (messages.some((message) => !outputTooLong.test(message) && promptTooLong.some((words) => words.test(message)))) return "context_too_long";
-  return layers.some(({ isMarkup }) => isMarkup) ? "markup" : undefined;
 }

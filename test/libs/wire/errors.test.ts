@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import fc from "fast-check";
 import { codecs } from "#wire/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import { errorBodyOf, errorEventOf, type Failure, failureOf, type OperatorFault } from "#wire/errors.ts";
@@ -172,11 +173,13 @@ test("the upstream's reason is kept in whichever form it comes", () => {
   assert.deepEqual(told({ error: "text" }), { message: "text" });
   assert.deepEqual(told({ message: "text" }), { message: "text" });
   assert.deepEqual(told({ message: '{"error":{"message":"nested","code":"a_code"}}' }), { message: "nested", upstreamCode: "a_code" });
-  assert.deepEqual(told({ errors: [{ message: "AiError: Bad input", code: 8007 }] }), { message: "Bad input", upstreamCode: "8007" });
+  assert.deepEqual(told({ errors: [{ message: "AiError: Bad input", code: 8007 }] }), { message: "AiError: Bad input", upstreamCode: "8007" });
   assert.deepEqual(told({ errors: ["first", "second"] }), { message: "first" });
   assert.deepEqual(told({ error: "Bad Request", message: "The reason.", statusCode: 400 }), { message: "The reason." });
   assert.deepEqual(told({ detail: { error: { message: "deep", param: "p" } } }), { message: "deep", param: "p" });
   assert.deepEqual(told("plain text\n"), { message: "plain text" });
+  assert.deepEqual(told('event: error\ndata: {"error":{"message":"in an event"}}\n\n'), { message: "in an event" });
+  assert.deepEqual(told('[deepseek/deepseek-v4-pro] [400]: {"error":{"message":"behind a router"}} (reset after 30s)'), { message: "behind a router" });
   assert.deepEqual(told({ error: { message: "m", code: "3051" } }), { message: "m", upstreamCode: "3051" });
   assert.deepEqual(told({ error: { message: "m", code: "400" } }), { message: "m" });
   assert.deepEqual(told({ error: { message: "m", code: "a sentence is not a code" } }), { message: "m" });
@@ -198,6 +201,49 @@ test("no secret and no address survives in any field", () => {
   const secret = "sk-proj-abcdefgh1234567890";
   const error = upstreamErrorOf({ error: { message: `m ${secret} at api.internal.corp:8080`, code: secret, type: secret, param: `p.${secret}` } });
   assert.doesNotMatch(JSON.stringify(error), /abcdefgh|internal/);
+});
+
+test("a planted secret survives nowhere, however an error is built", () => {
+  const secret = "sk-proj-Ab12Cd34Ef56Gh78Ij90";
+  const host = "vllm-0.vllm.svc.cluster.local:8000";
+  const text = fc.oneof(fc.string(), fc.constantFrom(secret, host, `at ${host}: ${secret}`, JSON.stringify({ error: { message: secret, code: host } })));
+  const names = fc.constantFrom(
+    "error",
+    "message",
+    "detail",
+    "msg",
+    "code",
+    "type",
+    "param",
+    "status",
+    "errors",
+    "loc",
+    "metadata",
+    "raw",
+    "details",
+    "reason",
+    "field",
+  );
+  const { body } = fc.letrec<{ body: unknown }>((tie) => ({
+    body: fc.oneof(
+      { depthSize: "small" },
+      text,
+      fc.constantFrom(null, true, 400, 1.5),
+      fc.array(tie("body"), { maxLength: 3 }),
+      fc.dictionary(names, tie("body"), { maxKeys: 5 }),
+    ),
+  }));
+  fc.assert(
+    fc.property(body, fc.constantFrom(200, 400, 403, 413, 422, 500), (value, status) => {
+      for (const read of readers) {
+        const error = read(value);
+        const shown = JSON.stringify(error) + shownOf(failureOf(status, error));
+        assert.ok(!shown.includes("Ab12Cd34") && !shown.includes("cluster"), shown);
+        assert.ok(error.message !== "" && error.message.length <= 2_000);
+      }
+    }),
+    { numRuns: 500 },
+  );
 });
 
 test("an error inside of a stream is sorted by the same rules, in every dialect", () => {

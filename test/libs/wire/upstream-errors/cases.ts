@@ -617,6 +617,18 @@ export const notTooLong: UpstreamErrorCase[] = [
       },
     },
   },
+  {
+    upstream: "a caller's JSON, as the key that a Python server misses",
+    status: 400,
+    source: "made up, in the form of Python's exceptions",
+    body: { object: "error", message: `KeyError: '{"error":{"code":"invalid_api_key"}}'`, type: "BadRequestError", param: null, code: 400 },
+  },
+  {
+    upstream: "a caller's words, as the value that a Python server does not take",
+    status: 400,
+    source: "made up, in the form of Python's exceptions",
+    body: { object: "error", message: "ValueError: Incorrect API key provided", type: "BadRequestError", param: null, code: 400 },
+  },
 ];
 
 const trouble = { credential: [], quota: [], model: [] } as Record<OperatorFault, UpstreamErrorCase[]>;
