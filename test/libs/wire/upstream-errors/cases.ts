@@ -1,6 +1,7 @@
 /**
  * Error bodies of real upstreams, and what each of them means. `source` is where a body was published; identifiers of accounts and keys in them are
- * replaced by made-up ones of the same form. `partial` marks the few where only the message was published: the object around it is the vendor's usual one.
+ * replaced by made-up ones of the same form. `partial` marks those where only a part, usually the message, was published there: the rest, usually the object
+ * around it, has the vendor's usual form.
  */
 import type { Failure, OperatorFault } from "#wire/errors.ts";
 
@@ -185,7 +186,8 @@ export const tooLong: UpstreamErrorCase[] = [
   {
     upstream: "vLLM, new",
     status: 400,
-    source: "https://github.com/vllm-project/vllm/pull/36197",
+    source: "https://github.com/vllm-project/vllm/pull/36197 rewords it; the text is from logs of its users",
+    partial: true,
     body: {
       error: {
         message:
@@ -297,7 +299,8 @@ export const tooLong: UpstreamErrorCase[] = [
   {
     upstream: "llama.cpp behind a gateway that puts its body into `detail`",
     status: 400,
-    source: "the wrapping is published in a troubleshooting page of a proxy for DeepSeek's harness; the body is llama.cpp's",
+    source: "no thread found: the message as public clients of llama.cpp quote it, wrapped as a FastAPI gateway does it",
+    partial: true,
     body: {
       detail: JSON.stringify({
         error: { code: 400, message: "request (13392 tokens) exceeds the available context size (8192 tokens), try increasing it", type: "other" },
@@ -548,7 +551,7 @@ export const notTooLong: UpstreamErrorCase[] = [
   {
     upstream: "Groq",
     status: 400,
-    source: issue("anomalyco/opencode", 1000),
+    source: `${issue("anomalyco/opencode", 1000)}, its title; the second half is not in the thread`,
     partial: true,
     body: {
       error: {
