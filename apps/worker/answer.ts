@@ -306,11 +306,13 @@ class ErrorReader implements AnswerReader {
     return { ...failed(failureOf(status, error)), reason, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) };
   }
 
+  /** The JSON value, or the text where it is no JSON: a server's own words, or a page of a proxy in front of it. */
   #body(): unknown {
+    const text = Buffer.concat(this.#chunks).toString("utf8");
     try {
-      return JSON.parse(Buffer.concat(this.#chunks).toString("utf8"));
+      return JSON.parse(text);
     } catch {
-      return undefined;
+      return text;
     }
   }
 }

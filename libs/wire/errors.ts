@@ -90,8 +90,11 @@ export interface UpstreamError {
   status?: number | undefined;
   /** When to come back, where the body says so. */
   retryAfterSeconds?: number | undefined;
-  /** What the upstream says in other words than OpenAI's: the prompt does not fit, the content was refused, or the operator is at fault. */
-  means?: "context_too_long" | "content_filter" | OperatorFault | undefined;
+  /**
+   * What the upstream's names and words stand for, where they say more than the status: `rate_limited` also where the status blames the request,
+   * `invalid_request` where the status blames the gateway. `markup` is a page in HTML or XML, which comes from something in front of the upstream's API.
+   */
+  means?: "context_too_long" | "content_filter" | "rate_limited" | "invalid_request" | "markup" | Exclude<OperatorFault, "unclear"> | undefined;
 }
 
 export const isErrorCode = (code: unknown): code is ErrorCode => typeof code === "string" && Object.hasOwn(table, code);
@@ -188,22 +191,40 @@ function googleDetailsOf({ code, message, param, retryAfterSeconds }: Failure): 
  * Sorts an upstream's error answer. What the caller did wrong is passed on with the upstream's reason; the rest is ours to answer for, in our
  * own words: an upstream's may name its address, its accounts or the credential.
  */
-export function failureOf(status: number, { message, code, type, param, means }: UpstreamError): Failure {
+export function failureOf(status: number, { message, code, param, means }: UpstreamError): Failure {
   const reason = { message, ...(code !== undefined && { upstreamCode: code }), ...(param !== undefined && { param }) };
-  const named = (name: string) => code === name || type === name;
-  if (means === "context_too_long" || named("context_length_exceeded")) return { ...reason, code: "context_too_long", upstreamCode: "context_length_exceeded" };
-  if (means === "content_filter" || named("content_filter") || named("content_policy_violation")) return { ...reason, code: "content_filter" };
-  const operatorFault = operatorFaultOf(status, means);
-  if (operatorFault !== undefined) return { code: "upstream_failed", message: refusedGateway, operatorFault };
+  switch (means) {
+    case "context_too_long":
+      return { ...reason, code: "context_too_long", upstreamCode: "context_length_exceeded" };
+    case "content_filter":
+    case "invalid_request":
+      return { ...reason, code: means };
+    case "credential":
+    case "quota":
+    case "model":
+      return operatorFailure(means);
+    case "rate_limited":
+      return rateLimited;
+    case "markup":
+      if (status === 413) return { code: "body_too_large", message: "The request is larger than the upstream of this model takes." };
+      if (status === 400 || status === 403 || status === 422) return failed;
+  }
   switch (status) {
     case 400:
       return { ...reason, code: "invalid_request" };
+    case 401:
+      return operatorFailure("credential");
+    case 402:
+      return operatorFailure("quota");
+    case 403:
+    case 404:
+      return operatorFailure("unclear");
     case 413:
       return { ...reason, code: "body_too_large" };
     case 422:
       return { ...reason, code: "unprocessable" };
     case 429:
-      return { code: "rate_limited", message: "The upstream of this model takes no more requests at the moment; try again later." };
+      return rateLimited;
     case 408:
     case 504:
       return { code: "upstream_timeout", message: "The upstream of this model did not answer in time." };
@@ -211,41 +232,14 @@ export function failureOf(status: number, { message, code, type, param, means }:
     case 529:
       return { code: "overloaded", message: "The upstream of this model is overloaded; try again in a moment." };
     default:
-      return { code: "upstream_failed", message: "The upstream of this model failed; try again in a moment." };
+      return failed;
   }
 }
 
-const refusedGateway = "The upstream of this model refused the gateway; its operator has been told.";
-
-function operatorFaultOf(status: number, means: UpstreamError["means"]): OperatorFault | undefined {
-  if (means !== undefined && means !== "context_too_long" && means !== "content_filter") return means;
-  if (status === 401) return "credential";
-  if (status === 402) return "quota";
-  return status === 403 || status === 404 ? "unclear" : undefined;
-}
-
-/** Characters of an upstream's message that a caller gets. */
-const messageLengthMax = 2_000;
-/** Characters of its code, its type and the field it names. */
-const nameLengthMax = 200;
-
-/** What an upstream may give away of itself: addresses, and what looks like a secret. */
-const addresses = /\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b/gi;
-const secrets = /\b(?:sk|pk|rk|key|AIza|Bearer|ya29)[-_. ]?[A-Za-z0-9_-]{12,}/g;
-
-/** An upstream's words without what they may give away. */
-const scrubbed = (text: string): string => text.replaceAll(addresses, "…").replaceAll(secrets, "…");
-
-/** The fields that OpenAI's, Anthropic's and Google's error objects have in common, each if it is a text; a text for the object is its message. */
-export function errorFieldsOf(error: unknown): UpstreamError {
-  const fields = (typeof error === "object" && error !== null ? error : { message: error }) as Record<string, unknown>;
-  const textOf = (name: string, lengthMax = nameLengthMax) =>
-    typeof fields[name] === "string" && fields[name] !== "" ? (fields[name] as string).slice(0, lengthMax) : undefined;
-  return {
-    message: scrubbed(textOf("message", messageLengthMax) ?? "") || "The upstream of this model reported an error without a message.",
-    code: textOf("code"),
-    type: textOf("type"),
-    param: textOf("param"),
-    status: [fields.status, fields.code].find((candidate): candidate is number => typeof candidate === "number" && candidate >= 400 && candidate <= 599),
-  };
-}
+const failed: Failure = { code: "upstream_failed", message: "The upstream of this model failed; try again in a moment." };
+const rateLimited: Failure = { code: "rate_limited", message: "The upstream of this model takes no more requests at the moment; try again later." };
+const operatorFailure = (operatorFault: OperatorFault): Failure => ({
+  code: "upstream_failed",
+  message: "The upstream of this model refused the gateway; its operator has been told.",
+  operatorFault,
+});

@@ -2,10 +2,11 @@
 import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import { envelopeOf } from "../envelope.ts";
-import { errorFieldsOf, type UpstreamError } from "../errors.ts";
+import type { UpstreamError } from "../errors.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish, type Signature } from "../neutral.ts";
 import { calledTool } from "../tools.ts";
+import { upstreamErrorOf as readError } from "../upstream-errors.ts";
 import { tokensOf, type Usage } from "../usage.ts";
 import { dialect, inputObjectOf, thinkingBlockOf } from "./blocks.ts";
 import type { WireBlock } from "./cache.ts";
@@ -96,37 +97,12 @@ export const messageOf = ({ id, model }: AnswerContext, usage?: Usage) => ({
   },
 });
 
-const statuses: Record<string, number> = {
-  invalid_request_error: 400,
-  authentication_error: 401,
-  billing_error: 402,
-  permission_error: 403,
-  not_found_error: 404,
-  conflict_error: 409,
-  request_too_large: 413,
-  rate_limit_error: 429,
-  api_error: 500,
-  timeout_error: 504,
-  overloaded_error: 529,
-};
-
-const tooLong = /prompt is too long|exceeds? (the )?(model'?s )?(maximum )?context|exceed context limit/i;
-const blocked = /blocked by content filtering/i;
 const leadingField = /^([a-z_]+(?:\.[\w-]+)*): /;
 
-/** What an error body, or the `error` in one, says. */
+/** What an error body, or the `error` in one, says; the field at fault leads its message. */
 export function upstreamErrorOf(body: unknown): UpstreamError {
-  const error = objectOf(body).error ?? body;
-  const fields = errorFieldsOf(error);
-  const param = fields.param ?? leadingField.exec(fields.message)?.[1];
-  return {
-    ...fields,
-    code: fields.code ?? textOf(objectOf(objectOf(error).details).error_code)?.slice(0, 200),
-    param,
-    status: fields.status ?? (Object.hasOwn(statuses, fields.type ?? "") ? statuses[fields.type ?? ""] : undefined),
-    ...(tooLong.test(fields.message) && { means: "context_too_long" as const }),
-    ...(blocked.test(fields.message) && { means: "content_filter" as const }),
-  };
+  const error = readError(body);
+  return { ...error, param: error.param ?? leadingField.exec(error.message)?.[1] };
 }
 
 /** A block as it begins or stands whole, but for its citations; undefined for what only this vendor's own servers make. */

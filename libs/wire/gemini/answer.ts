@@ -1,8 +1,8 @@
 /** Answers in Google's Gemini format, and what whole ones share with streamed ones: https://ai.google.dev/api/generate-content#generatecontentresponse */
 import type { AnswerContext } from "../codec.ts";
-import { errorFieldsOf, type UpstreamError } from "../errors.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, eventsOf, type Finish } from "../neutral.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
 import { tokensOf, type Usage } from "../usage.ts";
 import { PartReader } from "./part-reader.ts";
 import { PartWriter } from "./part-writer.ts";
@@ -73,29 +73,7 @@ const usageBodyOf = ({ inputTokens, cachedInputTokens, outputTokens, reasoningTo
   totalTokenCount: inputTokens + outputTokens,
 });
 
-const tooLong = /exceeds the maximum number of (?:input )?tokens|input token count .*(?:exceeds|supports (?:only )?up to)/i;
-/** What Google answers as a bad request although it is the gateway's own credential, or place, that it does not take. */
-const ownFault = /API_?KEY_?(?:_INVALID|_SERVICE_BLOCKED)|API key (?:not valid|expired)|User location is not supported/i;
-
-/** What an error body, or the error in a stream, says; some endpoints send it in a list. https://cloud.google.com/apis/design/errors */
-export function upstreamErrorOf(body: unknown): UpstreamError {
-  const value = Array.isArray(body) ? body[0] : body;
-  const error = objectOf(value).error ?? value;
-  const fields = errorFieldsOf(error);
-  const { status, details } = objectOf(error);
-  const all = listOf(details).map(objectOf);
-  const field = all.flatMap(({ fieldViolations }) => listOf(fieldViolations)).map((violation) => textOf(objectOf(violation).field))[0];
-  const delay = all.map(({ retryDelay }) => /^(\d{1,9}(?:\.\d+)?)s$/.exec(textOf(retryDelay) ?? "")?.[1]).find((found) => found !== undefined);
-  const isOwn = ownFault.test(fields.message) || all.some(({ reason }) => typeof reason === "string" && ownFault.test(reason));
-  return {
-    ...fields,
-    ...(textOf(status) !== undefined && { type: (status as string).slice(0, 100) }),
-    ...(field !== undefined && { param: field.slice(0, 200) }),
-    ...(isOwn && { means: "credential" as const }),
-    ...(delay !== undefined && { retryAfterSeconds: Math.ceil(Number(delay)) }),
-    ...(tooLong.test(fields.message) && { means: "context_too_long" as const }),
-  };
-}
+export { upstreamErrorOf };
 
 const failed = (reason: string): AnswerEvent => ({
   kind: "error",

@@ -1,10 +1,10 @@
 /** Whole answers in OpenAI's chat-completions format, and what they share with streamed ones: https://platform.openai.com/docs/api-reference/chat/object */
 import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
-import { errorFieldsOf, type UpstreamError } from "../errors.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { Answer, AnswerEvent, Block, Finish } from "../neutral.ts";
 import { calledTool, inputOfText, textOfCall } from "../tools.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
 import { tokensOf, type Usage } from "../usage.ts";
 import { reasoningDetailOf } from "./messages.ts";
 
@@ -65,8 +65,7 @@ export const newCallId = (): string => `call_${randomBytes(12).toString("hex")}`
 export const contentTextOf = (content: unknown): string | undefined =>
   Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
 
-/** What an error body, or the `error` in one, says. */
-export const upstreamErrorOf = (body: unknown): UpstreamError => errorFieldsOf(objectOf(body).error ?? body);
+export { upstreamErrorOf };
 
 /** The name and the JSON input of a call as it stands in a message or, whole, in a delta. */
 export function callOf(call: Record<string, unknown>): { name: string; input: string } {

@@ -1,8 +1,8 @@
 /** Pictures between a caller and an upstream that both speak OpenAI's images format. */
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
-import { errorFieldsOf, type UpstreamError } from "../errors.ts";
 import { isNull, jsonOf, listOf, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "../usage.ts";
 import { eventBytesOf, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
 import { bytesOfForm, formOf } from "./form.ts";
@@ -30,7 +30,7 @@ export async function imageEditRequestOf(bytes: Buffer, contentType: string, mod
   return { path: "/images/edits", headers: { "content-type": rewritten.contentType }, body: rewritten.bytes };
 }
 
-export const upstreamErrorOf = (body: unknown): UpstreamError => errorFieldsOf(objectOf(body).error ?? body);
+export { upstreamErrorOf };
 
 export function imageAnswerOf(bytes: Buffer): WholeAnswer {
   const spans = objectSpansOf(bytes, ["data", "error", "usage"]);

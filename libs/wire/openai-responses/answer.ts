@@ -2,10 +2,10 @@
 import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import { envelopeOf } from "../envelope.ts";
-import { errorFieldsOf, type UpstreamError } from "../errors.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish } from "../neutral.ts";
 import { calledTool, inputOfText } from "../tools.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
 import { tokensOf, type Usage } from "../usage.ts";
 import { freeTextOf } from "./free-text.ts";
 import { dialect, thinkingTextOf } from "./items.ts";
@@ -209,24 +209,4 @@ export function inputOfItem({ type, input, arguments: given }: Record<string, un
   return typeof given === "string" ? given : given === undefined || given === null ? "" : JSON.stringify(given);
 }
 
-/** https://platform.openai.com/docs/api-reference/responses/object#responses-object-error */
-const statuses: readonly [RegExp, number][] = [
-  [/^(?:rate_limit_exceeded|insufficient_quota|usage_not_included)$/, 429],
-  [/^(?:server_is_overloaded|slow_down)$/, 503],
-  [/^(?:server_error|internal_error)$/, 500],
-  [/_timeout$/, 504],
-  [/^(?:invalid_|image_|unsupported_|empty_image|failed_to_download)/, 400],
-];
-
-/** What an error body, an error event or a failed response says. Inside of answers only the code tells what would be the status. */
-export function upstreamErrorOf(body: unknown): UpstreamError {
-  const { error, response } = objectOf(body);
-  const { type, ...fields } = errorFieldsOf(error ?? objectOf(response).error ?? body);
-  const { code = "" } = fields;
-  return {
-    ...fields,
-    type: type === "error" || type?.startsWith("response.") ? undefined : type,
-    status: fields.status ?? statuses.find(([codes]) => codes.test(code))?.[1],
-    ...(/content_policy|_policy(?:_violation)?$/.test(code) && { means: "content_filter" as const }),
-  };
-}
+export { upstreamErrorOf };

@@ -1,0 +1,208 @@
+/**
+ * Reads what an upstream says went wrong. One reader serves all dialects: it knows their error objects, those of servers and gateways that follow a dialect
+ * only roughly, errors nested in one another as proxies do it, and plain text.
+ */
+import type { UpstreamError } from "./errors.ts";
+import { listOf, objectOf, textOf } from "./json.ts";
+import { scrubbed } from "./scrub.ts";
+import { meaningOf } from "./upstream-error-rules.ts";
+
+/** Characters of an upstream's message that a caller gets. */
+const messageLengthMax = 2_000;
+/** Characters of its code, its type and the field it names. */
+const nameLengthMax = 200;
+/** How deep error objects may be nested in one another. */
+const depthMax = 8;
+/** Characters of a text that are parsed as JSON. */
+const embeddedLengthMax = 65_536;
+/** Violations that a message lists. */
+const violationsMax = 3;
+
+/** What one object or text of an error says. An error is a list of layers, the outermost first. */
+interface Layer {
+  message?: string | undefined;
+  code?: string | undefined;
+  type?: string | undefined;
+  param?: string | undefined;
+  status?: number | undefined;
+  retryAfterSeconds?: number | undefined;
+  /** Further names of what went wrong. */
+  reasons?: readonly string[];
+  /** The upstream's moderation flagged the caller's content. */
+  flagged?: boolean;
+  /** The text is a page in HTML or XML. */
+  isMarkup?: boolean;
+}
+
+/** Reads an error body or the error in a stream, given as a JSON value, or as text where it is not JSON. Secrets and addresses are removed from all fields. */
+export function upstreamErrorOf(body: unknown): UpstreamError {
+  const layers: Layer[] = [];
+  read(body, layers, 0);
+  const inner = layers.toReversed();
+  const innermost = <Name extends keyof Layer>(name: Name): Layer[Name] | undefined => inner.find((layer) => layer[name] !== undefined)?.[name];
+  const code = shownNameOf(innermost("code"));
+  const type = shownNameOf(innermost("type"));
+  const retryAfterSeconds = innermost("retryAfterSeconds");
+  const means = layersMeaningOf(layers);
+  return {
+    message: shownTextOf(innermost("message"), messageLengthMax) ?? "The upstream of this model reported an error without a message.",
+    code,
+    type,
+    param: shownTextOf(innermost("param"), nameLengthMax),
+    status: layers.find(({ status }) => status !== undefined)?.status ?? statuses.find(([names]) => names.test(code ?? "") || names.test(type ?? ""))?.[1],
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    ...(means !== undefined && { means }),
+  };
+}
+
+function layersMeaningOf(layers: readonly Layer[]): UpstreamError["means"] {
+  if (layers.some(({ flagged }) => flagged)) return "content_filter";
+  const names = layers.flatMap(({ code = "", type = "", reasons = [] }) => [code, type, ...reasons]).map((name) => name.slice(0, nameLengthMax));
+  // One vendor sends its messages percent-encoded.
+  const messages = layers.map(({ message = "" }) => message.slice(0, messageLengthMax).replaceAll("%20", " "));
+  return meaningOf(names, messages) ?? (layers.some(({ isMarkup }) => isMarkup) ? "markup" : undefined);
+}
+
+/** Scrubs before it cuts: a secret that is cut in two would no longer look like one. */
+function shownTextOf(text: string | undefined, lengthMax: number): string | undefined {
+  const shown = scrubbed((text ?? "").slice(0, lengthMax + 500)).slice(0, lengthMax);
+  return shown === "" || shown === "…" ? undefined : shown;
+}
+
+/** A code or a type for the caller; undefined for the sentences that some upstreams send instead. */
+function shownNameOf(name: string | undefined): string | undefined {
+  const shown = shownTextOf(name, nameLengthMax);
+  return shown !== undefined && !/\s/.test(shown) ? shown : undefined;
+}
+
+/** The status for a code or type, where the error has none. Errors inside of answers usually have none. */
+const statuses: readonly [RegExp, number][] = [
+  [/^(?:rate_limit_exceeded|rate_limit_error|insufficient_quota|usage_not_included)$/, 429],
+  [/^overloaded_error$/, 529],
+  [/^(?:server_is_overloaded|slow_down)$/, 503],
+  [/^(?:server_error|internal_error|api_error)$/, 500],
+  [/^timeout_error$|_timeout$/, 504],
+  [/^authentication_error$/, 401],
+  [/^billing_error$/, 402],
+  [/^permission_error$/, 403],
+  [/^not_found_error$/, 404],
+  [/^conflict_error$/, 409],
+  [/^request_too_large$/, 413],
+  [/^(?:invalid_|image_|unsupported_|empty_image|failed_to_download)/, 400],
+];
+
+function read(value: unknown, layers: Layer[], depth: number): void {
+  if (depth > depthMax) return;
+  if (typeof value === "string") readText(value, layers, depth);
+  else if (Array.isArray(value)) readList(value, layers, depth);
+  else if (typeof value === "object" && value !== null) readObject(value as Record<string, unknown>, layers, depth);
+}
+
+/** A list of FastAPI's violations, or a list that holds an error: https://fastapi.tiangolo.com/tutorial/handling-errors/ */
+function readList(list: readonly unknown[], layers: Layer[], depth: number): void {
+  const violations = list.slice(0, violationsMax).map(objectOf);
+  if (violations.length === 0 || !violations.every(({ loc, msg }) => Array.isArray(loc) && textOf(msg) !== undefined)) {
+    read(list[0], layers, depth + 1);
+    return;
+  }
+  const paths = violations.map(({ loc }) => pathOf(listOf(loc)));
+  const message = violations.map(({ msg }, index) => (paths[index] === "" ? msg : `${paths[index]}: ${msg}`)).join("; ");
+  layers.push({ message, param: textOf(paths[0]), code: textOf(violations[0]?.type) });
+}
+
+/** FastAPI's `["body", "messages", 0, "content"]` as the path `messages[0].content`. */
+const pathOf = (location: readonly unknown[]): string =>
+  location
+    .slice(location[0] === "body" ? 1 : 0, 20)
+    .map((step, index) => (typeof step === "number" ? `[${step}]` : `${index === 0 ? "" : "."}${String(step).slice(0, nameLengthMax)}`))
+    .join("");
+
+function readObject(error: Record<string, unknown>, layers: Layer[], depth: number): void {
+  const metadata = objectOf(error.metadata);
+  const { error_code: detailedCode } = objectOf(error.details);
+  layers.push({
+    ...detailsOf(listOf(error.details).map(objectOf)),
+    code: [error.code, detailedCode].map(codeOf).find((code) => code !== undefined),
+    type: typeOf(error),
+    status: [error.status, error.code, error.status_code, error.statusCode].map(statusOf).find((status) => status !== undefined),
+    // https://openrouter.ai/docs/api/reference/errors-and-debugging
+    flagged: metadata.flagged_input !== undefined,
+    ...(textOf(error.param) !== undefined && { param: error.param as string }),
+  });
+  const innerCode = textOf(objectOf(error.innererror).code);
+  if (innerCode !== undefined) layers.push({ reasons: [innerCode] });
+  const message = [error.message, error.msg, error.Message, error.detail].find(isPresent);
+  if (message !== undefined) read(message, layers, depth + 1);
+  // Beside a message, a text is only the status in words.
+  if (isPresent(error.error) && (message === undefined || typeof error.error === "object")) read(error.error, layers, depth + 1);
+  else if (message === undefined && Array.isArray(error.errors)) read(error.errors, layers, depth + 1);
+  if (isPresent(objectOf(error.response).error)) read(objectOf(error.response).error, layers, depth + 1);
+  if (isPresent(metadata.raw)) read(metadata.raw, layers, depth + 1);
+}
+
+/** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
+function detailsOf(details: readonly Record<string, unknown>[]): Layer {
+  const fields = details.flatMap(({ fieldViolations }) => listOf(fieldViolations)).map((violation) => textOf(objectOf(violation).field));
+  const quotas = details.flatMap(({ violations }) => listOf(violations)).map((violation) => objectOf(violation).quotaId);
+  const delay = details.map(({ retryDelay }) => /^(\d{1,9}(?:\.\d+)?)s$/.exec(textOf(retryDelay) ?? "")?.[1]).find((found) => found !== undefined);
+  return {
+    param: fields[0],
+    reasons: [...details.map(({ reason }) => reason), ...quotas].filter((reason) => typeof reason === "string"),
+    retryAfterSeconds: delay === undefined ? undefined : Math.ceil(Number(delay)),
+  };
+}
+
+/** Google's canonical status, or else the type; undefined for those that only say that the object is an error. */
+function typeOf({ status, ...error }: Record<string, unknown>): string | undefined {
+  if (typeof status === "string" && /^[A-Z][A-Z_]+$/.test(status)) return status;
+  const type = [error.type, error.error_type, error.__type].map(textOf).find((name) => name !== undefined);
+  return type === undefined || type === "error" || type.startsWith("response.") ? undefined : type.slice(type.lastIndexOf("#") + 1);
+}
+
+const isPresent = (value: unknown): boolean => (typeof value === "string" && value.trim() !== "") || (typeof value === "object" && value !== null);
+
+/** A code, also one that is a number; undefined where it repeats the status. */
+const codeOf = (code: unknown): string | undefined => (statusOf(code) !== undefined ? undefined : typeof code === "number" ? String(code) : textOf(code));
+
+function statusOf(value: unknown): number | undefined {
+  const status = typeof value === "string" && /^\d{3}$/.test(value) ? Number(value) : value;
+  return typeof status === "number" && status >= 400 && status <= 599 ? status : undefined;
+}
+
+/** What gateways put before the words, or the JSON, of the upstream behind them. Upstreams that quote their callers do not begin like that. */
+const prefix =
+  /^(?:(?:event: ?\w{1,20}\r?\n)?data: ?|litellm\.\w{1,60}: (?:(?:litellm\.)?\w{1,60}(?:Error|Exception): ){0,6}|\w{1,60}(?:Error|Exception) - (?:b'(?=\{))?|Error from provider: |\[[\w./-]{1,100}\]:? ){1,8}/;
+/** What LiteLLM puts behind them: names of its models and settings. */
+const suffix = /(?:['"]?\.?\s{0,4}Received Model Group=|\nmodel=)[\s\S]*$/;
+
+function readText(text: string, layers: Layer[], depth: number): void {
+  const words = text.trim().replace(prefix, "");
+  if (/^<(?:!doctype|\?xml|html|head|body|center|h1|title|error)\b/i.test(words)) layers.push({ isMarkup: true });
+  else if (/^(?:\{|\[\s*[{"\]])/.test(words)) read(jsonAtStartOf(words.slice(0, embeddedLengthMax)), layers, depth + 1);
+  // Control characters are no text but compressed or binary data.
+  else if (words !== "" && !/[^\P{Cc}\s]|\ufffd/u.test(words.slice(0, messageLengthMax))) layers.push({ message: words.replace(suffix, "") });
+}
+
+/** The JSON object or array at the beginning of a text; undefined when it breaks off. */
+function jsonAtStartOf(text: string): unknown {
+  for (const candidate of [text, text.slice(0, endOfJson(text))])
+    try {
+      return JSON.parse(candidate);
+    } catch {}
+  return undefined;
+}
+
+/** Where the object or array at the beginning of a text ends; 0 when it breaks off. */
+function endOfJson(text: string): number {
+  let depth = 0;
+  let quoted = false;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === '"') quoted = !quoted;
+    else if (quoted && character === "\\") at++;
+    else if (quoted) continue;
+    else if (character === "{" || character === "[") depth++;
+    else if ((character === "}" || character === "]") && --depth === 0) return at + 1;
+  }
+  return 0;
+}
