@@ -30,6 +30,8 @@ export interface Target {
   model: string;
   /** How many tokens it gives out at most, if the catalogue says so. */
   outputTokensMax: number | undefined;
+  /** Whether the model reasons; undefined where the catalogue does not say. */
+  reasons?: boolean | undefined;
   /** The upstream takes `stream_options.include_usage` (openai-chat). */
   streamUsage: boolean;
   /** Where the upstream takes the bound on an answer's tokens (openai-chat). */

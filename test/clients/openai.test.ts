@@ -161,6 +161,40 @@ for (const [name, Client] of [
     });
   }
 
+  for (const streams of [false, true])
+    test(`${name}, responses of a reasoning model, ${streams ? "streamed" : "whole"}: the documented loop works with default settings`, async () => {
+      const input: OpenAI.Responses.ResponseInput = [{ role: "user", content: wantsWeather }];
+      const ask = async () => {
+        const asked = { model: "reasoner", input, tools: [responsesTool] };
+        const response = streams ? await client.responses.stream(asked).finalResponse() : await client.responses.create(asked);
+        input.push(...(response.output as OpenAI.Responses.ResponseInput));
+        return response;
+      };
+      const first = await ask();
+      const [thought, call] = first.output;
+      assert.ok(thought?.type === "reasoning" && thought.encrypted_content && call?.type === "function_call");
+      input.push({ type: "function_call_output", call_id: call.call_id, output: "It rains." });
+      const second = await ask();
+      assert.match(second.output_text, /The tool get_weather returned: .*It rains\./);
+      assert.equal(second.output[0]?.type, "reasoning");
+      input.push({ role: "user", content: "hello there" });
+      assert.equal((await ask()).output_text, greeting);
+    });
+
+  test(`${name}, responses of a reasoning model: a conversation from before, whose reasoning nobody can resolve, goes on`, async () => {
+    const { output_text } = await client.responses.create({
+      model: "reasoner",
+      include: [],
+      input: [
+        { role: "user", content: wantsWeather },
+        { type: "reasoning", id: "rs_lost", summary: [] },
+        { type: "function_call", id: "fc_lost", call_id: "call_1", name: weather.name, arguments: '{"city":"Paris"}' },
+        { type: "function_call_output", call_id: "call_1", output: "It rains." },
+      ],
+    });
+    assert.match(output_text, /The tool get_weather returned: .*It rains\./);
+  });
+
   test(`${name}: embeddings, in both encodings, from both kinds of upstream`, async () => {
     for (const model of ["embedding", "gemini-embedding"]) {
       const packed = await client.embeddings.create({ model, input: ["one", "two"], dimensions: 8 });

@@ -88,11 +88,15 @@ function itemOf(item: unknown, at: string, isStored: boolean): Said | Refused {
   if (typeof itemId === "string" && prefix !== undefined && !itemId.startsWith(prefix))
     return refused(`${at}.id`, `Invalid '${at}.id': '${itemId.slice(0, 80)}'. Expected an ID that begins with '${prefix}'.`, "invalid_value");
   if (type === "item_reference" || (type === "reasoning" && typeof encrypted !== "string" && typeof itemId === "string" && !isStored))
-    return refused("input", `Item with id '${String(itemId)}' not found. The simulator stores nothing: send the item with its content.`, null, 404);
+    return refused("input", notFoundOf(String(itemId)), null, 404);
   const read = readerAmong(readers, type);
   if (read !== undefined) return read(item, at);
   return otherTypes.includes(type) ? { kind: "other", tokens: 0 } : unsupported(`${at}.type`, type, [...Object.keys(readers), ...otherTypes]);
 }
+
+/** OpenAI's words: https://github.com/openai/openai-agents-python/issues/919 */
+const notFoundOf = (id: string): string =>
+  `Item with id '${id.slice(0, 80)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`;
 
 /** A result needs its call before it, and a call that the conversation has gone past needs its result. */
 function faultOfPairs(items: Said[]): Refused | undefined {
