@@ -48,6 +48,7 @@ export const isSocketHandshake = ({ method, url = "", headers }: IncomingMessage
 export const endpoints: Record<string, Endpoint> = {
   "/v1/chat/completions": { dialect: "openai-chat", operation: "answer", schema: chatRequestSchema, faultOf: storedFaultIn(chatFieldIn) },
   [responsesPath]: responsesEndpoint,
+  "/v1/responses/compact": { dialect: "openai-responses", operation: "compaction", schema: responsesRequestSchema, faultOf: storedByOpenai },
   "/v1/responses/input_tokens": { dialect: "openai-responses", operation: "token-count", schema: responsesRequestSchema, faultOf: storedByOpenai },
   "/v1/messages": { dialect: "anthropic-messages", operation: "answer", schema: messagesRequestSchema, faultOf: storedByAnthropic },
   "/v1/messages/count_tokens": { dialect: "anthropic-messages", operation: "token-count", schema: tokenCountRequestSchema, faultOf: storedByAnthropic },

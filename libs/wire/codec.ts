@@ -98,6 +98,8 @@ export type WholeAnswer = { kind: "answer"; body: Buffer; usage: Usage | undefin
 export interface Verbatim {
   /** The caller's bytes for an upstream of the same dialect. Undefined when they are not what the dialect's schema admits. */
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined;
+  /** The caller's bytes for an upstream that is to compact the conversation, in dialects that have an endpoint for it; likewise. */
+  compaction?(bytes: Buffer, model: string): WireRequest | undefined;
   stream(bytes: Buffer, framing: Framing, model: string): StreamRelay;
   answer(bytes: Buffer, model: string): WholeAnswer;
 }

@@ -5,7 +5,7 @@ import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { efforts, type NeutralRequest, type Setting, type SettingName, type Settings, turnsOf } from "../neutral.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { decodeInput, dialect, encodeItems, shortened } from "./items.ts";
-import { statefulFieldIn } from "./stateless.ts";
+import { refuseCompaction, statefulFieldIn } from "./stateless.ts";
 import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice, fitsStrict } from "./tools.ts";
 
 /**
@@ -15,6 +15,7 @@ import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice, fitsStrict
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(body);
   if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
+  refuseCompaction(body);
   if (typeof body.top_logprobs === "number" && body.top_logprobs > 0) refuse("top_logprobs");
   const tools = decodeTools(body);
   const { system, messages } = decodeInput(body, tools);
