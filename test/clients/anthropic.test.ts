@@ -129,6 +129,22 @@ for (const [name, Client] of [
       await assert.rejects(client.messages.stream({ model: modelOf(upstream, "breaking"), max_tokens, messages }).finalMessage(), Client.APIError);
     });
 
+    test(`${name} on ${upstream}: overload is a 529, which the client retries`, async () => {
+      const statuses: number[] = [];
+      const counted: typeof fetch = async (...request) => {
+        const response = await fetch(...request);
+        statuses.push(response.status);
+        return response;
+      };
+      const patient = new Client({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 1, fetch: counted }) as unknown as Anthropic;
+      await assert.rejects(
+        patient.messages.create({ model: modelOf(upstream, "overloaded"), max_tokens, messages }),
+        (error: InstanceType<typeof Anthropic.APIError>) =>
+          error instanceof Client.InternalServerError && (error as { type?: unknown }).type === "overloaded_error",
+      );
+      assert.deepEqual(statuses, [529, 529]);
+    });
+
     test(`${name} on ${upstream}: it retries what may heal, and what it aborts is aborted upstream`, async () => {
       const patient = new Client({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 2 }) as unknown as Anthropic;
       assert.equal(textOf(await patient.messages.create({ model: modelOf(upstream, "busy"), max_tokens, messages })), greeting);
@@ -144,7 +160,11 @@ for (const [name, Client] of [
     const withToken = new Client({ apiKey: null, authToken: gateway.key, baseURL: gateway.url, maxRetries: 0 }) as unknown as Anthropic;
     assert.equal(textOf(await withToken.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages })), greeting);
     const stranger = new Client({ apiKey: "nothing", baseURL: gateway.url, maxRetries: 0 }) as unknown as Anthropic;
-    await assert.rejects(stranger.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages }), Client.AuthenticationError);
+    await assert.rejects(
+      stranger.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages }),
+      (error: InstanceType<typeof Anthropic.AuthenticationError>) =>
+        error instanceof Client.AuthenticationError && (error.error as { error: Error }).error.message.startsWith("Incorrect API key provided"),
+    );
     await assert.rejects(client.messages.create({ model: "nothing", max_tokens, messages }), Client.NotFoundError);
   });
 }

@@ -9,6 +9,7 @@ const variants = {
   failing: "status=500",
   busy: "status=429;retry-after=1;fail-first=1",
   refusing: "status=400",
+  overloaded: "status=503",
   breaking: "error=3;rate=0",
 } as const;
 
