@@ -129,6 +129,28 @@ for (const [name, Client] of [
       await assert.rejects(client.messages.stream({ model: modelOf(upstream, "breaking"), max_tokens, messages }).finalMessage(), Client.APIError);
     });
 
+    if (upstream !== "anthropic-messages")
+      test(`${name} on ${upstream}: the tools that Anthropic defines and the caller runs are called as its own models call them`, async () => {
+        for (const [type, called, member] of [
+          ["bash_20250124", "bash", undefined],
+          ["text_editor_20250124", "str_replace_editor", "path"],
+          ["text_editor_20250728", "str_replace_based_edit_tool", "path"],
+          ["memory_20250818", "memory", "command"],
+        ] as const) {
+          const asked: Anthropic.MessageParam[] = [{ role: "user", content: `Use ${called} for "/memories/a".` }];
+          const tools = [{ type, name: called }] as Anthropic.ToolUnion[];
+          const first = await client.messages.create({ model, max_tokens, tools, messages: asked });
+          const call = first.content.find((block) => block.type === "tool_use");
+          assert.ok(call?.type === "tool_use" && call.name === called, `${type}: ${JSON.stringify(first.content)}`);
+          if (member !== undefined) assert.equal(typeof (call.input as Record<string, unknown>)[member], "string", type);
+          asked.push(
+            { role: "assistant", content: first.content },
+            { role: "user", content: [{ type: "tool_result", tool_use_id: call.id, content: "done" }] },
+          );
+          assert.match(textOf(await client.messages.create({ model, max_tokens, tools, messages: asked })), new RegExp(`The tool ${called} returned: .*done`));
+        }
+      });
+
     test(`${name} on ${upstream}: overload is a 529, which the client retries`, async () => {
       const statuses: number[] = [];
       const counted: typeof fetch = async (...request) => {

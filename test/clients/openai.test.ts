@@ -125,6 +125,21 @@ for (const [name, Client] of [
       assert.equal(response.headers.get("x-sluice-token-count"), upstream === "openai-chat" ? "estimated" : null);
     });
 
+    test(`${name}, responses from ${upstream}: image generation that is only offered is left out, and refused by name where it is forced`, async () => {
+      const asked = { model, input: wantsWeather, tools: [responsesTool, { type: "image_generation" as const }, { type: "web_search" as const }] };
+      const offered = await client.responses.create(asked);
+      assert.ok(offered.output.some((item) => item.type === "function_call" && item.name === weather.name));
+      if (upstream === "openai-responses") return;
+      for (const tool_choice of [
+        { type: "image_generation" as const },
+        { type: "allowed_tools" as const, mode: "required" as const, tools: [{ type: "image_generation" }] },
+      ])
+        await assert.rejects(client.responses.create({ ...asked, tool_choice }), (error: InstanceType<typeof OpenAI.APIError>) => {
+          assert.deepEqual([error.status, error.param], [400, "tool_choice"]);
+          return error.message.includes("image_generation");
+        });
+    });
+
     test(`${name} on ${upstream}: errors are its own classes, before and inside of streams`, async () => {
       await assert.rejects(
         client.chat.completions.create({ model: modelOf(upstream, "refusing"), messages }),

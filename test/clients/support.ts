@@ -32,6 +32,7 @@ export function startClientsGateway(): Promise<Gateway> {
     `  - { id: "${id}", retries: 0, lane: ${lane}, contextWindow: 128000, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }`;
   const models = [
     line("reasoner", "openai-responses", "sim-reasoning").replace("retries: 0", "retries: 0, capabilities: [text, reasoning]"),
+    line("gemini-reasoner", "gemini", "sim-reasoning"),
     ...conversationDialects.flatMap((upstream) =>
       (Object.keys(variants) as (keyof typeof variants)[]).map((variant) => line(modelOf(upstream, variant), upstream, simulated(upstream, variant))),
     ),

@@ -213,7 +213,7 @@ test("a choice among tools names them neutrally; only one that demands what can'
   assert.deepEqual(choiceOf({ type: "allowed_tools", mode: "auto", tools: allowed }), { mode: "auto", only: ["a", "n__b"], path });
   assert.deepEqual(choiceOf({ type: "allowed_tools", mode: "auto", tools: [{ type: "web_search" }] }), { mode: "none", path });
   assert.equal(choiceOf("auto", [{ type: "web_search" }]), undefined);
-  for (const choice of [{ type: "web_search" }, { type: "mcp", server_label: "s" }, { type: "function", name: "absent" }])
+  for (const choice of [{ type: "web_search" }, { type: "image_generation" }, { type: "mcp", server_label: "s" }, { type: "function", name: "absent" }])
     assert.equal(
       refusalOf(() => choiceOf(choice)),
       path,
