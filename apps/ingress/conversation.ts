@@ -2,7 +2,6 @@
  * The latest answer of one connection and all that was said up to it, so that the next turn may bring only what is new. It is kept for this
  * connection alone, within a budget that all connections share.
  */
-import { foreignThoughtId } from "#wire/openai-responses/answer.ts";
 import type { BodyBudget } from "./requests.ts";
 
 /** Items as JSON, parted by commas. */
@@ -81,9 +80,4 @@ export class Conversation {
   }
 }
 
-/** An upstream finds a thought of its own by its id alone, where it stores answers: without what it says, sealed, it is of no use. */
-function jsonOf(item: unknown): Buffer {
-  const { type, id, encrypted_content: sealed } = Object(item) as Record<string, unknown>;
-  const isLost = type === "reasoning" && typeof sealed !== "string" && !String(id).startsWith(foreignThoughtId);
-  return Buffer.from(isLost || item === undefined ? "" : JSON.stringify(item));
-}
+const jsonOf = (item: unknown): Buffer => Buffer.from(item === undefined ? "" : JSON.stringify(item));

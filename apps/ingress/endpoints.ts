@@ -48,6 +48,7 @@ export const isSocketHandshake = ({ method, url = "", headers }: IncomingMessage
 export const endpoints: Record<string, Endpoint> = {
   "/v1/chat/completions": { dialect: "openai-chat", operation: "answer", schema: chatRequestSchema, faultOf: storedFaultIn(chatFieldIn) },
   [responsesPath]: responsesEndpoint,
+  "/v1/responses/compact": { dialect: "openai-responses", operation: "compaction", schema: responsesRequestSchema, faultOf: storedByOpenai },
   "/v1/responses/input_tokens": { dialect: "openai-responses", operation: "token-count", schema: responsesRequestSchema, faultOf: storedByOpenai },
   "/v1/messages": { dialect: "anthropic-messages", operation: "answer", schema: messagesRequestSchema, faultOf: storedByAnthropic },
   "/v1/messages/count_tokens": { dialect: "anthropic-messages", operation: "token-count", schema: tokenCountRequestSchema, faultOf: storedByAnthropic },
@@ -78,8 +79,23 @@ export function modelCallOf(path: string): { model: string; method: string } | u
   return colon <= 0 ? undefined : { model: path.slice(0, colon), method: path.slice(colon + 1) };
 }
 
-/** Does a path call one of Google's methods? The names of other vendors' models may end in a colon and a word, too. */
-const isModelCall = (path: string): boolean => Object.hasOwn(modelMethods, modelCallOf(path)?.method ?? "");
+/** The call of one of Google's methods that a path without its version is. The names of other vendors' models may end in a colon and a word, too. */
+export function modelCallIn(path: string): { model: string; method: string } | undefined {
+  const call = path.startsWith("/models/") ? modelCallOf(path.slice("/models/".length)) : undefined;
+  return call !== undefined && Object.hasOwn(modelMethods, call.method) ? call : undefined;
+}
+
+/** A request's path, without its query. */
+export const pathOf = (url: string): string => url.split("?", 1)[0] as string;
+
+const versions = /^(?:\/v1(?:alpha|beta1?)?(?=\/|$))*/;
+
+/** A path in two: the versions that it begins with, and the rest without doubled slashes, a last slash, and the `/openai` of Google's base URL for OpenAI's clients. */
+export function versionedPathOf(path: string): { versions: string; rest: string } {
+  const plain = path.replace(/\/{2,}/g, "/").replace(/\/$/, "");
+  const leading = versions.exec(plain)?.[0] ?? "";
+  return { versions: leading, rest: plain.slice(leading.length).replace(/^\/openai(?=\/)/, "") };
+}
 
 /** Google's streams are asked for by the path and its query, all others by the body. */
 export function framingOf(body: Record<string, unknown>, method: string | undefined, alt: string | undefined): Framing {
@@ -88,17 +104,17 @@ export function framingOf(body: Record<string, unknown>, method: string | undefi
   return alt === "sse" ? "sse" : "array";
 }
 
-/** The dialect in which a path's callers expect their errors; of paths that several share, by the callers' headers. */
+/** The dialect in which a path's callers expect their errors: that of the path as it was meant, or else of the callers' headers. */
 export function dialectOf(url: string, headers: IncomingHttpHeaders): ConversationDialect {
-  const path = url.split("?", 1)[0] as string;
-  if (/^(\/v1)?\/v1\/messages(\/|$)/.test(path)) return "anthropic-messages";
-  if (/^(\/v1)?\/v1\/responses(\/|$)/.test(path)) return "openai-responses";
-  if (/^(\/v1)?\/v1(alpha|beta1?)\//.test(path) || (path.startsWith("/v1/models/") && isModelCall(path))) return "gemini";
-  if (path === "/v1/models" || path.startsWith("/v1/models/")) return listDialectOf(url, headers);
-  return "openai-chat";
+  const { versions: before, rest } = versionedPathOf(pathOf(url));
+  if (/^\/messages(\/|$)/.test(rest)) return "anthropic-messages";
+  if (/^\/responses(\/|$)/.test(rest)) return "openai-responses";
+  if (/^\/(chat\/completions|embeddings|images)(\/|$)/.test(rest)) return "openai-chat";
+  if (/v1(alpha|beta1?)/.test(before) || modelCallIn(rest) !== undefined) return "gemini";
+  return clientDialectOf(url, headers);
 }
 
-function listDialectOf(url: string, headers: IncomingHttpHeaders): ConversationDialect {
+function clientDialectOf(url: string, headers: IncomingHttpHeaders): ConversationDialect {
   const query = new URLSearchParams(url.split("?", 2)[1] ?? "");
   const client = `${headers["user-agent"] ?? ""} ${headers["x-goog-api-client"] ?? ""}`;
   if (headers["x-goog-api-key"] !== undefined || client.includes("google-genai-sdk/") || ["key", "pageSize", "pageToken"].some((name) => query.has(name)))

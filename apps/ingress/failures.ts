@@ -1,10 +1,13 @@
 /** From what is wrong with a request to what its caller is told. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { ConversationDialect } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
+import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
 
 export const invalidKey: Failure = {
   code: "invalid_key",
-  message: "The API key is missing or not valid. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key.",
+  // Clients tell a wrong key by OpenAI's first words: https://platform.openai.com/docs/guides/error-codes
+  message: "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key.",
 };
 
 export const tooLarge = (bytesMax: number): Failure => ({ code: "body_too_large", message: `The body may have ${bytesMax} bytes at most.` });
@@ -59,26 +62,36 @@ export function invalidFieldOf({ instancePath, keyword, params, message }: Valid
 /** A step of a JSON pointer (RFC 6901). */
 const unescaped = (step: string): string => step.replaceAll("~1", "/").replaceAll("~0", "~");
 
-const doubledPrefix = /^(?:\/v1(?:alpha|beta1?)?){2,}(?=\/|$)/;
-
 export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server: FastifyInstance): Failure {
-  const path = request.url.split("?", 1)[0] as string;
+  const path = pathOf(request.url);
   const methodsOf = (url: string) => (["GET", "HEAD", "POST"] as const).filter((method) => server.findRoute({ url, method }) !== null);
   const allowed = methodsOf(path);
   if (allowed.length > 0) {
     reply.header("allow", allowed.join(", "));
     return { code: "method_not_allowed", message: `${request.method} is not allowed here; use ${allowed.join(" or ")}.` };
   }
-  const prefix = doubledPrefix.exec(path)?.[0];
-  if (prefix !== undefined)
-    return {
-      code: "path_not_found",
-      message:
-        `The path begins with its version twice (${prefix}). OpenAI's clients want a base address that ends in one /v1; ` +
-        "Anthropic's and Google's add the version themselves: give them the base address without it.",
-    };
-  const hint = methodsOf(`/v1${path}`).length > 0 ? " OpenAI's clients want a base address that ends in /v1." : "";
+  const meant = meantPathOf(path, (url) => methodsOf(url).length > 0);
+  const hint = meant === undefined ? "" : ` The path is ${printable(meant)}. ${baseUrlHints[dialectOf(request.url, request.headers)]}`;
   return { code: "path_not_found", message: `There is no ${request.method} ${printable(path)} here.${hint}` };
+}
+
+const withVersion = "Set the client's base URL to this gateway's address with one /v1 at the end, and no slash behind it.";
+const withoutVersion = "Set the client's base URL to this gateway's address without a path: the client adds the version itself.";
+
+/** What to set in the client, by the dialect that it speaks. */
+const baseUrlHints: Record<ConversationDialect, string> = {
+  "openai-chat": withVersion,
+  "openai-responses": withVersion,
+  "anthropic-messages": `${withoutVersion} The AI SDK's Anthropic provider wants /v1 at its end.`,
+  gemini: `${withoutVersion} The AI SDK's Google provider and LiteLLM want /v1beta at its end.`,
+};
+
+/** The path that a client calls whose base URL is not quite right; undefined when there is none. `isServed` says whether there is a route of that path. */
+function meantPathOf(path: string, isServed: (url: string) => boolean): string | undefined {
+  const { rest } = versionedPathOf(path);
+  const call = modelCallIn(rest);
+  const meant = `${call === undefined ? "/v1" : "/v1beta"}${rest}`;
+  return rest !== "" && meant !== path && (call !== undefined || isServed(rest.startsWith("/models/") ? "/v1/models/*" : meant)) ? meant : undefined;
 }
 
 const printable = (path: string) => path.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");

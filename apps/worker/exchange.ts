@@ -76,6 +76,7 @@ export interface ExchangeInput {
 export const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" | "upstream" | "name">): Target => ({
   model: name,
   outputTokensMax: model.outputTokensMax,
+  reasons: reasonsOf(model),
   streamUsage: upstream.streamUsage,
   tokenLimitField: upstream.tokenLimitField,
 });
@@ -128,7 +129,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   const request = consistent(from.decodeRequest({ body: callerBody, framing: job.framing, headers: job.headers }));
   const fetchedHere = remoteSourcesOf(request).filter(({ part }) => !upstream.fetchesSources || (part === "file" && spoken === "openai-chat"));
   await inlineSources(fetchedHere, fetchSource, input.signal);
-  if (isThoughtless(model)) request.settings = withoutThinking(request.settings);
+  if (reasonsOf(model) === false) request.settings = withoutThinking(request.settings);
   const context = contextOf(job, model, callerBody, request);
   const begin = () => new SplicedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
   const resume = (delivered: string) => resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(request.tools, callerName));
@@ -195,8 +196,8 @@ export function foreignErrorReaderOf(upstream: ConversationDialect, request: Neu
   };
 }
 
-/** To a model that the catalogue knows not to think, a wish for thinking is a mere hint: its upstream would refuse it. */
-const isThoughtless = ({ capabilities }: CatalogueModel): boolean => capabilities.length > 0 && !capabilities.includes("reasoning");
+/** Whether a model reasons; undefined where its catalogue entry lists no capabilities. An upstream refuses a wish for reasoning to a model that does not. */
+const reasonsOf = ({ capabilities }: CatalogueModel): boolean | undefined => (capabilities.length === 0 ? undefined : capabilities.includes("reasoning"));
 const withoutThinking = ({ effort: _effort, thinkingTokensMax: _tokens, thinkingShown: _shown, ...settings }: Settings): Settings => settings;
 
 /** What of the caller's own headers its upstream is given: a version, and the betas that it knows. */

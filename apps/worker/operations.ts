@@ -30,6 +30,8 @@ export async function exchangeOf(input: ExchangeInput): Promise<Exchanged> {
   switch (input.job.operation) {
     case "answer":
       return answerExchangeOf(input);
+    case "compaction":
+      return compactionExchangeOf(input);
     case "token-count":
       return tokenCountExchangeOf(input);
     case "embedding":
@@ -46,6 +48,16 @@ const json = "application/json";
 
 function refusedFor(what: string): Exchanged {
   return { kind: "refused", failure: { code: "invalid_request", message: `This model does not serve ${what}.`, param: "model" } };
+}
+
+/** Only upstreams of the same dialect compact conversations; what they make of one is opaque. */
+async function compactionExchangeOf({ job, body, model, upstream, name }: ExchangeInput): Promise<Exchanged> {
+  const { verbatim, upstreamErrorOf: errorOf } = codecs[job.dialect];
+  if (spokenWith(upstream, job.dialect) !== job.dialect || verbatim.compaction === undefined)
+    return refusedFor("compaction: its upstream does not speak openai-responses");
+  const request = verbatim.compaction(body, name);
+  if (request === undefined) return refusedFor("requests without a model");
+  return { kind: "exchange", request, reading: { streams: false, contentType: json, errorOf, whole: (bytes) => verbatim.answer(bytes, model.id) } };
 }
 
 /** How callers are told that a count of tokens is none of the upstream's. */

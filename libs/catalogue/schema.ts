@@ -212,7 +212,8 @@ const model = Type.Object(
     capabilities: Type.Array(Type.String({ pattern: "^[a-z][a-z0-9-]{0,39}$", faultText: "must be 1 to 40 of a-z, 0-9 and -" }), {
       default: [],
       maxItems: 50,
-      description: "What it can do, for people and clients that choose: text, streaming, tools, vision, json, reasoning, image.",
+      description:
+        "What it can do: text, streaming, tools, vision, json, reasoning, image. A list with `reasoning` has the upstream asked for encrypted reasoning (Responses); one without it keeps wishes for reasoning from the upstream.",
     }),
     prices: Type.Object(
       {

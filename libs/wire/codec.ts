@@ -30,6 +30,8 @@ export interface Target {
   model: string;
   /** How many tokens it gives out at most, if the catalogue says so. */
   outputTokensMax: number | undefined;
+  /** Whether the model reasons; undefined where the catalogue does not say. */
+  reasons?: boolean | undefined;
   /** The upstream takes `stream_options.include_usage` (openai-chat). */
   streamUsage: boolean;
   /** Where the upstream takes the bound on an answer's tokens (openai-chat). */
@@ -96,6 +98,8 @@ export type WholeAnswer = { kind: "answer"; body: Buffer; usage: Usage | undefin
 export interface Verbatim {
   /** The caller's bytes for an upstream of the same dialect. Undefined when they are not what the dialect's schema admits. */
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined;
+  /** The caller's bytes for an upstream that is to compact the conversation, in dialects that have an endpoint for it; likewise. */
+  compaction?(bytes: Buffer, model: string): WireRequest | undefined;
   stream(bytes: Buffer, framing: Framing, model: string): StreamRelay;
   answer(bytes: Buffer, model: string): WholeAnswer;
 }

@@ -51,8 +51,8 @@ const table = {
   internal: row(500, "server_error", "internal_error", "api_error", "INTERNAL"),
   upstream_failed: row(502, "server_error", "upstream_error", "api_error", "INTERNAL"),
   worker_lost: row(502, "server_error", "worker_lost", "api_error", "INTERNAL"),
-  unavailable: row(503, "server_error", "service_unavailable", "overloaded_error", "UNAVAILABLE"),
-  overloaded: row(503, "server_error", "server_is_overloaded", "overloaded_error", "UNAVAILABLE"),
+  unavailable: row(503, "server_error", "service_unavailable", "overloaded_error", "UNAVAILABLE", 529),
+  overloaded: row(503, "server_error", "server_is_overloaded", "overloaded_error", "UNAVAILABLE", 529),
   upstream_timeout: row(504, "server_error", "upstream_timeout", "timeout_error", "DEADLINE_EXCEEDED"),
 } satisfies Record<string, ErrorRow>;
 

@@ -81,6 +81,23 @@ export function objectSpansOf<Name extends string>(bytes: Buffer, names: readonl
   }
 }
 
+/** The elements of the array that a span holds; undefined when it holds none, or breaks off. Only the structure around the elements is checked. */
+export function elementSpansOf(bytes: Buffer, { start: from }: Span): Span[] | undefined {
+  if (bytes[from] !== openBracket) return undefined;
+  const elements: Span[] = [];
+  let at = skipSpace(bytes, from + 1);
+  if (bytes[at] === closeBracket) return elements;
+  for (;;) {
+    const end = endOfValue(bytes, at);
+    if (end < 0) return undefined;
+    elements.push({ start: at, end });
+    at = skipSpace(bytes, end);
+    if (bytes[at] === closeBracket) return elements;
+    if (bytes[at] !== comma) return undefined;
+    at = skipSpace(bytes, at + 1);
+  }
+}
+
 /** The bytes with every given span replaced; spans must be in order and must not overlap. */
 export function replaceSpans(bytes: Buffer, replacements: readonly (Span & { by: Buffer })[]): Buffer {
   const [first, ...others] = piecesOf(bytes, replacements) as [Buffer, ...Buffer[]];
@@ -100,14 +117,19 @@ export function piecesOf(bytes: Buffer, replacements: readonly (Span & { by: Buf
   return parts;
 }
 
-/** The replacements that take these members of one object out, with their commas; the members in order, as `all` has them. */
-export function removalsOf(bytes: Buffer, members: readonly Member<string>[]): (Span & { by: Buffer })[] {
+/** The replacements that take these members of one object, or elements of one array, out with their commas; in order, as `all` and `elementSpansOf` have them. */
+export function removalsOf(bytes: Buffer, members: readonly (Span & { nameStart?: number })[]): (Span & { by: Buffer })[] {
+  const beginningOf = ({ nameStart, start }: Span & { nameStart?: number }) => nameStart ?? start;
   const removals: (Span & { by: Buffer })[] = [];
   let next = 0;
   for (let member = members[next++]; member !== undefined; member = members[next++]) {
-    const first = member.nameStart;
+    const first = beginningOf(member);
     let behind = skipSpace(bytes, member.end);
-    for (let neighbour = members[next]; bytes[behind] === comma && neighbour?.nameStart === skipSpace(bytes, behind + 1); neighbour = members[++next])
+    for (
+      let neighbour = members[next];
+      bytes[behind] === comma && neighbour !== undefined && beginningOf(neighbour) === skipSpace(bytes, behind + 1);
+      neighbour = members[++next]
+    )
       behind = skipSpace(bytes, neighbour.end);
     const isLast = bytes[behind] !== comma;
     removals.push({ start: isLast ? commaBefore(bytes, first) : first, end: isLast ? behind : behind + 1, by: nothing });
@@ -174,7 +196,7 @@ function skipSpace(bytes: Buffer, from: number): number {
   return at;
 }
 
-/** Offset of the comma before the member that begins at `from`; `from` itself if it is the object's first. */
+/** Offset of the comma before the member or element that begins at `from`; `from` itself if it is the first. */
 function commaBefore(bytes: Buffer, from: number): number {
   let at = from - 1;
   while (isSpace(bytes[at])) at--;

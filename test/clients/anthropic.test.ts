@@ -129,6 +129,44 @@ for (const [name, Client] of [
       await assert.rejects(client.messages.stream({ model: modelOf(upstream, "breaking"), max_tokens, messages }).finalMessage(), Client.APIError);
     });
 
+    if (upstream !== "anthropic-messages")
+      test(`${name} on ${upstream}: the tools that Anthropic defines and the caller runs are called as its own models call them`, async () => {
+        for (const [type, called, member] of [
+          ["bash_20250124", "bash", undefined],
+          ["text_editor_20250124", "str_replace_editor", "path"],
+          ["text_editor_20250728", "str_replace_based_edit_tool", "path"],
+          ["memory_20250818", "memory", "command"],
+        ] as const) {
+          const asked: Anthropic.MessageParam[] = [{ role: "user", content: `Use ${called} for "/memories/a".` }];
+          const tools = [{ type, name: called }] as Anthropic.ToolUnion[];
+          const first = await client.messages.create({ model, max_tokens, tools, messages: asked });
+          const call = first.content.find((block) => block.type === "tool_use");
+          assert.ok(call?.type === "tool_use" && call.name === called, `${type}: ${JSON.stringify(first.content)}`);
+          if (member !== undefined) assert.equal(typeof (call.input as Record<string, unknown>)[member], "string", type);
+          asked.push(
+            { role: "assistant", content: first.content },
+            { role: "user", content: [{ type: "tool_result", tool_use_id: call.id, content: "done" }] },
+          );
+          assert.match(textOf(await client.messages.create({ model, max_tokens, tools, messages: asked })), new RegExp(`The tool ${called} returned: .*done`));
+        }
+      });
+
+    test(`${name} on ${upstream}: overload is a 529, which the client retries`, async () => {
+      const statuses: number[] = [];
+      const counted: typeof fetch = async (...request) => {
+        const response = await fetch(...request);
+        statuses.push(response.status);
+        return response;
+      };
+      const patient = new Client({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 1, fetch: counted }) as unknown as Anthropic;
+      await assert.rejects(
+        patient.messages.create({ model: modelOf(upstream, "overloaded"), max_tokens, messages }),
+        (error: InstanceType<typeof Anthropic.APIError>) =>
+          error instanceof Client.InternalServerError && (error as { type?: unknown }).type === "overloaded_error",
+      );
+      assert.deepEqual(statuses, [529, 529]);
+    });
+
     test(`${name} on ${upstream}: it retries what may heal, and what it aborts is aborted upstream`, async () => {
       const patient = new Client({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 2 }) as unknown as Anthropic;
       assert.equal(textOf(await patient.messages.create({ model: modelOf(upstream, "busy"), max_tokens, messages })), greeting);
@@ -144,7 +182,11 @@ for (const [name, Client] of [
     const withToken = new Client({ apiKey: null, authToken: gateway.key, baseURL: gateway.url, maxRetries: 0 }) as unknown as Anthropic;
     assert.equal(textOf(await withToken.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages })), greeting);
     const stranger = new Client({ apiKey: "nothing", baseURL: gateway.url, maxRetries: 0 }) as unknown as Anthropic;
-    await assert.rejects(stranger.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages }), Client.AuthenticationError);
+    await assert.rejects(
+      stranger.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages }),
+      (error: InstanceType<typeof Anthropic.AuthenticationError>) =>
+        error instanceof Client.AuthenticationError && (error.error as { error: Error }).error.message.startsWith("Incorrect API key provided"),
+    );
     await assert.rejects(client.messages.create({ model: "nothing", max_tokens, messages }), Client.NotFoundError);
   });
 }

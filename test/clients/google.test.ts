@@ -22,6 +22,32 @@ for (const [name, Client] of [
   for (const upstream of conversationDialects) {
     const model = modelOf(upstream);
 
+    test(`${name} from ${upstream}: an enum is answered by the bare value, whole and streamed`, async () => {
+      const values = ["Percussion", "String", "Woodwind"];
+      for (const schema of [{ responseSchema: { type: "STRING" as never, enum: values } }, { responseJsonSchema: { type: "string", enum: values } }]) {
+        const asked = { model, contents: "What kind of instrument is an oboe?", config: { responseMimeType: "text/x.enum", ...schema } };
+        const whole = await models.generateContent(asked);
+        assert.ok(values.includes(whole.text ?? ""), whole.text);
+        let text = "";
+        for await (const chunk of await models.generateContentStream(asked)) text += chunk.text ?? "";
+        assert.equal(text, whole.text);
+      }
+    });
+
+    test(`${name}: a call that ${upstream} answered without a signature goes on at a Gemini model that demands one`, async () => {
+      const config = { tools: [{ functionDeclarations: [tool] }] };
+      const contents: Content[] = [{ role: "user", parts: [{ text: wantsWeather }] }];
+      const first = await models.generateContent({ model, contents, config });
+      const [call] = first.functionCalls ?? [];
+      assert.ok(call?.name === weather.name && first.candidates?.[0]?.content);
+      contents.push(first.candidates[0].content, {
+        role: "user",
+        parts: [{ functionResponse: { name: weather.name, ...(call.id && { id: call.id }), response: { output: "It rains." } } }],
+      });
+      const second = await models.generateContent({ model: "gemini-reasoner", contents, config });
+      assert.match(second.text ?? "", /The tool get_weather returned: .*It rains\./);
+    });
+
     test(`${name} from ${upstream}: whole, streamed, and as a chat`, async () => {
       const whole = await models.generateContent({ model, contents: "hello there", config: { systemInstruction: "Be brief.", temperature: 0.5 } });
       assert.deepEqual([whole.text, whole.candidates?.[0]?.finishReason, whole.modelVersion], [greeting, "STOP", model]);

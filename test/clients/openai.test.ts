@@ -125,6 +125,21 @@ for (const [name, Client] of [
       assert.equal(response.headers.get("x-sluice-token-count"), upstream === "openai-chat" ? "estimated" : null);
     });
 
+    test(`${name}, responses from ${upstream}: image generation that is only offered is left out, and refused by name where it is forced`, async () => {
+      const asked = { model, input: wantsWeather, tools: [responsesTool, { type: "image_generation" as const }, { type: "web_search" as const }] };
+      const offered = await client.responses.create(asked);
+      assert.ok(offered.output.some((item) => item.type === "function_call" && item.name === weather.name));
+      if (upstream === "openai-responses") return;
+      for (const tool_choice of [
+        { type: "image_generation" as const },
+        { type: "allowed_tools" as const, mode: "required" as const, tools: [{ type: "image_generation" }] },
+      ])
+        await assert.rejects(client.responses.create({ ...asked, tool_choice }), (error: InstanceType<typeof OpenAI.APIError>) => {
+          assert.deepEqual([error.status, error.param], [400, "tool_choice"]);
+          return error.message.includes("image_generation");
+        });
+    });
+
     test(`${name} on ${upstream}: errors are its own classes, before and inside of streams`, async () => {
       await assert.rejects(
         client.chat.completions.create({ model: modelOf(upstream, "refusing"), messages }),
@@ -160,6 +175,79 @@ for (const [name, Client] of [
       await until("the upstream call is closed", async () => (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined));
     });
   }
+
+  for (const streams of [false, true])
+    test(`${name}, responses of a reasoning model, ${streams ? "streamed" : "whole"}: the documented loop works with default settings`, async () => {
+      const input: OpenAI.Responses.ResponseInput = [{ role: "user", content: wantsWeather }];
+      const ask = async () => {
+        const asked = { model: "reasoner", input, tools: [responsesTool] };
+        const response = streams ? await client.responses.stream(asked).finalResponse() : await client.responses.create(asked);
+        input.push(...(response.output as OpenAI.Responses.ResponseInput));
+        return response;
+      };
+      const first = await ask();
+      const [thought, call] = first.output;
+      assert.ok(thought?.type === "reasoning" && thought.encrypted_content && call?.type === "function_call");
+      input.push({ type: "function_call_output", call_id: call.call_id, output: "It rains." });
+      const second = await ask();
+      assert.match(second.output_text, /The tool get_weather returned: .*It rains\./);
+      assert.equal(second.output[0]?.type, "reasoning");
+      input.push({ role: "user", content: "hello there" });
+      assert.equal((await ask()).output_text, greeting);
+    });
+
+  test(`${name}, responses of a reasoning model: a conversation from before, whose reasoning nobody can resolve, goes on`, async () => {
+    const { output_text } = await client.responses.create({
+      model: "reasoner",
+      include: [],
+      input: [
+        { role: "user", content: wantsWeather },
+        { type: "reasoning", id: "rs_lost", summary: [] },
+        { type: "function_call", id: "fc_lost", call_id: "call_1", name: weather.name, arguments: '{"city":"Paris"}' },
+        { type: "function_call_output", call_id: "call_1", output: "It rains." },
+      ],
+    });
+    assert.match(output_text, /The tool get_weather returned: .*It rains\./);
+  });
+
+  test(`${name}: compaction, by its endpoint, by a trigger and by a threshold, reaches an upstream of the same dialect`, async () => {
+    const question = { role: "user" as const, content: "hello there" };
+    const goesOn = async (input: OpenAI.Responses.ResponseInput) => {
+      const { output_text } = await client.responses.create({ model: "reasoner", input: [...input, question] });
+      assert.equal(output_text, greeting);
+    };
+    const input: OpenAI.Responses.ResponseInput = [question, { role: "assistant", content: greeting }];
+    const compacted = await client.responses.compact({ model: "reasoner", input, instructions: "Be brief." });
+    assert.deepEqual(
+      [compacted.object, compacted.output.map(({ type }) => type), compacted.usage.total_tokens > 0],
+      ["response.compaction", ["message", "compaction"], true],
+    );
+    await goesOn(compacted.output as OpenAI.Responses.ResponseInput);
+    const triggered = await client.responses.stream({ model: "reasoner", input: [...input, { type: "compaction_trigger" } as never] }).finalResponse();
+    assert.deepEqual(
+      triggered.output.map(({ type }) => type),
+      ["compaction"],
+    );
+    await goesOn(triggered.output as OpenAI.Responses.ResponseInput);
+    const managed = await client.responses.create({ model: "reasoner", input, context_management: [{ type: "compaction", compact_threshold: 1_000_000 }] });
+    assert.ok(managed.output.every(({ type }) => type !== "compaction"));
+    const short = await client.responses.create({
+      model: "reasoner",
+      input: [...input, question],
+      context_management: [{ type: "compaction", compact_threshold: 1 }],
+    });
+    assert.equal(short.output[0]?.type, "compaction");
+    await goesOn(short.output as OpenAI.Responses.ResponseInput);
+    for (const upstream of ["openai-chat", "anthropic-messages", "gemini"] as const)
+      for (const refused of [
+        client.responses.compact({ model: modelOf(upstream) as never, input }),
+        client.responses.create({ model: modelOf(upstream), input: [...input, { type: "compaction_trigger" } as never] }),
+        client.responses.create({ model: modelOf(upstream), input: compacted.output as OpenAI.Responses.ResponseInput }),
+      ])
+        await assert.rejects(refused, (error: Error) => error instanceof Client.BadRequestError && error.message.includes("openai-responses"));
+    const stored = { model: "reasoner", previous_response_id: compacted.id, input };
+    await assert.rejects(client.responses.compact(stored), (error: Error) => error.message.includes("previous_response_id"));
+  });
 
   test(`${name}: embeddings, in both encodings, from both kinds of upstream`, async () => {
     for (const model of ["embedding", "gemini-embedding"]) {

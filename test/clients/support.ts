@@ -9,6 +9,7 @@ const variants = {
   failing: "status=500",
   busy: "status=429;retry-after=1;fail-first=1",
   refusing: "status=400",
+  overloaded: "status=503",
   breaking: "error=3;rate=0",
 } as const;
 
@@ -30,6 +31,8 @@ export function startClientsGateway(): Promise<Gateway> {
   const line = (id: string, upstream: string, model: string, lane = "chat") =>
     `  - { id: "${id}", retries: 0, lane: ${lane}, contextWindow: 128000, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }`;
   const models = [
+    line("reasoner", "openai-responses", "sim-reasoning").replace("retries: 0", "retries: 0, capabilities: [text, reasoning]"),
+    line("gemini-reasoner", "gemini", "sim-reasoning"),
     ...conversationDialects.flatMap((upstream) =>
       (Object.keys(variants) as (keyof typeof variants)[]).map((variant) => line(modelOf(upstream, variant), upstream, simulated(upstream, variant))),
     ),

@@ -125,7 +125,7 @@ test("keys that are missing, malformed, unknown, expired or revoked get the same
   assert.equal(ids.size, refused.length * 9);
   assert.match(
     [...answers][0] ?? "",
-    /\{"error":\{"message":"The API key is missing or not valid\. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key\.","type":"invalid_request_error","param":null,"code":"invalid_api_key"\}\}$/,
+    /\{"error":\{"message":"Incorrect API key provided, or none\. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key\.","type":"invalid_request_error","param":null,"code":"invalid_api_key"\}\}$/,
   );
   const head = await fetch(`${gateway.url}/v1/models`, { method: "HEAD" });
   assert.equal(head.status, 401);

@@ -181,48 +181,61 @@ test("a wrong method is told the right ones, whatever its body", async () => {
   }
 });
 
-test("an unknown path is told so, and a doubled or a missing version what to put into the base address", async () => {
-  const ask = async (path: string, method = "POST") => {
-    const headers = { "x-api-key": gateway.key, "content-type": "application/json" };
-    const response = await fetch(`${gateway.url}${path}`, { method, headers, ...(method === "POST" && { body: requestWith({}) }) });
-    const { error } = (await response.json()) as ErrorBody;
-    assert.equal(response.status, 404, path);
-    const shape = /v1(alpha|beta)/.test(path)
-      ? { code: 404, status: "NOT_FOUND" }
-      : path.includes("/messages")
-        ? { type: "not_found_error" }
-        : { type: "invalid_request_error", param: null, code: "unknown_url" };
-    assert.deepEqual({ ...error, message: "" }, { message: "", ...shape }, path);
-    return error.message;
-  };
-  for (const [path, prefix] of [
-    ["/v1/v1/chat/completions", "/v1/v1"],
-    ["/v1/v1/messages?beta=true", "/v1/v1"],
-    ["/v1/v1beta/models/m:generateContent", "/v1/v1beta"],
-    ["/v1beta/v1beta/models/m:generateContent", "/v1beta/v1beta"],
-    ["/v1beta/v1/models/m:generateContent", "/v1beta/v1"],
-    ["/v1/v1/v1/models", "/v1/v1/v1"],
-  ] as const)
-    assert.ok(
-      (await ask(path)).startsWith(`The path begins with its version twice (${prefix}). OpenAI's clients want a base address that ends in one /v1`),
-      path,
-    );
-  assert.match(await ask("/chat/completions"), /base address that ends in \/v1/);
-  assert.match(await ask("/models", "GET"), /base address that ends in \/v1/);
-  for (const path of [
-    "/",
-    "/v1",
-    "/v1/",
-    "/v1/nothing",
-    "/v1/chat/completions/",
-    "/v1//chat/completions",
-    "/v2/chat/completions",
-    "/metrics",
-    "/healthz",
-    "/queues",
-  ])
-    assert.match(await ask(path), /^There is no POST \/\S* here\.$/, path);
-  assert.ok((await ask(`/${"x".repeat(5_000)}`)).length < 300);
+const openaiShape = { type: "invalid_request_error", param: null, code: "unknown_url" };
+const anthropicShape = { type: "not_found_error" };
+const googleShape = { code: 404, status: "NOT_FOUND" };
+
+async function unknownPath(path: string, shape: object, headers: Record<string, string> = {}): Promise<string> {
+  const response = await fetch(`${gateway.url}${path}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json", ...headers },
+    body: requestWith({}),
+  });
+  const { error } = (await response.json()) as ErrorBody;
+  assert.equal(response.status, 404, path);
+  assert.deepEqual({ ...error, message: "" }, { message: "", ...shape }, path);
+  return error.message;
+}
+
+test("a path whose base URL is wrong is answered in the dialect that it suggests, with the right path and base URL", async () => {
+  const [withVersion, withoutVersion] = [/ address with one \/v1 at the end/, / address without a path/];
+  for (const [path, meant, shape, advice] of [
+    ["/v1/v1/chat/completions", "/v1/chat/completions", openaiShape, withVersion],
+    ["/chat/completions", "/v1/chat/completions", openaiShape, withVersion],
+    ["/v1/chat/completions/", "/v1/chat/completions", openaiShape, withVersion],
+    ["//v1/chat/completions", "/v1/chat/completions", openaiShape, withVersion],
+    ["/v1//embeddings", "/v1/embeddings", openaiShape, withVersion],
+    ["/v1beta/openai/chat/completions", "/v1/chat/completions", openaiShape, withVersion],
+    ["/v1/v1/v1/responses", "/v1/responses", openaiShape, withVersion],
+    ["/responses/compact", "/v1/responses/compact", openaiShape, withVersion],
+    ["/v1/v1/messages?beta=true", "/v1/messages", anthropicShape, withoutVersion],
+    ["//v1/messages", "/v1/messages", anthropicShape, withoutVersion],
+    ["/messages", "/v1/messages", anthropicShape, /AI SDK's Anthropic provider wants \/v1/],
+    ["/v1/messages/count_tokens/", "/v1/messages/count_tokens", anthropicShape, withoutVersion],
+    ["/v1/v1beta/models/m:generateContent", "/v1beta/models/m:generateContent", googleShape, withoutVersion],
+    ["/v1beta/v1beta/models/m:generateContent", "/v1beta/models/m:generateContent", googleShape, withoutVersion],
+    ["/v1beta/v1/models/m:streamGenerateContent?alt=sse", "/v1beta/models/m:streamGenerateContent", googleShape, withoutVersion],
+    ["/models/m:generateContent", "/v1beta/models/m:generateContent", googleShape, /AI SDK's Google provider and LiteLLM want \/v1beta/],
+    ["/models", "/v1/models", openaiShape, withVersion],
+    ["/v1/v1/models/sim", "/v1/models/sim", openaiShape, withVersion],
+  ] as const) {
+    const message = await unknownPath(path, shape);
+    assert.ok(message.startsWith(`There is no POST ${path.split("?")[0]} here. The path is ${meant}. Set the client's base URL to `), message);
+    assert.match(message, advice, path);
+  }
+});
+
+test("a path of no dialect is answered in that of the caller's headers, without advice", async () => {
+  for (const path of ["/", "/v1", "/v1/", "/v1/nothing", "/v2/chat", "/metrics", "/healthz", "/queues", "//"])
+    for (const [shape, headers] of [
+      [openaiShape, {}],
+      [anthropicShape, { "anthropic-version": "2023-06-01" }],
+      [googleShape, { "x-goog-api-key": gateway.key }],
+      [googleShape, { "x-goog-api-client": "google-genai-sdk/3.1.0 gl-node/v24" }],
+    ] as const)
+      assert.match(await unknownPath(path, shape, headers), /^There is no POST \/\S* here\.$/, path);
+  assert.match(await unknownPath("/v1beta/nothing", googleShape), /^There is no POST \/v1beta\/nothing here\.$/);
+  assert.ok((await unknownPath(`/${"x".repeat(5_000)}`, openaiShape)).length < 300);
   assert.equal((await fetch(`${gateway.url}/v1/models/%zz`, { headers: { "x-api-key": gateway.key } })).status, 404);
 });
 

@@ -16,7 +16,8 @@ const gateway = await startGateway({
   catalogue: socketCatalogue(
     { sim: "sim-text;rate=0", warmed: "sim-text;rate=0;first=1", paced, endless, breaking, refusing: "sim-text;status=400", "chat-sim": "sim-text;rate=0" },
     `  scripted: { dialect: openai-responses, baseUrl: "${upstream.url}" }\n`,
-    modelLine({ id: "scripted", model: "m", upstream: "scripted" }),
+    modelLine({ id: "scripted", model: "m", upstream: "scripted" }) +
+      modelLine({ id: "reasoner", model: "sim-reasoning" }).replace("retries: 0", "retries: 0, capabilities: [text, reasoning]"),
   ),
 });
 after(async () => {
@@ -51,6 +52,28 @@ test("the official client speaks many turns over one connection, each with what 
     previous = response.id;
   }
   assert.ok(seen[0] && seen[1] && seen[2] && seen[0] < seen[1] && seen[1] < seen[2], `${seen}`);
+});
+
+test("a reasoning model's turns go on with default settings, from the connection's memory and with everything sent again", async () => {
+  using connection = openOfficial();
+  const { socket } = connection;
+  const turn = (fields: object) => {
+    const ended = new Promise<ResponsesServerEvent.ResponseWsCompleted["response"]>((resolve, reject) => {
+      socket.once("response.completed", ({ response }) => resolve(response));
+      socket.once("error", reject);
+    });
+    socket.send({ type: "response.create", model: "reasoner", ...fields } as never);
+    return ended;
+  };
+  await connection.opened;
+  const question = { role: "user" as const, content: "Hello there." };
+  const first = await turn({ input: [question] });
+  const [thought] = first.output;
+  assert.ok(thought?.type === "reasoning" && thought.encrypted_content);
+  const second = await turn({ input: "And again.", previous_response_id: first.id });
+  assert.match(second.output_text ?? JSON.stringify(second.output), /You said: And again\./);
+  const third = await turn({ input: [question, ...first.output, { role: "user", content: "A third time." }] });
+  assert.match(third.output_text ?? JSON.stringify(third.output), /You said: A third time\./);
 });
 
 test("the client's lanes carry a tool's call and its result, with an upstream of either dialect", async () => {

@@ -38,12 +38,18 @@ export function finishOf(reason: unknown, called: boolean): Finish {
   }
 }
 
-/** How an answer ended, as its last but one event and its whole body say it. */
-export const endingOf = (finish: Finish, stopSequence: string | undefined) => ({
-  stop_reason: stopReasons[finish],
-  stop_sequence: stopSequence ?? null,
-  stop_details: finish === "content-filter" ? { type: "refusal", category: null, explanation: null } : null,
-});
+/**
+ * How an answer ended, as its last but one event and its whole body say it. A stop sequence counts only if the caller gave it: other servers also report the
+ * model's own end of text as one.
+ */
+export function endingOf(finish: Finish, stopSequence: string | undefined, { request }: AnswerContext) {
+  const isForeign = stopSequence !== undefined && request.settings.stop?.value.includes(stopSequence) !== true;
+  return {
+    stop_reason: stopReasons[finish === "stop-sequence" && isForeign ? "stop" : finish],
+    stop_sequence: isForeign ? null : (stopSequence ?? null),
+    stop_details: finish === "content-filter" ? { type: "refusal", category: null, explanation: null } : null,
+  };
+}
 
 /** Gathers the counters of an answer, which come in pieces that are totals and never sums. */
 export class UsageReader {
@@ -145,7 +151,7 @@ export function encodeAnswer({ blocks, finish, stopSequence, usage }: Answer, co
   const last = blocks.findLastIndex((block) => block.kind !== "reasoning" || block.text !== "" || block.signature?.dialect === dialect);
   // A foreign signature that nothing follows is left out: clients take the last block for the answer.
   const content = blocks.slice(0, last + 1).flatMap((block) => blockBodyOf(block, context) ?? []);
-  return jsonOf({ ...messageOf(context, usage), content, ...endingOf(finish, stopSequence) });
+  return jsonOf({ ...messageOf(context, usage), content, ...endingOf(finish, stopSequence, context) });
 }
 
 /** Undefined for what is empty, and for pictures: the format has no place for those in an answer. */

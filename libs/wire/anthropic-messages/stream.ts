@@ -247,7 +247,7 @@ export class MessagesEncoder implements StreamEncoder {
   }
 
   #finish(finish: Finish, stopSequence: string | undefined, usage: object): string {
-    return eventText("message_delta", { delta: endingOf(finish, stopSequence), usage }) + eventText("message_stop", {});
+    return eventText("message_delta", { delta: endingOf(finish, stopSequence, this.#context), usage }) + eventText("message_stop", {});
   }
 }
 

@@ -4,6 +4,7 @@ import { listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
 import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
 import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
+import { clientToolOf } from "./client-tools.ts";
 import type { ModelTraits } from "./models.ts";
 import { structuredSchemaOf } from "./structured.ts";
 
@@ -35,6 +36,9 @@ export function decodeTools(body: Record<string, unknown>): Tool[] {
 }
 
 function toolOf({ type, name, description, strict, input_schema: schema, cache_control: control }: WireBlock, path: string): Omit<Tool, "name"> {
+  const known = clientToolOf(type);
+  if (known !== undefined)
+    return { path, callerName: textOf(name) ?? known.name, description: known.description, parameters: known.parameters, ...cacheOf(control) };
   if (type !== undefined && type !== null && type !== "custom")
     refuse(`${path}.type`, `is ${JSON.stringify(type)}, a tool of its vendor's own, which can't be carried to the upstream that serves this model`);
   return {

@@ -3,6 +3,7 @@ import type { AnswerContext } from "../codec.ts";
 import { envelopeOf } from "../envelope.ts";
 import type { AnswerEvent, BlockStart, Signature } from "../neutral.ts";
 import { argumentsOf, calledTool } from "../tools.ts";
+import { asksForEnum, enumValueOf } from "./enum.ts";
 import { dialect } from "./parts.ts";
 
 type Json = Record<string, unknown>;
@@ -16,8 +17,9 @@ export class PartWriter {
   malformed = false;
   readonly #context: AnswerContext;
   readonly #showsThoughts: boolean;
+  readonly #isEnum: boolean;
   #open: BlockStart | undefined;
-  /** The thought or the call's input so far. */
+  /** The thought, the call's input, or the text that holds an enum's value, so far. */
   #pieces: string[] = [];
   /** Waits for a part to stand on. */
   #signature: { data: string; isOwn: boolean } | undefined;
@@ -25,6 +27,7 @@ export class PartWriter {
   constructor(context: AnswerContext) {
     this.#context = context;
     this.#showsThoughts = context.request.settings.thinkingShown?.value === true;
+    this.#isEnum = asksForEnum(context.body);
   }
 
   /** No part is empty but one that bears a signature. */
@@ -37,7 +40,7 @@ export class PartWriter {
       case "signature":
         return this.#sign(event.signature);
       case "block-end":
-        return this.#open?.kind === "call" ? this.#call(this.#open) : [];
+        return this.#end();
       default:
         return event satisfies never;
     }
@@ -72,6 +75,9 @@ export class PartWriter {
     if (text === "") return [];
     switch (this.#open?.kind) {
       case "text":
+        if (!this.#isEnum) return [{ text }];
+        this.#pieces.push(text);
+        return [];
       case "refusal":
         return [{ text }];
       case "reasoning":
@@ -83,6 +89,12 @@ export class PartWriter {
       default:
         return [];
     }
+  }
+
+  #end(): Json[] {
+    if (this.#open?.kind === "call") return this.#call(this.#open);
+    const text = this.#isEnum && this.#open?.kind === "text" ? enumValueOf(this.#pieces.join("")) : "";
+    return text === "" ? [] : [{ text }];
   }
 
   #sign(signature: Signature): Json[] {

@@ -4,6 +4,7 @@ import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Setting, Settings } from "../neutral.ts";
 import { decodeContents, decodeSystem, encodeConversation } from "./contents.ts";
+import { enumMimeType, enumObjectSchemaOf } from "./enum.ts";
 import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
 import { camelOf, pathOf } from "./names.ts";
 import { detailOf } from "./parts.ts";
@@ -69,11 +70,18 @@ function settingsOf({ serviceTier }: Record<string, unknown>, config: Record<str
 }
 
 function formatOf({ responseMimeType: type, responseSchema, responseJsonSchema }: Record<string, unknown>): Settings["format"] {
-  if (textOf(type) !== undefined && type !== "text/plain" && type !== "application/json") refuse("generationConfig.responseMimeType");
+  if (textOf(type) !== undefined && type !== "text/plain" && type !== "application/json" && type !== enumMimeType) refuse("generationConfig.responseMimeType");
   const [schema, name] = responseJsonSchema ? [responseJsonSchema, "responseJsonSchema"] : [responseSchema, "responseSchema"];
+  const path = `generationConfig.${name}`;
+  if (type === enumMimeType) {
+    const values =
+      enumObjectSchemaOf(schema) ??
+      refuse("generationConfig.responseMimeType", `is ${enumMimeType}, which needs a schema that lists its values as strings (enum)`);
+    return { value: { kind: "schema", schema: values, strict: true }, path };
+  }
   if (typeof schema === "object" && schema !== null && type === "text/plain")
     refuse("generationConfig.responseMimeType", "must be application/json for a schema");
-  if (typeof schema === "object" && schema !== null) return { value: { kind: "schema", schema: jsonSchemaOf(schema) }, path: `generationConfig.${name}` };
+  if (typeof schema === "object" && schema !== null) return { value: { kind: "schema", schema: jsonSchemaOf(schema) }, path };
   return type === "application/json" ? { value: { kind: "json" }, path: "generationConfig.responseMimeType" } : undefined;
 }
 

@@ -11,6 +11,7 @@ import { itemsOf } from "./names.ts";
 import { dialect } from "./parts.ts";
 import { answerPathOf } from "./request.ts";
 import { done, Frames } from "./stream.ts";
+import { withSignedCalls } from "./unsigned-calls.ts";
 
 type Member = "candidates" | "promptFeedback" | "usageMetadata" | "modelVersion" | "error";
 const memberNames: readonly Member[] = ["candidates", "promptFeedback", "usageMetadata", "modelVersion", "error"];
@@ -23,7 +24,9 @@ const eventEnd = Buffer.from("\n\n");
 export const verbatim: Verbatim = {
   request(bytes, framing, { model }) {
     if (objectSpansOf(bytes, []) === undefined) return undefined;
-    const body = bytes.includes(envelopeMark) ? withoutEnvelopes(bytes, bypassOf(model)) : bytes;
+    const unsigned = bypassOf(model);
+    const own = bytes.includes(envelopeMark) ? withoutEnvelopes(bytes, unsigned) : bytes;
+    const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
     return { path: answerPathOf(model, framing), headers: {}, body };
   },
   stream: (bytes, framing, model) => new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),

@@ -34,6 +34,18 @@ export function finishOf(reason: unknown, called: boolean): Finish {
   }
 }
 
+/**
+ * The stop sequence that ended an answer, of servers that tell: vLLM in `stop_reason`, SGLang in `matched_stop`, where a number is a token.
+ * https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
+ */
+export function stopSequenceOf({ finish_reason: reason, stop_reason: vllm, matched_stop: sglang }: Record<string, unknown>): string | undefined {
+  return reason === "stop" ? (textOf(vllm) ?? textOf(sglang)) : undefined;
+}
+
+/** How an answer ended, as its `finish` event says it. */
+export const endOf = (finish: Finish, stopSequence: string | undefined) =>
+  finish === "stop" && stopSequence !== undefined ? { finish: "stop-sequence" as const, stopSequence } : { finish };
+
 /** Undefined for what is no object. */
 export function usageOf(value: unknown): Usage | undefined {
   if (typeof value !== "object" || value === null) return undefined;
@@ -93,7 +105,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
     events.push({ kind: "block", block: { kind: "call", id: textOf(call.id) ?? newCallId(), name } }, { kind: "delta", text: input }, { kind: "block-end" });
   }
   const usage = usageOf(body.usage);
-  events.push({ kind: "finish", finish: finishOf(choice.finish_reason, calls.length > 0), ...(usage !== undefined && { usage }) });
+  events.push({ kind: "finish", ...endOf(finishOf(choice.finish_reason, calls.length > 0), stopSequenceOf(choice)), ...(usage !== undefined && { usage }) });
   return events;
 }
 

@@ -10,11 +10,13 @@ import {
   callOf,
   chatIdOf,
   contentTextOf,
+  endOf,
   finishNameOf,
   finishOf,
   imageBodyOf,
   newCallId,
   reasoningDetailsOf,
+  stopSequenceOf,
   upstreamErrorOf,
   usageBodyOf,
   usageOf,
@@ -39,6 +41,7 @@ export class ChatDecoder implements StreamDecoder {
   /** Those of them that wait for their turn. */
   #waiting: OpenCall[] = [];
   #finish: Finish | undefined;
+  #stopSequence: string | undefined;
   #usage: Usage | undefined;
   #over = false;
 
@@ -79,17 +82,19 @@ export class ChatDecoder implements StreamDecoder {
       this.#start(call, events);
       this.#close(events);
     }
-    events.push({ kind: "finish", finish: this.#finish, ...(this.#usage !== undefined && { usage: this.#usage }) });
+    events.push({ kind: "finish", ...endOf(this.#finish, this.#stopSequence), ...(this.#usage !== undefined && { usage: this.#usage }) });
     return events;
   }
 
-  #read({ delta: value, finish_reason: reason }: Record<string, unknown>, events: AnswerEvent[]): void {
+  #read(choice: Record<string, unknown>, events: AnswerEvent[]): void {
+    const { delta: value, finish_reason: reason } = choice;
     const delta = objectOf(value);
     this.#text("reasoning", textOf(delta.reasoning_content) ?? delta.reasoning, events);
     this.#text("text", contentTextOf(delta.content), events);
     this.#text("refusal", delta.refusal, events);
     for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call), events);
     if (textOf(reason) !== undefined) this.#finish = finishOf(reason, this.#calls.size > 0);
+    this.#stopSequence = stopSequenceOf(choice) ?? this.#stopSequence;
   }
 
   #text(kind: "text" | "refusal" | "reasoning", value: unknown, events: AnswerEvent[]): void {

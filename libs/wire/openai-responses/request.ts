@@ -5,7 +5,7 @@ import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { efforts, type NeutralRequest, type Setting, type SettingName, type Settings, turnsOf } from "../neutral.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { decodeInput, dialect, encodeItems, shortened } from "./items.ts";
-import { statefulFieldIn } from "./stateless.ts";
+import { refuseCompaction, statefulFieldIn } from "./stateless.ts";
 import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice, fitsStrict } from "./tools.ts";
 
 /**
@@ -15,6 +15,7 @@ import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice, fitsStrict
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(body);
   if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
+  refuseCompaction(body);
   if (typeof body.top_logprobs === "number" && body.top_logprobs > 0) refuse("top_logprobs");
   const tools = decodeTools(body);
   const { system, messages } = decodeInput(body, tools);
@@ -119,7 +120,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...(topP !== undefined && { top_p: topP.value }),
     ...(reasoning !== undefined && { reasoning }),
     ...(Object.keys(text).length > 0 && { text }),
-    ...(mayReason(request, target.model) && { include: ["reasoning.encrypted_content"] }),
+    ...(includesReasoning(request, target) && { include: [encryptedReasoning] }),
     ...(user !== undefined && { safety_identifier: shortened(user.value) }),
     ...(cacheKey !== undefined && { prompt_cache_key: shortened(cacheKey.value) }),
     store: false,
@@ -136,14 +137,23 @@ function encodeReasoning(settings: Settings): object | undefined {
   return effort === undefined && !isShown ? undefined : { ...(effort !== undefined && { effort }), ...(isShown && { summary: "auto" }) };
 }
 
-/** Models that are known by their name to think. A request for thoughts is refused by those that do not. */
-const thinkingModel = /(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/;
+/** The value of `include` by which reasoning comes with its content, so that it can be sent back to an upstream that has not stored it. */
+export const encryptedReasoning = "reasoning.encrypted_content";
 
-function mayReason({ settings, messages }: NeutralRequest, model: string): boolean {
+/** Models that are known by their name to reason. */
+const reasoningModel = /(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/;
+
+/**
+ * Whether a model may be asked for encrypted reasoning, which OpenAI refuses for models that do not reason. The catalogue decides; where it does not say, a request
+ * that asks for reasoning, or the model's name.
+ */
+export const mayReason = ({ model, reasons }: Target, asked: boolean): boolean => reasons ?? (asked || reasoningModel.test(model));
+
+function includesReasoning({ settings, messages }: NeutralRequest, target: Target): boolean {
   const effort = askedEffortOf(settings);
   if (effort === "none") return false;
   const isReplayed = () => messages.some(({ parts }) => parts.some((part) => part.kind === "reasoning" && part.signature?.dialect === dialect));
-  return effort !== undefined || settings.thinkingShown?.value === true || thinkingModel.test(model) || isReplayed();
+  return mayReason(target, effort !== undefined || settings.thinkingShown?.value === true || isReplayed());
 }
 
 function encodeFormat(format: NonNullable<Settings["format"]>["value"] | undefined): object {

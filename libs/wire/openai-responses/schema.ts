@@ -109,7 +109,8 @@ const item = Type.Object(
 
 /**
  * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that the vendor may add to. `null` counts as
- * absent where the format says optional. No defaults and no coercion: the caller's body is never rewritten by a check. It also serves the counting of tokens, which takes the same fields.
+ * absent where the format says optional. No defaults and no coercion: the caller's body is never rewritten by a check. It also serves compaction and
+ * the counting of tokens, which take the same fields.
  */
 export const responsesRequestSchema = Type.Object({
   model: Type.String({ minLength: 1, maxLength: 256 }),

@@ -1,6 +1,7 @@
 /** Counting a prompt's tokens in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses/input-tokens */
 import type { TokenCount } from "../codec.ts";
 import { jsonOf } from "../json.ts";
+import { withResolvableReasoning } from "./replayed-items.ts";
 
 /** What of a request the prompt consists of. */
 const counted = ["input", "instructions", "parallel_tool_calls", "reasoning", "text", "tool_choice", "tools", "truncation", "personality"];
@@ -10,7 +11,9 @@ export const tokenCount: TokenCount = {
   requestOf: (conversation, { model }) => ({
     path: "/responses/input_tokens",
     headers: {},
-    body: Buffer.from(jsonOf({ model, ...Object.fromEntries(Object.entries(conversation).filter(([name]) => counted.includes(name))) })),
+    body: withResolvableReasoning(
+      Buffer.from(jsonOf({ model, ...Object.fromEntries(Object.entries(conversation).filter(([name]) => counted.includes(name))) })),
+    ),
   }),
   countIn: ({ input_tokens: tokens }) => (typeof tokens === "number" ? tokens : undefined),
   answerOf: (tokens) => jsonOf({ object: "response.input_tokens", input_tokens: tokens }),

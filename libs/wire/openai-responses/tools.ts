@@ -27,7 +27,7 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
 }
 
 /** What agents offer with every request, needed or not. Other tools of the vendor's are what the answer is to be made of. */
-const offeredByHabit = /^(web_search|tool_search)/;
+const offeredByHabit = /^(web_search|tool_search|image_generation)/;
 
 /** The namespace that all other functions are in counts as none: clients take a call for the same with it and without. */
 const namespaceOf = (name: unknown): string | undefined => (name === "functions" ? undefined : textOf(name));
@@ -75,12 +75,15 @@ export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolC
   const { type, mode, tools: allowed } = objectOf(choice);
   if (type === "allowed_tools" && mode !== "auto" && mode !== "required") refuse(`${path}.mode`, "must be auto or required");
   if (isCallers(choice)) return { mode: "required", only: [chosenIn(choice, tools)], path };
-  if (type !== "allowed_tools") return refuse(path, "demands what can't be carried to the upstream that serves this model");
+  if (type !== "allowed_tools") return refuse(path, `demands ${JSON.stringify(type)}, which can't be carried to the upstream that serves this model`);
   const only = listOf(allowed)
     .filter(isCallers)
     .map((reference) => chosenIn(reference, tools));
   if (only.length > 0) return { mode: mode === "required" ? "required" : "auto", only, path };
-  return mode === "required" ? refuse(path, "demands a tool that can't be carried to the upstream that serves this model") : { mode: "none", path };
+  const types = listOf(allowed).map((reference) => String(objectOf(reference).type));
+  return mode === "required"
+    ? refuse(path, `demands one of ${JSON.stringify(types)}, none of which can be carried to the upstream that serves this model`)
+    : { mode: "none", path };
 }
 
 const isCallers = (reference: unknown): boolean => ["function", "custom"].includes(String(objectOf(reference).type));

@@ -1,52 +1,63 @@
-/** Requests and answers in OpenAI's Responses format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name and `store`. */
+/** Requests and answers in OpenAI's Responses format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name, `store`, and what makes reasoning last without being stored. */
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
-import { envelopeMark, isEnvelope, opened } from "../envelope.ts";
-import { isNull, objectOf, objectSpansOf, readSpan, replaceSpans, type Span } from "../json.ts";
+import { isNull, listOf, objectOf, objectSpansOf, readSpan, replaceSpans, type Span, textOf } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
-import { foreignThoughtId, upstreamErrorOf, usageOf } from "./answer.ts";
-import { dialect } from "./items.ts";
+import { upstreamErrorOf, usageOf } from "./answer.ts";
+import { withResolvableReasoning } from "./replayed-items.ts";
+import { encryptedReasoning, mayReason } from "./request.ts";
 
-const foreignThoughtMark = `"${foreignThoughtId}`;
 const doneData = Buffer.from("[DONE]");
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 export const verbatim: Verbatim = {
   request(bytes, framing, target) {
-    const body = requestOf(bytes.includes(envelopeMark) || bytes.includes(foreignThoughtMark) ? withoutForeignThoughts(bytes) : bytes, framing, target);
+    const body = requestOf(withResolvableReasoning(bytes), framing, target);
     return body === undefined ? undefined : { path: "/responses", headers: {}, body };
+  },
+  compaction(bytes, model) {
+    const spans = objectSpansOf(bytes, ["model"]);
+    if (spans?.members.model === undefined) return undefined;
+    const body = withResolvableReasoning(withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))));
+    return { path: "/responses/compact", headers: {}, body };
   },
   stream: (_bytes, _framing, model) => new VerbatimStream(new ResponsesWatcher(model)),
   answer: answerOf,
 };
 
-/** The caller's bytes with the upstream's model name, nothing to be stored, and a stream asked for if and only if one is wanted. */
-function requestOf(bytes: Buffer, framing: Framing, { model }: Target): Buffer | undefined {
-  const spans = objectSpansOf(bytes, ["model", "store", "stream"]);
+/** The caller's bytes with the upstream's model name, nothing to be stored, reasoning that can be sent back, and a stream asked for if and only if one is wanted. */
+function requestOf(bytes: Buffer, framing: Framing, target: Target): Buffer | undefined {
+  const spans = objectSpansOf(bytes, ["model", "store", "stream", "include", "reasoning"]);
   if (spans?.members.model === undefined) return undefined;
-  const values = { model: JSON.stringify(model), store: "false", stream: framing === "whole" ? "false" : "true" };
-  const replacements: (Span & { by: Buffer })[] = spans.all.map(({ name, start, end }) => ({ start, end, by: Buffer.from(values[name]) }));
-  const added = `${spans.members.store === undefined ? ',"store":false' : ""}${spans.members.stream === undefined && framing !== "whole" ? ',"stream":true' : ""}`;
+  const { include, reasoning, store, stream } = spans.members;
+  const values = {
+    model: JSON.stringify(target.model),
+    store: "false",
+    stream: framing === "whole" ? "false" : "true",
+    include: includeOf(include && readSpan(bytes, include), reasoning && readSpan(bytes, reasoning), target),
+    reasoning: undefined,
+  };
+  const replacements: (Span & { by: Buffer })[] = spans.all.flatMap(({ name, start, end }) => {
+    const value = values[name];
+    return value === undefined ? [] : [{ start, end, by: Buffer.from(value) }];
+  });
+  const added = [
+    ...(store === undefined ? [',"store":false'] : []),
+    ...(stream === undefined && framing !== "whole" ? [',"stream":true'] : []),
+    ...(include === undefined && values.include !== undefined ? [`,"include":${values.include}`] : []),
+  ].join("");
   if (added !== "") replacements.push({ start: spans.close, end: spans.close, by: Buffer.from(added) });
   return replaceSpans(bytes, replacements);
 }
 
-/** Thoughts of other dialects' models, which earlier answers of this conversation may hold, would be looked up in vain; those of this dialect are unwrapped. */
-function withoutForeignThoughts(bytes: Buffer): Buffer {
-  const input = objectSpansOf(bytes, ["input"])?.members.input;
-  const items = input === undefined ? undefined : readSpan(bytes, input);
-  if (input === undefined || !Array.isArray(items)) return bytes;
-  const kept = items.flatMap((value: unknown) => {
-    const { id, encrypted_content: data, ...item } = objectOf(value);
-    if (item.type !== "reasoning" || !(isEnvelope(String(data)) || String(id).startsWith(foreignThoughtId))) return [value];
-    const signature = opened(String(data))?.signature;
-    return signature?.dialect === dialect
-      ? [{ ...item, ...(signature.itemId !== undefined && { id: signature.itemId }), encrypted_content: signature.data }]
-      : [];
-  });
-  return replaceSpans(bytes, [{ ...input, by: Buffer.from(JSON.stringify(kept)) }]);
+/** What a request includes so that its answer's reasoning can be sent back, which is not stored; undefined to leave it as it is. */
+function includeOf(included: unknown, reasoning: unknown, target: Target): string | undefined {
+  const { effort, summary } = objectOf(reasoning);
+  const asked = textOf(effort) !== undefined || textOf(summary) !== undefined;
+  if (listOf(included).includes(encryptedReasoning) || effort === "none" || !mayReason(target, asked)) return undefined;
+  return JSON.stringify([...listOf(included), encryptedReasoning]);
 }
 
 /** Events that open something without saying anything yet. All others that end in `.done` or `.delta` are content. */

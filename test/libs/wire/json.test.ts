@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { boundBroken, objectSpansOf, parseJson, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json.ts";
+import { boundBroken, elementSpansOf, objectSpansOf, parseJson, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json.ts";
 import { workMsOf } from "../../support/time.ts";
 
 const names = ["model", "stream", "n", "usage"] as const;
@@ -206,4 +206,27 @@ test("levels and numbers of objects and arrays are bounded, strings aside", () =
     ['["[[[[[', undefined],
   ] as const)
     assert.equal(boundBroken(Buffer.from(json), bounds), broken, json);
+});
+
+test("the elements of a list are those that JSON.parse finds, and those that are taken out leave the others as they were", () => {
+  const element = fc.tuple(fc.oneof(objectText, fc.json()), fc.constantFrom("", " ", "\n\t"), fc.constantFrom("", " "), fc.boolean());
+  fc.assert(
+    fc.property(fc.array(element, { maxLength: 6 }), (elements) => {
+      const text = `[${elements.map(([json, before, behind]) => before + json + behind).join(",")}]`;
+      const bytes = Buffer.from(text);
+      const spans = elementSpansOf(bytes, { start: 0, end: bytes.length });
+      assert.deepEqual(
+        spans?.map((span) => readSpan(bytes, span)),
+        JSON.parse(text),
+      );
+      const removed = spans?.filter((_, place) => elements[place]?.[3]) ?? [];
+      const rest = replaceSpans(bytes, removalsOf(bytes, removed)).toString();
+      assert.deepEqual(
+        JSON.parse(rest),
+        JSON.parse(text).filter((_: unknown, place: number) => !elements[place]?.[3]),
+      );
+    }),
+    { numRuns: 500 },
+  );
+  for (const text of ["", "{}", "[1", "[1,", "[1 2]", '["']) assert.equal(elementSpansOf(Buffer.from(text), { start: 0, end: text.length }), undefined, text);
 });

@@ -1,32 +1,35 @@
-/** OpenAI responses: POST /v1/responses, streamed and whole, and POST /v1/responses/input_tokens. */
+/** OpenAI responses: POST /v1/responses, streamed and whole, POST /v1/responses/compact, and POST /v1/responses/input_tokens. */
 import { compose, tokensOf } from "../../answer/compose.ts";
 import { createdOf, type Dialect, stringOf } from "../dialect.ts";
 import { openaiErrorBody } from "../openai-error.ts";
-import { doneItemOf, itemsOf } from "./items.ts";
+import { compactionOf, doneItemOf, itemsOf } from "./items.ts";
 import { responsesQuestionOf } from "./request.ts";
-import { responseOf } from "./response.ts";
+import { compactedOf, responseOf } from "./response.ts";
 import { responsesScriptOf } from "./stream.ts";
 
 const responses = "/v1/responses";
+const compact = "/v1/responses/compact";
 const inputTokens = "/v1/responses/input_tokens";
 
 export const openaiResponses: Dialect = {
   name: "openai-responses",
-  serves: (method, path) => method === "POST" && (path === responses || path === inputTokens),
+  serves: (method, path) => method === "POST" && [responses, compact, inputTokens].includes(path),
   modelOf: ({ body }) => stringOf(body, "model"),
   errorBody: openaiErrorBody,
   answer({ path, body, digest, settings }) {
     const counting = path === inputTokens;
     const asked = responsesQuestionOf(body, digest, { counting });
     if (asked.kind === "refused") return asked;
-    const { request, question, reasoning } = asked;
+    const { request, question, reasoning, compaction } = asked;
     if (counting) return { kind: "whole", body: JSON.stringify({ object: "response.input_tokens", input_tokens: question.promptTokens }), tokens: 0 };
     const answer = compose(question, settings);
     if (answer.kind === "impossible") return { kind: "refused", status: 400, message: answer.fault, param: "text.format.schema" };
     const [choice] = answer.choices;
     if (choice === undefined) throw new RangeError("an answer has no choice");
-    const items = itemsOf(choice, digest, reasoning);
+    const items =
+      compaction === "alone" ? [compactionOf(digest)] : [...(compaction === "first" ? [compactionOf(digest)] : []), ...itemsOf(choice, digest, reasoning)];
     const envelope = { id: `resp_${digest.slice(0, 48)}`, created: createdOf(digest), request };
+    if (path === compact) return { kind: "whole", body: JSON.stringify(compactedOf(envelope, doneItemOf(compactionOf(digest)), answer.usage)), tokens: 1 };
     const reason = choice.finish === "length" ? "max_output_tokens" : choice.finish === "filtered" ? "content_filter" : undefined;
     const outcome = { status: reason ? "incomplete" : "completed", reason, usage: settings.usage === "never" ? undefined : answer.usage } as const;
     if (request.stream) return responsesScriptOf(envelope, items, outcome);

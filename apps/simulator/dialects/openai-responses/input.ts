@@ -21,15 +21,21 @@ interface CallPlace {
   isCustom: boolean;
 }
 
-const idPrefixes: Record<string, string> = { message: "msg", function_call: "fc", custom_tool_call: "ctc", reasoning: "rs" };
+const idPrefixes: Record<string, string> = { message: "msg", function_call: "fc", custom_tool_call: "ctc", reasoning: "rs", compaction: "cmp" };
 
 /** Items that are taken, but say nothing to the simulator. */
 const otherTypes = [
-  ...["additional_tools", "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction", "compaction_trigger", "computer_call"],
+  ...["additional_tools", "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction_trigger", "computer_call"],
   ...["computer_call_output", "configuration_update", "file_search_call", "image_generation_call", "local_shell_call", "local_shell_call_output"],
   ...["mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "program", "program_output", "shell_call", "shell_call_output"],
   ...["tool_search_call", "tool_search_output", "web_search_call"],
 ];
+
+/** What a compacted conversation costs: rough but constant. */
+const compactedTokens = 16;
+
+const unverified = (itemId: string | null | undefined): Refused =>
+  refused("input", `The encrypted content ${itemId ? `for item ${itemId} ` : ""}could not be verified.`, "invalid_encrypted_content");
 
 const id = nullable(Type.String());
 const callId = Type.String({ minLength: 1, maxLength: 64 });
@@ -61,10 +67,12 @@ const readers: Record<string, Reader<Said>> = {
   reasoning: readerOf(
     Type.Object({ id, summary: Type.Array(Type.Object({ type: Type.Literal("summary_text"), text: Type.String() })), encrypted_content: id }),
     ({ id: itemId, summary, encrypted_content: encrypted }): Said | Refused => {
-      if (typeof encrypted === "string" && !isEncryptedContent(encrypted, itemId ?? undefined))
-        return refused("input", `The encrypted content ${itemId ? `for item ${itemId} ` : ""}could not be verified.`, "invalid_encrypted_content");
+      if (typeof encrypted === "string" && !isEncryptedContent(encrypted, "reasoning", itemId ?? undefined)) return unverified(itemId);
       return { kind: "other", tokens: promptTokensOf(summary.map(({ text }) => text).join("")) };
     },
+  ),
+  compaction: readerOf(Type.Object({ id, encrypted_content: Type.String() }), ({ id: itemId, encrypted_content: encrypted }): Said | Refused =>
+    isEncryptedContent(encrypted, "compaction", itemId ?? undefined) ? { kind: "other", tokens: compactedTokens } : unverified(itemId),
   ),
 };
 
@@ -88,11 +96,15 @@ function itemOf(item: unknown, at: string, isStored: boolean): Said | Refused {
   if (typeof itemId === "string" && prefix !== undefined && !itemId.startsWith(prefix))
     return refused(`${at}.id`, `Invalid '${at}.id': '${itemId.slice(0, 80)}'. Expected an ID that begins with '${prefix}'.`, "invalid_value");
   if (type === "item_reference" || (type === "reasoning" && typeof encrypted !== "string" && typeof itemId === "string" && !isStored))
-    return refused("input", `Item with id '${String(itemId)}' not found. The simulator stores nothing: send the item with its content.`, null, 404);
+    return refused("input", notFoundOf(String(itemId)), null, 404);
   const read = readerAmong(readers, type);
   if (read !== undefined) return read(item, at);
   return otherTypes.includes(type) ? { kind: "other", tokens: 0 } : unsupported(`${at}.type`, type, [...Object.keys(readers), ...otherTypes]);
 }
+
+/** OpenAI's words: https://github.com/openai/openai-agents-python/issues/919 */
+const notFoundOf = (id: string): string =>
+  `Item with id '${id.slice(0, 80)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`;
 
 /** A result needs its call before it, and a call that the conversation has gone past needs its result. */
 function faultOfPairs(items: Said[]): Refused | undefined {

@@ -4,12 +4,15 @@ import type { Choice } from "../../answer/compose.ts";
 import { joined, type Pieces } from "../../answer/pieces.ts";
 import { claimIn, sealOf } from "../../answer/seal.ts";
 
-const claimOf = (id: string) => `reasoning ${id}`;
+type SealedKind = "reasoning" | "compaction";
 
-/** Whether encrypted content is that of a reasoning item which the simulator made, and of this id if one is given. */
-export function isEncryptedContent(text: string, id: string | undefined): boolean {
+const idPrefixes: Record<SealedKind, string> = { reasoning: "rs_", compaction: "cmp_" };
+const claimOf = (kind: SealedKind, id: string) => `${kind} ${id}`;
+
+/** Whether encrypted content is that of an item of this kind which the simulator made, and of this id if one is given. */
+export function isEncryptedContent(text: string, kind: SealedKind, id: string | undefined): boolean {
   const claim = claimIn(text);
-  return claim !== undefined && (id === undefined ? claim.startsWith(claimOf("rs_")) : claim === claimOf(id));
+  return claim !== undefined && (id === undefined ? claim.startsWith(claimOf(kind, idPrefixes[kind])) : claim === claimOf(kind, id));
 }
 
 interface Finished {
@@ -18,6 +21,7 @@ interface Finished {
 }
 
 export type Item =
+  | { kind: "compaction"; id: string }
   | ({ kind: "reasoning"; id: string; thought: Pieces } & ReasoningWanted)
   | ({ kind: "message"; text: Pieces } & Finished)
   | ({ kind: "call"; call: Call } & Finished);
@@ -29,6 +33,9 @@ export interface ReasoningWanted {
   /** As encrypted content, for the next request. */
   isSealed: boolean;
 }
+
+/** The item that stands for the conversation so far. */
+export const compactionOf = (digest: string): Item => ({ kind: "compaction", id: `${idPrefixes.compaction}${digest.slice(0, 48)}` });
 
 /** `digest` is the hex SHA-256 of the request's body, of which the ids are made. What ends before its first word has no message. */
 export function itemsOf({ reasoning, text, calls, finish }: Choice, digest: string, wanted: ReasoningWanted): Item[] {
@@ -50,6 +57,8 @@ export const summaryPartOf = (text: string) => ({ type: "summary_text", text });
 
 export function begunItemOf(item: Item): object {
   switch (item.kind) {
+    case "compaction":
+      return doneItemOf(item);
     case "reasoning":
       return { id: item.id, type: "reasoning", summary: [] };
     case "message":
@@ -61,9 +70,11 @@ export function begunItemOf(item: Item): object {
 
 export function doneItemOf(item: Item): object {
   switch (item.kind) {
+    case "compaction":
+      return { id: item.id, type: "compaction", encrypted_content: sealOf(claimOf("compaction", item.id)) };
     case "reasoning": {
       const summary = item.isShown ? [summaryPartOf(joined(item.thought))] : [];
-      return { id: item.id, type: "reasoning", summary, ...(item.isSealed && { encrypted_content: sealOf(claimOf(item.id)) }) };
+      return { id: item.id, type: "reasoning", summary, ...(item.isSealed && { encrypted_content: sealOf(claimOf("reasoning", item.id)) }) };
     }
     case "message":
       return { id: item.id, type: "message", status: item.status, content: [textPartOf(joined(item.text))], role: "assistant" };

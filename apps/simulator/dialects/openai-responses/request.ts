@@ -27,6 +27,7 @@ const responsesRequest = Type.Object({
   conversation: nullable(anything),
   prompt: nullable(anything),
   background: nullable(Type.Boolean()),
+  context_management: nullable(Type.Array(Type.Object({ type: Type.String(), compact_threshold: nullable(Type.Integer({ minimum: 1 })) }))),
   prompt_cache_key: nullable(Type.String()),
   reasoning: nullable(
     Type.Object({
@@ -56,6 +57,8 @@ export interface ResponsesQuestion {
   request: ResponsesRequest;
   reasoning: ReasoningWanted;
   question: Question;
+  /** Whether the answer is the compacted conversation alone, begins with it, or has none of it. */
+  compaction: "alone" | "first" | "none";
 }
 
 /** `digest` is the hex SHA-256 of the body. To count tokens, neither a model nor an input is needed. */
@@ -80,6 +83,7 @@ export function responsesQuestionOf(body: unknown, digest: string, { counting }:
   return {
     kind: "question",
     request: body,
+    compaction: compactionIn(body, promptTokens),
     reasoning: { isShown: typeof body.reasoning?.summary === "string", isSealed: body.include?.includes("reasoning.encrypted_content") ?? false },
     question: {
       digest,
@@ -99,6 +103,12 @@ export function responsesQuestionOf(body: unknown, digest: string, { counting }:
       earlierTokens: promptTokens - (items.at(-1)?.tokens ?? 0),
     },
   };
+}
+
+function compactionIn({ input, context_management: rules }: ResponsesRequest, promptTokens: number): ResponsesQuestion["compaction"] {
+  const last = Array.isArray(input) ? (input.at(-1) as { type?: unknown } | undefined) : undefined;
+  if (last?.type === "compaction_trigger") return "alone";
+  return rules?.some(({ type, compact_threshold: most }) => type === "compaction" && promptTokens > (most ?? Number.POSITIVE_INFINITY)) ? "first" : "none";
 }
 
 /** The simulator keeps nothing that a request could go on from. */

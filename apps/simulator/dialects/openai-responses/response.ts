@@ -56,6 +56,20 @@ export function responseOf({ id, created, request }: Envelope, state: State): ob
   };
 }
 
+/** What the user said, and the item that stands for all of the conversation. */
+export function compactedOf({ id, created, request: { input } }: Envelope, item: object, usage: Usage): object {
+  const said = typeof input === "string" ? [{ role: "user", content: input }] : ((input ?? []) as { role?: unknown; content?: unknown }[]);
+  const users = said.filter(({ role }) => role === "user");
+  const messages = users.map(({ content }, place) => ({
+    id: `msg_${id.slice("resp_".length, -4)}${place.toString(16).padStart(4, "0")}`,
+    type: "message",
+    role: "user",
+    status: "completed",
+    content: typeof content === "string" ? [{ type: "input_text", text: content }] : content,
+  }));
+  return { id, object: "response.compaction", created_at: created, output: [...messages, item], usage: usageOf(usage) };
+}
+
 export const failureOf = (message: string) => ({ code: "server_error", message });
 
 const usageOf = ({ promptTokens, cachedTokens, completionTokens, reasoningTokens }: Usage) => ({

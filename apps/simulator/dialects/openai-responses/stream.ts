@@ -97,6 +97,11 @@ function stretchesOf(item: Item, index: number): Stretch[] {
   const done = eventOf("response.output_item.done", () => ({ output_index: index, item: doneItemOf(item) }));
   const place = { item_id: item.id, output_index: index };
   switch (item.kind) {
+    case "compaction":
+      return [
+        { kind: "tokens", length: 1, eventAt: () => begun },
+        { kind: "events", events: [done] },
+      ];
     case "message": {
       const at = { ...place, content_index: 0 };
       const text = () => joined(item.text);

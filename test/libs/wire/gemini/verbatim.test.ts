@@ -70,6 +70,25 @@ test("what another dialect's model thought is taken out of a request, and its ca
   assert.deepEqual(sent("gemini-2.5-pro").contents[0].parts, [{ text: "a" }, call, own]);
 });
 
+test("the first call of a model's turn that bears no signature gets what Google documents for those, and every other byte stays", () => {
+  const bypass = "skip_thought_signature_validator";
+  const call = '{ "functionCall":{"name":"f","args":{"n":12345678901234567890}} }';
+  const turn = (role: string, ...parts: string[]) => `{"role":"${role}", "parts":[ ${parts.join(" ,")}]}`;
+  const sent = (text: string, model: string) => verbatim.request(Buffer.from(text), "whole", { ...target, model })?.body.toString();
+  const signed = (part: string) => part.replace(/ }$/, ` ,"thoughtSignature":"${bypass}"}`);
+  const own = '{"functionCall":{"name":"f"},"thoughtSignature":"b3du"}';
+  const empty = '{"thought_signature":"","function_call":{"name":"f"}}';
+  const text = (first: string, second: string, other: string) =>
+    `{"contents" : [${turn("user", '{"text":"x"}')}, ${turn("model", '{"text":"a"}', first, call)},${turn("user", call)},${turn("model", own, call)},${turn("model", second)},{"role":"model","parts":${other}}],"x":1.0}`;
+  const before = text(call, empty, call);
+  const after = text(signed(call), empty.replace('""', `"${bypass}"`), signed(call));
+  assert.equal(sent(before, "gemini-3-pro"), after);
+  assert.equal(sent(after, "gemini-3-pro"), after);
+  assert.equal(sent(before, "gemini-2.5-pro"), before);
+  for (const odd of ['{"contents":"functionCall"}', '{"functionCall":1}', '{"contents":[{"role":"model","parts":"functionCall"},"functionCall"]}'])
+    assert.equal(sent(odd, "gemini-3-pro"), odd);
+});
+
 test("every byte of an answer but the model's name is relayed as it came, once there is content", () => {
   const opening = response([{ text: "" }]);
   const text =

@@ -213,7 +213,7 @@ test("a choice among tools names them neutrally; only one that demands what can'
   assert.deepEqual(choiceOf({ type: "allowed_tools", mode: "auto", tools: allowed }), { mode: "auto", only: ["a", "n__b"], path });
   assert.deepEqual(choiceOf({ type: "allowed_tools", mode: "auto", tools: [{ type: "web_search" }] }), { mode: "none", path });
   assert.equal(choiceOf("auto", [{ type: "web_search" }]), undefined);
-  for (const choice of [{ type: "web_search" }, { type: "mcp", server_label: "s" }, { type: "function", name: "absent" }])
+  for (const choice of [{ type: "web_search" }, { type: "image_generation" }, { type: "mcp", server_label: "s" }, { type: "function", name: "absent" }])
     assert.equal(
       refusalOf(() => choiceOf(choice)),
       path,
@@ -297,6 +297,34 @@ test("what has no place in the neutral form is refused by its name", () => {
     );
 });
 
+test("compaction is refused for upstreams of other dialects, by name", () => {
+  const user = { role: "user", content: "Hi" };
+  for (const [param, fields] of [
+    ["context_management", { input: "Hi", context_management: [{ type: "compaction", compact_threshold: 1_000 }] }],
+    ["input[1]", { input: [user, { type: "compaction", id: "cmp_1", encrypted_content: "x" }] }],
+    ["input[1]", { input: [user, { type: "compaction_trigger" }] }],
+  ] as const) {
+    assert.equal(statefulFieldIn(fields), undefined);
+    assert.throws(
+      () => decoded(fields),
+      (error: Refusal) => error.param === param && error.message.includes("speaks openai-responses"),
+    );
+  }
+});
+
+test("a reference to a stored item names the setting that helps the client which sends them by default", () => {
+  // As @ai-sdk/openai's default model sends a conversation's second turn.
+  const input = [
+    { role: "user", content: [{ type: "input_text", text: "Hi" }] },
+    { type: "item_reference", id: "msg_1" },
+    { role: "user", content: [{ type: "input_text", text: "Again" }] },
+  ];
+  const field = statefulFieldIn({ input });
+  assert.equal(field?.param, "input[1]");
+  assert.match(field.message, /providerOptions: \{ openai: \{ store: false \} \}/);
+  assert.match(field.message, /openai\.chat\("<model>"\)/);
+});
+
 test("pictures that a model made earlier are shown to the next one", () => {
   const { messages } = decoded({ input: [{ type: "image_generation_call", id: "ig_1", status: "completed", result: png, output_format: "webp" }] });
   assert.deepEqual(messages, [
@@ -311,11 +339,8 @@ test("whatever refers to something stored is found, with advice to send the whol
     ["conversation", { conversation: { id: "conv_1" } }],
     ["prompt", { prompt: { id: "pmpt_1" } }],
     ["background", { background: true }],
-    ["context_management", { context_management: [{ type: "compaction" }] }],
     ["input[0]", { input: [{ type: "item_reference", id: "msg_1" }] }],
     ["input[1]", { input: [{ role: "user", content: "Hi" }, { id: "msg_1" }] }],
-    ["input[0]", { input: [{ type: "compaction", encrypted_content: "x" }] }],
-    ["input[0]", { input: [{ type: "compaction_trigger" }] }],
     [
       "input[0].content[1].file_id",
       {

@@ -36,8 +36,48 @@ test("thoughts of other dialects are taken out, this dialect's own are unwrapped
   const own = { type: "reasoning", id: "rs_2", summary: [], encrypted_content: "ENC2" };
   const input = [{ role: "user", content: "Hi" }, foreign, unsigned, wrapped, own];
   const body = sent(`{"model":"a", "big":12345678901234567890,"input":${JSON.stringify(input)} ,"store":false}`);
-  const kept = [input[0], { type: "reasoning", summary: [], id: "rs_own", encrypted_content: "ENC" }, own];
+  const kept = [input[0], { type: "reasoning", id: "rs_own", summary: [], encrypted_content: "ENC" }, own];
   assert.equal(body, `{"model":"upstream-name", "big":12345678901234567890,"input":${JSON.stringify(kept)} ,"store":false}`);
+});
+
+const encrypted = "reasoning.encrypted_content";
+const sentTo = (model: string, reasons: boolean | undefined, body: object) =>
+  JSON.parse(String(verbatim.request(Buffer.from(JSON.stringify({ model: "a", ...body })), "whole", { ...target, model, reasons })?.body));
+
+test("encrypted reasoning is asked for where the catalogue, the request or the model's name says that the model reasons, and nowhere else", () => {
+  for (const [model, reasons, body, expected] of [
+    ["deployment", true, {}, [encrypted]],
+    ["deployment", true, { include: [] }, [encrypted]],
+    ["deployment", true, { include: null }, [encrypted]],
+    ["deployment", true, { include: ["message.output_text.logprobs"] }, ["message.output_text.logprobs", encrypted]],
+    ["deployment", true, { include: [encrypted] }, [encrypted]],
+    ["deployment", true, { reasoning: { effort: "none" } }, undefined],
+    ["gpt-5.2", undefined, {}, [encrypted]],
+    ["openai/o4-mini", undefined, {}, [encrypted]],
+    ["gpt-5-chat-latest", undefined, {}, undefined],
+    ["gpt-5.2", false, {}, undefined],
+    ["gpt-4o", undefined, { include: [] }, []],
+    ["gpt-4o", undefined, { reasoning: { effort: null, summary: null } }, undefined],
+    ["deployment", undefined, { reasoning: { effort: "low" } }, [encrypted]],
+    ["deployment", undefined, { reasoning: { summary: "auto" } }, [encrypted]],
+  ] as const)
+    assert.deepEqual(sentTo(model, reasons, body).include, expected, `${model} ${JSON.stringify(body)}`);
+});
+
+test("reasoning that no upstream can resolve is left out, with the ids of the items that belong to it", () => {
+  const call = '{"type":"function_call","id":"fc_1", "call_id":"c","name":"f","arguments":"{}","n":12345678901234567890}';
+  const said = '{"id":"msg_1","type":"message","role":"assistant","content":[]}';
+  const result = '{"type":"function_call_output","id":"fco_1","call_id":"c","output":"x"}';
+  const user = '{"type":"message","id":"msg_2","role":"user","content":"Hi"}';
+  const open = '{"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]}';
+  const lost = (id: string) => `{"type":"reasoning","id":"${id}","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":null}`;
+  const body = sent(`{"model":"a","input":[ ${user} ,${lost("rs_1")}, ${call},${said},${result},${said},${open},${said},${lost("rs_3")}]}`);
+  const bare = [call.replace('"id":"fc_1",', ""), said.replace('"id":"msg_1",', "")];
+  assert.equal(body, `{"model":"upstream-name","input":[ ${user} , ${[...bare, result, said, open, said].join(",")}],"store":false}`);
+  const resolvable = `{"model":"a","input":[ ${user} , ${open} ,${said}],"store":false}`;
+  assert.equal(sent(resolvable), resolvable.replace('"a"', '"upstream-name"'));
+  const counted = openaiResponses.tokenCount?.requestOf({ input: [JSON.parse(lost("rs_1")), JSON.parse(user)] }, target).body.toString();
+  assert.equal(counted, `{"model":"upstream-name","input":[${user}]}`);
 });
 
 interface Relayed {
