@@ -1,0 +1,154 @@
+/**
+ * Whatever fails and whoever continues: an answer has every word once and in order, and one that looks complete is complete. Played over all combinations of
+ * where the answer continues, what the catalogue allows there, where it broke, how it is asked for and in which dialect.
+ */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, test } from "node:test";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+
+const wordsMax = 20;
+const wordAt = (place: number) => `w${String(place).padStart(2, "0")} `;
+/** Another model says something else: the same words, but loud. */
+const loud = (word: string) => word.toUpperCase();
+
+const chunk = (delta: object, finish: string | null = null) =>
+  `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "theirs", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
+
+interface Asked {
+  model: string;
+  stream?: boolean;
+  messages: { role: string; content: string }[];
+}
+
+/** Breaks its first answer where the prompt says, and the next one too if that says so. `same` says what the first says; `prefill` continues a turn. */
+const server = createServer((request, response) => {
+  let body = "";
+  request.on("data", (part: Buffer) => {
+    body += part;
+  });
+  request.on("end", () => {
+    const { model, stream, messages } = JSON.parse(body) as Asked;
+    const [, first, second] = /break at (\d+) then (\d+)/.exec(messages.find(({ role }) => role === "user")?.content ?? "") ?? [];
+    const isFirst = model.startsWith("first");
+    const breaksAt = Number(isFirst ? first : second);
+    const last = messages.at(-1);
+    const from = model.includes("prefill") && last?.role === "assistant" ? last.content.trim().split(/\s+/).length : 0;
+    const words = Array.from({ length: wordsMax }, (_, place) => (isFirst || model.includes("same") ? wordAt(place) : loud(wordAt(place))));
+    const said = words.slice(from, Math.max(from, breaksAt));
+    const breaks = breaksAt < wordsMax + 1;
+    if (stream === true) {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(chunk({ role: "assistant" }) + said.map((content) => chunk({ content })).join(""));
+      if (breaks) setImmediate(() => response.destroy());
+      else response.end(`${chunk({}, "stop")}data: [DONE]\n\n`);
+      return;
+    }
+    const whole = JSON.stringify({ choices: [{ index: 0, message: { role: "assistant", content: said.join("") }, finish_reason: "stop" }] });
+    response.writeHead(200, { "content-type": "application/json", "content-length": whole.length });
+    if (!breaks) response.end(whole);
+    else {
+      response.write(whole.slice(0, breaksAt * 2));
+      setImmediate(() => response.destroy());
+    }
+  });
+});
+server.listen(0, "127.0.0.1");
+await once(server, "listening");
+const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+
+interface Setup {
+  id: string;
+  /** The next target may not be another's words: they are the same, or it was given the text so far. */
+  catalogue: string;
+}
+
+const flags = [false, true];
+const prices = "prices: { inputPerMillion: 1, outputPerMillion: 2 }";
+const setups: Setup[] = flags.flatMap((splice) =>
+  flags.flatMap((deterministic) =>
+    flags.flatMap((prefill) => {
+      const id = `${splice ? "resume" : "plain"}-${deterministic ? "same" : "other"}-${prefill ? "prefill" : "fresh"}`;
+      const own = `splice: ${splice}, deterministic: ${deterministic}, ${prices}`;
+      const first = "{ upstream: fresh, model: first }";
+      const second = (same: boolean) => `{ upstream: ${prefill ? "prefill" : "fresh"}, model: "second ${same ? "same" : ""} ${prefill ? "prefill" : ""}" }`;
+      const target = { id: `target-${id}`, catalogue: `  - { id: target-${id}, retries: 1, ${own}, route: [${first}, ${second(deterministic)}] }\n` };
+      const fallbacks = flags.flatMap((theirSplice) =>
+        flags.map((theirSame) => {
+          const name = `fallback-${id}-${theirSplice ? "resume" : "plain"}-${theirSame ? "same" : "other"}`;
+          const other = `  - { id: other-${name}, retries: 0, splice: ${theirSplice}, deterministic: ${theirSame}, ${prices}, route: [${second(theirSame)}] }\n`;
+          return { id: name, catalogue: `${other}  - { id: ${name}, retries: 0, ${own}, fallbacks: [other-${name}], route: [${first}] }\n` };
+        }),
+      );
+      return [target, ...fallbacks];
+    }),
+  ),
+);
+
+const gateway: Gateway = await startGateway({
+  workers: ["chat=64"],
+  catalogue: `groups: { default: { models: ["*"] } }
+upstreams:
+  fresh: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}" }
+  prefill: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}", prefill: true }
+models:
+${setups.map(({ catalogue }) => catalogue).join("")}`,
+});
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  server.closeAllConnections();
+  server.close();
+});
+
+interface Caller {
+  path: string;
+  body(model: string, prompt: string, stream: boolean): object;
+  /** The terminator of a stream that succeeded. */
+  end: RegExp;
+}
+
+const callers: Record<string, Caller> = {
+  chat: {
+    path: "/v1/chat/completions",
+    body: (model, content, stream) => ({ model, stream, messages: [{ role: "user", content }] }),
+    end: /data: \[DONE\]\n\n$/,
+  },
+  messages: {
+    path: "/v1/messages",
+    body: (model, content, stream) => ({ model, stream, max_tokens: 500, messages: [{ role: "user", content }] }),
+    end: /event: message_stop\n.*\n\n$/,
+  },
+};
+
+const breaks = [0, 1, 7, wordsMax, wordsMax + 1];
+
+for (const [name, { path, body, end }] of Object.entries(callers))
+  for (const stream of flags)
+    test(`no word twice, none left out, none of two answers mixed: ${name}, ${stream ? "streamed" : "whole"}`, async () => {
+      const complaints: string[] = [];
+      const outcomes = { complete: 0, failed: 0 };
+      const play = async (setup: Setup, first: number, second: number) => {
+        const response = await fetch(`${gateway.url}${path}`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+          body: JSON.stringify(body(setup.id, `break at ${first} then ${second}`, stream)),
+        });
+        const text = await response.text();
+        const words = text.match(/[wW]\d\d/g) ?? [];
+        const isComplete = response.status === 200 && (!stream || end.test(text));
+        outcomes[isComplete ? "complete" : "failed"]++;
+        const complain = (what: string) => complaints.push(`${setup.id}, ${first} then ${second}: ${what}: ${words.join(" ")}`);
+        if (words.some((word, place) => word.toLowerCase() !== wordAt(place).trim())) complain("not every word once and in order");
+        if (isComplete && words.length !== wordsMax) complain("complete, but not all of it");
+        if (!isComplete && response.status === 200 && !text.includes('"error"')) complain("neither an end nor an error");
+        if (new Set(words.map((word) => word[0])).size > 1 && !setup.id.includes("prefill")) complain("two answers in one");
+        if (first > wordsMax && !isComplete) complain("a healthy target did not do");
+        if (first === 0 && second > wordsMax && !isComplete) complain("nothing was delivered, and yet the next target did not do");
+      };
+      const cells = setups.flatMap((setup) => breaks.flatMap((first) => [wordsMax + 1, 10].map((second) => [setup, first, second] as const)));
+      for (let from = 0; from < cells.length; from += 40) await Promise.all(cells.slice(from, from + 40).map((cell) => play(...cell)));
+      assert.deepEqual(complaints, []);
+      assert.ok(outcomes.complete > 0 && outcomes.failed > 0, JSON.stringify(outcomes));
+    });
