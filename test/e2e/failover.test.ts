@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
 import { type Gateway, startGateway, until } from "../support/gateway.ts";
 import { chatCompletion } from "../support/upstream.ts";
 
@@ -65,7 +66,8 @@ const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
 let gateway: Gateway;
 const model = (id: string, route: string, more = "") => `  - { id: ${id}, ${more}prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [${route}] }\n`;
 const at = (name: string, upstream = "here", more = "") => `{ upstream: ${upstream}, model: ${name}${more} }`;
-const pairs = ["status", "caller", "context", "cut", "missing"];
+const refusals = [401, 402].flatMap((status) => ["whole", "streamed"].map((way) => `refused-${status}-${way}`));
+const pairs = ["status", "caller", "context", "cut", "missing", "label", "encoding", "billing", "remembered", "flagged", "closed", ...refusals];
 
 before(async () => {
   gateway = await startGateway({
@@ -74,6 +76,7 @@ before(async () => {
     catalogue: `groups: { default: { models: ["*"] } }
 upstreams:
   here: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}" }
+  brief: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}", limits: { firstContentTimeoutMs: 700 } }
   hasty: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}", limits: { firstByteTimeoutMs: 700, firstTokenTimeoutMs: 700 } }
   guarded: { dialect: openai-chat, circuitFailuresMax: 3, baseUrl: "${url}" }
   keyed: { dialect: openai-chat, baseUrl: "${url}", credential: KEY_ONE, credentials: [KEY_TWO] }
@@ -81,7 +84,7 @@ upstreams:
   going-on: { dialect: openai-chat, baseUrl: "${url}", prefill: true }
   dead: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" }
 models:
-${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join("")}${model("same", `${at("same-one")}, ${at("same-two")}`, "splice: true, deterministic: true, ")}${model("unlike", `${at("unlike-one")}, ${at("unlike-two")}`, "splice: true, deterministic: true, ")}${model("prefilled", `${at("prefilled-one")}, ${at("prefilled-two", "going-on")}`, "splice: true, ")}${model("alone", at("alone-one"))}${model("keys", at("keys-one", "keyed"))}${model("full", at("full-one", "narrow"))}${model("down", `${at("down-one", "dead")}, ${at("down-two")}`)}${["silence", "slow"].map((id) => model(id, `${at(`${id}-one`, "hasty")}, ${at(`${id}-two`)}`)).join("")}${["outage", "absent"].map((id) => model(id, `${at(`${id}-one`, "guarded")}, ${at(`${id}-two`)}`)).join("")}${model("weighted", `${at("weighted-one", "here", ", weight: 3")}, ${at("weighted-two", "here", ", weight: 1")}`)}${model("small", at("small-one"), "contextWindow: 100, fallbacks: [large], ")}${model("large", at("large-one"), "contextWindow: 1000, ")}`,
+${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join("")}${model("same", `${at("same-one")}, ${at("same-two")}`, "splice: true, deterministic: true, ")}${model("unlike", `${at("unlike-one")}, ${at("unlike-two")}`, "splice: true, deterministic: true, ")}${model("prefilled", `${at("prefilled-one")}, ${at("prefilled-two", "going-on")}`, "splice: true, ")}${model("alone", at("alone-one"))}${model("keys", at("keys-one", "keyed"))}${model("full", at("full-one", "narrow"))}${model("down", `${at("down-one", "dead")}, ${at("down-two")}`)}${["silence", "slow"].map((id) => model(id, `${at(`${id}-one`, "hasty")}, ${at(`${id}-two`)}`)).join("")}${["outage", "absent"].map((id) => model(id, `${at(`${id}-one`, "guarded")}, ${at(`${id}-two`)}`)).join("")}${model("weighted", `${at("weighted-one", "here", ", weight: 3")}, ${at("weighted-two", "here", ", weight: 1")}`)}${model("small", at("small-one"), "contextWindow: 100, fallbacks: [large], ")}${model("large", at("large-one"), "contextWindow: 1000, ")}${["quiet", "drip"].map((id) => model(id, `${at(`${id}-one`, "brief")}, ${at(`${id}-two`)}`)).join("")}${model("own", at("own-one"), "fallbacks: [other], ")}${model("other", at("other-one"))}${model("twice", `${at("twice-one")}, ${at("twice-one")}`)}${model("unknown", `${at("unknown-one", "guarded")}, ${at("unknown-two")}`)}${model("deep", at("deep-one"))}${model("rotating", at("rotating-one", "keyed"))}`,
   });
 });
 after(async () => {
@@ -105,7 +108,7 @@ for (const stream of [false, true]) {
   };
 
   test(`a target that fails before its content is left for the next, unseen by the caller (${way})`, async () => {
-    for (const status of [500, 502, 503, 529, 429, 408, 409, 401, 403]) {
+    for (const status of [500, 502, 503, 529, 429, 408, 409, 403, 404, 405, 418, 302]) {
       forget();
       targetOf("status-one").answer = failing(status);
       const response = await ask("status", stream);
@@ -226,6 +229,185 @@ test("a target that knows no such model is passed over", async () => {
   targetOf("missing-one").answer = failing(404);
   assert.equal((await ask("missing")).status, 200);
   assert.deepEqual(calls("missing-one", "missing-two"), [1, 1]);
+});
+
+for (const stream of [false, true]) {
+  const way = stream ? "streamed" : "whole";
+
+  test(`a refused credential is left for the next target, and cools down there (${way})`, async () => {
+    for (const status of [401, 402]) {
+      const name = `refused-${status}-${way}`;
+      targetOf(`${name}-one`).answer = failing(status);
+      for (let request = 0; request < 6; request++) assert.equal((await ask(name, stream)).status, 200);
+      const [first, second] = calls(`${name}-one`, `${name}-two`) as [number, number];
+      assert.equal(second, 6);
+      assert.ok(first >= 1 && first <= 2, `${first} calls for ${status}: one for each worker`);
+    }
+  });
+
+  test(`a target that sends nothing, or only signs of life, is left for the next (${way})`, async () => {
+    targets.clear();
+    targetOf("quiet-one").answer = () => undefined;
+    assert.equal(await textOf(await ask("quiet", stream), stream), "hi");
+    assert.deepEqual(calls("quiet-one", "quiet-two"), [1, 1]);
+    await until("it was hung up on", () => targetOf("quiet-one").seen[0]?.closed === true);
+    for (const sign of [stream ? ": PROCESSING\n\n" : "\n", " "]) {
+      targets.clear();
+      targetOf("drip-one").answer = (response) => {
+        response.writeHead(200, { "content-type": stream ? "text/event-stream" : "application/json" });
+        const dripping = setInterval(() => response.write(sign), 50);
+        response.once("close", () => clearInterval(dripping));
+      };
+      assert.equal(await textOf(await ask("drip", stream), stream), "hi");
+      assert.deepEqual(calls("drip-one", "drip-two"), [1, 1]);
+    }
+  });
+
+  test(`a fallback model is asked only after the model's own target used up its retries (${way})`, async () => {
+    targets.clear();
+    targetOf("own-one").answer = (response) => (targetOf("own-one").seen.length === 1 ? failing(500)(response) : ok(response));
+    assert.match(await (await ask("own", stream)).text(), /"model":"own"/);
+    targets.clear();
+    targetOf("own-one").answer = (response) => (targetOf("own-one").seen.length === 1 ? failing(429, { "retry-after": "1" })(response) : ok(response));
+    assert.match(await (await ask("own", stream)).text(), /"model":"own"/);
+    const [first, second] = targetOf("own-one").seen.map(({ at: time }) => time) as [number, number];
+    assert.ok(second - first >= 950, `${second - first} ms`);
+    targets.clear();
+    targetOf("own-one").answer = failing(500);
+    assert.match(await (await ask("own", stream)).text(), /"model":"other"/);
+    assert.deepEqual(calls("own-one", "other-one"), [3, 1]);
+    targets.clear();
+    targetOf("own-one").answer = failing(503, { "retry-after": "30" });
+    assert.match(await (await ask("own", stream)).text(), /"model":"other"/);
+    assert.deepEqual(calls("own-one", "other-one"), [1, 1], "a long wait is left for the fallback");
+  });
+
+  test(`a target that is listed twice is paused all the same (${way})`, async () => {
+    targets.clear();
+    targetOf("twice-one").answer = (response) => (targetOf("twice-one").seen.length === 1 ? failing(500)(response) : ok(response));
+    assert.equal((await ask("twice", stream)).status, 200);
+    const [first, second] = targetOf("twice-one").seen.map(({ at: time }) => time) as [number, number];
+    assert.ok(second - first >= 95, `${second - first} ms`);
+  });
+
+  test(`an account problem that comes as a 400 is the operator's, and a caller reads nothing of it (${way})`, async () => {
+    targets.clear();
+    const billing = { type: "invalid_request_error", message: "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing." };
+    targetOf("billing-one").answer = failing(400, {}, billing);
+    assert.equal(await textOf(await ask("billing", stream), stream), "hi");
+    targetOf("billing-two").answer = failing(400, {}, billing);
+    const response = await ask("billing", stream);
+    assert.ok(response.status >= 500, String(response.status));
+    assert.doesNotMatch(await response.text(), /credit|balance|billing/i);
+  });
+
+  test(`one caller's refused content blocks nobody (${way})`, async () => {
+    targets.clear();
+    const flagged = { code: 403, message: "Your chosen model requires moderation and your input was flagged", metadata: { reasons: ["violence"] } };
+    targetOf("flagged-one").answer = failing(403, {}, flagged);
+    for (let request = 0; request < 3; request++) assert.equal((await ask("flagged", stream)).status, 400);
+    targetOf("flagged-one").answer = ok;
+    assert.equal((await ask("flagged", stream)).status, 200);
+    assert.deepEqual(calls("flagged-one", "flagged-two"), [4, 0]);
+    targets.clear();
+    targetOf("closed-one").answer = failing(403);
+    for (let request = 0; request < 3; request++) assert.equal((await ask("closed", stream)).status, 200);
+    assert.deepEqual(calls("closed-one", "closed-two"), [3, 3], "a 403 without a reason says nothing about the credential");
+  });
+
+  test(`five unknown 4xx of one caller open no circuit (${way})`, async () => {
+    targets.clear();
+    targetOf("unknown-one").answer = failing(418);
+    for (let request = 0; request < 8; request++) assert.equal((await ask("unknown", stream)).status, 200);
+    assert.deepEqual(calls("unknown-one", "unknown-two"), [8, 8]);
+  });
+
+  test(`good answers with other statuses and wrong labels are good answers (${way})`, async () => {
+    const type = stream ? "text/event-stream" : "application/json";
+    const body = stream ? `${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n` : chatCompletion;
+    for (const status of [201, 202, 203, 206]) {
+      targets.clear();
+      targetOf("label-one").answer = (response) => void response.writeHead(status, { "content-type": type }).end(body);
+      assert.equal(await textOf(await ask("label", stream), stream), "hi");
+      assert.deepEqual(calls("label-one", "label-two"), [1, 0], String(status));
+    }
+    for (const [label, sent] of [
+      [stream ? "application/json" : "text/event-stream", body],
+      ["text/plain", `\n ${body}`],
+      // The other way round than asked for, and labelled wrongly.
+      [type, stream ? chatCompletion : `${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`],
+    ] as const) {
+      targets.clear();
+      targetOf("label-one").answer = (response) => void response.writeHead(200, { "content-type": label }).end(sent);
+      assert.equal(await textOf(await ask("label", stream), stream), "hi");
+      assert.deepEqual(calls("label-one", "label-two"), [1, 0], label);
+    }
+  });
+
+  test(`a compressed answer is read (${way})`, async () => {
+    targets.clear();
+    targetOf("encoding-one").answer = (response) => {
+      response.writeHead(200, { "content-type": stream ? "text/event-stream" : "application/json", "content-encoding": "gzip" });
+      response.end(gzipSync(stream ? `${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n` : chatCompletion));
+    };
+    assert.equal(await textOf(await ask("encoding", stream), stream), "hi");
+    assert.deepEqual(calls("encoding-one", "encoding-two"), [1, 0]);
+  });
+
+  test(`the caller is told the upstream's id of its request, good or bad (${way})`, async () => {
+    targets.clear();
+    targetOf("label-one").answer = (response) => {
+      response.setHeader("x-request-id", "theirs-1");
+      ok(response);
+    };
+    assert.equal((await ask("label", stream)).headers.get("x-upstream-request-id"), "theirs-1");
+    targetOf("alone-one").answer = failing(400, { "request-id": "theirs-2" });
+    const refused = await ask("alone", stream);
+    assert.deepEqual([refused.status, refused.headers.get("x-upstream-request-id")], [400, "theirs-2"]);
+    assert.match(refused.headers.get("x-request-id") ?? "", /^req_/);
+  });
+}
+
+test("a Retry-After of an hour is remembered", async () => {
+  targetOf("remembered-one").answer = failing(429, { "retry-after": "3600" });
+  for (let request = 0; request < 10; request++) assert.equal((await ask("remembered")).status, 200);
+  const [first, second] = calls("remembered-one", "remembered-two") as [number, number];
+  assert.equal(second, 10);
+  assert.ok(first >= 1 && first <= 2, `${first} calls: one for each worker`);
+});
+
+test("a credential without quota is left for the next one, and asked no more", async () => {
+  targetOf("rotating-one").answer = (response) => {
+    const isEmpty = targetOf("rotating-one").seen.at(-1)?.authorization === "Bearer one";
+    if (isEmpty) failing(429, {}, { message: "You exceeded your current quota.", type: "insufficient_quota", code: "insufficient_quota" })(response);
+    else ok(response);
+  };
+  for (let request = 0; request < 10; request++) assert.equal((await ask("rotating")).status, 200);
+  const empty = targetOf("rotating-one").seen.filter(({ authorization }) => authorization === "Bearer one").length;
+  assert.ok(empty >= 1 && empty <= 2, `${empty} calls with the empty one: one for each worker`);
+});
+
+test("a fault of the gateway while it reads an answer ends that answer at once", async () => {
+  const nested = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
+  targetOf("deep-one").answer = (response) => {
+    const call = { id: "call_1", type: "function", function: { name: "deep", arguments: `{"a":${nested}}` } };
+    const message = { role: "assistant", content: null, tool_calls: [call] };
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] }));
+  };
+  const response = await fetch(`${gateway.url}/v1/messages`, {
+    method: "POST",
+    headers: { "x-api-key": gateway.key, "content-type": "application/json" },
+    body: JSON.stringify({
+      model: "deep",
+      max_tokens: 100,
+      messages: [{ role: "user", content: "hello" }],
+      tools: [{ name: "deep", input_schema: { type: "object" } }],
+    }),
+    signal: AbortSignal.timeout(20_000),
+  });
+  assert.ok(response.status >= 500, String(response.status));
+  assert.equal(((await response.json()) as { type: string }).type, "error");
 });
 
 test("weights share the requests", async () => {
