@@ -35,8 +35,11 @@ test("the worker's log and metrics say what an upstream answered, and which cred
       await until(`${id} is logged`, () => log.includes(`"model":"${id}"`));
     }
     const refused = lineOf("refused");
-    assert.equal(refused.level, 50);
     assert.equal(refused.outcome, "failed");
+    const told = JSON.parse(log.split("\n").find((line) => line.includes("an upstream refused the gateway")) ?? "null");
+    assert.deepEqual([told.level, told.operatorFault, told.target, told.status], [50, "credential", "simulator/sim-text;status=401", 401]);
+    assert.equal(typeof told.reason, "string");
+    assert.equal(refused.upstreamAnswer.requestId, told.upstreamRequestId);
     assert.equal(refused.upstreamAnswer.status, 401);
     assert.match(lineOf("reset").upstreamAnswer.cause, /SOCKET|ECONNRESET/);
     assert.equal(lineOf("malformed").upstreamAnswer.malformedEvents, 1);

@@ -21,11 +21,27 @@ export const errorShapes = {
     google: "RESOURCE_EXHAUSTED",
   },
   "upstream failed": { status: 502, openai: { type: "server_error", code: "upstream_error" }, anthropic: "api_error", google: "INTERNAL" },
-  overloaded: { status: 503, openai: { type: "server_error", code: "server_is_overloaded" }, anthropic: "overloaded_error", google: "UNAVAILABLE" },
+  /** Anthropic's own API says 529. */
+  overloaded: {
+    status: 503,
+    anthropicStatus: 529,
+    openai: { type: "server_error", code: "server_is_overloaded" },
+    anthropic: "overloaded_error",
+    google: "UNAVAILABLE",
+  },
   "timed out": { status: 504, openai: { type: "server_error", code: "upstream_timeout" }, anthropic: "timeout_error", google: "DEADLINE_EXCEEDED" },
-} as const satisfies Record<string, { status: number; openai: { type: string; code: string | null }; anthropic: string; google: string }>;
+} as const satisfies Record<
+  string,
+  { status: number; anthropicStatus?: number; openai: { type: string; code: string | null }; anthropic: string; google: string }
+>;
 
 export type ErrorName = keyof typeof errorShapes;
+
+/** What a caller of this dialect reads as the status. */
+export function statusOf(error: ErrorName, dialect: ConversationDialect): number {
+  const shape: { status: number; anthropicStatus?: number } = errorShapes[error];
+  return dialect === "anthropic-messages" ? (shape.anthropicStatus ?? shape.status) : shape.status;
+}
 
 /** From the least to the most; times in ms. */
 export type Span = readonly [least: number, most: number];
@@ -41,7 +57,7 @@ type Course =
   /** Over when it is met again. */
   | { kind: "once" }
   /** Nothing comes: found out when the time for it is over. */
-  | { kind: "silent"; by: "quiet" | "total" }
+  | { kind: "silent"; by: "quiet" | "begin" | "connect" }
   /** After content: told in the stream. */
   | { kind: "broken"; error: ErrorName; afterMs?: "quiet" };
 
@@ -49,7 +65,7 @@ type Course =
 type Patience = "patient" | "hasty";
 
 export interface Row {
-  /** The simulator's settings, to be had by `faultAt`; `dead` is a host where nothing listens. */
+  /** The simulator's settings, to be had by `faultAt`; `dead` is a host where nothing listens, `stalled` one that answers no handshake. */
   fault: string;
   /** For readers. */
   says: string;
@@ -61,7 +77,22 @@ export interface Row {
   dialects: readonly ConversationDialect[];
   /** The fault may strike only so many times, so that the same model is healthy after it. */
   recovers: boolean;
+  /** The target is not asked for a while after the fault, whatever it would say. */
+  blocks: boolean;
+  /** Over which it can happen. */
+  transports: readonly Transport[];
 }
+
+/** How the targets are reached. */
+export const transports = ["http", "https", "h2"] as const;
+export type Transport = (typeof transports)[number];
+
+/**
+ * What stands behind the first target. `two`: a second target. `resumed`: a second target, and the answer may be resumed there. `fallback`: another model,
+ * where the answer may be resumed as well.
+ */
+export const arrangements = ["one", "two", "resumed", "fallback"] as const;
+export type Arrangement = (typeof arrangements)[number];
 
 /** Pauses between a target's calls where it alone is left, with their jitter. */
 const backOff: readonly Span[] = [
@@ -88,14 +119,25 @@ const row = (fault: string, says: string, whole: Course, stream = whole, more: P
   stream,
   dialects: conversationDialects,
   recovers: true,
+  blocks: false,
+  transports,
   ...more,
 });
 const under = (section: string, some: Row[]): Row[] => some.map((one) => ({ ...one, section }));
 
 /** In a fault: longer than any limit, in ms. */
 const forEver = "<for ever>";
-const silence = (fault: string, says: string, patience: Patience, recovers: boolean, stream: Course = { kind: "silent", by: "quiet" }): Row =>
-  row(fault, says, { kind: "silent", by: "total" }, stream, { patience, recovers });
+const silence = (fault: string, says: string, patience: Patience, recovers: boolean): Row =>
+  row(fault, says, { kind: "silent", by: "begin" }, { kind: "silent", by: "quiet" }, { patience, recovers });
+/** Of a whole answer some bytes have come by then. */
+const silenceAfterContent = (patience: Patience): Row =>
+  row(
+    "stall=3",
+    "silence after three tokens",
+    { kind: "silent", by: "quiet" },
+    { kind: "broken", error: "timed out", afterMs: "quiet" },
+    { patience, recovers: true },
+  );
 
 const dateToCome = new Date(Date.now() + 40_000).toISOString();
 const harm = "What does no harm";
@@ -107,16 +149,16 @@ export const rows: readonly Row[] = [
     row("status=422", "422", { kind: "passed", error: "unprocessable" }),
   ]),
   ...under("An error status", [
-    row("status=401", "401: the only credential is refused", notAgain),
-    row("status=403", "403: the only credential is refused", notAgain),
-    row("status=404", "404: no such model there", notAgain),
+    row("status=401", "401: the only credential is refused", notAgain, notAgain, { blocks: true }),
+    row("status=403", "403 without a reason", notAgain),
+    row("status=404", "404: no such model there", notAgain, notAgain, { blocks: true }),
     row("status=408", "408", retried("timed out")),
     row("status=409", "409", failed),
     row("status=429", "429", retried("rate limited")),
-    row("status=429;retry-after=7", "429, Retry-After: 7", retried("rate limited", [], [7, 7])),
-    row("status=429;retry-after=86400", "429, Retry-After: 86400", retried("rate limited", [], [60, 60])),
-    row(`status=429;retry-after=${dateToCome}`, "429, Retry-After: a date in 40 s", retried("rate limited", [], [10, 41])),
-    row("status=429;retry-after=2020-01-01T00:00:00Z", "429, Retry-After: a date in the past", retried("rate limited", waiting(1_000), [1, 1])),
+    row("status=429;retry-after=7", "429, Retry-After: 7", retried("rate limited", [], [7, 7]), undefined, { blocks: true }),
+    row("status=429;retry-after=86400", "429, Retry-After: 86400", retried("rate limited", [], [60, 60]), undefined, { blocks: true }),
+    row(`status=429;retry-after=${dateToCome}`, "429, Retry-After: a date in 40 s", retried("rate limited", [], [10, 41]), undefined, { blocks: true }),
+    row("status=429;retry-after=2020-01-01T00:00:00Z", "429, Retry-After: a date in the past", retried("rate limited", backOff, [1, 1])),
     row("status=500", "500", failed),
     row("status=502", "502", failed),
     row("status=503", "503", retried("overloaded")),
@@ -127,6 +169,7 @@ export const rows: readonly Row[] = [
   ]),
   ...under("A connection or an answer that fails before its content", [
     row("dead", "nothing listens", failed, failed, { recovers: false }),
+    row("stalled", "the TLS handshake stalls", { kind: "silent", by: "connect" }, undefined, { recovers: false, transports: ["https", "h2"] }),
     row("reset=0", "reset before the head", failed),
     row("cut=0", "the body ends before its first token", failed),
     row("cut=0;early-opening", "the body ends after the stream's opening event", failed),
@@ -144,12 +187,12 @@ export const rows: readonly Row[] = [
     silence(`head=${forEver}`, "no head", "patient", false),
     silence(`first=${forEver}`, "a head and no token", "patient", false),
     silence("stall=0;early-opening", "an opening event and no token", "patient", true),
-    silence("stall=3", "silence after three tokens", "patient", true, { kind: "broken", error: "timed out", afterMs: "quiet" }),
+    silenceAfterContent("patient"),
   ]),
   ...under("Silence at a target with short limits of its own", [
     silence(`head=${forEver}`, "no head", "hasty", false),
     silence("stall=0", "a head and no token", "hasty", true),
-    silence("stall=3", "silence after three tokens", "hasty", true, { kind: "broken", error: "timed out", afterMs: "quiet" }),
+    silenceAfterContent("hasty"),
   ]),
   ...under(harm, [
     row("malformed=2", "broken JSON in one event, or in the whole body", failed, { kind: "harmless", loses: true }),
@@ -162,12 +205,19 @@ export const rows: readonly Row[] = [
 
 /** The time limits that are in force, in ms, and how soon a silent stream gets a sign of life. */
 export interface Pace {
+  connectMs: number;
+  /** Of a stream: until the head, the first token, and between tokens. */
   quietMs: Record<Patience, number>;
+  /** Until the first content of any answer. */
+  beginMs: Record<Patience, number>;
   totalMs: Record<Patience, number>;
   keepAliveMs: number;
   /** The limits are the catalogue's defaults: nothing is written into it. */
   isDefault: boolean;
 }
+
+/** The limits of a configuration that resumes: ten seconds each in a catalogue. */
+export const resumedMs = (pace: Pace): number => (pace.isDefault ? 10_000 : pace.quietMs.patient);
 
 export interface Cell {
   id: string;
@@ -176,31 +226,42 @@ export interface Cell {
   row: Row;
   dialect: ConversationDialect;
   streams: boolean;
-  /** A second target stands behind the first. */
-  pair: boolean;
+  arrangement: Arrangement;
+  transport: Transport;
 }
 
 /** The simulator's settings for a row. */
 export const faultAt = (pace: Pace, { fault }: Row): string => fault.replace(forEver, String(pace.totalMs.patient + 10_000));
 
-/** All of the suite. The first target speaks the caller's dialect, the second another one. */
-export const cells: readonly Cell[] = rows.flatMap((one, place) =>
-  one.dialects.flatMap((dialect) =>
-    [false, true].flatMap((streams) =>
-      [false, true].map((pair) => ({
-        id: `row${place}-${dialect}-${streams ? "stream" : "whole"}-${pair ? "pair" : "alone"}`,
-        place,
-        row: one,
-        dialect,
-        streams,
-        pair,
-      })),
+/** All of the suite. The first target speaks the caller's dialect, the second another one. Answers are resumed over plain HTTP alone. */
+export const allCells: readonly Cell[] = rows.flatMap((row, place) =>
+  row.transports.flatMap((transport) =>
+    row.dialects.flatMap((dialect) =>
+      [false, true].flatMap((streams) =>
+        arrangements
+          .filter((arrangement) => transport === row.transports[0] || arrangement === "one" || arrangement === "two")
+          .map((arrangement) => ({
+            id: `row${place}-${dialect}-${streams ? "stream" : "whole"}-${arrangement}-${transport}`,
+            place,
+            row,
+            dialect,
+            streams,
+            arrangement,
+            transport,
+          })),
+      ),
     ),
   ),
 );
 
+/** For `npm test`: of what is not one or two targets over plain HTTP, every fault with one dialect, in turn. */
+export const someCells: readonly Cell[] = allCells.filter(
+  ({ row, place, dialect, arrangement, transport }) =>
+    (transport === "http" && (arrangement === "one" || arrangement === "two")) || dialect === row.dialects[place % row.dialects.length],
+);
+
 /** Whether the request after the fault goes to the same model; else to a neighbour at the same upstream. */
-export const asksSameModel = ({ recovers, section }: Row): boolean => recovers || section === harm;
+export const asksSameModel = ({ recovers, blocks, section }: Row): boolean => (recovers && !blocks) || section === harm;
 
 /** It is to be played early, before its date has come. */
 export const namesDate = ({ fault }: Row): boolean => fault.includes(dateToCome);
@@ -227,50 +288,52 @@ const atOnce: Span = [0, 0];
 /** How often the time limits are looked at. */
 const watchMs = 250;
 
+const noPauses: readonly Span[] = [];
+const sumOf = (spans: readonly Span[]): Span => [spans.reduce((sum, [least]) => sum + least, 0), spans.reduce((sum, [, most]) => sum + most, 0)];
+
 /** What must be seen in a cell. */
-export function expectedOf({ row: { whole, stream, patience }, streams, pair }: Cell, pace: Pace): Expected {
-  const course = streams ? stream : whole;
+export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, pace: Pace): Expected {
+  const { row, streams, arrangement } = cell;
+  const course = streams ? row.stream : row.whole;
+  const { patience } = row;
+  const resumes = arrangement === "resumed" || arrangement === "fallback";
   const answered = { kind: "whole", loses: false } as const;
-  const after = (pauses: readonly Span[]): Span => [pauses.reduce((sum, [least]) => sum + least, 0), pauses.reduce((sum, [, most]) => sum + most, 0)];
+  /** The first target answers in the end, or the caller is told why not. */
+  const alone = (got: Expected["got"], pauses = noPauses): Expected => ({
+    got,
+    pauses,
+    second: undefined,
+    billed: got.kind === "whole" ? "answer" : "nothing",
+    tookMs: sumOf(pauses),
+  });
+  /** The second target answers, once the first was found out and its retries are over. */
+  const elsewhere = (found: Span, pauses = noPauses): Expected => {
+    const second = sumOf([found, ...pauses]);
+    return { got: answered, pauses, second, billed: "answer", tookMs: second };
+  };
   switch (course.kind) {
     case "harmless":
-      return {
-        got: { ...answered, loses: course.loses === true },
-        pauses: [],
-        second: undefined,
-        billed: course.uncounted ? "reservation" : "answer",
-        tookMs: atOnce,
-      };
+      return { ...alone({ kind: "whole", loses: course.loses === true }), ...(course.uncounted && { billed: "reservation" }) };
     case "passed":
-      return { got: errorOf(course.error), pauses: [], second: undefined, billed: "nothing", tookMs: atOnce };
+      return alone(errorOf(course.error));
     case "once":
-      if (pair) return { got: answered, pauses: [], second: atOnce, billed: "answer", tookMs: atOnce };
-      return { got: answered, pauses: backOff.slice(0, 1), second: undefined, billed: "answer", tookMs: after(backOff.slice(0, 1)) };
+      return arrangement === "two" || arrangement === "resumed" ? elsewhere(atOnce) : alone(answered, backOff.slice(0, 1));
     case "retried":
-      if (pair) return { got: answered, pauses: [], second: atOnce, billed: "answer", tookMs: atOnce };
-      return { got: errorOf(course.error, course.seconds), pauses: course.pauses, second: undefined, billed: "nothing", tookMs: after(course.pauses) };
+      if (arrangement === "one") return alone(errorOf(course.error, course.seconds), course.pauses);
+      return elsewhere(atOnce, arrangement === "fallback" ? course.pauses : noPauses);
     case "silent": {
-      const limitMs = (course.by === "quiet" ? pace.quietMs : pace.totalMs)[patience];
+      const limits = { quiet: pace.quietMs[patience], begin: pace.beginMs[patience], connect: pace.connectMs };
+      const limitMs = resumes && course.by !== "connect" ? resumedMs(pace) : limits[course.by];
       const found: Span = [limitMs, limitMs + watchMs];
-      if (pair && course.by === "quiet") return { got: answered, pauses: [], second: found, billed: "answer", tookMs: found };
+      if (arrangement !== "one") return elsewhere(found);
       const isKeptAlive = streams && limitMs > pace.keepAliveMs;
-      return {
-        got: { ...errorOf("timed out"), where: isKeptAlive ? "stream" : "status" },
-        pauses: [],
-        second: undefined,
-        billed: "nothing",
-        tookMs: found,
-      };
+      return { ...alone({ ...errorOf("timed out"), where: isKeptAlive ? "stream" : "status" }), tookMs: found };
     }
     case "broken": {
-      const limitMs = course.afterMs === undefined ? 0 : pace.quietMs[patience];
-      return {
-        got: { ...errorOf(course.error), where: "stream", content: true },
-        pauses: [],
-        second: undefined,
-        billed: "nothing",
-        tookMs: [limitMs, limitMs === 0 ? 0 : limitMs + watchMs],
-      };
+      const quietMs = course.afterMs === undefined ? 0 : resumes ? resumedMs(pace) : pace.quietMs[patience];
+      const found: Span = [quietMs, quietMs === 0 ? 0 : quietMs + watchMs];
+      if (resumes) return elsewhere(found, arrangement === "fallback" && course.afterMs === undefined ? backOff : noPauses);
+      return { ...alone({ ...errorOf(course.error), where: "stream", content: true }), tookMs: found };
     }
     default:
       return course satisfies never;

@@ -1,5 +1,7 @@
 /** Plays every cell of the fault suite through real processes, many at once, and says what was seen. */
+import { once } from "node:events";
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
+import { type AddressInfo, createServer } from "node:net";
 import { hashOf } from "#access/key.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -11,7 +13,8 @@ import { gemini } from "../conformance/callers/gemini.ts";
 import { openaiChat } from "../conformance/callers/openai-chat.ts";
 import { openaiResponses } from "../conformance/callers/openai-responses.ts";
 import { type Gateway, startGateway, until } from "../support/gateway.ts";
-import { asksSameModel, type Cell, cells, dialectOfSecond, expectedOf, faultAt, namesDate, type Pace, rows } from "./cases.ts";
+import { startTlsFront, tlsFiles } from "../support/tls.ts";
+import { asksSameModel, type Cell, dialectOfSecond, expectedOf, faultAt, namesDate, type Pace, resumedMs, rows, type Transport, transports } from "./cases.ts";
 
 /** One request, as its caller sees it. */
 export interface Heard {
@@ -36,7 +39,7 @@ export interface Played {
   first: number[];
   second: number[];
   /** How often the first target was called, where it can't say. */
-  callsOfDead: number;
+  callsOfAbsent: number;
   /** What was taken of the caller's budget. */
   spent: number;
   /** Tokens that the worker counted for the model of this cell, over both requests. */
@@ -67,9 +70,12 @@ const atOnceMax = 32;
 const settledMs = 10_000;
 const unsettledMs = 200;
 
-const upstreamOf = (place: number, dialect: ConversationDialect) => `upstream-${place}-${dialect}`;
-const deadOf = (cell: Cell) => `upstream-${cells.indexOf(cell)}`;
-const neighbourOf = (cell: Cell) => `neighbour-${cell.place}-${cell.dialect}`;
+const upstreamOf = (place: number, dialect: ConversationDialect, transport: Transport) => `row${place}-${dialect}-${transport}`;
+/** Where nothing answers, every cell has an upstream of its own, whose calls the worker counts. */
+const absentOf = (cell: Cell) => `absent-${cell.place}-${dialectLetters[cell.dialect]}-${cell.streams ? "s" : "w"}-${cell.arrangement}-${cell.transport}`;
+const dialectLetters: Record<ConversationDialect, string> = { "openai-chat": "c", "openai-responses": "r", "anthropic-messages": "a", gemini: "g" };
+const isAbsent = ({ row }: Cell) => row.fault === "dead" || row.fault === "stalled";
+const neighbourOf = (cell: Cell) => `neighbour-${cell.place}-${cell.dialect}-${cell.transport}`;
 const nameOfFirst = (cell: Cell, pace: Pace) => {
   const calls = 1 + expectedOf(cell, pace).pauses.length;
   const failing = cell.row.recovers && !cell.row.fault.includes("fail-first") ? `;fail-first=${calls}` : "";
@@ -77,31 +83,60 @@ const nameOfFirst = (cell: Cell, pace: Pace) => {
 };
 const nameOfSecond = (cell: Cell) => `theirs-second-${cell.id}`;
 
-function catalogueOf(simulators: readonly string[], pace: Pace): string {
+/** Where a row's simulator is reached, over each transport. */
+type Urls = Record<Transport, string>;
+
+function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalledPort: number, pace: Pace): string {
   const limitsOf = (place: number) => {
-    const { patience } = rows[place] as (typeof rows)[number];
+    const { patience, section } = rows[place] as (typeof rows)[number];
     const quietMs = pace.quietMs[patience];
-    const section = rows[place]?.section ?? "";
     if (!section.startsWith("Silence") || (patience === "patient" && pace.isDefault)) return "";
-    return `, limits: { firstByteTimeoutMs: ${quietMs}, firstTokenTimeoutMs: ${quietMs}, betweenTokensTimeoutMs: ${quietMs}, totalTimeoutMs: ${pace.totalMs[patience]} }`;
+    return `, limits: { firstByteTimeoutMs: ${quietMs}, firstTokenTimeoutMs: ${quietMs}, betweenTokensTimeoutMs: ${quietMs}, firstContentTimeoutMs: ${pace.beginMs[patience]}, totalTimeoutMs: ${pace.totalMs[patience]} }`;
   };
-  const upstream = (name: string, dialect: ConversationDialect, url: string, more = "") =>
-    `  ${name}: { dialect: ${dialect}, credential: UPSTREAM_KEY, baseUrl: "${url}/${dialect === "gemini" ? "v1beta" : "v1"}"${more} }\n`;
+  const upstream = (name: string, dialect: ConversationDialect, url: string, more = "") => {
+    const tls = url.startsWith("https:") ? `, tls: { caFile: "${tlsFiles.caFile}" }` : "";
+    return `  ${name}: { dialect: ${dialect}, credential: UPSTREAM_KEY, baseUrl: "${url}/${dialect === "gemini" ? "v1beta" : "v1"}"${tls}${more} }\n`;
+  };
+  const absentUrl = ({ row, transport }: Cell) =>
+    row.fault === "stalled" ? `https://127.0.0.1:${stalledPort}` : transport === "http" ? "http://127.0.0.1:9" : "https://127.0.0.1:9";
   const target = (name: string, model: string) => `{ upstream: ${name}, model: "${model}" }`;
-  const model = (id: string, route: string[]) =>
-    `  - { id: ${id}, prices: { inputPerMillion: ${prices.input}, outputPerMillion: ${prices.output} }, route: [${route.join(", ")}] }\n`;
-  const isDead = ({ row }: Cell) => row.fault === "dead";
+  const model = (id: string, route: string[], more = "") =>
+    `  - { id: ${id}, ${more}prices: { inputPerMillion: ${prices.input}, outputPerMillion: ${prices.output} }, route: [${route.join(", ")}] }\n`;
+  const tenSeconds = resumedMs(pace);
+  const limits = ["firstByteTimeoutMs", "firstTokenTimeoutMs", "firstContentTimeoutMs", "betweenTokensTimeoutMs"].map((name) => `${name}: ${tenSeconds}`);
+  const resumed = `splice: true, deterministic: true, limits: { ${limits.join(", ")} }, `;
   return [
     'groups: { default: { models: ["*"], keyLimits: { budgetPerDay: 1000 } } }\nupstreams:\n',
-    ...simulators.flatMap((url, place) => conversationDialects.map((dialect) => upstream(upstreamOf(place, dialect), dialect, url, limitsOf(place)))),
-    ...cells.filter(isDead).map((cell) => upstream(deadOf(cell), cell.dialect, "http://127.0.0.1:9")),
+    ...simulators.flatMap((urls, place) =>
+      transports.flatMap((transport) =>
+        conversationDialects.map((dialect) => upstream(upstreamOf(place, dialect, transport), dialect, urls[transport], limitsOf(place))),
+      ),
+    ),
+    ...cells.filter(isAbsent).map((cell) => upstream(absentOf(cell), cell.dialect, absentUrl(cell), `, limits: { connectTimeoutMs: ${pace.connectMs} }`)),
     "models:\n",
     ...rows.flatMap((_, place) =>
-      conversationDialects.map((dialect) => model(`neighbour-${place}-${dialect}`, [target(upstreamOf(place, dialect), "theirs-healthy")])),
+      transports.flatMap((transport) =>
+        conversationDialects.map((dialect) =>
+          model(`neighbour-${place}-${dialect}-${transport}`, [target(upstreamOf(place, dialect, transport), "theirs-healthy")]),
+        ),
+      ),
     ),
-    ...cells.map((cell) => {
-      const first = target(isDead(cell) ? deadOf(cell) : upstreamOf(cell.place, cell.dialect), nameOfFirst(cell, pace));
-      return model(cell.id, cell.pair ? [first, target(upstreamOf(cell.place, dialectOfSecond[cell.dialect]), nameOfSecond(cell))] : [first]);
+    ...cells.flatMap((cell) => {
+      const { id, place, dialect, transport, arrangement } = cell;
+      const first = target(isAbsent(cell) ? absentOf(cell) : upstreamOf(place, dialect, transport), nameOfFirst(cell, pace));
+      const second = target(upstreamOf(place, dialectOfSecond[dialect], transport), nameOfSecond(cell));
+      switch (arrangement) {
+        case "one":
+          return model(id, [first]);
+        case "two":
+          return model(id, [first, second]);
+        case "resumed":
+          return model(id, [first, second], resumed);
+        case "fallback":
+          return [model(`other-${id}`, [second], resumed), model(id, [first], `${resumed}fallbacks: [other-${id}], `)];
+        default:
+          return arrangement satisfies never;
+      }
     }),
   ].join("");
 }
@@ -160,7 +195,7 @@ async function playCell(cell: Cell, pace: Pace, gateway: Gateway, simulator: Sim
   const spent = await settled(() => spentOf(key), heard.reserved, expectedOf(cell, pace).billed === "reservation" ? unsettledMs : settledMs);
   const next = await hear(gateway.url, agent, key, cell, asksSameModel(cell.row) ? cell.id : neighbourOf(cell));
   const calls = { first: seen(nameOfFirst(cell, pace)).length - first.length, second: seen(nameOfSecond(cell)).length - second.length };
-  return { askedAt, heard, first, second, spent, next: { heard: next, ...calls }, callsOfDead: 0, counted: { input: 0, output: 0 } };
+  return { askedAt, heard, first, second, spent, next: { heard: next, ...calls }, callsOfAbsent: 0, counted: { input: 0, output: 0 } };
 }
 
 /** So many keys, each known to the ingress. */
@@ -181,18 +216,30 @@ async function settled(spent: () => Promise<number>, reserved: number, timeoutMs
   }
 }
 
-/** All of the suite, at a pace. The limits of silence alone are shortened by it; everything else is as a catalogue has it that says nothing. */
-export async function play(pace: Pace): Promise<Play> {
+/** The cells at a pace. The limits of silence and of connecting alone are shortened by it; everything else is as a catalogue has it that says nothing. */
+export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
   await using simulators = {
     all: rows.map(() => createSimulator()),
     async [Symbol.asyncDispose]() {
       await Promise.all(this.all.map((simulator) => simulator.close()));
     },
   };
-  const urls = await Promise.all(simulators.all.map((simulator) => simulator.listen()));
+  await using opened = new AsyncDisposableStack();
+  const urls = await Promise.all(
+    simulators.all.map(async (simulator): Promise<Urls> => {
+      const http = await simulator.listen();
+      const port = Number(new URL(http).port);
+      const [https, h2] = [opened.use(await startTlsFront(port, "http/1.1")), opened.use(await startTlsFront(port, "h2"))];
+      return { http, https: `https://127.0.0.1:${https.port}`, h2: `https://127.0.0.1:${h2.port}` };
+    }),
+  );
+  const stalled = createServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
+  await once(stalled, "listening");
+  opened.defer(() => void stalled.close());
+  const stalledPort = (stalled.address() as AddressInfo).port;
   await using gateway = await startGateway({
     workers: ["chat=1024"],
-    catalogue: catalogueOf(urls, pace),
+    catalogue: catalogueOf(cells, urls, stalledPort, pace),
     environment: { UPSTREAM_KEY: "sk-of-the-upstream", ...(!pace.isDefault && { KEEP_ALIVE_MS: String(pace.keepAliveMs) }) },
   });
   const redis = await connectRedis(gateway.redis.url, "request");
@@ -202,20 +249,21 @@ export async function play(pace: Pace): Promise<Play> {
     const spentOf = async (key: string) => Number((await redis.hget(budgetOf(key), "dayMoney")) ?? Number.NaN);
     const keys = await keysOf(gateway, cells.length);
     const played = new Map<Cell, Played>();
-    const run = async (cell: Cell) => {
+    const run = async (cell: Cell, place: number) => {
       const simulator = simulators.all[cell.place] as Simulator;
-      played.set(cell, await playCell(cell, pace, gateway, simulator, agent, keys[cells.indexOf(cell)] as string, spentOf));
+      played.set(cell, await playCell(cell, pace, gateway, simulator, agent, keys[place] as string, spentOf));
     };
     const waits = (cell: Cell) => expectedOf(cell, pace).tookMs[1] >= 1_000;
+    const places = new Map(cells.map((cell, place) => [cell, place]));
     // Of a time to come back that is a date, less is left the later it is asked for.
     const quick = cells
       .filter((cell) => !waits(cell))
       .toSorted((one, other) => Number(namesDate(other.row)) - Number(namesDate(one.row)))
       .values();
     await Promise.all([
-      ...cells.filter(waits).map(run),
+      ...cells.filter(waits).map((cell) => run(cell, places.get(cell) as number)),
       ...Array.from({ length: atOnceMax }, async () => {
-        for (const cell of quick) await run(cell);
+        for (const cell of quick) await run(cell, places.get(cell) as number);
       }),
     ]);
     const operations = gateway.workers[0]?.urls.operations;
@@ -227,10 +275,13 @@ export async function play(pace: Pace): Promise<Play> {
     const tokens = samplesOf(scrape, "sluice_tokens_total", ["model", "kind"]);
     const calls = samplesOf(scrape, "sluice_upstream_calls_total", ["upstream", "again"]);
     for (const [cell, one] of played) {
-      one.counted = { input: tokens.get(`${cell.id} input`) ?? 0, output: tokens.get(`${cell.id} output`) ?? 0 };
-      one.callsOfDead = (calls.get(`${deadOf(cell)} no`) ?? 0) + (calls.get(`${deadOf(cell)} yes`) ?? 0);
+      const models = [cell.id, `other-${cell.id}`];
+      const countedOf = (kind: string) => models.reduce((sum, model) => sum + (tokens.get(`${model} ${kind}`) ?? 0), 0);
+      one.counted = { input: countedOf("input"), output: countedOf("output") };
+      one.callsOfAbsent = (calls.get(`${absentOf(cell)} no`) ?? 0) + (calls.get(`${absentOf(cell)} yes`) ?? 0);
     }
-    return { played, secrets: [...urls.map((url) => new URL(url).host), "theirs-", "upstream-", "sk-of-the-upstream"] };
+    const hosts = urls.flatMap((ofRow) => Object.values(ofRow).map((url) => new URL(url).host));
+    return { played, secrets: [...hosts, "theirs-", "absent-", "sk-of-the-upstream"] };
   } finally {
     agent.destroy();
     redis.disconnect();

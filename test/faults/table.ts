@@ -1,20 +1,31 @@
 /** The fault suite at the limits that are the catalogue's defaults: `npm run faults` plays it, which takes some ten minutes, and writes docs/faults.md. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Cell, cells, type Expected, errorShapes, expectedOf, type Pace, type Row, rows, type Span } from "./cases.ts";
+import { type Arrangement, allCells, arrangements, type Cell, type Expected, errorShapes, expectedOf, type Pace, type Row, rows, type Span } from "./cases.ts";
 import { complaintsOf } from "./check.ts";
 import { type OutageSeen, outages, playOutage } from "./outage.ts";
 import { type Played, play } from "./play.ts";
 
-const pace: Pace = { quietMs: { patient: 30_000, hasty: 5_000 }, totalMs: { patient: 600_000, hasty: 20_000 }, keepAliveMs: 10_000, isDefault: true };
+const pace: Pace = {
+  connectMs: 5_000,
+  quietMs: { patient: 30_000, hasty: 5_000 },
+  beginMs: { patient: 300_000, hasty: 10_000 },
+  totalMs: { patient: 600_000, hasty: 60_000 },
+  keepAliveMs: 10_000,
+  isDefault: true,
+};
 const file = join(import.meta.dirname, "..", "..", "docs", "faults.md");
 
 type Ways = [whole: Expected, streamed: Expected];
 
 /** The same for every dialect, but for how an error reads. */
-const waysOf = (row: Row, pair: boolean): Ways => {
-  const [dialect = "openai-chat"] = row.dialects;
-  return [false, true].map((streams) => expectedOf({ id: "", place: rows.indexOf(row), row, dialect, streams, pair }, pace)) as Ways;
+const waysOf = (row: Row, arrangement: Arrangement): Ways => [false, true].map((streams) => expectedOf({ row, streams, arrangement }, pace)) as Ways;
+
+const arrangementNames: Record<Arrangement, string> = {
+  one: "one target",
+  two: "two targets",
+  resumed: "two targets, resumed",
+  fallback: "a fallback, resumed",
 };
 
 const secondsOf = (ms: number) => (ms >= 60_000 ? `${ms / 60_000} min` : `${ms / 1_000} s`);
@@ -53,32 +64,39 @@ function tableOf(head: string[], lines: string[][]): string {
 }
 
 function linesOf(row: Row): string[][] {
-  const lines = [false, true].map((pair) => {
-    const ways = waysOf(row, pair);
-    return [...ways.map(gotText), bothWays(ways, callsText), pair ? bothWays(ways, secondText) : "–", bothWays(ways, billedText)];
+  const lines = arrangements.map((arrangement) => {
+    const ways = waysOf(row, arrangement);
+    return [
+      arrangementNames[arrangement],
+      ...ways.map(gotText),
+      bothWays(ways, callsText),
+      arrangement === "one" ? "–" : bothWays(ways, secondText),
+      bothWays(ways, billedText),
+    ];
   });
-  const [alone = [], pair = []] = lines;
-  const isSame = alone.every((text, column) => column === 3 || text === pair[column]) && pair[3] === "not";
-  return isSame
-    ? [[row.says, "1 or 2", ...pair]]
-    : [
-        [row.says, "1", ...alone],
-        ["", "2", ...pair],
-      ];
+  // Arrangements in which the same happens share a line.
+  const shared = lines.reduce<string[][]>((all, line) => {
+    const same = all.find((other) => other.slice(1).every((text, column) => text === line[column + 1] || (text === "–" && line[column + 1] === "not")));
+    if (same === undefined) all.push(line);
+    else same.splice(0, line.length, `${same[0]}; ${line[0]}`, ...line.slice(1));
+    return all;
+  }, []);
+  return shared.map(([names = "", ...line], place) => [place === 0 ? row.says : "", names.split("; ").length === arrangements.length ? "any" : names, ...line]);
 }
 
 const titleOf = (section: string) =>
   section.startsWith("Silence at") ? `${section}: ${secondsOf(pace.quietMs.hasty)} of silence, ${secondsOf(pace.totalMs.hasty)} in all` : section;
 
 /** A cell, whichever its dialect. */
-const placeOf = ({ row, streams, pair }: Cell) => `${row.section}: ${row.says}; ${streams ? "streamed" : "whole"}, ${pair ? "two targets" : "one target"}`;
+const placeOf = ({ row, streams, arrangement, transport }: Cell) =>
+  `${row.section}: ${row.says}; ${streams ? "streamed" : "whole"}, ${arrangementNames[arrangement]}, over ${transport}`;
 
 /** `exceptions` are what was not so. */
 function documentOf(exceptions: readonly string[], ofOutages: readonly OutageSeen[]): string {
   const sections = [...new Set(rows.map(({ section }) => section))];
   const head = [
     "fault of the first target",
-    "targets",
+    "what stands behind it",
     "caller of a whole answer gets",
     "caller of a stream gets",
     "first is asked",
@@ -94,20 +112,32 @@ function documentOf(exceptions: readonly string[], ofOutages: readonly OutageSee
   ]);
   return `# When an upstream fails
 
-Made by \`npm run faults\`, which plays all of it through real processes against the simulator, at the limits and circuits that a catalogue has when it says nothing
-(5 s to connect, 30 s to the head, to the first token and between tokens, 10 minutes in all, 2 retries), and checks every cell; \`npm test\` checks the same cells with
-shorter limits of silence. Each fault is played for callers of all four dialects (openai-chat, openai-responses, anthropic-messages, gemini), whole and streamed, with one
-target and with two: ${cells.length} cells. The first target speaks the caller's dialect, the second another one and is healthy. A host that swallows packets, for which the 5 s to connect
-are, is not among them.
+\`npm run faults\` makes this page. It plays every fault through real processes against the simulator, at the limits and circuit breakers of a catalogue that sets none
+(5 s to connect; 30 s to a stream's head, to its first token and between tokens; 5 minutes to the first content of any answer; 10 minutes in all; 2 retries), and checks
+every cell. \`npm test\` checks a selection of the same cells with shorter limits of silence. Each fault is played for callers of all four dialects (openai-chat,
+openai-responses, anthropic-messages, gemini), streamed and not, and over HTTP, HTTPS with HTTP/1.1 and HTTPS with HTTP/2: ${allCells.length} cells. The transport makes no
+difference, so the tables do not repeat it.
 
-Until the first content nothing is lost: the request goes on to the next target, or once more to the only one after a pause, and the caller sees none of it. What is
-the caller's own fault is passed on at once, with the upstream's reason. After content the error is told in the stream, and the stream has no end that looks like one; a
-model with \`splice\` goes on instead. A stream that waits for longer than ten seconds is kept alive, so that its status is 200 from then on and an error is told in it.
-A Retry-After of more than five seconds is not waited for where no other target is left: the caller is told, and told 60 seconds at most.
+The first target has the fault and speaks the caller's dialect. What stands behind it is healthy and speaks another dialect:
 
-Billed is what the caller's budget loses. What fails costs nothing. Where nobody knows what was used, because an upstream doesn't tell, the
-reservation stays; \`sluice_tokens_total\` counts nothing then. In every cell the next request for the same model, healthy again, or where the fault stays for another model
-at the same upstream, was answered whole at once, and by the first target.
+- **one target**: nothing.
+- **two targets**: a second target of the same model.
+- **two targets, resumed**: the same, with \`splice: true\`, \`deterministic: true\` and limits of ten seconds (to the head, to the first token, to the first content and
+  between tokens). Played over plain HTTP.
+- **a fallback, resumed**: another model in \`fallbacks\`, with the same settings.
+
+The last two are the plain configuration that we recommend. It answers every fault on this page with a complete answer, except the caller's own faults, which no other
+target would answer either.
+
+Until the first content nothing is lost: the request moves to the next target, or is retried at the only one after a pause, and the caller sees none of it. A fallback
+model is asked only after the model's own target used up its retries. The caller's own fault is passed on at once, with the upstream's reason. After content the error is
+told in the stream, and no end that looks like success follows, unless the answer is resumed. A stream that waits for longer than ten seconds is kept alive, so its status
+is 200 from then on and an error is told in it. A Retry-After of more than five seconds is not waited for: the next target is asked, or the caller is told, 60 seconds at
+most. The gateway remembers it, for an hour at most, and does not ask that target with that credential again before.
+
+Billed is what the caller's budget loses. What fails costs nothing. Where an upstream does not report its usage, the reservation stays, and \`sluice_tokens_total\` counts
+nothing. In every cell the next request for the same model, healthy again, was answered whole at once by the first target. Where the fault stays, or the target is left
+alone for a while, the next request was for another model at the same upstream.
 
 ${sections
   .map((section) => {
@@ -131,7 +161,7 @@ ${tableOf(
 
 ## How errors read
 
-In a stream: an event with the same body for openai-chat; \`error\` and \`response.failed\` for openai-responses; \`error\` for anthropic-messages; for gemini an event
+Callers of anthropic-messages get 529 for _overloaded_, as from Anthropic. In a stream: an event with the same body for openai-chat; \`error\` and \`response.failed\` for openai-responses; \`error\` for anthropic-messages; for gemini an event
 with the same body, after which the connection breaks. Retry-After is a header, for gemini also a \`RetryInfo\`.
 
 ${tableOf(["error", "status", "OpenAI: type, code", "Anthropic: type", "Google: status"], shapes)}
@@ -139,11 +169,11 @@ ${exceptions.length === 0 ? "" : `\n## Not so when this was made\n\n${exceptions
 }
 
 const startedAt = performance.now();
-const { played, secrets } = await play(pace);
+const { played, secrets } = await play(allCells, pace);
 const ofOutages: OutageSeen[] = [];
 for (const outage of outages) ofOutages.push(await playOutage(outage, 60_000));
-const complaintsBy = new Map(cells.map((cell) => [cell, complaintsOf(cell, played.get(cell) as Played, pace, secrets)]));
-const wrong = cells.filter((cell) => complaintsBy.get(cell)?.length !== 0);
+const complaintsBy = new Map(allCells.map((cell) => [cell, complaintsOf(cell, played.get(cell) as Played, pace, secrets)]));
+const wrong = allCells.filter((cell) => complaintsBy.get(cell)?.length !== 0);
 const costly = outages.filter((outage, place) => {
   const { failed, callsWhileDown, usedAgainMs } = ofOutages[place] as OutageSeen;
   return failed > 0 || callsWhileDown >= (outage === "500 to generations alone" ? 25 : 10) || usedAgainMs > 5_000;
@@ -151,6 +181,6 @@ const costly = outages.filter((outage, place) => {
 writeFileSync(file, documentOf([...new Set(wrong.map(placeOf)), ...costly.map((outage) => `An outage of a minute: ${outage}`)], ofOutages));
 for (const cell of wrong) for (const complaint of complaintsBy.get(cell) ?? []) console.error(`${placeOf(cell)} (${cell.id}): ${complaint}`);
 console.log(
-  `${cells.length} cells in ${Math.round((performance.now() - startedAt) / 1_000)} s, ${wrong.length + costly.length} not as they should be; docs/faults.md is written`,
+  `${allCells.length} cells in ${Math.round((performance.now() - startedAt) / 1_000)} s, ${wrong.length + costly.length} not as they should be; docs/faults.md is written`,
 );
 process.exitCode = wrong.length + costly.length === 0 ? 0 : 1;
