@@ -45,7 +45,7 @@ export interface GenerationSurroundings {
   send(held: Held<Generation>, kind: "head" | "data" | "end" | "fail", payload: Buffer): void;
 }
 
-export interface FailedCall {
+interface FailedCall {
   /** The upstream and its name of the model. */
   target: string;
   /** The name of the credential. */
