@@ -4,7 +4,7 @@ import { Refusal } from "#wire/carry.ts";
 import { codecs } from "#wire/codecs.ts";
 import { consistent } from "#wire/consistent.ts";
 import { embeddingExchangeOf, withEmbeddingUsage } from "#wire/embeddings.ts";
-import { parseJson } from "#wire/json.ts";
+import { parsedObject, parseJson } from "#wire/json.ts";
 import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
 import { imageAnswerOf, imageEditRequestOf, imageEventsOf, imageRequestOf, imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
@@ -16,7 +16,6 @@ import {
   type ExchangeInput,
   foreignErrorReaderOf,
   isConversation,
-  parsedObject,
   type Reading,
   readableRequestOf,
   targetOf,
@@ -101,7 +100,7 @@ function prefixed<Result>(prefix: string, act: () => Result): Result {
 async function embeddingExchange({ job, body, model, upstream, name }: ExchangeInput): Promise<Exchanged> {
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken) || spoken === "anthropic-messages") return refusedFor("embeddings");
-  const { request, texts, answerOf } = embeddingExchangeOf(job.dialect, spoken, parseJson(body) as Record<string, unknown>, name, model.id);
+  const { request, texts, answerOf } = embeddingExchangeOf(job.dialect, spoken, body, name, model.id);
   const counted = texts.length === 0 || spoken !== "gemini" ? undefined : Math.ceil(await textTokensOf(texts));
   return {
     kind: "exchange",
@@ -112,10 +111,10 @@ async function embeddingExchange({ job, body, model, upstream, name }: ExchangeI
       errorOf: (job.dialect === "gemini") === (spoken === "gemini") ? codecs[spoken].upstreamErrorOf : foreignErrorReaderOf(spoken, undefined),
       ...(counted !== undefined && { headers: estimatedHeader }),
       whole(bytes) {
-        const answer = answerOf(parsedObject(bytes) ?? {});
+        const answer = answerOf(bytes);
         if (answer === undefined) return { kind: "malformed" };
-        if (counted === undefined) return { kind: "answer", body: Buffer.from(answer.body), usage: answer.usage };
-        return { kind: "answer", body: Buffer.from(withEmbeddingUsage(answer.body, counted)), usage: plainUsageOf(counted) };
+        if (counted === undefined) return { kind: "answer", ...answer };
+        return { kind: "answer", body: withEmbeddingUsage(answer.body, counted), usage: plainUsageOf(counted) };
       },
     },
   };
