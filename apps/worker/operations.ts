@@ -101,6 +101,7 @@ async function embeddingExchange({ job, body, model, upstream, name }: ExchangeI
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken) || spoken === "anthropic-messages") return refusedFor("embeddings");
   const { request, texts, answerOf } = embeddingExchangeOf(job.dialect, spoken, body, name, model.id);
+  const errorOf = (job.dialect === "gemini") === (spoken === "gemini") ? codecs[spoken].upstreamErrorOf : foreignErrorReaderOf(spoken, undefined);
   const counted = texts.length === 0 || spoken !== "gemini" ? undefined : Math.ceil(await textTokensOf(texts));
   return {
     kind: "exchange",
@@ -108,11 +109,14 @@ async function embeddingExchange({ job, body, model, upstream, name }: ExchangeI
     reading: {
       streams: false,
       contentType: json,
-      errorOf: (job.dialect === "gemini") === (spoken === "gemini") ? codecs[spoken].upstreamErrorOf : foreignErrorReaderOf(spoken, undefined),
+      errorOf,
       ...(counted !== undefined && { headers: estimatedHeader }),
       whole(bytes) {
         const answer = answerOf(bytes);
-        if (answer === undefined) return { kind: "malformed" };
+        if (answer === undefined) {
+          const body = parsedObject(bytes);
+          return body?.error === undefined || body.error === null ? { kind: "malformed" } : { kind: "error", error: errorOf(body) };
+        }
         if (counted === undefined) return { kind: "answer", ...answer };
         return { kind: "answer", body: withEmbeddingUsage(answer.body, counted), usage: plainUsageOf(counted) };
       },

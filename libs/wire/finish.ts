@@ -11,14 +11,17 @@
  * vLLM (`abort`, `error`, `repetition`): https://github.com/vllm-project/vllm/blob/main/vllm/v1/engine/__init__.py
  * Text Generation Inference (`eos_token`, `stop_sequence`): https://huggingface.github.io/text-generation-inference
  * Bedrock (`guardrail_intervened`, `content_filtered`): https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+ * Baidu (`normal`): https://cloud.baidu.com/doc/WENXINWORKSHOP/s/Fm2vrveyu
+ * Cohere (`COMPLETE`, `ERROR_TOXIC`): https://docs.cohere.com/reference/chat
  * OpenRouter (`error`): https://openrouter.ai/docs/api/reference/errors-and-debugging
  */
 import { errorFieldsOf, type UpstreamError } from "./errors.ts";
+import { textOf } from "./json.ts";
 import type { Finish } from "./neutral.ts";
 
 const words: Record<Finish, readonly string[]> = {
   // `no_image`: the model answered without the picture that was expected.
-  stop: ["stop", "end_turn", "eos", "eos_token", "complete", "completed", "no_image"],
+  stop: ["stop", "normal", "end_turn", "eos", "eos_token", "complete", "completed", "no_image"],
   "stop-sequence": ["stop_sequence"],
   // `pause_turn` and `continuation`: the vendor would go on with the answer; for callers of other dialects it is cut off. `repetition`: the server stopped a
   // model that repeated itself.
@@ -30,6 +33,7 @@ const words: Record<Finish, readonly string[]> = {
     "content_filtered",
     "guardrail_intervened",
     "sensitive",
+    "error_toxic",
     "refusal",
     "safety",
     "recitation",
@@ -63,6 +67,9 @@ const failures = new Set([
 
 /** Google's chat endpoint writes its own word behind a general one: `content_filter: RECITATION`, `function_call_filter: MALFORMED_FUNCTION_CALL`. */
 const wordOf = (reason: string): string => (reason.split(":", 1)[0] as string).trim().toLowerCase();
+
+/** The reason that a server gives; undefined for none. Some write `null` as a text while the answer goes on. */
+export const reasonIn = (value: unknown): string | undefined => (value === "null" ? undefined : textOf(value));
 
 /** What a reason means; undefined for one that is not known to end an answer well. A server that calls tools and says that it stopped still calls. */
 export function finishOf(reason: string, called: boolean): Finish | undefined {

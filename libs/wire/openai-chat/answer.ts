@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import { errorFieldsOf, type UpstreamError } from "../errors.ts";
-import { emptyAnswer, finishOf, isFailure, stoppedBy } from "../finish.ts";
+import { emptyAnswer, finishOf, isFailure, reasonIn, stoppedBy } from "../finish.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { Answer, AnswerEvent, Block, Finish } from "../neutral.ts";
 import { calledTool, inputOfText, textOfCall } from "../tools.ts";
@@ -92,7 +92,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
     const { name, input } = callOf(call);
     events.push({ kind: "block", block: { kind: "call", id: textOf(call.id) ?? newCallId(), name } }, { kind: "delta", text: input }, { kind: "block-end" });
   }
-  const reason = textOf(choice.finish_reason);
+  const reason = reasonIn(choice.finish_reason);
   if (reason === undefined && events.length === 0) return [failed(emptyAnswer)];
   const finish = finishOf(reason ?? "stop", calls.length > 0);
   if (finish === undefined) return [failed(stoppedBy(String(reason)))];

@@ -2,7 +2,7 @@
 import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { contentOf } from "../event.ts";
-import { finishOf, stoppedBy, unreadableEvent } from "../finish.ts";
+import { finishOf, reasonIn, stoppedBy, unreadableEvent } from "../finish.ts";
 import { JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
 import type { SseEvent } from "../sse.ts";
@@ -80,7 +80,7 @@ export class ChatDecoder implements StreamDecoder {
     for (const choice of choices)
       if (choice.index === undefined || choice.index === 0) {
         this.#read(choice, events);
-        const reason = textOf(choice.finish_reason);
+        const reason = reasonIn(choice.finish_reason);
         if (reason === undefined) continue;
         this.#finish = finishOf(reason, this.#calls.size > 0);
         if (this.#finish === undefined) return [...events, ...this.#fail(stoppedBy(reason))];

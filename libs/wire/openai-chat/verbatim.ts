@@ -1,7 +1,7 @@
 /** Requests and answers in OpenAI's chat-completions format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { envelopeMark, isEnvelope } from "../envelope.ts";
-import { emptyAnswer } from "../finish.ts";
+import { emptyAnswer, reasonIn } from "../finish.ts";
 import {
   isEmptyArray,
   isNull,
@@ -13,7 +13,6 @@ import {
   removalsOf,
   replaceSpans,
   type Span,
-  textOf,
   withElements,
   withMembers,
 } from "../json.ts";
@@ -138,7 +137,7 @@ class ChatWatcher implements Watcher {
         if (!this.#usageShown) return { kind: "hidden" };
       }
     }
-    for (const [place, { index, finish_reason: reason }] of choices.entries()) if (textOf(reason) !== undefined) this.#finishedChoices.add(index ?? place);
+    for (const [place, { index, finish_reason: reason }] of choices.entries()) if (reasonIn(reason) !== undefined) this.#finishedChoices.add(index ?? place);
     this.#committed ||= choices.some(hasContent);
     const names = modelSpansOf(data, this.#model);
     return { kind: "relay", bytes: eventBytesOf(undefined, data, names), content: this.#committed };
@@ -164,11 +163,11 @@ const modelSpansOf = (bytes: Buffer, by: Buffer): (Span & { by: Buffer })[] =>
 
 /** Says a whole choice anything, or why it says nothing? */
 const isAnswered = ({ message, finish_reason: reason }: Record<string, unknown>): boolean =>
-  textOf(reason) !== undefined || Object.entries(objectOf(message)).some(isSaid);
+  reasonIn(reason) !== undefined || Object.entries(objectOf(message)).some(isSaid);
 
 /** Is there more in a chunk's choice than the role that opens an answer? */
 const hasContent = ({ delta, finish_reason: reason }: Record<string, unknown>): boolean =>
-  textOf(reason) !== undefined || Object.entries(objectOf(delta)).some(isSaid);
+  reasonIn(reason) !== undefined || Object.entries(objectOf(delta)).some(isSaid);
 
 const isSaid = ([name, value]: [string, unknown]): boolean =>
   name !== "role" && value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && value.length === 0);

@@ -39,8 +39,14 @@ export function imageAnswerOf(bytes: Buffer): WholeAnswer {
   if (error !== undefined && !isNull(bytes, error)) return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
   if (data === undefined) return { kind: "malformed" };
   const pictures = elementSpansOf(bytes.subarray(data.start, data.end)) ?? [];
-  if (pictures.length === 0) return failedWith(emptyAnswer);
+  if (pictures.length === 0 || !pictures.every(({ start, end }) => isPicture(bytes.subarray(data.start + start, data.start + end))))
+    return failedWith(emptyAnswer);
   return { kind: "answer", body: bytes, usage: usage === undefined ? undefined : usageOf(readSpan(bytes, usage)) };
+}
+
+function isPicture(bytes: Buffer): boolean {
+  const { b64_json: data, url } = objectSpansOf(bytes, ["b64_json", "url"])?.members ?? {};
+  return [data, url].some((given) => given !== undefined && !isNull(bytes, given));
 }
 
 /** A whole answer for a caller who wants a stream: an event for each picture. `name` begins the events' names. */

@@ -75,6 +75,7 @@ const wires: Record<ConversationDialect, Wire> = {
     failures: [...commonFailures, "function_call_filter: MALFORMED_FUNCTION_CALL"],
     reasons: {
       stop: "stop",
+      normal: "stop",
       eos: "stop",
       eos_token: "stop",
       end_turn: "stop",
@@ -386,4 +387,13 @@ test("a response that completes with an error failed, whatever its event is call
 test("a message that ends without a reason is whole if it said something", () => {
   const { opening, text, terminator } = wires["anthropic-messages"];
   for (const route of routes) assert.equal(play("anthropic-messages", route, opening + text + terminator).outcome, "complete", route);
+});
+
+test("a reason that is the text null is none: the answer goes on", () => {
+  const { opening, ending } = wires["openai-chat"];
+  for (const route of routes) {
+    const begun = opening + chunk({ content: "a" }, "null") + chunk({ content: "b" }, "null");
+    assert.equal(play("openai-chat", route, begun).outcome, route === "folded" ? "failed" : "broken", route);
+    assert.equal(play("openai-chat", route, `${begun}${ending()}data: [DONE]\n\n`).outcome, "complete", route);
+  }
 });
