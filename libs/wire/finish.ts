@@ -11,7 +11,6 @@
  * vLLM (`abort`, `error`, `repetition`): https://github.com/vllm-project/vllm/blob/main/vllm/v1/engine/__init__.py
  * Text Generation Inference (`eos_token`, `stop_sequence`): https://huggingface.github.io/text-generation-inference
  * Bedrock (`guardrail_intervened`, `content_filtered`): https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
- * Baidu (`normal`): https://cloud.baidu.com/doc/WENXINWORKSHOP/s/Fm2vrveyu
  * Cohere (`COMPLETE`, `ERROR_TOXIC`): https://docs.cohere.com/reference/chat
  * OpenRouter (`error`): https://openrouter.ai/docs/api/reference/errors-and-debugging
  */
@@ -21,7 +20,7 @@ import type { Finish } from "./neutral.ts";
 
 const words: Record<Finish, readonly string[]> = {
   // `no_image`: the model answered without the picture that was expected.
-  stop: ["stop", "normal", "end_turn", "eos", "eos_token", "complete", "completed", "no_image"],
+  stop: ["stop", "end_turn", "eos", "eos_token", "complete", "completed", "no_image"],
   "stop-sequence": ["stop_sequence"],
   // `pause_turn` and `continuation`: the vendor would go on with the answer; for callers of other dialects it is cut off. `repetition`: the server stopped a
   // model that repeated itself.

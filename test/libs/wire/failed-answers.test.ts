@@ -75,7 +75,6 @@ const wires: Record<ConversationDialect, Wire> = {
     failures: [...commonFailures, "function_call_filter: MALFORMED_FUNCTION_CALL"],
     reasons: {
       stop: "stop",
-      normal: "stop",
       eos: "stop",
       eos_token: "stop",
       end_turn: "stop",
