@@ -5,9 +5,10 @@ import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import { contentTypeLengthMax } from "#relay/job.ts";
 import type { Framing } from "#wire/codec.ts";
+import type { ValidationFault } from "#wire/invalid-field.ts";
 import type { AnswerResponse } from "./answer.ts";
 import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.ts";
-import { invalidFieldOf, type ValidationFault } from "./failures.ts";
+import { invalidBodyOf } from "./failures.ts";
 import type { Generations } from "./generations.ts";
 import { outputTokensMaxOf } from "./limits.ts";
 import { type BodyBudget, Refused } from "./requests.ts";
@@ -49,7 +50,7 @@ export class Admission {
   /** Checks a body for those who learn only late what it should look like. */
   validate(request: FastifyRequest, { schema }: Endpoint, body: unknown): void {
     const isValid = request.compileValidationSchema(schema as unknown as Record<string, unknown>);
-    if (!isValid(body)) throw new Refused(invalidFieldOf((isValid.errors?.[0] ?? {}) as ValidationFault));
+    if (!isValid(body)) throw new Refused(invalidBodyOf((isValid.errors?.[0] ?? {}) as ValidationFault));
   }
 
   /** The same answer for a model that does not exist and for one that is not the caller's. */

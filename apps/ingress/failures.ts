@@ -2,6 +2,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { ConversationDialect } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
+import { invalidFieldOf, type ValidationFault } from "#wire/invalid-field.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
 
 export const invalidKey: Failure = {
@@ -14,7 +15,7 @@ export const tooLarge = (bytesMax: number): Failure => ({ code: "body_too_large"
 
 export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
   const [fault] = error.validation ?? [];
-  if (fault !== undefined) return invalidFieldOf(fault as ValidationFault);
+  if (fault !== undefined) return invalidBodyOf(fault as ValidationFault);
   switch (error.code) {
     case "FST_ERR_CTP_BODY_TOO_LARGE":
       return tooLarge(bodyBytesMax);
@@ -36,31 +37,11 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
   }
 }
 
-export interface ValidationFault {
-  instancePath: string;
-  keyword: string;
-  params: Record<string, unknown>;
-  message?: string;
+/** The failure of a request whose body is not what its endpoint's schema says. */
+export function invalidBodyOf(fault: ValidationFault): Failure {
+  const { param, message } = invalidFieldOf(fault);
+  return { code: "invalid_request", message, ...(param !== "" && { param }) };
 }
-
-/** Characters of a path, which may hold names of the caller's own. */
-const pathLengthMax = 300;
-
-/** One field's fault, with its path as a caller would write it: `messages[0].content`. */
-export function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): Failure {
-  const steps = instancePath.slice(0, pathLengthMax).split("/").slice(1).map(unescaped);
-  if (keyword === "required") steps.push(String(params.missingProperty));
-  const param = steps.reduce((path, step) => (/^\d+$/.test(step) ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`), "");
-  if (param === "") return { code: "invalid_request", message: "The body must be a JSON object." };
-  if (keyword === "const") return { code: "invalid_request", message: `'${param}' must be ${JSON.stringify(params.allowedValue)}.`, param };
-  const allowed = keyword === "enum" ? `: ${(params.allowedValues as unknown[]).map((value) => JSON.stringify(value)).join(", ")}` : "";
-  const types = keyword === "type" ? `must be ${[params.type].flat().join(" or ")}` : undefined;
-  const what = keyword === "required" ? "is missing" : (types ?? `${message ?? "is not valid"}${allowed}`);
-  return { code: "invalid_request", message: `'${param}' ${what}.`, param };
-}
-
-/** A step of a JSON pointer (RFC 6901). */
-const unescaped = (step: string): string => step.replaceAll("~1", "/").replaceAll("~0", "~");
 
 export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server: FastifyInstance): Failure {
   const path = pathOf(request.url);

@@ -11,7 +11,7 @@ import { codecs } from "#wire/codecs.ts";
 import { consistent } from "#wire/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import type { Failure, UpstreamError } from "#wire/errors.ts";
-import { parseJson } from "#wire/json.ts";
+import { parsedObject, parseJson } from "#wire/json.ts";
 import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
 import { remoteSourcesOf } from "#wire/sources.ts";
 import { resumed, SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
@@ -261,13 +261,4 @@ function wholeOf(events: readonly AnswerEvent[], from: Codec, context: AnswerCon
   if (answer === undefined) return { kind: "malformed" };
   if ("error" in answer) return { kind: "error", error: answer.error };
   return { kind: "answer", body: Buffer.from(from.encodeAnswer(answer, context)), usage: answer.usage };
-}
-
-export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = parseJson(bytes);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
 }

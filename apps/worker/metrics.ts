@@ -98,7 +98,7 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
     }),
     malformedEvents: new Counter({
       name: "sluice_upstream_malformed_events_total",
-      help: "Events of upstreams' streams that were no JSON and were left out of answers that otherwise completed.",
+      help: "Events of upstreams' streams that could not be read. One that may have carried content fails its answer.",
       labelNames: ["upstream"],
       registers,
     }),

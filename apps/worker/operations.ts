@@ -4,7 +4,7 @@ import { Refusal } from "#wire/carry.ts";
 import { codecs } from "#wire/codecs.ts";
 import { consistent } from "#wire/consistent.ts";
 import { embeddingExchangeOf, withEmbeddingUsage } from "#wire/embeddings.ts";
-import { parseJson } from "#wire/json.ts";
+import { parsedObject, parseJson } from "#wire/json.ts";
 import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
 import { imageAnswerOf, imageEditRequestOf, imageEventsOf, imageRequestOf, imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
@@ -17,7 +17,6 @@ import {
   foreignErrorReaderOf,
   isConversation,
   lost,
-  parsedObject,
   type Reading,
   readableRequestOf,
   targetOf,
@@ -115,7 +114,8 @@ function prefixed<Result>(prefix: string, act: () => Result): Result {
 async function embeddingExchange({ job, body, model, upstream, name }: ExchangeInput): Promise<Exchanged> {
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken) || spoken === "anthropic-messages") return refusedFor("embeddings");
-  const { request, texts, answerOf } = embeddingExchangeOf(job.dialect, spoken, parseJson(body) as Record<string, unknown>, name, model.id);
+  const { request, texts, answerOf } = embeddingExchangeOf(job.dialect, spoken, body, name, model.id);
+  const errorOf = (job.dialect === "gemini") === (spoken === "gemini") ? codecs[spoken].upstreamErrorOf : foreignErrorReaderOf(spoken, undefined);
   const counted = texts.length === 0 || spoken !== "gemini" ? undefined : Math.ceil(await textTokensOf(texts));
   return {
     kind: "exchange",
@@ -123,13 +123,16 @@ async function embeddingExchange({ job, body, model, upstream, name }: ExchangeI
     reading: {
       streams: false,
       contentType: json,
-      errorOf: (job.dialect === "gemini") === (spoken === "gemini") ? codecs[spoken].upstreamErrorOf : foreignErrorReaderOf(spoken, undefined),
+      errorOf,
       ...(counted !== undefined && { headers: estimatedHeader }),
       whole(bytes) {
-        const answer = answerOf(parsedObject(bytes) ?? {});
-        if (answer === undefined) return { kind: "malformed" };
-        if (counted === undefined) return { kind: "answer", body: Buffer.from(answer.body), usage: answer.usage };
-        return { kind: "answer", body: Buffer.from(withEmbeddingUsage(answer.body, counted)), usage: plainUsageOf(counted) };
+        const answer = answerOf(bytes);
+        if (answer === undefined) {
+          const body = parsedObject(bytes);
+          return body?.error === undefined || body.error === null ? { kind: "malformed" } : { kind: "error", error: errorOf(body) };
+        }
+        if (counted === undefined) return { kind: "answer", ...answer };
+        return { kind: "answer", body: withEmbeddingUsage(answer.body, counted), usage: plainUsageOf(counted) };
       },
     },
   };

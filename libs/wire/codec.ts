@@ -59,7 +59,7 @@ export interface StreamDecoder {
   end(): AnswerEvent[];
   /** All of the answer is there but, perhaps, its terminator: `end` would finish it. */
   readonly finished: boolean;
-  /** Events that were no JSON. */
+  /** Events that could not be read. One that may have carried content is an error of the answer as well. */
   readonly malformedEvents: number;
 }
 

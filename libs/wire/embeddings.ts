@@ -7,8 +7,9 @@ import { refuse } from "./carry.ts";
 import type { WireRequest } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import { camelOf, pathOf, resourceOf } from "./gemini/names.ts";
-import { jsonOf, listOf, objectOf, textOf } from "./json.ts";
+import { jsonOf, listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, textOf, withElements, withMembers } from "./json.ts";
 import { plainUsageOf, tokensOf, type Usage } from "./usage.ts";
+import { withMember } from "./verbatim.ts";
 
 const inputsMax = 2_048;
 /** Of one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
@@ -90,69 +91,125 @@ function wantedOf(dialect: ConversationDialect, written: Record<string, unknown>
   return { texts, dimensions: typeof dimensions === "number" ? dimensions : undefined };
 }
 
-const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.requests);
-
 /** The request to an upstream, and how to read its answer for the caller. */
 export interface EmbeddingExchange {
   request: WireRequest;
   /** All texts, for upstreams that don't say how many tokens they took. */
   texts: string[];
-  /** The caller's answer; undefined when the upstream's is none. */
-  answerOf(answer: Record<string, unknown>): { body: string; usage: Usage | undefined } | undefined;
+  /** The caller's answer; undefined when the upstream's is none, or has not one embedding for each input. */
+  answerOf(bytes: Buffer): { body: Buffer; usage: Usage | undefined } | undefined;
 }
 
 /** `to` is the upstream's dialect; both of OpenAI's embed alike. `model` is its name there, `id` the catalogue's. Throws Refusal. */
-export function embeddingExchangeOf(
-  from: ConversationDialect,
-  to: ConversationDialect,
-  body: Record<string, unknown>,
-  model: string,
-  id: string,
-): EmbeddingExchange {
-  const base64 = from !== "gemini" && body.encoding_format === "base64";
+export function embeddingExchangeOf(from: ConversationDialect, to: ConversationDialect, bytes: Buffer, model: string, id: string): EmbeddingExchange {
+  const body = parsedObject(bytes) ?? {};
+  if (to === "gemini") return from === "gemini" ? googleExchangeOf(bytes, body, model) : openaiToGoogleOf(from, body, model, id);
+  return from === "gemini" ? googleToOpenaiOf(from, body, model) : openaiExchangeOf(bytes, body, model, id);
+}
+
+/** Between a caller and an upstream that both speak OpenAI's format: bytes stay as they were, but for the model's name and an encoding that was not asked for. */
+function openaiExchangeOf(bytes: Buffer, body: Record<string, unknown>, model: string, id: string): EmbeddingExchange {
+  const { input } = body;
+  const count = Array.isArray(input) && typeof input[0] !== "number" ? input.length : 1;
+  const encode = body.encoding_format === "base64" ? base64Of : numbersTextOf;
+  return {
+    request: { path: "/embeddings", headers: {}, body: withMember(bytes, ["model"], textBytesOf(model)) },
+    texts: [],
+    answerOf(sent) {
+      const answer = parsedObject(sent);
+      const data = listOf(answer?.data).map(objectOf);
+      if (data.length !== count || !data.every(({ embedding }) => isEmbedding(embedding))) return undefined;
+      const encoded = withMembers(sent, "data", (items) => withElements(items, (item) => withMembers(item, "embedding", encode)));
+      return { body: withMember(encoded, ["model"], textBytesOf(id)), usage: usageOf(answer?.usage) };
+    },
+  };
+}
+
+/** Between a caller and an upstream that both speak Google's: bytes stay as they were, but for the model's name. */
+function googleExchangeOf(bytes: Buffer, body: Record<string, unknown>, model: string): EmbeddingExchange {
   const isBatched = isBatch(body);
-  if (to === "gemini") {
-    const name = resourceOf(model);
-    const own = from === "gemini";
-    const { texts, dimensions } = own ? { texts: [], dimensions: undefined } : wantedOf(from, body);
-    if (texts.length > googleInputsMax) refuse("input", `may hold ${googleInputsMax} texts at most for this model`);
-    const requests = own
-      ? (isBatched ? listOf(body.requests).map(objectOf) : [body]).map((request) => ({ ...request, model: name }))
-      : texts.map((text) => ({ model: name, content: { parts: [{ text }] }, ...(dimensions !== undefined && { outputDimensionality: dimensions }) }));
-    const sent = own && !isBatched ? { ...body, model: name } : { requests };
-    return {
-      request: { path: pathOf(model, own && !isBatched ? "embedContent" : "batchEmbedContents"), headers: {}, body: Buffer.from(jsonOf(sent)) },
-      texts: own ? [] : texts,
-      answerOf(answer) {
-        if (own) return answer.embedding === undefined && answer.embeddings === undefined ? undefined : { body: jsonOf(answer), usage: undefined };
-        const vectors = listOf(answer.embeddings).map((embedding) => numbersOf(objectOf(embedding).values));
-        return vectors.length !== texts.length ? undefined : { body: openaiAnswerOf(vectors, base64, id), usage: undefined };
-      },
-    };
-  }
-  if (from !== "gemini") {
-    return {
-      request: { path: "/embeddings", headers: {}, body: Buffer.from(jsonOf({ ...body, model })) },
-      texts: [],
-      answerOf: (answer) => (Array.isArray(answer.data) ? { body: jsonOf({ ...answer, model: id }), usage: usageOf(answer.usage) } : undefined),
-    };
-  }
+  const named = (request: Buffer) => withModel(request, resourceOf(model));
+  const count = isBatched ? listOf(body.requests).length : 1;
+  return {
+    request: {
+      path: pathOf(model, isBatched ? "batchEmbedContents" : "embedContent"),
+      headers: {},
+      body: isBatched
+        ? withMembers(withMember(bytes, ["model"], textBytesOf(resourceOf(model))), "requests", (requests) => withElements(requests, named))
+        : named(bytes),
+    },
+    texts: [],
+    answerOf(sent) {
+      const { embedding, embeddings } = parsedObject(sent) ?? {};
+      const given = isBatched ? listOf(embeddings) : [embedding ?? listOf(embeddings)[0]];
+      return given.length === count && given.every((one) => isEmbedding(objectOf(one).values)) ? { body: sent, usage: undefined } : undefined;
+    },
+  };
+}
+
+function openaiToGoogleOf(from: ConversationDialect, body: Record<string, unknown>, model: string, id: string): EmbeddingExchange {
+  const { texts, dimensions } = wantedOf(from, body);
+  if (texts.length > googleInputsMax) refuse("input", `may hold ${googleInputsMax} texts at most for this model`);
+  const requests = texts.map((text) => ({
+    model: resourceOf(model),
+    content: { parts: [{ text }] },
+    ...(dimensions !== undefined && { outputDimensionality: dimensions }),
+  }));
+  return {
+    request: { path: pathOf(model, "batchEmbedContents"), headers: {}, body: Buffer.from(jsonOf({ requests })) },
+    texts,
+    answerOf(sent) {
+      const vectors = listOf(parsedObject(sent)?.embeddings).map((embedding) => numbersOf(objectOf(embedding).values));
+      if (!isComplete(vectors, texts)) return undefined;
+      return { body: Buffer.from(openaiAnswerOf(vectors, body.encoding_format === "base64", id)), usage: undefined };
+    },
+  };
+}
+
+function googleToOpenaiOf(from: ConversationDialect, body: Record<string, unknown>, model: string): EmbeddingExchange {
   const { texts, dimensions } = wantedOf(from, body);
   const sent = { model, input: texts, encoding_format: "float", ...(dimensions !== undefined && { dimensions }) };
   return {
     request: { path: "/embeddings", headers: {}, body: Buffer.from(jsonOf(sent)) },
     texts,
-    answerOf(answer) {
-      const embeddings = listOf(answer.data).map((item) => ({ values: numbersOf(objectOf(item).embedding) }));
-      if (embeddings.length !== texts.length) return undefined;
-      return { body: jsonOf(isBatched ? { embeddings } : { embedding: embeddings[0] }), usage: usageOf(answer.usage) };
+    answerOf(bytes) {
+      const answer = parsedObject(bytes);
+      const vectors = listOf(answer?.data).map((item) => numbersOf(objectOf(item).embedding));
+      if (!isComplete(vectors, texts)) return undefined;
+      const embeddings = vectors.map((values) => ({ values }));
+      return { body: Buffer.from(jsonOf(isBatch(body) ? { embeddings } : { embedding: embeddings[0] })), usage: usageOf(answer?.usage) };
     },
   };
 }
 
+const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.requests);
+
+const isEmbedding = (value: unknown): boolean => listOf(value).length > 0 || textOf(value) !== undefined;
+
+/** Is there an embedding for each text? */
+const isComplete = (vectors: readonly number[][], texts: readonly string[]): boolean =>
+  vectors.length === texts.length && vectors.every(({ length }) => length > 0);
+
+const textBytesOf = (text: string): Buffer => Buffer.from(JSON.stringify(text));
+
+/** The object with this model, whether or not it named one. */
+function withModel(bytes: Buffer, model: string): Buffer {
+  const spans = objectSpansOf(bytes, ["model"]);
+  if (spans === undefined || spans.members.model !== undefined) return withMember(bytes, ["model"], textBytesOf(model));
+  const by = Buffer.from(`${spans.empty ? "" : ","}"model":${JSON.stringify(model)}`);
+  return replaceSpans(bytes, [{ start: spans.close, end: spans.close, by }]);
+}
+
+/** The embedding as the caller asked for it; the same bytes where it is already. */
+const base64Of = (embedding: Buffer): Buffer => (isText(embedding) ? embedding : textBytesOf(packed(numbersIn(embedding))));
+const numbersTextOf = (embedding: Buffer): Buffer => (isText(embedding) ? Buffer.from(JSON.stringify(numbersIn(embedding))) : embedding);
+
+const isText = (json: Buffer): boolean => json[0] === 0x22;
+const numbersIn = (json: Buffer): number[] => numbersOf(readSpan(json, { start: 0, end: json.length }));
+
 /** The answer with the tokens that were counted here filled in, for an upstream that does not say. */
-export const withEmbeddingUsage = (body: string, tokens: number): string =>
-  jsonOf({ ...objectOf(JSON.parse(body)), usage: { prompt_tokens: tokens, total_tokens: tokens } });
+export const withEmbeddingUsage = (body: Buffer, tokens: number): Buffer =>
+  withMember(body, ["usage"], Buffer.from(jsonOf({ prompt_tokens: tokens, total_tokens: tokens })));
 
 function openaiAnswerOf(vectors: number[][], base64: boolean, model: string): string {
   const data = vectors.map((vector, index) => ({ object: "embedding", index, embedding: base64 ? packed(vector) : vector }));

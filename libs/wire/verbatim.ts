@@ -1,7 +1,9 @@
 /** An upstream's stream on its way to a caller of the same dialect: bytes stay as they are, but for the model's name. What an event means is its dialect's to say. */
 import type { StreamRelay } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
-import { objectSpansOf, piecesOf, replaceSpans, type Span } from "./json.ts";
+import { contentOf } from "./event.ts";
+import { unreadableEvent } from "./finish.ts";
+import { piecesOf, replaceSpans, type Span, withMembers } from "./json.ts";
 import type { SseEvent } from "./sse.ts";
 import type { Usage } from "./usage.ts";
 
@@ -9,22 +11,28 @@ import type { Usage } from "./usage.ts";
 const heldEventsMax = 32;
 
 /** What becomes of one event: `terminator` is the upstream's own end of its answer, `relay` any other event. */
-export type Passing =
-  | { kind: "relay"; bytes: Buffer; content: boolean }
-  | { kind: "terminator"; bytes: Buffer }
-  | { kind: "hidden" }
-  | { kind: "malformed" }
-  | { kind: "error"; error: UpstreamError };
+export type Passing = { kind: "relay"; bytes: Buffer; content: boolean } | { kind: "terminator"; bytes: Buffer } | { kind: "hidden" } | Failed;
+
+type Failed = { kind: "error"; error: UpstreamError };
+
+/** What a failed event comes to. */
+export const failedWith = (error: UpstreamError): Failed => ({ kind: "error", error });
 
 /** A dialect's eye on one of its own streams. */
 export interface Watcher {
-  look(event: SseEvent): Passing;
+  /** `value` is the event's data, parsed. */
+  look(event: SseEvent, value: Record<string, unknown>): Passing;
+  errorOf(body: unknown): UpstreamError;
   /** What ends a finished answer whose upstream did not: terminator events, or nothing. */
   terminator(): Buffer | undefined;
+  /** `[DONE]` ends an answer, with or without a reason. */
+  readonly endsWithDone: boolean;
   /** All is there but, perhaps, the terminator. */
   readonly finished: boolean;
   /** `finished`, and nothing else is to come that a caller would miss. */
   readonly complete: boolean;
+  /** No later event can bring content, so that one which can't be read does no harm. */
+  readonly hasAllContent: boolean;
   readonly usage: Usage | undefined;
   readonly answerId: string | undefined;
 }
@@ -37,6 +45,7 @@ export class VerbatimStream implements StreamRelay {
   pieces = 0;
   readonly #watcher: Watcher;
   #held: Buffer[] = [];
+  #hasContent = false;
 
   constructor(watcher: Watcher) {
     this.#watcher = watcher;
@@ -60,10 +69,38 @@ export class VerbatimStream implements StreamRelay {
 
   push(event: SseEvent, out: Buffer[]): void {
     if (this.ended || this.error !== undefined) return;
-    const passing = this.#watcher.look(event);
+    const content = contentOf(event);
+    switch (content.kind) {
+      case "value":
+        this.#pass(this.#watcher.look(event, content.value), out);
+        return;
+      case "error":
+        this.error = this.#watcher.errorOf(content.body);
+        return;
+      case "done":
+        if (this.#watcher.endsWithDone && this.#mayEnd) this.end(out);
+        return;
+      case "keep-alive":
+        return;
+      case "unreadable":
+        this.malformedEvents++;
+        if (!this.#watcher.hasAllContent) this.error = unreadableEvent;
+        return;
+      default:
+        content satisfies never;
+    }
+  }
+
+  /** A terminator alone is no answer. */
+  get #mayEnd(): boolean {
+    return this.finished || this.#hasContent;
+  }
+
+  #pass(passing: Passing, out: Buffer[]): void {
     switch (passing.kind) {
       case "relay":
         this.pieces++;
+        this.#hasContent ||= passing.content;
         if (this.committed) out.push(passing.bytes);
         else {
           this.#held.push(passing.bytes);
@@ -71,13 +108,10 @@ export class VerbatimStream implements StreamRelay {
         }
         return;
       case "terminator":
-        if (!this.finished && !this.committed) return;
+        if (!this.#mayEnd) return;
         this.#commit(out);
         out.push(passing.bytes);
         this.ended = true;
-        return;
-      case "malformed":
-        this.malformedEvents++;
         return;
       case "error":
         this.error = passing.error;
@@ -120,13 +154,6 @@ export function eventBytesOf(name: string | undefined, data: Buffer, replacement
  * The JSON object with the value of one member replaced, wherever the object repeats it; `path` leads to it through objects, such as
  * `["message", "model"]`. The same bytes when there is none.
  */
-export function withMember(json: Buffer, path: readonly [string, ...string[]], by: Buffer): Buffer {
-  const [name, ...rest] = path;
-  const spans = objectSpansOf(json, [name]);
-  if (spans === undefined) return json;
-  const [next, ...others] = rest;
-  return replaceSpans(
-    json,
-    spans.all.map(({ start, end }) => ({ start, end, by: next === undefined ? by : withMember(json.subarray(start, end), [next, ...others], by) })),
-  );
+export function withMember(json: Buffer, [name, next, ...others]: readonly [string, ...string[]], by: Buffer): Buffer {
+  return withMembers(json, name, (value) => (next === undefined ? by : withMember(value, [next, ...others], by)));
 }

@@ -1,4 +1,4 @@
-/** Bodies of chat requests that no upstream should see, with what their senders are told. */
+/** Bodies of chat requests that no upstream of another format should see, with what their senders are told. */
 export const user = { role: "user", content: "hello" };
 /** A good request with these fields. */
 export const requestWith = (fields: object) => JSON.stringify({ model: "sim", messages: [user], ...fields });
@@ -10,7 +10,7 @@ const tool = (id: unknown) => ({ type: "function", function: { name: id } });
 export const badBodies: [string, string | null, RegExp][] = [
   ["", null, /empty/],
   ["{", null, /not valid JSON/],
-  ['{"model":"sim",}', null, /not valid JSON \(at position 15\)/],
+  ['{"model":"sim",}', null, /not valid JSON \(at position 22\)/],
   ['{"model":"sim"} x', null, /not valid JSON/],
   ["{'model':'sim'}", null, /not valid JSON/],
   ["\u0000", null, /not valid JSON/],
@@ -46,7 +46,7 @@ export const badBodies: [string, string | null, RegExp][] = [
   [saying({ role: "user", content: [{ type: "text" }] }), "messages[0].content[0].text", /is missing/],
   [saying({ role: "user", content: [{ type: "text", text: 7 }] }), "messages[0].content[0].text", /must be string/],
   [saying({ role: "user", content: [{ type: "text", text: "x" }, { type: "image_url" }] }), "messages[0].content[1].image_url", /is missing/],
-  [saying({ role: "user", content: [{ type: "image_url", image_url: "https://x" }] }), "messages[0].content[0].image_url", /must be object/],
+  [saying({ role: "user", content: [{ type: "image_url", image_url: 7 }] }), "messages[0].content[0].image_url", /must be string or object/],
   [
     saying(user, {
       role: "user",
@@ -84,12 +84,13 @@ export const badBodies: [string, string | null, RegExp][] = [
   ['{"model":"sim","messages":[{"role":"user","content":"x"}],"temperature":1e400}', "temperature", /must be|<= 2/],
   [requestWith({ top_p: -0.1 }), "top_p", />= 0/],
   [requestWith({ max_completion_tokens: 0 }), "max_completion_tokens", />= 1/],
+  [requestWith({ max_tokens: -2 }), "max_tokens", />= -1/],
   [requestWith({ max_tokens: "many" }), "max_tokens", /must be integer/],
   [requestWith({ presence_penalty: -3 }), "presence_penalty", />= -2/],
   [requestWith({ stop: 7 }), "stop", /must be/],
   [requestWith({ stop: [7] }), "stop[0]", /must be string/],
   [requestWith({ tools: {} }), "tools", /must be array/],
-  [requestWith({ tools: [{}] }), "tools[0].type", /is missing/],
+  [requestWith({ tools: [{}] }), "tools[0].function", /is missing/],
   [requestWith({ tools: [{ type: "function" }] }), "tools[0].function", /is missing/],
   [requestWith({ tools: [tool("a"), { type: "function", function: {} }] }), "tools[1].function.name", /is missing/],
   [requestWith({ tools: [tool("")] }), "tools[0].function.name", /must NOT be empty/],

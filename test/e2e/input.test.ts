@@ -5,13 +5,17 @@ import OpenAI from "openai";
 import { catalogueOf, startGateway, until } from "../support/gateway.ts";
 import { workedSecondsOf } from "../support/time.ts";
 import { badBodies, requestWith, saying, user } from "./bad-bodies.ts";
-import { exchange } from "./support.ts";
+import { exchange, modelLine } from "./support.ts";
 
 const gateway = await startGateway({
-  catalogue: catalogueOf([
-    { id: "sim", model: "sim-text;rate=0" },
-    { id: "paced", model: "sim-text;rate=50;tokens=5000" },
-  ]),
+  catalogue:
+    catalogueOf(
+      [
+        { id: "sim", model: "sim-text;rate=0" },
+        { id: "paced", model: "sim-text;rate=50;tokens=5000" },
+      ],
+      `  other: { dialect: anthropic-messages, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n`,
+    ) + modelLine({ id: "translated", upstream: "other", model: "sim-text;rate=0" }),
 });
 /** A second ingress with tight bounds, and a third one that does not wait long: nothing but slow senders is its business. */
 const bodyBytesMax = 100_000;
@@ -28,9 +32,14 @@ interface ErrorBody {
   error: { message: string; type: string; param: string | null; code: string | null };
 }
 
+/** A body that the gateway refuses itself, whatever its size. */
+const refused = (content: string) => requestWith({ n: 0, messages: [{ role: "user", content }] });
+/** The same body, for a model whose upstream speaks another format. */
+const translated = (body: string) => body.replace('"model":"sim"', '"model":"translated"');
+
 test("every bad body is told apart, with the field at fault as its sender would write it", async () => {
   for (const [body, param, message] of badBodies) {
-    const response = await gateway.post(body);
+    const response = await gateway.post(translated(body));
     const { error } = (await response.json()) as ErrorBody;
     const name = body.slice(0, 120);
     assert.equal(response.status, 400, name);
@@ -38,7 +47,7 @@ test("every bad body is told apart, with the field at fault as its sender would 
     assert.match(error.message, message, name);
     assert.deepEqual([error.type, error.code], ["invalid_request_error", null], name);
     assert.match(response.headers.get("x-request-id") ?? "", /^req_/);
-    if (param !== null) assert.ok(error.message.startsWith(`'${param}' `), error.message);
+    if (param !== null) assert.ok(error.message.replaceAll("'", "").startsWith(`${param} `), error.message);
   }
   const { status } = await exchange(
     gateway.url,
@@ -48,14 +57,14 @@ test("every bad body is told apart, with the field at fault as its sender would 
 });
 
 test("an object at the end of a body's field is named by its path, and nothing of a body's content is in the answer", async () => {
-  const response = await gateway.post(saying({ role: "user", content: [{ type: "image_url", image_url: { url: "" } }] }));
+  const response = await gateway.post(translated(saying({ role: "user", content: [{ type: "image_url", image_url: { url: "" } }] })));
   assert.equal(((await response.json()) as ErrorBody).error.param, "messages[0].content[0].image_url.url");
   const secret = await gateway.post(`{"model":"sim","messages":[{"role":"user","content":"a secret"}], a secret`);
   assert.doesNotMatch(await secret.text(), /secret/);
 });
 
 test("the client has a BadRequestError that names the field", async () => {
-  const wrong = { model: "sim", messages: [{ role: "user" as const, content: "x" }], temperature: 3 };
+  const wrong = { model: "translated", messages: [{ role: "user" as const, content: "x" }], temperature: 3 };
   for (const stream of [false, true])
     await assert.rejects(
       gateway.client().chat.completions.create({ ...wrong, stream }),
@@ -87,7 +96,7 @@ test("a body over the limit is refused, announced or not, and the sender sees th
     assert.equal(response.status, 413);
     assert.equal(((await response.json()) as ErrorBody).error.code, "request_too_large");
   }
-  const most = saying({ role: "robot", content: "" }).replace('""', `"${"x".repeat(bodyBytesMax - saying({ role: "robot", content: "" }).length)}"`);
+  const most = refused("x".repeat(bodyBytesMax - refused("").length));
   assert.equal((await gateway.post(most, { url: tight })).status, 400);
   assert.equal((await gateway.post(`${most} `, { url: tight })).status, 413);
 });
@@ -107,7 +116,7 @@ test("more bodies at once than the gateway may hold are refused before they are 
     return socket;
   });
   const post = async () => {
-    const response = await gateway.post(saying({ role: "robot", content: "x".repeat(60_000) }), { url: tight });
+    const response = await gateway.post(refused("x".repeat(60_000)), { url: tight });
     return { status: response.status, retryAfter: response.headers.get("retry-after"), text: await response.text() };
   };
   let answer = await post();
@@ -133,7 +142,7 @@ test("what is announced and not sent takes no room from others", async () => {
     return sender;
   });
   await until("all were heard", () => senders.every(({ told }) => told.startsWith("HTTP/1.1 100 ")));
-  const { status } = await gateway.post(saying({ role: "robot", content: "x".repeat(60_000) }), { url: tight });
+  const { status } = await gateway.post(refused("x".repeat(60_000)), { url: tight });
   assert.equal(status, 400);
   for (const { socket } of senders) socket.destroy();
 });
@@ -304,7 +313,7 @@ test("bodies that are deep or have very many parts are refused or passed in boun
   ])
     assert.equal((await gateway.post(body)).status, 400);
   const many = saying(...Array.from({ length: 100_000 }, () => user), { role: "robot", content: "x" });
-  const { error } = (await (await gateway.post(many)).json()) as ErrorBody;
+  const { error } = (await (await gateway.post(translated(many))).json()) as ErrorBody;
   assert.equal(error.param, "messages[100000].role");
   const wide = `{${Array.from({ length: 200_000 }, (_, index) => `"k${index}":0`).join(",")}}`;
   assert.equal((await gateway.post(wide)).status, 400);

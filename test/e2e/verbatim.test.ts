@@ -41,6 +41,46 @@ test("a request reaches the upstream byte for byte, but for the model's name", a
   assert.equal(upstream.last().path, "/v1/chat/completions");
 });
 
+test("what servers of the format accept beyond OpenAI reaches them as it was sent", async () => {
+  upstream.answerWith(jsonAnswer(wholeText));
+  const user = { role: "user", content: "hi" };
+  for (const fields of [
+    { max_tokens: -1 },
+    { max_tokens: 0, max_completion_tokens: 4_000_000_000 },
+    { temperature: 2.5, top_p: 1.5, top_logprobs: 50, frequency_penalty: 3, seed: -1 },
+    { messages: [{ role: "user", content: [{ type: "image_url", image_url: "https://x/y.png" }] }] },
+    { messages: [user, { role: "assistant", content: null, tool_calls: [{ function: { name: "f", arguments: {} } }] }, { role: "tool", content: "r" }] },
+    { messages: [{ role: "critic", content: null }, { content: "no role" }, user] },
+    { tools: [{ name: "f" }, { function: { name: "f" } }], tool_choice: { name: "f" } },
+    { response_format: { type: "regex", pattern: "a+" }, stop: 7, logit_bias: [[1, 2]], metadata: "m", reasoning_effort: 3, user: 7 },
+  ]) {
+    const text = JSON.stringify({ model: "mine", messages: [user], ...fields });
+    const response = await gateway.post(text);
+    assert.equal(response.status, 200, `${text}: ${await response.clone().text()}`);
+    assert.equal(upstream.last().body.toString(), text.replace('"mine"', '"their/Model-7"'));
+  }
+});
+
+test("a stream that breaks is an error in the stream, and never a complete answer", async () => {
+  const call = (input: string) => chunkText({ tool_calls: [{ index: 0, id: "c", type: "function", function: { name: "move", arguments: input } }] });
+  const broken: string[] = [
+    call('ta/tmp","amount":100').slice(0, -9),
+    "null",
+    JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: "error", error: { code: 502, message: "theirs" } }] }),
+    chunkText({}, "insufficient_system_resource"),
+  ];
+  for (const event of broken) {
+    upstream.answerWith(
+      (response) => void response.writeHead(200, streamHead).end(events(call('{"path":"/srv/da'), event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")),
+    );
+    const text = await (await gateway.post({ model: "mine", messages, stream: true })).text();
+    assert.match(text, /\{"error":\{"message":"[^"]+","type":"server_error","param":null,"code":"upstream_error"\}\}\n\n$/, event);
+    assert.doesNotMatch(text, /\[DONE\]|tool_calls"\}\]|theirs/);
+    upstream.answerWith((response) => void response.writeHead(200, streamHead).end(events(event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")));
+    assert.equal((await gateway.post({ model: "mine", messages, stream: true })).status, 502, event);
+  }
+});
+
 test("a whole answer reaches the caller byte for byte, but for the model's name", async () => {
   const text =
     ' {"id":"x", "model" : "their/Model-7","new":{"model":"their/Model-7"},"big":12345678901234567890,\r\n"choices":[{"message":{"content":"\\u00e9","x":1.0}}] , "usage":null}\n';
@@ -180,6 +220,10 @@ test("an upstream's answer of another kind than was asked for is an error that s
     ["only a terminator", true, (response) => void response.writeHead(200, streamHead).end(events("[DONE]"))],
     ["a redirect", false, (response) => void response.writeHead(307, { location: `${upstream.url}/elsewhere` }).end()],
     ["JSON that is no completion", false, jsonAnswer('{"object":"theirs"}')],
+    ["no choice", false, jsonAnswer('{"choices":[]}')],
+    ["null for choices", false, jsonAnswer('{"choices":null}')],
+    ["a failed choice", false, jsonAnswer('{"choices":[{"message":{"content":"their"},"finish_reason":"error","error":{"code":502,"message":"theirs"}}]}')],
+    ["chunks without a choice", true, (response) => void response.writeHead(200, streamHead).end(events('{"choices":[]}', "[DONE]"))],
     ["an error page", false, (response) => void response.writeHead(502, { "content-type": "text/html" }).end("<html>theirs at 10.0.0.1")],
   ];
   for (const [name, stream, answer] of cases) {

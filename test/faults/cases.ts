@@ -48,8 +48,8 @@ export type Span = readonly [least: number, most: number];
 
 /** What a fault leads to where it is met. */
 type Course =
-  /** The answer is whole all the same; `loses` one event of its stream. */
-  | { kind: "harmless"; loses?: true; uncounted?: true }
+  /** The answer is whole all the same. */
+  | { kind: "harmless"; uncounted?: true }
   /** The caller's own fault: passed on at once. */
   | { kind: "passed"; error: ErrorName }
   /** Tried again, at the next target or after these pauses; `seconds` is the Retry-After that the caller is given. */
@@ -175,9 +175,11 @@ export const rows: readonly Row[] = [
     row("cut=0;early-opening", "the body ends after the stream's opening event", failed),
     row("error=0", "an error in place of the answer, with status 200", failed),
     row("error=0;early-opening", "an error after the stream's opening event", failed),
+    row("malformed=1", "broken JSON in the first token's event, or in the whole body", failed),
     row("reset=0;fail-first=1", "reset once, then healthy", { kind: "once" }),
   ]),
   ...under("An answer that fails after content", [
+    row("malformed=2", "broken JSON in the second token's event", failed, broken),
     row("reset=3;rate=200", "reset after three tokens", failed, broken),
     row("cut=3", "the body ends after three tokens", failed, broken),
     row("error=3", "an error after three tokens", failed, broken),
@@ -195,7 +197,6 @@ export const rows: readonly Row[] = [
     silenceAfterContent("hasty"),
   ]),
   ...under(harm, [
-    row("malformed=2", "broken JSON in one event, or in the whole body", failed, { kind: "harmless", loses: true }),
     row("no-end", "no terminator (openai-chat, anthropic-messages)", harmless, harmless, { dialects: ["openai-chat", "anthropic-messages"] }),
     row("usage=every", "usage in every event", harmless, harmless, { recovers: false }),
     row("usage=never", "no usage", { kind: "harmless", uncounted: true }, undefined, { recovers: false }),
@@ -274,7 +275,7 @@ export const dialectOfSecond: Record<ConversationDialect, ConversationDialect> =
 };
 
 export interface Expected {
-  got: { kind: "whole"; loses: boolean } | { kind: "error"; error: ErrorName; seconds: Span | undefined; where: "status" | "stream"; content: boolean };
+  got: { kind: "whole" } | { kind: "error"; error: ErrorName; seconds: Span | undefined; where: "status" | "stream"; content: boolean };
   /** Before each further call of the first target, after its call before. */
   pauses: readonly Span[];
   /** From the first target's last call to the second's; undefined when it is not asked. */
@@ -297,7 +298,7 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
   const course = streams ? row.stream : row.whole;
   const { patience } = row;
   const resumes = arrangement === "resumed" || arrangement === "fallback";
-  const answered = { kind: "whole", loses: false } as const;
+  const answered = { kind: "whole" } as const;
   /** The first target answers in the end, or the caller is told why not. */
   const alone = (got: Expected["got"], pauses = noPauses): Expected => ({
     got,
@@ -313,7 +314,7 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
   };
   switch (course.kind) {
     case "harmless":
-      return { ...alone({ kind: "whole", loses: course.loses === true }), ...(course.uncounted && { billed: "reservation" }) };
+      return { ...alone(answered), ...(course.uncounted && { billed: "reservation" }) };
     case "passed":
       return alone(errorOf(course.error));
     case "once":

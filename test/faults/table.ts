@@ -33,7 +33,7 @@ const timeOf = ([least, most]: Span) =>
   most === 0 ? "at once" : most - least <= 300 && least >= 1_000 ? secondsOf(least) : `${least / 1_000}–${most / 1_000} s`;
 
 function gotText({ got, tookMs }: Expected): string {
-  if (got.kind === "whole") return got.loses ? "the answer without that event" : "the answer";
+  if (got.kind === "whole") return "the answer";
   const { error, seconds, where, content } = got;
   const after = tookMs[0] >= 1_000 && seconds === undefined ? ` after ${secondsOf(tookMs[0])}` : "";
   if (where === "stream") return `${content ? "what came" : "signs of life"}, then _${error}_ in the stream${after}`;

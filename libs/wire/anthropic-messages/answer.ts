@@ -3,11 +3,12 @@ import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import { envelopeOf } from "../envelope.ts";
 import type { UpstreamError } from "../errors.ts";
+import { emptyAnswer, finishOf, stoppedBy } from "../finish.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish, type Signature } from "../neutral.ts";
 import { calledTool } from "../tools.ts";
 import { upstreamErrorOf as readError } from "../upstream-errors.ts";
-import { tokensOf, type Usage } from "../usage.ts";
+import { plausible, tokensOf, type Usage } from "../usage.ts";
 import { dialect, inputObjectOf, thinkingBlockOf } from "./blocks.ts";
 import type { WireBlock } from "./cache.ts";
 
@@ -19,24 +20,6 @@ const stopReasons: Record<Finish, string> = {
   calls: "tool_use",
   "content-filter": "refusal",
 };
-
-/** What a stop reason means; a server that calls tools and says otherwise still calls. */
-export function finishOf(reason: unknown, called: boolean): Finish {
-  switch (reason) {
-    case "max_tokens":
-      return "length";
-    case "model_context_window_exceeded":
-      return "context-full";
-    case "refusal":
-      return "content-filter";
-    case "stop_sequence":
-      return "stop-sequence";
-    case "tool_use":
-      return "calls";
-    default:
-      return called ? "calls" : "stop";
-  }
-}
 
 /**
  * How an answer ended, as its last but one event and its whole body say it. A stop sequence counts only if the caller gave it: other servers also report the
@@ -71,7 +54,13 @@ export class UsageReader {
     if (!this.#seen) return undefined;
     const { input_tokens: input = 0, cache_read_input_tokens: cached = 0, cache_creation_input_tokens: written = 0 } = this.#counters;
     const { output_tokens: output = 0, thinking_tokens: thinking = 0 } = this.#counters;
-    return { inputTokens: input + cached + written, cachedInputTokens: cached, cacheWriteTokens: written, outputTokens: output, reasoningTokens: thinking };
+    return plausible({
+      inputTokens: input + cached + written,
+      cachedInputTokens: cached,
+      cacheWriteTokens: written,
+      outputTokens: output,
+      reasoningTokens: thinking,
+    });
   }
 }
 
@@ -136,10 +125,13 @@ export function blockOf(block: WireBlock): Block | undefined {
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   if (body.type === "error" || !Array.isArray(body.content)) return [{ kind: "error", error: upstreamErrorOf(body) }];
   const blocks = listOf(body.content).flatMap((block) => blockOf(objectOf(block)) ?? []);
+  const reason = textOf(body.stop_reason);
+  if (reason === undefined && blocks.length === 0) return [{ kind: "error", error: emptyAnswer }];
   const finish = finishOf(
-    body.stop_reason,
+    reason ?? "end_turn",
     blocks.some(({ kind }) => kind === "call"),
   );
+  if (finish === undefined) return [{ kind: "error", error: stoppedBy(String(reason)) }];
   const stopSequence = textOf(body.stop_sequence);
   const reader = new UsageReader();
   reader.read(body.usage);

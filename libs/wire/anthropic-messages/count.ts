@@ -1,6 +1,6 @@
 /** Counting a prompt's tokens in Anthropic's Messages format: https://platform.claude.com/docs/en/api/messages/count_tokens */
 import type { TokenCount } from "../codec.ts";
-import { jsonOf, listOf } from "../json.ts";
+import { jsonOf, withMembers } from "../json.ts";
 import { withoutForeignThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
 import { outputTokensFilled } from "./thinking.ts";
@@ -26,8 +26,8 @@ export const tokenCount: TokenCount = {
   conversationOf: (body) => ({ ...body, max_tokens: outputTokensFilled }),
   requestOf(conversation, { model }) {
     const fields = Object.entries(conversation).filter(([name]) => !answerFields.includes(name));
-    const body = { ...Object.fromEntries(fields), model, messages: withoutForeignThoughts(listOf(conversation.messages)) };
-    return { path: "/messages/count_tokens", headers: { "anthropic-version": apiVersion }, body: Buffer.from(jsonOf(body)) };
+    const body = Buffer.from(jsonOf({ ...Object.fromEntries(fields), model }));
+    return { path: "/messages/count_tokens", headers: { "anthropic-version": apiVersion }, body: withMembers(body, "messages", withoutForeignThoughts) };
   },
   countIn: ({ input_tokens: tokens }) => (typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined),
   answerOf: (tokens) => JSON.stringify({ input_tokens: tokens }),

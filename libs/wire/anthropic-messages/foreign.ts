@@ -1,18 +1,20 @@
 /** What earlier answers of a conversation hold of other vendors' thinking: of no use to an upstream of this dialect, which refuses what it did not sign. */
 import { isEnvelope, opened } from "../envelope.ts";
-import { objectOf } from "../json.ts";
+import { isEmptyArray, objectOf, parsedObject, withElements, withMembers } from "../json.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 import { isBegunWithoutThinking } from "./thinking.ts";
 
-/** The caller's messages without other vendors' thoughts, and with this vendor's unwrapped; a message of which nothing is left is left out. */
-export function withoutForeignThoughts(messages: readonly unknown[]): unknown[] {
-  return messages.flatMap((value) => {
-    const message = objectOf(value);
-    if (!Array.isArray(message.content) || !message.content.some(isWrapped)) return [value];
-    const content = message.content.flatMap((block: unknown) => (isWrapped(block) ? unwrapped(block) : [block]));
-    return content.length === 0 ? [] : [{ ...message, content }];
+/** The caller's messages without other vendors' thoughts, and with this vendor's unwrapped, byte for byte; a message of which nothing is left is left out. */
+export const withoutForeignThoughts = (messages: Buffer): Buffer =>
+  withElements(messages, (message) => {
+    let isEmpty = false;
+    const kept = withMembers(message, "content", (content) => {
+      const blocks = withElements(content, keptBlock);
+      isEmpty ||= blocks !== content && isEmptyArray(blocks);
+      return blocks;
+    });
+    return isEmpty ? undefined : kept;
   });
-}
 
 /** Thinking that can't go on from these messages, where it is demanded; undefined when it can. */
 export const thinkingInstead = (thinking: unknown, messages: readonly unknown[]): object | undefined =>
@@ -26,7 +28,10 @@ const isWrapped = (block: unknown): boolean => {
   return (/^(redacted_)?thinking$/.test(String(type)) && isEnvelope(sealOf(block))) || (type === "thinking" && signature === "");
 };
 
-function unwrapped(block: unknown): object[] {
+function keptBlock(bytes: Buffer): Buffer | undefined {
+  const block = parsedObject(bytes);
+  if (block === undefined || !isWrapped(block)) return bytes;
   const envelope = opened(sealOf(block));
-  return envelope?.signature.dialect === dialect ? [thinkingBlockOf(String(objectOf(block).thinking ?? envelope.text ?? ""), envelope.signature)] : [];
+  if (envelope?.signature.dialect !== dialect) return undefined;
+  return Buffer.from(JSON.stringify(thinkingBlockOf(String(block.thinking ?? envelope.text ?? ""), envelope.signature)));
 }

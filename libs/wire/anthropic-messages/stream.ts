@@ -1,10 +1,13 @@
 /** Streamed answers in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/build-with-claude/streaming */
 import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
 import { envelopeOf } from "../envelope.ts";
+import type { UpstreamError } from "../errors.ts";
+import { contentOf } from "../event.ts";
+import { finishOf, stoppedBy, unreadableEvent } from "../finish.ts";
 import { jsonOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, BlockStart, Finish, Signature } from "../neutral.ts";
 import type { SseEvent } from "../sse.ts";
-import { blockOf, calledNameOf, endingOf, finishOf, messageOf, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
+import { blockOf, calledNameOf, endingOf, messageOf, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 
 /** The block that is being read; `hidden` is one that other dialects have no place for. */
@@ -27,28 +30,39 @@ export class MessagesDecoder implements StreamDecoder {
   #open: OpenBlock | undefined;
   readonly #usage = new UsageReader();
   #called = false;
-  /** The reason that ended the answer. */
-  #reason: string | undefined;
+  #finish: Finish | undefined;
   #stopSequence: string | undefined;
+  /** A block was begun: a terminator alone is no answer. */
+  #begun = false;
   #over = false;
 
   get finished(): boolean {
-    return this.#reason !== undefined;
+    return this.#finish !== undefined;
   }
 
-  push({ event, data }: SseEvent): AnswerEvent[] {
+  push(event: SseEvent): AnswerEvent[] {
     if (this.#over) return [];
-    const text = data.toString("utf8");
-    if (text.trim() === "[DONE]") return this.end();
-    let body: Record<string, unknown>;
-    try {
-      body = objectOf(JSON.parse(text));
-    } catch {
-      this.malformedEvents++;
-      return [];
+    const content = contentOf(event);
+    switch (content.kind) {
+      case "value":
+        return this.#read(textOf(content.value.type) ?? event.event, content.value);
+      case "error":
+        return this.#fail(upstreamErrorOf(content.body));
+      case "done":
+        return this.end();
+      case "keep-alive":
+        return [];
+      case "unreadable":
+        this.malformedEvents++;
+        return this.finished ? [] : this.#fail(unreadableEvent);
+      default:
+        return content satisfies never;
     }
+  }
+
+  #read(type: string | undefined, body: Record<string, unknown>): AnswerEvent[] {
     const events: AnswerEvent[] = [];
-    switch (event === "error" ? event : (textOf(body.type) ?? event)) {
+    switch (type) {
       case "message_start":
         this.#usage.read(objectOf(body.message).usage);
         break;
@@ -64,33 +78,39 @@ export class MessagesDecoder implements StreamDecoder {
       case "message_delta": {
         const delta = objectOf(body.delta);
         this.#usage.read(body.usage);
-        this.#reason = textOf(delta.stop_reason) ?? this.#reason;
         this.#stopSequence = textOf(delta.stop_sequence) ?? this.#stopSequence;
+        const reason = textOf(delta.stop_reason);
+        if (reason === undefined) break;
+        this.#finish = finishOf(reason, this.#called);
+        if (this.#finish === undefined) return this.#fail(stoppedBy(reason));
         break;
       }
       case "message_stop":
-        this.#reason ??= "end_turn";
+        if (this.#begun) this.#finish ??= finishOf("end_turn", this.#called);
         return this.end();
       case "error":
-        this.#over = true;
-        return [{ kind: "error", error: upstreamErrorOf(body) }];
+        return this.#fail(upstreamErrorOf(body));
       default:
-        if (typeof body.error !== "object" || body.error === null) break;
-        this.#over = true;
-        return [{ kind: "error", error: upstreamErrorOf(body) }];
+        if (typeof body.error === "object" && body.error !== null) return this.#fail(upstreamErrorOf(body));
     }
     return events;
   }
 
+  #fail(error: UpstreamError): AnswerEvent[] {
+    this.#over = true;
+    return [{ kind: "error", error }];
+  }
+
   end(): AnswerEvent[] {
-    if (this.#over || this.#reason === undefined) return [];
+    const finish = this.#finish;
+    if (this.#over || finish === undefined) return [];
     this.#over = true;
     const events: AnswerEvent[] = [];
     this.#close(events);
     const { usage } = this.#usage;
     events.push({
       kind: "finish",
-      finish: finishOf(this.#reason, this.#called),
+      finish,
       ...(this.#stopSequence !== undefined && { stopSequence: this.#stopSequence }),
       ...(usage !== undefined && { usage }),
     });
@@ -99,6 +119,7 @@ export class MessagesDecoder implements StreamDecoder {
 
   #start(content: Record<string, unknown>, events: AnswerEvent[]): void {
     this.#close(events);
+    this.#begun = true;
     const block = blockOf(content);
     if (block === undefined || block.kind === "image" || block.kind === "refusal") {
       this.#open = { kind: "hidden", signature: undefined, input: "" };

@@ -1,16 +1,16 @@
 /** Requests and answers in Anthropic's Messages format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
 import type { Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { envelopeMark } from "../envelope.ts";
-import { isNull, objectOf, objectSpansOf, readSpan, replaceSpans, type Span } from "../json.ts";
+import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
+import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, textOf, withMembers } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
-import { eventBytesOf, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
 import { UsageReader, upstreamErrorOf } from "./answer.ts";
 import { thinkingInstead, withoutForeignThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
 
 const stopEvent = Buffer.from('event: message_stop\ndata: {"type":"message_stop"}\n\n');
-const doneData = Buffer.from("[DONE]");
 
 /** What other vendors' thoughts look like: in an envelope, or unsigned. */
 const foreignMarks = [envelopeMark, '"signature":""', '"signature": ""'];
@@ -35,19 +35,14 @@ function requestOf(bytes: Buffer, { model }: Target): Buffer | undefined {
   );
 }
 
-/** All but the messages, and thinking that can't go on from them, stays as it was. */
+/** All but those thoughts, and thinking that can't go on without them, stays as it was. */
 function withoutEnvelopes(bytes: Buffer): Buffer {
-  const { messages, thinking } = objectSpansOf(bytes, ["messages", "thinking"])?.members ?? {};
-  const values = messages === undefined ? undefined : readSpan(bytes, messages);
-  if (messages === undefined || !Array.isArray(values)) return bytes;
-  const kept = withoutForeignThoughts(values);
-  const replacements: (Span & { by: Buffer })[] = [{ ...messages, by: Buffer.from(JSON.stringify(kept)) }];
-  const instead = thinking === undefined ? undefined : thinkingInstead(readSpan(bytes, thinking), kept);
-  if (thinking !== undefined && instead !== undefined) replacements.push({ ...thinking, by: Buffer.from(JSON.stringify(instead)) });
-  return replaceSpans(
-    bytes,
-    replacements.sort((left, right) => left.start - right.start),
-  );
+  const kept = withMembers(bytes, "messages", withoutForeignThoughts);
+  return withMembers(kept, "thinking", (thinking) => {
+    const { messages } = parsedObject(kept) ?? {};
+    const instead = thinkingInstead(readSpan(thinking, { start: 0, end: thinking.length }), listOf(messages));
+    return instead === undefined ? thinking : Buffer.from(JSON.stringify(instead));
+  });
 }
 
 /** Blocks that open without saying anything yet. */
@@ -55,6 +50,8 @@ const quietBlocks = ["text", "thinking"];
 
 class MessagesWatcher implements Watcher {
   readonly answerId = undefined;
+  readonly endsWithDone = false;
+  readonly errorOf = upstreamErrorOf;
   finished = false;
   /** What comes behind the reason for stopping is waited for: the terminator is never long in coming. */
   readonly complete = false;
@@ -65,6 +62,10 @@ class MessagesWatcher implements Watcher {
     this.#model = Buffer.from(JSON.stringify(model));
   }
 
+  get hasAllContent(): boolean {
+    return this.finished;
+  }
+
   get usage(): Usage | undefined {
     return this.#usage.usage;
   }
@@ -73,9 +74,8 @@ class MessagesWatcher implements Watcher {
     return stopEvent;
   }
 
-  look(event: SseEvent): Passing {
-    const { data } = event;
-    const type = typeOf(event);
+  look({ event, data }: SseEvent, value: Record<string, unknown>): Passing {
+    const type = event !== undefined && event !== "message" ? event : nameOf(value.type);
     switch (type) {
       case "content_block_delta":
         return relayed(type, data, true);
@@ -83,66 +83,43 @@ class MessagesWatcher implements Watcher {
       case "ping":
         return relayed(type, data, false);
       case "content_block_start":
-        return relayed(type, data, !quietBlocks.includes(String(memberIn(data, "content_block", "type"))));
+        return relayed(type, data, !quietBlocks.includes(String(objectOf(value.content_block).type)));
       case "message_start":
-        this.#usage.read(memberIn(data, "message", "usage"));
+        this.#usage.read(objectOf(value.message).usage);
         return relayed(type, withMember(data, ["message", "model"], this.#model), false);
       case "message_delta": {
-        this.#usage.read(memberIn(data, "usage"));
-        const reason = memberIn(data, "delta", "stop_reason");
-        const stops = typeof reason === "string" && reason !== "";
+        this.#usage.read(value.usage);
+        const { stop_reason: reason } = objectOf(value.delta);
+        if (isFailure(reason)) return failedWith(stoppedBy(reason));
+        const stops = textOf(reason) !== undefined;
         this.finished ||= stops;
         return relayed(type, data, stops);
       }
       case "message_stop":
-        return isObject(data) ? { kind: "terminator", bytes: eventBytesOf(type, data) } : { kind: "malformed" };
+        return { kind: "terminator", bytes: eventBytesOf(type, data) };
       case "error":
-        return { kind: "error", error: upstreamErrorOf(readSpan(data, { start: 0, end: data.length })) };
-      default: {
-        if (data.equals(doneData)) return { kind: "hidden" };
-        const error = memberIn(data, "error");
-        return error === undefined || error === null ? relayed(type, data, false) : { kind: "error", error: upstreamErrorOf({ error }) };
-      }
+        return failedWith(upstreamErrorOf(value));
+      default:
+        return value.error === undefined || value.error === null ? relayed(type, data, false) : failedWith(upstreamErrorOf(value));
     }
   }
 }
 
 /** The event with its name, which the vendor's clients go by, even if its sender left it out. */
-const relayed = (type: string | undefined, data: Buffer, content: boolean): Passing =>
-  isObject(data) ? { kind: "relay", bytes: eventBytesOf(type, data), content } : { kind: "malformed" };
+const relayed = (type: string | undefined, data: Buffer, content: boolean): Passing => ({ kind: "relay", bytes: eventBytesOf(type, data), content });
 
-/** It is an object and whole, as far as its structure shows. */
-const isObject = (data: Buffer): boolean => objectSpansOf(data, []) !== undefined;
-
-const leadingType = /^\s*\{\s*"type"\s*:\s*"(\w{1,80})"/;
-
-/** What an event is: its name, or else its `type`, which nearly always comes first. */
-function typeOf({ event, data }: SseEvent): string | undefined {
-  if (event !== undefined && event !== "message") return event;
-  const leading = leadingType.exec(data.toString("latin1", 0, 120))?.[1];
-  if (leading !== undefined) return leading;
-  const type = memberIn(data, "type");
-  return typeof type === "string" && /^\w{1,80}$/.test(type) ? type : undefined;
-}
-
-/** The value at a path through objects; undefined when there is none. */
-function memberIn(bytes: Buffer, name: string, inner?: string): unknown {
-  const span = objectSpansOf(bytes, [name])?.members[name];
-  if (span === undefined) return undefined;
-  return inner === undefined ? readSpan(bytes, span) : memberIn(bytes.subarray(span.start, span.end), inner);
-}
+const nameOf = (type: unknown): string | undefined => (typeof type === "string" && /^\w{1,80}$/.test(type) ? type : undefined);
 
 /** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
 function answerOf(bytes: Buffer, model: string): WholeAnswer {
-  const spans = objectSpansOf(bytes, ["model", "usage", "error", "type", "content"]);
-  if (spans === undefined) return { kind: "malformed" };
-  const { usage, error, type, content } = spans.members;
-  const isError = (error !== undefined && !isNull(bytes, error)) || (type !== undefined && readSpan(bytes, type) === "error");
-  if (isError) return { kind: "error", error: upstreamErrorOf({ error: error === undefined ? {} : objectOf(readSpan(bytes, error)) }) };
-  if (content === undefined || isNull(bytes, content)) return { kind: "malformed" };
-  const by = Buffer.from(JSON.stringify(model));
-  const names = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by }));
+  const body = parsedObject(bytes);
+  if (body === undefined) return { kind: "malformed" };
+  const { error, content, stop_reason: reason } = body;
+  if ((error !== undefined && error !== null) || body.type === "error") return failedWith(upstreamErrorOf({ error: objectOf(error) }));
+  if (!Array.isArray(content)) return { kind: "malformed" };
+  if (isFailure(reason)) return failedWith(stoppedBy(reason));
+  if (content.length === 0 && textOf(reason) === undefined) return failedWith(emptyAnswer);
   const reader = new UsageReader();
-  if (usage !== undefined) reader.read(readSpan(bytes, usage));
-  return { kind: "answer", body: replaceSpans(bytes, names), usage: reader.usage };
+  reader.read(body.usage);
+  return { kind: "answer", body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))), usage: reader.usage };
 }

@@ -1,9 +1,11 @@
 /** Answers in Google's Gemini format, and what whole ones share with streamed ones: https://ai.google.dev/api/generate-content#generatecontentresponse */
 import type { AnswerContext } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import { emptyAnswer, finishOf, isFailure, stoppedBy } from "../finish.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, eventsOf, type Finish } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import { tokensOf, type Usage } from "../usage.ts";
+import { plausible, tokensOf, type Usage } from "../usage.ts";
 import { PartReader } from "./part-reader.ts";
 import { PartWriter } from "./part-writer.ts";
 
@@ -25,30 +27,10 @@ export const isBlocked = (promptFeedback: unknown): boolean => {
   return reason !== undefined && reason !== "BLOCK_REASON_UNSPECIFIED";
 };
 
-/** What a finish reason means; undefined for a call that went wrong, which is no answer. */
-function finishOf(reason: string): Finish | undefined {
-  switch (reason) {
-    case "MAX_TOKENS":
-    case "CONTINUATION":
-      return "length";
-    case "SAFETY":
-    case "RECITATION":
-    case "LANGUAGE":
-    case "BLOCKLIST":
-    case "PROHIBITED_CONTENT":
-    case "SPII":
-    case "IMAGE_SAFETY":
-    case "IMAGE_PROHIBITED_CONTENT":
-    case "IMAGE_RECITATION":
-    case "IMAGE_OTHER":
-      return "content-filter";
-    case "MALFORMED_FUNCTION_CALL":
-    case "UNEXPECTED_TOOL_CALL":
-    case "TOO_MANY_TOOL_CALLS":
-      return undefined;
-    default:
-      return "stop";
-  }
+/** The error of the first candidate that failed, in words that are not Google's own: those its clients know. */
+export function failureIn(candidates: readonly Record<string, unknown>[]): UpstreamError | undefined {
+  const reason = candidates.map(({ finishReason }) => finishReason).find(isFailure);
+  return reason === undefined ? undefined : stoppedBy(reason);
 }
 
 /** Undefined for what is no object. What hosted tools added to the prompt is counted beside it, and thoughts beside what was said. */
@@ -56,13 +38,13 @@ export function usageOf(value: unknown): Usage | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const usage = objectOf(value);
   const reasoningTokens = tokensOf(usage.thoughtsTokenCount);
-  return {
+  return plausible({
     inputTokens: tokensOf(usage.promptTokenCount) + tokensOf(usage.toolUsePromptTokenCount),
     cachedInputTokens: tokensOf(usage.cachedContentTokenCount),
     cacheWriteTokens: 0,
     outputTokens: tokensOf(usage.candidatesTokenCount) + reasoningTokens,
     reasoningTokens,
-  };
+  });
 }
 
 const usageBodyOf = ({ inputTokens, cachedInputTokens, outputTokens, reasoningTokens }: Usage) => ({
@@ -74,11 +56,6 @@ const usageBodyOf = ({ inputTokens, cachedInputTokens, outputTokens, reasoningTo
 });
 
 export { upstreamErrorOf };
-
-const failed = (reason: string): AnswerEvent => ({
-  kind: "error",
-  error: { message: `The model of this request made a call that can't be used (${reason}).`, type: reason.slice(0, 100), status: 502 },
-});
 
 /** Reads an answer, whole or piece by piece: every piece is a response of its own. */
 export class AnswerReader {
@@ -98,7 +75,7 @@ export class AnswerReader {
 
   read(response: Record<string, unknown>): AnswerEvent[] {
     if (this.over) return [];
-    if (response.error !== undefined && response.error !== null) return this.#failed({ kind: "error", error: upstreamErrorOf(response) });
+    if (response.error !== undefined && response.error !== null) return this.fail(upstreamErrorOf(response));
     const events: AnswerEvent[] = [];
     this.usage = usageOf(response.usageMetadata) ?? this.usage;
     if (isBlocked(response.promptFeedback)) this.#finish = "content-filter";
@@ -106,8 +83,8 @@ export class AnswerReader {
       if (index !== undefined && index !== null && index !== 0) continue;
       for (const part of listOf(objectOf(content).parts)) this.#parts.read(objectOf(part), events);
       if (!isFinish(finishReason)) continue;
-      const finish = finishOf(finishReason);
-      if (finish === undefined) return [...events, ...this.#failed(failed(finishReason))];
+      const finish = finishOf(finishReason, false);
+      if (finish === undefined) return [...events, ...this.fail(stoppedBy(finishReason))];
       this.#finish = finish;
     }
     return events;
@@ -125,9 +102,9 @@ export class AnswerReader {
     return events;
   }
 
-  #failed(event: AnswerEvent): AnswerEvent[] {
+  fail(error: UpstreamError): AnswerEvent[] {
     this.over = true;
-    return [event];
+    return [{ kind: "error", error }];
   }
 }
 
@@ -136,7 +113,9 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const events = reader.read(body);
   const last = events.at(-1);
   if (last?.kind === "error") return [last];
-  if (!reader.finished && reader.empty) return [{ kind: "error", error: upstreamErrorOf(body) }];
+  const { finishReason } = objectOf(listOf(body.candidates)[0]);
+  if (!reader.finished && textOf(finishReason) !== undefined) return [{ kind: "error", error: stoppedBy(String(finishReason)) }];
+  if (!reader.finished && reader.empty) return [{ kind: "error", error: body.candidates === undefined ? upstreamErrorOf(body) : emptyAnswer }];
   return [...events, ...reader.end()];
 }
 

@@ -3,14 +3,13 @@
  * Every event is a response with some parts of the whole; none has a name, and nothing marks the end.
  */
 import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
-import { jsonOf, objectOf } from "../json.ts";
+import { contentOf } from "../event.ts";
+import { unreadableEvent } from "../finish.ts";
+import { jsonOf } from "../json.ts";
 import type { AnswerEvent } from "../neutral.ts";
 import type { SseEvent } from "../sse.ts";
-import { AnswerReader, responseOf } from "./answer.ts";
+import { AnswerReader, responseOf, upstreamErrorOf } from "./answer.ts";
 import { PartWriter } from "./part-writer.ts";
-
-/** Servers that are not Google's may end with it. */
-export const done = "[DONE]";
 
 export class GeminiDecoder implements StreamDecoder {
   malformedEvents = 0;
@@ -20,18 +19,23 @@ export class GeminiDecoder implements StreamDecoder {
     return this.#reader.finished;
   }
 
-  push({ event, data }: SseEvent): AnswerEvent[] {
+  push(event: SseEvent): AnswerEvent[] {
     if (this.#reader.over) return [];
-    const text = data.toString("utf8");
-    if (text.trim() === done) return [];
-    let response: Record<string, unknown>;
-    try {
-      response = objectOf(JSON.parse(text));
-    } catch {
-      this.malformedEvents++;
-      return [];
+    const content = contentOf(event);
+    switch (content.kind) {
+      case "value":
+        return this.#reader.read(content.value);
+      case "error":
+        return this.#reader.fail(upstreamErrorOf(content.body));
+      case "done":
+      case "keep-alive":
+        return [];
+      case "unreadable":
+        this.malformedEvents++;
+        return this.finished ? [] : this.#reader.fail(unreadableEvent);
+      default:
+        return content satisfies never;
     }
-    return this.#reader.read(event === "error" && response.error === undefined ? { error: response } : response);
   }
 
   end(): AnswerEvent[] {

@@ -25,7 +25,7 @@ const effortOf = (level: string): NonNullable<Settings["effort"]> => ({
 
 export function encodeThinking(settings: Settings, model: string): object | undefined {
   const effort = askedEffortOf(settings);
-  const isShown = settings.thinkingShown?.value === true && effort !== "none";
+  const isShown = effort !== "none" && (settings.thinkingShown?.value ?? settings.effort !== undefined);
   if (effort === undefined && !isShown) return undefined;
   const amount =
     effort === undefined ? {} : /gemini-2\.5/.test(model) ? { thinkingBudget: budgetOf(settings, effort, model) } : { thinkingLevel: levelOf(effort, model) };

@@ -1,22 +1,18 @@
 /** Requests and answers in Google's Gemini format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
 import type { Verbatim, WholeAnswer } from "../codec.ts";
 import { envelopeMark, opened } from "../envelope.ts";
-import { isNull, jsonOf, listOf, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
+import { emptyAnswer } from "../finish.ts";
+import { elementSpansOf, isEmptyArray, isNull, jsonOf, listOf, objectOf, objectSpansOf, parsedObject, readSpan, withElements, withMembers } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
-import { type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
-import { isBlocked, isFinish, upstreamErrorOf, usageOf } from "./answer.ts";
+import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
+import { failureIn, isBlocked, isFinish, upstreamErrorOf, usageOf } from "./answer.ts";
 import { bypassOf } from "./model-turn.ts";
-import { itemsOf } from "./names.ts";
 import { dialect } from "./parts.ts";
 import { answerPathOf } from "./request.ts";
-import { done, Frames } from "./stream.ts";
+import { Frames } from "./stream.ts";
 import { withSignedCalls } from "./unsigned-calls.ts";
 
-type Member = "candidates" | "promptFeedback" | "usageMetadata" | "modelVersion" | "error";
-const memberNames: readonly Member[] = ["candidates", "promptFeedback", "usageMetadata", "modelVersion", "error"];
-const doneData = Buffer.from(done);
-const finishReason = Buffer.from('"finishReason"');
 /** What only the vendor that keeps an answer can go on with; see stateless.ts for the way back. */
 const continuations = [Buffer.from('"continuationToken"'), Buffer.from('"CONTINUATION"')];
 const eventEnd = Buffer.from("\n\n");
@@ -34,24 +30,36 @@ export const verbatim: Verbatim = {
 };
 
 /** What another dialect's model thought is of no use here. Its calls bear what Google documents for those that none of its models has signed. */
-function withoutEnvelopes(bytes: Buffer, unsigned: string | undefined): Buffer {
-  const body = objectOf(readSpan(bytes, { start: 0, end: bytes.length }));
-  const contents = itemsOf(body.contents, "").map(([content]) => {
-    const parts = itemsOf(objectOf(content).parts, "").flatMap(([part]) => partWithout(objectOf(part), unsigned));
-    return { ...objectOf(content), parts };
-  });
-  return Buffer.from(jsonOf({ ...body, contents: contents.filter(({ parts }) => parts.length > 0) }));
+const withoutEnvelopes = (bytes: Buffer, unsigned: string | undefined): Buffer =>
+  withMembers(bytes, "contents", (contents) =>
+    withItems(contents, (content) => {
+      let isEmpty = false;
+      const kept = withMembers(content, "parts", (parts) => {
+        const changed = withItems(parts, (part) => keptPart(part, unsigned));
+        isEmpty ||= changed === undefined || (changed !== parts && isEmptyArray(changed));
+        return changed;
+      });
+      return isEmpty ? undefined : kept;
+    }),
+  );
+
+/** One item may stand for a list of one. */
+const withItems = (items: Buffer, change: (item: Buffer) => Buffer | undefined): Buffer | undefined =>
+  elementSpansOf(items) === undefined ? change(items) : withElements(items, change);
+
+function keptPart(bytes: Buffer, unsigned: string | undefined): Buffer | undefined {
+  const { thoughtSignature, thought_signature: other, ...bare } = parsedObject(bytes) ?? {};
+  const signature = opened(String(thoughtSignature ?? other ?? ""))?.signature;
+  if (signature === undefined) return bytes;
+  const signed = (by: string | undefined): Buffer =>
+    signatureNames.reduce((part, name) => withMembers(part, name, () => (by === undefined ? undefined : Buffer.from(jsonOf(by)))), bytes);
+  if (signature.dialect === dialect) return signed(signature.data);
+  const isCall = bare.functionCall !== undefined || bare.function_call !== undefined;
+  if (isCall && unsigned !== undefined) return signed(unsigned);
+  return Object.keys(bare).length === 0 || (bare.text === "" && Object.keys(bare).length === 1) ? undefined : signed(undefined);
 }
 
-function partWithout(part: Record<string, unknown>, unsigned: string | undefined): Record<string, unknown>[] {
-  const { thoughtSignature, thought_signature: other, ...bare } = part;
-  const signature = opened(String(thoughtSignature ?? other ?? ""))?.signature;
-  if (signature === undefined) return [part];
-  if (signature.dialect === dialect) return [{ ...bare, thoughtSignature: signature.data }];
-  const isCall = bare.functionCall !== undefined || bare.function_call !== undefined;
-  if (isCall && unsigned !== undefined) return [{ ...bare, thoughtSignature: unsigned }];
-  return Object.keys(bare).length === 0 || (bare.text === "" && Object.keys(bare).length === 1) ? [] : [bare];
-}
+const signatureNames = ["thoughtSignature", "thought_signature"];
 
 function candidatesAskedIn(bytes: Buffer): number {
   const config = objectSpansOf(bytes, ["generationConfig", "generation_config"])?.all.at(-1);
@@ -66,10 +74,11 @@ class GeminiWatcher implements Watcher {
   readonly answerId = undefined;
   /** An upstream says no more when it is done, and ends the connection: what comes until then belongs to the answer. */
   readonly complete = false;
+  readonly endsWithDone = false;
+  readonly errorOf = upstreamErrorOf;
   readonly #model: Buffer;
   readonly #frame: Frames;
-  /** With several candidates, all events are read: there may be fewer than were asked for. */
-  readonly #readsAll: boolean;
+  readonly #candidatesAsked: number;
   readonly #seen = new Set<unknown>();
   readonly #over = new Set<unknown>();
   #blocked = false;
@@ -78,11 +87,15 @@ class GeminiWatcher implements Watcher {
   constructor(model: string, isList: boolean, candidatesAsked: number) {
     this.#model = Buffer.from(jsonOf(model));
     this.#frame = new Frames(isList);
-    this.#readsAll = candidatesAsked > 1;
+    this.#candidatesAsked = candidatesAsked;
   }
 
   get finished(): boolean {
     return this.#blocked || (this.#over.size > 0 && [...this.#seen].every((index) => this.#over.has(index)));
+  }
+
+  get hasAllContent(): boolean {
+    return this.#blocked || this.#over.size >= this.#candidatesAsked;
   }
 
   terminator(): Buffer | undefined {
@@ -90,34 +103,34 @@ class GeminiWatcher implements Watcher {
     return text === "" ? undefined : Buffer.from(text);
   }
 
-  look({ data: sent, event }: SseEvent): Passing {
-    if (sent.equals(doneData)) return { kind: "hidden" };
-    const data = withoutContinuation(sent);
-    const spans = objectSpansOf(data, memberNames);
-    if (spans === undefined && event === "error") return { kind: "error", error: upstreamErrorOf(data.toString("utf8")) };
-    if (spans === undefined) return { kind: "malformed" };
-    const { candidates, promptFeedback, usageMetadata, error } = spans.members;
-    if (event === "error" || (error !== undefined && !isNull(data, error)))
-      return { kind: "error", error: upstreamErrorOf(readSpan(data, error ?? { start: 0, end: data.length })) };
-    if (usageMetadata !== undefined) this.usage = usageOf(readSpan(data, usageMetadata)) ?? this.usage;
-    if (promptFeedback !== undefined && isBlocked(readSpan(data, promptFeedback))) this.#blocked = true;
-    if (candidates !== undefined && (this.#readsAll || !this.#committed || data.includes(finishReason)))
-      this.#read(listOf(readSpan(data, candidates)).map(objectOf));
+  look({ data: sent }: SseEvent, response: Record<string, unknown>): Passing {
+    const { error, candidates: listed, promptFeedback, usageMetadata } = response;
+    if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(response));
+    const candidates = listOf(listed).map(objectOf);
+    const failure = failureIn(candidates);
+    if (failure !== undefined) return failedWith(failure);
+    this.usage = usageOf(usageMetadata) ?? this.usage;
+    if (isBlocked(promptFeedback)) this.#blocked = true;
+    this.#read(candidates);
     this.#committed ||= this.#blocked;
-    const names = spans.all.filter(({ name }) => name === "modelVersion").map(({ start, end }) => ({ start, end, by: this.#model }));
-    const bytes = Buffer.concat([Buffer.from(this.#frame.before()), onOneLine(replaceSpans(data, names)), eventEnd]);
+    const data = withMember(withoutContinuation(sent), ["modelVersion"], this.#model);
+    const bytes = Buffer.concat([Buffer.from(this.#frame.before()), onOneLine(data), eventEnd]);
     return { kind: "relay", bytes, content: this.#committed };
   }
 
   /** A candidate without an index is the first. */
-  #read(candidates: Record<string, unknown>[]): void {
+  #read(candidates: readonly Record<string, unknown>[]): void {
     for (const { index, content, finishReason: reason } of candidates) {
       this.#seen.add(index ?? 0);
       if (isFinish(reason)) this.#over.add(index ?? 0);
-      this.#committed ||= isFinish(reason) || listOf(objectOf(content).parts).some((part) => isContent(objectOf(part)));
+      this.#committed ||= isAnswered({ content, finishReason: reason });
     }
   }
 }
+
+/** Says a candidate anything, or why it says nothing? */
+const isAnswered = ({ content, finishReason }: Record<string, unknown>): boolean =>
+  isFinish(finishReason) || listOf(objectOf(content).parts).some((part) => isContent(objectOf(part)));
 
 /** Is there more in a part than an empty text? */
 const isContent = (part: Record<string, unknown>): boolean =>
@@ -146,13 +159,14 @@ function withoutContinuation(json: Buffer): Buffer {
 
 /** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
 function answerOf(sent: Buffer, model: string): WholeAnswer {
-  const bytes = withoutContinuation(sent);
-  const spans = objectSpansOf(bytes, memberNames);
-  if (spans === undefined) return { kind: "malformed" };
-  const { candidates, promptFeedback, usageMetadata, error } = spans.members;
-  if (error !== undefined && !isNull(bytes, error)) return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
-  if (candidates === undefined && promptFeedback === undefined) return { kind: "malformed" };
-  const by = Buffer.from(jsonOf(model));
-  const names = spans.all.filter(({ name }) => name === "modelVersion").map(({ start, end }) => ({ start, end, by }));
-  return { kind: "answer", body: replaceSpans(bytes, names), usage: usageMetadata === undefined ? undefined : usageOf(readSpan(bytes, usageMetadata)) };
+  const body = parsedObject(sent);
+  if (body === undefined) return { kind: "malformed" };
+  const { error, promptFeedback } = body;
+  if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(body));
+  if (body.candidates === undefined && promptFeedback === undefined) return { kind: "malformed" };
+  const candidates = listOf(body.candidates).map(objectOf);
+  const failure = failureIn(candidates);
+  if (failure !== undefined) return failedWith(failure);
+  if (!isBlocked(promptFeedback) && !candidates.some(isAnswered)) return failedWith(emptyAnswer);
+  return { kind: "answer", body: withMember(withoutContinuation(sent), ["modelVersion"], Buffer.from(jsonOf(model))), usage: usageOf(body.usageMetadata) };
 }

@@ -1,11 +1,13 @@
 /** Whole answers in OpenAI's chat-completions format, and what they share with streamed ones: https://platform.openai.com/docs/api-reference/chat/object */
 import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import { emptyAnswer, finishOf, isFailure, reasonIn, stoppedBy } from "../finish.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { Answer, AnswerEvent, Block, Finish } from "../neutral.ts";
 import { calledTool, inputOfText, textOfCall } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import { tokensOf, type Usage } from "../usage.ts";
+import { plausible, tokensOf, type Usage } from "../usage.ts";
 import { reasoningDetailOf } from "./messages.ts";
 
 const finishes: Record<Finish, string> = {
@@ -19,19 +21,13 @@ const finishes: Record<Finish, string> = {
 
 export const finishNameOf = (finish: Finish): string => finishes[finish];
 
-/** What a finish reason means; a server that calls tools and says `stop` still calls. */
-export function finishOf(reason: unknown, called: boolean): Finish {
-  switch (reason) {
-    case "length":
-      return "length";
-    case "content_filter":
-      return "content-filter";
-    case "tool_calls":
-    case "function_call":
-      return "calls";
-    default:
-      return called ? "calls" : "stop";
+/** The error of the first choice that failed. https://openrouter.ai/docs/api/reference/errors-and-debugging */
+export function failureIn(choices: readonly Record<string, unknown>[]): UpstreamError | undefined {
+  for (const { error, finish_reason: reason } of choices) {
+    if (error !== undefined && error !== null) return upstreamErrorOf(error);
+    if (isFailure(reason)) return stoppedBy(reason);
   }
+  return undefined;
 }
 
 /**
@@ -51,13 +47,13 @@ export function usageOf(value: unknown): Usage | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const usage = objectOf(value);
   const input = objectOf(usage.prompt_tokens_details);
-  return {
+  return plausible({
     inputTokens: tokensOf(usage.prompt_tokens),
     cachedInputTokens: tokensOf(input.cached_tokens),
     cacheWriteTokens: tokensOf(input.cache_write_tokens),
     outputTokens: tokensOf(usage.completion_tokens),
     reasoningTokens: tokensOf(objectOf(usage.completion_tokens_details).reasoning_tokens),
-  };
+  });
 }
 
 export const usageBodyOf = ({ inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens }: Usage) => ({
@@ -89,8 +85,12 @@ export function callOf(call: Record<string, unknown>): { name: string; input: st
 }
 
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
-  const choice = listOf(body.choices).map(objectOf)[0];
-  if (choice === undefined) return [{ kind: "error", error: upstreamErrorOf(body) }];
+  const choices = listOf(body.choices).map(objectOf);
+  const [choice] = choices;
+  if (body.error !== undefined && body.error !== null) return [failed(upstreamErrorOf(body))];
+  if (choice === undefined) return [failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer)];
+  const failure = failureIn(choices);
+  if (failure !== undefined) return [failed(failure)];
   const message = objectOf(choice.message);
   const events: AnswerEvent[] = [];
   const text = (kind: "reasoning" | "text" | "refusal", value: unknown) => {
@@ -104,10 +104,16 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
     const { name, input } = callOf(call);
     events.push({ kind: "block", block: { kind: "call", id: textOf(call.id) ?? newCallId(), name } }, { kind: "delta", text: input }, { kind: "block-end" });
   }
+  const reason = reasonIn(choice.finish_reason);
+  if (reason === undefined && events.length === 0) return [failed(emptyAnswer)];
+  const finish = finishOf(reason ?? "stop", calls.length > 0);
+  if (finish === undefined) return [failed(stoppedBy(String(reason)))];
   const usage = usageOf(body.usage);
-  events.push({ kind: "finish", ...endOf(finishOf(choice.finish_reason, calls.length > 0), stopSequenceOf(choice)), ...(usage !== undefined && { usage }) });
+  events.push({ kind: "finish", ...endOf(finish, stopSequenceOf(choice)), ...(usage !== undefined && { usage }) });
   return events;
 }
+
+const failed = (error: UpstreamError): AnswerEvent => ({ kind: "error", error });
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
   const textsOf = (kind: "text" | "refusal" | "reasoning") => blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");

@@ -11,6 +11,8 @@ export function decodeMessages(values: readonly unknown[], tools: readonly Tool[
   const system: TextPart[] = [];
   const messages: Message[] = [];
   const called = new Map<string, string>();
+  /** Calls of the assistant's last turn that have no result yet: results without an id come in their order. */
+  const open = new Set<string>();
   for (const [place, value] of values.entries()) {
     const path = `messages[${place}]`;
     const message = objectOf(value);
@@ -27,12 +29,18 @@ export function decodeMessages(values: readonly unknown[], tools: readonly Tool[
         break;
       case "assistant": {
         const parts = assistantPartsOf(message, path, tools);
-        for (const part of parts) if (part.kind === "call") called.set(part.id, part.name);
+        if (messages.at(-1)?.role !== "assistant") open.clear();
+        for (const part of parts)
+          if (part.kind === "call") {
+            called.set(part.id, part.name);
+            open.add(part.id);
+          }
         messages.push({ role: "assistant", parts, path });
         break;
       }
       case "tool": {
-        const callId = String(message.tool_call_id);
+        const callId = textOf(message.tool_call_id) ?? open.values().next().value ?? refuse(`${path}.tool_call_id`, "is missing");
+        open.delete(callId);
         const content = textPartsOf(message.content, `${path}.content`);
         messages.push({ role: "user", parts: [{ kind: "result", callId, name: called.get(callId) ?? "", content, isError: false, path }], path });
         break;
@@ -56,14 +64,16 @@ function partOf(part: Record<string, unknown>, path: string): Part {
     case "refusal":
       return { kind: "refusal", text: String(part.refusal), path };
     case "image_url": {
-      const { url, detail } = objectOf(part.image_url);
-      const source = sourceOf(String(url), `${path}.image_url.url`);
+      const isAddress = typeof part.image_url === "string";
+      const { url, detail } = isAddress ? { url: part.image_url } : objectOf(part.image_url);
+      const own = isAddress ? `${path}.image_url` : `${path}.image_url.url`;
+      const source = sourceOf(String(url), own);
       return {
         kind: "image",
         source,
         ...(isDetail(detail) && { detail }),
         ...(detail === "original" && { detail: "high" as const }),
-        path: `${path}.image_url.url`,
+        path: own,
       };
     }
     case "input_audio": {

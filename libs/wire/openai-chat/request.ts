@@ -1,11 +1,13 @@
 /** Requests in OpenAI's chat-completions format, to the neutral form and from it: https://platform.openai.com/docs/api-reference/chat/create */
-import { type Carriage, checkCarriage, refuse } from "../carry.ts";
+import { type Carriage, checkCarriage, Refusal, refuse } from "../carry.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
+import { invalidFieldIn } from "../invalid-field.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Effort, efforts, type NeutralRequest, type Setting, type Settings, type ToolChoice, turnsOf } from "../neutral.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
+import { readableRequestSchema } from "./schema.ts";
 
 /** Fields that ask for what no other dialect can give, and the values with which they ask for nothing. All others are known to `settingsOf`, or are hints. */
 const refused: readonly [string, (value: unknown) => boolean][] = [
@@ -20,6 +22,8 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 ];
 
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
+  const fault = invalidFieldIn(readableRequestSchema, body);
+  if (fault !== undefined) throw new Refusal(fault.param, fault.message);
   for (const [name, asksNothing] of refused) if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
   const tools = namedTools(listOf(body.tools).map(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
@@ -29,7 +33,8 @@ export function decodeRequest({ body }: CallerRequest): NeutralRequest {
 
 function toolOf(value: unknown, place: number) {
   const path = `tools[${place}]`;
-  const { type, function: definition, custom } = objectOf(value);
+  const { type: given, function: definition, custom } = objectOf(value);
+  const type = given ?? "function";
   if (type !== "function" && type !== "custom") refuse(`${path}.type`);
   const { name, description, parameters, strict } = objectOf(type === "function" ? definition : custom);
   return {
@@ -64,7 +69,7 @@ function settingsOf(body: Record<string, unknown>): Settings {
   const put = <Name extends keyof Settings>(name: Name, setting: Settings[Name] | undefined) => {
     if (setting !== undefined) settings[name] = setting;
   };
-  const [tokensMax, oldTokensMax] = [number("max_completion_tokens"), number("max_tokens")];
+  const [tokensMax, oldTokensMax] = [boundOf(number("max_completion_tokens")), boundOf(number("max_tokens"))];
   if (tokensMax !== undefined && oldTokensMax !== undefined && tokensMax.value !== oldTokensMax.value)
     refuse("max_tokens", "contradicts max_completion_tokens, which replaces it");
   put("outputTokensMax", tokensMax ?? oldTokensMax);
@@ -87,6 +92,12 @@ function settingsOf(body: Record<string, unknown>): Settings {
   put("serviceTier", word("service_tier"));
   put("cacheKey", word("prompt_cache_key"));
   return settings;
+}
+
+/** Some servers take -1 for no bound at all. */
+function boundOf(bound: Setting<number> | undefined): Setting<number> | undefined {
+  if (bound?.value === 0) refuse(bound.path, "must be >= 1, or -1 for no limit");
+  return bound?.value === -1 ? undefined : bound;
 }
 
 const knownEffortOf = ({ value, path }: Setting<string>): Effort =>

@@ -1,4 +1,7 @@
-/** What a request in OpenAI's chat-completions format may look like: https://platform.openai.com/docs/api-reference/chat/create */
+/**
+ * What a request in OpenAI's chat-completions format may look like: https://platform.openai.com/docs/api-reference/chat/create
+ * Servers of this format accept more than OpenAI does, so a request that goes to one of them is only checked for what the gateway reads of it.
+ */
 import Type from "typebox";
 
 const nullable = (type: string) => ({ type: [type, "null"] });
@@ -20,7 +23,12 @@ const contentPart = Type.Object(
     type: text,
     text: Type.Optional(text),
     refusal: Type.Optional(text),
-    image_url: Type.Optional(Type.Object({ url: Type.String({ minLength: 1 }), detail: optionalText })),
+    image_url: optional({
+      type: ["string", "object"],
+      minLength: 1,
+      required: ["url"],
+      properties: { url: { type: "string", minLength: 1 }, detail: nullable("string") },
+    }),
     input_audio: Type.Optional(Type.Object({ data: Type.String({ minLength: 1 }), format: text })),
     file: Type.Optional(Type.Object({ file_data: Type.Optional(text), file_id: Type.Optional(text), filename: Type.Optional(text) })),
     prompt_cache_breakpoint: cacheOptions,
@@ -56,7 +64,7 @@ const message = Type.Object(
     role: Type.Unsafe<string>({ type: "string", enum: ["system", "developer", "user", "assistant", "tool", "function"] }),
     content: Type.Optional(Type.Unsafe<unknown>({ type: ["string", "array", "null"], items: contentPart })),
     name: optionalText,
-    tool_call_id: Type.Optional(text),
+    tool_call_id: optionalText,
     tool_calls: Type.Optional(Type.Unsafe<unknown>({ type: ["array", "null"], items: toolCall })),
     refusal: optionalText,
     audio: optionalObject({ id: text }, "id"),
@@ -64,7 +72,7 @@ const message = Type.Object(
   },
   {
     allOf: [
-      { if: has("role", "tool"), then: { required: ["tool_call_id", "content"] } },
+      { if: has("role", "tool"), then: { required: ["content"] } },
       { if: has("role", "function"), then: { required: ["name", "content"] } },
       { if: { allOf: [has("role", "assistant"), lacksAll("tool_calls", "function_call", "audio", "refusal")] }, then: { required: ["content"] } },
       {
@@ -79,7 +87,7 @@ const grammar = { type: "object", required: ["definition", "syntax"], properties
 
 const tool = Type.Object(
   {
-    type: text,
+    type: optionalText,
     function: Type.Optional(
       Type.Object({
         name: Type.String({ minLength: 1 }),
@@ -104,7 +112,7 @@ const tool = Type.Object(
   },
   {
     allOf: [
-      { if: has("type", "function"), then: { required: ["function"] } },
+      { if: isOrLacks("type", "function", null), then: { required: ["function"] } },
       { if: has("type", "custom"), then: { required: ["custom"] } },
     ],
   },
@@ -132,24 +140,37 @@ const metadata = { ...nullable("object"), maxProperties: 16, propertyNames: { ma
 
 const asksTopLogprobs = { required: ["top_logprobs"], properties: { top_logprobs: { type: "integer", minimum: 1 } } };
 
+/** What the gateway itself reads of a request, whoever answers it: to choose the upstream, to reserve tokens and to relay the answer. */
+const read = {
+  model: Type.String({ minLength: 1, maxLength: 256 }),
+  stream: optional(nullable("boolean")),
+  stream_options: optional({ ...nullable("object"), properties: { include_usage: nullable("boolean") } }),
+  n: optionalInteger(1, 128),
+  /** False is put in place of true. A word that a server takes for true must not pass. */
+  store: optional(nullable("boolean")),
+};
+
+export const chatRequestSchema = Type.Object({
+  ...read,
+  messages: Type.Array(Type.Object({}), { minItems: 1 }),
+  max_completion_tokens: optional(nullable("integer")),
+  max_tokens: optional(nullable("integer")),
+});
+
+/** A bound on an answer's tokens; -1 is none. */
+const tokensMax = optionalInteger(-1, int32Max);
+
 /**
- * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that a vendor may add to. `null` counts as
- * absent where the format says optional. No defaults and no coercion: the caller's body is never rewritten by a check.
+ * What a request must be to be read for an upstream of another dialect: the fields that are known, checked for type and range. Unknown fields pass, and so do
+ * words that a vendor may add to. `null` counts as absent where the format says optional.
  */
-export const chatRequestSchema = Type.Object(
+export const readableRequestSchema = Type.Object(
   {
-    model: Type.String({ minLength: 1, maxLength: 256 }),
+    ...read,
     messages: Type.Array(message, { minItems: 1 }),
-    stream: Type.Optional(Type.Unsafe<boolean | null>(nullable("boolean"))),
-    stream_options: Type.Optional(
-      Type.Unsafe<{ include_usage?: boolean | null } | null>({
-        ...nullable("object"),
-        properties: { include_usage: nullable("boolean"), include_obfuscation: nullable("boolean") },
-      }),
-    ),
-    n: Type.Optional(Type.Unsafe<number | null>({ ...nullable("integer"), minimum: 1, maximum: 128 })),
-    max_completion_tokens: optionalInteger(1, int32Max),
-    max_tokens: optionalInteger(1, int32Max),
+    stream_options: optionalObject({ include_usage: nullable("boolean"), include_obfuscation: nullable("boolean") }),
+    max_completion_tokens: tokensMax,
+    max_tokens: tokensMax,
     temperature: optionalNumber(0, 2),
     top_p: optionalNumber(0, 1),
     frequency_penalty: optionalNumber(-2, 2),
@@ -194,7 +215,6 @@ export const chatRequestSchema = Type.Object(
     web_search_options: optionalObject({ search_context_size: nullable("string"), user_location: nullable("object") }),
     moderation: optionalObject({ model: nullable("string"), policy: nullable("object") }),
     metadata: optional(metadata),
-    store: optional(nullable("boolean")),
     service_tier: optionalText,
     user: optionalText,
     safety_identifier: optional({ ...nullable("string"), maxLength: 128 }),

@@ -1,5 +1,8 @@
 /** Streamed answers in OpenAI's chat-completions format, both ways: https://platform.openai.com/docs/api-reference/chat/streaming */
 import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import { contentOf } from "../event.ts";
+import { finishOf, reasonIn, stoppedBy, unreadableEvent } from "../finish.ts";
 import { JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
 import type { SseEvent } from "../sse.ts";
@@ -11,8 +14,8 @@ import {
   chatIdOf,
   contentTextOf,
   endOf,
+  failureIn,
   finishNameOf,
-  finishOf,
   imageBodyOf,
   newCallId,
   reasoningDetailsOf,
@@ -49,28 +52,49 @@ export class ChatDecoder implements StreamDecoder {
     return this.#finish !== undefined;
   }
 
-  push({ event, data }: SseEvent): AnswerEvent[] {
+  push(event: SseEvent): AnswerEvent[] {
     if (this.#over) return [];
-    const text = data.toString("utf8");
-    if (text.trim() === done) return this.end();
-    let chunk: Record<string, unknown>;
-    try {
-      chunk = objectOf(JSON.parse(text));
-    } catch {
-      this.malformedEvents++;
-      return [];
+    const content = contentOf(event);
+    switch (content.kind) {
+      case "value":
+        return this.#chunk(content.value);
+      case "error":
+        return this.#fail(upstreamErrorOf(content.body));
+      case "done":
+        return this.end();
+      case "keep-alive":
+        return [];
+      case "unreadable":
+        this.malformedEvents++;
+        return this.finished ? [] : this.#fail(unreadableEvent);
+      default:
+        return content satisfies never;
     }
-    if (event === "error" || (chunk.error !== undefined && chunk.error !== null)) {
-      this.#over = true;
-      return [{ kind: "error", error: upstreamErrorOf(chunk) }];
-    }
+  }
+
+  #chunk(chunk: Record<string, unknown>): AnswerEvent[] {
+    if (chunk.error !== undefined && chunk.error !== null) return this.#fail(upstreamErrorOf(chunk));
     const events: AnswerEvent[] = [];
     const usage = usageOf(chunk.usage);
     if (usage !== undefined) this.#usage = usage;
     const choices = listOf(chunk.choices).map(objectOf);
-    for (const choice of choices) if (choice.index === undefined || choice.index === 0) this.#read(choice, events);
+    const failure = failureIn(choices);
+    if (failure !== undefined) return this.#fail(failure);
+    for (const choice of choices)
+      if (choice.index === undefined || choice.index === 0) {
+        this.#read(choice, events);
+        const reason = reasonIn(choice.finish_reason);
+        if (reason === undefined) continue;
+        this.#finish = finishOf(reason, this.#calls.size > 0);
+        if (this.#finish === undefined) return [...events, ...this.#fail(stoppedBy(reason))];
+      }
     if (usage !== undefined && choices.length === 0 && this.finished) events.push(...this.end());
     return events;
+  }
+
+  #fail(error: UpstreamError): AnswerEvent[] {
+    this.#over = true;
+    return [{ kind: "error", error }];
   }
 
   end(): AnswerEvent[] {
@@ -87,13 +111,12 @@ export class ChatDecoder implements StreamDecoder {
   }
 
   #read(choice: Record<string, unknown>, events: AnswerEvent[]): void {
-    const { delta: value, finish_reason: reason } = choice;
+    const { delta: value } = choice;
     const delta = objectOf(value);
     this.#text("reasoning", textOf(delta.reasoning_content) ?? delta.reasoning, events);
     this.#text("text", contentTextOf(delta.content), events);
     this.#text("refusal", delta.refusal, events);
     for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call), events);
-    if (textOf(reason) !== undefined) this.#finish = finishOf(reason, this.#calls.size > 0);
     this.#stopSequence = stopSequenceOf(choice) ?? this.#stopSequence;
   }
 

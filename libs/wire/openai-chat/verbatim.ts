@@ -1,17 +1,27 @@
 /** Requests and answers in OpenAI's chat-completions format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { envelopeMark, isEnvelope } from "../envelope.ts";
-import { isNull, objectOf, objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "../json.ts";
+import { emptyAnswer, reasonIn } from "../finish.ts";
+import {
+  isEmptyArray,
+  isNull,
+  listOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  readSpan,
+  removalsOf,
+  replaceSpans,
+  type Span,
+  withElements,
+  withMembers,
+} from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
-import { eventBytesOf, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
-import { upstreamErrorOf, usageOf } from "./answer.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
+import { failureIn, upstreamErrorOf, usageOf } from "./answer.ts";
 
-type Member = "model" | "usage" | "error" | "choices";
-const memberNames: readonly Member[] = ["model", "usage", "error", "choices"];
-const doneData = Buffer.from("[DONE]");
 const doneEvent = Buffer.from("data: [DONE]\n\n");
-const finishReason = Buffer.from('"finish_reason"');
 
 export const verbatim: Verbatim = {
   request(bytes, framing, target) {
@@ -55,16 +65,15 @@ function askedIn(bytes: Buffer): { usageShown: boolean; choices: number } {
 }
 
 /** Thoughts of other dialects' models, which earlier answers of this conversation may hold, are of no use to this upstream, which may refuse the field. */
-function withoutEnvelopes(bytes: Buffer): Buffer {
-  const body = objectOf(readSpan(bytes, { start: 0, end: bytes.length }));
-  if (!Array.isArray(body.messages)) return bytes;
-  const messages = body.messages.map((message: unknown) => {
-    const { reasoning_details: details, ...others } = objectOf(message);
-    if (!Array.isArray(details)) return message;
-    const kept = details.filter((detail) => !isEnvelope(String(objectOf(detail).signature ?? objectOf(detail).data ?? "")));
-    return kept.length === 0 ? others : { ...others, reasoning_details: kept };
+const withoutEnvelopes = (bytes: Buffer): Buffer =>
+  withMembers(bytes, "messages", (messages) => withElements(messages, (message) => withMembers(message, "reasoning_details", withoutForeign)));
+
+function withoutForeign(details: Buffer): Buffer | undefined {
+  const kept = withElements(details, (detail) => {
+    const { signature, data } = objectOf(readSpan(detail, { start: 0, end: detail.length }));
+    return isEnvelope(String(signature ?? data ?? "")) ? undefined : detail;
   });
-  return Buffer.from(JSON.stringify({ ...body, messages }));
+  return kept !== details && isEmptyArray(kept) ? undefined : kept;
 }
 
 /** Stream options that ask for the usage, all else as it was; undefined if these do already. */
@@ -84,6 +93,8 @@ function usageAskedIn(options: Buffer): Buffer | undefined {
 class ChatWatcher implements Watcher {
   usage: Usage | undefined;
   answerId: string | undefined;
+  readonly endsWithDone = true;
+  readonly errorOf = upstreamErrorOf;
   readonly #model: Buffer;
   readonly #usageShown: boolean;
   readonly #choices: number;
@@ -102,6 +113,10 @@ class ChatWatcher implements Watcher {
     return this.#finishedChoices.size >= this.#choices;
   }
 
+  get hasAllContent(): boolean {
+    return this.finished;
+  }
+
   get complete(): boolean {
     return this.finished && this.#usageChunkSeen;
   }
@@ -110,73 +125,49 @@ class ChatWatcher implements Watcher {
     return doneEvent;
   }
 
-  look({ data, event }: SseEvent): Passing {
-    if (data.equals(doneData)) return { kind: "terminator", bytes: doneEvent };
-    const spans = objectSpansOf(data, memberNames);
-    if (spans === undefined && event === "error") return { kind: "error", error: upstreamErrorOf(data.toString("utf8")) };
-    if (spans === undefined) return { kind: "malformed" };
-    const { error, usage, choices } = spans.members;
-    if (event === "error" || (error !== undefined && !isNull(data, error)))
-      return { kind: "error", error: upstreamErrorOf(readSpan(data, error ?? { start: 0, end: data.length })) };
-    const choicesEmpty = choices === undefined || isEmptyArray(data, choices);
-    if (usage !== undefined && !isNull(data, usage)) {
-      this.usage = usageOf(readSpan(data, usage)) ?? this.usage;
-      if (choicesEmpty) {
+  look({ data }: SseEvent, { error, usage, choices: listed }: Record<string, unknown>): Passing {
+    if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(error));
+    const choices = listOf(listed).map(objectOf);
+    const failure = failureIn(choices);
+    if (failure !== undefined) return failedWith(failure);
+    if (usage !== undefined && usage !== null) {
+      this.usage = usageOf(usage) ?? this.usage;
+      if (choices.length === 0) {
         this.#usageChunkSeen = true;
         if (!this.#usageShown) return { kind: "hidden" };
       }
     }
-    if (!choicesEmpty && mayFinish(data, choices)) for (const index of finishedIn(readSpan(data, choices))) this.#finishedChoices.add(index);
-    this.#committed ||= !choicesEmpty && hasContent(readSpan(data, choices));
-    const names = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by: this.#model }));
+    for (const [place, { index, finish_reason: reason }] of choices.entries()) if (reasonIn(reason) !== undefined) this.#finishedChoices.add(index ?? place);
+    this.#committed ||= choices.some(hasContent);
+    const names = modelSpansOf(data, this.#model);
     return { kind: "relay", bytes: eventBytesOf(undefined, data, names), content: this.#committed };
   }
 }
 
 /** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
 function answerOf(bytes: Buffer, model: string): WholeAnswer {
-  const spans = objectSpansOf(bytes, memberNames);
-  if (spans === undefined) return { kind: "malformed" };
-  const { error, usage, choices } = spans.members;
-  if (error !== undefined && !isNull(bytes, error)) return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
-  if (choices === undefined) return { kind: "malformed" };
-  const by = Buffer.from(JSON.stringify(model));
-  const names = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by }));
-  return { kind: "answer", body: replaceSpans(bytes, names), usage: usage === undefined ? undefined : usageOf(readSpan(bytes, usage)) };
+  const body = parsedObject(bytes);
+  if (body === undefined) return { kind: "malformed" };
+  const { error, usage } = body;
+  if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(error));
+  if (body.choices === undefined) return { kind: "malformed" };
+  const choices = listOf(body.choices).map(objectOf);
+  const failure = failureIn(choices);
+  if (failure !== undefined) return failedWith(failure);
+  if (!choices.some(isAnswered)) return failedWith(emptyAnswer);
+  return { kind: "answer", body: replaceSpans(bytes, modelSpansOf(bytes, Buffer.from(JSON.stringify(model)))), usage: usageOf(usage) };
 }
 
-function isEmptyArray(bytes: Buffer, { start, end }: { start: number; end: number }): boolean {
-  for (let at = start + 1; at < end - 1; at++) if ((bytes[at] as number) > 0x20) return false;
-  return true;
-}
+const modelSpansOf = (bytes: Buffer, by: Buffer): (Span & { by: Buffer })[] =>
+  (objectSpansOf(bytes, ["model"])?.all ?? []).map(({ start, end }) => ({ start, end, by }));
 
-/** Is there a `finish_reason` that is a string, and not an empty one? It spares the parsing of most chunks. */
-function mayFinish(bytes: Buffer, { start, end }: Span): boolean {
-  for (let at = bytes.indexOf(finishReason, start); at >= 0 && at < end; at = bytes.indexOf(finishReason, at)) {
-    at += finishReason.length;
-    while ((bytes[at] as number) <= 0x20 || bytes[at] === 0x3a) at++;
-    if (bytes[at] === 0x22 && bytes[at + 1] !== 0x22) return true;
-  }
-  return false;
-}
+/** Says a whole choice anything, or why it says nothing? */
+const isAnswered = ({ message, finish_reason: reason }: Record<string, unknown>): boolean =>
+  reasonIn(reason) !== undefined || Object.entries(objectOf(message)).some(isSaid);
 
-interface ChunkChoice {
-  index?: unknown;
-  delta?: Record<string, unknown> | null;
-  finish_reason?: unknown;
-}
+/** Is there more in a chunk's choice than the role that opens an answer? */
+const hasContent = ({ delta, finish_reason: reason }: Record<string, unknown>): boolean =>
+  reasonIn(reason) !== undefined || Object.entries(objectOf(delta)).some(isSaid);
 
-const choicesIn = (choices: unknown): (ChunkChoice | null)[] => (Array.isArray(choices) ? choices : []);
-const isFinish = (reason: unknown) => typeof reason === "string" && reason !== "";
-
-/** The indexes of the choices that end in a chunk. */
-const finishedIn = (choices: unknown): unknown[] =>
-  choicesIn(choices).flatMap((choice, place) => (isFinish(choice?.finish_reason) ? [choice?.index ?? place] : []));
-
-/** Is there more in a chunk than the role that opens an answer? */
-function hasContent(choices: unknown): boolean {
-  return choicesIn(choices).some((choice) => {
-    if (isFinish(choice?.finish_reason)) return true;
-    return Object.entries(choice?.delta ?? {}).some(([name, value]) => name !== "role" && value != null && value !== "");
-  });
-}
+const isSaid = ([name, value]: [string, unknown]): boolean =>
+  name !== "role" && value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && value.length === 0);

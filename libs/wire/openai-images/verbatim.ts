@@ -1,10 +1,11 @@
 /** Pictures between a caller and an upstream that both speak OpenAI's images format. */
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
-import { isNull, jsonOf, listOf, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
+import { emptyAnswer } from "../finish.ts";
+import { elementSpansOf, isNull, jsonOf, listOf, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "../usage.ts";
-import { eventBytesOf, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
 import { bytesOfForm, formOf } from "./form.ts";
 
 /** The caller's JSON with the upstream's name of the model. Undefined when there is no model in it. */
@@ -37,7 +38,15 @@ export function imageAnswerOf(bytes: Buffer): WholeAnswer {
   const { data, error, usage } = spans?.members ?? {};
   if (error !== undefined && !isNull(bytes, error)) return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
   if (data === undefined) return { kind: "malformed" };
+  const pictures = elementSpansOf(bytes.subarray(data.start, data.end)) ?? [];
+  if (pictures.length === 0 || !pictures.every(({ start, end }) => isPicture(bytes.subarray(data.start + start, data.start + end))))
+    return failedWith(emptyAnswer);
   return { kind: "answer", body: bytes, usage: usage === undefined ? undefined : usageOf(readSpan(bytes, usage)) };
+}
+
+function isPicture(bytes: Buffer): boolean {
+  const { b64_json: data, url } = objectSpansOf(bytes, ["b64_json", "url"])?.members ?? {};
+  return [data, url].some((given) => given !== undefined && !isNull(bytes, given));
 }
 
 /** A whole answer for a caller who wants a stream: an event for each picture. `name` begins the events' names. */
@@ -56,6 +65,8 @@ export const imageStreamOf = (count: number): StreamRelay => new VerbatimStream(
 class ImageWatcher implements Watcher {
   usage: Usage | undefined;
   readonly answerId = undefined;
+  readonly endsWithDone = false;
+  readonly errorOf = upstreamErrorOf;
   readonly #count: number;
   #completed = 0;
 
@@ -68,6 +79,10 @@ class ImageWatcher implements Watcher {
     return this.#completed > 0;
   }
 
+  get hasAllContent(): boolean {
+    return this.complete;
+  }
+
   get complete(): boolean {
     return this.#completed >= this.#count;
   }
@@ -76,14 +91,11 @@ class ImageWatcher implements Watcher {
     return undefined;
   }
 
-  look({ event, data }: SseEvent): Passing {
-    const spans = objectSpansOf(data, ["type", "error", "usage"]);
-    if (spans === undefined) return data.toString("latin1").trim() === "[DONE]" ? { kind: "hidden" } : { kind: "malformed" };
-    const { type, error, usage } = spans.members;
-    const name = event ?? (type === undefined ? undefined : readSpan(data, type));
-    if (name === "error" || (error !== undefined && !isNull(data, error)))
-      return { kind: "error", error: upstreamErrorOf(readSpan(data, error ?? { start: 0, end: data.length })) };
-    if (usage !== undefined && !isNull(data, usage)) this.usage = usageOf(readSpan(data, usage)) ?? this.usage;
+  look({ event, data }: SseEvent, value: Record<string, unknown>): Passing {
+    const { type, error, usage } = value;
+    const name = event ?? type;
+    if (name === "error" || (error !== undefined && error !== null)) return failedWith(upstreamErrorOf(value));
+    this.usage = usageOf(usage) ?? this.usage;
     if (typeof name === "string" && name.endsWith(".completed")) this.#completed++;
     return { kind: "relay", bytes: eventBytesOf(event, data), content: true };
   }

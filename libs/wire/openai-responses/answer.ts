@@ -2,11 +2,13 @@
 import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import { envelopeOf } from "../envelope.ts";
+import type { UpstreamError } from "../errors.ts";
+import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish } from "../neutral.ts";
 import { calledTool, inputOfText } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import { tokensOf, type Usage } from "../usage.ts";
+import { plausible, tokensOf, type Usage } from "../usage.ts";
 import { freeTextOf } from "./free-text.ts";
 import { dialect, thinkingTextOf } from "./items.ts";
 
@@ -142,13 +144,13 @@ export function usageOf(value: unknown): Usage | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const usage = objectOf(value);
   const input = objectOf(usage.input_tokens_details);
-  return {
+  return plausible({
     inputTokens: tokensOf(usage.input_tokens),
     cachedInputTokens: tokensOf(input.cached_tokens),
     cacheWriteTokens: tokensOf(input.cache_write_tokens),
     outputTokens: tokensOf(usage.output_tokens),
     reasoningTokens: tokensOf(objectOf(usage.output_tokens_details).reasoning_tokens),
-  };
+  });
 }
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
@@ -159,12 +161,21 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
 
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const { status, output, usage: counted, incomplete_details: details } = body;
+  const failure = failureIn(body);
+  if (failure !== undefined) return [{ kind: "error", error: failure }];
   const isWhole = Array.isArray(output) && (status === undefined || status === "completed" || status === "incomplete");
-  if ((body.error !== undefined && body.error !== null) || !isWhole) return [{ kind: "error", error: upstreamErrorOf(body) }];
+  if (!isWhole) return [{ kind: "error", error: upstreamErrorOf(body) }];
   const blocks = output.flatMap((item) => blocksOf(objectOf(item)));
+  if (blocks.length === 0 && status === undefined) return [{ kind: "error", error: emptyAnswer }];
   const called = blocks.some(({ kind }) => kind === "call");
   const usage = usageOf(counted);
   return eventsOf({ blocks, finish: finishOf(status, details, called), ...(usage !== undefined && { usage }) });
+}
+
+/** The error of a response that failed, whichever event brings it. */
+export function failureIn({ error, status }: Record<string, unknown>): UpstreamError | undefined {
+  if (error !== undefined && error !== null) return upstreamErrorOf({ error });
+  return isFailure(status) ? stoppedBy(status) : undefined;
 }
 
 /** There is no word for a call in this dialect: it shows as an item. */

@@ -3,16 +3,15 @@
  * its id alone leads to nothing. https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
  */
 import { isEnvelope, opened } from "../envelope.ts";
-import { elementSpansOf, listOf, objectSpansOf, readSpan, removalsOf, replaceSpans, type Span, textOf } from "../json.ts";
+import { listOf, objectSpansOf, parsedObject, replaceSpans, textOf, withElements, withMembers } from "../json.ts";
 import { foreignThoughtId } from "./answer.ts";
 import { dialect } from "./items.ts";
 
 const reasoningMark = '"reasoning"';
-const itemNames = ["type", "role", "id", "encrypted_content", "content"] as const;
 /** Items that a model's answer may hold behind its reasoning, and whose ids are optional. */
 const answered = ["message", "function_call", "custom_tool_call"];
 
-type ItemSpans = NonNullable<ReturnType<typeof objectSpansOf<(typeof itemNames)[number]>>>;
+type Item = Record<string, unknown>;
 
 /**
  * A body with the reasoning in its `input` that an upstream can resolve; the same bytes when that is all of it. Reasoning of other dialects' models and reasoning
@@ -21,64 +20,35 @@ type ItemSpans = NonNullable<ReturnType<typeof objectSpansOf<(typeof itemNames)[
  */
 export function withResolvableReasoning(bytes: Buffer): Buffer {
   if (!bytes.includes(reasoningMark)) return bytes;
-  const input = objectSpansOf(bytes, ["input"])?.members.input;
-  const elements = input === undefined ? undefined : elementSpansOf(bytes, input);
-  if (input === undefined || elements === undefined) return bytes;
-  const edits: (Span & { by: Buffer })[] = [];
-  const removed: Span[] = [];
-  /** Reasoning was left out of the answer that these items belong to. */
-  let isLost = false;
-  for (const { start, end } of elements) {
-    const item = bytes.subarray(start, end);
-    const spans = objectSpansOf(item, itemNames);
-    if (spans === undefined) return bytes;
-    const type = memberOf(item, spans, "type") ?? "message";
-    const by: Buffer | undefined = type === "reasoning" ? resolvedReasoning(item, spans) : isLost ? withoutId(item, spans, type) : item;
-    if (by === undefined) removed.push({ start, end });
-    else edits.push({ start, end, by });
-    if (type === "reasoning") isLost = by === undefined;
-    else if (isOfCaller(item, spans, type)) isLost = false;
-  }
-  for (const removal of removalsOf(bytes, removed)) edits.push(removal);
-  return replaceSpans(
-    bytes,
-    edits.sort((one, other) => one.start - other.start),
-  );
+  return withMembers(bytes, "input", (input) => {
+    /** Reasoning was left out of the answer that these items belong to. */
+    let isLost = false;
+    return withElements(input, (bytesOfItem) => {
+      const item = parsedObject(bytesOfItem) ?? {};
+      if (item.type === "reasoning") {
+        const resolved = resolvedReasoning(bytesOfItem, item);
+        isLost = resolved === undefined;
+        return resolved;
+      }
+      if (isOfCaller(item)) isLost = false;
+      return isLost && answered.includes(typeOf(item)) ? withMembers(bytesOfItem, "id", () => undefined) : bytesOfItem;
+    });
+  });
 }
 
-function memberOf(item: Buffer, { members }: ItemSpans, name: (typeof itemNames)[number]): unknown {
-  const span = members[name];
-  return span === undefined ? undefined : (readSpan(item, span) ?? undefined);
-}
+const typeOf = ({ type }: Item): string => String(type ?? "message");
 
-const isOfCaller = (item: Buffer, spans: ItemSpans, type: unknown): boolean =>
-  (type === "message" && memberOf(item, spans, "role") !== "assistant") || String(type).endsWith("_output");
+const isOfCaller = (item: Item): boolean => (typeOf(item) === "message" && item.role !== "assistant") || typeOf(item).endsWith("_output");
 
 /** Undefined for reasoning that the upstream could not resolve. Models with open weights say theirs in `content`, and have nothing encrypted. */
-function resolvedReasoning(item: Buffer, spans: ItemSpans): Buffer | undefined {
-  const data = textOf(memberOf(item, spans, "encrypted_content"));
-  if (String(memberOf(item, spans, "id")).startsWith(foreignThoughtId) || isEnvelope(data ?? "")) return unwrapped(item, spans, data ?? "");
-  return data !== undefined || listOf(memberOf(item, spans, "content")).length > 0 ? item : undefined;
-}
-
-function unwrapped(item: Buffer, { all }: ItemSpans, data: string): Buffer | undefined {
-  const signature = opened(data)?.signature;
+function resolvedReasoning(bytes: Buffer, { id, encrypted_content: encrypted, content }: Item): Buffer | undefined {
+  const data = textOf(encrypted);
+  if (!(String(id).startsWith(foreignThoughtId) || isEnvelope(data ?? ""))) return data !== undefined || listOf(content).length > 0 ? bytes : undefined;
+  const signature = opened(data ?? "")?.signature;
   if (signature?.dialect !== dialect) return undefined;
-  const { itemId } = signature;
-  const ids = all.filter(({ name }) => name === "id");
-  const edits: (Span & { by: Buffer })[] = all.flatMap(({ name, start, end }) => {
-    const value = name === "encrypted_content" ? signature.data : name === "id" ? itemId : undefined;
-    return value === undefined ? [] : [{ start, end, by: Buffer.from(JSON.stringify(value)) }];
-  });
-  if (itemId === undefined) for (const removal of removalsOf(item, ids)) edits.push(removal);
-  return replaceSpans(
-    item,
-    edits.sort((one, other) => one.start - other.start),
-  );
-}
-
-function withoutId(item: Buffer, spans: ItemSpans, type: unknown): Buffer {
-  if (!answered.includes(String(type)) || isOfCaller(item, spans, type)) return item;
-  const ids = spans.all.filter(({ name }) => name === "id");
-  return ids.length === 0 ? item : replaceSpans(item, removalsOf(item, ids));
+  const own = signature.itemId === undefined ? undefined : Buffer.from(JSON.stringify(signature.itemId));
+  const unwrapped = withMembers(bytes, "encrypted_content", () => Buffer.from(JSON.stringify(signature.data)));
+  if (id !== undefined || own === undefined) return withMembers(unwrapped, "id", () => own);
+  const close = objectSpansOf(unwrapped, [])?.close ?? unwrapped.length;
+  return replaceSpans(unwrapped, [{ start: close, end: close, by: Buffer.concat([Buffer.from(',"id":'), own]) }]);
 }

@@ -1,12 +1,13 @@
 /** Streamed answers in OpenAI's Responses format, as upstreams send them: https://platform.openai.com/docs/api-reference/responses-streaming */
 import type { StreamDecoder } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import { contentOf } from "../event.ts";
+import { unreadableEvent } from "../finish.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, eventsOf } from "../neutral.ts";
 import type { SseEvent } from "../sse.ts";
-import { blocksOf, finishOf, upstreamErrorOf, usageOf } from "./answer.ts";
+import { blocksOf, failureIn, finishOf, upstreamErrorOf, usageOf } from "./answer.ts";
 import { ItemReader, partOf } from "./item-reader.ts";
-
-const done = "[DONE]";
 
 /** Reads the life of an answer. Items that overlap come out one after the other, in the order in which they began. */
 export class ResponsesDecoder implements StreamDecoder {
@@ -21,19 +22,24 @@ export class ResponsesDecoder implements StreamDecoder {
   #anyBlock = false;
   #over = false;
 
-  push({ event: name, data }: SseEvent): AnswerEvent[] {
+  push(event: SseEvent): AnswerEvent[] {
     if (this.#over) return [];
-    const text = data.toString("utf8");
-    if (text.trim() === done) return [];
-    let event: Record<string, unknown>;
-    try {
-      event = objectOf(JSON.parse(text));
-    } catch {
-      this.malformedEvents++;
-      return [];
+    const content = contentOf(event);
+    switch (content.kind) {
+      case "value":
+        content.value.type ??= event.event;
+        return this.#read(content.value);
+      case "error":
+        return this.#fail(upstreamErrorOf(content.body));
+      case "done":
+      case "keep-alive":
+        return [];
+      case "unreadable":
+        this.malformedEvents++;
+        return this.#fail(unreadableEvent);
+      default:
+        return content satisfies never;
     }
-    event.type ??= name;
-    return this.#read(event);
   }
 
   /** An answer without its last event is not whole. */
@@ -64,7 +70,8 @@ export class ResponsesDecoder implements StreamDecoder {
         return this.#drained();
       case "error":
       case "response.failed":
-        return this.#fail(event);
+      case "response.cancelled":
+        return this.#fail(upstreamErrorOf(event));
       default:
         break;
     }
@@ -75,7 +82,7 @@ export class ResponsesDecoder implements StreamDecoder {
       else this.#itemOf(event).wholeText(kind, part, textOf(event.text) ?? textOf(event.refusal) ?? "");
       return this.#drained();
     }
-    return type === undefined && event.error !== undefined && event.error !== null ? this.#fail(event) : [];
+    return type === undefined && event.error !== undefined && event.error !== null ? this.#fail(upstreamErrorOf(event)) : [];
   }
 
   #itemOf({ output_index: index }: Record<string, unknown>): ItemReader {
@@ -103,6 +110,8 @@ export class ResponsesDecoder implements StreamDecoder {
 
   #finish({ type, response: value }: Record<string, unknown>): AnswerEvent[] {
     const response = objectOf(value);
+    const failure = failureIn(response);
+    if (failure !== undefined) return this.#fail(failure);
     for (const item of this.#queue) item.end();
     const events = this.#drained();
     if (!this.#anyBlock) {
@@ -118,8 +127,8 @@ export class ResponsesDecoder implements StreamDecoder {
     return events;
   }
 
-  #fail(event: Record<string, unknown>): AnswerEvent[] {
+  #fail(error: UpstreamError): AnswerEvent[] {
     this.#over = true;
-    return [{ kind: "error", error: upstreamErrorOf(event) }];
+    return [{ kind: "error", error }];
   }
 }

@@ -1,16 +1,13 @@
 /** Requests and answers in OpenAI's Responses format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name, `store`, and what makes reasoning last without being stored. */
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
-import { isNull, listOf, objectOf, objectSpansOf, readSpan, replaceSpans, type Span, textOf } from "../json.ts";
+import { emptyAnswer } from "../finish.ts";
+import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, type Span, textOf } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
-import { eventBytesOf, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
-import { upstreamErrorOf, usageOf } from "./answer.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
+import { failureIn, upstreamErrorOf, usageOf } from "./answer.ts";
 import { withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
-
-const doneData = Buffer.from("[DONE]");
-const openBrace = 0x7b;
-const closeBrace = 0x7d;
 
 export const verbatim: Verbatim = {
   request(bytes, framing, target) {
@@ -67,6 +64,9 @@ class ResponsesWatcher implements Watcher {
   usage: Usage | undefined;
   answerId: string | undefined;
   finished = false;
+  readonly endsWithDone = false;
+  readonly hasAllContent = false;
+  readonly errorOf = upstreamErrorOf;
   readonly #model: Buffer;
 
   constructor(model: string) {
@@ -81,39 +81,34 @@ class ResponsesWatcher implements Watcher {
     return undefined;
   }
 
-  look(event: SseEvent): Passing {
-    const { data } = event;
-    if (data.equals(doneData)) return { kind: "hidden" };
-    const type = typeOf(event);
-    if (type?.endsWith(".delta")) return isObjectLike(data) ? this.#relay(event, true) : { kind: "malformed" };
-    const spans = objectSpansOf(data, ["response", "error", "item"]);
-    if (spans === undefined && type === "error") return { kind: "error", error: upstreamErrorOf(data.toString("utf8")) };
-    if (spans === undefined) return { kind: "malformed" };
-    const { response, error, item } = spans.members;
+  look(event: SseEvent, value: Record<string, unknown>): Passing {
+    const type = event.event !== undefined && event.event !== "message" ? event.event : textOf(value.type);
     switch (type) {
       case "error":
       case "response.failed":
-        return { kind: "error", error: upstreamErrorOf(readSpan(data, { start: 0, end: data.length })) };
+      case "response.cancelled":
+        return failedWith(upstreamErrorOf(value));
       case undefined:
-        return error === undefined || isNull(data, error)
-          ? this.#relay(event, false)
-          : { kind: "error", error: upstreamErrorOf({ error: readSpan(data, error) }) };
+        return value.error === undefined || value.error === null ? this.#relay(event, false) : failedWith(upstreamErrorOf(value));
       case "response.created":
       case "response.queued":
       case "response.in_progress":
-        this.#read(data, response);
+        this.#read(value);
         return this.#relay(this.#named(event), false);
       case "response.completed":
-      case "response.incomplete":
-        this.#read(data, response);
+      case "response.incomplete": {
+        this.#read(value);
+        const failure = failureIn(objectOf(value.response));
+        if (failure !== undefined) return failedWith(failure);
         this.finished = true;
         return { kind: "terminator", bytes: bytesOf(this.#named(event)) };
+      }
       case "response.output_item.added": {
-        const kind = item === undefined ? undefined : memberOf(data, item, "type");
+        const { type: kind } = objectOf(value.item);
         return this.#relay(event, typeof kind === "string" && !quietItems.includes(kind));
       }
       default:
-        return this.#relay(event, type.endsWith(".done"));
+        return this.#relay(event, type.endsWith(".done") || type.endsWith(".delta"));
     }
   }
 
@@ -125,55 +120,23 @@ class ResponsesWatcher implements Watcher {
     return { event, data: withMember(data, ["response", "model"], this.#model) };
   }
 
-  #read(data: Buffer, response: Span | undefined): void {
-    if (response === undefined) return;
-    const id = memberOf(data, response, "id");
+  #read(value: Record<string, unknown>): void {
+    const { id, usage } = objectOf(value.response);
     if (typeof id === "string") this.answerId ??= id;
-    this.usage = usageOf(memberOf(data, response, "usage")) ?? this.usage;
+    this.usage = usageOf(usage) ?? this.usage;
   }
 }
 
 const bytesOf = ({ event, data }: SseEvent): Buffer => eventBytesOf(event, data);
 
-const leadingType = /^\s*\{\s*"type"\s*:\s*"([\w.]{1,80})"/;
-
-/** What an event is: its name, or else its `type`, which nearly always comes first. */
-function typeOf({ event, data }: SseEvent): string | undefined {
-  if (event !== undefined && event !== "message") return event;
-  const leading = leadingType.exec(data.toString("latin1", 0, 120))?.[1];
-  if (leading !== undefined) return leading;
-  const type = memberOf(data, { start: 0, end: data.length }, "type");
-  return typeof type === "string" ? type : undefined;
-}
-
-function memberOf(data: Buffer, { start, end }: Span, name: string): unknown {
-  const value = data.subarray(start, end);
-  const span = objectSpansOf(value, [name])?.members[name];
-  return span === undefined ? undefined : readSpan(value, span);
-}
-
-/** Does it look like an object from both its ends, white space aside? */
-function isObjectLike(data: Buffer): boolean {
-  let from = 0;
-  let to = data.length - 1;
-  while (isSpace(data[from])) from++;
-  while (isSpace(data[to])) to--;
-  return data[from] === openBrace && data[to] === closeBrace && from < to;
-}
-
-const isSpace = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d;
-
 /** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
 function answerOf(bytes: Buffer, model: string): WholeAnswer {
-  const spans = objectSpansOf(bytes, ["model", "usage", "error", "status", "output"]);
-  if (spans === undefined) return { kind: "malformed" };
-  const { usage, error, status, output } = spans.members;
-  const isError = error !== undefined && !isNull(bytes, error);
-  const state = status === undefined ? "completed" : readSpan(bytes, status);
-  if (isError || state === "failed" || state === "cancelled")
-    return { kind: "error", error: upstreamErrorOf({ error: isError ? readSpan(bytes, error) : {} }) };
-  if (output === undefined || (state !== "completed" && state !== "incomplete")) return { kind: "malformed" };
-  const by = Buffer.from(JSON.stringify(model));
-  const names = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by }));
-  return { kind: "answer", body: replaceSpans(bytes, names), usage: usage === undefined ? undefined : usageOf(readSpan(bytes, usage)) };
+  const body = parsedObject(bytes);
+  if (body === undefined) return { kind: "malformed" };
+  const { output, status } = body;
+  const failure = failureIn(body);
+  if (failure !== undefined) return failedWith(failure);
+  if (!Array.isArray(output) || !(status === undefined || status === "completed" || status === "incomplete")) return { kind: "malformed" };
+  if (output.length === 0 && status === undefined) return failedWith(emptyAnswer);
+  return { kind: "answer", body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))), usage: usageOf(body.usage) };
 }

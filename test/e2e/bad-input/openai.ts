@@ -9,6 +9,7 @@ const alone = (name: string) => ({ type: "function", function: { name } });
 export const chatCompletions: RichRequest = {
   dialect: "openai-chat",
   pathOf: () => "/v1/chat/completions",
+  readHere: /^(model|messages(\[\d\])?|stream|stream_options(\.include_usage)?|n|store|max_(completion_)?tokens)$/,
   models: modelsFor("openai-chat"),
   without: {
     [modelOf("openai-responses")]: [
@@ -25,7 +26,7 @@ export const chatCompletions: RichRequest = {
     [modelOf("gemini")]: ["logprobs", "top_logprobs", "logit_bias", "audio"],
   },
   opaque: /^(metadata|logit_bias|tools\[\d\]\.function\.parameters|response_format\.json_schema\.schema|prediction|web_search_options|moderation)\b./,
-  alsoGood: /^(messages\[\d\]\.content|messages\[3\]\.refusal|stop) string$/,
+  alsoGood: /^(messages\[\d\]\.content|messages\[3\]\.refusal|stop|messages\[2\]\.content\[1\]\.image_url) string$/,
   bodyOf: (model) => ({
     model,
     messages: [

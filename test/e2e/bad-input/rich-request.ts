@@ -11,6 +11,8 @@ export interface RichRequest {
   bodyOf(model: string): Body;
   /** The models that are asked: the first speaks the endpoint's own format. */
   models: readonly string[];
+  /** Of a request to an upstream of the endpoint's own format, the fields that the gateway checks; without it, all that it knows. */
+  readHere?: RegExp;
   /** Fields that an upstream can't be given, by model. */
   without?: Record<string, readonly string[]>;
   /** Paths below which any value is the caller's own affair. */

@@ -28,10 +28,11 @@ const message = Type.Object({
   ),
 });
 
-const namedTool = Type.Object({ name: Type.String() });
+const toolName = Type.String({ minLength: 1 });
+const namedTool = Type.Object({ name: toolName });
 
 const tool = Type.Union([
-  Type.Object({ type: Type.Literal("function"), function: Type.Object({ name: Type.String(), parameters: optional(anything) }) }),
+  Type.Object({ type: Type.Literal("function"), function: Type.Object({ name: toolName, parameters: optional(anything) }) }),
   Type.Object({ type: Type.Literal("custom"), custom: namedTool }),
 ]);
 

@@ -105,8 +105,7 @@ test("every reason to stop has its meaning, streamed or whole", () => {
     ["max_tokens", "length"],
     ["model_context_window_exceeded", "context-full"],
     ["refusal", "content-filter"],
-    ["pause_turn", "stop"],
-    ["something_new", "stop"],
+    ["pause_turn", "length"],
   ];
   for (const [reason, finish] of reasons) {
     const folded = foldedOf(decoded(sent(began, ended(reason), over)));

@@ -129,9 +129,9 @@ test("every finish reason has a meaning, and a call that went wrong is no answer
     IMAGE_RECITATION: "content-filter",
     IMAGE_OTHER: "content-filter",
     NO_IMAGE: "stop",
-    OTHER: "stop",
-    MALFORMED_RESPONSE: "stop",
-    SOMETHING_NEW: "stop",
+    OTHER: 502,
+    MALFORMED_RESPONSE: 502,
+    SOMETHING_NEW: 502,
     MALFORMED_FUNCTION_CALL: 502,
     UNEXPECTED_TOOL_CALL: 502,
     TOO_MANY_TOOL_CALLS: 502,
@@ -150,14 +150,16 @@ test("every finish reason has a meaning, and a call that went wrong is no answer
   assert.deepEqual(foldedOf(gemini.decodeAnswer(blocked)), filtered);
 });
 
-test("an answer that breaks off is none; other candidates than the first, and events that are no JSON, are passed over", () => {
+test("an answer that breaks off is none, and so is one of which an event is no JSON; other candidates than the first are passed over", () => {
   assert.equal(read(response([{ text: "a" }])), undefined);
   assert.equal(read(response([{ text: "a" }], "FINISH_REASON_UNSPECIFIED")), undefined);
   const decoder = gemini.streamDecoder();
   const push = (text: string) => decoder.push({ event: undefined, data: Buffer.from(text) });
-  assert.deepEqual([...push('{"candidates":[{"content":{"par'), ...push('{"candidates":[{"index":1,"finishReason":"STOP"}]}'), ...push("{}")], []);
-  assert.equal(decoder.malformedEvents, 1);
+  assert.deepEqual([...push('{"candidates":[{"index":1,"finishReason":"STOP"}]}'), ...push("{}")], []);
   assert.equal(decoder.finished, false);
+  const [broken, ...others] = push('{"candidates":[{"content":{"par');
+  assert.equal(broken?.kind === "error" && broken.error.status, 502);
+  assert.deepEqual([others, decoder.malformedEvents, push("{}")], [[], 1, []]);
 });
 
 test("errors are read from bodies, lists and streams", () => {

@@ -437,23 +437,24 @@ test("instructions in the middle are the user's words, marked; alone, they are a
   assert.deepEqual(encoded({ messages: [], system: [{ kind: "text", text: "c", path: "s" }] }), { contents: [{ role: "user", parts: [{ text: "c" }] }] });
 });
 
-test("thinking is asked for by budget or by level, as the model wants it", () => {
+test("thinking is asked for by budget or by level, as the model wants it, and thoughts are shown to a caller who asked for an effort", () => {
   const effort = (value: NonNullable<Settings["effort"]>["value"]) => ({ effort: { value, path: "e" } });
   const shown = { thinkingShown: { value: true, path: "s" } };
   const cases: [string, Settings, Json | undefined][] = [
     ["gemini-3-flash", {}, undefined],
     ["gemini-3-flash", shown, { includeThoughts: true }],
     ["gemini-3-flash", { ...effort("none"), ...shown }, { thinkingLevel: "MINIMAL" }],
-    ["gemini-3-flash", effort("medium"), { thinkingLevel: "MEDIUM" }],
-    ["gemini-3-pro-preview", effort("medium"), { thinkingLevel: "HIGH" }],
-    ["gemini-3.1-pro", effort("minimal"), { thinkingLevel: "LOW" }],
+    ["gemini-3-flash", { ...effort("medium"), thinkingShown: { value: false, path: "s" } }, { thinkingLevel: "MEDIUM" }],
+    ["gemini-3-flash", effort("medium"), { thinkingLevel: "MEDIUM", includeThoughts: true }],
+    ["gemini-3-pro-preview", effort("medium"), { thinkingLevel: "HIGH", includeThoughts: true }],
+    ["gemini-3.1-pro", effort("minimal"), { thinkingLevel: "LOW", includeThoughts: true }],
     ["some-model", { thinkingTokensMax: { value: 9_000, path: "b" } }, { thinkingLevel: "HIGH" }],
     ["gemini-2.5-flash", effort("none"), { thinkingBudget: 0 }],
     ["gemini-2.5-pro", effort("none"), { thinkingBudget: 128 }],
-    ["gemini-2.5-flash", effort("max"), { thinkingBudget: 24_576 }],
-    ["gemini-2.5-pro", effort("max"), { thinkingBudget: 32_768 }],
+    ["gemini-2.5-flash", effort("max"), { thinkingBudget: 24_576, includeThoughts: true }],
+    ["gemini-2.5-pro", effort("max"), { thinkingBudget: 32_768, includeThoughts: true }],
     ["gemini-2.5-flash-lite", { thinkingTokensMax: { value: 10, path: "b" } }, { thinkingBudget: 512 }],
-    ["gemini-2.5-pro", { ...effort("high"), outputTokensMax: { value: 900, path: "o" } }, { thinkingBudget: 899 }],
+    ["gemini-2.5-pro", { ...effort("high"), outputTokensMax: { value: 900, path: "o" } }, { thinkingBudget: 899, includeThoughts: true }],
   ];
   for (const [model, settings, expected] of cases) {
     const { generationConfig } = encoded({ settings }, model) as { generationConfig?: Json };

@@ -64,7 +64,7 @@ test("what another dialect's model thought is taken out of a request, and its ca
   const last = { role: "model", parts: [{ text: "b", thoughtSignature: "b3du" }] };
   const own = { ...call, thoughtSignature: "b3du" };
   assert.deepEqual(sent("gemini-3-pro"), {
-    contents: [{ role: "model", parts: [{ text: "a" }, { ...call, thoughtSignature: "skip_thought_signature_validator" }, own] }, last],
+    contents: [{ role: "model", parts: [{ text: "a" }, { ...call, thought_signature: "skip_thought_signature_validator" }, own] }, last],
     other: 1,
   });
   assert.deepEqual(sent("gemini-2.5-pro").contents[0].parts, [{ text: "a" }, call, own]);
@@ -157,17 +157,11 @@ test("an event is one line, without characters that some take for the end of one
   assert.equal(event, 'data: {"candidates":[{"content": {"parts":[{"text":"a\\u2028b\\u2029c"}]}}]}\n\n');
 });
 
-test("an error ends the stream, and what is no JSON object is passed over", () => {
-  const { stream, texts } = relayed([
-    response([{ text: "a" }]),
-    '{"cand',
-    "",
-    "hello",
-    { error: { code: 503, message: "busy", status: "UNAVAILABLE" } },
-    response([], "STOP"),
-  ]);
-  assert.deepEqual(texts.slice(1), ["", "", "", "", ""]);
-  assert.deepEqual([stream.malformedEvents, stream.error?.status, stream.error?.message], [3, 503, "busy"]);
+test("an error ends the stream, and so does what is no JSON object", () => {
+  const { stream, texts } = relayed([response([{ text: "a" }]), "", { error: { code: 503, message: "busy", status: "UNAVAILABLE" } }, response([], "STOP")]);
+  assert.deepEqual(texts.slice(1), ["", "", ""]);
+  assert.deepEqual([stream.malformedEvents, stream.error?.status, stream.error?.message], [0, 503, "busy"]);
+  for (const broken of ['{"cand', "hello", "null"]) assert.equal(relayed([response([{ text: "a" }]), broken, response([], "STOP")]).stream.error?.status, 502);
 });
 
 test("a whole answer keeps every byte but the model's name, and its usage is read", () => {

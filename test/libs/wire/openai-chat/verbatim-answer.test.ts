@@ -150,16 +150,13 @@ test("an error in the stream ends it, whatever shape it has", () => {
   assert.equal(relayed(streamOf(), { ...chunk({ content: "a" }), error: null })[0], shown({ ...chunk({ content: "a" }), error: null }));
 });
 
-test("an event that is no JSON object is passed over", () => {
-  const stream = streamOf();
-  assert.deepEqual(relayed(stream, chunk({ content: "a" }), '{"choices":[{"del', "", "null", "hello", chunk({ content: "b" })).slice(1), [
-    "",
-    "",
-    "",
-    "",
-    shown(chunk({ content: "b" })),
-  ]);
-  assert.equal(stream.malformedEvents, 4);
+test("an event that is no JSON object ends the stream; an empty one does not", () => {
+  for (const broken of ['{"choices":[{"del', "null", "hello"]) {
+    const stream = streamOf();
+    const texts = relayed(stream, chunk({ content: "a" }), "", chunk({ content: "b" }), broken, chunk({ content: "c" }));
+    assert.deepEqual(texts.slice(1), ["", shown(chunk({ content: "b" })), "", ""]);
+    assert.deepEqual([stream.error?.status, stream.malformedEvents], [502, 1], broken);
+  }
 });
 
 test("an event on several lines stays one event", () => {

@@ -38,6 +38,9 @@ test("thoughts of other dialects are taken out, this dialect's own are unwrapped
   const body = sent(`{"model":"a", "big":12345678901234567890,"input":${JSON.stringify(input)} ,"store":false}`);
   const kept = [input[0], { type: "reasoning", id: "rs_own", summary: [], encrypted_content: "ENC" }, own];
   assert.equal(body, `{"model":"upstream-name", "big":12345678901234567890,"input":${JSON.stringify(kept)} ,"store":false}`);
+  const { id: _id, ...nameless } = wrapped;
+  const named = { type: "reasoning", summary: [], encrypted_content: "ENC", id: "rs_own" };
+  assert.equal(sent(JSON.stringify({ model: "a", input: [nameless], store: false })), JSON.stringify({ model: "upstream-name", input: [named], store: false }));
 });
 
 const encrypted = "reasoning.encrypted_content";

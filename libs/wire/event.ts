@@ -1,0 +1,33 @@
+/** What a server-sent event of an upstream's stream holds, before its dialect reads it. */
+import { parsedObject } from "./json.ts";
+import type { SseEvent } from "./sse.ts";
+
+export type EventContent =
+  | { kind: "value"; value: Record<string, unknown> }
+  /** The event is named an error. Its body is JSON, or a text. */
+  | { kind: "error"; body: unknown }
+  /** `[DONE]` */
+  | { kind: "done" }
+  /** Keeps the connection open and never carries content. */
+  | { kind: "keep-alive" }
+  /** No JSON object: content of the answer may have been lost with it. */
+  | { kind: "unreadable" };
+
+/** Longer data is neither `[DONE]` nor a keep-alive. */
+const markLengthMax = 64;
+const doneMark = /^"?\[DONE\]"?$/i;
+const keepAliveMark = /^[:[(<]?\s?(?:|ping|pong|keep[-_ ]?alive|heartbeat|(?:openrouter )?processing)[\])>]?$/i;
+const keepAliveName = /^(?:ping|pong|keep[-_]?alive|heartbeat)$/i;
+const openBrace = 0x7b;
+
+export function contentOf({ event, data }: SseEvent): EventContent {
+  if (data[0] !== openBrace && data.length <= markLengthMax) {
+    const text = data.toString("latin1").trim();
+    if (doneMark.test(text)) return { kind: "done" };
+    if (keepAliveMark.test(text)) return { kind: "keep-alive" };
+  }
+  const value = parsedObject(data);
+  if (event === "error") return { kind: "error", body: value ?? data.toString("utf8") };
+  if (value !== undefined) return { kind: "value", value };
+  return keepAliveName.test(event ?? "") ? { kind: "keep-alive" } : { kind: "unreadable" };
+}

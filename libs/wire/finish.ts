@@ -1,0 +1,94 @@
+/**
+ * Why a model stopped, in the words of all dialects. There is one table, because servers of one dialect pass on the words of another, and write them in
+ * upper or lower case.
+ *
+ * OpenAI: https://platform.openai.com/docs/api-reference/chat/object
+ * Anthropic: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
+ * Google: https://ai.google.dev/api/generate-content#FinishReason, https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse#FinishReason
+ * Mistral (`model_length`, `error`): https://docs.mistral.ai/api
+ * DeepSeek (`insufficient_system_resource`, `aborted`): https://api-docs.deepseek.com/api/create-chat-completion
+ * Z.ai (`sensitive`, `network_error`, `model_context_window_exceeded`): https://docs.z.ai/api-reference/llm/chat-completion
+ * vLLM (`abort`, `error`, `repetition`): https://github.com/vllm-project/vllm/blob/main/vllm/v1/engine/__init__.py
+ * Text Generation Inference (`eos_token`, `stop_sequence`): https://huggingface.github.io/text-generation-inference
+ * Bedrock (`guardrail_intervened`, `content_filtered`): https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+ * Cohere (`COMPLETE`, `ERROR_TOXIC`): https://docs.cohere.com/reference/chat
+ * OpenRouter (`error`): https://openrouter.ai/docs/api/reference/errors-and-debugging
+ */
+import type { UpstreamError } from "./errors.ts";
+import { textOf } from "./json.ts";
+import type { Finish } from "./neutral.ts";
+import { scrubbed } from "./scrub.ts";
+
+const words: Record<Finish, readonly string[]> = {
+  // `no_image`: the model answered without the picture that was expected.
+  stop: ["stop", "end_turn", "eos", "eos_token", "complete", "completed", "no_image"],
+  "stop-sequence": ["stop_sequence"],
+  // `pause_turn` and `continuation`: the vendor would go on with the answer; for callers of other dialects it is cut off. `repetition`: the server stopped a
+  // model that repeated itself.
+  length: ["length", "max_tokens", "max_output_tokens", "max_length", "model_length", "pause_turn", "continuation", "repetition", "repetition_truncation"],
+  "context-full": ["model_context_window_exceeded"],
+  calls: ["tool_calls", "tool_call", "tool_use", "function_call"],
+  "content-filter": [
+    "content_filter",
+    "content_filtered",
+    "guardrail_intervened",
+    "sensitive",
+    "error_toxic",
+    "refusal",
+    "safety",
+    "recitation",
+    "language",
+    "blocklist",
+    "prohibited_content",
+    "spii",
+    "image_safety",
+    "image_prohibited_content",
+    "image_recitation",
+    "image_other",
+  ],
+};
+
+const finishes = new Map((Object.entries(words) as [Finish, string[]][]).flatMap(([finish, names]) => names.map((name) => [name, finish] as const)));
+
+/** Words that say that the answer failed. */
+const failures = new Set([
+  "error",
+  "abort",
+  "aborted",
+  "cancelled",
+  "canceled",
+  "failed",
+  "failure",
+  "function_call_filter",
+  "insufficient_system_resource",
+  "network_error",
+  "timeout",
+]);
+
+/** Google's chat endpoint writes its own word behind a general one: `content_filter: RECITATION`, `function_call_filter: MALFORMED_FUNCTION_CALL`. */
+const wordOf = (reason: string): string => (reason.split(":", 1)[0] as string).trim().toLowerCase();
+
+/** The reason that a server gives; undefined for none. Some write `null` as a text while the answer goes on. */
+export const reasonIn = (value: unknown): string | undefined => (value === "null" ? undefined : textOf(value));
+
+/** What a reason means; undefined for one that is not known to end an answer well. A server that calls tools and says that it stopped still calls. */
+export function finishOf(reason: string, called: boolean): Finish | undefined {
+  const finish = finishes.get(wordOf(reason));
+  return finish === "stop" && called ? "calls" : finish;
+}
+
+/** True for a reason that says that the answer failed. An unknown reason says nothing of the kind. */
+export const isFailure = (reason: unknown): reason is string => typeof reason === "string" && failures.has(wordOf(reason));
+
+/** The error of an answer that ended with a reason which is no success. */
+export const stoppedBy = (reason: string): UpstreamError => ({
+  message: `The upstream of this model stopped its answer: ${scrubbed(reason.slice(0, 100))}.`,
+  status: 502,
+});
+
+export const unreadableEvent: UpstreamError = {
+  message: "The upstream of this model sent an event that is not in its format, so its answer may be incomplete.",
+  status: 502,
+};
+
+export const emptyAnswer: UpstreamError = { message: "The upstream of this model sent an answer without content and without a reason.", status: 502 };

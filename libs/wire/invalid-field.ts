@@ -1,0 +1,88 @@
+/** What is wrong with one field of a request, told by the path that its caller would write. */
+import Schema from "typebox/schema";
+
+export interface ValidationFault {
+  /** A JSON pointer (RFC 6901). */
+  instancePath: string;
+  keyword: string;
+  params: Record<string, unknown>;
+  message?: string;
+}
+
+export interface InvalidField {
+  /** Such as `messages[0].content`; "" for the whole body. */
+  param: string;
+  message: string;
+}
+
+/** Characters of a path, which may hold names of the caller's own. */
+const pathLengthMax = 300;
+
+export function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): InvalidField {
+  const steps = stepsOf(instancePath.slice(0, pathLengthMax));
+  if (keyword === "required") steps.push(String(params.missingProperty ?? [params.requiredProperties].flat()[0]));
+  const param = steps.reduce((path, step) => (/^\d+$/.test(step) ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`), "");
+  if (param === "") return { param, message: "The body must be a JSON object." };
+  if (keyword === "const") return { message: `'${param}' must be ${JSON.stringify(params.allowedValue)}.`, param };
+  const allowed = keyword === "enum" ? `: ${(params.allowedValues as unknown[]).map((value) => JSON.stringify(value)).join(", ")}` : "";
+  const isEmpty = keyword === "minLength" && params.limit === 1;
+  const types = keyword === "type" ? `must be ${[params.type].flat().join(" or ")}` : isEmpty ? "must NOT be empty" : undefined;
+  const what = keyword === "required" ? "is missing" : (types ?? `${message ?? "is not valid"}${allowed}`);
+  return { message: `'${param}' ${what}.`, param };
+}
+
+const stepsOf = (pointer: string): string[] =>
+  pointer
+    .split("/")
+    .slice(1)
+    .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
+
+type Node = Record<string, unknown>;
+
+const validators = new WeakMap<object, ReturnType<typeof Schema.Compile>>();
+
+function isValid(schema: object, value: unknown): boolean {
+  let validator = validators.get(schema);
+  if (validator === undefined) {
+    validator = Schema.Compile(schema);
+    validators.set(schema, validator);
+  }
+  return validator.Check(value);
+}
+
+/** The first field of a value that is not what the schema says. Schemas are compiled when they are first needed. */
+export function invalidFieldIn(schema: object, value: unknown): InvalidField | undefined {
+  if (isValid(schema, value)) return undefined;
+  return invalidFieldOf(faultIn(schema as Node, value, "") ?? { instancePath: "", keyword: "", params: {} });
+}
+
+/**
+ * The validator explains a fault about a hundred times slower than it finds one. So it explains only the innermost value that is wrong, and of a condition
+ * only what follows from it.
+ */
+function faultIn(schema: Node, value: unknown, at: string): ValidationFault | undefined {
+  for (const [step, inner, part] of partsOf(schema, value)) if (!isValid(inner, part)) return faultIn(inner, part, `${at}/${step}`);
+  const { items: _items, properties: _properties, additionalProperties: _others, ...own } = schema;
+  const [, [fault]] = Schema.Errors(own, value);
+  if (fault === undefined) return undefined;
+  const instancePath = at + fault.instancePath;
+  if (fault.keyword !== "if") return { ...fault, instancePath };
+  const { then } = memberAt(own, fault.schemaPath) as { then?: Node };
+  return (then && faultIn(then, memberAt(value, fault.instancePath), instancePath)) ?? { ...fault, instancePath };
+}
+
+/** The parts of a value that have a schema of their own, with their steps in a JSON pointer. */
+function* partsOf({ items, properties, additionalProperties: others }: Node, value: unknown): Generator<[step: string | number, schema: Node, part: unknown]> {
+  if (Array.isArray(value)) {
+    if (items !== undefined) for (const [place, item] of value.entries()) yield [place, items as Node, item];
+  } else if (typeof value === "object" && value !== null) {
+    const known = (properties ?? {}) as Record<string, Node>;
+    for (const [name, inner] of Object.entries(known)) if (Object.hasOwn(value, name)) yield [name, inner, (value as Node)[name]];
+    if (others !== undefined) for (const [name, part] of Object.entries(value)) if (!Object.hasOwn(known, name)) yield [escaped(name), others as Node, part];
+  }
+}
+
+const escaped = (step: string): string => step.replaceAll("~", "~0").replaceAll("/", "~1");
+
+/** The value that a JSON pointer leads to. */
+const memberAt = (value: unknown, pointer: string): unknown => stepsOf(pointer).reduce<unknown>((inner, step) => (inner as Node | undefined)?.[step], value);
