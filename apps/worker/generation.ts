@@ -334,11 +334,11 @@ export class Generation {
     );
   }
 
-  /** White space before the answer is a sign of life, and no content: some servers send it for as long as they think. */
+  /** Chunks of white space before the answer are signs of life without content, which some servers send while they think. They mean nothing in JSON and in SSE. */
   #read(chunk: Buffer): void {
-    const from = this.#reader === undefined ? chunk.findIndex((byte) => byte > 0x20) : 0;
-    if (from < 0) this.#progressedAt = performance.now();
-    else this.#step(this.#readerFor(chunk[from]).push(from === 0 ? chunk : chunk.subarray(from)));
+    const first = this.#reader === undefined ? chunk.find((byte) => byte > 0x20) : undefined;
+    if (this.#reader === undefined && first === undefined) this.#progressedAt = performance.now();
+    else this.#step(this.#readerFor(first).push(chunk));
   }
 
   /** The reader of the current answer, which is made with its first byte. */

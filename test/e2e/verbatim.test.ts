@@ -5,6 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { catalogueOf, startGateway, until } from "../support/gateway.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 
+const refusals = [401, 402, 403, 404, 405];
 const upstream = await startScriptedUpstream();
 const gateway = await startGateway({
   catalogue:
@@ -14,6 +15,8 @@ const gateway = await startGateway({
         `  plain: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", streamUsage: false }\n`,
     ) +
     modelLine({ id: "mine", upstream: "scripted", model: "their/Model-7" }) +
+    // Each has a target of its own, for a refused credential cools down.
+    refusals.map((status) => modelLine({ id: `refused-${status}`, upstream: "scripted", model: `their/Model-${status}` })).join("") +
     modelLine({ id: "no-usage", upstream: "plain", model: "their/Model-7" }),
   environment: { SCRIPTED_CREDENTIAL: "upstream-credential-1234" },
 });
@@ -250,9 +253,9 @@ test("an error that comes with a good status is an error for the caller, with a 
 test("an upstream that refuses the credential, or the model, is a fault of the gateway's operator and not of the caller's", async () => {
   const body =
     '{"error":{"message":"Incorrect API key upstream-credential-1234 for their/Model-7 at 10.0.0.1","type":"invalid_request_error","code":"invalid_api_key"}}';
-  for (const status of [401, 402, 403, 404, 405]) {
+  for (const status of refusals) {
     upstream.answerWith(jsonAnswer(body, status));
-    const response = await gateway.post({ model: "mine", messages });
+    const response = await gateway.post({ model: `refused-${status}`, messages });
     const text = await response.text();
     assert.equal(response.status, 502);
     assert.doesNotMatch(text, /credential-1234|Model-7|10\.0|invalid_api_key/);
