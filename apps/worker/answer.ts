@@ -29,7 +29,7 @@ export interface AnswerReader {
   readonly usage: Usage | undefined;
   /** Pieces of content so far; 0 for an answer in one piece. */
   readonly pieces: number;
-  /** Events that were no JSON: they are left out of an answer that otherwise completes. */
+  /** Events that could not be read. An answer that may have lost content with one fails. */
   readonly malformedEvents: number;
   /** Content was seen: bytes belong to the caller from here on. */
   readonly committed: boolean;
@@ -156,16 +156,21 @@ class StreamReader implements AnswerReader {
     if (step.kind !== "more") return step;
     if (!this.#answer.finished) return { kind: "failed", bytes: step.bytes, failure: incomplete };
     this.#answer.end(step.bytes);
-    return { kind: "end", bytes: step.bytes };
+    return this.#reached(step.bytes);
   }
 
   #read(events: SseEvent[]): AnswerStep {
     const bytes: Buffer[] = [];
     const answer = this.#answer;
     for (const event of events) answer.push(event, bytes);
-    if (answer.error !== undefined) return failedWith(answer.error, bytes);
-    if (answer.complete) answer.end(bytes);
-    return { kind: answer.ended ? "end" : "more", bytes };
+    if (answer.error === undefined && answer.complete) answer.end(bytes);
+    return this.#reached(bytes);
+  }
+
+  #reached(bytes: Buffer[]): AnswerStep {
+    const { error, ended } = this.#answer;
+    if (error !== undefined) return failedWith(error, bytes);
+    return { kind: ended ? "end" : "more", bytes };
   }
 }
 

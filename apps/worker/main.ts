@@ -108,6 +108,7 @@ async function start(log: Logger): Promise<Running> {
         if (diagnosis.malformedEvents !== undefined && upstream !== undefined) metrics.malformedEvents.inc({ upstream }, diagnosis.malformedEvents);
         if (cause !== undefined) log.error({ ...line, err: cause }, "generation failed by a fault of the gateway");
         else if (diagnosis.malformedEvents !== undefined) log.warn(line, "an upstream's answer had malformed events");
+        else if (usage?.isCapped) log.warn(line, "an upstream reported an implausible usage, which was capped");
         else if (failure === undefined) log.debug(line, "generation over");
         else log.warn({ ...line, reason: failure.upstreamCode }, "generation failed");
       },

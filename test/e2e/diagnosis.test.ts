@@ -4,6 +4,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { test } from "node:test";
 import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { chatCompletion } from "../support/upstream.ts";
+import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 
 const models = {
   refused: "sim-text;status=401",
@@ -11,8 +13,17 @@ const models = {
   malformed: "sim-text;tokens=6;malformed=3",
 };
 
+const boasting = JSON.stringify({ ...JSON.parse(chatCompletion), usage: { prompt_tokens: 9e15, completion_tokens: 1, total_tokens: 9e15 } });
+
 test("the worker's log and metrics say what an upstream answered, and which credential is not set", async () => {
-  await using gateway = await startGateway({ workers: [], catalogue: catalogueOf(Object.entries(models).map(([id, model]) => ({ id, model }))) });
+  await using boaster = await startScriptedUpstream();
+  boaster.answerWith(jsonAnswer(boasting));
+  const served = Object.entries(models).map(([id, model]) => ({ id, model }));
+  await using gateway = await startGateway({
+    workers: [],
+    catalogue:
+      catalogueOf(served, `  boaster: { dialect: openai-chat, baseUrl: "${boaster.url}" }\n`) + modelLine({ id: "boasting", upstream: "boaster", model: "m" }),
+  });
   const worker = spawn(process.execPath, ["apps/worker/main.ts", "--lanes", "chat=4"], {
     env: {
       PATH: process.env.PATH,
@@ -34,6 +45,10 @@ test("the worker's log and metrics say what an upstream answered, and which cred
       await response.text();
       await until(`${id} is logged`, () => log.includes(`"model":"${id}"`));
     }
+    const boasted = await gateway.post({ model: "boasting", messages: [{ role: "user", content: "hello" }] });
+    assert.equal(boasted.status, 200, await boasted.text());
+    await until("the capped usage is logged", () => log.includes("implausible usage"));
+    assert.deepEqual([lineOf("boasting").level, lineOf("boasting").usage.inputTokens], [40, 100_000_000]);
     const refused = lineOf("refused");
     assert.equal(refused.outcome, "failed");
     const told = JSON.parse(log.split("\n").find((line) => line.includes("an upstream refused the gateway")) ?? "null");
