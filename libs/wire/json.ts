@@ -112,6 +112,30 @@ export function elementSpansOf(bytes: Buffer): Span[] | undefined {
   }
 }
 
+/**
+ * The spans of a member of an object that was parsed already. As objectSpansOf finds them, but without a scan where the name stands only once in the bytes: then
+ * it can be no other member's. `name` is ASCII without escapes.
+ */
+export function memberSpansOf(bytes: Buffer, name: string, parsed: Readonly<Record<string, unknown>>): Span[] {
+  if (!Object.hasOwn(parsed, name)) return [];
+  const quoted = quotedOf(name);
+  const at = bytes.indexOf(quoted);
+  if (at >= 0 && bytes.indexOf(quoted, at + quoted.length) < 0) {
+    const start = skipSpace(bytes, skipSpace(bytes, at + quoted.length) + 1);
+    return [{ start, end: endOfValue(bytes, start) }];
+  }
+  return objectSpansOf(bytes, [name])?.all ?? [];
+}
+
+const quotedNames = new Map<string, Buffer>();
+
+/** A member's name in its quotes; the names are those of our own code. */
+function quotedOf(name: string): Buffer {
+  let quoted = quotedNames.get(name);
+  if (quoted === undefined) quotedNames.set(name, (quoted = Buffer.from(`"${name}"`)));
+  return quoted;
+}
+
 /** What becomes of a value: the same bytes, other bytes, or undefined when it is to be taken out. */
 type Change = (value: Buffer) => Buffer | undefined;
 

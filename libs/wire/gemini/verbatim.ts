@@ -2,7 +2,21 @@
 import type { Verbatim, WholeAnswer } from "../codec.ts";
 import { envelopeMark, opened } from "../envelope.ts";
 import { emptyAnswer } from "../finish.ts";
-import { elementSpansOf, isEmptyArray, isNull, jsonOf, listOf, objectOf, objectSpansOf, parsedObject, readSpan, withElements, withMembers } from "../json.ts";
+import {
+  elementSpansOf,
+  isEmptyArray,
+  isNull,
+  jsonOf,
+  listOf,
+  memberSpansOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  readSpan,
+  replaceSpans,
+  withElements,
+  withMembers,
+} from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
@@ -113,7 +127,11 @@ class GeminiWatcher implements Watcher {
     if (isBlocked(promptFeedback)) this.#blocked = true;
     this.#read(candidates);
     this.#committed ||= this.#blocked;
-    const data = withMember(withoutContinuation(sent), ["modelVersion"], this.#model);
+    const named = replaceSpans(
+      sent,
+      memberSpansOf(sent, "modelVersion", response).map(({ start, end }) => ({ start, end, by: this.#model })),
+    );
+    const data = withoutContinuation(named);
     const bytes = Buffer.concat([Buffer.from(this.#frame.before()), onOneLine(data), eventEnd]);
     return { kind: "relay", bytes, content: this.#committed };
   }

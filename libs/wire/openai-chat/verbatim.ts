@@ -6,6 +6,7 @@ import {
   isEmptyArray,
   isNull,
   listOf,
+  memberSpansOf,
   objectOf,
   objectSpansOf,
   parsedObject,
@@ -125,7 +126,8 @@ class ChatWatcher implements Watcher {
     return doneEvent;
   }
 
-  look({ data }: SseEvent, { error, usage, choices: listed }: Record<string, unknown>): Passing {
+  look({ data }: SseEvent, value: Record<string, unknown>): Passing {
+    const { error, usage, choices: listed } = value;
     if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(error));
     const choices = listOf(listed).map(objectOf);
     const failure = failureIn(choices);
@@ -139,8 +141,7 @@ class ChatWatcher implements Watcher {
     }
     for (const [place, { index, finish_reason: reason }] of choices.entries()) if (reasonIn(reason) !== undefined) this.#finishedChoices.add(index ?? place);
     this.#committed ||= choices.some(hasContent);
-    const names = modelSpansOf(data, this.#model);
-    return { kind: "relay", bytes: eventBytesOf(undefined, data, names), content: this.#committed };
+    return { kind: "relay", bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)), content: this.#committed };
   }
 }
 
@@ -155,11 +156,11 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const failure = failureIn(choices);
   if (failure !== undefined) return failedWith(failure);
   if (!choices.some(isAnswered)) return failedWith(emptyAnswer);
-  return { kind: "answer", body: replaceSpans(bytes, modelSpansOf(bytes, Buffer.from(JSON.stringify(model)))), usage: usageOf(usage) };
+  return { kind: "answer", body: replaceSpans(bytes, namedBy(bytes, body, Buffer.from(JSON.stringify(model)))), usage: usageOf(usage) };
 }
 
-const modelSpansOf = (bytes: Buffer, by: Buffer): (Span & { by: Buffer })[] =>
-  (objectSpansOf(bytes, ["model"])?.all ?? []).map(({ start, end }) => ({ start, end, by }));
+const namedBy = (bytes: Buffer, parsed: Record<string, unknown>, by: Buffer): (Span & { by: Buffer })[] =>
+  memberSpansOf(bytes, "model", parsed).map(({ start, end }) => ({ start, end, by }));
 
 /** Says a whole choice anything, or why it says nothing? */
 const isAnswered = ({ message, finish_reason: reason }: Record<string, unknown>): boolean =>

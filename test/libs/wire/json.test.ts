@@ -1,7 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { boundBroken, elementSpansOf, objectSpansOf, parseJson, readSpan, removalsOf, replaceSpans, type Span, withElements } from "#wire/json.ts";
+import {
+  boundBroken,
+  elementSpansOf,
+  memberSpansOf,
+  objectSpansOf,
+  parseJson,
+  readSpan,
+  removalsOf,
+  replaceSpans,
+  type Span,
+  withElements,
+} from "#wire/json.ts";
 import { workMsOf } from "../../support/time.ts";
 
 const names = ["model", "stream", "n", "usage"] as const;
@@ -229,4 +240,17 @@ test("the elements of a list are those that JSON.parse finds, and those that are
     { numRuns: 500 },
   );
   for (const text of ["", "{}", "[1", "[1,", "[1 2]", '["']) assert.equal(elementSpansOf(Buffer.from(text)), undefined, text);
+});
+
+test("a member of a parsed object is found where a scan finds it, whatever else has its name", () => {
+  const nested = fc.constantFrom('"model"', '{"model":1}', '["model"]', '"a \\"model\\" b"', "null", '{"x":{"model":"y"}}');
+  const member = fc.tuple(fc.constantFrom("model", "models", "mod", "x"), fc.constantFrom(":", " : ", ":\n"), fc.oneof(nested, fc.json()));
+  fc.assert(
+    fc.property(fc.array(member, { maxLength: 5 }), (members) => {
+      const bytes = Buffer.from(`{${members.map(([name, colon, value]) => `"${name}"${colon}${value}`).join(" ,")}}`);
+      const spansOf = (spans: readonly Span[]) => spans.map(({ start, end }) => [start, end]);
+      assert.deepEqual(spansOf(memberSpansOf(bytes, "model", JSON.parse(bytes.toString()))), spansOf(objectSpansOf(bytes, ["model"])?.all ?? []));
+    }),
+    { numRuns: 1_000 },
+  );
 });
