@@ -1,24 +1,24 @@
 /**
  * Command-line agents and client libraries through the gateway, on an upstream of each dialect. `npm run test:agents` installs their newest versions from
  * the public registries, beside the project and not into it, and prints a table with the versions; it exits with 1 when a check failed.
- * `npm run test:agents -- LangChain` plays those whose name contains the word; `-- --write` puts the table of a complete run into README.md.
+ * `npm run test:agents -- LangChain` runs those whose name contains the word; `-- --write` puts the table of a complete run into README.md.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import { startGateway } from "../support/gateway.ts";
-import type { Client } from "./client.ts";
+import { type Client, families } from "./client.ts";
 import { commandLines } from "./command-lines.ts";
 import { install } from "./install.ts";
 import { libraryClients } from "./libraries.ts";
 
 const interrupted = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interrupted.abort(new Error(`interrupted by ${signal}`)));
+process.stdout.on("error", (error) => interrupted.abort(error));
 
 const modelOf = (upstream: ConversationDialect) => `sim-${upstream}`;
-/** Clients take a model for one that reasons by its name. */
-const reasonerOf = (upstream: ConversationDialect) => `gpt-5-sim-${upstream}`;
+const reasonerOf = (upstream: ConversationDialect, family: Client["family"]) => `${family}-${upstream}`;
 
 function catalogue(): string {
   const upstreams = conversationDialects.map(
@@ -28,36 +28,28 @@ function catalogue(): string {
     `  - { id: ${id}, retries: 0, contextWindow: 128000, outputTokensMax: 32000, ${more}prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: ${upstream}, model: "${model};rate=0;first=0" }] }`;
   const models = conversationDialects.flatMap((upstream) => [
     line(modelOf(upstream), upstream, "sim-text"),
-    line(reasonerOf(upstream), upstream, "sim-reasoning", "capabilities: [text, streaming, tools, json, reasoning], "),
+    ...families.map((family) => line(reasonerOf(upstream, family), upstream, "sim-reasoning", "capabilities: [text, streaming, tools, json, reasoning], ")),
   ]);
   return `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`;
 }
 
 interface Row {
   client: Client;
-  /** Those that passed on every upstream. */
-  checks: string[];
   cells: string[];
 }
 
 function tableOf(rows: Row[], versions: Map<string, string>): string {
-  const lines = [
-    ["client", "packages", "does", ...conversationDialects],
-    ...rows.map(({ client, checks, cells }) => [
-      client.name,
-      client.packages.map((name) => `${name} ${versions.get(name)}`).join(", "),
-      checks.join(", "),
-      ...cells,
-    ]),
-  ];
+  const packagesOf = ({ packages }: Client) => packages.map((name) => `${name} ${versions.get(name)}`).join(", ");
+  const lines = [["client", "packages", ...conversationDialects], ...rows.map(({ client, cells }) => [client.name, packagesOf(client), ...cells])];
   const widths = (lines[0] as string[]).map((_, column) => Math.max(...lines.map((line) => (line[column] as string).length)));
+  const isText = (column: number) => column < 2;
   const padded = (line: string[]) =>
     line.map((cell, column) => {
       const missing = (widths[column] as number) - cell.length;
-      const before = column < 3 ? 0 : Math.floor(missing / 2);
+      const before = isText(column) ? 0 : Math.floor(missing / 2);
       return " ".repeat(before) + cell + " ".repeat(missing - before);
     });
-  const rule = widths.map((width, column) => (column < 3 ? "-".repeat(width) : `:${"-".repeat(width - 2)}:`));
+  const rule = widths.map((width, column) => (isText(column) ? "-".repeat(width) : `:${"-".repeat(width - 2)}:`));
   const [head, ...body] = lines.map(padded);
   return [head as string[], rule, ...body].map((line) => `| ${line.join(" | ")} |`).join("\n");
 }
@@ -83,34 +75,31 @@ for (const [name, version] of versions) console.log(`  ${name} ${version}`);
 
 await using gateway = await startGateway({ catalogue: catalogue() });
 
-/** Says what came of it; the checks that passed are undefined if others failed. */
-async function checksPassed(client: Client, upstream: ConversationDialect): Promise<string[] | undefined> {
+/** Whether all checks passed. */
+async function passes(client: Client, upstream: ConversationDialect): Promise<boolean> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-agent-"));
   try {
     const began = performance.now();
-    const play = { folder, gateway, upstream, model: modelOf(upstream), reasoner: reasonerOf(upstream), installed, signal: interrupted.signal };
-    const { passed, failed, output } = await client.play(play);
+    const run = { folder, gateway, model: modelOf(upstream), reasoner: reasonerOf(upstream, client.family), installed, signal: interrupted.signal };
+    const { passed, failed, output } = await client.check(run);
     const isGood = failed.length === 0;
-    console.log(`${isGood ? "ok  " : "FAIL"} ${client.name} on ${upstream}: ${passed.length} checks, ${Math.round(performance.now() - began)} ms`);
-    if (isGood) return passed;
+    console.log(`${isGood ? "ok  " : "FAIL"} ${client.name} on ${upstream}, ${Math.round(performance.now() - began)} ms: ${passed.join(", ")}`);
     for (const check of failed) console.log(`  failed: ${check}`);
-    console.log(output.replaceAll(/^/gm, "  | "));
-    return undefined;
+    if (!isGood) console.log(output.replaceAll(/^/gm, "  | "));
+    return isGood;
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
 const rows: Row[] = [];
-let isFailed = false;
 for (const client of clients) {
-  const results: (string[] | undefined)[] = [];
-  for (const upstream of conversationDialects) results.push(await checksPassed(client, upstream));
-  isFailed ||= results.includes(undefined);
-  const checks = (results.find((passed) => passed !== undefined) ?? []).filter((check) => results.every((passed) => passed?.includes(check) ?? true));
-  rows.push({ client, checks, cells: results.map((passed) => (passed === undefined ? "✗" : "✓")) });
+  const cells: string[] = [];
+  for (const upstream of conversationDialects) cells.push((await passes(client, upstream)) ? "✓" : "✗");
+  rows.push({ client, cells });
 }
 
+const isFailed = rows.some(({ cells }) => cells.includes("✗"));
 const table = tableOf(rows, versions);
 console.log(`\n${table}`);
 if (writes && !isFailed) await writeTable(table);

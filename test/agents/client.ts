@@ -1,17 +1,15 @@
-/** What every row of the table is: a client that plays its checks against the gateway, in a process of its own that is bounded in time. */
+/** What every row of the table is: a client that runs its checks against the gateway, in a process of its own that is bounded in time. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import type { ConversationDialect } from "#wire/dialect.ts";
 
 /** One client on one upstream. */
-export interface Play {
+export interface Run {
   /** A fresh folder, also the client's home. */
   folder: string;
   gateway: { url: string; key: string };
-  upstream: ConversationDialect;
-  /** A model behind this upstream. */
+  /** A model behind the upstream. */
   model: string;
-  /** Another one that reasons without being asked to. */
+  /** One that reasons without being asked to, of the client's family. */
   reasoner: string;
   /** Where the packages are installed. */
   installed: Installed;
@@ -22,7 +20,7 @@ export interface Installed {
   /** The folder of npm's `.bin`. */
   binaries: string;
   python: string;
-  /** A copy of the scripts beside this file, from where they find the npm packages. */
+  /** A copy of the scripts: JavaScript finds npm packages only from the folder that they are installed in. */
   scripts: string;
 }
 
@@ -33,14 +31,18 @@ export interface Outcome {
   output: string;
 }
 
+/** How the names of reasoning models begin: what clients send depends on it. */
+export const families = ["gpt-5", "claude-opus-5", "gemini-3-pro"] as const;
+
 export interface Client {
   name: string;
+  family: (typeof families)[number];
   registry: "npm" | "pypi";
   packages: string[];
-  play(play: Play): Promise<Outcome>;
+  check(run: Run): Promise<Outcome>;
 }
 
-export interface Ended {
+interface Ended {
   /** null: killed. */
   code: number | null;
   stdout: string;

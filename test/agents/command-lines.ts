@@ -1,7 +1,7 @@
 /** The command-line agents people use, headless: each completes a task with a tool call. */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Client, type Play, runProgram } from "./client.ts";
+import { type Client, type Run, runProgram } from "./client.ts";
 
 const timeoutMs = 120_000;
 const proof = "proof.txt";
@@ -12,20 +12,21 @@ interface CommandLine {
   name: string;
   package: string;
   bin: string;
-  prepare?(play: Play): Promise<void>;
-  args(play: Play): string[];
-  environment(play: Play): Record<string, string>;
+  prepare?(run: Run): Promise<void>;
+  args(run: Run): string[];
+  environment(run: Run): Record<string, string>;
 }
 
 const clientOf = (agent: CommandLine): Client => ({
   name: agent.name,
+  family: "gpt-5",
   registry: "npm",
   packages: [agent.package],
-  async play(play) {
-    const { folder, installed, signal } = play;
-    await agent.prepare?.(play);
-    const environment = { PATH: process.env.PATH, HOME: folder, ...agent.environment(play) };
-    const { code, output } = await runProgram(join(installed.binaries, agent.bin), agent.args(play), { cwd: folder, environment, timeoutMs, signal });
+  async check(run) {
+    const { folder, installed, signal } = run;
+    await agent.prepare?.(run);
+    const environment = { PATH: process.env.PATH, HOME: folder, ...agent.environment(run) };
+    const { code, output } = await runProgram(join(installed.binaries, agent.bin), agent.args(run), { cwd: folder, environment, timeoutMs, signal });
     const written = await readFile(join(folder, proof), "utf8").catch(() => "");
     const isTold = /returned/.test(output);
     if (code === 0 && written.trim() === "it-works" && isTold) return { passed: [check], failed: [], output };
@@ -34,7 +35,7 @@ const clientOf = (agent: CommandLine): Client => ({
   },
 });
 
-const codexArgs = ({ model }: Play) => [
+const codexArgs = ({ model }: Run) => [
   "exec",
   "--skip-git-repo-check",
   "--dangerously-bypass-approvals-and-sandbox",

@@ -15,7 +15,9 @@ const packagesOf = (clients: Client[], registry: Client["registry"]) => [
 /** Throws with what the installer said. `versions` has every package by its name. */
 export async function install(clients: Client[], signal: AbortSignal): Promise<{ installed: Installed; versions: Map<string, string> }> {
   const installer = async (file: string, args: string[]) => {
-    const { code, stdout, output } = await runProgram(file, args, { cwd: folder, environment: process.env, timeoutMs, signal });
+    const { code, stdout, output } = await runProgram(file, args, { cwd: folder, environment: process.env, timeoutMs, signal }).catch((error) => {
+      throw error.code === "ENOENT" ? new Error(`${file} is not installed, and these clients need it`) : error;
+    });
     if (code !== 0) throw new Error(`${file} ${args.join(" ")} ended with ${code}: ${output}`);
     return stdout;
   };

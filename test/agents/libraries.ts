@@ -1,4 +1,4 @@
-/** Client libraries: a script in `python` or `javascript` plays the checks of each, and prints a line of JSON for every check. */
+/** Client libraries: a script in `python` or `javascript` runs the checks of each, and prints a line of JSON for every check. */
 import { join } from "node:path";
 import { type Client, runProgram } from "./client.ts";
 
@@ -6,6 +6,8 @@ const timeoutMs = 120_000;
 
 interface Library {
   name: string;
+  /** gpt-5 unless told otherwise. */
+  family?: Client["family"];
   packages: string[];
   /** In `python` or `javascript`. */
   script: string;
@@ -19,17 +21,18 @@ interface Report {
 }
 
 function reportsIn(stdout: string): Report[] {
-  const lines = stdout.split("\n").filter((line) => line.startsWith('{"check"'));
-  return lines.map((line) => JSON.parse(line) as Report);
+  const lines = stdout.split("\n").slice(0, -1);
+  return lines.filter((line) => line.startsWith('{"check"')).map((line) => JSON.parse(line) as Report);
 }
 
-function clientOf({ name, packages, script, args = [] }: Library): Client {
+function clientOf({ name, family = "gpt-5", packages, script, args = [] }: Library): Client {
   const isPython = script.endsWith(".py");
   return {
     name,
+    family,
     registry: isPython ? "pypi" : "npm",
     packages,
-    async play({ folder, gateway, model, reasoner, installed, signal }) {
+    async check({ folder, gateway, model, reasoner, installed, signal }) {
       const file = join(installed.scripts, isPython ? "python" : "javascript", script);
       const environment = {
         PATH: process.env.PATH,
@@ -49,8 +52,9 @@ function clientOf({ name, packages, script, args = [] }: Library): Client {
   };
 }
 
-const aiSdk = (provider: string, call: string, argument = provider): Library => ({
+const aiSdk = (provider: string, call: string, { family = "gpt-5", argument = provider }: { family?: Client["family"]; argument?: string } = {}): Library => ({
   name: `AI SDK, ${call}`,
+  family,
   packages: ["ai", `@ai-sdk/${provider}`],
   script: "ai-sdk.js",
   args: [argument],
@@ -58,15 +62,15 @@ const aiSdk = (provider: string, call: string, argument = provider): Library => 
 
 const libraries: Library[] = [
   { name: "OpenAI's Python client", packages: ["openai"], script: "openai_client.py" },
-  { name: "Anthropic's Python client", packages: ["anthropic"], script: "anthropic_client.py" },
-  { name: "Google's Python client", packages: ["google-genai"], script: "google_genai_client.py" },
+  { name: "Anthropic's Python client", family: "claude-opus-5", packages: ["anthropic"], script: "anthropic_client.py" },
+  { name: "Google's Python client", family: "gemini-3-pro", packages: ["google-genai"], script: "google_genai_client.py" },
   { name: "OpenAI Agents SDK, Python", packages: ["openai-agents"], script: "openai_agents.py" },
   { name: "OpenAI Agents SDK, JavaScript", packages: ["@openai/agents"], script: "openai-agents.js" },
   aiSdk("openai", '`openai("…")` with `store: false`'),
-  aiSdk("openai", '`openai.chat("…")`', "openai.chat"),
+  aiSdk("openai", '`openai.chat("…")`', { argument: "openai.chat" }),
   aiSdk("openai-compatible", "`openai-compatible`"),
-  aiSdk("anthropic", "`anthropic`"),
-  aiSdk("google", "`google`"),
+  aiSdk("anthropic", "`anthropic`", { family: "claude-opus-5" }),
+  aiSdk("google", "`google`", { family: "gemini-3-pro" }),
   { name: "LangChain, `ChatOpenAI`", packages: ["langchain", "langchain-openai"], script: "langchain_client.py", args: ["chat"] },
   {
     name: "LangChain, `ChatOpenAI` with `use_responses_api`",
@@ -74,7 +78,13 @@ const libraries: Library[] = [
     script: "langchain_client.py",
     args: ["responses"],
   },
-  { name: "LangChain, `ChatAnthropic`", packages: ["langchain", "langchain-anthropic"], script: "langchain_client.py", args: ["anthropic"] },
+  {
+    name: "LangChain, `ChatAnthropic`",
+    family: "claude-opus-5",
+    packages: ["langchain", "langchain-anthropic"],
+    script: "langchain_client.py",
+    args: ["anthropic"],
+  },
 ];
 
 export const libraryClients: Client[] = libraries.map(clientOf);

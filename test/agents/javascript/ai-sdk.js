@@ -1,5 +1,7 @@
 // @ts-nocheck: agents.ts installs its packages, beside the project.
 /** The AI SDK with one of its providers, named by the first argument. */
+globalThis.AI_SDK_LOG_WARNINGS = false;
+
 import assert from "node:assert/strict";
 import { APICallError, generateText, isStepCount, Output, streamText, tool } from "ai";
 import { z } from "zod";
@@ -32,29 +34,43 @@ const providers = {
 const provider = process.argv[2] ?? "";
 const modelsOf = await providers[provider]();
 
-const settingsOf = (name, apiKey = key) => ({
-  model: modelsOf(apiKey)(name),
-  maxRetries: 0,
-  ...(provider === "openai" && { providerOptions: { openai: { store: false } } }),
-});
+const stored = provider === "openai" ? { store: false } : {};
+/** Has a model show its thoughts. */
+const thinking = {
+  openai: { openai: { ...stored, reasoningEffort: "low", reasoningSummary: "auto" } },
+  "openai.chat": { openai: { reasoningEffort: "low" } },
+  "openai-compatible": { sluice: { reasoningEffort: "low" } },
+  anthropic: { anthropic: { thinking: { type: "adaptive" } } },
+  google: { google: { thinkingConfig: { includeThoughts: true, thinkingBudget: 1_024 } } },
+};
+const settingsOf = (name, providerOptions = { openai: stored }) => ({ model: modelsOf(key)(name), maxRetries: 0, providerOptions });
+const all = [settingsOf(model), settingsOf(reasoner), settingsOf(reasoner, thinking[provider])];
+
 const weather = tool({ description: "Says the weather of a city.", inputSchema: z.object({ city: z.string() }), execute: async (input) => getWeather(input) });
-const toolsOf = (name) => ({ ...settingsOf(name), tools: { get_weather: weather }, stopWhen: isStepCount(5) });
+const loop = { tools: { get_weather: weather }, stopWhen: isStepCount(5) };
 const asked = { role: "user", content: question };
 const hello = { role: "user", content: "hello there" };
 const answer = Output.object({ schema: z.object({ color: z.enum(["red", "green"]) }) });
+const refused = {
+  "default storage refused by name": async () => {
+    const asStored = { model: modelsOf(key)(reasoner), maxRetries: 0, ...loop, messages: [asked] };
+    const isNamed = (error) => APICallError.isInstance(error) && error.statusCode === 400 && error.message.includes("openai: { store: false }");
+    await assert.rejects(generateText(asStored), isNamed);
+  },
+};
 const onError = () => undefined;
 
 await run({
   generateText: async () => {
-    for (const name of [model, reasoner]) {
-      const { text, finishReason, usage } = await generateText({ ...settingsOf(name), prompt: "hello there" });
+    for (const settings of all) {
+      const { text, finishReason, usage } = await generateText({ ...settings, prompt: "hello there" });
       assert.deepEqual([text, finishReason], [greeting, "stop"]);
       assert.ok(usage.totalTokens > 0);
     }
   },
   streamText: async () => {
-    for (const name of [model, reasoner]) {
-      const result = streamText({ ...settingsOf(name), prompt: "hello there" });
+    for (const settings of all) {
+      const result = streamText({ ...settings, prompt: "hello there" });
       let text = "";
       for await (const chunk of result.textStream) text += chunk;
       assert.deepEqual([text, await result.finishReason], [greeting, "stop"]);
@@ -62,36 +78,37 @@ await run({
     }
   },
   "tool loop and second turn": async () => {
-    for (const name of [model, reasoner]) {
-      const first = await generateText({ ...toolsOf(name), messages: [asked] });
+    for (const settings of all) {
+      const first = await generateText({ ...settings, ...loop, messages: [asked] });
       assertUsedTool(first.text);
       assert.equal(first.steps.length, 2);
-      const second = await generateText({ ...toolsOf(name), messages: [asked, ...first.responseMessages, hello] });
+      const second = await generateText({ ...settings, ...loop, messages: [asked, ...first.responseMessages, hello] });
       assert.equal(second.text, greeting);
     }
   },
   "streamed tool loop": async () => {
-    for (const name of [model, reasoner]) {
-      const first = streamText({ ...toolsOf(name), messages: [asked] });
+    for (const settings of all) {
+      const first = streamText({ ...settings, ...loop, messages: [asked] });
       assertUsedTool(await first.text);
       assert.equal((await first.steps).length, 2);
-      const second = streamText({ ...toolsOf(name), messages: [asked, ...(await first.responseMessages), hello] });
+      const second = streamText({ ...settings, ...loop, messages: [asked, ...(await first.responseMessages), hello] });
       assert.equal(await second.text, greeting);
     }
   },
   "structured output": async () => {
-    for (const name of [model, reasoner]) {
-      const { output } = await generateText({ ...settingsOf(name), prompt: "hello there", output: answer });
+    for (const settings of all) {
+      const { output } = await generateText({ ...settings, prompt: "hello there", output: answer });
       assert.ok(["red", "green"].includes(output.color));
-      assert.deepEqual(await streamText({ ...settingsOf(name), prompt: "hello there", output: answer }).output, output);
+      assert.deepEqual(await streamText({ ...settings, prompt: "hello there", output: answer }).output, output);
     }
   },
   "wrong key": async () => {
-    const stranger = settingsOf(model, "nothing");
+    const stranger = { ...settingsOf(model), model: modelsOf("nothing")(model) };
     const isUnauthorized = (error) => APICallError.isInstance(error) && error.statusCode === 401;
     await assert.rejects(generateText({ ...stranger, prompt: "hello there" }), isUnauthorized);
     let seen;
     for await (const part of streamText({ ...stranger, prompt: "hello there", onError }).fullStream) if (part.type === "error") seen = part.error;
     assert.ok(isUnauthorized(seen), String(seen));
   },
+  ...(provider === "openai" && refused),
 });

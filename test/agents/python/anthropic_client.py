@@ -54,7 +54,7 @@ def loop(ask):
 
 
 def requested(name, messages):
-    thinking = {"type": "enabled", "budget_tokens": 1024} if name == reasoner else {"type": "disabled"}
+    thinking = {"type": "adaptive"} if name == reasoner else {"type": "disabled"}
     return {"model": name, "max_tokens": 2000, "messages": messages, "tools": tools, "thinking": thinking}
 
 

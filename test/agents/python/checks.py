@@ -42,16 +42,16 @@ def assert_used_tool(text):
 def run(*checks):
     """Runs every check, prints one line of JSON for each, and exits with 1 if one failed. A check is named after its function."""
     failed = False
-    loop = asyncio.new_event_loop()
-    for check in checks:
-        began = time.monotonic()
-        error = None
-        try:
-            loop.run_until_complete(check()) if inspect.iscoroutinefunction(check) else check()
-        except Exception as caught:
-            error = f"{type(caught).__name__}: {caught}"
-            failed = True
-            traceback.print_exc()
-        name = check.__name__.replace("_", " ")
-        print(json.dumps({"check": name, "error": error, "ms": round((time.monotonic() - began) * 1000)}), flush=True)
+    with asyncio.Runner() as runner:
+        for check in checks:
+            began = time.monotonic()
+            error = None
+            try:
+                runner.run(check()) if inspect.iscoroutinefunction(check) else check()
+            except Exception as caught:
+                error = f"{type(caught).__name__}: {caught}"
+                failed = True
+                traceback.print_exc()
+            name = check.__name__.replace("_", " ")
+            print(json.dumps({"check": name, "error": error, "ms": round((time.monotonic() - began) * 1000)}), flush=True)
     sys.exit(1 if failed else 0)

@@ -15,7 +15,7 @@ def model_of(name, api_key=key):
     if kind == "anthropic":
         from langchain_anthropic import ChatAnthropic
 
-        thinking = {"type": "enabled", "budget_tokens": 1024} if name == reasoner else None
+        thinking = {"type": "adaptive"} if name == reasoner else None
         return ChatAnthropic(model=name, api_key=api_key, base_url=url, max_retries=0, max_tokens=2000, thinking=thinking)
     from langchain_openai import ChatOpenAI
 
@@ -69,8 +69,10 @@ def agent():
 
 
 def structured_output():
-    asked = model if kind == "anthropic" else reasoner
-    assert isinstance(model_of(asked).with_structured_output(Answer).invoke("Use Answer."), Answer)
+    for name in (model, reasoner):
+        # LangChain's default for Anthropic is a forced call of a tool, which excludes thinking.
+        asked = model_of(name).with_structured_output(Answer, method="json_schema")
+        assert isinstance(asked.invoke("hello there"), Answer)
 
 
 def wrong_key():

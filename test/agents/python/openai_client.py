@@ -57,6 +57,8 @@ def documented_loop(ask):
         input = [{"role": "user", "content": question}]
         tools = [{"type": "function", **function}]
         response = ask(model=name, input=input, tools=tools)
+        thoughts = [item for item in response.output if item.type == "reasoning"]
+        assert all(thought.encrypted_content or thought.summary for thought in thoughts) and bool(thoughts) == (name == reasoner), response
         input += response.output
         for item in response.output:
             if item.type == "function_call":
