@@ -1,160 +1,106 @@
 /**
- * The command-line agents people use, headless, through the gateway: each completes a task with a tool call, on an upstream of its own dialect and on
- * one of every other. `npm run test:agents` installs them (from the npm registry, beside the project, not into it) and prints a table with their versions;
- * it exits with 1 when one failed.
+ * Command-line agents and client libraries through the gateway, on an upstream of each dialect. `npm run test:agents` installs their newest versions from
+ * the public registries, beside the project and not into it, and prints a table with the versions; it exits with 1 when a check failed.
+ * `npm run test:agents -- LangChain` runs those whose name contains the word; `-- --write` puts the table of a complete run into README.md.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
-import { type Gateway, startGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { type Client, families } from "./client.ts";
+import { commandLines } from "./command-lines.ts";
+import { install } from "./install.ts";
+import { libraryClients } from "./libraries.ts";
 
-const runTimeoutMs = 120_000;
-const proof = "proof.txt";
-const command = `echo it-works > ${proof}`;
+const interrupted = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interrupted.abort(new Error(`interrupted by ${signal}`)));
+process.stdout.on("error", (error) => interrupted.abort(error));
 
-interface Run {
-  /** A fresh folder, also its home. */
-  folder: string;
-  gateway: Gateway;
-  model: string;
+const modelOf = (upstream: ConversationDialect) => `sim-${upstream}`;
+const reasonerOf = (upstream: ConversationDialect, family: Client["family"]) => `${family}-${upstream}`;
+
+function catalogue(): string {
+  const upstreams = conversationDialects.map(
+    (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+  );
+  const line = (id: string, upstream: ConversationDialect, model: string, more = "") =>
+    `  - { id: ${id}, retries: 0, contextWindow: 128000, outputTokensMax: 32000, ${more}prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: ${upstream}, model: "${model};rate=0;first=0" }] }`;
+  const models = conversationDialects.flatMap((upstream) => [
+    line(modelOf(upstream), upstream, "sim-text"),
+    ...families.map((family) => line(reasonerOf(upstream, family), upstream, "sim-reasoning", "capabilities: [text, streaming, tools, json, reasoning], ")),
+  ]);
+  return `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`;
 }
 
-interface Agent {
-  name: string;
-  package: string;
-  bin: string;
-  own: ConversationDialect;
-  prepare?(run: Run): Promise<void>;
-  args(run: Run): string[];
-  environment(run: Run): Record<string, string>;
+interface Row {
+  client: Client;
+  cells: string[];
 }
 
-const agents: Agent[] = [
-  {
-    name: "Codex CLI",
-    package: "@openai/codex",
-    bin: "codex",
-    own: "openai-responses",
-    prepare: ({ folder, gateway }) =>
-      mkdir(join(folder, ".codex")).then(() =>
-        writeFile(
-          join(folder, ".codex", "config.toml"),
-          `model_provider = "sluice"\n[model_providers.sluice]\nname = "sluice"\nbase_url = "${gateway.url}/v1"\nenv_key = "SLUICE_KEY"\nwire_api = "responses"\n`,
-        ),
-      ),
-    args: ({ model }) => ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", model, `Use exec_command to run "${command}".`],
-    environment: ({ gateway, folder }) => ({ SLUICE_KEY: gateway.key, CODEX_HOME: join(folder, ".codex") }),
-  },
-  {
-    name: "Codex CLI, WebSocket",
-    package: "@openai/codex",
-    bin: "codex",
-    own: "openai-responses",
-    prepare: ({ folder, gateway }) =>
-      mkdir(join(folder, ".codex")).then(() => writeFile(join(folder, ".codex", "config.toml"), `openai_base_url = "${gateway.url}/v1"\n`)),
-    args: ({ model }) => ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", model, `Use exec_command to run "${command}".`],
-    environment: ({ gateway, folder }) => ({ CODEX_API_KEY: gateway.key, CODEX_HOME: join(folder, ".codex") }),
-  },
-  {
-    name: "Claude Code",
-    package: "@anthropic-ai/claude-code",
-    bin: "claude",
-    own: "anthropic-messages",
-    args: ({ model }) => ["-p", `Use Bash to run "${command}".`, "--model", model, "--allowedTools", "Bash"],
-    environment: ({ gateway, model }) => ({
-      ANTHROPIC_BASE_URL: gateway.url,
-      ANTHROPIC_AUTH_TOKEN: gateway.key,
-      ANTHROPIC_SMALL_FAST_MODEL: model,
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
-      DISABLE_AUTOUPDATER: "1",
-    }),
-  },
-  {
-    name: "Gemini CLI",
-    package: "@google/gemini-cli",
-    bin: "gemini",
-    own: "gemini",
-    prepare: ({ folder }) =>
-      mkdir(join(folder, ".gemini")).then(() => writeFile(join(folder, ".gemini", "settings.json"), '{"security":{"auth":{"selectedType":"gemini-api-key"}}}')),
-    args: ({ model }) => ["-m", model, "--skip-trust", "--approval-mode", "yolo", "-p", `Use run_shell_command to run "${command}".`],
-    environment: ({ gateway }) => ({ GOOGLE_GEMINI_BASE_URL: gateway.url, GEMINI_API_KEY: gateway.key }),
-  },
-];
-
-interface Ended {
-  code: number | null;
-  output: string;
-}
-
-async function run(file: string, args: string[], cwd: string, environment: Record<string, string>): Promise<Ended> {
-  const child = spawn(file, args, { cwd, env: { PATH: process.env.PATH, HOME: cwd, ...environment }, stdio: ["ignore", "pipe", "pipe"] });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr])
-    stream.on("data", (chunk: Buffer) => {
-      output = (output + chunk.toString()).slice(-20_000);
+function tableOf(rows: Row[], versions: Map<string, string>): string {
+  const packagesOf = ({ packages }: Client) => packages.map((name) => `${name} ${versions.get(name)}`).join(", ");
+  const lines = [["client", "packages", ...conversationDialects], ...rows.map(({ client, cells }) => [client.name, packagesOf(client), ...cells])];
+  const widths = (lines[0] as string[]).map((_, column) => Math.max(...lines.map((line) => (line[column] as string).length)));
+  const isText = (column: number) => column < 2;
+  const padded = (line: string[]) =>
+    line.map((cell, column) => {
+      const missing = (widths[column] as number) - cell.length;
+      const before = isText(column) ? 0 : Math.floor(missing / 2);
+      return " ".repeat(before) + cell + " ".repeat(missing - before);
     });
-  const timer = setTimeout(() => child.kill("SIGKILL"), runTimeoutMs);
-  await once(child, "close");
-  clearTimeout(timer);
-  return { code: child.exitCode, output };
+  const rule = widths.map((width, column) => (isText(column) ? "-".repeat(width) : `:${"-".repeat(width - 2)}:`));
+  const [head, ...body] = lines.map(padded);
+  return [head as string[], rule, ...body].map((line) => `| ${line.join(" | ")} |`).join("\n");
 }
 
-const tools = join(tmpdir(), "sluice-agents");
-await mkdir(tools, { recursive: true });
-await writeFile(join(tools, "package.json"), '{"private":true}');
-console.log("installing the agents…");
-const packages = [...new Set(agents.map((agent) => agent.package))];
-const installed = await run(
-  "npm",
-  ["install", "--no-audit", "--no-fund", ...packages.map((name) => `${name}@latest`)],
-  tools,
-  process.env as Record<string, string>,
-);
-if (installed.code !== 0) throw new Error(`npm install: ${installed.output}`);
+async function writeTable(table: string): Promise<void> {
+  const file = join(import.meta.dirname, "..", "..", "README.md");
+  const text = await readFile(file, "utf8");
+  const [begin, end] = ["<!-- npm run test:agents -- --write -->\n", "<!-- end -->"];
+  const [before, place = "", ...more] = text.split(begin);
+  if (more.length > 0 || !place.includes(end)) throw new Error("README.md has no place, or several, that is marked for the table");
+  await writeFile(file, `${before}${begin}\n${table}\n\n${place.slice(place.indexOf(end))}`);
+}
 
-const versionOf = async (name: string) =>
-  (JSON.parse(await readFile(join(tools, "node_modules", name, "package.json"), "utf8")) as { version: string }).version;
+const only = process.argv.slice(2).find((argument) => argument !== "--write");
+const writes = process.argv.includes("--write");
+if (writes && only !== undefined) throw new Error("--write is for a run of all clients");
+const clients = [...commandLines, ...libraryClients].filter(({ name }) => only === undefined || name.includes(only));
+if (clients.length === 0) throw new Error(`no client is named ${only}`);
 
-const line = (dialect: ConversationDialect) =>
-  `  - { id: sim-${dialect}, retries: 0, contextWindow: 128000, outputTokensMax: 32000, prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: ${dialect}, model: "sim-text;rate=0;first=0" }] }`;
-const upstreams = conversationDialects.map(
-  (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
-);
-const gateway = await startGateway({
-  catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${conversationDialects.map(line).join("\n")}\n`,
-});
+console.log("installing the clients…");
+const { installed, versions } = await install(clients, interrupted.signal);
+for (const [name, version] of versions) console.log(`  ${name} ${version}`);
 
-const only = process.argv[2];
-let failed = false;
-const rows: string[] = [];
-for (const agent of agents.filter(({ name }) => only === undefined || name.includes(only))) {
-  const cells: string[] = [];
-  for (const upstream of conversationDialects) {
-    const folder = await mkdtemp(join(tmpdir(), "sluice-agent-"));
-    const one: Run = { folder, gateway, model: `sim-${upstream}` };
-    await agent.prepare?.(one);
+await using gateway = await startGateway({ catalogue: catalogue() });
+
+/** Whether all checks passed. */
+async function passes(client: Client, upstream: ConversationDialect): Promise<boolean> {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-agent-"));
+  try {
     const began = performance.now();
-    const { code, output } = await run(join(tools, "node_modules", ".bin", agent.bin), agent.args(one), folder, agent.environment(one));
-    const worked = await readFile(join(folder, proof), "utf8").catch(() => "");
-    const told = /returned/.test(output);
-    const good = code === 0 && worked.trim() === "it-works" && told;
-    cells.push(good ? "✓" : "✗");
-    console.log(`${good ? "ok  " : "FAIL"} ${agent.name} on ${upstream}: ${Math.round(performance.now() - began)} ms`);
-    if (!good) {
-      failed = true;
-      console.log(
-        `  exit ${code}, the tool ${worked === "" ? "did not run" : "ran"}, the answer ${told ? "came" : "did not come"}\n${output.replaceAll(/^/gm, "  | ")}`,
-      );
-    }
+    const run = { folder, gateway, model: modelOf(upstream), reasoner: reasonerOf(upstream, client.family), installed, signal: interrupted.signal };
+    const { passed, failed, output } = await client.check(run);
+    const isGood = failed.length === 0;
+    console.log(`${isGood ? "ok  " : "FAIL"} ${client.name} on ${upstream}, ${Math.round(performance.now() - began)} ms: ${passed.join(", ")}`);
+    for (const check of failed) console.log(`  failed: ${check}`);
+    if (!isGood) console.log(output.replaceAll(/^/gm, "  | "));
+    return isGood;
+  } finally {
     await rm(folder, { recursive: true, force: true });
   }
-  rows.push(`| ${agent.name} | ${await versionOf(agent.package)} | ${cells.join(" | ")} |`);
 }
-await gateway[Symbol.asyncDispose]();
-console.log(
-  `\n| agent | version | ${conversationDialects.join(" | ")} |\n| --- | --- | ${conversationDialects.map(() => ":-:").join(" | ")} |\n${rows.join("\n")}`,
-);
-process.exitCode = failed ? 1 : 0;
+
+const rows: Row[] = [];
+for (const client of clients) {
+  const cells: string[] = [];
+  for (const upstream of conversationDialects) cells.push((await passes(client, upstream)) ? "✓" : "✗");
+  rows.push({ client, cells });
+}
+
+const isFailed = rows.some(({ cells }) => cells.includes("✗"));
+const table = tableOf(rows, versions);
+console.log(`\n${table}`);
+if (writes && !isFailed) await writeTable(table);
+process.exitCode = isFailed ? 1 : 0;

@@ -1,0 +1,40 @@
+/** What the JavaScript scripts share: what they ask, and how they report. The environment names the gateway, the key and the models. */
+import assert from "node:assert/strict";
+
+const { SLUICE_URL: url = "", SLUICE_KEY: key = "", SLUICE_MODEL: model = "", SLUICE_REASONER: reasoner = "" } = process.env;
+
+export { key, model, reasoner, url };
+
+export const greeting = "You said: hello there\nThis is the simulator: the same words always get the same answer.";
+export const question = 'Use get_weather for "Paris".';
+
+/** @param {{ city: string }} input */
+export function getWeather({ city }) {
+  assert.equal(city, "Paris");
+  return "It rains.";
+}
+
+/**
+ * Fails unless the answer repeats what get_weather returned.
+ * @param {unknown} text
+ */
+export const assertUsedTool = (text) => assert.match(String(text), /The tool get_weather returned: .*It rains\./s);
+
+/**
+ * Runs every check, prints one line of JSON for each, and exits with 1 if one failed.
+ * @param {Record<string, () => Promise<void>>} checks
+ */
+export async function run(checks) {
+  for (const [check, body] of Object.entries(checks)) {
+    const began = performance.now();
+    let error = null;
+    try {
+      await body();
+    } catch (caught) {
+      error = String(caught);
+      process.exitCode = 1;
+      console.error(caught);
+    }
+    console.log(JSON.stringify({ check, error, ms: Math.round(performance.now() - began) }));
+  }
+}

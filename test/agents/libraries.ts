@@ -1,0 +1,90 @@
+/** Client libraries: a script in `python` or `javascript` runs the checks of each, and prints a line of JSON for every check. */
+import { join } from "node:path";
+import { type Client, runProgram } from "./client.ts";
+
+const timeoutMs = 120_000;
+
+interface Library {
+  name: string;
+  /** gpt-5 unless told otherwise. */
+  family?: Client["family"];
+  packages: string[];
+  /** In `python` or `javascript`. */
+  script: string;
+  args?: string[];
+}
+
+interface Report {
+  check: string;
+  /** null: passed. */
+  error: string | null;
+}
+
+function reportsIn(stdout: string): Report[] {
+  const lines = stdout.split("\n").slice(0, -1);
+  return lines.filter((line) => line.startsWith('{"check"')).map((line) => JSON.parse(line) as Report);
+}
+
+function clientOf({ name, family = "gpt-5", packages, script, args = [] }: Library): Client {
+  const isPython = script.endsWith(".py");
+  return {
+    name,
+    family,
+    registry: isPython ? "pypi" : "npm",
+    packages,
+    async check({ folder, gateway, model, reasoner, installed, signal }) {
+      const file = join(installed.scripts, isPython ? "python" : "javascript", script);
+      const environment = {
+        PATH: process.env.PATH,
+        HOME: folder,
+        SLUICE_URL: gateway.url,
+        SLUICE_KEY: gateway.key,
+        SLUICE_MODEL: model,
+        SLUICE_REASONER: reasoner,
+      };
+      const program = isPython ? installed.python : process.execPath;
+      const { code, stdout, output } = await runProgram(program, [file, ...args], { cwd: folder, environment, timeoutMs, signal });
+      const reports = reportsIn(stdout);
+      const failed = reports.flatMap(({ check, error }) => (error === null ? [] : [`${check}: ${error}`]));
+      if ((code !== 0 && failed.length === 0) || reports.length === 0) failed.push(`the script ended with ${code} after ${reports.length} checks`);
+      return { passed: reports.filter(({ error }) => error === null).map(({ check }) => check), failed, output };
+    },
+  };
+}
+
+const aiSdk = (provider: string, call: string, { family = "gpt-5", argument = provider }: { family?: Client["family"]; argument?: string } = {}): Library => ({
+  name: `AI SDK, ${call}`,
+  family,
+  packages: ["ai", `@ai-sdk/${provider}`],
+  script: "ai-sdk.js",
+  args: [argument],
+});
+
+const libraries: Library[] = [
+  { name: "OpenAI's Python client", packages: ["openai"], script: "openai_client.py" },
+  { name: "Anthropic's Python client", family: "claude-opus-5", packages: ["anthropic"], script: "anthropic_client.py" },
+  { name: "Google's Python client", family: "gemini-3-pro", packages: ["google-genai"], script: "google_genai_client.py" },
+  { name: "OpenAI Agents SDK, Python", packages: ["openai-agents"], script: "openai_agents.py" },
+  { name: "OpenAI Agents SDK, JavaScript", packages: ["@openai/agents"], script: "openai-agents.js" },
+  aiSdk("openai", '`openai("…")` with `store: false`'),
+  aiSdk("openai", '`openai.chat("…")`', { argument: "openai.chat" }),
+  aiSdk("openai-compatible", "`openai-compatible`"),
+  aiSdk("anthropic", "`anthropic`", { family: "claude-opus-5" }),
+  aiSdk("google", "`google`", { family: "gemini-3-pro" }),
+  { name: "LangChain, `ChatOpenAI`", packages: ["langchain", "langchain-openai"], script: "langchain_client.py", args: ["chat"] },
+  {
+    name: "LangChain, `ChatOpenAI` with `use_responses_api`",
+    packages: ["langchain", "langchain-openai"],
+    script: "langchain_client.py",
+    args: ["responses"],
+  },
+  {
+    name: "LangChain, `ChatAnthropic`",
+    family: "claude-opus-5",
+    packages: ["langchain", "langchain-anthropic"],
+    script: "langchain_client.py",
+    args: ["anthropic"],
+  },
+];
+
+export const libraryClients: Client[] = libraries.map(clientOf);

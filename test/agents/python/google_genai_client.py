@@ -1,0 +1,94 @@
+"""Google's Python client."""
+
+from checks import Answer, assert_used_tool, get_weather, greeting, key, model, question, reasoner, run, schema, url
+from google import genai
+from google.genai import errors, types
+
+client = genai.Client(api_key=key, http_options=types.HttpOptions(base_url=url))
+declarations = [types.Tool(function_declarations=[{"name": "get_weather", "description": "Says the weather of a city.", "parameters_json_schema": schema}])]
+thoughts = types.ThinkingConfig(include_thoughts=True, thinking_budget=1024)
+
+
+def whole_answer():
+    for name in (model, reasoner):
+        response = client.models.generate_content(model=name, contents="hello there", config={"system_instruction": "Be brief."})
+        assert (response.text, response.candidates[0].finish_reason, response.model_version) == (greeting, types.FinishReason.STOP, name), response
+        assert response.usage_metadata.total_token_count > 0
+
+
+def streamed_answer():
+    for name in (model, reasoner):
+        chunks = list(client.models.generate_content_stream(model=name, contents="hello there"))
+        assert "".join(chunk.text or "" for chunk in chunks) == greeting, chunks
+        assert chunks[-1].candidates[0].finish_reason == types.FinishReason.STOP
+
+
+async def asynchronous_client():
+    assert (await client.aio.models.generate_content(model=model, contents="hello there")).text == greeting
+    stream = await client.aio.models.generate_content_stream(model=model, contents="hello there")
+    assert "".join([chunk.text or "" async for chunk in stream]) == greeting
+
+
+def chat():
+    for name in (model, reasoner):
+        session = client.chats.create(model=name)
+        session.send_message("hello")
+        assert session.send_message("hello there").text == greeting
+        assert "".join(chunk.text or "" for chunk in session.send_message_stream("hello there")) == greeting
+
+
+def automatic_tool_loop():
+    for name in (model, reasoner):
+        config = types.GenerateContentConfig(tools=[get_weather], thinking_config=thoughts if name == reasoner else None)
+        assert_used_tool(client.models.generate_content(model=name, contents=question, config=config).text)
+        session = client.chats.create(model=name, config=config)
+        assert_used_tool(session.send_message(question).text)
+        assert session.send_message("hello there").text == greeting
+
+
+def streamed_tool_loop():
+    """Two turns; all parts of an answer, thoughts and signatures included, are sent back."""
+    for name in (model, reasoner):
+        config = types.GenerateContentConfig(tools=declarations, thinking_config=thoughts if name == reasoner else None)
+        contents = [types.Content(role="user", parts=[types.Part(text=question)])]
+        for turn in range(2):
+            parts = [
+                part
+                for chunk in client.models.generate_content_stream(model=name, contents=contents, config=config)
+                for part in chunk.candidates[0].content.parts or []
+            ]
+            contents.append(types.Content(role="model", parts=parts))
+            if turn == 0:
+                calls = [part.function_call for part in parts if part.function_call]
+                results = [types.FunctionResponse(id=call.id, name=call.name, response={"result": get_weather(**call.args)}) for call in calls]
+                contents.append(types.Content(role="user", parts=[types.Part(function_response=result) for result in results]))
+        assert_used_tool("".join(part.text or "" for part in parts if not part.thought))
+
+
+def structured_output():
+    for name in (model, reasoner):
+        config = {"response_mime_type": "application/json", "response_schema": Answer}
+        assert isinstance(client.models.generate_content(model=name, contents="hello there", config=config).parsed, Answer)
+
+
+def wrong_key():
+    stranger = genai.Client(api_key="nothing", http_options=types.HttpOptions(base_url=url))
+    for ask in (stranger.models.generate_content, lambda **request: list(stranger.models.generate_content_stream(**request))):
+        try:
+            ask(model=model, contents="hello there")
+        except errors.ClientError as error:
+            assert error.code == 401, error
+        else:
+            raise AssertionError("no error")
+
+
+run(
+    whole_answer,
+    streamed_answer,
+    asynchronous_client,
+    chat,
+    automatic_tool_loop,
+    streamed_tool_loop,
+    structured_output,
+    wrong_key,
+)
