@@ -11,8 +11,8 @@ const rowMs = 30_000;
 /** How long a circuit is open at first, and at most; it doubles in between. */
 const openMs = 1_000;
 const openMsMax = 4_000;
-/** How long one call may take to prove that a target is back. */
-const proofMs = 15_000;
+/** How long one call may take to prove that a target is back, before the next one is let through as well. */
+const proofMs = 5_000;
 const pollMs = 500;
 const entryLifeSeconds = 600;
 

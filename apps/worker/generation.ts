@@ -84,7 +84,7 @@ export class Generation {
   /** What was delivered, if another target may go on from it. */
   #spliced: SplicedAnswer | undefined;
   /** The call under way, and its number: what an earlier call still says is not heard. */
-  #current: { candidate: Candidate; permit: Permit; retryAfterMs: number | undefined } | undefined;
+  #current: { candidate: Candidate; permit: Permit; retryAfterMs: number | undefined; isProven: boolean } | undefined;
   #turn = 0;
   #streams = false;
   #contentType = "";
@@ -270,7 +270,7 @@ export class Generation {
   #request(candidate: Candidate, permit: Permit, { request, reading, unlessThere, spliced }: Exchange): void {
     this.#spliced = spliced;
     const turn = ++this.#turn;
-    const current = { candidate, permit, retryAfterMs: undefined as number | undefined };
+    const current = { candidate, permit, retryAfterMs: undefined as number | undefined, isProven: false };
     this.#current = current;
     this.#phase = "head";
     this.#reader = undefined;
@@ -389,6 +389,7 @@ export class Generation {
 
   #step(step: AnswerStep): void {
     this.#measure();
+    if (step.kind !== "failed") this.#prove();
     if (step.bytes.length > 0) this.#write(step.bytes);
     const malformedEvents = this.#reader?.malformedEvents ?? 0;
     if (malformedEvents > 0) this.diagnosis.malformedEvents = malformedEvents;
@@ -403,6 +404,14 @@ export class Generation {
       this.#hangUp = setTimeout(() => call?.abort(), lingerMs);
       this.#drain();
     }
+  }
+
+  /** The first content proves the target to all who wait for it; the answer may go on for minutes. */
+  #prove(): void {
+    const current = this.#current;
+    if (current === undefined || current.isProven || this.#reader?.begun !== true) return;
+    current.isProven = true;
+    this.#around.routing.ended(current.candidate, current.permit, "answered", undefined);
   }
 
   #measure(): void {

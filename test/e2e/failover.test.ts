@@ -84,7 +84,7 @@ upstreams:
   going-on: { dialect: openai-chat, baseUrl: "${url}", prefill: true }
   dead: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" }
 models:
-${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join("")}${model("same", `${at("same-one")}, ${at("same-two")}`, "splice: true, deterministic: true, ")}${model("unlike", `${at("unlike-one")}, ${at("unlike-two")}`, "splice: true, deterministic: true, ")}${model("prefilled", `${at("prefilled-one")}, ${at("prefilled-two", "going-on")}`, "splice: true, ")}${model("alone", at("alone-one"))}${model("keys", at("keys-one", "keyed"))}${model("full", at("full-one", "narrow"))}${model("down", `${at("down-one", "dead")}, ${at("down-two")}`)}${["silence", "slow"].map((id) => model(id, `${at(`${id}-one`, "hasty")}, ${at(`${id}-two`)}`)).join("")}${["outage", "absent"].map((id) => model(id, `${at(`${id}-one`, "guarded")}, ${at(`${id}-two`)}`)).join("")}${model("weighted", `${at("weighted-one", "here", ", weight: 3")}, ${at("weighted-two", "here", ", weight: 1")}`)}${model("small", at("small-one"), "contextWindow: 100, fallbacks: [large], ")}${model("large", at("large-one"), "contextWindow: 1000, ")}${["quiet", "drip"].map((id) => model(id, `${at(`${id}-one`, "brief")}, ${at(`${id}-two`)}`)).join("")}${model("own", at("own-one"), "fallbacks: [other], ")}${model("other", at("other-one"))}${model("twice", `${at("twice-one")}, ${at("twice-one")}`)}${model("unknown", `${at("unknown-one", "guarded")}, ${at("unknown-two")}`)}${model("deep", at("deep-one"))}${model("rotating", at("rotating-one", "keyed"))}`,
+${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join("")}${model("same", `${at("same-one")}, ${at("same-two")}`, "splice: true, deterministic: true, ")}${model("unlike", `${at("unlike-one")}, ${at("unlike-two")}`, "splice: true, deterministic: true, ")}${model("prefilled", `${at("prefilled-one")}, ${at("prefilled-two", "going-on")}`, "splice: true, ")}${model("alone", at("alone-one"))}${model("keys", at("keys-one", "keyed"))}${model("full", at("full-one", "narrow"))}${model("down", `${at("down-one", "dead")}, ${at("down-two")}`)}${["silence", "slow"].map((id) => model(id, `${at(`${id}-one`, "hasty")}, ${at(`${id}-two`)}`)).join("")}${["outage", "absent"].map((id) => model(id, `${at(`${id}-one`, "guarded")}, ${at(`${id}-two`)}`)).join("")}${model("weighted", `${at("weighted-one", "here", ", weight: 3")}, ${at("weighted-two", "here", ", weight: 1")}`)}${model("small", at("small-one"), "contextWindow: 100, fallbacks: [large], ")}${model("large", at("large-one"), "contextWindow: 1000, ")}${["quiet", "drip"].map((id) => model(id, `${at(`${id}-one`, "brief")}, ${at(`${id}-two`)}`)).join("")}${model("own", at("own-one"), "fallbacks: [other], ")}${model("other", at("other-one"))}${model("twice", `${at("twice-one")}, ${at("twice-one")}`)}${model("unknown", `${at("unknown-one", "guarded")}, ${at("unknown-two")}`)}${model("deep", at("deep-one"))}${model("proving", at("proving-one", "guarded"), "retries: 0, ")}${model("rotating", at("rotating-one", "keyed"))}`,
   });
 });
 after(async () => {
@@ -482,6 +482,32 @@ test("the operator sees circuits, resting credentials and calls", async () => {
   const metrics = (await told("/metrics")).join("");
   assert.match(metrics, /sluice_upstream_calls_total\{upstream="here",again="yes"\} [1-9]/);
   assert.match(metrics, /sluice_upstream_errors_total\{upstream="here",code="upstream_failed",status="500"\} [1-9]/);
+});
+
+test("the first content of a proof closes the circuit, not the end of its answer", async () => {
+  const one = targetOf("proving-one");
+  one.answer = failing(500);
+  await until("the circuit is open everywhere", async () => {
+    await ask("proving", true);
+    const known = (await told("/status")).map((text) => (JSON.parse(text) as { targets: { target: string; state: string }[] }).targets);
+    return known.every((all) => all.some(({ target, state }) => target === "guarded/proving-one" && state !== "closed"));
+  });
+  let end: (() => void) | undefined;
+  one.answer = (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" }).write(chunk({ content: "begun" }));
+    end ??= () => void response.end(`${chunk({}, "stop")}data: [DONE]\n\n`);
+    one.answer = ok;
+  };
+  let proof: Response | undefined;
+  await until("a proof has begun", async () => {
+    const response = await ask("proving", true);
+    if (response.status === 200) proof = response;
+    return proof !== undefined;
+  });
+  assert.notEqual(end, undefined);
+  await until("others are served while the proof goes on", async () => (await ask("proving", true)).status === 200, 4_000);
+  end?.();
+  assert.match((await proof?.text()) ?? "", /begun/);
 });
 
 test("a target that can't be reached is passed over", async () => {
