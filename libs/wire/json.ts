@@ -131,8 +131,10 @@ const quotedNames = new Map<string, Buffer>();
 
 /** A member's name in its quotes; the names are those of our own code. */
 function quotedOf(name: string): Buffer {
-  let quoted = quotedNames.get(name);
-  if (quoted === undefined) quotedNames.set(name, (quoted = Buffer.from(`"${name}"`)));
+  const known = quotedNames.get(name);
+  if (known !== undefined) return known;
+  const quoted = Buffer.from(`"${name}"`);
+  quotedNames.set(name, quoted);
   return quoted;
 }
 
