@@ -127,7 +127,8 @@ The first target has the fault and speaks the caller's dialect. What stands behi
 - **a fallback, resumed**: another model in \`fallbacks\`, with the same settings.
 
 The last two are the plain configuration that we recommend. It answers every fault on this page with a complete answer, except the caller's own faults, which no other
-target would answer either.
+target would answer either. The simulator gives the same answer to the same request, which is what \`deterministic\` promises. Where your targets do not, leave it out: an
+answer that breaks after its first content is then resumed only at a target with \`prefill\`, and only while it is plain text.
 
 Until the first content nothing is lost: the request moves to the next target, or is retried at the only one after a pause, and the caller sees none of it. A fallback
 model is asked only after the model's own target used up its retries. The caller's own fault is passed on at once, with the upstream's reason. After content the error is
