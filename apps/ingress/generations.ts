@@ -28,6 +28,8 @@ export interface GenerationsOptions extends LaneJobsOptions {
   redis: Redis;
   queues: ReadonlyMap<string, LaneQueue>;
   limits: CallerLimits;
+  /** By the id of a key's record. */
+  isRevoked(keyId: string): boolean;
   metrics: IngressMetrics;
   log: Logger;
 }
@@ -38,6 +40,9 @@ const faults: Record<Exclude<RelayFault, "wait_expired">, Failure> = {
   unavailable: { code: "unavailable", message: "The gateway can't take requests at the moment; try again in a moment.", retryAfterSeconds: 1 },
   worker_lost: { code: "worker_lost", message: "The process that ran this request was lost; send it again." },
 };
+
+/** Begins as the clients expect it of a key that is not valid. */
+const revokedKey: Failure = { code: "invalid_key", message: "Incorrect API key provided: it was revoked while this request was running." };
 
 /** A worker sent what none of ours sends. */
 const unreadable: Failure = { code: "internal", message: "The gateway failed to process this request." };
@@ -86,6 +91,10 @@ export class Generations {
     const now = this.#now();
     const lost = this.#owner?.isLost(now) === true;
     for (const generation of this.#live.values()) {
+      if (this.#options.isRevoked(generation.caller.id)) {
+        this.#giveUp(generation, revokedKey);
+        continue;
+      }
       if (!generation.gate.holds(generation.number)) continue;
       if (lost) this.#fail(generation, faults.unavailable);
       else if (now - generation.startedAt >= generation.waitMs) this.#expire(generation);

@@ -1,5 +1,6 @@
 /** Generations as jobs of their lanes: put there with their bodies, taken off, asked about. */
 import type { Redis } from "ioredis";
+import { allowsModel } from "#access/record.ts";
 import { type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
 import type { JobState } from "#relay/owner.ts";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -87,6 +88,7 @@ export class LaneJobs {
 function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
   const { body } = generation;
   const { delivered } = generation.answer;
+  const fallbacks = generation.model.fallbacks.filter((id) => allowsModel(generation.caller, id));
   return {
     generation: generation.id,
     owner,
@@ -98,6 +100,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     contentType: generation.contentType,
     headers: generation.callerHeaders,
     model: generation.model.id,
+    ...(fallbacks.length > 0 && { fallbacks }),
     group: generation.caller.group,
     keyId: generation.caller.id,
     admittedAt: generation.admittedAt,

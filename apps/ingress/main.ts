@@ -86,7 +86,7 @@ async function start(log: Logger): Promise<Running> {
     keys: () => keys.count(),
   });
   const limits = new CallerLimits({ redis, keyspace, catalogue: catalogue.current, metrics, log });
-  const generations = new Generations({ config, redis, bodies, keyspace, queues, budget, limits, metrics, log });
+  const generations = new Generations({ config, redis, bodies, keyspace, queues, budget, limits, isRevoked: (id) => keys.isRevoked(id), metrics, log });
   const idempotency = new Idempotency({ redis: bodies, keyspace, budget, windowMs: config.idempotencyWindowMs });
   const mailbox = await openMailbox(service.redisUrl, keyspace, "ingress", {
     heard: (sender) => generations.heard(sender),

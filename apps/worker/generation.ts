@@ -157,7 +157,7 @@ export class Generation {
     this.#phase = "preparing";
     const catalogue = this.#around.catalogue();
     const model = catalogue.modelFor(this.job.group, this.job.model);
-    const candidates = model === undefined ? [] : candidatesOf(catalogue, this.job.group, model, Math.random);
+    const candidates = model === undefined ? [] : candidatesOf(catalogue, this.job.group, model, this.job.fallbacks ?? [], Math.random);
     if (model === undefined || candidates.length === 0)
       return this.#fail({ code: "unavailable", message: "The model of this request is being added or removed; try again in a moment.", retryAfterSeconds: 1 });
     let body: Buffer | null;

@@ -11,9 +11,15 @@ export interface Candidate {
   limits: UpstreamLimits;
 }
 
-/** The model's own targets, then those of its fallbacks that the group may use. `random` gives numbers from 0 to below 1. */
-export function candidatesOf(catalogue: Catalogue, group: string, model: CatalogueModel, random: () => number): Candidate[] {
-  const models = [model, ...model.fallbacks.flatMap((id) => catalogue.modelFor(group, id) ?? [])];
+/** The model's own targets, then those of its fallbacks that are `allowed` and that the group may use. `random` gives numbers from 0 to below 1. */
+export function candidatesOf(
+  catalogue: Catalogue,
+  group: string,
+  model: CatalogueModel,
+  allowed: readonly string[],
+  random: () => number,
+): Candidate[] {
+  const models = [model, ...model.fallbacks.filter((id) => allowed.includes(id)).flatMap((id) => catalogue.modelFor(group, id) ?? [])];
   return models.flatMap((one) =>
     inTurn(one.route, random).flatMap((target): Candidate[] => {
       const upstream = catalogue.upstreams.get(target.upstream);

@@ -18,6 +18,8 @@ const noticesMax = 1_000;
 
 export interface KeyCopy {
   find(hash: string): KeyRecord | undefined;
+  /** By a record's id: was the key revoked, as far as this copy knows? */
+  isRevoked(id: string): boolean;
   count(): number;
   /** Reads the whole for the first time; rejects when Redis does not answer. Notices may arrive before. */
   open(): Promise<void>;
@@ -31,6 +33,8 @@ export interface KeyCopy {
 
 export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): KeyCopy {
   let records = new Map<string, KeyRecord>();
+  /** The ids of those that are revoked. */
+  let revoked = new Set<string>();
   /** The version of `records`. */
   let version = 0;
   let isDoubtful = false;
@@ -45,6 +49,7 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
     const lost = [...records].filter(([hash, held]) => laterOf(held, fresh.get(hash)) === held);
     for (const [hash, held] of lost) fresh.set(hash, held);
     records = fresh;
+    revoked = new Set([...fresh.values()].flatMap(({ id, revokedAt }) => (revokedAt === undefined ? [] : [id])));
     if (lost.length > 0) {
       log.warn({ records: lost.length }, "Redis lost keys: writing them back");
       await restoreRecords(redis, keyspace, lost, Math.max(version, versionBefore));
@@ -62,7 +67,10 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
     for (const [index, hash] of hashes.entries()) {
       const [record, held] = [changed[index], records.get(hash)];
       if (record === undefined || (held && laterOf(held, record) === held)) isDoubtful = true;
-      else records.set(hash, record);
+      else {
+        records.set(hash, record);
+        if (record.revokedAt !== undefined) revoked.add(record.id);
+      }
     }
     version += news.length;
   };
@@ -92,6 +100,7 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
 
   return {
     find: (hash) => records.get(hash),
+    isRevoked: (id) => revoked.has(id),
     count: () => records.size,
     open: async () => {
       await readWhole();

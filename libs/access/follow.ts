@@ -16,6 +16,8 @@ export interface KeyFollower {
   /** The record of the key with this hash (see hashOf), whatever its state. */
   find(hash: string): KeyRecord | undefined;
   /** How many records are held. */
+  /** By a record's id: was the key revoked, as far as this process knows? */
+  isRevoked(id: string): boolean;
   count(): number;
   close(): void;
 }
@@ -60,5 +62,5 @@ export async function followKeys({ redis, subscriber, keyspace, log }: FollowOpt
   }
   redis.on("ready", copy.doubt);
   timer = setTimeout(compare, compareEveryMs);
-  return { find: copy.find, count: copy.count, close };
+  return { find: copy.find, isRevoked: copy.isRevoked, count: copy.count, close };
 }

@@ -27,11 +27,16 @@ test("targets keep their order, and neighbours with weights share by them", () =
       { upstream: "gone", model: "m" },
     ],
   } as unknown as CatalogueModel;
-  const orderAt = (point: number) => candidatesOf(catalogue, "default", model, () => point).map(({ key }) => key);
+  const orderAt = (point: number) => candidatesOf(catalogue, "default", model, ["other", "gone"], () => point).map(({ key }) => key);
   assert.deepEqual(orderAt(0), ["a/m", "b/m", "c/m", "d/m"]);
+  assert.deepEqual(
+    candidatesOf(catalogue, "default", model, [], () => 0).map(({ key }) => key),
+    ["a/m", "b/m", "c/m"],
+    "a fallback that the key may not use",
+  );
   assert.deepEqual(orderAt(0.74), ["a/m", "b/m", "c/m", "d/m"]);
   assert.deepEqual(orderAt(0.76), ["b/m", "a/m", "c/m", "d/m"]);
-  const [first, second] = candidatesOf(catalogue, "default", model, () => 0);
+  const [first, second] = candidatesOf(catalogue, "default", model, ["other"], () => 0);
   assert.deepEqual(
     [first?.limits, second?.limits],
     [
