@@ -35,8 +35,8 @@ export interface AnswerReader {
   readonly committed: boolean;
   /** Some of the answer's content has arrived, whether or not the caller gets it yet. */
   readonly begun: boolean;
-  /** All of the answer is there but its terminator. */
-  readonly finished: boolean;
+  /** All of the answer is there but its terminator, and nothing that came later contradicts it. */
+  readonly settled: boolean;
   /** The id by which the caller knows the answer, if it is known. */
   readonly answerId: string | undefined;
   push(chunk: Buffer): AnswerStep;
@@ -63,15 +63,16 @@ export const isAnswerStatus = (status: number): boolean => status >= 200 && stat
 
 /**
  * The reader for an answer with this status and these headers. Some servers label events as JSON, or JSON as events, so the first byte that is no white
- * space decides between the two; undefined when there is none.
+ * space decides between the two; undefined when there is none. `isQuoted`: as failureOf has it.
  */
 export function readerOf(
   status: number,
   headers: Readonly<Record<string, string | string[] | undefined>>,
   reading: Reading,
   firstByte: number | undefined,
+  isQuoted?: (text: string) => boolean,
 ): AnswerReader {
-  const errorReader = () => new ErrorReader(status, reading, retryAfterSecondsOf(headers, Date.now()));
+  const errorReader = () => new ErrorReader(status, reading, retryAfterSecondsOf(headers, Date.now()), isQuoted);
   if (!isAnswerStatus(status)) return errorReader();
   const { turned } = reading;
   const type = String(headers["content-type"] ?? "").toLowerCase();
@@ -101,10 +102,11 @@ function eventsIn(reader: SseReader, chunk: Buffer): SseEvent[] | AnswerStep {
   }
 }
 
+/** Words inside of an answer may be anybody's: there only an error's codes say something about the operator's account. */
 const failedWith = (error: UpstreamError, bytes: Buffer[] = []): FailedStep => ({
   kind: "failed",
   bytes,
-  failure: failureOf(error.status ?? 502, error),
+  failure: failureOf(error.status ?? 502, error, () => true),
   reason: error.message,
 });
 
@@ -138,8 +140,8 @@ class StreamReader implements AnswerReader {
     return this.#answer.committed;
   }
 
-  get finished(): boolean {
-    return this.#answer.finished;
+  get settled(): boolean {
+    return this.#answer.settled;
   }
 
   get answerId(): string | undefined {
@@ -180,7 +182,7 @@ class WholeReader implements AnswerReader {
   readonly begun = true;
   readonly malformedEvents = 0;
   readonly pieces = 0;
-  readonly finished = false;
+  readonly settled = false;
   readonly answerId = undefined;
   readonly #read: (bytes: Buffer) => WholeAnswer;
   readonly #chunks: Buffer[] = [];
@@ -224,7 +226,7 @@ function stepOf(answer: WholeAnswer): AnswerStep {
 class FoldingReader implements AnswerReader {
   usage: Usage | undefined;
   committed = false;
-  finished = false;
+  settled = false;
   readonly malformedEvents = 0;
   readonly pieces = 0;
   readonly answerId = undefined;
@@ -255,11 +257,11 @@ class FoldingReader implements AnswerReader {
   }
 
   #gather(events: AnswerEvent[]): AnswerStep {
-    if (this.finished) return { kind: "more", bytes: [] };
+    if (this.settled) return { kind: "more", bytes: [] };
     for (const event of events) this.#gathered.push(event);
     if (!events.some(({ kind }) => kind === "finish" || kind === "error")) return { kind: "more", bytes: [] };
     const answer = this.#stream.whole(this.#gathered);
-    this.finished = true;
+    this.settled = true;
     this.committed = answer.kind === "answer";
     if (answer.kind === "answer") this.usage = answer.usage;
     return stepOf(answer);
@@ -273,15 +275,17 @@ class ErrorReader implements AnswerReader {
   readonly pieces = 0;
   readonly committed = false;
   readonly begun = false;
-  readonly finished = false;
+  readonly settled = false;
   readonly answerId = undefined;
   readonly #status: number;
   readonly #reading: Reading;
   readonly #retryAfterSeconds: number | undefined;
+  readonly #isQuoted: ((text: string) => boolean) | undefined;
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
-  constructor(status: number, reading: Reading, retryAfterSeconds: number | undefined) {
+  constructor(status: number, reading: Reading, retryAfterSeconds: number | undefined, isQuoted: ((text: string) => boolean) | undefined) {
+    this.#isQuoted = isQuoted;
     this.#status = status;
     this.#reading = reading;
     this.#retryAfterSeconds = retryAfterSeconds;
@@ -308,7 +312,7 @@ class ErrorReader implements AnswerReader {
     const error = this.#reading.errorOf(body);
     const status = isAnswerStatus(this.#status) ? (error.status ?? 502) : this.#status;
     const { message: reason, retryAfterSeconds } = error;
-    return { ...failed(failureOf(status, error)), reason, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) };
+    return { ...failed(failureOf(status, error, this.#isQuoted)), reason, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) };
   }
 
   /** The JSON value, or the text where it is no JSON: a server's own words, or a page of a proxy in front of it. */

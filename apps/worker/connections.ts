@@ -19,10 +19,10 @@ export function openConnections(upstream: CatalogueUpstream, connectionsMax: num
   const { origin } = new URL(upstream.baseUrl);
   const tls = tlsOptionsOf(upstream);
   const common = { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 };
-  const proxyOf = (name: string) => environment[name] || environment[name.toUpperCase()];
-  const [httpProxy, httpsProxy] = [proxyOf("http_proxy"), proxyOf("https_proxy")];
+  const settingOf = (name: string) => environment[name] || environment[name.toUpperCase()];
+  const [httpProxy, httpsProxy] = ["http_proxy", "https_proxy"].map((name) => proxyUrlOf(settingOf(name)));
   if (httpProxy !== undefined || httpsProxy !== undefined) {
-    const noProxy = [proxyOf("no_proxy"), ...localHosts].filter((hosts) => hosts !== undefined).join(",");
+    const noProxy = [settingOf("no_proxy"), ...localHosts].filter((hosts) => hosts !== undefined).join(",");
     return new EnvHttpProxyAgent({
       ...common,
       httpProxy: httpProxy ?? "",
@@ -30,6 +30,8 @@ export function openConnections(upstream: CatalogueUpstream, connectionsMax: num
       noProxy,
       allowH2: false,
       connectTimeout: connectTimeoutMs,
+      // The proxy's answer to CONNECT is part of connecting.
+      clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: connectTimeoutMs }),
       connect: { timeout: connectTimeoutMs, ...tls },
       requestTls: { timeout: connectTimeoutMs, ...tls },
     });
@@ -43,6 +45,9 @@ export function openConnections(upstream: CatalogueUpstream, connectionsMax: num
     connect: buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls }),
   });
 }
+
+/** A proxy may be named without its scheme, as other programs have it. */
+const proxyUrlOf = (setting: string | undefined): string | undefined => (setting === undefined || setting.includes("://") ? setting : `http://${setting}`);
 
 function tlsOptionsOf({ tls }: CatalogueUpstream): { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string } {
   if (tls === undefined) return {};

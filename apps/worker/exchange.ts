@@ -11,7 +11,7 @@ import { codecs } from "#wire/codecs.ts";
 import { consistent } from "#wire/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import type { Failure, UpstreamError } from "#wire/errors.ts";
-import { parsedObject, parseJson } from "#wire/json.ts";
+import { objectOf, parsedObject, parseJson } from "#wire/json.ts";
 import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
 import { remoteSourcesOf } from "#wire/sources.ts";
 import { resumed, SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
@@ -237,9 +237,16 @@ function decodedOf(codec: Codec, body: Record<string, unknown>, framing: Framing
 export const readableRequestOf = (codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest =>
   decodedOf(codec, body, framing) ?? { system: [], messages: [], tools: [], settings: {} };
 
+/** Does a request ask for several choices? The neutral form of an answer has one, and an answer that lacks the others is none. */
+function asksSeveral({ n, generationConfig, generation_config: otherConfig }: Record<string, unknown>): boolean {
+  const { candidateCount, candidate_count: otherCount } = objectOf(generationConfig ?? otherConfig);
+  return Number(n ?? candidateCount ?? otherCount ?? 1) > 1;
+}
+
 function turnedOf(to: Codec, from: Codec, context: () => AnswerContext): NonNullable<Reading["turned"]> {
   return {
     toStream(bytes) {
+      if (asksSeveral(context().body)) return { kind: "malformed" };
       const value = parsedObject(bytes);
       if (value === undefined) return { kind: "malformed" };
       const answer = foldedOf(to.decodeAnswer(value));
@@ -251,7 +258,11 @@ function turnedOf(to: Codec, from: Codec, context: () => AnswerContext): NonNull
     },
     events() {
       const decoder = to.streamDecoder();
-      return { push: (event) => decoder.push(event), end: () => decoder.end(), whole: (events) => wholeOf(events, from, context()) };
+      return {
+        push: (event) => decoder.push(event),
+        end: () => decoder.end(),
+        whole: (events) => (asksSeveral(context().body) ? { kind: "malformed" } : wholeOf(events, from, context())),
+      };
     },
   };
 }

@@ -15,6 +15,7 @@ import { payloadBytesMax } from "#relay/limits.ts";
 import type { Held, Outcome } from "#relay/runner.ts";
 import { Refusal } from "#wire/carry.ts";
 import type { Failure } from "#wire/errors.ts";
+import { parseJson } from "#wire/json.ts";
 import type { SplicedAnswer } from "#wire/spliced.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#wire/usage.ts";
 import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, readerOf } from "./answer.ts";
@@ -27,8 +28,14 @@ import { type Candidate, candidatesOf } from "./route.ts";
 import type { CallOutcome, Permit, Routing } from "./routing.ts";
 import { type UpstreamCall, type UpstreamHeaders, type Upstreams, upstreamRequestIdOf } from "./upstream.ts";
 
-/** How long an answer that lacks only its terminator is waited for, and how long an answer that is ended may keep its connection. */
+/** How long an answer that lacks only its terminator is waited for, the body of an error answer, and how long an answer that is ended may keep its connection. */
 const lingerMs = 2_000;
+
+/** Bytes of a request in which an upstream's words are looked for. */
+const searchedBytesMax = 1 << 20;
+const openBrace = 0x7b;
+/** White space before an answer, at most: more is taken for the answer itself, and bounded as that is. */
+const leadingBytesMax = 1 << 20;
 
 const unprocessed: Failure = { code: "internal", message: "The gateway failed to process this request." };
 
@@ -76,11 +83,15 @@ export class Generation {
   #phase: Phase = "waiting";
   #call: UpstreamCall | undefined;
   #reader: AnswerReader | undefined;
+  /** Bytes of white space before the answer. */
+  #leadingBytes = 0;
   /** Makes the reader; set when the answer's head arrives. */
   #begin: ((firstByte: number | undefined) => AnswerReader) | undefined;
   #limits: UpstreamLimits | undefined;
   #body: Buffer | undefined;
   #retryState: RetryState | undefined;
+  /** The keys of targets whose failure was counted. */
+  readonly #countedAt = new Set<string>();
   /** What was delivered, if another target may go on from it. */
   #spliced: SplicedAnswer | undefined;
   /** The call under way, and its number: what an earlier call still says is not heard. */
@@ -104,6 +115,8 @@ export class Generation {
   #progressedAt = 0;
   /** When all of the answer was seen to be there but its terminator. */
   #finishedAt: number | undefined;
+  /** When the head of an error answer arrived. */
+  #errorHeadAt: number | undefined;
   /** Ends what is fetched for the request before its upstream is called. */
   readonly #preparation = new AbortController();
 
@@ -240,8 +253,10 @@ export class Generation {
     const limits = this.#limits;
     if (limits === undefined || this.#current === undefined || this.#isOver() || !this.#open || this.#pending.length > 0) return;
     this.#guarded(() => {
-      if (this.#reader?.finished) this.#finishedAt ??= now;
+      if (!this.#reader?.settled) this.#finishedAt = undefined;
+      else this.#finishedAt ??= now;
       if (this.#finishedAt !== undefined && now - this.#finishedAt > lingerMs) return this.#step((this.#reader as AnswerReader).end());
+      if (this.#errorHeadAt !== undefined && now - this.#errorHeadAt > lingerMs) return this.#step(this.#readerFor(undefined).end());
       const overdue = this.#overdueAt(limits, now);
       if (overdue !== undefined) this.#timeOut(overdue);
     });
@@ -252,10 +267,17 @@ export class Generation {
     const quietMs = now - this.#progressedAt;
     if (this.#isOutOfTime(limits, now)) return "did not complete its answer in time";
     if (this.#reader?.begun) return quietMs > limits.betweenTokensTimeoutMs ? "fell silent" : undefined;
-    if (now - this.#calledAt > limits.firstContentTimeoutMs) return "did not begin to answer in time";
-    if (!this.#streams) return undefined;
+    const isLate = now - this.#calledAt > limits.firstContentTimeoutMs;
+    // Nobody hears of an answer that does not stream before it is complete, so giving it up is of use only where another target is left.
+    if (!this.#streams) return isLate && this.#isReplaceable ? "did not begin to answer in time" : undefined;
+    if (isLate) return "did not begin to answer in time";
     if (this.#phase === "head") return now - this.#calledAt > limits.firstByteTimeoutMs ? "did not begin to answer in time" : undefined;
     return quietMs > limits.firstTokenTimeoutMs ? "fell silent" : undefined;
+  }
+
+  /** Another target could be asked in place of the current one. */
+  get #isReplaceable(): boolean {
+    return this.#current !== undefined && this.#retryState?.hasOther(this.#current.candidate) === true;
   }
 
   /** Answers without an upstream. */
@@ -276,6 +298,8 @@ export class Generation {
     this.#reader = undefined;
     this.#begin = undefined;
     this.#finishedAt = undefined;
+    this.#errorHeadAt = undefined;
+    this.#leadingBytes = 0;
     this.upstream = candidate.upstream.name;
     this.model = candidate.model.id;
     delete this.diagnosis.status;
@@ -296,7 +320,7 @@ export class Generation {
         whileCurrent(() => {
           this.#headArrived(status, headers);
           if (unlessThere !== undefined && [404, 405, 501].includes(status)) this.#answerInstead(unlessThere);
-          else this.#begin = (firstByte) => readerOf(status, headers, reading, firstByte);
+          else this.#begin = (firstByte) => readerOf(status, headers, reading, firstByte, (text) => this.#isQuoted(text));
         }),
       data: (chunk) => whileCurrent(() => this.#read(chunk)),
       end: () => {
@@ -305,7 +329,7 @@ export class Generation {
       },
       failed: (failure, cause) => {
         whileCurrent(() => {
-          if (this.#reader?.finished) return this.#step(this.#reader.end());
+          if (this.#reader?.settled) return this.#step(this.#reader.end());
           this.diagnosis.cause = cause;
           this.#callFailed(failure);
         });
@@ -319,6 +343,7 @@ export class Generation {
     this.#phase = "content";
     this.#progressedAt = performance.now();
     this.diagnosis.status = status;
+    this.#errorHeadAt = isAnswerStatus(status) ? undefined : this.#progressedAt;
     if (status >= 300 && status < 400) this.diagnosis.cause = "redirect";
     const requestId = upstreamRequestIdOf(headers);
     if (requestId !== undefined) this.diagnosis.requestId = requestId;
@@ -334,11 +359,28 @@ export class Generation {
     );
   }
 
-  /** Chunks of white space before the answer are signs of life without content, which some servers send while they think. They mean nothing in JSON and in SSE. */
+  /**
+   * White space before the answer is a sign of life without content, which some servers send while they think. It stays before JSON that begins in the same
+   * chunk, for such an answer is relayed byte for byte; before an event it would hide the name of a field.
+   */
   #read(chunk: Buffer): void {
-    const first = this.#reader === undefined ? chunk.find((byte) => byte > 0x20) : undefined;
-    if (this.#reader === undefined && first === undefined) this.#progressedAt = performance.now();
-    else this.#step(this.#readerFor(first).push(chunk));
+    if (this.#reader !== undefined) return this.#step(this.#reader.push(chunk));
+    const from = chunk.findIndex((byte) => byte > 0x20);
+    this.#leadingBytes += chunk.length;
+    if (from < 0 && this.#leadingBytes <= leadingBytesMax) this.#progressedAt = performance.now();
+    else this.#step(this.#readerFor(chunk[from]).push(chunk[from] === openBrace || from <= 0 ? chunk : chunk.subarray(from)));
+  }
+
+  /** Does a text in lower case stand in the caller's request? True for requests that are too large to be looked through. */
+  #isQuoted(text: string): boolean {
+    const body = this.#body;
+    if (body === undefined || body.length > searchedBytesMax) return true;
+    let said = body.toString("utf8");
+    try {
+      // Without the escapes that a caller may have written.
+      said = JSON.stringify(parseJson(body));
+    } catch {}
+    return said.replaceAll("%20", " ").toLowerCase().includes(JSON.stringify(text).slice(1, -1));
   }
 
   /** The reader of the current answer, which is made with its first byte. */
@@ -354,7 +396,16 @@ export class Generation {
     if (current === undefined) return;
     this.#current = undefined;
     current.permit.leave(outcome);
-    if (outcome !== undefined) this.#around.routing.ended(current.candidate, current.permit, outcome, current.retryAfterMs);
+    if (outcome === undefined || this.#hasCounted(outcome, current.candidate.key)) return;
+    this.#around.routing.ended(current.candidate, current.permit, outcome, current.retryAfterMs);
+  }
+
+  /** The retries of one request count as one failure of a target: else one request that no target can answer would block it for all. */
+  #hasCounted(outcome: CallOutcome, key: string): boolean {
+    if (outcome !== "transient") return false;
+    if (this.#countedAt.has(key)) return true;
+    this.#countedAt.add(key);
+    return false;
   }
 
   /** Before content the next target may be asked unseen; after it, the failure is the caller's to know. */

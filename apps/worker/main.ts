@@ -130,7 +130,9 @@ async function start(log: Logger): Promise<Running> {
     callFailed: ({ job, diagnosis: { status, requestId, cause } }, { target, credential, failure, reason }) => {
       const { code, operatorFault } = failure;
       const line = { generation: job.generation, attempt: job.attempt, target, credential, status, upstreamRequestId: requestId, cause, failure: code };
-      if (operatorFault !== undefined) log.error({ ...line, operatorFault, reason }, "an upstream refused the gateway");
+      // The words of an unclear refusal may be about the request, and so the caller's.
+      if (operatorFault === "unclear") log.error({ ...line, operatorFault }, "an upstream refused the gateway");
+      else if (operatorFault !== undefined) log.error({ ...line, operatorFault, reason }, "an upstream refused the gateway");
       else if (cause === "redirect") log.error(line, "an upstream answered with a redirect: its base URL must be the final address");
       else log.debug(line, "a call of an upstream failed");
     },

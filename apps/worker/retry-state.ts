@@ -192,6 +192,11 @@ export class RetryState {
     return this.#models.some((model) => this.#leftOf(model).length > 0);
   }
 
+  /** Is another target left than this one? */
+  hasOther({ key }: Candidate): boolean {
+    return this.#models.some((model) => this.#leftOf(model).some((other) => other.key !== key));
+  }
+
   /** What the caller is told when no target is left. */
   get failure(): Failure {
     if (this.#failure !== undefined) return this.#failure;
@@ -211,11 +216,13 @@ export class RetryState {
     return candidates.filter((candidate) => calls <= candidate.model.retries && !this.#givenUp.has(candidate));
   }
 
-  /** How long until a target of this model is retried; undefined when none is, or not in time. */
+  /** How long until a target of this model is retried, or its short rate limit ends; undefined when none is, or not in time. */
   #backOffMs(model: ModelState, now: number): number | undefined {
     const waits = this.#leftOf(model).flatMap(({ key }) => {
       const pause = this.#pauses.get(key);
-      return pause?.by === "backoff" && pause.until - now <= waitMsMax ? [Math.max(0, pause.until - now)] : [];
+      const isShort = pause !== undefined && pause.until - now <= waitMsMax;
+      const isWaitedFor = pause?.by === "backoff" || (pause?.by === "rate-limit" && now - this.#startedAt <= blockedMsMax);
+      return isShort && isWaitedFor ? [Math.max(0, pause.until - now)] : [];
     });
     return waits.length === 0 ? undefined : Math.min(...waits);
   }

@@ -66,7 +66,7 @@ export class Upstreams {
     try {
       line = this.#lineOf(upstream);
     } catch (error) {
-      queueMicrotask(() => call.fail(failureOfConfiguration, `TLS files: ${(error as NodeJS.ErrnoException).code ?? "unreadable"}`));
+      queueMicrotask(() => call.fail(failureOfConfiguration, `TLS files or proxy: ${(error as NodeJS.ErrnoException).code ?? "not usable"}`));
       return call;
     }
     const start = () => {

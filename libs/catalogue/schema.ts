@@ -94,7 +94,7 @@ const limits = Type.Object(
     ),
     firstContentTimeoutMs: millisecondsOr(
       300_000,
-      "From the request to the first content of the answer, streamed or not, whatever the upstream sends to keep the line alive. A target that exceeds it is left for the next one. Raise it for models that answer later than this.",
+      "From the request to the first content of the answer, streamed or not, whatever the upstream sends to keep the line alive. A target that exceeds it is left for the next one; the last target of an answer that does not stream has until totalTimeoutMs. Raise it for models that answer later than this.",
     ),
     betweenTokensTimeoutMs: millisecondsOr(30_000, "Between two chunks of an answer that has begun, of whatever kind."),
     totalTimeoutMs: millisecondsOr(600_000, "From the request to the end of the answer."),

@@ -21,7 +21,9 @@ const generationJobSchema = Type.Object({
   contentType: Type.String({ maxLength: contentTypeLengthMax, description: "Of the body." }),
   headers: Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), { description: "The caller's own, of those that upstreams of its dialect read." }),
   model: Type.String({ description: "The catalogue's model id." }),
-  fallbacks: Type.Optional(Type.Array(Type.String(), { maxItems: 10, description: "Other models that may answer: those of the model's fallbacks that the caller's key may use." })),
+  fallbacks: Type.Optional(
+    Type.Array(Type.String(), { maxItems: 10, description: "Other models that may answer: those of the model's fallbacks that the caller's key may use." }),
+  ),
   group: Type.String(),
   keyId: Type.String({ description: "The id of the caller's key, never the key." }),
   admittedAt: Type.Number({ description: "When the caller's request was admitted: epoch milliseconds." }),

@@ -78,6 +78,11 @@ export interface StreamRelay {
   readonly committed: boolean;
   /** All of the answer is there but, perhaps, its terminator. */
   readonly finished: boolean;
+  /**
+   * `finished`, and no content came behind the finish. Some servers put a finish reason on every chunk: with them only the end of the stream ends the answer.
+   * https://github.com/BerriAI/litellm/issues/2195
+   */
+  readonly settled: boolean;
   /** Nothing more is to be waited for. */
   readonly complete: boolean;
   /** `end` was called, or the upstream's own terminator passed. */

@@ -92,9 +92,12 @@ export interface UpstreamError {
   retryAfterSeconds?: number | undefined;
   /**
    * What the upstream's names and words stand for, where they say more than the status: `rate_limited` also where the status blames the request,
+   * `over_rate_limit` where this request alone is more than a rate limit admits,
    * `invalid_request` where the status blames the gateway. `markup` is a page in HTML or XML, which comes from something in front of the upstream's API.
    */
-  means?: "context_too_long" | "content_filter" | "rate_limited" | "invalid_request" | "markup" | Exclude<OperatorFault, "unclear"> | undefined;
+  means?: "context_too_long" | "content_filter" | "rate_limited" | "invalid_request" | "over_rate_limit" | "markup" | OperatorFault | undefined;
+  /** The text that `means` was read from, in lower case, where the upstream may have quoted it from its caller. */
+  evidence?: string | undefined;
 }
 
 export const isErrorCode = (code: unknown): code is ErrorCode => typeof code === "string" && Object.hasOwn(table, code);
@@ -189,9 +192,13 @@ function googleDetailsOf({ code, message, param, retryAfterSeconds }: Failure): 
 
 /**
  * Sorts an upstream's error answer. What the caller did wrong is passed on with the upstream's reason; the rest is ours to answer for, in our
- * own words: an upstream's may name its address, its accounts or the credential.
+ * own words: an upstream's may name its address, its accounts or the credential. `isQuoted` says whether a text stands in the caller's request: words that the
+ * caller wrote prove nothing about the operator's account.
  */
-export function failureOf(status: number, { message, code, param, means }: UpstreamError): Failure {
+export function failureOf(status: number, error: UpstreamError, isQuoted: (text: string) => boolean = () => false): Failure {
+  const { message, code, param, evidence } = error;
+  const affectsOthers = error.means === "credential" || error.means === "quota" || error.means === "model" || error.means === "rate_limited";
+  const means = affectsOthers && evidence !== undefined && isQuoted(evidence) ? undefined : error.means;
   const reason = { message, ...(code !== undefined && { upstreamCode: code }), ...(param !== undefined && { param }) };
   switch (means) {
     case "context_too_long":
@@ -203,8 +210,12 @@ export function failureOf(status: number, { message, code, param, means }: Upstr
     case "quota":
     case "model":
       return operatorFailure(means);
+    case "unclear":
+      return status < 500 ? operatorFailure(means) : { ...failed, operatorFault: means };
     case "rate_limited":
       return rateLimited;
+    case "over_rate_limit":
+      return { ...rateLimited, operatorFault: "unclear" };
     case "markup":
       if (status === 413) return { code: "body_too_large", message: "The request is larger than the upstream of this model takes." };
       if (status === 400 || status === 403 || status === 422) return failed;

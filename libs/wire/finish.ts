@@ -45,6 +45,7 @@ const words: Record<Finish, readonly string[]> = {
     "image_prohibited_content",
     "image_recitation",
     "image_other",
+    "model_armor",
   ],
 };
 
@@ -84,6 +85,8 @@ export const isFailure = (reason: unknown): reason is string => typeof reason ==
 export const stoppedBy = (reason: string): UpstreamError => ({
   message: `The upstream of this model stopped its answer: ${scrubbed(reason.slice(0, 100))}.`,
   status: 502,
+  // A word that is not known may be about the request: it is no failure of the target.
+  ...(!isFailure(reason) && { means: "unclear" as const }),
 });
 
 export const unreadableEvent: UpstreamError = {

@@ -15,6 +15,8 @@ export class TranslatedStream implements StreamRelay {
   readonly #decoder: StreamDecoder;
   readonly #encoder: StreamEncoder;
   #held = "";
+  /** Content came behind the finish. */
+  #isContradicted = false;
 
   /**
    * `answerId` is the id that the encoder writes into the answer, where its dialect needs it again to report a failure. `committed`: content of the answer was
@@ -31,6 +33,10 @@ export class TranslatedStream implements StreamRelay {
     return this.#decoder.finished;
   }
 
+  get settled(): boolean {
+    return this.finished && !this.#isContradicted;
+  }
+
   get complete(): boolean {
     return this.ended;
   }
@@ -40,7 +46,10 @@ export class TranslatedStream implements StreamRelay {
   }
 
   push(event: SseEvent, out: Buffer[]): void {
-    this.#translate(this.#decoder.push(event), out);
+    const wasFinished = this.finished;
+    const events = this.#decoder.push(event);
+    this.#isContradicted ||= wasFinished && events.some(({ kind }) => kind === "delta" || kind === "block");
+    this.#translate(events, out);
   }
 
   end(out: Buffer[]): void {

@@ -12,10 +12,19 @@ interface Rule {
   names?: RegExp;
   /**
    * Matches the message. Upstreams quote callers in their messages, and a failure that cools down a credential affects other callers. So these patterns
-   * match from the first word of the message on, where no caller's text can stand.
+   * match from the first word on, and what matched counts only if it does not stand in the caller's own request (see failureOf).
    */
   words?: RegExp;
 }
+
+/** This request is too large for what the account may use at once. Smaller requests are not affected, so these come before everything that cools down. */
+const overAllowance: readonly Rule[] = [
+  {
+    means: "over_rate_limit",
+    words: /^(?:request too large for (?:model )?\S{1,200} (?:in organization|on tokens per)|extra usage is required for long context)/i,
+  },
+  { means: "unclear", words: /^this request requires more credits, or fewer max_tokens/i },
+];
 
 /** Names are tried before words; the first match decides. */
 const rules: readonly Rule[] = [
@@ -31,17 +40,17 @@ const rules: readonly Rule[] = [
     means: "quota",
     // Google's ids of quotas that last for a day contain `PerDay`.
     names:
-      /^(?:insufficient_quota|billing_not_active|billing_hard_limit_reached|billing_error|BILLING_DISABLED|credit_balance_exhausted|(?:organization|project|enforced)_spend_limit_(?:exceeded|reached)|organization_usage_limit_exceeded|usage_not_included|insufficient_balance|insufficient_user_quota|exceeded_current_quota_error|budget_exceeded|Arrearage|payment_required)$|PerDay/,
+      /^(?:insufficient_quota|billing_not_active|billing_hard_limit_reached|billing_error|BILLING_DISABLED|credit_balance_exhausted|(?:organization|project|enforced)_spend_limit_(?:exceeded|reached)|organization_usage_limit_exceeded|usage_not_included|insufficient_balance|insufficient_user_quota|exceeded_current_quota_error|budget_exceeded|Arrearage|payment_required|blocked_api_access)$|PerDay/,
   },
   {
     means: "rate_limited",
     names: /^(?:rate_limit_exceeded|rate_limit_error|RESOURCE_EXHAUSTED|RATE_LIMIT_EXCEEDED|ThrottlingException|TooManyRequestsException)$/,
-    words: /^(?:request too large for (?:model )?\S{1,200} (?:in organization|on tokens per)|rate limit (?:reached|exceeded)|too many requests)/i,
+    words: /^(?:rate limit (?:reached|exceeded)|too many requests)/i,
   },
   {
     means: "quota",
     words:
-      /^(?:your credit balance is too low|you exceeded your current quota|you have reached your specified \w{1,20} usage limits|you're out of extra usage|insufficient (?:account )?(?:balance|credits?|funds|quota)|this request requires more credits|more credits are required|your team \S{1,100} has either used all|your account is not active|account \S{1,100} is suspended|key limit exceeded|prompt tokens limit exceeded|(?:credit|spending|spend) limit|budget has been exceeded)/i,
+      /^(?:your credit balance is too low|you exceeded your current quota|you have reached your specified \w{1,20} usage limits|you're out of extra usage|insufficient (?:account )?(?:balance|credits?|funds|quota)|more credits are required|your team \S{1,100} has either used all|your account is not active|account \S{1,100} is suspended|key limit exceeded|prompt tokens limit exceeded|(?:credit|spending|spend) limit|budget has been exceeded)/i,
   },
   {
     means: "invalid_request",
@@ -51,16 +60,22 @@ const rules: readonly Rule[] = [
   },
   {
     means: "model",
-    names: /^(?:model_not_found|model_decommissioned|DeploymentNotFound|invalid_model|model_not_supported)$/,
+    names: /^(?:model_not_found|model_decommissioned|DeploymentNotFound|invalid_model|model_not_supported|model_not_available)$/,
     words:
-      /^(?:the )?(?:model|models\/|deployment)[\s`'":/]{0,4}[\w./:@-]{1,200}[`'"]? (?:has been (?:deprecated|decommissioned|retired|shut down)|does not exist|is not found|was not found|not found|is deprecated|is no longer|is not available)|^(?:model not (?:exist|found)|invalid model\b|\/[\w/]{1,40}: invalid model name|the api deployment for this resource does not exist|project \S{1,200} does not have access to model|your organization must be verified|you are not allowed to sample from this model|you don't have access to the model|the provided model identifier is invalid|invocation of model id \S{1,200} with on-demand|this model version has reached|\S{1,200} is not a valid model id|the \w{1,60} operation does not work with the specified model)/i,
+      /^(?:the )?(?:model|models\/|deployment)[\s`'":/]{0,4}[\w./:@-]{1,200}[`'"]? (?:has been (?:deprecated|decommissioned|retired|shut down)|does not exist|is not found|was not found|not found|is deprecated|is no longer|is not available)|^(?:model not (?:exist|found)|invalid model\b|\/[\w/]{1,40}: invalid model name|the api deployment for this resource does not exist|project \S{1,200} does not have access to model|your organization must be verified to use the model|you are not allowed to sample from this model|you don't have access to the model|the provided model identifier is invalid|invocation of model id \S{1,200} with on-demand|this model version has reached|\S{1,200} is not a valid model id|unable to access (?:non-serverless )?model|project \S{1,200} is not allowed to use publisher model|publisher model \S{1,300} (?:was not found|is not servable in region))/i,
   },
   {
     means: "credential",
     names:
       /^(?:invalid_api_key|account_deactivated|account_suspended|authentication_error|auth_error|API_KEY_\w+|CONSUMER_(?:SUSPENDED|INVALID)|SERVICE_DISABLED|UNAUTHENTICATED|ACCESS_TOKEN_\w+|ExpiredToken(?:Exception)?|UnrecognizedClientException|InvalidSignatureException|InvalidClientTokenId|MissingAuthenticationToken(?:Exception)?|unsupported_country_region_territory|organization_restricted)$/,
     words:
-      /^(?:incorrect api key|invalid (?:x-)?api[- ]key|(?:your )?api[- ]?key (?:is )?(?:not valid|expired|invalid|disabled)|no auth credentials|this credential is only authorized|user location is not supported|country, region, or territory not supported|(?:this|your) (?:organization|account|project|api key) (?:has been|is|was) (?:disabled|suspended|deactivated|denied|blocked)|the openai account associated with this api key|permission denied: consumer|requests (?:to this api|from (?:referer|the ip))\b|the security token included|user: arn:aws|model access is denied|operation not allowed|principal does not have access)/i,
+      /^(?:incorrect api key|invalid (?:x-)?api[- ]key|(?:your )?api[- ]?key (?:is )?(?:not valid|expired|invalid|disabled)|no auth credentials|this credential is only authorized|user location is not supported|country, region, or territory not supported|(?:this|your) (?:organization|account|project|api key) (?:has been|is|was) (?:disabled|suspended|deactivated|denied|blocked)|the openai account associated with this api key|permission denied: consumer|requests (?:to this api|from (?:referer|the ip))\b|the security token included|user: arn:aws|model access is denied|operation not allowed|principal does not have access|gemini api free tier is not available|your account is not authorized)/i,
+  },
+  {
+    // It depends on what this request asks for: https://github.com/openai/openai-cookbook/issues/2271
+    means: "unclear",
+    names: /^OperationNotSupported$/,
+    words: /^(?:your organization must be verified|the \w{1,60} operation does not work with the specified model)/i,
   },
   {
     means: "context_too_long",
@@ -87,11 +102,43 @@ const promptTooLong = [
   /but the (?:model|configured) context (?:window|size) is/i,
 ];
 
-/** What an error means; undefined where only its status tells. `names` are its codes, types and reasons. Names and messages must be bounded. */
-export function meaningOf(names: readonly string[], messages: readonly string[]): Meaning | undefined {
+/** What an error says about itself. All texts must be bounded. */
+export interface Said {
+  /** Its codes, types and reasons, from the upstream itself. */
+  names: readonly string[];
+  /** The same from JSON inside of a message, where an upstream may quote its caller. */
+  quotedNames: readonly string[];
+  messages: readonly string[];
+}
+
+/** `evidence` is the text that decided, in lower case, where an upstream may have quoted it from its caller. */
+interface Sorted {
+  means: Meaning;
+  evidence?: string;
+}
+
+/** What an error means; undefined where only its status tells. */
+export function meaningOf({ names, quotedNames, messages }: Said): Sorted | undefined {
+  const tooMuch = wordsAmong(overAllowance, messages);
+  if (tooMuch !== undefined) return tooMuch;
   const byName = rules.find((rule) => names.some((name) => rule.names?.test(name)));
-  if (byName !== undefined) return byName.means;
-  const byWords = rules.find((rule) => messages.some((message) => rule.words?.test(message)));
-  if (byWords !== undefined) return byWords.means;
-  return messages.some((message) => !outputTooLong.test(message) && promptTooLong.some((words) => words.test(message))) ? "context_too_long" : undefined;
+  if (byName !== undefined) return { means: byName.means };
+  for (const { means, names: known } of rules) {
+    const quoted = quotedNames.find((name) => known?.test(name));
+    if (quoted !== undefined) return { means, evidence: quoted.toLowerCase() };
+  }
+  const byWords = wordsAmong(rules, messages);
+  if (byWords !== undefined) return byWords;
+  return messages.some((message) => !outputTooLong.test(message) && promptTooLong.some((words) => words.test(message)))
+    ? { means: "context_too_long" }
+    : undefined;
+}
+
+function wordsAmong(some: readonly Rule[], messages: readonly string[]): Sorted | undefined {
+  for (const { means, words } of some)
+    for (const message of messages) {
+      const [evidence] = words?.exec(message) ?? [];
+      if (evidence !== undefined) return { means, evidence: evidence.toLowerCase() };
+    }
+  return undefined;
 }

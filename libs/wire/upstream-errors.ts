@@ -32,6 +32,8 @@ interface Layer {
   flagged?: boolean;
   /** The text is a page in HTML or XML. */
   isMarkup?: boolean;
+  /** It comes from JSON inside of a text, which may be the caller's. */
+  isQuoted?: boolean;
 }
 
 /** Reads an error body or the error in a stream, given as a JSON value, or as text where it is not JSON. Secrets and addresses are removed from all fields. */
@@ -43,7 +45,7 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
   const code = shownNameOf(innermost("code"));
   const type = shownNameOf(innermost("type"));
   const retryAfterSeconds = innermost("retryAfterSeconds");
-  const means = layersMeaningOf(layers);
+  const { means, evidence } = layersMeaningOf(layers);
   return {
     message: shownTextOf(innermost("message"), messageLengthMax) ?? "The upstream of this model reported an error without a message.",
     code,
@@ -52,15 +54,19 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
     status: layers.find(({ status }) => status !== undefined)?.status ?? statuses.find(([names]) => names.test(code ?? "") || names.test(type ?? ""))?.[1],
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
     ...(means !== undefined && { means }),
+    ...(evidence !== undefined && { evidence }),
   };
 }
 
-function layersMeaningOf(layers: readonly Layer[]): UpstreamError["means"] {
-  if (layers.some(({ flagged }) => flagged)) return "content_filter";
-  const names = layers.flatMap(({ code = "", type = "", reasons = [] }) => [code, type, ...reasons]).map((name) => name.slice(0, nameLengthMax));
+function layersMeaningOf(layers: readonly Layer[]): Pick<UpstreamError, "means" | "evidence"> {
+  if (layers.some(({ flagged }) => flagged)) return { means: "content_filter" };
+  const namesOf = (some: readonly Layer[]) =>
+    some.flatMap(({ code = "", type = "", reasons = [] }) => [code, type, ...reasons]).map((name) => name.slice(0, nameLengthMax));
   // One vendor sends its messages percent-encoded.
   const messages = layers.map(({ message = "" }) => message.slice(0, messageLengthMax).replaceAll("%20", " "));
-  return meaningOf(names, messages) ?? (layers.some(({ isMarkup }) => isMarkup) ? "markup" : undefined);
+  const names = namesOf(layers.filter(({ isQuoted }) => !isQuoted));
+  const quotedNames = namesOf(layers.filter(({ isQuoted }) => isQuoted));
+  return meaningOf({ names, quotedNames, messages }) ?? (layers.some(({ isMarkup }) => isMarkup) ? { means: "markup" } : {});
 }
 
 /** Scrubs before it cuts: a secret that is cut in two would no longer look like one. */
@@ -178,9 +184,22 @@ const suffix = /(?:['"]?\.?\s{0,4}Received Model Group=|\nmodel=)[\s\S]*$/;
 function readText(text: string, layers: Layer[], depth: number): void {
   const words = text.trim().replace(prefix, "");
   if (/^<(?:!doctype|\?xml|html|head|body|center|h1|title|error)\b/i.test(words)) layers.push({ isMarkup: true });
-  else if (/^(?:\{|\[\s*[{"\]])/.test(words)) read(jsonAtStartOf(words.slice(0, embeddedLengthMax)), layers, depth + 1);
+  else if (/^[{[]/.test(words) && (readEmbedded(words, layers, depth) || brokenJson.test(words))) return;
   // Control characters are no text but compressed or binary data.
   else if (words !== "" && !/[^\P{Cc}\s]|\ufffd/u.test(words.slice(0, messageLengthMax))) layers.push({ message: words.replace(suffix, "") });
+}
+
+/** JSON that was cut off, which is no reason to show. */
+const brokenJson = /^(?:\{\s*"|\[\s*(?:\{\s*"|"))/;
+
+/** Reads the JSON that a text begins with; false where there is none, or it says nothing. */
+function readEmbedded(text: string, layers: Layer[], depth: number): boolean {
+  const inner: Layer[] = [];
+  read(jsonAtStartOf(text.slice(0, embeddedLengthMax)), inner, depth + 1);
+  if (!inner.some(({ message, code, type, isMarkup }) => message !== undefined || code !== undefined || type !== undefined || isMarkup)) return false;
+  // The body itself may come as a text; what stands inside of one of its texts may be the caller's.
+  for (const layer of inner) layers.push(layers.length === 0 ? layer : { ...layer, isQuoted: true });
+  return true;
 }
 
 /** The JSON object or array at the beginning of a text; undefined when it breaks off. */

@@ -29,6 +29,8 @@ export interface Watcher {
   readonly endsWithDone: boolean;
   /** All is there but, perhaps, the terminator. */
   readonly finished: boolean;
+  /** Content came behind the finish: see StreamRelay.settled. */
+  readonly contradicted: boolean;
   /** `finished`, and nothing else is to come that a caller would miss. */
   readonly complete: boolean;
   /** No later event can bring content, so that one which can't be read does no harm. */
@@ -53,6 +55,10 @@ export class VerbatimStream implements StreamRelay {
 
   get finished(): boolean {
     return this.#watcher.finished;
+  }
+
+  get settled(): boolean {
+    return this.finished && !this.#watcher.contradicted;
   }
 
   get complete(): boolean {

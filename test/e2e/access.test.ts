@@ -11,12 +11,14 @@ import { within } from "../support/time.ts";
 import { exchange } from "./support.ts";
 
 const fast = "sim-text;rate=0";
+const slow = "sim-text;rate=5;tokens=500";
 const gateway = await startGateway({
   ingresses: 2,
   catalogue: catalogueOf([
     { id: "alpha", model: fast },
     { id: "beta-1", model: fast },
     { id: "beta-2", model: fast },
+    { id: "slow", model: slow },
   ]),
 });
 const redis = await connectRedis(gateway.redis.url, "patient");
@@ -196,4 +198,21 @@ test("any Host is served, so that every address of the gateway works", async () 
     );
     assert.equal(status, 200, host);
   }
+});
+
+test("the running answers of a revoked key end within seconds, those of others go on", async () => {
+  const revokedKey = await gateway.createKey("default");
+  const hash = hashOf(revokedKey);
+  const begin = async (key: string) => {
+    const response = await gateway.post({ model: "slow", stream: true, messages: [{ role: "user", content: "hello" }] }, { key });
+    assert.equal(response.status, 200);
+    return response;
+  };
+  const [ended, other] = [await begin(revokedKey), await begin(live)];
+  await revokeRecord(redis, keyspace, hash, Date.now());
+  const text = await ended.text();
+  assert.match(text, /Incorrect API key provided: it was revoked/);
+  assert.doesNotMatch(text, /\[DONE\]/);
+  await until("its upstream call has ended", async () => (await gateway.seen(slow)).some(({ outcome }) => outcome === "client-closed"));
+  await other.body?.cancel();
 });

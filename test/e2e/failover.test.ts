@@ -67,7 +67,22 @@ let gateway: Gateway;
 const model = (id: string, route: string, more = "") => `  - { id: ${id}, ${more}prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [${route}] }\n`;
 const at = (name: string, upstream = "here", more = "") => `{ upstream: ${upstream}, model: ${name}${more} }`;
 const refusals = [401, 402].flatMap((status) => ["whole", "streamed"].map((way) => `refused-${status}-${way}`));
-const pairs = ["status", "caller", "context", "cut", "missing", "label", "encoding", "billing", "remembered", "flagged", "closed", ...refusals];
+const pairs = [
+  "status",
+  "caller",
+  "context",
+  "cut",
+  "missing",
+  "label",
+  "encoding",
+  "billing",
+  "remembered",
+  "flagged",
+  "closed",
+  "stuck",
+  "choices",
+  ...refusals,
+];
 
 before(async () => {
   gateway = await startGateway({
@@ -76,6 +91,7 @@ before(async () => {
     catalogue: `groups: { default: { models: ["*"] } }
 upstreams:
   here: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}" }
+  careful: { dialect: openai-chat, circuitFailuresMax: 5, baseUrl: "${url}" }
   brief: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}", limits: { firstContentTimeoutMs: 700 } }
   hasty: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}", limits: { firstByteTimeoutMs: 700, firstTokenTimeoutMs: 700 } }
   guarded: { dialect: openai-chat, circuitFailuresMax: 3, baseUrl: "${url}" }
@@ -84,7 +100,7 @@ upstreams:
   going-on: { dialect: openai-chat, baseUrl: "${url}", prefill: true }
   dead: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" }
 models:
-${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join("")}${model("same", `${at("same-one")}, ${at("same-two")}`, "splice: true, deterministic: true, ")}${model("unlike", `${at("unlike-one")}, ${at("unlike-two")}`, "splice: true, deterministic: true, ")}${model("prefilled", `${at("prefilled-one")}, ${at("prefilled-two", "going-on")}`, "splice: true, ")}${model("alone", at("alone-one"))}${model("keys", at("keys-one", "keyed"))}${model("full", at("full-one", "narrow"))}${model("down", `${at("down-one", "dead")}, ${at("down-two")}`)}${["silence", "slow"].map((id) => model(id, `${at(`${id}-one`, "hasty")}, ${at(`${id}-two`)}`)).join("")}${["outage", "absent"].map((id) => model(id, `${at(`${id}-one`, "guarded")}, ${at(`${id}-two`)}`)).join("")}${model("weighted", `${at("weighted-one", "here", ", weight: 3")}, ${at("weighted-two", "here", ", weight: 1")}`)}${model("small", at("small-one"), "contextWindow: 100, fallbacks: [large], ")}${model("large", at("large-one"), "contextWindow: 1000, ")}${["quiet", "drip"].map((id) => model(id, `${at(`${id}-one`, "brief")}, ${at(`${id}-two`)}`)).join("")}${model("own", at("own-one"), "fallbacks: [other], ")}${model("other", at("other-one"))}${model("twice", `${at("twice-one")}, ${at("twice-one")}`)}${model("unknown", `${at("unknown-one", "guarded")}, ${at("unknown-two")}`)}${model("deep", at("deep-one"))}${model("proving", at("proving-one", "guarded"), "retries: 0, ")}${model("rotating", at("rotating-one", "keyed"))}`,
+${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join("")}${model("same", `${at("same-one")}, ${at("same-two")}`, "splice: true, deterministic: true, ")}${model("unlike", `${at("unlike-one")}, ${at("unlike-two")}`, "splice: true, deterministic: true, ")}${model("prefilled", `${at("prefilled-one")}, ${at("prefilled-two", "going-on")}`, "splice: true, ")}${model("alone", at("alone-one"))}${model("keys", at("keys-one", "keyed"))}${model("full", at("full-one", "narrow"))}${model("down", `${at("down-one", "dead")}, ${at("down-two")}`)}${["silence", "slow"].map((id) => model(id, `${at(`${id}-one`, "hasty")}, ${at(`${id}-two`)}`)).join("")}${["outage", "absent"].map((id) => model(id, `${at(`${id}-one`, "guarded")}, ${at(`${id}-two`)}`)).join("")}${model("weighted", `${at("weighted-one", "here", ", weight: 3")}, ${at("weighted-two", "here", ", weight: 1")}`)}${model("small", at("small-one"), "contextWindow: 100, fallbacks: [large], ")}${model("large", at("large-one"), "contextWindow: 1000, ")}${["quiet", "drip"].map((id) => model(id, `${at(`${id}-one`, "brief")}, ${at(`${id}-two`)}`)).join("")}${model("own", at("own-one"), "fallbacks: [other], ")}${model("other", at("other-one"))}${model("twice", `${at("twice-one")}, ${at("twice-one")}`)}${model("unknown", `${at("unknown-one", "guarded")}, ${at("unknown-two")}`)}${["words", "eager"].map((id) => model(id, at(`${id}-one`))).join("")}${model("poison", at("poison-one", "careful"))}${model("deep", at("deep-one"))}${model("proving", at("proving-one", "guarded"), "retries: 0, ")}${model("rotating", at("rotating-one", "keyed"))}`,
   });
 });
 after(async () => {
@@ -508,6 +524,75 @@ test("the first content of a proof closes the circuit, not the end of its answer
   await until("others are served while the proof goes on", async () => (await ask("proving", true)).status === 200, 4_000);
   end?.();
   assert.match((await proof?.text()) ?? "", /begun/);
+});
+
+test("words that a caller has its upstream quote block nobody", async () => {
+  const message = "your credit balance is too low: Extra inputs are not permitted";
+  targetOf("words-one").answer = (response) => {
+    const isQuoted = JSON.stringify(targetOf("words-one").seen.at(-1)).includes("credit balance");
+    if (isQuoted) failing(400, {}, { type: "invalid_request_error", message })(response);
+    else ok(response);
+  };
+  for (let request = 0; request < 3; request++) {
+    const refused = await gateway.post({ model: "words", messages: [{ role: "user", content: "Your credit \u0062alance is too low" }] });
+    assert.deepEqual([refused.status, ((await refused.json()) as { error: { message: string } }).error.message], [400, message]);
+    assert.equal((await ask("words")).status, 200);
+  }
+});
+
+test("a server that puts a finish reason on every chunk is heard to the end, and its broken stream is no answer", async () => {
+  const said = (place: number) => chunk({ content: `w${place} ` }, "stop");
+  let breaks = false;
+  targetOf("eager-one").answer = (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    let place = 0;
+    const speaking = setInterval(() => {
+      response.write(said(place++));
+      if (place === 3 && breaks) response.destroy();
+      if (place === 12) response.end("data: [DONE]\n\n");
+      if (place === 12 || response.destroyed) clearInterval(speaking);
+    }, 300);
+  };
+  assert.equal(await textOf(await ask("eager", true), true), Array.from({ length: 12 }, (_, place) => `w${place} `).join(""));
+  breaks = true;
+  const broken = await (await ask("eager", true)).text();
+  assert.match(broken, /"error"/);
+  assert.doesNotMatch(broken, /\[DONE\]/);
+});
+
+test("the retries of one caller's request are one failure of their target", async () => {
+  const poison = (response: ServerResponse) => {
+    if (JSON.stringify(targetOf("poison-one").seen.at(-1)).includes("poison")) failing(500)(response);
+    else ok(response);
+  };
+  targetOf("poison-one").answer = poison;
+  for (let request = 0; request < 2; request++)
+    assert.equal((await gateway.post({ model: "poison", messages: [{ role: "user", content: "poison" }] })).status, 502);
+  assert.equal(targetOf("poison-one").seen.length, 6);
+  for (let request = 0; request < 4; request++) assert.equal((await ask("poison")).status, 200);
+});
+
+test("an error whose body never ends is not waited for", async () => {
+  targetOf("stuck-one").answer = (response) => void response.writeHead(503, { "content-type": "application/json" }).write('{"error":');
+  const startedAt = performance.now();
+  assert.equal((await ask("stuck")).status, 200);
+  assert.ok(performance.now() - startedAt < 10_000, "its time limits are 30 s and more");
+});
+
+test("a fallback that the key may not use does not answer", async () => {
+  targetOf("own-one").answer = failing(500);
+  const key = await gateway.createKey("default", { models: ["own"] });
+  const refused = await gateway.post({ model: "own", messages: [{ role: "user", content: "hello" }] }, { key });
+  assert.equal(refused.status, 502);
+  assert.equal((await ask("own")).status, 200);
+});
+
+test("several choices that come in one are no answer", async () => {
+  targetOf("choices-one").answer = (response) =>
+    void response.writeHead(200, { "content-type": "text/event-stream" }).end(`${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`);
+  const response = await gateway.post({ model: "choices", n: 2, messages: [{ role: "user", content: "hello" }] });
+  assert.equal(response.status, 200);
+  assert.deepEqual(calls("choices-one", "choices-two"), [1, 1]);
 });
 
 test("a target that can't be reached is passed over", async () => {

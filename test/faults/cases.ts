@@ -323,7 +323,9 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
       if (arrangement === "one") return alone(errorOf(course.error, course.seconds), course.pauses);
       return elsewhere(atOnce, arrangement === "fallback" ? course.pauses : noPauses);
     case "silent": {
-      const limits = { quiet: pace.quietMs[patience], begin: pace.beginMs[patience], connect: pace.connectMs };
+      // The only target of an answer that does not stream is waited for until its total time is over.
+      const beginMs = arrangement === "one" ? pace.totalMs[patience] : pace.beginMs[patience];
+      const limits = { quiet: pace.quietMs[patience], begin: beginMs, connect: pace.connectMs };
       const limitMs = resumes && course.by !== "connect" ? resumedMs(pace) : limits[course.by];
       const found: Span = [limitMs, limitMs + watchMs];
       if (arrangement !== "one") return elsewhere(found);

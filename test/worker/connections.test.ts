@@ -83,7 +83,7 @@ for (const protocol of ["http/1.1", "h2"] as const satisfies Protocol[])
     const { cause } = await outcomeOf(ours.upstreams, upstreamOf(baseUrl, { name: "distrusted" }));
     assert.match(cause ?? "", /UNABLE_TO_VERIFY|SELF_SIGNED/);
     const unreadable = await outcomeOf(ours.upstreams, upstreamOf(baseUrl, { name: "unreadable", tls: { caFile: "/no/such/file.pem" } }));
-    assert.equal(unreadable.cause, "TLS files: ENOENT");
+    assert.equal(unreadable.cause, "TLS files or proxy: ENOENT");
   });
 
 test("an upstream that demands a certificate is shown the worker's", async () => {
@@ -195,6 +195,16 @@ test("calls go through the proxy of the environment, but for hosts of NO_PROXY a
   assert.deepEqual([tunnelled.length, forwarded.length], [1, 0]);
   proxy.closeAllConnections();
   proxy.close();
+});
+
+test("a proxy that does not answer CONNECT is bounded by the time limit for connecting, and may be named without a scheme", async () => {
+  const silent = createTcpServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  await using ours = using({ https_proxy: `127.0.0.1:${portOf(silent)}` });
+  const outcome = await outcomeOf(ours.upstreams, upstreamOf("https://models.example/v1", {}, 400));
+  assert.notEqual(outcome.cause, undefined);
+  assert.ok(outcome.tookMs < 5_000, `${outcome.tookMs} ms`);
+  silent.close();
 });
 
 test("a base URL keeps its query behind every path", () => {

@@ -127,11 +127,16 @@ test("a fallback is asked at once when the model's own target is blocked, silent
     const state = new RetryState([own, candidateOf("other", modelOf(5))], 0, half);
     return { own, state };
   };
-  for (const by of ["circuit", "credential", "rate-limit", "concurrency"] as const) {
+  for (const [by, forMs] of [
+    ["circuit", 100],
+    ["credential", 100],
+    ["concurrency", 100],
+    ["rate-limit", 5_001],
+  ] as const) {
     const { own, state } = stateOf();
-    state.blocked(own, by, 100, 0);
+    state.blocked(own, by, forMs, 0);
     assert.deepEqual(keysOf(state.ready(0)), ["other"], by);
-    assert.deepEqual(keysOf(state.ready(125)), ["own"], `${by} is over`);
+    assert.deepEqual(keysOf(state.ready(forMs * 1.25)), ["own"], `${by} is over`);
   }
   for (const failureClass of ["silent", "missing", "credential", "quota", "unclear"] as const) {
     const { own, state } = stateOf();
@@ -141,6 +146,9 @@ test("a fallback is asked at once when the model's own target is blocked, silent
   const { own, state } = stateOf();
   assert.ok(fail(state, own, "capacity", 0, 5_001));
   assert.deepEqual(keysOf(state.ready(0)), ["other"]);
+  const limited = stateOf();
+  limited.state.blocked(limited.own, "rate-limit", 2_000, 0);
+  assert.deepEqual([keysOf(limited.state.ready(0)), (limited.state.waitMs(0) ?? 0) >= 2_000], [[], true], "a short rate limit is waited for");
 });
 
 test("a target that is listed twice keeps its pause, and is given up once", () => {

@@ -55,6 +55,7 @@ class MessagesWatcher implements Watcher {
   finished = false;
   /** What comes behind the reason for stopping is waited for: the terminator is never long in coming. */
   readonly complete = false;
+  readonly contradicted = false;
   readonly #model: Buffer;
   readonly #usage = new UsageReader();
 

@@ -95,6 +95,7 @@ class GeminiWatcher implements Watcher {
   readonly #candidatesAsked: number;
   readonly #seen = new Set<unknown>();
   readonly #over = new Set<unknown>();
+  contradicted = false;
   #blocked = false;
   #committed = false;
 
@@ -109,7 +110,7 @@ class GeminiWatcher implements Watcher {
   }
 
   get hasAllContent(): boolean {
-    return this.#blocked || this.#over.size >= this.#candidatesAsked;
+    return this.#blocked || (!this.contradicted && this.#over.size >= this.#candidatesAsked);
   }
 
   terminator(): Buffer | undefined {
@@ -125,6 +126,7 @@ class GeminiWatcher implements Watcher {
     if (failure !== undefined) return failedWith(failure);
     this.usage = usageOf(usageMetadata) ?? this.usage;
     if (isBlocked(promptFeedback)) this.#blocked = true;
+    this.contradicted ||= this.finished && candidates.some(({ content }) => listOf(objectOf(content).parts).some((part) => isContent(objectOf(part))));
     this.#read(candidates);
     this.#committed ||= this.#blocked;
     const named = replaceSpans(

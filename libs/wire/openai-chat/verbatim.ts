@@ -96,6 +96,7 @@ class ChatWatcher implements Watcher {
   answerId: string | undefined;
   readonly endsWithDone = true;
   readonly errorOf = upstreamErrorOf;
+  contradicted = false;
   readonly #model: Buffer;
   readonly #usageShown: boolean;
   readonly #choices: number;
@@ -115,11 +116,11 @@ class ChatWatcher implements Watcher {
   }
 
   get hasAllContent(): boolean {
-    return this.finished;
+    return this.finished && !this.contradicted;
   }
 
   get complete(): boolean {
-    return this.finished && this.#usageChunkSeen;
+    return this.finished && !this.contradicted && this.#usageChunkSeen;
   }
 
   terminator(): Buffer {
@@ -139,6 +140,7 @@ class ChatWatcher implements Watcher {
         if (!this.#usageShown) return { kind: "hidden" };
       }
     }
+    this.contradicted ||= this.finished && choices.some(({ delta }) => Object.entries(objectOf(delta)).some(isSaid));
     for (const [place, { index, finish_reason: reason }] of choices.entries()) if (reasonIn(reason) !== undefined) this.#finishedChoices.add(index ?? place);
     this.#committed ||= choices.some(hasContent);
     return { kind: "relay", bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)), content: this.#committed };

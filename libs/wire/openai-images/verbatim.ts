@@ -63,6 +63,7 @@ export function imageEventsOf(bytes: Buffer, name: string): WholeAnswer {
 export const imageStreamOf = (count: number): StreamRelay => new VerbatimStream(new ImageWatcher(count));
 
 class ImageWatcher implements Watcher {
+  readonly contradicted = false;
   usage: Usage | undefined;
   readonly answerId = undefined;
   readonly endsWithDone = false;

@@ -66,6 +66,7 @@ class ResponsesWatcher implements Watcher {
   finished = false;
   readonly endsWithDone = false;
   readonly hasAllContent = false;
+  readonly contradicted = false;
   readonly errorOf = upstreamErrorOf;
   readonly #model: Buffer;
 

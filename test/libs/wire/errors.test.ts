@@ -5,7 +5,7 @@ import { codecs } from "#wire/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import { errorBodyOf, errorEventOf, type Failure, failureOf, type OperatorFault } from "#wire/errors.ts";
 import { upstreamErrorOf } from "#wire/upstream-errors.ts";
-import { notTooLong, operatorFaults, pages, rateLimits, refusedContent, tooLong, type UpstreamErrorCase } from "./upstream-errors/cases.ts";
+import { notTooLong, operatorFaults, pages, quoted, rateLimits, refusedContent, tooLong, type UpstreamErrorCase } from "./upstream-errors/cases.ts";
 
 const readers = [...conversationDialects.map((dialect) => codecs[dialect].upstreamErrorOf), upstreamErrorOf];
 
@@ -70,8 +70,32 @@ test("refused content is the caller's, also where its status says that access is
 });
 
 test("a limit of the account's rate is one, also where its status blames the body", () => {
-  check(rateLimits, { code: "rate_limited", operatorFault: undefined, upstreamCode: undefined });
+  // One request that is too large says nothing about the next ones: no credential cools down for it.
+  const alone = rateLimits.filter(({ body }) => JSON.stringify(body).includes("Request too large for"));
+  assert.ok(alone.length > 0 && alone.length < rateLimits.length);
+  check(alone, { code: "rate_limited", operatorFault: "unclear", upstreamCode: undefined });
+  check(
+    rateLimits.filter((one) => !alone.includes(one)),
+    { code: "rate_limited", operatorFault: undefined, upstreamCode: undefined },
+  );
   for (const failure of rateLimits.flatMap(failuresOf)) assert.doesNotMatch(failure.message, /Limit|Requested|tier|billing/);
+});
+
+test("words that the caller wrote prove nothing about the operator's account", () => {
+  for (const one of quoted) {
+    const body = JSON.stringify({ model: "m", [one.field]: 1 }).toLowerCase();
+    for (const dialect of conversationDialects) {
+      const error = codecs[dialect].upstreamErrorOf(one.body);
+      const failure = failureOf(one.status, error, (text) => body.includes(JSON.stringify(text).slice(1, -1)));
+      assert.equal(failure.operatorFault, undefined, one.upstream);
+      assert.ok(failure.code === "invalid_request" || failure.code === "unprocessable", one.upstream);
+    }
+  }
+});
+
+test("a text that begins like a list or an object and is none is a text", () => {
+  for (const message of ["[{'type': 'extra_forbidden', 'loc': ('body', 'foo')}]", "[] is too short - 'messages'", "{foo} is not a valid value"])
+    assert.equal(failureOf(400, upstreamErrorOf({ error: { message } })).message, message);
 });
 
 test("a page of a proxy in front of the upstream says nothing about the caller's request, unless the request is too large", () => {

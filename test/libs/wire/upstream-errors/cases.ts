@@ -638,6 +638,13 @@ const trouble: Record<OperatorFault, UpstreamErrorCase[]> = { credential: [], qu
 
 trouble.quota.push(
   {
+    upstream: "Groq, over its spend limit",
+    status: 400,
+    source: "https://console.groq.com/docs/spend-limits",
+    partial: true,
+    body: { error: { message: "API access is blocked.", type: "invalid_request_error", code: "blocked_api_access" } },
+  },
+  {
     upstream: "Anthropic, out of credit",
     status: 400,
     source: issue("anthropics/claude-code", 66314),
@@ -721,21 +728,6 @@ trouble.quota.push(
     body: { error: { message: "Insufficient Balance", type: "unknown_error", param: null, code: "invalid_request_error" } },
   },
   {
-    upstream: "OpenRouter, 402",
-    status: 402,
-    source: issue("Gitlawb/openclaude", 1125),
-    hidden: /user_3D0IV/,
-    body: {
-      error: {
-        message:
-          "This request requires more credits, or fewer max_tokens. You requested up to 32000 tokens, but can only afford 27342. To increase, visit https://openrouter.ai/settings/credits and upgrade to a paid account",
-        code: 402,
-        metadata: { provider_name: null },
-      },
-      user_id: "user_3D0IVsejFIV6kOYwkxFE9nKiq0g",
-    },
-  },
-  {
     upstream: "OpenRouter, wrapped twice by a proxy that answers 400",
     status: 400,
     source: issue("tailcallhq/forgecode", 571),
@@ -777,6 +769,18 @@ trouble.quota.push(
 );
 
 trouble.credential.push(
+  {
+    upstream: "Google, no free tier in a country",
+    status: 400,
+    source: issue("u14app/neo-chat", 45),
+    body: {
+      error: {
+        code: 400,
+        message: "Gemini API free tier is not available in your country. Please enable billing on your project in Google AI Studio.",
+        status: "FAILED_PRECONDITION",
+      },
+    },
+  },
   {
     upstream: "Anthropic, a disabled organisation",
     status: 400,
@@ -965,6 +969,47 @@ trouble.credential.push(
 );
 
 trouble.unclear.push(
+  {
+    upstream: "OpenRouter, 402",
+    status: 402,
+    source: issue("Gitlawb/openclaude", 1125),
+    hidden: /user_3D0IV/,
+    body: {
+      error: {
+        message:
+          "This request requires more credits, or fewer max_tokens. You requested up to 32000 tokens, but can only afford 27342. To increase, visit https://openrouter.ai/settings/credits and upgrade to a paid account",
+        code: 402,
+        metadata: { provider_name: null },
+      },
+      user_id: "user_3D0IVsejFIV6kOYwkxFE9nKiq0g",
+    },
+  },
+  {
+    upstream: "OpenAI, reasoning summaries of an organization that is not verified",
+    status: 400,
+    source: issue("openai/openai-cookbook", 2271),
+    body: {
+      error: {
+        message:
+          "Your organization must be verified to generate reasoning summaries. Please go to: https://platform.openai.com/settings/organization/general and click on Verify Organization.",
+        type: "invalid_request_error",
+        param: "reasoning.summary",
+        code: "unsupported_value",
+      },
+    },
+  },
+  {
+    upstream: "Azure, a model without this operation",
+    status: 400,
+    source: "https://learn.microsoft.com/azure/ai-services/openai/how-to/responses",
+    partial: true,
+    body: {
+      error: {
+        code: "OperationNotSupported",
+        message: "The chatCompletion operation does not work with the specified model, o3-pro. Please choose different model and try again.",
+      },
+    },
+  },
   { upstream: "an upstream that says nothing", status: 403, source: "made up", body: {} },
   { upstream: "an upstream that knows no such path", status: 404, source: "FastAPI's answer to an unknown path", body: { detail: "Not Found" } },
 );
@@ -1290,5 +1335,30 @@ export const pages: (UpstreamErrorCase & { code: Failure["code"] })[] = [
     source: "https://github.com/nginx/nginx, src/http/ngx_http_special_response.c",
     hidden: /nginx|html|Gateway/,
     body: "<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 Bad Gateway</h1></center><hr><center>nginx</center></body></html>",
+  },
+];
+
+/** A caller writes these fields; the upstream quotes them in the words of its own validation. `field` stands in the caller's request. */
+export const quoted: (UpstreamErrorCase & { field: string })[] = [
+  {
+    upstream: "Anthropic, an unknown field",
+    field: "your credit balance is too low",
+    status: 400,
+    source: "https://platform.claude.com/docs/en/api/errors",
+    body: { type: "error", error: { type: "invalid_request_error", message: "your credit balance is too low: Extra inputs are not permitted" } },
+  },
+  {
+    upstream: "FastAPI, an unknown field",
+    field: "invalid api key",
+    status: 422,
+    source: "https://fastapi.tiangolo.com/tutorial/handling-errors/",
+    body: { detail: [{ type: "extra_forbidden", loc: ["body", "invalid api key"], msg: "Extra inputs are not permitted" }] },
+  },
+  {
+    upstream: "Anthropic, a field that looks like an error",
+    field: '{"code":"insufficient_quota"}',
+    status: 400,
+    source: "https://platform.claude.com/docs/en/api/errors",
+    body: { type: "error", error: { type: "invalid_request_error", message: '{"code":"insufficient_quota"}: Extra inputs are not permitted' } },
   },
 ];
