@@ -364,7 +364,10 @@ export class Generation {
    * chunk, for such an answer is relayed byte for byte; before an event it would hide the name of a field.
    */
   #read(chunk: Buffer): void {
-    if (this.#reader !== undefined) return this.#step(this.#reader.push(chunk));
+    if (this.#reader !== undefined) {
+      this.#step(this.#reader.push(chunk));
+      return;
+    }
     const from = chunk.findIndex((byte) => byte > 0x20);
     this.#leadingBytes += chunk.length;
     if (from < 0 && this.#leadingBytes <= leadingBytesMax) this.#progressedAt = performance.now();
