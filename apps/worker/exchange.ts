@@ -11,7 +11,7 @@ import { codecs } from "#wire/codecs.ts";
 import { consistent } from "#wire/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import type { Failure, UpstreamError } from "#wire/errors.ts";
-import { objectOf, parsedObject, parseJson } from "#wire/json.ts";
+import { objectOf, parsedObject } from "#wire/json.ts";
 import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
 import { remoteSourcesOf } from "#wire/sources.ts";
 import { resumed, SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
@@ -95,7 +95,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   const from = codecs[job.dialect];
   const to = codecs[spoken];
   const target = targetOf(input);
-  const parsed = () => parseJson(body) as Record<string, unknown>;
+  const parsed = () => parsedObject(body) ?? {};
   const common = {
     streams: job.framing !== "whole",
     contentType: job.framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",

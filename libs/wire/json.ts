@@ -5,12 +5,34 @@
 import { isAscii } from "node:buffer";
 
 /** The value of JSON in UTF-8; throws SyntaxError. ASCII is read as Latin-1, which it is too: of megabytes V8 then makes its text in a ninth of the time. */
-export const parseJson = (bytes: Buffer): unknown => JSON.parse(bytes.toString(isAscii(bytes) ? "latin1" : "utf8"));
+export const parseJson = (bytes: Buffer): unknown => JSON.parse(textOfJson(bytes));
 
-/** The JSON object that the bytes are; undefined when they are none. */
+const textOfJson = (bytes: Buffer): string => bytes.toString(isAscii(bytes) ? "latin1" : "utf8");
+
+/** Numbers that may be more than a double holds: whole ones of many digits, and large powers. What a fraction loses behind its 16th digit is no loss. */
+const longNumber = /(?:^|[^\d.])\d{16}|\d[eE]\+?\d{3}/;
+/** https://github.com/tc39/proposal-json-parse-with-source */
+const { parse, rawJSON } = JSON as unknown as {
+  parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown;
+  rawJSON(text: string): object;
+};
+
+/**
+ * The value of JSON whose numbers stay as they are written when it is written again. One that a double can't hold, such as an id of 19 digits, is an object that
+ * stands for its digits (JSON.rawJSON). Throws SyntaxError.
+ */
+export function parseExact(text: string): unknown {
+  if (!longNumber.test(text)) return JSON.parse(text);
+  return parse(text, (_key, value, { source = "" }) => {
+    if (typeof value !== "number" || !longNumber.test(source)) return value;
+    return Number.isSafeInteger(value) || String(value) === source ? value : rawJSON(source);
+  });
+}
+
+/** The JSON object that the bytes are, with exact numbers; undefined when they are none. */
 export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined {
   try {
-    const value = parseJson(bytes);
+    const value = parseExact(textOfJson(bytes));
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
   } catch {
     return undefined;

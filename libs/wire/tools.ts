@@ -1,5 +1,6 @@
 /** Names of tools that fit every dialect, and the way back to what the caller wrote. */
 import { refuse } from "./carry.ts";
+import { parseExact } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
 /** Fits all of them: https://platform.openai.com/docs/api-reference/chat/create has the shortest and Google's the strictest beginning. */
@@ -93,7 +94,7 @@ export function textOfCall(input: string): string {
 export function argumentsOf(input: string): Record<string, unknown> | undefined {
   if (input.trim() === "") return {};
   try {
-    const value: unknown = JSON.parse(input);
+    const value = parseExact(input);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
   } catch {
     return undefined;

@@ -6,6 +6,7 @@ import {
   elementSpansOf,
   memberSpansOf,
   objectSpansOf,
+  parseExact,
   parseJson,
   readSpan,
   removalsOf,
@@ -253,4 +254,15 @@ test("a member of a parsed object is found where a scan finds it, whatever else 
     }),
     { numRuns: 1_000 },
   );
+});
+
+test("numbers that a double can't hold stay as they are written, all others are numbers", () => {
+  const text =
+    '{"id":1234567890123456789,"minus":-12345678901234567890,"huge":1e400,"float":0.12345678901234567890,"one":1.0,"safe":9007199254740991,"text":"1234567890123456789"}';
+  const value = parseExact(text) as Record<string, unknown>;
+  assert.equal(
+    JSON.stringify(value),
+    '{"id":1234567890123456789,"minus":-12345678901234567890,"huge":1e400,"float":0.12345678901234568,"one":1,"safe":9007199254740991,"text":"1234567890123456789"}',
+  );
+  assert.deepEqual([typeof value.float, typeof value.one, typeof value.safe], ["number", "number", "number"]);
 });

@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { AnswerContext } from "#wire/codec.ts";
+import { codecs } from "#wire/codecs.ts";
+import { conversationDialects } from "#wire/dialect.ts";
+import { parsedObject } from "#wire/json.ts";
+import { type Answer, foldedOf } from "#wire/neutral.ts";
+
+const digits = "1234567890123456789";
+const input = `{"channel_id":${digits},"amount":10}`;
+const answer: Answer = { blocks: [{ kind: "call", id: "call_1", name: "send", input }], finish: "calls" };
+const request = { system: [], messages: [], tools: [], settings: {} };
+const context: AnswerContext = { id: "a1", model: "m", createdAt: 1, framing: "whole", request, body: {} };
+
+test("a call's long numbers keep their digits, whatever dialect says them and whatever dialect hears them", () => {
+  for (const upstream of conversationDialects)
+    for (const caller of conversationDialects) {
+      const said = Buffer.from(codecs[upstream].encodeAnswer(answer, context));
+      assert.ok(said.includes(digits), `${upstream} says them`);
+      const read = foldedOf(codecs[upstream].decodeAnswer(parsedObject(said) ?? {}));
+      assert.ok(read !== undefined && !("error" in read));
+      assert.ok(codecs[caller].encodeAnswer(read, context).includes(digits), `${upstream} to ${caller}`);
+    }
+});
+
+test("a call's long numbers in a conversation reach upstreams of every dialect", () => {
+  const body = Buffer.from(
+    `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"send","input":${input}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}],"tools":[{"name":"send","input_schema":{"type":"object","properties":{"channel_id":{"type":"integer","maximum":${digits}}}}}]}`,
+  );
+  const decoded = codecs["anthropic-messages"].decodeRequest({ body: parsedObject(body) ?? {}, framing: "whole" });
+  for (const upstream of conversationDialects) {
+    const target = { model: "m", outputTokensMax: undefined, streamUsage: true, tokenLimitField: "max_tokens" as const, reasons: undefined };
+    const sent = codecs[upstream].encodeRequest(decoded, "whole", target).body.toString();
+    assert.ok(sent.replaceAll("\\", "").includes(`"channel_id":${digits}`), upstream);
+  }
+});
