@@ -180,6 +180,7 @@ async function start(log: Logger): Promise<Running> {
       catalogue.close();
       keys.close();
       await mailbox.close();
+      await limits.close();
       await Promise.all([...queues.values()].map((queue) => queue.close()));
       redis.disconnect();
       bodies.disconnect();

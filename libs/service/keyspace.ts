@@ -12,8 +12,10 @@ export interface Keyspace {
   circuits: string;
   /** Sorted set: the places taken at an upstream that takes only so many requests at once, by when each lapses. */
   slots(upstream: string): string;
-  /** What is counted of a key, a group or an account, against its limits. */
-  limit(scope: string, name: string, what: "window" | "running" | "budget"): string;
+  /** What is counted of a key, a group or an account, against its limits: see libs/access/limit-scripts.ts. */
+  limit(scope: string, name: string, what: "window" | "running" | "reserved" | "budget"): string;
+  /** Sorted set: generations that are settled, each until its ingress knows. */
+  limitsSettled: string;
   /** Hash: SHA-256 of a key (hex) → its record (JSON). */
   keys: string;
   /** Counter: grows with every change of `keys`. Absent: nothing was ever projected here. */
@@ -32,6 +34,7 @@ export function keyspaceOf(namespace: string): Keyspace {
     circuits: `${prefix}:circuits`,
     slots: (upstream) => `${prefix}:slots:${upstream}`,
     limit: (scope, name, what) => `${prefix}:limit:${scope}:${name}:${what}`,
+    limitsSettled: `${prefix}:limits:settled`,
     keys: `${prefix}:keys`,
     keysVersion: `${prefix}:keys:version`,
     keysChanged: `${prefix}:keys:changed`,
