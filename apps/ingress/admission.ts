@@ -7,10 +7,10 @@ import { contentTypeLengthMax } from "#relay/job.ts";
 import type { Framing } from "#wire/codec.ts";
 import type { ValidationFault } from "#wire/invalid-field.ts";
 import type { AnswerResponse } from "./answer.ts";
+import { demandOf } from "./demand.ts";
 import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.ts";
 import { invalidBodyOf } from "./failures.ts";
 import type { Generations } from "./generations.ts";
-import { outputTokensMaxOf } from "./limits.ts";
 import { type BodyBudget, Refused } from "./requests.ts";
 
 export interface AdmissionOptions {
@@ -88,7 +88,7 @@ export class Admission {
         contentType: operation === "image-edit" ? contentTypeOf(headers) : "application/json",
         callerHeaders: callerHeadersOf(dialect, headers),
         model,
-        outputTokensMax: outputTokensMaxOf(asked.body),
+        ...demandOf(operation, asked.body),
         lane: catalogue().lanes.get(model.lane) ?? { waitingMax: 0, waitMs: 0 },
         maxWaitMs: maxWaitMsOf(headers),
         weight: catalogue().groups.get(request.caller.group)?.weight ?? 1,

@@ -22,13 +22,14 @@ import type { Keyspace } from "#service/keyspace.ts";
 import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
 import { bytesPerToken, type Usage } from "#wire/usage.ts";
+import type { Demand } from "./demand.ts";
 import type { IngressMetrics } from "./metrics.ts";
 
 /** What is thought of as an answer's length when the caller does not bound it. */
 const outputTokensOtherwise = 1_000;
 /** No answer is thought of as longer, whatever its caller asks for, where the catalogue does not say how long it may be. */
 const outputTokensBound = 1_000_000;
-/** A form is mostly a picture. */
+/** A form is mostly pictures, which count by themselves. */
 const formTokensMax = 1_000;
 const renewEveryMs = leaseMs / 3;
 /** For how long a settlement that failed is repeated: until Redis may have forgotten whether it landed. */
@@ -47,15 +48,13 @@ export interface CallerLimitsOptions {
 }
 
 /** What is asked for, as far as it is limited. */
-export interface LimitedRequest {
+export interface LimitedRequest extends Demand {
   id: string;
   caller: KeyRecord;
   dialect: ConversationDialect;
   operation: Operation;
   model: CatalogueModel;
   bodyBytes: number;
-  /** As the caller bounds it. */
-  outputTokensMax: number | undefined;
 }
 
 /** What an answer took: all that is known of it, nothing, or nobody knows. */
@@ -201,24 +200,16 @@ export class CallerLimits {
   }
 }
 
-/** How long an answer its caller wants at most, in whichever dialect; undefined where that is left open. */
-export function outputTokensMaxOf(body: Record<string, unknown>): number | undefined {
-  const google = body.generationConfig as { maxOutputTokens?: unknown } | null | undefined;
-  const given = [body.max_completion_tokens, body.max_output_tokens, body.max_tokens, google?.maxOutputTokens];
-  return given.find((value): value is number => typeof value === "number" && Number.isSafeInteger(value) && value > 0);
-}
-
 /** About what is asked for. Only what bears a price: to count tokens costs none. */
-export function tokensOf({ operation, model, bodyBytes, outputTokensMax = outputTokensOtherwise }: LimitedRequest): {
-  inputTokens: number;
-  outputTokens: number;
-} {
+export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequest): { inputTokens: number; outputTokens: number } {
   if (operation === "token-count") return { inputTokens: 0, outputTokens: 0 };
   const bytesMax = operation === "image-edit" ? formTokensMax * bytesPerToken : Number.POSITIVE_INFINITY;
-  const inputTokens = Math.min(Math.ceil(Math.min(bodyBytes, bytesMax) / bytesPerToken), model.contextWindow ?? Number.POSITIVE_INFINITY);
+  const inputTokens = Math.ceil(Math.min(bodyBytes, bytesMax) / bytesPerToken) + demand.attachedTokens;
+  const eachMax = model.outputTokensMax ?? model.contextWindow ?? outputTokensBound;
+  const each = Math.min(demand.outputTokensMax ?? demand.mediaTokens ?? outputTokensOtherwise, eachMax);
   return {
-    inputTokens,
-    outputTokens: operation === "embedding" ? 0 : Math.min(outputTokensMax, model.outputTokensMax ?? model.contextWindow ?? outputTokensBound),
+    inputTokens: Math.min(inputTokens, model.contextWindow ?? Number.POSITIVE_INFINITY),
+    outputTokens: operation === "embedding" ? 0 : demand.choices * each,
   };
 }
 

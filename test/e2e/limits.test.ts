@@ -183,6 +183,17 @@ test("a budget that running requests have reserved is told as a limit that soon 
   await until("it is settled", async () => Number(await redis.hget(budget, "dayMoney")) > 0);
 });
 
+test("all choices of a request are reserved: sixty at once for a hundred choices each do not pass a budget", async () => {
+  const key = await gateway.createKey("default", { limits: { budgetPerDay: 5 } });
+  const leaving = new AbortController();
+  const post = (_: unknown, index: number) =>
+    gateway.post({ model: "slow", messages, n: 100, stream: true }, { key, url: urls[index % 2] as string, signal: leaving.signal });
+  const responses = await Promise.all(Array.from({ length: 60 }, post));
+  assert.deepEqual(responses.map(({ status }) => status).sort(), [200, ...Array(59).fill(429)]);
+  leaving.abort();
+  await Promise.allSettled(responses.map(({ body }) => body?.cancel()));
+});
+
 test("tokens are settled by what the answer took; a failed one takes none", async () => {
   const key = await gateway.createKey("tokens");
   const window = keyspace.limit("group", "tokens", "window");
