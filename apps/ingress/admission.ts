@@ -9,13 +9,15 @@ import type { ValidationFault } from "#wire/invalid-field.ts";
 import type { AnswerResponse } from "./answer.ts";
 import { demandOf } from "./demand.ts";
 import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.ts";
-import { invalidBodyOf } from "./failures.ts";
+import { invalidBodyOf, unavailable } from "./failures.ts";
 import type { Generations } from "./generations.ts";
+import type { CallerLimits, ReplayAnswer } from "./limits.ts";
 import { type BodyBudget, Refused } from "./requests.ts";
 
 export interface AdmissionOptions {
   catalogue(): Catalogue;
   generations: Generations;
+  limits: CallerLimits;
   budget: BodyBudget;
   /** The generation's id that goes with a request's. */
   generationIdOf(requestId: string): string;
@@ -69,6 +71,16 @@ export class Admission {
     const fault = endpoint.faultOf?.(body);
     if (fault !== undefined) throw new Refused(fault);
     return this.modelFor(request, model);
+  }
+
+  /** What a request must pass that gets an earlier one's answer: it is admitted, and counts, as a request of its own. `undefined` where nothing is limited. */
+  async replay({ request, endpoint, model, body }: Pick<Asked, "request" | "endpoint" | "model" | "body">): Promise<ReplayAnswer | undefined> {
+    this.check({ request, endpoint, model, body });
+    try {
+      return await this.#options.limits.admitReplay(request.caller, endpoint.dialect);
+    } catch {
+      throw new Refused(unavailable);
+    }
   }
 
   /** Takes over the response, and what the request counts in the budget. */
