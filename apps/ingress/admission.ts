@@ -7,15 +7,17 @@ import { contentTypeLengthMax } from "#relay/job.ts";
 import type { Framing } from "#wire/codec.ts";
 import type { ValidationFault } from "#wire/invalid-field.ts";
 import type { AnswerResponse } from "./answer.ts";
+import { demandOf } from "./demand.ts";
 import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.ts";
-import { invalidBodyOf } from "./failures.ts";
+import { invalidBodyOf, unavailable } from "./failures.ts";
 import type { Generations } from "./generations.ts";
-import { outputTokensMaxOf } from "./limits.ts";
+import type { CallerLimits, ReplayAnswer } from "./limits.ts";
 import { type BodyBudget, Refused } from "./requests.ts";
 
 export interface AdmissionOptions {
   catalogue(): Catalogue;
   generations: Generations;
+  limits: CallerLimits;
   budget: BodyBudget;
   /** The generation's id that goes with a request's. */
   generationIdOf(requestId: string): string;
@@ -71,6 +73,16 @@ export class Admission {
     return this.modelFor(request, model);
   }
 
+  /** What a request must pass that gets an earlier one's answer: it is admitted, and counts, as a request of its own. `undefined` where nothing is limited. */
+  async replay({ request, endpoint, model, body }: Pick<Asked, "request" | "endpoint" | "model" | "body">): Promise<ReplayAnswer | undefined> {
+    this.check({ request, endpoint, model, body });
+    try {
+      return await this.#options.limits.admitReplay(request.caller, endpoint.dialect);
+    } catch {
+      throw new Refused(unavailable);
+    }
+  }
+
   /** Takes over the response, and what the request counts in the budget. */
   begin(asked: Asked): void {
     const { request, requestId, framing, bytes, response } = asked;
@@ -88,7 +100,7 @@ export class Admission {
         contentType: operation === "image-edit" ? contentTypeOf(headers) : "application/json",
         callerHeaders: callerHeadersOf(dialect, headers),
         model,
-        outputTokensMax: outputTokensMaxOf(asked.body),
+        ...demandOf(operation, asked.body),
         lane: catalogue().lanes.get(model.lane) ?? { waitingMax: 0, waitMs: 0 },
         maxWaitMs: maxWaitMsOf(headers),
         weight: catalogue().groups.get(request.caller.group)?.weight ?? 1,

@@ -31,6 +31,20 @@ export const ingressSettings = {
     86_400_000,
     "How long Redis keeps an answer that was asked for with an `Idempotency-Key`, for the same request sent again.",
   ),
+  idempotencyKeyBytesMax: integerSetting(
+    "IDEMPOTENCY_KEY_BYTES_MAX",
+    16 * mebibyte,
+    0,
+    64 * 1024 * mebibyte,
+    "Bytes of answers that Redis stores at most for the callers of one key; an answer that would exceed it is not stored.",
+  ),
+  idempotencyBytesMax: integerSetting(
+    "IDEMPOTENCY_BYTES_MAX",
+    128 * mebibyte,
+    0,
+    64 * 1024 * mebibyte,
+    "Bytes of answers that Redis stores at most for all callers. Nothing is stored while Redis uses more than half of its memory.",
+  ),
   responsesWebsocket: textSetting(
     "RESPONSES_WEBSOCKET",
     "on",

@@ -11,6 +11,12 @@ export const invalidKey: Failure = {
   message: "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key.",
 };
 
+export const unavailable: Failure = {
+  code: "unavailable",
+  message: "The gateway can't take requests at the moment; try again in a moment.",
+  retryAfterSeconds: 1,
+};
+
 export const tooLarge = (bytesMax: number): Failure => ({ code: "body_too_large", message: `The body may have ${bytesMax} bytes at most.` });
 
 export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {

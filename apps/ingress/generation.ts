@@ -8,9 +8,10 @@ import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
 import { plainUsageOf, type Usage } from "#wire/usage.ts";
 import type { Answer, AnswerResponse } from "./answer.ts";
+import type { Demand } from "./demand.ts";
 import { type LimitsHold, type Taken, tokensOf } from "./limits.ts";
 
-export interface GenerationRequest {
+export interface GenerationRequest extends Demand {
   id: string;
   caller: KeyRecord;
   dialect: ConversationDialect;
@@ -25,8 +26,6 @@ export interface GenerationRequest {
   framing: Framing;
   /** Of the body. */
   contentType: string;
-  /** How long an answer the caller wants at most. */
-  outputTokensMax: number | undefined;
   /** What of the caller's own headers an upstream of its dialect reads. */
   callerHeaders: Record<string, string>;
   response: AnswerResponse;

@@ -18,6 +18,7 @@ import { type AnswerKind, type JobState, Owner, type OwnerPort, type RelayFault 
 import type { Failure } from "#wire/errors.ts";
 import { Answer } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
+import { unavailable } from "./failures.ts";
 import { type Generation, type GenerationOutcome, type GenerationRequest, logLineOf, takenBy } from "./generation.ts";
 import { LaneJobs, type LaneJobsOptions } from "./lane-jobs.ts";
 import type { CallerLimits, LimitsHold } from "./limits.ts";
@@ -37,7 +38,7 @@ export interface GenerationsOptions extends LaneJobsOptions {
 export type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
 
 const faults: Record<Exclude<RelayFault, "wait_expired">, Failure> = {
-  unavailable: { code: "unavailable", message: "The gateway can't take requests at the moment; try again in a moment.", retryAfterSeconds: 1 },
+  unavailable,
   worker_lost: { code: "worker_lost", message: "The process that ran this request was lost; send it again." },
 };
 
@@ -267,7 +268,7 @@ export class Generations {
       pulse: mailbox.pulse,
       enqueue: (generation, _number, attempt) => {
         const enqueuedAt = this.#now();
-        this.#jobs.enqueue(generation, attempt, mailbox.self, () => this.#enqueueFailed(generation, attempt, enqueuedAt));
+        this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) => this.#enqueueFailed(generation, attempt, enqueuedAt, isRefused));
       },
       dequeue: (generation) => this.#jobs.dequeue(generation),
       probe: (jobs) => void this.#probe(jobs),
@@ -376,10 +377,15 @@ export class Generations {
     this.#over(generation, failure.code);
   }
 
-  /** What came to be held back since then fails with it: no caller waits for more than one time limit to learn that nothing can be enqueued. */
-  #enqueueFailed({ gate, number }: Generation, attempt: number, since: number): void {
-    this.#enqueueFailedAt = this.#now();
+  /**
+   * A write that Redis refused, or did not take while it passed this process' own pulses on, fails alone. Otherwise Redis may be away: what came to be held back since then
+   * fails with it, so that no caller waits for more than one time limit to learn that nothing can be enqueued.
+   */
+  #enqueueFailed({ gate, number }: Generation, attempt: number, since: number, isRefused: boolean): void {
+    const isAlone = isRefused || this.#selfHeardAt > since;
+    if (!isAlone) this.#enqueueFailedAt = this.#now();
     this.#owner?.enqueueFailed(number, attempt);
+    if (isAlone) return;
     for (const generation of this.#live.values())
       if (generation.gate === gate && gate.holds(generation.number) && generation.startedAt >= since) this.#fail(generation, faults.unavailable);
   }

@@ -1,6 +1,7 @@
 /**
  * `Idempotency-Key`: a POST that a caller sends again, with the same key and body, joins the running generation or gets its stored answer
- * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). A failed or too large answer is not stored: its key is free again.
+ * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). A failed answer is not stored, nor one for which there is no space: its key
+ * is free again. What is stored is bounded for each caller's key and in all, and nothing is while Redis uses more than half of its memory.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
@@ -9,12 +10,14 @@ import type { FastifyRequest } from "fastify";
 import type { Redis } from "ioredis";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Keyspace } from "#service/keyspace.ts";
-import { runScript, scriptOf } from "#service/script.ts";
+import { usedMemoryShare } from "#service/redis.ts";
+import { redisClock, runScript, scriptOf } from "#service/script.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { AnswerResponse } from "./answer.ts";
 import { requestIdHeadersOf } from "./endpoints.ts";
+import { unavailable } from "./failures.ts";
 import { Refused } from "./requests.ts";
-import { headersOf, type KeptBudget, SharedResponse } from "./shared-response.ts";
+import { headersOf, type KeptAnswer, type KeptBudget, SharedResponse } from "./shared-response.ts";
 
 /** How long a running generation's claim outlives its ingress, and when it is renewed. */
 const claimMs = 15_000;
@@ -23,18 +26,58 @@ const renewMs = 5_000;
 const elsewhereMsMax = 30_000;
 const lookMs = 200;
 const headerLengthMax = 255;
+/** Answers are stored while Redis uses no more than this part of its memory, and how old that number may be. */
+const memoryShareMax = 0.5;
+const memoryLookMs = 1_000;
 
 const header = "idempotency-key";
 
 /**
- * KEYS[1] the entry. ARGV: the claim's value; what is to lie there, the claim, an answer or nothing; its life in ms.
+ * KEYS[1] the entry. ARGV: the claim's value; what is to lie there, the claim or nothing; its life in ms.
  * Returns 1 when that is so, 0 when another's lies there. Atomic: it takes the place of our claim, or of nothing where Redis lost that.
  */
-const placeScript = scriptOf(`
+const placeScript = scriptOf(
+  `
 local found = redis.call("GET", KEYS[1])
 if found and found ~= ARGV[1] then return 0 end
 if ARGV[2] == "" then redis.call("DEL", KEYS[1]) else redis.call("SET", KEYS[1], ARGV[2], "PX", ARGV[3]) end
-return 1`);
+return 1`,
+  "run",
+);
+
+/**
+ * KEYS[1] the entry; KEYS[2] the stored answers (sorted set); KEYS[3] their bytes (hash). ARGV: the claim's value; the answer; its life in ms; its bytes; the id of its caller's key; the
+ * hash of its Idempotency-Key; the bytes that this key's callers may store, and those of all.
+ * Returns 1 when the answer is stored; else 0, and its claim is gone. Atomic: answers that lapsed are taken out of the count first, a thousand at most.
+ */
+const storeScript = scriptOf(
+  `${redisClock}
+local found = redis.call("GET", KEYS[1])
+if found and found ~= ARGV[1] then return 0 end
+local function count(keyId, bytes)
+  for _, field in ipairs({ keyId, "total" }) do
+    if redis.call("HINCRBY", KEYS[3], field, bytes) <= 0 then redis.call("HDEL", KEYS[3], field) end
+  end
+end
+local lapsed = redis.call("ZRANGEBYSCORE", KEYS[2], "-inf", nowMs, "LIMIT", 0, 1000)
+for _, member in ipairs(lapsed) do
+  local bytes, keyId = string.match(member, "^(%d+) (%S+) ")
+  count(keyId, -bytes)
+end
+if #lapsed > 0 then redis.call("ZREM", KEYS[2], unpack(lapsed)) end
+local bytes = tonumber(ARGV[4])
+local stored = redis.call("HMGET", KEYS[3], ARGV[5], "total")
+if (tonumber(stored[1]) or 0) + bytes > tonumber(ARGV[7]) or (tonumber(stored[2]) or 0) + bytes > tonumber(ARGV[8]) then
+  redis.call("DEL", KEYS[1])
+  return 0
+end
+redis.call("SET", KEYS[1], ARGV[2], "PX", ARGV[3])
+if redis.call("ZADD", KEYS[2], nowMs + ARGV[3], ARGV[4] .. " " .. ARGV[5] .. " " .. ARGV[6]) == 1 then count(ARGV[5], bytes) end
+redis.call("PEXPIRE", KEYS[2], ARGV[3])
+redis.call("PEXPIRE", KEYS[3], ARGV[3])
+return 1`,
+  "refuse",
+);
 
 const invalidHeader: Failure = {
   code: "invalid_request",
@@ -47,14 +90,14 @@ const stillRunning: Failure = {
   message: `The request with this ${header} is still running; send it again to get its answer.`,
   retryAfterSeconds: 2,
 };
-const unavailable: Failure = {
-  code: "unavailable",
-  message: "The gateway can't take requests at the moment; try again in a moment.",
-  retryAfterSeconds: 1,
-};
-
-interface Running {
+/** Where an Idempotency-Key's entry lies in Redis, and whose it is. */
+interface Place {
   key: string;
+  keyId: string;
+  hash: string;
+}
+
+interface Running extends Place {
   fingerprint: string;
   claim: string;
   response: SharedResponse;
@@ -74,15 +117,21 @@ export interface IdempotencyOptions {
   budget: KeptBudget;
   /** How long an answer is stored. */
   windowMs: number;
+  /** Bytes stored in Redis at most: for the callers of one key, and for all. */
+  keyBytesMax: number;
+  bytesMax: number;
 }
 
 /** Begins the generation with this response, or throws; `over` is to be called when it is over. */
 type Begin = (response: AnswerResponse, over: (outcome: string) => void) => void;
+/** Admits a request that gets an answer without a generation of its own: resolves to headers for its caller, or rejects with Refused. */
+type Replay = () => Promise<Record<string, string>>;
 
 export class Idempotency {
   readonly #options: IdempotencyOptions;
   readonly #running = new LiveMap<string, Running>();
   readonly #self = randomUUID();
+  #memory: { lookedAt: number; hasSpace: Promise<boolean> } | undefined;
 
   constructor(options: IdempotencyOptions) {
     this.#options = options;
@@ -103,24 +152,33 @@ export class Idempotency {
   }
 
   /** Takes over the response, or throws Refused. */
-  async serve(request: FastifyRequest, response: ServerResponse, begin: Begin): Promise<void> {
+  async serve(request: FastifyRequest, response: ServerResponse, begin: Begin, replay: Replay): Promise<void> {
     const { redis, keyspace } = this.#options;
     const name = request.headers[header];
     if (typeof name !== "string" || name.length > headerLengthMax || !/^[\x20-\x7e]+$/.test(name)) throw new Refused(invalidHeader);
-    const key = keyspace.idempotency(request.caller.id, createHash("sha256").update(name).digest("hex"));
+    const hash = createHash("sha256").update(name).digest("hex");
+    const place: Place = { key: keyspace.idempotency(request.caller.id, hash), keyId: request.caller.id, hash };
+    const { key } = place;
     const fingerprint = fingerprintOf(request);
     const claim = JSON.stringify({ fingerprint, claimedBy: `${this.#self} ${request.id}` });
-    const own = requestIdHeadersOf(request);
+    let own: Record<string, string> | undefined;
+    /** True when what was found may have changed while the caller's limits were asked: it counts once, however often it looks. */
+    const counted = async () => {
+      if (own !== undefined) return false;
+      own = { ...requestIdHeadersOf(request), ...(await replay()) };
+      return true;
+    };
     const until = performance.now() + elsewhereMsMax;
     while (!response.closed) {
       const running = this.#running.get(key);
       if (running !== undefined) {
         if (running.fingerprint !== fingerprint) throw new Refused(otherRequest);
-        if (!running.response.join(response, own)) throw new Refused(stillRunning);
+        if (await counted()) continue;
+        if (!running.response.join(response, own as Record<string, string>)) throw new Refused(stillRunning);
         return;
       }
       if ((await redis.set(key, claim, "PX", claimMs, "NX").catch(failed)) === "OK") {
-        this.#begin(key, fingerprint, claim, response, begin);
+        this.#begin(place, fingerprint, claim, response, begin);
         return;
       }
       const value = await redis.getBuffer(key).catch(failed);
@@ -128,7 +186,8 @@ export class Idempotency {
         const { entry, body } = entryOf(value);
         if (entry.fingerprint !== fingerprint) throw new Refused(otherRequest);
         if (entry.status !== undefined) {
-          response.writeHead(entry.status, headersOf({ headers: entry.headers ?? {} }, own));
+          await counted();
+          response.writeHead(entry.status, headersOf({ headers: entry.headers ?? {} }, own as Record<string, string>));
           response.end(body);
           return;
         }
@@ -144,35 +203,60 @@ export class Idempotency {
     runScript(this.#options.redis, placeScript, [key], [claim, claim, claimMs]).catch(() => undefined);
   }
 
-  #begin(key: string, fingerprint: string, claim: string, response: ServerResponse, begin: Begin): void {
-    const { redis, budget, windowMs } = this.#options;
-    const shared = new SharedResponse(response, budget);
-    const running: Running = { key, fingerprint, claim, response: shared, renewedAt: performance.now() };
-    this.#running.set(key, running);
+  /** Frees the key, unless another's entry lies there. */
+  #release({ key, claim }: Running): Promise<unknown> {
+    return runScript(this.#options.redis, placeScript, [key], [claim, "", 0]).catch(() => undefined);
+  }
+
+  async #store(running: Running, answer: KeptAnswer): Promise<unknown> {
+    const { redis, keyspace, windowMs, keyBytesMax, bytesMax } = this.#options;
+    const { key, keyId, hash, fingerprint, claim } = running;
+    const entry: Entry = { fingerprint, status: answer.status, headers: answer.headers };
+    const stored = Buffer.concat([Buffer.from(`${JSON.stringify(entry)}\n`), answer.body]);
+    if (!(await this.#hasSpace())) return this.#release(running);
+    const keys = [key, keyspace.idempotencyStored, keyspace.idempotencyBytes];
+    const values = [claim, stored, windowMs, stored.length, keyId, hash, keyBytesMax, bytesMax];
+    return runScript(redis, storeScript, keys, values).catch(() => this.#release(running));
+  }
+
+  /** Has Redis memory to spare, as of a moment ago? */
+  #hasSpace(): Promise<boolean> {
+    const now = performance.now();
+    if (this.#memory === undefined || now - this.#memory.lookedAt > memoryLookMs) {
+      const hasSpace = usedMemoryShare(this.#options.redis).then(
+        (share) => share <= memoryShareMax,
+        () => false,
+      );
+      this.#memory = { lookedAt: now, hasSpace };
+    }
+    return this.#memory.hasSpace;
+  }
+
+  #begin(place: Place, fingerprint: string, claim: string, response: ServerResponse, begin: Begin): void {
+    const shared = new SharedResponse(response, this.#options.budget);
+    const running: Running = { ...place, fingerprint, claim, response: shared, renewedAt: performance.now() };
+    this.#running.set(place.key, running);
     const forget = () => {
-      if (this.#running.get(key) === running) this.#running.delete(key);
+      if (this.#running.get(place.key) === running) this.#running.delete(place.key);
     };
-    const settle = (stored: Buffer | string) =>
-      runScript(redis, placeScript, [key], [claim, stored, windowMs])
-        .catch(() => undefined)
-        .finally(() => {
-          forget();
-          shared.forget();
-        });
+    const free = () => {
+      forget();
+      void this.#release(running).finally(() => shared.forget());
+    };
     try {
       begin(shared, (outcome) => {
         const answer = outcome === "complete" ? shared.kept : undefined;
         if (answer === undefined || answer.status >= 300) {
-          forget();
-          void settle("");
-        } else {
-          const entry: Entry = { fingerprint, status: answer.status, headers: answer.headers };
-          void settle(Buffer.concat([Buffer.from(`${JSON.stringify(entry)}\n`), answer.body]));
+          free();
+          return;
         }
+        void this.#store(running, answer).finally(() => {
+          forget();
+          shared.forget();
+        });
       });
     } catch (error) {
-      forget();
-      void settle("");
+      free();
       throw error;
     }
   }

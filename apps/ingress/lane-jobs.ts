@@ -2,8 +2,10 @@
 import type { Redis } from "ioredis";
 import { allowsModel } from "#access/record.ts";
 import { type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
+import type { Failed } from "#relay/lane-queue.ts";
 import type { JobState } from "#relay/owner.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import { isRefusal } from "#service/redis.ts";
 import type { Generation, GenerationRequest } from "./generation.ts";
 import type { BodyBudget } from "./requests.ts";
 
@@ -26,7 +28,7 @@ export class LaneJobs {
   }
 
   /** `failed` is called when it is not on its lane, or when nobody knows. */
-  enqueue(generation: Generation, attempt: number, owner: string, failed: () => void): void {
+  enqueue(generation: Generation, attempt: number, owner: string, failed: Failed): void {
     const { body } = generation;
     const job = jobOf(generation, attempt, owner);
     const add = () => {
@@ -38,10 +40,13 @@ export class LaneJobs {
       return;
     }
     generation.bodyRenewedAt = this.#now();
-    this.#options.bodies.set(this.#bodyKey(generation), body, "PX", bodyLifeMs).then(() => {
-      if (generation.state !== "over") add();
-      else this.#unlink(generation);
-    }, failed);
+    this.#options.bodies.set(this.#bodyKey(generation), body, "PX", bodyLifeMs).then(
+      () => {
+        if (generation.state !== "over") add();
+        else this.#unlink(generation);
+      },
+      (error: unknown) => failed(isRefusal(error)),
+    );
   }
 
   dequeue({ queue, queued }: Generation): void {

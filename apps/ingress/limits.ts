@@ -7,10 +7,13 @@ import {
   type LimitedSubject,
   type LimitName,
   type Limits,
+  leaseMs,
   type Reservation,
+  reservationOf,
   type Standing,
   type Standings,
-  slotLifeMs,
+  settledMs,
+  type Used,
 } from "#access/limits.ts";
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
@@ -19,15 +22,21 @@ import type { Keyspace } from "#service/keyspace.ts";
 import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
 import { bytesPerToken, type Usage } from "#wire/usage.ts";
+import type { Demand } from "./demand.ts";
 import type { IngressMetrics } from "./metrics.ts";
 
 /** What is thought of as an answer's length when the caller does not bound it. */
 const outputTokensOtherwise = 1_000;
 /** No answer is thought of as longer, whatever its caller asks for, where the catalogue does not say how long it may be. */
 const outputTokensBound = 1_000_000;
-/** A form is mostly a picture. */
+/** A form is mostly pictures, which count by themselves. */
 const formTokensMax = 1_000;
-const renewEveryMs = slotLifeMs / 3;
+const renewEveryMs = leaseMs / 3;
+/** For how long a settlement that failed is repeated: until Redis may have forgotten whether it landed. */
+const settleMsMax = settledMs / 2;
+/** Settlements that have not landed, at most, and how many of them are repeated at once. */
+const unsettledMax = 100_000;
+const repeatedMax = 1_000;
 
 export interface CallerLimitsOptions {
   /** Of the purpose `request`. */
@@ -39,15 +48,13 @@ export interface CallerLimitsOptions {
 }
 
 /** What is asked for, as far as it is limited. */
-export interface LimitedRequest {
+export interface LimitedRequest extends Demand {
   id: string;
   caller: KeyRecord;
   dialect: ConversationDialect;
   operation: Operation;
   model: CatalogueModel;
   bodyBytes: number;
-  /** As the caller bounds it. */
-  outputTokensMax: number | undefined;
 }
 
 /** What an answer took: all that is known of it, nothing, or nobody knows. */
@@ -59,12 +66,29 @@ export interface LimitsHold {
   settle(taken: Taken): void;
 }
 
-export type LimitsAnswer = { headers: Record<string, string> } & ({ kind: "admitted"; hold: LimitsHold } | { kind: "refused"; failure: Failure });
+interface LimitsRefusal {
+  kind: "refused";
+  headers: Record<string, string>;
+  failure: Failure;
+}
+export type LimitsAnswer = { kind: "admitted"; headers: Record<string, string>; hold: LimitsHold } | LimitsRefusal;
+export type ReplayAnswer = { kind: "admitted"; headers: Record<string, string> } | LimitsRefusal;
+
+/** What is yet to land in Redis of a generation that is over. */
+interface Settlement {
+  reservation: Reservation;
+  used: Used;
+  since: number;
+  attempts: number;
+  isUnderWay: boolean;
+}
 
 export class CallerLimits {
   readonly #options: CallerLimitsOptions;
   readonly #counters: LimitCounters;
   readonly #held = new LiveMap<string, Reservation>();
+  readonly #unsettled = new LiveMap<string, Settlement>();
+  readonly #now = () => performance.now();
   #renewedAt = 0;
 
   constructor(options: CallerLimitsOptions) {
@@ -78,34 +102,90 @@ export class CallerLimits {
     return subjects.length === 0 ? undefined : this.#admit(request, subjects);
   }
 
-  /** Call it every second or so: what is held stays held. */
+  /** Counts a request that is answered without a generation. Otherwise as `admit`. */
+  admitReplay(caller: KeyRecord, dialect: ConversationDialect): Promise<ReplayAnswer> | undefined {
+    return this.#counters.countRequest(this.#subjectsOf(caller))?.then((decision) => this.#answerOf(decision, dialect));
+  }
+
+  /** Call it every second or so: what is held stays held, and what could not be settled is tried again. */
   tick(now: number): void {
+    this.#repeat(now);
     if (this.#held.size === 0 || now - this.#renewedAt < renewEveryMs) return;
     this.#renewedAt = now;
-    this.#counters.renew(this.#held.values()).catch((error: unknown) => this.#options.log.debug({ err: error }, "slots could not be renewed"));
+    this.#counters.renew(this.#held.values()).catch((error: unknown) => this.#options.log.debug({ err: error }, "leases could not be renewed"));
+  }
+
+  /** Settles what is not settled, as far as Redis answers. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#unsettled.values()].slice(0, repeatedMax).map((settlement) => this.#attempt(settlement)));
   }
 
   async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
-    const { metrics, catalogue } = this.#options;
     const { dialect, model } = request;
     const { inputTokens, outputTokens } = tokensOf(request);
     const money = moneyOf(model, { inputTokens, outputTokens, cachedInputTokens: 0 });
-    const decision = await this.#counters.admit(request.id, subjects, { inputTokens, outputTokens, money });
-    const headers = limitHeadersOf(dialect, decision.standings);
-    if (decision.kind === "refused") {
-      metrics.limitRefusals.inc({ limit: decision.limit, scope: decision.subject.scope });
-      return { kind: "refused", headers, failure: limitFailureOf(decision, catalogue().currency) };
-    }
-    const { reservation } = decision;
-    if (reservation.slotKeys.length > 0) this.#held.set(reservation.generation, reservation);
-    return { kind: "admitted", headers, hold: { settle: (taken) => this.#settle(reservation, model, taken) } };
+    const reservation = reservationOf(request.id, subjects, { inputTokens, outputTokens, money });
+    const decision = await this.#counters.admit(reservation).catch((error: unknown) => {
+      this.#settle(reservation, { tokens: 0, money: 0, neverBegan: true });
+      throw error;
+    });
+    const answer = this.#answerOf(decision, dialect);
+    if (answer.kind === "refused") return answer;
+    this.#held.set(reservation.generation, reservation);
+    return { ...answer, hold: { settle: (taken) => this.#settle(reservation, usedOf(reservation, this.#billedOf(model, taken), taken)) } };
   }
 
-  #settle(reservation: Reservation, model: CatalogueModel, taken: Taken): void {
+  #answerOf(decision: LimitDecision, dialect: ConversationDialect): ReplayAnswer {
+    const headers = limitHeadersOf(dialect, decision.standings);
+    if (decision.kind === "admitted") return { kind: "admitted", headers };
+    this.#options.metrics.limitRefusals.inc({ limit: decision.limit, scope: decision.subject.scope });
+    return { kind: "refused", headers, failure: limitFailureOf(decision, this.#options.catalogue().currency) };
+  }
+
+  #billedOf(model: CatalogueModel, taken: Taken): CatalogueModel {
+    return taken.kind === "used" ? (this.#options.catalogue().models.find(({ id }) => id === taken.model) ?? model) : model;
+  }
+
+  #settle(reservation: Reservation, used: Used): void {
     this.#held.delete(reservation.generation);
-    const failed = (error: unknown) => this.#options.log.warn({ err: error, generation: reservation.generation }, "what was reserved could not be settled");
-    const billed = taken.kind === "used" ? (this.#options.catalogue().models.find(({ id }) => id === taken.model) ?? model) : model;
-    this.#counters.settle(reservation, usedOf(reservation, billed, taken)).catch(failed);
+    const settlement: Settlement = { reservation, used, since: this.#now(), attempts: 0, isUnderWay: false };
+    if (this.#unsettled.size >= unsettledMax) this.#giveUp(this.#unsettled.shift() as Settlement);
+    this.#unsettled.set(reservation.generation, settlement);
+    void this.#attempt(settlement);
+  }
+
+  /** Never rejects. */
+  async #attempt(settlement: Settlement): Promise<void> {
+    const { reservation, used } = settlement;
+    settlement.isUnderWay = true;
+    settlement.attempts++;
+    try {
+      await this.#counters.settle(reservation, used);
+      this.#unsettled.delete(reservation.generation);
+      // An earlier attempt whose outcome is unknown may yet arrive.
+      if (settlement.attempts === 1) this.#counters.forget(reservation.generation);
+    } catch (error) {
+      settlement.isUnderWay = false;
+      if (settlement.attempts === 1) this.#options.log.warn({ err: error, generation: reservation.generation }, "a generation could not be settled yet");
+    }
+  }
+
+  #repeat(now: number): void {
+    if (this.#unsettled.size === 0 || this.#options.redis.status !== "ready") return;
+    let repeated = 0;
+    for (const settlement of this.#unsettled.values()) {
+      if (settlement.isUnderWay) continue;
+      if (repeated++ === repeatedMax) return;
+      if (now - settlement.since < settleMsMax) void this.#attempt(settlement);
+      else {
+        this.#unsettled.delete(settlement.reservation.generation);
+        this.#giveUp(settlement);
+      }
+    }
+  }
+
+  #giveUp({ reservation: { generation }, used }: Settlement): void {
+    this.#options.log.error({ generation, ...used }, "a generation was not settled: Redis did not take it in time");
   }
 
   #subjectsOf({ id, group: name, account, limits }: KeyRecord): LimitedSubject[] {
@@ -120,24 +200,16 @@ export class CallerLimits {
   }
 }
 
-/** How long an answer its caller wants at most, in whichever dialect; undefined where that is left open. */
-export function outputTokensMaxOf(body: Record<string, unknown>): number | undefined {
-  const google = body.generationConfig as { maxOutputTokens?: unknown } | null | undefined;
-  const given = [body.max_completion_tokens, body.max_output_tokens, body.max_tokens, google?.maxOutputTokens];
-  return given.find((value): value is number => typeof value === "number" && Number.isSafeInteger(value) && value > 0);
-}
-
 /** About what is asked for. Only what bears a price: to count tokens costs none. */
-export function tokensOf({ operation, model, bodyBytes, outputTokensMax = outputTokensOtherwise }: LimitedRequest): {
-  inputTokens: number;
-  outputTokens: number;
-} {
+export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequest): { inputTokens: number; outputTokens: number } {
   if (operation === "token-count") return { inputTokens: 0, outputTokens: 0 };
   const bytesMax = operation === "image-edit" ? formTokensMax * bytesPerToken : Number.POSITIVE_INFINITY;
-  const inputTokens = Math.min(Math.ceil(Math.min(bodyBytes, bytesMax) / bytesPerToken), model.contextWindow ?? Number.POSITIVE_INFINITY);
+  const inputTokens = Math.ceil(Math.min(bodyBytes, bytesMax) / bytesPerToken) + demand.attachedTokens;
+  const eachMax = model.outputTokensMax ?? model.contextWindow ?? outputTokensBound;
+  const each = Math.min(demand.outputTokensMax ?? demand.mediaTokens ?? outputTokensOtherwise, eachMax);
   return {
-    inputTokens,
-    outputTokens: operation === "embedding" ? 0 : Math.min(outputTokensMax, model.outputTokensMax ?? model.contextWindow ?? outputTokensBound),
+    inputTokens: Math.min(inputTokens, model.contextWindow ?? Number.POSITIVE_INFINITY),
+    outputTokens: operation === "embedding" ? 0 : demand.choices * each,
   };
 }
 
@@ -147,7 +219,7 @@ function moneyOf({ prices }: CatalogueModel, used: Pick<Usage, "inputTokens" | "
   return ((inputTokens - cached) * prices.inputPerMillion + cached * prices.cachedInputPerMillion + outputTokens * prices.outputPerMillion) / 1_000_000;
 }
 
-function usedOf(reservation: Reservation, model: CatalogueModel, taken: Taken): { tokens: number; money: number } {
+function usedOf(reservation: Reservation, model: CatalogueModel, taken: Taken): Used {
   switch (taken.kind) {
     case "used":
       return { tokens: taken.usage.inputTokens + taken.usage.outputTokens, money: moneyOf(model, taken.usage) };
@@ -162,19 +234,24 @@ function usedOf(reservation: Reservation, model: CatalogueModel, taken: Taken): 
 
 const whose = { key: "This key", group: "This key's group", account: "This key's account" } as const;
 
-const sayings: Record<LimitName, (limits: Limits, currency: string) => string> = {
+const sayings: Record<Exclude<LimitName, BudgetName>, (limits: Limits) => string> = {
   requestsPerMinute: ({ requestsPerMinute }) => `may make ${requestsPerMinute} requests a minute`,
   tokensPerMinute: ({ tokensPerMinute }) => `may use ${tokensPerMinute} tokens a minute, input and output together`,
   generationsMax: ({ generationsMax }) => `may have ${generationsMax} requests answered at once`,
-  budgetPerDay: ({ budgetPerDay }, currency) => `has spent its budget of ${budgetPerDay} ${currency} for this day (UTC)`,
-  budgetPerMonth: ({ budgetPerMonth }, currency) => `has spent its budget of ${budgetPerMonth} ${currency} for this month (UTC)`,
 };
 
-function limitFailureOf({ subject, limit, retryMs }: Extract<LimitDecision, { kind: "refused" }>, currency: string): Failure {
-  const what = `${whose[subject.scope]} ${sayings[limit](subject.limits, currency)}`;
-  if (limit === "budgetPerDay" || limit === "budgetPerMonth") return { code: "budget_exhausted", message: `${what}.` };
+const periods = { budgetPerDay: "day", budgetPerMonth: "month" } as const;
+type BudgetName = keyof typeof periods;
+const isBudget = (limit: LimitName): limit is BudgetName => limit in periods;
+
+function limitFailureOf({ subject, limit, isSpent, retryMs }: Extract<LimitDecision, { kind: "refused" }>, currency: string): Failure {
+  const who = whose[subject.scope];
   const seconds = Math.max(1, wholeSecondsOf(retryMs));
-  return { code: "rate_limited", message: `${what}; try again in ${seconds} s.`, retryAfterSeconds: seconds };
+  const again = `try again in ${seconds} s.`;
+  if (!isBudget(limit)) return { code: "rate_limited", message: `${who} ${sayings[limit](subject.limits)}; ${again}`, retryAfterSeconds: seconds };
+  const budget = `budget of ${subject.limits[limit]} ${currency} for this ${periods[limit]} (UTC)`;
+  if (isSpent) return { code: "budget_exhausted", message: `${who} has spent its ${budget}.` };
+  return { code: "rate_limited", message: `${who} has reserved the rest of its ${budget} for requests that are running; ${again}`, retryAfterSeconds: seconds };
 }
 
 const wholeSecondsOf = (ms: number) => Math.ceil(ms / 1_000);

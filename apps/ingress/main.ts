@@ -87,7 +87,14 @@ async function start(log: Logger): Promise<Running> {
   });
   const limits = new CallerLimits({ redis, keyspace, catalogue: catalogue.current, metrics, log });
   const generations = new Generations({ config, redis, bodies, keyspace, queues, budget, limits, isRevoked: (id) => keys.isRevoked(id), metrics, log });
-  const idempotency = new Idempotency({ redis: bodies, keyspace, budget, windowMs: config.idempotencyWindowMs });
+  const idempotency = new Idempotency({
+    redis: bodies,
+    keyspace,
+    budget,
+    windowMs: config.idempotencyWindowMs,
+    keyBytesMax: config.idempotencyKeyBytesMax,
+    bytesMax: config.idempotencyBytesMax,
+  });
   const mailbox = await openMailbox(service.redisUrl, keyspace, "ingress", {
     heard: (sender) => generations.heard(sender),
     receive: (sender, frame) => generations.receive(sender, frame),
@@ -129,6 +136,7 @@ async function start(log: Logger): Promise<Running> {
   const admission = new Admission({
     catalogue: catalogue.current,
     generations,
+    limits,
     budget,
     generationIdOf: (requestId) => requestId.replace("req_", "gen_"),
     isDraining,
@@ -180,6 +188,7 @@ async function start(log: Logger): Promise<Running> {
       catalogue.close();
       keys.close();
       await mailbox.close();
+      await limits.close();
       await Promise.all([...queues.values()].map((queue) => queue.close()));
       redis.disconnect();
       bodies.disconnect();

@@ -29,7 +29,13 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
       forgetBody(request);
       reply.hijack();
     };
-    if (idempotency.concerns(request)) return idempotency.serve(request, reply.raw, start).then(begun);
+    const replay = async () => {
+      const answer = await admission.replay({ request, endpoint, model, body });
+      if (answer?.kind !== "refused") return answer?.headers ?? {};
+      reply.headers(answer.headers);
+      throw new Refused(answer.failure);
+    };
+    if (idempotency.concerns(request)) return idempotency.serve(request, reply.raw, start, replay).then(begun);
     start(reply.raw);
     begun();
     return undefined;

@@ -25,7 +25,7 @@ interface Member extends AnswerResponse {
   readonly writableLength: number;
 }
 
-interface KeptAnswer {
+export interface KeptAnswer {
   status: number;
   headers: Record<string, string>;
   body: Buffer;

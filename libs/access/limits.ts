@@ -4,10 +4,15 @@ import type { Keyspace } from "#service/keyspace.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import { admitScript, renewScript, settleScript } from "./limit-scripts.ts";
 
-/** How long a slot outlives the last sign of its holder: what a process that died held is free again after this. */
-export const slotLifeMs = 6_000;
-/** About so many slots are prolonged by one call. */
+/** How long a lease outlives the last sign of its holder: what a process that died had reserved is free again after this. */
+export const leaseMs = 6_000;
+/** How long Redis remembers that a generation is settled: a settlement must not be repeated after this. */
+export const settledMs = 3_600_000;
+/** About so many leases are prolonged by one call. */
 const renewalsMax = 1_000;
+/** So many settled generations are forgotten by one call at most, and so many wait for that. */
+const forgottenMax = 500;
+const knownMax = 100_000;
 
 const limitNames = ["requestsPerMinute", "tokensPerMinute", "generationsMax", "budgetPerDay", "budgetPerMonth"] as const;
 export type LimitName = (typeof limitNames)[number];
@@ -30,22 +35,22 @@ export interface Estimate {
   readonly money: number;
 }
 
-/** What an admitted generation holds; it is to be settled exactly once. */
+/** What a generation reserves once it is admitted. */
 export interface Reservation {
   readonly generation: string;
-  readonly keys: readonly string[];
-  /** Those of the keys in which it has a slot. */
-  readonly slotKeys: readonly string[];
+  readonly subjects: readonly LimitedSubject[];
+  readonly inputTokens: number;
+  /** Input and output. */
   readonly tokens: number;
   readonly money: number;
-  /** Epoch milliseconds of Redis. */
-  readonly admittedAt: number;
 }
 
-interface Slot {
-  /** Of the running set that it is in. */
-  readonly key: string;
-  readonly generation: string;
+/** What a generation used. */
+export interface Used {
+  readonly tokens: number;
+  readonly money: number;
+  /** It was not admitted as far as anybody knows, so that its request does not count either. */
+  readonly neverBegan?: boolean;
 }
 
 /** How one limit of a minute stands. */
@@ -65,14 +70,27 @@ export interface Standings {
 }
 
 export type LimitDecision =
-  | { kind: "admitted"; reservation: Reservation; standings: Standings }
-  /** `retryMs`: when there is room, at most a minute from now; of budgets it says nothing. */
-  | { kind: "refused"; subject: LimitedSubject; limit: LimitName; retryMs: number; standings: Standings };
+  | { kind: "admitted"; standings: Standings }
+  /**
+   * `isSpent`: the limit is a budget, and what was used fills it, without what running generations have reserved. `retryMs`: when there is room, at most a minute
+   * from now; of a budget that is spent it says nothing.
+   */
+  | { kind: "refused"; subject: LimitedSubject; limit: LimitName; isSpent: boolean; retryMs: number; standings: Standings };
+
+export const reservationOf = (generation: string, subjects: readonly LimitedSubject[], { inputTokens, outputTokens, money }: Estimate): Reservation => ({
+  generation,
+  subjects,
+  inputTokens,
+  tokens: inputTokens + outputTokens,
+  money,
+});
 
 /** Every method rejects when Redis does not answer; whether something was counted is unknown then. */
 export class LimitCounters {
   readonly #redis: Redis;
   readonly #keyspace: Keyspace;
+  /** Settled as Redis told, which still remembers them. */
+  #known: string[] = [];
 
   /** `redis` is of the purpose `request`. */
   constructor(redis: Redis, keyspace: Keyspace) {
@@ -80,55 +98,98 @@ export class LimitCounters {
     this.#keyspace = keyspace;
   }
 
-  /** One round trip; `subjects` must not be empty. Slots that may have been taken when it rejects are given back as soon as Redis hears of it, or lapse. */
-  async admit(generation: string, subjects: readonly LimitedSubject[], { inputTokens, outputTokens, money }: Estimate): Promise<LimitDecision> {
-    const keys = subjects.flatMap(({ scope, name }) => this.#keysOf(scope, name));
-    const tokens = inputTokens + outputTokens;
+  /**
+   * One round trip; there must be a subject. Once it is admitted the reservation is to be renewed and settled. When this rejects it may have been admitted or may
+   * yet be: it is to be settled as one that never began.
+   */
+  admit(reservation: Reservation): Promise<LimitDecision> {
+    return this.#decide(reservation, leaseMs);
+  }
+
+  /** Counts a request that takes nothing else, or refuses it: there is nothing to settle. Undefined, and nobody is asked, where no requests are limited. */
+  countRequest(subjects: readonly LimitedSubject[]): Promise<LimitDecision> | undefined {
+    const limited = subjects.flatMap(({ scope, name, limits: { requestsPerMinute } }) =>
+      requestsPerMinute === undefined ? [] : [{ scope, name, limits: { requestsPerMinute } }],
+    );
+    if (limited.length === 0) return undefined;
+    return this.#decide(reservationOf("", limited, { inputTokens: 0, outputTokens: 0, money: 0 }), 0);
+  }
+
+  async #decide({ generation, subjects, inputTokens, tokens, money }: Reservation, lifeMs: number): Promise<LimitDecision> {
+    const keys = subjects.flatMap((subject) => this.#keysOf(subject));
     const limits = subjects.flatMap((subject) => limitNames.map((name) => subject.limits[name] ?? ""));
-    const slotKeys = subjects
-      .filter((subject) => subject.limits.generationsMax !== undefined)
-      .map(({ scope, name }) => this.#keyspace.limit(scope, name, "running"));
-    const answer = runScript(this.#redis, scripts.admit, keys, [generation, inputTokens, tokens, money, slotLifeMs, ...limits]);
-    answer.catch(() => slotKeys.map((key) => this.#redis.zrem(key, generation).catch(() => undefined)));
-    const [isAdmitted, place = 0, limit = 0, retryMs = 0, now = 0, ...windows] = (await answer) as number[];
+    const answer = (await runScript(this.#redis, scripts.admit, keys, [generation, inputTokens, tokens, money, lifeMs, ...limits])) as number[];
+    const [isAdmitted, place = 0, limit = 0, isSpent, retryMs = 0, now = 0, ...windows] = answer;
     const standings = {
       requests: tightestOf(subjects.map((subject, index) => standingOf(subject.limits.requestsPerMinute, windows[index * 4], windows[index * 4 + 1]))),
       tokens: tightestOf(subjects.map((subject, index) => standingOf(subject.limits.tokensPerMinute, windows[index * 4 + 2], windows[index * 4 + 3]))),
       now,
     };
-    if (isAdmitted === 1) return { kind: "admitted", reservation: { generation, keys, slotKeys, tokens, money, admittedAt: now }, standings };
-    return { kind: "refused", subject: subjects[place - 1] as LimitedSubject, limit: limitNames[limit - 1] as LimitName, retryMs, standings };
+    if (isAdmitted === 1) return { kind: "admitted", standings };
+    const subject = subjects[place - 1] as LimitedSubject;
+    return { kind: "refused", subject, limit: limitNames[limit - 1] as LimitName, isSpent: isSpent === 1, retryMs, standings };
   }
 
-  /** Gives the slots back, and counts what was used in place of what was reserved. */
-  async settle({ generation, keys, tokens, money, admittedAt }: Reservation, used: { tokens: number; money: number }): Promise<void> {
-    await runScript(this.#redis, scripts.settle, keys, [generation, admittedAt, used.tokens - tokens, used.money - money]);
-  }
-
-  /** Call it every few seconds, well within the life of a slot, with all that is not settled: what leaves `held` before its turn comes is not prolonged. */
-  async renew(held: Iterable<Reservation>): Promise<void> {
-    let slots: Slot[] = [];
-    for (const { generation, slotKeys } of held) {
-      for (const key of slotKeys) slots.push({ key, generation });
-      if (slots.length < renewalsMax) continue;
-      await this.#prolong(slots);
-      slots = [];
+  /**
+   * Ends the leases and counts what was used. When it rejects, it is to be repeated with the same arguments, within `settledMs` of the first time: however often it is
+   * called and whichever of the calls Redis ran, the generation counts once.
+   */
+  async settle({ generation, subjects }: Reservation, { tokens, money, neverBegan = false }: Used): Promise<void> {
+    const known = this.#known.splice(0, forgottenMax);
+    const keys = [this.#keyspace.limitsSettled, ...subjects.flatMap((subject) => this.#keysOf(subject))];
+    const counted = [...subjects.map(({ limits }) => Number(countsTokens(limits))), ...subjects.map(({ limits }) => Number(countsMoney(limits)))];
+    try {
+      await runScript(this.#redis, scripts.settle, keys, [generation, tokens, money, Number(neverBegan), settledMs, ...counted, ...known]);
+    } catch (error) {
+      this.#known.push(...known);
+      throw error;
     }
-    if (slots.length > 0) await this.#prolong(slots);
   }
 
-  async #prolong(slots: readonly Slot[]): Promise<void> {
-    const keys = [...new Set(slots.map(({ key }) => key))];
-    const numbers = new Map(keys.map((key, index) => [key, index + 1]));
-    await runScript(this.#redis, scripts.renew, keys, [slotLifeMs, ...slots.flatMap(({ key, generation }) => [numbers.get(key) as number, generation])]);
+  /** Redis need not remember any more that this generation is settled: no call of `settle` for it can be under way. */
+  forget(generation: string): void {
+    if (this.#known.length < knownMax) this.#known.push(generation);
   }
 
-  #keysOf(scope: string, name: string): string[] {
-    return (["window", "running", "budget"] as const).map((what) => this.#keyspace.limit(scope, name, what));
+  /** Call it every few seconds, well within the life of a lease, with all that is not settled: what leaves `held` before its turn comes is not prolonged. */
+  async renew(held: Iterable<Reservation>): Promise<void> {
+    let leases: Reservation[] = [];
+    let count = 0;
+    for (const reservation of held) {
+      leases.push(reservation);
+      count += reservation.subjects.length;
+      if (count < renewalsMax) continue;
+      await this.#prolong(leases);
+      leases = [];
+      count = 0;
+    }
+    if (leases.length > 0) await this.#prolong(leases);
+  }
+
+  async #prolong(leases: readonly Reservation[]): Promise<void> {
+    const numbers = new Map<string, number>();
+    const keys: string[] = [];
+    const values: (string | number)[] = [leaseMs];
+    for (const { generation, subjects, money } of leases)
+      for (const { scope, name, limits } of subjects) {
+        const running = this.#keyspace.limit(scope, name, "running");
+        const number = numbers.get(running) ?? numbers.size + 1;
+        if (!numbers.has(running)) keys.push(running, this.#keyspace.limit(scope, name, "reserved"));
+        numbers.set(running, number);
+        values.push(number, generation, countsMoney(limits) ? money : 0);
+      }
+    await runScript(this.#redis, scripts.renew, keys, values);
+  }
+
+  #keysOf({ scope, name }: LimitedSubject): string[] {
+    return (["window", "running", "reserved", "budget"] as const).map((what) => this.#keyspace.limit(scope, name, what));
   }
 }
 
-const scripts = { admit: scriptOf(admitScript), settle: scriptOf(settleScript), renew: scriptOf(renewScript) };
+const scripts = { admit: scriptOf(admitScript, "refuse"), settle: scriptOf(settleScript, "run"), renew: scriptOf(renewScript, "run") };
+
+const countsTokens = ({ tokensPerMinute }: Limits): boolean => tokensPerMinute !== undefined;
+const countsMoney = ({ budgetPerDay, budgetPerMonth }: Limits): boolean => budgetPerDay !== undefined || budgetPerMonth !== undefined;
 
 const standingOf = (limit: number | undefined, used = 0, resetMs = 0): Standing[] =>
   limit === undefined ? [] : [{ limit, remaining: Math.max(0, limit - used), resetMs }];

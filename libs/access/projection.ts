@@ -1,7 +1,7 @@
 /**
  * The key records in Redis, which every ingress follows: reading them whole, and the scripts that change them.
  * Records are never removed, only revoked, and a revocation is never taken back: so a record that is missing was lost, and the
- * union of two copies is right.
+ * union of two copies is right. The scripts run in a Redis whose memory is full, too: a key must be revocable then above all.
  */
 import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -19,21 +19,25 @@ const wholeMark = "*";
  * KEYS: records (hash), version (counter). ARGV: the key's hash; the record expected to be there, "" for none; the record; the notices' channel.
  * Returns the new version, or 0 when another record was there. Atomic: write, count and notice. Repeating it does no harm.
  */
-const writeScript = scriptOf(`
+const writeScript = scriptOf(
+  `
 local present = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 if present == ARGV[3] then return tonumber(redis.call('GET', KEYS[2]) or 1) end
 if present ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 local version = redis.call('INCR', KEYS[2])
 redis.call('PUBLISH', ARGV[4], version .. ' ' .. ARGV[1])
-return version`);
+return version`,
+  "run",
+);
 
 /**
  * Writes back some of the records that Redis lost: those that are missing, and revocations that are missing. What is there stays.
  * KEYS: records (hash). ARGV: pairs of a key's hash and its record.
  * Returns how many were written. Atomic for its pairs; it counts no version, so announceScript must follow.
  */
-const restoreScript = scriptOf(`
+const restoreScript = scriptOf(
+  `
 local function isRevoked(text)
   local ok, record = pcall(cjson.decode, text)
   return ok and type(record) == 'table' and record.revokedAt ~= nil
@@ -46,18 +50,23 @@ for i = 1, #ARGV, 2 do
     written = written + 1
   end
 end
-return written`);
+return written`,
+  "run",
+);
 
 /**
  * Makes every follower read the records again.
  * KEYS: version (counter). ARGV: the version its caller held; the notices' channel.
  * Returns the new version, which leaps over any that a follower can hold of what was lost. Atomic: count and notice.
  */
-const announceScript = scriptOf(`
+const announceScript = scriptOf(
+  `
 local version = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), tonumber(ARGV[1])) + 1000
 redis.call('SET', KEYS[1], string.format('%.0f', version))
 redis.call('PUBLISH', ARGV[2], string.format('%.0f', version) .. ' ${wholeMark}')
-return version`);
+return version`,
+  "run",
+);
 
 /** A change of the records: of one, or of any when `hash` is undefined. */
 export interface Notice {

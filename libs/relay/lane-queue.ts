@@ -5,6 +5,7 @@
 import { type Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
+import { isRefusal } from "#service/redis.ts";
 import { type GenerationJob, generationsPerJobMax, jobCharactersMax, jobIdOf, type LaneJob } from "./job.ts";
 import type { JobState } from "./owner.ts";
 
@@ -17,10 +18,13 @@ const priority = 1;
 const roomLifeMs = 1_000;
 const roomShare = 1 / 16;
 
+/** `isRefused`: Redis answered, and took this one job not. Otherwise nobody knows, and it is likely to go for all. */
+export type Failed = (isRefused: boolean) => void;
+
 /** A generation on its way to a worker. */
 export interface Queued {
   readonly id: string;
-  readonly failed: () => void;
+  readonly failed: Failed;
   /** Undefined once it is put on the lane. */
   generation: GenerationJob | undefined;
   /** Undefined until then. */
@@ -34,7 +38,7 @@ export interface LaneQueue {
    * Puts a generation on the lane with the others of this turn; `failed` is called when the lane refused it, or when nobody knows: then also for those
    * that gathered meanwhile, so that no caller waits for more than one time limit.
    */
-  add(generation: GenerationJob, failed: () => void): Queued;
+  add(generation: GenerationJob, failed: Failed): Queued;
   /** Takes a generation off the lane if it still waits there; a job that runs is not touched. Never throws. */
   remove(queued: Queued): Promise<void>;
   /** The states of their jobs, in order; what is not on the lane yet is missing. Throws when Redis is away. */
@@ -75,8 +79,9 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
         const [first, ...others] = jobs as [BulkJob, ...BulkJob[]];
         if (others.length === 0) await queue.add(first.name, first.data, first.opts);
         else await queue.addBulk(jobs);
-      } catch {
-        for (const { failed } of [...members, ...gathered.splice(0)]) failed();
+      } catch (error) {
+        const refused = isRefusal(error);
+        for (const { failed } of refused ? members : [...members, ...gathered.splice(0)]) failed(refused);
       }
     }
     busy = false;
@@ -94,7 +99,7 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
     add(generation, failed) {
       const queued: Queued = { id: jobIdOf(generation), failed, generation, job: undefined };
       if (redis.status !== "ready") {
-        queueMicrotask(failed);
+        queueMicrotask(() => failed(false));
         return queued;
       }
       gathered.push(queued);

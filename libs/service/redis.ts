@@ -105,3 +105,14 @@ export async function connectRedis(url: string, purpose: RedisPurpose): Promise<
   }
   return redis;
 }
+
+/** What part of its memory a Redis uses: of the most that it may use, or of its machine's where nothing bounds it. Rejects when it does not answer. */
+export async function usedMemoryShare(redis: Redis): Promise<number> {
+  const text = await redis.info("memory");
+  const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, "m").exec(text)?.[1] ?? 0);
+  const most = field("maxmemory") || field("total_system_memory");
+  return most === 0 ? 0 : field("used_memory") / most;
+}
+
+/** Did Redis answer, and refuse? What it refuses says nothing of what else it would take. */
+export const isRefusal = (error: unknown): boolean => error instanceof Error && error.name === "ReplyError";

@@ -12,7 +12,18 @@ interface Script {
   readonly hash: string;
 }
 
-export const scriptOf = (text: string): Script => ({ text, hash: createHash("sha1").update(text).digest("hex") });
+/**
+ * What a Redis whose memory is full does with a script (https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags). `refuse`: it is refused as a
+ * whole. `run`: it may write, so it must write little. Without either, it runs up to its first command that needs memory and stops there.
+ */
+type WhenFull = "refuse" | "run";
+
+const firstLines: Record<WhenFull, string> = { refuse: "#!lua\n", run: "#!lua flags=allow-oom\n" };
+
+export function scriptOf(body: string, whenFull?: WhenFull): Script {
+  const text = whenFull === undefined ? body : `${firstLines[whenFull]}${body}`;
+  return { text, hash: createHash("sha1").update(text).digest("hex") };
+}
 
 /** What Redis was told over a connection, and should know. */
 const told = new WeakMap<Redis, Set<string>>();

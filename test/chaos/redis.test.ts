@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
 import { within } from "../support/time.ts";
@@ -57,6 +58,33 @@ test("while Redis is frozen every request is refused without waiting for it, and
     assert.ok(ms < refusedWithinMs, `${ms} ms`);
   }
   await servesAgain();
+});
+
+test("a request that a full Redis refuses is refused alone: the ingress stays ready, and serves as soon as there is memory", async () => {
+  const redis = await connectRedis(gateway.redis.url, "patient");
+  const readyz = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/readyz`)).status;
+  try {
+    await redis.config("SET", "maxmemory", "1kb");
+    for (const { status, ms } of await Promise.all(Array.from({ length: 20 }, () => timed("fast")))) {
+      assert.equal(status, 503);
+      assert.ok(ms < refusedWithinMs, `${ms} ms`);
+    }
+    assert.equal(await readyz(), 200);
+    await redis.config("SET", "maxmemory", "0");
+    assert.equal((await timed("fast")).status, 200);
+    // Bodies under keys of their own are refused now, and nothing else is.
+    await redis.call("ACL", "SETUSER", "default", "resetkeys", `~{sluice}:[^b]*`);
+    const large = "x".repeat(1 << 20);
+    const [refused, served] = await Promise.all([
+      gateway.post({ model: "fast", messages: [{ role: "user", content: large }] }),
+      gateway.post({ model: "held", messages: [{ role: "user", content: "hello" }] }),
+    ]);
+    assert.deepEqual([refused.status, served.status, (await timed("fast")).status, await readyz()], [503, 200, 200, 200]);
+  } finally {
+    await redis.config("SET", "maxmemory", "0");
+    await redis.call("ACL", "SETUSER", "default", "allkeys");
+    redis.disconnect();
+  }
 });
 
 test("a stream outlives a Redis that dies and comes back empty: every piece comes once, in order", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import type { Redis } from "ioredis";
 import { connectRedis } from "#service/redis.ts";
@@ -25,7 +26,8 @@ before(async () => {
     Object.entries(models).map(([id, model]) => ({ id, model })),
     `  scripted: { dialect: openai-chat, baseUrl: "${upstream.url}" }\n`,
   );
-  gateway = await startGateway({ ingresses: 2, catalogue: `${simulated}${modelLine({ id: "scripted", model: "scripted", upstream: "scripted" })}` });
+  const grouped = simulated.replace("groups:\n", `groups:\n  metered: { models: ["*"], keyLimits: { requestsPerMinute: 3, generationsMax: 1 } }\n`);
+  gateway = await startGateway({ ingresses: 2, catalogue: `${grouped}${modelLine({ id: "scripted", model: "scripted", upstream: "scripted" })}` });
   redis = await connectRedis(gateway.redis.url, "patient");
   redis.on("error", () => undefined);
 });
@@ -289,6 +291,107 @@ for (const idle of ["the first", "the second"])
     assert.match(await reading.text(), /data: \[DONE\]\n\n$/);
     await assert.rejects(unread.text(), TypeError);
   });
+
+test("an answer for a retry counts as a request, whether it is stored or still running, and takes no slot", async () => {
+  const key = await gateway.createKey("metered");
+  const answers = holdAnswers();
+  const first = told(send("counted", "scripted", { key }));
+  await until("it runs", () => answers.runs === 1);
+  const joined = told(send("counted", "scripted", { key }));
+  answers.goOn();
+  assert.deepEqual([(await first).status, (await joined).replayed], [200, "true"]);
+  const stored = await send("counted", "scripted", { key, at: 1 });
+  await stored.text();
+  assert.deepEqual([stored.status, stored.headers.get("idempotent-replayed")], [200, "true"]);
+  assert.deepEqual([stored.headers.get("x-ratelimit-limit-requests"), stored.headers.get("x-ratelimit-remaining-requests")], ["3", "0"]);
+  for (const at of [0, 1]) {
+    const refused = await send("counted", "scripted", { key, at });
+    assert.equal(refused.status, 429);
+    assert.ok(Number(refused.headers.get("retry-after")) > 50);
+    assert.equal(refused.headers.get("x-ratelimit-remaining-requests"), "0");
+    await refused.body?.cancel();
+  }
+  assert.equal(answers.runs, 1);
+});
+
+test("a stored answer is given only for a model that its caller may use now", async () => {
+  const key = await gateway.createKey("default");
+  assert.equal((await told(send("allowed", "whole", { key }))).status, 200);
+  assert.equal((await told(send("allowed", "whole", { key }))).replayed, "true");
+  const catalogue = await readFile(gateway.catalogueFile, "utf8");
+  await writeFile(gateway.catalogueFile, catalogue.replace('default: { models: ["*"] }', "default: { models: [failing] }"));
+  const listed = async () => {
+    const response = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
+    return ((await response.json()) as { data: unknown[] }).data.length;
+  };
+  await until("the group has one model", async () => (await listed()) === 1);
+  const refused = await told(send("allowed", "whole", { key }));
+  await writeFile(gateway.catalogueFile, catalogue);
+  assert.equal(refused.status, 404);
+  assert.match(refused.text, /model_not_found/);
+  await until("the group has all models", async () => (await listed()) > 1);
+});
+
+/** Sends under so many names to an ingress, twice each; says which were stored. */
+async function storedOf(names: string[], { at, key }: { at: number; key?: string }): Promise<boolean[]> {
+  const stored: boolean[] = [];
+  for (const name of names) {
+    const asked = { at, ...(key && { key }) };
+    const first = await told(send(name, "middling", asked));
+    assert.deepEqual([first.status, first.replayed], [200, null]);
+    const second = await told(send(name, "middling", asked));
+    assert.deepEqual([second.status, second.text.length], [200, first.text.length]);
+    stored.push(second.replayed === "true");
+  }
+  return stored;
+}
+
+test("what is stored is bounded for each key and in all, and there is space again when answers lapse", async () => {
+  await forgetEntries();
+  await redis.del("{sluice}:idempotent:stored", "{sluice}:idempotent:bytes");
+  await gateway.addIngress({ IDEMPOTENCY_KEY_BYTES_MAX: "500000", IDEMPOTENCY_BYTES_MAX: "1100000", IDEMPOTENCY_WINDOW_MS: "60000" });
+  const keys = await Promise.all(Array.from({ length: 3 }, () => gateway.createKey("default")));
+  const stored = [];
+  for (const [place, key] of keys.entries())
+    stored.push(
+      await storedOf(
+        ["a", "b", "c"].map((name) => `${place}${name}`),
+        { at: 2, key },
+      ),
+    );
+  assert.deepEqual(stored, [
+    [true, true, false],
+    [true, true, false],
+    [true, false, false],
+  ]);
+  const bytes = await redis.hgetall("{sluice}:idempotent:bytes");
+  assert.equal(Object.keys(bytes).length, 4);
+  assert.equal(
+    Number(bytes.total),
+    Object.entries(bytes).reduce((sum, [name, value]) => sum + (name === "total" ? 0 : Number(value)), 0),
+  );
+  assert.ok(Number(bytes.total) <= 1_100_000 && Number(bytes.total) > 1_000_000, bytes.total);
+  for (const member of await redis.zrange("{sluice}:idempotent:stored", "0", "-1")) await redis.zadd("{sluice}:idempotent:stored", 1, member);
+  assert.deepEqual(await storedOf(["anew"], { at: 2, key: keys[0] as string }), [true]);
+  assert.equal(await redis.hlen("{sluice}:idempotent:bytes"), 2);
+});
+
+test("nothing is stored while Redis uses more than half of its memory, and each request is still answered", async () => {
+  await redis.set("something else", "x".repeat(20_000_000));
+  const used = Number(/used_memory:(\d+)/.exec(await redis.info("memory"))?.[1]);
+  await redis.config("SET", "maxmemory", String(Math.floor(used * 1.6)));
+  try {
+    let sent = 0;
+    const isStored = async () => (await storedOf([`full ${sent++}`], { at: 1 }))[0];
+    await until("it is seen", async () => !(await isStored()));
+    for (let turn = 0; turn < 5; turn++) assert.equal(await isStored(), false);
+    await redis.config("SET", "maxmemory", "0");
+    await until("it is seen", isStored as () => Promise<boolean>);
+  } finally {
+    await redis.config("SET", "maxmemory", "0");
+    await redis.del("something else");
+  }
+});
 
 test("nothing of it is counted as held once it is over", async () => {
   for (const { urls } of gateway.ingresses)

@@ -4,7 +4,7 @@ import Anthropic, { RateLimitError as AnthropicRateLimitError } from "@anthropic
 import { ApiError, GoogleGenAI } from "@google/genai";
 import OpenAI, { RateLimitError } from "openai";
 import { hashOf } from "#access/key.ts";
-import { slotLifeMs } from "#access/limits.ts";
+import { leaseMs } from "#access/limits.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway, until } from "../support/gateway.ts";
@@ -12,6 +12,7 @@ import { Bare } from "./socket-support.ts";
 
 const fast = "sim-text;rate=0;first=0;tokens=20";
 const slow = "sim-text;rate=50;first=0;tokens=5000";
+const brief = "sim-text;rate=20;first=0;tokens=40";
 const stalling = `${slow};stall=10`;
 const broken = "sim-text;status=400";
 const modelLine = (id: string, model: string) =>
@@ -27,12 +28,14 @@ const gateway = await startGateway({
   tokens: { models: ["*"], limits: { tokensPerMinute: 130 } }
   budget: { models: ["*"], keyLimits: { budgetPerDay: 0.01 } }
   slots: { models: ["*"], keyLimits: { generationsMax: 1 } }
+  spending: { models: ["*"], keyLimits: { requestsPerMinute: 1000, budgetPerDay: 100 } }
 upstreams:
   simulator: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }
 models:
 ${modelLine("fast", fast)}
 ${modelLine("slow", slow)}
 ${modelLine("stalling", stalling)}
+${modelLine("brief", brief)}
 ${modelLine("broken", broken)}
 `,
 });
@@ -151,6 +154,46 @@ test("an exhausted budget is told in each dialect's way, and not to be tried aga
   });
 });
 
+test("a budget that running requests have reserved is told as a limit that soon has room, in each dialect's way", async () => {
+  const key = await gateway.createKey("budget");
+  const leaving = new AbortController();
+  const running = await ask(key, urls[0], "slow", { stream: true, signal: leaving.signal });
+  assert.equal(running.status, 200);
+  const openai = await ask(key, urls[1]);
+  assert.equal(openai.status, 429);
+  assert.deepEqual([openai.headers.get("x-should-retry"), openai.headers.get("retry-after")], [null, "1"]);
+  const { error } = (await openai.json()) as { error: { type: string; code: string; message: string } };
+  assert.deepEqual([error.type, error.code], ["rate_limit_error", "rate_limit_exceeded"]);
+  assert.match(
+    error.message,
+    /This key has reserved the rest of its budget of 0\.01 USD for this day \(UTC\) for requests that are running; try again in 1 s\./,
+  );
+  const anthropic = new Anthropic({ apiKey: key, baseURL: urls[0], maxRetries: 0 });
+  await assert.rejects(anthropic.messages.create({ model: "fast", max_tokens: 10, messages }), AnthropicRateLimitError);
+  const google = new GoogleGenAI({ apiKey: key, httpOptions: { baseUrl: urls[0] } });
+  await assert.rejects(google.models.generateContent({ model: "fast", contents: "hello" }), (refusal) => {
+    assert.ok(refusal instanceof ApiError && refusal.status === 429);
+    assert.match(refusal.message, /google\.rpc\.RetryInfo","retryDelay":"1s"/);
+    assert.doesNotMatch(refusal.message, /PerDay/);
+    return true;
+  });
+  const budget = keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "budget");
+  assert.equal(await redis.exists(budget), 0, "nothing is spent yet");
+  leaving.abort();
+  await until("it is settled", async () => Number(await redis.hget(budget, "dayMoney")) > 0);
+});
+
+test("all choices of a request are reserved: sixty at once for a hundred choices each do not pass a budget", async () => {
+  const key = await gateway.createKey("default", { limits: { budgetPerDay: 5 } });
+  const leaving = new AbortController();
+  const post = (_: unknown, index: number) =>
+    gateway.post({ model: "slow", messages, n: 100, stream: true }, { key, url: urls[index % 2] as string, signal: leaving.signal });
+  const responses = await Promise.all(Array.from({ length: 60 }, post));
+  assert.deepEqual(responses.map(({ status }) => status).sort(), [200, ...Array(59).fill(429)]);
+  leaving.abort();
+  await Promise.allSettled(responses.map(({ body }) => body?.cancel()));
+});
+
 test("tokens are settled by what the answer took; a failed one takes none", async () => {
   const key = await gateway.createKey("tokens");
   const window = keyspace.limit("group", "tokens", "window");
@@ -189,7 +232,7 @@ test("a slot returns when its answer ends, fails, or is left by its caller", asy
   const running = runningOf(key);
   const free = async (what: string) => {
     // Sooner than it would lapse by itself.
-    await until(`a slot is free after ${what}`, async () => (await statusOf(ask(key, urls[1], "broken"))) === 400, slotLifeMs - 1_000);
+    await until(`a slot is free after ${what}`, async () => (await statusOf(ask(key, urls[1], "broken"))) === 400, leaseMs - 1_000);
     await until("that of the probe is back too", async () => (await redis.zcard(running)) === 0);
   };
   assert.equal(await statusOf(ask(key)), 200);
@@ -245,9 +288,53 @@ test("slots outlive their time while their ingress lives, and return within seco
   assert.equal(await statusOf(ask(key, urls[1])), 429);
   await doomed.kill();
   const [lapses, [seconds]] = [Number(await redis.zscore(running, member)), await redis.time()];
-  assert.ok(lapses - Number(seconds) * 1_000 <= slotLifeMs + 1_000);
+  assert.ok(lapses - Number(seconds) * 1_000 <= leaseMs + 1_000);
   await until("the slot is free", async () => (await statusOf(ask(key, urls[1], "broken"))) === 400);
   await reading;
+});
+
+test("an ingress that is killed leaves no reservation behind: the budget is whole again within seconds", async () => {
+  const key = await gateway.createKey("budget");
+  const doomed = await gateway.addIngress();
+  const stream = await ask(key, doomed.urls.api as string, "slow", { stream: true });
+  assert.equal(stream.status, 200);
+  const reading = stream.text().catch(() => undefined);
+  assert.equal(await statusOf(ask(key, urls[1])), 429);
+  await doomed.kill();
+  await until("the key is served", async () => (await statusOf(ask(key, urls[1], "broken"))) === 400);
+  await reading;
+});
+
+test("what was answered while Redis stood still is settled once it serves again, and what was refused costs nothing", async () => {
+  const key = await gateway.createKey("spending");
+  const subject = `key_${hashOf(key).slice(0, 24)}`;
+  const budget = keyspace.limit("key", subject, "budget");
+  const stream = await ask(key, urls[0], "brief", { stream: true });
+  assert.equal(stream.status, 200);
+  gateway.redis.pause();
+  const refused = await Promise.all(Array.from({ length: 5 }, () => statusOf(ask(key, urls[0])))).finally(() => gateway.redis.resume());
+  assert.deepEqual(refused, Array(5).fill(503));
+  await stream.text();
+  await until("all leases are over", async () => (await redis.zcard(keyspace.limit("key", subject, "running"))) === 0);
+  await until("the answer is settled", async () => Number(await redis.hget(budget, "dayMoney")) > 0);
+  const spent = await redis.hget(budget, "dayMoney");
+  assert.equal(await redis.hget(keyspace.limit("key", subject, "window"), "r"), "1");
+  const log = (await (await ask(key)).json()) as { usage: { total_tokens: number } };
+  await until("the next one is settled", async () => (await redis.hget(budget, "dayMoney")) !== spent);
+  // Input and output at one price for each token: its usage is its price.
+  const price = (tokens: number) => (tokens * 1_000) / 1_000_000;
+  assert.equal(Number(await redis.hget(budget, "dayMoney")).toFixed(6), (Number(spent) + price(log.usage.total_tokens)).toFixed(6));
+  assert.ok(Number(spent) < price(60), `one answer of 40 tokens and its prompt was spent, not ${spent}`);
+});
+
+test("what is spent after Redis lost its data counts, of requests too that it lost", async () => {
+  const key = await gateway.createKey("spending");
+  const subject = `key_${hashOf(key).slice(0, 24)}`;
+  const stream = await ask(key, urls[0], "brief", { stream: true });
+  assert.equal(stream.status, 200);
+  await redis.del(...(["window", "running", "reserved", "budget"] as const).map((what) => keyspace.limit("key", subject, what)));
+  await stream.text();
+  await until("it is settled", async () => Number(await redis.hget(keyspace.limit("key", subject, "budget"), "dayMoney")) > 0.03);
 });
 
 test("without Redis a limited caller gets a 503, and none of its slots is lost", async () => {
@@ -258,4 +345,20 @@ test("without Redis a limited caller gets a 503, and none of its slots is lost",
   assert.ok(Number(refused.headers.get("retry-after")) >= 1);
   await refused.body?.cancel();
   await until("the key is served again", async () => (await statusOf(ask(key))) === 200, 10_000);
+});
+
+test("what its caller left while Redis was away is settled when Redis is back", async () => {
+  const key = await gateway.createKey("spending");
+  const leaving = new AbortController();
+  const stream = await ask(key, urls[0], "slow", { stream: true, signal: leaving.signal });
+  await stream.body?.getReader().read();
+  await gateway.redis.kill();
+  leaving.abort();
+  await until("its caller is gone", async () => {
+    const status = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as { generations: number };
+    return status.generations === 0;
+  });
+  await gateway.redis.restartEmpty();
+  const budget = keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "budget");
+  await until("it is settled", async () => Number(await redis.hget(budget, "dayMoney").catch(() => 0)) > 0);
 });

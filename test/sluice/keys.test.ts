@@ -74,6 +74,21 @@ async function recordsIn(namespace: string) {
   return records;
 }
 
+test("a key is revoked in a Redis whose memory is full", async () => {
+  const keys = keysIn("full");
+  await keys("create", "--group", "default", "--name", "abused");
+  const redis = await connectRedis(server.url, "request");
+  try {
+    await redis.config("SET", "maxmemory", "1kb");
+    await assert.rejects(redis.set("anything", "x"), /OOM/);
+    assert.deepEqual(await keys("revoke", "abused").then(({ code, err }) => [code, err]), [0, ""]);
+  } finally {
+    await redis.config("SET", "maxmemory", "0");
+    redis.disconnect();
+  }
+  assert.ok([...(await recordsIn("full")).values()].every(({ revokedAt }) => revokedAt !== undefined));
+});
+
 test("a key is made, shown once, stored as a hash, listed, and revoked", async () => {
   const keys = keysIn("life");
   const created = await keys("create", "--group", "default", "--name", "ci", "--expires", "90d", "--models", "one, o*", "--json");

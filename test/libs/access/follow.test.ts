@@ -64,6 +64,22 @@ test("keys that were there, keys that come and keys that are revoked are seen by
   assert.equal(await revokeRecord(writer, keyspace, hashOf("unknown"), 9), undefined);
 });
 
+test("with a full Redis a key is revoked at every follower within a second, and keys that Redis lost are written back", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const [abused, other] = [keyWith(), keyWith()];
+  for (const { hash, record } of [abused, other]) await addRecord(writer, keyspace, hash, record);
+  const followers = [await followerFor(t, server), await followerFor(t, server)];
+  await writer.config("SET", "maxmemory", "1kb");
+  await assert.rejects(writer.set("anything", "x"), /^ReplyError: OOM/);
+
+  await revokeRecord(writer, keyspace, abused.hash, 5);
+  await withinSecond(writer, "revocation", () => followers.every(({ find }) => find(abused.hash)?.revokedAt === 5));
+  await writer.del(keyspace.keys);
+  for (const { redis } of followers) redis.disconnect(true);
+  await within(5_000, "written back", async () => (await readRecords(writer, keyspace)).get(abused.hash)?.revokedAt === 5);
+});
+
 test("a notice that never arrived is made up for within a second", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);

@@ -1,0 +1,93 @@
+/** How much a request asks for, as far as its body says so: what is reserved of its caller's limits before anybody knows what it takes. */
+import type { Operation } from "#wire/dialect.ts";
+
+export interface Demand {
+  /** Output tokens of each choice, as the caller bounds them. */
+  outputTokensMax: number | undefined;
+  /** Output tokens of each choice where the caller does not bound them; undefined for text. */
+  mediaTokens: number | undefined;
+  /** How many answers the caller wants. */
+  choices: number;
+  /** Input tokens of pictures, recordings and documents whose content is not in the body, or is a form's. */
+  attachedTokens: number;
+}
+
+/** More answers than any upstream gives to one request. */
+const choicesMax = 1_000;
+/** Output of 1024 × 1024 pixels: https://platform.openai.com/docs/guides/image-generation#cost-and-latency. Where no number is published, four times the highest. */
+const imageTokens: Record<string, number> = { low: 272, medium: 1_056, standard: 1_056, high: 4_160, hd: 4_160, auto: 4_160 };
+const imageTokensOtherwise = 16_640;
+const imagePixels = 1_024 * 1_024;
+/** The largest of the sizes that `auto` stands for. */
+const autoPixels = 1_024 * 1_536;
+const partialImageTokens = 100;
+/** The largest picture as input, at high fidelity. */
+const inputImageTokens = 6_240;
+/** What is sent by its address: a picture is less for every vendor, a long document more. */
+const referenceTokens = 2_000;
+/** Speech or pictures in a conversation: as much as the models that speak give at most. */
+const spokenTokens = 16_384;
+
+type Body = Record<string, unknown>;
+
+export function demandOf(operation: Operation, body: Body): Demand {
+  const isPicture = operation === "image-generation" || operation === "image-edit";
+  return {
+    outputTokensMax: isPicture ? undefined : outputTokensMaxOf(body),
+    mediaTokens: isPicture ? pictureTokensOf(body) : speaks(body) ? spokenTokens : undefined,
+    choices: choicesOf(body),
+    attachedTokens: operation === "image-edit" ? filesOf(body) * inputImageTokens : referencesIn(body) * referenceTokens,
+  };
+}
+
+const googleConfigOf = (body: Body): Body => objectOf(body.generationConfig ?? body.generation_config);
+const objectOf = (value: unknown): Body => (typeof value === "object" && value !== null ? (value as Body) : {});
+const isCount = (value: unknown): value is number => typeof value === "number" && Number.isSafeInteger(value) && value > 0;
+
+/** In whichever dialect; undefined where that is left open. */
+function outputTokensMaxOf(body: Body): number | undefined {
+  const google = googleConfigOf(body);
+  return [body.max_completion_tokens, body.max_output_tokens, body.max_tokens, google.maxOutputTokens, google.max_output_tokens].find(isCount);
+}
+
+function choicesOf(body: Body): number {
+  const google = googleConfigOf(body);
+  const asked = [body.n, google.candidateCount, google.candidate_count].find(isCount) ?? 1;
+  return Math.min(choicesMax, asked * (isCount(body.frame_count) ? body.frame_count : 1));
+}
+
+function pictureTokensOf({ quality, size, partial_images: partial }: Body): number {
+  const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(String(size ?? "")) ?? [];
+  const pixels = width === undefined ? autoPixels : Number(width) * Number(height);
+  const tokens = imageTokens[String(quality ?? "auto")] ?? imageTokensOtherwise;
+  return Math.ceil((tokens * pixels) / imagePixels) + (isCount(partial) ? partial * partialImageTokens : 0);
+}
+
+/** A form's files stand as their MIME types. */
+const filesOf = ({ image, mask }: Body): number => (Array.isArray(image) ? image.length : 0) + (mask === undefined ? 0 : 1);
+
+function speaks(body: Body): boolean {
+  const google = googleConfigOf(body);
+  const modalities = [body.modalities, google.responseModalities, google.response_modalities].find(Array.isArray) ?? [];
+  return modalities.some((modality) => String(modality).toLowerCase() !== "text");
+}
+
+/** Members of all dialects' messages that name what the model is to look at or listen to. */
+const references = new Set(["image_url", "video_url", "audio_url", "file_url", "file_id", "fileUri", "file_uri"]);
+const isReference = (value: unknown): boolean => typeof value === "string" && value !== "" && !/^data:/i.test(value);
+
+/** What is sent by its address or its id: it takes more of the model's input than of the body. */
+function referencesIn({ messages, input, contents }: Body): number {
+  let count = 0;
+  const left: unknown[] = [messages, input, contents];
+  while (left.length > 0) {
+    const value = left.pop();
+    if (typeof value !== "object" || value === null) continue;
+    for (const [name, member] of Object.entries(value)) {
+      if (references.has(name)) count += Number(isReference(member) || isReference(objectOf(member).url));
+      else if (name === "source" && objectOf(member).type === "url") count += Number(isReference(objectOf(member).url));
+      left.push(member);
+    }
+  }
+  return count;
+}
