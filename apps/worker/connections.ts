@@ -19,10 +19,9 @@ export function openConnections(upstream: CatalogueUpstream, connectionsMax: num
   const { origin } = new URL(upstream.baseUrl);
   const tls = tlsOptionsOf(upstream);
   const common = { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 };
-  const proxyOf = (name: string) => environment[name] || environment[name.toUpperCase()];
-  const [httpProxy, httpsProxy] = [proxyOf("http_proxy"), proxyOf("https_proxy")];
-  if (httpProxy !== undefined || httpsProxy !== undefined) {
-    const noProxy = [proxyOf("no_proxy"), ...localHosts].filter((hosts) => hosts !== undefined).join(",");
+  const [httpProxy, httpsProxy] = proxiesOf(environment);
+  if (isProxied(environment)) {
+    const noProxy = [proxyOf(environment, "no_proxy"), ...localHosts].filter((hosts) => hosts !== undefined).join(",");
     return new EnvHttpProxyAgent({
       ...common,
       httpProxy: httpProxy ?? "",
@@ -43,6 +42,12 @@ export function openConnections(upstream: CatalogueUpstream, connectionsMax: num
     connect: buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls }),
   });
 }
+
+const proxyOf = (environment: Environment, name: string) => environment[name] || environment[name.toUpperCase()];
+const proxiesOf = (environment: Environment) => ["http_proxy", "https_proxy"].map((name) => proxyOf(environment, name));
+
+/** Are upstreams called through a proxy? */
+export const isProxied = (environment: Environment): boolean => proxiesOf(environment).some((proxy) => proxy !== undefined);
 
 function tlsOptionsOf({ tls }: CatalogueUpstream): { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string } {
   if (tls === undefined) return {};

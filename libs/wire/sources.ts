@@ -30,6 +30,8 @@ export function checkedBase64(data: string, path: string): string {
 
 export const dataUrlOf = ({ mimeType, data }: Data): string => `data:${mimeType};base64,${data}`;
 
+export const isTextType = (mimeType: string): boolean => mimeType.startsWith("text/");
+
 /** The text of a text document. */
 export const documentTextOf = ({ data }: Data): string => Buffer.from(data, "base64").toString("utf8");
 
