@@ -60,7 +60,7 @@ export interface Fetched {
 }
 
 /** Told how many bytes a source has, as far as that is known: before they are read, and again whenever there are more. It throws when they are too many. */
-export type Claim = (bytes: number, isKnown: boolean) => void;
+type Claim = (bytes: number, isKnown: boolean) => void;
 
 export interface SourceFetcher {
   /** Fetches one source. Throws Refusal, naming the caller's field: what fails here is for the caller to know; and whatever `claim` throws. */

@@ -78,7 +78,7 @@ export const isHttp = (bytes: Buffer, string: Span): boolean =>
 /** A place whose value is replaced by a data URL. */
 export const dataUrlAt = ({ start, end }: Span, part: Place["part"]): Place => ({
   part,
-  edits: (data) => [{ start, end, by: jsonBytesOf(dataUrlOf(data)) }],
+  edits: (data) => [{ start, end, by: Buffer.from(JSON.stringify(dataUrlOf(data))) }],
 });
 
 /** Offset of an object around a string; 0 is the one that has it. */
@@ -109,5 +109,3 @@ export function objectEdits(
   }
   return edits.sort((left, right) => left.start - right.start).map((edit) => ({ ...edit, start: start + edit.start, end: start + edit.end }));
 }
-
-export const jsonBytesOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
