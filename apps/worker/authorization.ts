@@ -1,14 +1,17 @@
 /** How a request proves to its upstream that it may: headers from the upstream's credential. Bearer of secrets: nothing of this is logged. */
+import { createHash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import type { SignatureV4 } from "@smithy/signature-v4";
 import type { GoogleAuth } from "google-auth-library";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Environment, secretOf } from "#catalogue/environment.ts";
+import type { SourcedBody } from "./request-sources.ts";
 
 interface SignedRequest {
   method: "GET" | "POST";
   url: URL;
   headers: Record<string, string>;
-  body: Buffer;
+  body: Buffer | SourcedBody;
 }
 
 /** The headers to add to a request, by the name of a credential; a promise where they must be asked for or computed. Rejects when they can't be had. */
@@ -17,6 +20,10 @@ export type Authorize = (
   credential: string | undefined,
   request: SignedRequest,
 ) => Record<string, string> | Promise<Record<string, string>>;
+
+/** https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html: the signer takes the hash from here if it is given. */
+const contentHashHeader = "x-amz-content-sha256";
+const hashedAtOnce = 4 << 20;
 
 const googleScope = "https://www.googleapis.com/auth/cloud-platform";
 
@@ -59,14 +66,14 @@ export function createAuthorization(environment: Environment): Authorize {
   async function awsHeadersOf({ region, service }: CatalogueUpstream, { method, url, headers, body }: SignedRequest): Promise<Record<string, string>> {
     const place = region ?? environment.AWS_REGION ?? "us-east-1";
     const signer = await kept(signers, `${place} ${service}`, () => signerOf(place, service));
+    const contentHash = { [contentHashHeader]: await sha256Of(body) };
     const signed = await signer.sign({
       method,
       protocol: url.protocol,
       hostname: url.hostname,
       path: url.pathname,
       query: Object.fromEntries(url.searchParams),
-      headers: { ...headers, host: url.host },
-      body,
+      headers: { ...headers, ...contentHash, host: url.host },
     });
     const { host: _, ...added } = signed.headers;
     return Object.fromEntries(Object.entries(added).filter(([header]) => headers[header] === undefined));
@@ -80,6 +87,21 @@ export function createAuthorization(environment: Environment): Authorize {
     ]);
     return new SignatureV4({ credentials: defaultProvider(), region, service, sha256: Sha256 });
   }
+}
+
+/** Computed natively, and of what is in pieces not all at once: the signer's own hash takes seconds for a large body. */
+async function sha256Of(body: Buffer | SourcedBody): Promise<string> {
+  const hash = createHash("sha256");
+  if (Buffer.isBuffer(body)) return hash.update(body).digest("hex");
+  let hashed = 0;
+  for (const piece of body.pieces()) {
+    hash.update(piece);
+    hashed += piece.length;
+    if (hashed < hashedAtOnce) continue;
+    hashed = 0;
+    await setImmediate();
+  }
+  return hash.digest("hex");
 }
 
 /** What is in the map, or is made and put there; what could not be made is made anew the next time. */

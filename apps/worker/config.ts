@@ -1,6 +1,6 @@
 /** The worker's settings and its command line. */
 import { parseArgs } from "node:util";
-import { drainSettings, readSettings, type Setting } from "#service/config.ts";
+import { drainSettings, integerSetting, memoryShare, readSettings, type Setting } from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
 import { type Network, networksOf } from "./remote-sources.ts";
 
@@ -19,7 +19,19 @@ const sourceNetworks: Setting<Network[]> = {
   },
 };
 
-export const workerSettings = { drainMs: drainSettings.drainMs, sourceNetworks };
+const mebibyte = 1 << 20;
+
+export const workerSettings = {
+  drainMs: drainSettings.drainMs,
+  sourceNetworks,
+  sourceBytesMax: integerSetting(
+    "SOURCE_BYTES_MAX",
+    memoryShare(8, 512 * mebibyte),
+    mebibyte,
+    64 * 1024 * mebibyte,
+    "Bytes of fetched images and documents, in base64, that one worker holds at most, each until it is sent. Requests beyond that wait; one key has half of it at most. A request that needs more than all of it is refused.",
+  ),
+};
 
 const capacityMax = 100_000;
 

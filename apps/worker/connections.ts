@@ -19,10 +19,9 @@ export function openConnections(upstream: CatalogueUpstream, connectionsMax: num
   const { origin } = new URL(upstream.baseUrl);
   const tls = tlsOptionsOf(upstream);
   const common = { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 };
-  const settingOf = (name: string) => environment[name] || environment[name.toUpperCase()];
-  const [httpProxy, httpsProxy] = ["http_proxy", "https_proxy"].map((name) => proxyUrlOf(settingOf(name)));
-  if (httpProxy !== undefined || httpsProxy !== undefined) {
-    const noProxy = [settingOf("no_proxy"), ...localHosts].filter((hosts) => hosts !== undefined).join(",");
+  const [httpProxy, httpsProxy] = proxiesOf(environment);
+  if (isProxied(environment)) {
+    const noProxy = [settingOf(environment, "no_proxy"), ...localHosts].filter((hosts) => hosts !== undefined).join(",");
     return new EnvHttpProxyAgent({
       ...common,
       httpProxy: httpProxy ?? "",
@@ -46,8 +45,13 @@ export function openConnections(upstream: CatalogueUpstream, connectionsMax: num
   });
 }
 
+const settingOf = (environment: Environment, name: string) => environment[name] || environment[name.toUpperCase()];
 /** A proxy may be named without its scheme, as other programs have it. */
 const proxyUrlOf = (setting: string | undefined): string | undefined => (setting === undefined || setting.includes("://") ? setting : `http://${setting}`);
+const proxiesOf = (environment: Environment) => ["http_proxy", "https_proxy"].map((name) => proxyUrlOf(settingOf(environment, name)));
+
+/** Are upstreams called through a proxy? */
+export const isProxied = (environment: Environment): boolean => proxiesOf(environment).some((proxy) => proxy !== undefined);
 
 function tlsOptionsOf({ tls }: CatalogueUpstream): { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string } {
   if (tls === undefined) return {};

@@ -5,19 +5,20 @@
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
 import type { GenerationJob } from "#relay/job.ts";
 import { callerFieldOf } from "#wire/caller-field.ts";
-import { Refusal } from "#wire/carry.ts";
-import type { AnswerContext, Codec, Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#wire/codec.ts";
+import { Refusal, refuse } from "#wire/carry.ts";
+import type { AnswerContext, Codec, Framing, StreamRelay, Target, WholeAnswer } from "#wire/codec.ts";
 import { codecs } from "#wire/codecs.ts";
 import { consistent } from "#wire/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import type { Failure, UpstreamError } from "#wire/errors.ts";
 import { objectOf, parsedObject } from "#wire/json.ts";
 import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
-import { remoteSourcesOf } from "#wire/sources.ts";
+import { type Data, type RemoteSource, remoteSourcesOf } from "#wire/sources.ts";
 import { resumed, SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
 import { toolNameOf } from "#wire/tools.ts";
 import { TranslatedStream } from "#wire/translated.ts";
-import { type FetchSource, inlineSources } from "./remote-sources.ts";
+import type { RequestSources } from "./request-sources.ts";
+import type { UpstreamRequest } from "./upstream.ts";
 
 /** How an upstream's answer is to be read. */
 export interface Reading {
@@ -49,7 +50,7 @@ export interface OwnAnswer {
 
 export interface Exchange {
   kind: "exchange";
-  request: WireRequest;
+  request: UpstreamRequest;
   reading: Reading;
   /** The answer as it may go on from another target. */
   spliced?: SplicedAnswer;
@@ -66,7 +67,7 @@ export interface ExchangeInput {
   upstream: CatalogueUpstream;
   /** The upstream's name of the model. */
   name: string;
-  fetchSource: FetchSource;
+  sources: RequestSources;
   /** What was delivered by another target, to be gone on from. */
   spliced: SplicedAnswer | undefined;
   /** The caller has left. */
@@ -85,7 +86,7 @@ export const isConversation = (dialect: string): dialect is ConversationDialect 
 
 /** Throws Refusal for what the upstream can't be asked. */
 export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
-  const { job, body, model, upstream, fetchSource } = input;
+  const { job, body, model, upstream } = input;
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken))
     return {
@@ -106,7 +107,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   const splices = model.splice && job.framing !== "whole" && (spoken !== job.dialect || decodedOf(from, parsed(), job.framing) !== undefined);
   if (hasDelivered && !splices) return { kind: "refused", failure: job.delivered === undefined ? notContinued : lost };
   if (spoken === job.dialect && !splices) {
-    const request = from.verbatim.request(body, job.framing, target);
+    const request = from.verbatim.request(await ownBytesOf(input, spoken), job.framing, target);
     if (request === undefined) return { kind: "refused", failure: { code: "invalid_request", message: "The body is not a JSON object with a model." } };
     Object.assign(request.headers, callerHeadersOf(job, upstream));
     const turned = turnedOf(to, from, () => {
@@ -127,8 +128,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
 
   const callerBody = parsed();
   const request = consistent(from.decodeRequest({ body: callerBody, framing: job.framing, headers: job.headers }));
-  const fetchedHere = remoteSourcesOf(request).filter(({ part }) => !upstream.fetchesSources || (part === "file" && spoken === "openai-chat"));
-  await inlineSources(fetchedHere, fetchSource, input.signal);
+  await resolveSources(remoteSourcesOf(request), input, spoken);
   if (reasonsOf(model) === false) request.settings = withoutThinking(request.settings);
   const context = contextOf(job, model, callerBody, request);
   const begin = () => new SplicedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
@@ -161,6 +161,41 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
       ...((splice === undefined || splice.mode === "first") && { turned }),
     },
   };
+}
+
+/** The caller's own bytes for an upstream of its dialect, with the addresses dealt with that are not for the upstream to fetch. */
+export async function ownBytesOf(input: ExchangeInput, spoken: ConversationDialect): Promise<Buffer> {
+  const { verbatim } = codecs[input.job.dialect];
+  const found: (RemoteSource & { data?: Data })[] = [];
+  verbatim.withAddresses(input.body, (address) => {
+    const source: RemoteSource & { data?: Data } = {
+      ...address,
+      replace(data) {
+        source.data = data;
+      },
+    };
+    found.push(source);
+    return undefined;
+  });
+  if (found.length === 0) return input.body;
+  await resolveSources(found, input, spoken);
+  let place = 0;
+  return verbatim.withAddresses(input.body, () => found[place++]?.data);
+}
+
+/**
+ * Fetches what the upstream does not fetch itself. An upstream that is not on the public internet is given only addresses that the worker would call too: it may reach
+ * what its callers must not.
+ */
+export async function resolveSources(found: readonly RemoteSource[], { upstream, sources, signal }: ExchangeInput, spoken: ConversationDialect): Promise<void> {
+  if (found.length === 0) return;
+  const isFetchedHere = ({ part }: RemoteSource) => part !== "server" && (!upstream.fetchesSources || (part === "file" && spoken === "openai-chat"));
+  for (const source of found)
+    if (source.part === "media" && isFetchedHere(source))
+      refuse(source.path, "must hold the content itself: only images and documents are fetched for this model");
+  const passed = found.filter((source) => !isFetchedHere(source));
+  if (passed.length > 0 && !(await sources.fetcher.isPublic(upstream.baseUrl))) for (const source of passed) await sources.fetcher.check(source);
+  await sources.inline(found.filter(isFetchedHere), upstream.limits.firstContentTimeoutMs, signal);
 }
 
 type Splice = { kind: "splice"; answer: SplicedAnswer; mode: SpliceMode } | Extract<Exchanged, { kind: "refused" }>;

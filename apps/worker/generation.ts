@@ -22,7 +22,7 @@ import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, re
 import type { Exchange, Exchanged, OwnAnswer } from "./exchange.ts";
 import type { WorkerMetrics } from "./metrics.ts";
 import { exchangeOf } from "./operations.ts";
-import type { FetchSource } from "./remote-sources.ts";
+import type { RequestSources } from "./request-sources.ts";
 import { classifyFailure, outcomeOf, RetryState } from "./retry-state.ts";
 import { type Candidate, candidatesOf } from "./route.ts";
 import type { CallOutcome, Permit, Routing } from "./routing.ts";
@@ -43,7 +43,8 @@ export interface GenerationSurroundings {
   catalogue(): Catalogue;
   upstreams: Upstreams;
   routing: Routing;
-  fetchSource: FetchSource;
+  /** For a request of this key. */
+  sourcesFor(keyId: string): RequestSources;
   metrics: WorkerMetrics;
   /** A call of an upstream failed, whatever becomes of the generation. `reason` is the upstream's, without secrets and addresses. */
   callFailed(generation: Generation, call: FailedCall): void;
@@ -119,6 +120,7 @@ export class Generation {
   #errorHeadAt: number | undefined;
   /** Ends what is fetched for the request before its upstream is called. */
   readonly #preparation = new AbortController();
+  readonly #sources: RequestSources;
 
   constructor(place: Place, around: GenerationSurroundings) {
     this.job = place.job;
@@ -126,6 +128,7 @@ export class Generation {
     this.place = place;
     this.#headSent = place.job.delivered !== undefined;
     this.#around = around;
+    this.#sources = around.sourcesFor(place.job.keyId);
   }
 
   get usage(): Usage | undefined {
@@ -217,10 +220,9 @@ export class Generation {
   }
 
   async #exchangeWith({ model, target, upstream }: Candidate, body: Buffer): Promise<Exchanged> {
-    const { fetchSource } = this.#around;
     const spliced = this.#headSent ? this.#spliced : undefined;
     try {
-      return await exchangeOf({ job: this.job, body, model, upstream, name: target.model, fetchSource, spliced, signal: this.#preparation.signal });
+      return await exchangeOf({ job: this.job, body, model, upstream, name: target.model, sources: this.#sources, spliced, signal: this.#preparation.signal });
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
@@ -234,6 +236,7 @@ export class Generation {
     this.#preparation.abort();
     this.#call?.abort();
     this.#leave(undefined);
+    this.#sources.release();
   }
 
   /** The relay's window has room, or none. */
@@ -286,6 +289,7 @@ export class Generation {
     this.#headers = headers;
     this.#phase = "ended";
     this.#endPending = true;
+    this.#sources.release();
     this.#write([body]);
   }
 
@@ -456,6 +460,7 @@ export class Generation {
       this.#leave("answered");
       const call = this.#call;
       this.#hangUp = setTimeout(() => call?.abort(), lingerMs);
+      this.#sources.release();
       this.#drain();
     }
   }
@@ -518,6 +523,7 @@ export class Generation {
     this.#phase = "ended";
     this.#call?.abort();
     this.#leave(undefined);
+    this.#sources.release();
   }
 
   #send(kind: "head" | "data" | "end" | "fail", payload: Buffer): void {

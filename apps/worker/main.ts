@@ -18,12 +18,15 @@ import type { Usage } from "#wire/usage.ts";
 import { createAuthorization } from "./authorization.ts";
 import { Circuits } from "./circuits.ts";
 import { capacitiesOf, lanesOf, workerConfigOf } from "./config.ts";
+import { isProxied } from "./connections.ts";
 import { Credentials } from "./credentials.ts";
 import { Generation, type GenerationSurroundings } from "./generation.ts";
 import { createWorkerMetrics } from "./metrics.ts";
 import { createSourceFetcher } from "./remote-sources.ts";
+import { RequestSources } from "./request-sources.ts";
 import { Routing } from "./routing.ts";
 import { Slots } from "./slots.ts";
+import { SourceBudget } from "./source-budget.ts";
 import { Upstreams } from "./upstream.ts";
 
 /** How often time limits are looked at: they are kept to within this. */
@@ -34,14 +37,15 @@ const laneLookMs = 1_000;
 async function start(log: Logger): Promise<Running> {
   const environment = process.env;
   const config = serviceConfigOf(environment);
-  const { drainMs, sourceNetworks } = workerConfigOf(environment);
+  const { drainMs, sourceNetworks, sourceBytesMax } = workerConfigOf(environment);
   const givenLanes = lanesOf(process.argv.slice(2));
   const keyspace = keyspaceOf(config.namespace);
   const lanes: LaneWorker[] = [];
   const metrics = createWorkerMetrics(() => lanes);
 
   const upstreams = new Upstreams(createAuthorization(environment), environment);
-  const sources = createSourceFetcher(sourceNetworks);
+  const sources = createSourceFetcher(sourceNetworks, isProxied(environment));
+  const sourceBudget = new SourceBudget(sourceBytesMax);
   const warnOfCredentials = (current: Catalogue) => {
     for (const upstream of current.upstreams.values())
       for (const variable of credentialNamesOf(upstream))
@@ -118,14 +122,14 @@ async function start(log: Logger): Promise<Running> {
   registerRelayMetrics(metrics.registry, mailbox, () => runner.resends);
   registerCatalogueMetrics(metrics.registry, catalogue);
 
-  metrics.watch(circuits, credentials);
+  metrics.watch(circuits, credentials, sourceBudget);
   circuits.start();
   slots.start();
   const around: GenerationSurroundings = {
     catalogue: catalogue.current,
     upstreams,
     routing: new Routing(circuits, slots, credentials, upstreams),
-    fetchSource: sources.fetch,
+    sourcesFor: (keyId) => new RequestSources(sources, sourceBudget, keyId),
     metrics,
     callFailed: ({ job, diagnosis: { status, requestId, cause } }, { target, credential, failure, reason }) => {
       const { code, operatorFault } = failure;

@@ -4,6 +4,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 import type { LaneWorker } from "#relay/lane-worker.ts";
 import type { Circuits } from "./circuits.ts";
 import type { Credentials } from "./credentials.ts";
+import type { SourceBudget } from "./source-budget.ts";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
@@ -35,7 +36,23 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
   return {
     registry,
     /** Each is read when the metrics are scraped. */
-    watch(circuits: Pick<Circuits, "states">, credentials: Pick<Credentials, "cooling">) {
+    watch(circuits: Pick<Circuits, "states">, credentials: Pick<Credentials, "cooling">, sources: Pick<SourceBudget, "heldBytes" | "waiting">) {
+      new Gauge({
+        name: "sluice_worker_source_bytes",
+        help: "Bytes of fetched images and documents that this worker holds or has reserved.",
+        registers,
+        collect() {
+          this.set(sources.heldBytes);
+        },
+      });
+      new Gauge({
+        name: "sluice_worker_sources_waiting",
+        help: "Requests that wait until this worker may fetch their images and documents.",
+        registers,
+        collect() {
+          this.set(sources.waiting);
+        },
+      });
       new Gauge({
         name: "sluice_circuit_open",
         help: "Circuits of targets that are open (1) or half-open (0.5), as this worker knows them; those that are closed are not shown.",

@@ -8,6 +8,7 @@ import { parsedObject, parseJson } from "#wire/json.ts";
 import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
 import { imageAnswerOf, imageEditRequestOf, imageEventsOf, imageRequestOf, imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
+import { remoteSourcesOf } from "#wire/sources.ts";
 import { plainUsageOf } from "#wire/usage.ts";
 import {
   answerExchangeOf,
@@ -17,14 +18,29 @@ import {
   foreignErrorReaderOf,
   isConversation,
   lost,
+  ownBytesOf,
   type Reading,
   readableRequestOf,
+  resolveSources,
   targetOf,
 } from "./exchange.ts";
+import { SourcesBusy } from "./request-sources.ts";
 import { estimatedTokensOf, textTokensOf } from "./token-estimate.ts";
 
 /** Throws Refusal for what the upstream can't be asked. */
 export async function exchangeOf(input: ExchangeInput): Promise<Exchanged> {
+  try {
+    const exchange = await exchangeWithMarks(input);
+    if (exchange.kind !== "exchange" || !Buffer.isBuffer(exchange.request.body)) return exchange;
+    return { ...exchange, request: { ...exchange.request, body: input.sources.filled(exchange.request.body) } };
+  } catch (error) {
+    if (error instanceof SourcesBusy) return { kind: "refused", failure: error.failure };
+    throw error;
+  }
+}
+
+/** What was fetched is not yet in the request: marks stand for it. */
+async function exchangeWithMarks(input: ExchangeInput): Promise<Exchanged> {
   if (input.job.operation !== "answer" && input.job.delivered !== undefined) return { kind: "refused", failure: lost };
   switch (input.job.operation) {
     case "answer":
@@ -50,11 +66,12 @@ function refusedFor(what: string): Exchanged {
 }
 
 /** Only upstreams of the same dialect compact conversations; what they make of one is opaque. */
-async function compactionExchangeOf({ job, body, model, upstream, name }: ExchangeInput): Promise<Exchanged> {
+async function compactionExchangeOf(input: ExchangeInput): Promise<Exchanged> {
+  const { job, model, upstream, name } = input;
   const { verbatim, upstreamErrorOf: errorOf } = codecs[job.dialect];
   if (spokenWith(upstream, job.dialect) !== job.dialect || verbatim.compaction === undefined)
     return refusedFor("compaction: its upstream does not speak openai-responses");
-  const request = verbatim.compaction(body, name);
+  const request = verbatim.compaction(await ownBytesOf(input, job.dialect), name);
   if (request === undefined) return refusedFor("requests without a model");
   return { kind: "exchange", request, reading: { streams: false, contentType: json, errorOf, whole: (bytes) => verbatim.answer(bytes, model.id) } };
 }
@@ -71,20 +88,26 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   const { conversationOf, answerOf, prefixOf } = from.tokenCount;
   const callerBody = parseJson(body) as Record<string, unknown>;
   const conversation = conversationOf(callerBody);
-  const own = spoken === job.dialect;
   const within = prefixOf?.(callerBody) ?? "";
-  const request = own ? undefined : prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole", headers: job.headers })));
+  const decoded = () => prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole", headers: job.headers })));
+  const request = spoken === job.dialect ? undefined : await decoded();
   const estimated = async () => ({
-    body: Buffer.from(answerOf(await estimatedTokensOf(request ?? readableRequestOf(from, conversation, "whole")))),
+    body: Buffer.from(answerOf(await estimatedTokensOf(request === undefined ? readableRequestOf(from, conversation, "whole") : await decoded()))),
     contentType: json,
     headers: estimatedHeader,
   });
 
   const counting = to.tokenCount;
   if (counting === undefined || !upstream.countsTokens) return { kind: "answered", ...(await estimated()) };
-  const asked = request === undefined ? conversation : prefixed(within, () => parsedObject(to.encodeRequest(request, "whole", targetOf(input)).body) ?? {});
-  const question = counting.requestOf(asked, targetOf(input));
-  if (own) Object.assign(question.headers, callerHeadersOf(job, upstream));
+  const question = await prefixed(request === undefined ? "" : within, async () => {
+    if (request === undefined) {
+      const bytes = await ownBytesOf(input, spoken);
+      return counting.requestOf(bytes === body ? conversation : conversationOf(parsedObject(bytes) ?? {}), targetOf(input));
+    }
+    await resolveSources(remoteSourcesOf(request), input, spoken);
+    return counting.requestOf(parsedObject(to.encodeRequest(request, "whole", targetOf(input)).body) ?? {}, targetOf(input));
+  });
+  if (request === undefined) Object.assign(question.headers, callerHeadersOf(job, upstream));
   return {
     kind: "exchange",
     request: question,
@@ -102,18 +125,20 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
 }
 
 /** What is refused of a conversation that stands within a body, by its name in that body. */
-function prefixed<Result>(prefix: string, act: () => Result): Result {
+async function prefixed<Result>(prefix: string, act: () => Result | Promise<Result>): Promise<Result> {
   try {
-    return act();
+    return await act();
   } catch (error) {
     if (!(error instanceof Refusal) || prefix === "") throw error;
     throw new Refusal(`${prefix}${error.param}`, error.message.startsWith(error.param) ? `${prefix}${error.message}` : error.message);
   }
 }
 
-async function embeddingExchange({ job, body, model, upstream, name }: ExchangeInput): Promise<Exchanged> {
+async function embeddingExchange(input: ExchangeInput): Promise<Exchanged> {
+  const { job, model, upstream, name } = input;
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken) || spoken === "anthropic-messages") return refusedFor("embeddings");
+  const body = spoken === "gemini" && job.dialect === "gemini" ? await ownBytesOf(input, spoken) : input.body;
   const { request, texts, answerOf } = embeddingExchangeOf(job.dialect, spoken, body, name, model.id);
   const errorOf = (job.dialect === "gemini") === (spoken === "gemini") ? codecs[spoken].upstreamErrorOf : foreignErrorReaderOf(spoken, undefined);
   const counted = texts.length === 0 || spoken !== "gemini" ? undefined : Math.ceil(await textTokensOf(texts));

@@ -3,26 +3,33 @@
  * and at every redirect, and bounded in size, time and type.
  */
 import { lookup as resolve } from "node:dns";
+import { lookup as resolveAll } from "node:dns/promises";
 import type { LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 import { Agent, request } from "undici";
 import { Refusal } from "#wire/carry.ts";
-import type { Source } from "#wire/neutral.ts";
-import { mimeTypeOf, type RemoteSource } from "#wire/sources.ts";
+import { mimeTypeOf, type SourceAddress } from "#wire/sources.ts";
+import { Base64Writer } from "./base64.ts";
 
-const sourceBytesMax = 20 << 20;
-const allBytesMax = 50 << 20;
-const sourcesMax = 32;
+export const sourceBytesMax = 20 << 20;
+/** A text is written into its request at once, and no model reads a longer one. */
+const textBytesMax = 2 << 20;
 const redirectsMax = 3;
-/** For all that one request names. */
-const timeoutMs = 15_000;
-const atOnceMax = 4;
 const connectTimeoutMs = 5_000;
+/** Of a source, by which its kind is known. */
+const headBytes = 64;
 
-/** What may be fetched for each kind of part. */
-const mimeTypes: Record<RemoteSource["part"], readonly string[]> = {
+/** How long the addresses of an upstream's host are taken to stay the same, and of how many hosts. */
+const hostKnownMs = 30_000;
+const knownHostsMax = 1_000;
+
+const text = "text/plain";
+/** What may be fetched for each kind of part; nothing for what only an upstream can use. */
+const mimeTypes: Record<SourceAddress["part"], readonly string[]> = {
   image: ["image/png", "image/jpeg", "image/gif", "image/webp"],
-  file: ["application/pdf", "text/plain"],
+  file: ["application/pdf", text],
+  media: [],
+  server: [],
 };
 
 export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
@@ -46,16 +53,27 @@ export function isReachable(address: string, networks: readonly Network[]): bool
   return (parsed.range() === "unicast" && !isIn(internal)) || isIn(networks);
 }
 
-/** Fetches one source. Throws Refusal, naming the caller's field: what fails here is for the caller to know. */
-export type FetchSource = (source: RemoteSource, bytesMax: number, signal: AbortSignal) => Promise<Extract<Source, { kind: "data" }>>;
+/** What was fetched: base64 in blocks. */
+export interface Fetched {
+  mimeType: string;
+  blocks: Buffer[];
+}
+
+/** Told how many bytes a source has, as far as that is known: before they are read, and again whenever there are more. It throws when they are too many. */
+type Claim = (bytes: number, isKnown: boolean) => void;
 
 export interface SourceFetcher {
-  fetch: FetchSource;
+  /** Fetches one source. Throws Refusal, naming the caller's field: what fails here is for the caller to know; and whatever `claim` throws. */
+  fetch(source: SourceAddress, claim: Claim, signal: AbortSignal): Promise<Fetched>;
+  /** Throws Refusal for an address that `fetch` would refuse to call, without calling it. */
+  check(source: SourceAddress): Promise<void>;
+  /** Is the host of this upstream's address on the public internet? Known for half a minute. */
+  isPublic(url: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** `networks` are reachable although they are not public. */
-export function createSourceFetcher(networks: readonly Network[]): SourceFetcher {
+/** `networks` are reachable although they are not public. Upstreams `mayBeProxied`: then one whose host has no address here is taken for a public one. */
+export function createSourceFetcher(networks: readonly Network[], mayBeProxied = false): SourceFetcher {
   const lookup: LookupFunction = (hostname, options, callback) =>
     resolve(hostname, { ...options, all: true }, (error, addresses) => {
       const reachable = error === null ? addresses.filter(({ address }) => isReachable(address, networks)) : [];
@@ -64,12 +82,12 @@ export function createSourceFetcher(networks: readonly Network[]): SourceFetcher
       else if (options.all === true) callback(null, reachable);
       else callback(null, first.address, first.family);
     });
-  const agent = new Agent({ connect: { lookup, timeout: connectTimeoutMs }, connections: 16, maxResponseSize: sourceBytesMax, pipelining: 1 });
+  const agent = new Agent({ connect: { lookup, timeout: connectTimeoutMs }, connections: 16, pipelining: 1 });
+  const publicHosts = new Map<string, { isPublic: Promise<boolean>; until: number }>();
   return {
-    async fetch({ url, path, part }, bytesMax, signal) {
-      const limit = Math.min(bytesMax, sourceBytesMax);
+    async fetch({ url, path, part }, claim, signal) {
       try {
-        let at = new URL(url);
+        let at = addressOf(url, path);
         for (let redirects = 0; ; redirects++) {
           checkAddress(at, path, networks);
           const answer = await request(at, { dispatcher: agent, signal, headers: { accept: mimeTypes[part].join(", "), "user-agent": "sluice" } });
@@ -84,49 +102,63 @@ export function createSourceFetcher(networks: readonly Network[]): SourceFetcher
             await answer.body.dump({ limit: 16_384 });
             throw unfetched(path, `its server answered ${answer.statusCode}`);
           }
-          const bytes = await read(answer.body, limit, path);
           const announced = String(answer.headers["content-type"] ?? "").split(";", 1)[0] as string;
-          const mimeType = mimeTypeOf(bytes) ?? (announced.trim().toLowerCase() === "text/plain" ? "text/plain" : undefined);
-          if (mimeType === undefined || !mimeTypes[part].includes(mimeType)) throw unfetched(path, `it is none of ${mimeTypes[part].join(", ")}`);
-          return { kind: "data", mimeType, data: bytes.toString("base64") };
+          const isText = announced.trim().toLowerCase() === text && mimeTypes[part].includes(text);
+          try {
+            return await read(answer.body, answer.headers["content-length"], {
+              claim,
+              path,
+              typeOf: (head) => {
+                const mimeType = mimeTypeOf(head) ?? (isText ? text : undefined);
+                if (mimeType === undefined || !mimeTypes[part].includes(mimeType)) throw unfetched(path, `it is none of ${mimeTypes[part].join(", ")}`);
+                return mimeType;
+              },
+            });
+          } finally {
+            answer.body.on("error", () => undefined).destroy();
+          }
         }
       } catch (error) {
-        if (error instanceof Refusal) throw error;
         if (error instanceof Unreachable || (error as Error).cause instanceof Unreachable) throw unfetched(path, "its address is not a public one");
-        throw unfetched(path, signal.aborted ? "it did not arrive in time" : "its server could not be reached");
+        if (isOfTransport(error)) throw unfetched(path, signal.aborted ? "it did not arrive in time" : "its server could not be reached");
+        throw error;
       }
+    },
+    async check({ url, path }) {
+      const at = addressOf(url, path);
+      let addresses: string[];
+      try {
+        checkAddress(at, path, networks);
+        addresses = await resolvedOf(at.hostname);
+      } catch (error) {
+        if (error instanceof Refusal) throw error;
+        throw unfetched(path, error instanceof Unreachable ? "its address is not a public one" : "its server could not be found");
+      }
+      if (!addresses.every((address) => isReachable(address, networks))) throw unfetched(path, "its address is not a public one");
+    },
+    isPublic(url) {
+      const { hostname } = new URL(url);
+      const now = performance.now();
+      const known = publicHosts.get(hostname);
+      if (known !== undefined && known.until > now) return known.isPublic;
+      if (publicHosts.size >= knownHostsMax) publicHosts.clear();
+      const isPublic = resolvedOf(hostname).then(
+        (addresses) => addresses.every((address) => isReachable(address, [])),
+        () => mayBeProxied,
+      );
+      publicHosts.set(hostname, { isPublic, until: now + hostKnownMs });
+      return isPublic;
     },
     close: () => agent.destroy(),
   };
 }
 
-/** Puts what was fetched in the place of every address, some at once, all within one time limit; stops when the signal says so. Throws Refusal. */
-export async function inlineSources(sources: readonly RemoteSource[], fetchSource: FetchSource, signal: AbortSignal): Promise<void> {
-  if (sources.length === 0) return;
-  const surplus = sources[sourcesMax];
-  if (surplus !== undefined) throw new Refusal(surplus.path, `${surplus.path}: a request may name ${sourcesMax} addresses at most for this model.`);
-  const byUrl = Map.groupBy(sources, ({ url, part }) => `${part} ${url}`);
-  const waiting = [...byUrl.values()];
-  const failed = new AbortController();
-  const until = AbortSignal.any([signal, failed.signal, AbortSignal.timeout(timeoutMs)]);
-  let bytesLeft = allBytesMax;
-  const work = async () => {
-    for (let same = waiting.shift(); same !== undefined; same = waiting.shift()) {
-      const source = await fetchSource(same[0] as RemoteSource, bytesLeft, until);
-      bytesLeft -= Math.ceil((source.data.length * 3) / 4);
-      for (const { replace } of same) replace(source);
-    }
-  };
-  try {
-    await Promise.all(Array.from({ length: Math.min(atOnceMax, waiting.length) }, work));
-  } finally {
-    failed.abort();
-  }
-}
-
 class Unreachable extends Error {}
 
-const unfetched = (path: string, why: string) => new Refusal(path, `${path}: what this address names can't be fetched: ${why}.`);
+/** What a claim throws when there is no more for it. */
+export class TooMuch extends Error {}
+
+export const unfetched = (path: string, why: string) => new Refusal(path, `${path}: what this address names can't be fetched: ${why}.`);
 
 /** An address in the URL itself is never resolved, so it is looked at here. */
 function checkAddress({ protocol, hostname, username, password }: URL, path: string, networks: readonly Network[]): void {
@@ -136,13 +168,52 @@ function checkAddress({ protocol, hostname, username, password }: URL, path: str
   if (ipaddr.isValid(literal) && !isReachable(literal, networks)) throw new Unreachable();
 }
 
-async function read(body: AsyncIterable<Buffer>, bytesMax: number, path: string): Promise<Buffer> {
-  const chunks: Buffer[] = [];
+function addressOf(url: string, path: string): URL {
+  const address = URL.parse(url);
+  if (address === null) throw unfetched(path, "it is not an http(s) address");
+  return address;
+}
+
+/** All addresses of a host. Rejects when it has none. */
+async function resolvedOf(hostname: string): Promise<string[]> {
+  const found = await resolveAll(hostname.replace(/^\[|\]$/g, ""), { all: true });
+  return found.map(({ address }) => address);
+}
+
+/** Did the other end fail, or our time run out? Else the error is ours, or for the caller to know as it is. */
+const isOfTransport = (error: unknown): boolean => !(error instanceof Refusal || error instanceof TooMuch);
+
+interface ReadOptions {
+  claim: Claim;
+  path: string;
+  /** The kind of what begins with these bytes. */
+  typeOf(head: Buffer): string;
+}
+
+/** Reads a body into base64. Nothing that is too large or of another kind is read to its end. */
+async function read(body: AsyncIterable<Buffer>, announced: string | string[] | undefined, { claim, path, typeOf }: ReadOptions): Promise<Fetched> {
+  const written = new Base64Writer();
+  const length = typeof announced === "string" && /^\d{1,15}$/.test(announced) ? Number(announced) : undefined;
+  let limit = sourceBytesMax;
+  const count = (bytes: number, isKnown: boolean) => {
+    if (bytes > limit) throw unfetched(path, `it has more than ${limit} bytes`);
+    claim(bytes, isKnown);
+  };
+  if (length !== undefined) count(length, true);
+  let head = Buffer.alloc(0);
+  let mimeType: string | undefined;
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;
-    if (bytes > bytesMax) throw unfetched(path, `it has more than ${bytesMax} bytes`);
-    chunks.push(chunk);
+    if (length === undefined || bytes > length) count(bytes, false);
+    if (mimeType === undefined) {
+      head = Buffer.concat([head, chunk.subarray(0, headBytes)]);
+      if (head.length >= headBytes) mimeType = typeOf(head);
+    }
+    if (mimeType === text) limit = textBytesMax;
+    if (bytes > limit) throw unfetched(path, `it has more than ${limit} bytes`);
+    written.push(chunk);
   }
-  return Buffer.concat(chunks);
+  claim(bytes, true);
+  return { mimeType: mimeType ?? typeOf(head), blocks: written.end() };
 }

@@ -1,5 +1,5 @@
 /** Calls to upstreams over HTTP, through connections that are kept for each. */
-import type { Transform } from "node:stream";
+import { Readable, type Transform } from "node:stream";
 import { type Dispatcher, errors } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
@@ -9,6 +9,7 @@ import type { Failure } from "#wire/errors.ts";
 import type { Authorize } from "./authorization.ts";
 import { openConnections } from "./connections.ts";
 import { decompressorOf } from "./decompress.ts";
+import type { SourcedBody } from "./request-sources.ts";
 
 export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
@@ -27,6 +28,9 @@ export interface UpstreamCall {
   /** Stops or goes on reading the answer. */
   flow(open: boolean): void;
 }
+
+/** A request whose body may be in pieces. */
+export type UpstreamRequest = Omit<WireRequest, "body"> & { body: Buffer | SourcedBody };
 
 type Controller = Dispatcher.DispatchController;
 
@@ -60,7 +64,7 @@ export class Upstreams {
   }
 
   /** Sends a POST; `credential` is the name of one. The caller enforces the time limits, except the one for connecting. */
-  call(upstream: CatalogueUpstream, credential: string | undefined, request: WireRequest, handlers: UpstreamHandlers): UpstreamCall {
+  call(upstream: CatalogueUpstream, credential: string | undefined, request: UpstreamRequest, handlers: UpstreamHandlers): UpstreamCall {
     const call = new Call(handlers);
     let line: Line;
     try {
@@ -80,7 +84,7 @@ export class Upstreams {
       const refused = (error: unknown) => call.fail(failureOfAuthorization, `authorization: ${error instanceof Error ? error.name : "failed"}`);
       const { url, ...options } = dispatchOptionsOf(upstream, request);
       const send = (authorization: Record<string, string>) =>
-        call.send(line.connections, { ...options, origin: url.origin, headers: { ...options.headers, ...authorization } });
+        call.send(line.connections, { ...options, body: dispatchedOf(options.body), origin: url.origin, headers: { ...options.headers, ...authorization } });
       try {
         const authorization = this.#authorize(upstream, credential, { method: "POST", url, headers: options.headers, body: request.body });
         if (authorization instanceof Promise) authorization.then(send).catch(refused);
@@ -271,16 +275,26 @@ export function urlOf(baseUrl: string, path: string): URL {
   return url;
 }
 
-function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, headers: own, body }: WireRequest) {
+function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, headers: own, body }: UpstreamRequest) {
   const url = urlOf(baseUrl, path);
   return {
     url,
     method: "POST" as const,
     path: `${url.pathname}${url.search}`,
-    headers: { "content-type": "application/json", ...own, ...headers, "accept-encoding": "identity", "user-agent": "sluice" } as Record<string, string>,
+    headers: {
+      "content-type": "application/json",
+      ...own,
+      ...headers,
+      "accept-encoding": "identity",
+      "user-agent": "sluice",
+      ...(!Buffer.isBuffer(body) && { "content-length": String(body.byteLength) }),
+    } as Record<string, string>,
     body,
   };
 }
+
+/** Of a body in pieces, one is read when the one before it is on its way. */
+const dispatchedOf = (body: Buffer | SourcedBody): Buffer | Readable => (Buffer.isBuffer(body) ? body : Readable.from(body, { highWaterMark: 1 }));
 
 /** The headers in which vendors name a request: OpenAI and most others, Anthropic, Azure, AWS. */
 const requestIdHeaders = ["x-request-id", "request-id", "apim-request-id", "x-ms-request-id", "x-amzn-requestid"];

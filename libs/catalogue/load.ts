@@ -57,8 +57,7 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
     if (!isOffered({ requires }, environment)) continue;
     const address = filledIn(baseUrl, environment);
     if (address.kind === "filled") {
-      const { dialect } = rest;
-      upstreams.set(name, { name, baseUrl: address.text, authentication: ownAuthentication[dialect], fetchesSources: dialect !== "gemini", ...rest });
+      upstreams.set(name, { name, baseUrl: address.text, authentication: ownAuthentication[rest.dialect], ...rest });
     }
   }
   const models = file.models.flatMap((model): CatalogueModel[] => {

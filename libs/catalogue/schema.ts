@@ -176,12 +176,11 @@ const upstream = Type.Object(
       default: "max_completion_tokens",
       description: "Where requests translated to openai-chat say how long an answer may be; older servers know `max_tokens` only.",
     }),
-    fetchesSources: Type.Optional(
-      Type.Boolean({
-        description:
-          "It fetches images and documents by their address. Where not, the worker fetches them. By default yes, but for openai-chat's documents and gemini.",
-      }),
-    ),
+    fetchesSources: Type.Boolean({
+      default: false,
+      description:
+        "It is given the addresses of images and documents and fetches them itself, documents of openai-chat excepted. Where not, the worker fetches them and sends their content. An upstream that is not on the public internet is given only addresses that the worker would fetch, but follows redirects and resolves names by itself: leave it off there.",
+    }),
     countsTokens: Type.Boolean({ default: true, description: "It has its dialect's endpoint that counts tokens. Where not, they are estimated." }),
     limits,
   },

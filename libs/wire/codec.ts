@@ -3,6 +3,7 @@ import type { UpstreamError } from "./errors.ts";
 import type { Answer, AnswerEvent, NeutralRequest } from "./neutral.ts";
 import type { SseEvent } from "./sse.ts";
 import type { Usage } from "./usage.ts";
+import type { ReplaceAddress } from "./verbatim-sources.ts";
 
 /** How the caller gets its answer: in one piece, as server-sent events, or as a JSON array that grows. */
 export const framings = ["whole", "sse", "array"] as const;
@@ -105,6 +106,8 @@ export interface Verbatim {
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined;
   /** The caller's bytes for an upstream that is to compact the conversation, in dialects that have an endpoint for it; likewise. */
   compaction?(bytes: Buffer, model: string): WireRequest | undefined;
+  /** The caller's bytes with the addresses in them replaced, and every other byte as it was. Throws Refusal, naming the field, where a source is given twice. */
+  withAddresses(bytes: Buffer, replace: ReplaceAddress): Buffer;
   stream(bytes: Buffer, framing: Framing, model: string): StreamRelay;
   answer(bytes: Buffer, model: string): WholeAnswer;
 }

@@ -229,6 +229,65 @@ export function removalsOf(bytes: Buffer, members: readonly Placed[]): (Span & {
   return removals;
 }
 
+/** A string that is the value of a member. */
+export interface NamedString extends Span {
+  /** From the outermost value to the member: names and places. */
+  path: (string | number)[];
+  /** Offsets of the objects around it, the one that has the member first; and of that member's name in each. */
+  objects: { start: number; nameStart: number }[];
+}
+
+interface Frame {
+  start: number;
+  isObject: boolean;
+  /** The next string is a name. */
+  expectsName: boolean;
+  nameStart: number;
+  nameEnd: number;
+  place: number;
+}
+
+/**
+ * Every string that is the value of a member with one of these names (ASCII), however deep, in order; names that are repeated included. Right for valid JSON; one
+ * pass over the bytes.
+ */
+export function namedStringsOf(bytes: Buffer, names: readonly string[]): NamedString[] {
+  const found: NamedString[] = [];
+  const frames: Frame[] = [];
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    const frame = frames.at(-1);
+    if (byte === quote) {
+      const end = endOfString(bytes, at);
+      if (end < 0) return found;
+      if (frame?.expectsName === true) {
+        frame.expectsName = false;
+        frame.nameStart = at;
+        frame.nameEnd = end;
+      } else if (frame?.isObject === true && nameOf(bytes, frame.nameStart + 1, frame.nameEnd - 1, names) !== undefined)
+        found.push({ start: at, end, path: pathOf(bytes, frames), objects: objectsOf(frames) });
+      at = end - 1;
+    } else if (byte === openBrace || byte === openBracket) {
+      const isObject = byte === openBrace;
+      frames.push({ start: at, isObject, expectsName: isObject, nameStart: -1, nameEnd: -1, place: 0 });
+    } else if (byte === closeBrace || byte === closeBracket) frames.pop();
+    else if (byte === comma && frame !== undefined) {
+      frame.expectsName = frame.isObject;
+      frame.place++;
+    }
+  }
+  return found;
+}
+
+const pathOf = (bytes: Buffer, frames: readonly Frame[]): (string | number)[] =>
+  frames.map(({ isObject, place, nameStart, nameEnd }) => (isObject ? String(readSpan(bytes, { start: nameStart, end: nameEnd })) : place));
+
+const objectsOf = (frames: readonly Frame[]) =>
+  frames
+    .filter(({ isObject }) => isObject)
+    .map(({ start, nameStart }) => ({ start, nameStart }))
+    .toReversed();
+
 export interface JsonBounds {
   /** Levels of objects and arrays. */
   depthMax: number;

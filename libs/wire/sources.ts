@@ -3,7 +3,7 @@ import { isUtf8 } from "node:buffer";
 import { refuse } from "./carry.ts";
 import type { NeutralRequest, Part, Source } from "./neutral.ts";
 
-type Data = Extract<Source, { kind: "data" }>;
+export type Data = Extract<Source, { kind: "data" }>;
 
 const dataUrl = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)((?:;[a-z0-9-]+=[^;,]*)*);base64,/i;
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
@@ -30,15 +30,21 @@ export function checkedBase64(data: string, path: string): string {
 
 export const dataUrlOf = ({ mimeType, data }: Data): string => `data:${mimeType};base64,${data}`;
 
+export const isTextType = (mimeType: string): boolean => mimeType.startsWith("text/");
+
 /** The text of a text document. */
 export const documentTextOf = ({ data }: Data): string => Buffer.from(data, "base64").toString("utf8");
 
-/** A source in a request that is an address, of which kind of part, and how to put what was fetched in its place. */
-export interface RemoteSource {
-  part: "image" | "file";
+/** An address in a request. `media` is neither an image nor a document; a `server` is one that the upstream is to call. */
+export interface SourceAddress {
+  part: "image" | "file" | "media" | "server";
   url: string;
   path: string;
-  replace(source: Source): void;
+}
+
+/** An address, and how to put what was fetched in its place. */
+export interface RemoteSource extends SourceAddress {
+  replace(source: Data): void;
 }
 
 /** Every address in a request, results of tools included. */

@@ -5,7 +5,9 @@ import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { Refusal } from "#wire/carry.ts";
 import type { RemoteSource } from "#wire/sources.ts";
-import { createSourceFetcher, inlineSources, isReachable, networksOf } from "../../apps/worker/remote-sources.ts";
+import { createSourceFetcher, isReachable, networksOf } from "../../apps/worker/remote-sources.ts";
+import { RequestSources } from "../../apps/worker/request-sources.ts";
+import { SourceBudget } from "../../apps/worker/source-budget.ts";
 
 const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
 
@@ -24,9 +26,12 @@ const answers: Record<string, (response: ServerResponse) => void> = {
       while (!response.destroyed && response.write(Buffer.alloc(1 << 20)));
     };
     response.writeHead(200).on("drain", more);
+    response.write(png);
     more();
   },
 };
+answers["/huge"] = (response) => response.writeHead(200, { "content-length": String(21 << 20) }).flushHeaders();
+answers["/book"] = (response) => response.writeHead(200, { "content-type": "text/plain" }).end("a".repeat((2 << 20) + 1));
 const silentAsked = Promise.withResolvers<void>();
 answers["/silent"] = () => silentAsked.resolve();
 let requests = 0;
@@ -50,6 +55,13 @@ after(async () => {
 const sourceOf = (url: string, part: "image" | "file" = "image"): RemoteSource => ({ url, part, path: "messages[0].content[1]", replace: () => undefined });
 
 const never = new AbortController().signal;
+const any = () => undefined;
+const dataOf = async (fetching: ReturnType<typeof open.fetch>) => {
+  const { mimeType, blocks } = await fetching;
+  return { mimeType, data: Buffer.concat(blocks).toString() };
+};
+/** Of a request of one key, with so many bytes for all. */
+const sourcesWith = (bytesMax = 100 << 20) => new RequestSources(open, new SourceBudget(bytesMax), "key");
 
 const refusalOf = async (fetched: Promise<unknown>): Promise<string> => {
   const error = await fetched.then(
@@ -97,35 +109,38 @@ test("only public addresses are reachable, in whatever way they are written", ()
 test("a private address is refused before a request is made: literal, by name, odd spellings, and behind a redirect", async () => {
   const before = requests;
   for (const host of ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "127.1", "0x7f000001", "2130706433", "0177.0.0.1"])
-    assert.match(await refusalOf(closed.fetch(sourceOf(`http://${host}:${port}/png`), 1e9, never)), /not a public one/, host);
+    assert.match(await refusalOf(closed.fetch(sourceOf(`http://${host}:${port}/png`), any, never)), /not a public one/, host);
   assert.equal(requests, before);
-  assert.match(await refusalOf(open.fetch(sourceOf(`${here}/metadata`), 1e9, never)), /not a public one/);
+  assert.match(await refusalOf(open.fetch(sourceOf(`${here}/metadata`), any, never)), /not a public one/);
 });
 
 test("what was fetched is what its bytes say, whatever its sender says", async () => {
-  assert.deepEqual(await open.fetch(sourceOf(`${here}/png`), 1e9, never), { kind: "data", mimeType: "image/png", data: png.toString("base64") });
-  assert.deepEqual(await open.fetch(sourceOf(`${here}/there`), 1e9, never), { kind: "data", mimeType: "image/png", data: png.toString("base64") });
-  assert.equal((await open.fetch(sourceOf(`${here}/text`, "file"), 1e9, never)).mimeType, "text/plain");
-  assert.equal((await open.fetch(sourceOf(`${here}/pdf`, "file"), 1e9, never)).mimeType, "application/pdf");
+  assert.deepEqual(await dataOf(open.fetch(sourceOf(`${here}/png`), any, never)), { mimeType: "image/png", data: png.toString("base64") });
+  assert.deepEqual(await dataOf(open.fetch(sourceOf(`${here}/there`), any, never)), { mimeType: "image/png", data: png.toString("base64") });
+  assert.equal((await open.fetch(sourceOf(`${here}/text`, "file"), any, never)).mimeType, "text/plain");
+  assert.equal((await open.fetch(sourceOf(`${here}/pdf`, "file"), any, never)).mimeType, "application/pdf");
   for (const [path, part] of [
     ["/lies", "image"],
     ["/pdf", "image"],
     ["/text", "image"],
     ["/png", "file"],
   ] as const)
-    assert.match(await refusalOf(open.fetch(sourceOf(`${here}${path}`, part), 1e9, never)), /it is none of/, path);
+    assert.match(await refusalOf(open.fetch(sourceOf(`${here}${path}`, part), any, never)), /it is none of/, path);
 });
 
 test("what can't be fetched is told with its field, and with nothing that its server said", async () => {
-  for (const [url, why] of [
+  for (const [url, why, part = "image"] of [
     [`${here}/gone`, /its server answered 404/],
     [`${here}/round`, /redirects too often/],
     [`${here}/file`, /not an http\(s\) address/],
     [`http://user:secret@127.0.0.1:${port}/png`, /may not hold a name or password/],
     ["http://127.0.0.1:1/", /could not be reached/],
-    [`${here}/endless`, /more than 3000000 bytes/],
+    ["not an address", /not an http\(s\) address/],
+    [`${here}/endless`, /more than 20971520 bytes/],
+    [`${here}/huge`, /more than 20971520 bytes/],
+    [`${here}/book`, /more than 2097152 bytes/, "file"],
   ] as const) {
-    const message = await refusalOf(open.fetch(sourceOf(url), 3_000_000, never));
+    const message = await refusalOf(open.fetch(sourceOf(url, part), any, never));
     assert.match(message, why);
     assert.doesNotMatch(message, /secret/);
   }
@@ -133,25 +148,50 @@ test("what can't be fetched is told with its field, and with nothing that its se
 
 test("what is fetched for a caller who has left is given up", async () => {
   const left = new AbortController();
-  const fetching = inlineSources([sourceOf(`${here}/silent`)], open.fetch, left.signal);
+  const fetching = sourcesWith().inline([sourceOf(`${here}/silent`)], 1_000, left.signal);
   await silentAsked.promise;
   left.abort();
-  assert.match(await refusalOf(fetching), /did not arrive in time/);
+  assert.match(await refusalOf(fetching), /its request is over/);
 });
 
 test("an address that is named twice is fetched once, and there may be only so many", async () => {
   const before = requests;
   const put: unknown[] = [];
   const source = { ...sourceOf(`${here}/png`), replace: (value: unknown) => void put.push(value) };
-  await inlineSources([source, source], open.fetch, never);
+  await sourcesWith().inline([source, source], 1_000, never);
   assert.equal(requests, before + 1);
   assert.equal(put.length, 2);
   await assert.rejects(
-    inlineSources(
+    sourcesWith().inline(
       Array.from({ length: 33 }, () => source),
-      open.fetch,
+      1_000,
       never,
     ),
     /32 addresses at most/,
   );
+});
+
+test("an address that is handed to an upstream is looked at as for a fetch, and not called", async () => {
+  const before = requests;
+  for (const url of [
+    `${here}/png`,
+    `http://localhost:${port}/png`,
+    "http://[::ffff:10.0.0.1]/",
+    "file:///etc/passwd",
+    "http://a:b@8.8.8.8/",
+    "http://no-such-host.invalid/",
+  ])
+    await refusalOf(closed.check(sourceOf(url)));
+  await open.check(sourceOf(`${here}/png`));
+  await closed.check(sourceOf("https://8.8.8.8/a.png"));
+  assert.equal(requests, before);
+});
+
+test("an upstream is public by all of its addresses; one without any is so only where a proxy may know better", async () => {
+  assert.equal(await open.isPublic("https://8.8.8.8/v1"), true);
+  for (const url of [`${here}/v1`, "http://localhost/v1", "http://[fd00::1]/v1", "http://no-such-host.invalid/"])
+    assert.equal(await open.isPublic(url), false, url);
+  const proxied = createSourceFetcher([], true);
+  assert.equal(await proxied.isPublic("http://no-such-host.invalid/"), true);
+  await proxied.close();
 });

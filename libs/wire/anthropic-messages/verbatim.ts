@@ -6,9 +6,11 @@ import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, 
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
+import { withAddresses } from "../verbatim-sources.ts";
 import { UsageReader, upstreamErrorOf } from "./answer.ts";
 import { thinkingInstead, withoutForeignThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
+import { sourceFinder } from "./sources.ts";
 
 const stopEvent = Buffer.from('event: message_stop\ndata: {"type":"message_stop"}\n\n');
 
@@ -21,6 +23,7 @@ export const verbatim: Verbatim = {
     return body === undefined ? undefined : { path: "/messages", headers: { "anthropic-version": apiVersion }, body };
   },
   stream: (_bytes, _framing, model) => new VerbatimStream(new MessagesWatcher(model)),
+  withAddresses: (bytes, replace) => withAddresses(bytes, sourceFinder, replace),
   answer: answerOf,
 };
 

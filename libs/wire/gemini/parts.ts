@@ -56,11 +56,25 @@ function fileOf({ fileUri, mimeType, displayName }: Record<string, unknown>, pat
   const own = `${path}.fileUri`;
   const address = String(fileUri);
   if (ofGoogle.test(address)) refuse(own, "names a file that is stored at Google; send the file itself as inlineData");
-  const type = bareTypeOf(mimeType) || typeByNameOf(address);
-  if (ofVideo.test(address) || (type !== undefined && !type.startsWith("image/") && type !== "application/pdf" && !isText(type))) refuse(own);
+  const type = fetchedTypeOf(mimeType, address);
+  if (ofVideo.test(address) || type === undefined) refuse(own);
   const source = sourceOf(address, own);
-  if (type?.startsWith("image/")) return { kind: "image", source, ...(detail !== undefined && { detail }), path: own };
+  if (type.startsWith("image/")) return { kind: "image", source, ...(detail !== undefined && { detail }), path: own };
   return { kind: "file", source, ...(textOf(displayName) !== undefined && { name: displayName as string }), path: own };
+}
+
+/** What a file at an address is said to be: an image or a document, a PDF where nothing is said; undefined for what is neither. */
+export function fetchedTypeOf(mimeType: unknown, address: string): string | undefined {
+  const type = bareTypeOf(mimeType) || (typeByNameOf(address) ?? "application/pdf");
+  return type.startsWith("image/") || type === "application/pdf" || isText(type) ? type : undefined;
+}
+
+/** Is this a file that Google stores, or a video that it watches where it is? By its host, which is all that a fetch goes by. */
+export function isLeftToGoogle(uri: string): boolean {
+  if (/^gs:|^files\//i.test(uri)) return true;
+  const { hostname = "", pathname = "" } = URL.parse(uri) ?? {};
+  if (hostname === "generativelanguage.googleapis.com") return pathname.includes("/files/");
+  return ["youtube.com", "youtu.be"].some((host) => hostname === host || hostname.endsWith(`.${host}`));
 }
 
 const typesByEnding: Record<string, string> = {

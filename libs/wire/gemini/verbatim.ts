@@ -20,10 +20,12 @@ import {
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
+import { withAddresses } from "../verbatim-sources.ts";
 import { failureIn, isBlocked, isFinish, upstreamErrorOf, usageOf } from "./answer.ts";
 import { bypassOf } from "./model-turn.ts";
 import { dialect } from "./parts.ts";
 import { answerPathOf } from "./request.ts";
+import { sourceFinder } from "./sources.ts";
 import { Frames } from "./stream.ts";
 import { withSignedCalls } from "./unsigned-calls.ts";
 
@@ -40,6 +42,7 @@ export const verbatim: Verbatim = {
     return { path: answerPathOf(model, framing), headers: {}, body };
   },
   stream: (bytes, framing, model) => new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
+  withAddresses: (bytes, replace) => withAddresses(bytes, sourceFinder, replace),
   answer: answerOf,
 };
 

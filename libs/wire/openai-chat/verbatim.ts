@@ -20,7 +20,9 @@ import {
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
+import { withAddresses } from "../verbatim-sources.ts";
 import { failureIn, upstreamErrorOf, usageOf } from "./answer.ts";
+import { sourceFinder } from "./sources.ts";
 
 const doneEvent = Buffer.from("data: [DONE]\n\n");
 
@@ -30,6 +32,7 @@ export const verbatim: Verbatim = {
     return body === undefined ? undefined : { path: "/chat/completions", headers: {}, body };
   },
   stream: (bytes, _framing, model) => new VerbatimStream(new ChatWatcher(model, askedIn(bytes))),
+  withAddresses: (bytes, replace) => withAddresses(bytes, sourceFinder, replace),
   answer: answerOf,
 };
 

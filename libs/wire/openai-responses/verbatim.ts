@@ -5,9 +5,11 @@ import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, 
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
+import { withAddresses } from "../verbatim-sources.ts";
 import { failureIn, upstreamErrorOf, usageOf } from "./answer.ts";
 import { withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
+import { sourceFinder } from "./sources.ts";
 
 export const verbatim: Verbatim = {
   request(bytes, framing, target) {
@@ -21,6 +23,7 @@ export const verbatim: Verbatim = {
     return { path: "/responses/compact", headers: {}, body };
   },
   stream: (_bytes, _framing, model) => new VerbatimStream(new ResponsesWatcher(model)),
+  withAddresses: (bytes, replace) => withAddresses(bytes, sourceFinder, replace),
   answer: answerOf,
 };
 

@@ -1,0 +1,37 @@
+/** Where requests in Anthropic's Messages format name images, documents and tool servers by address. */
+import { objectSpansOf, readSpan } from "../json.ts";
+import { documentTextOf } from "../sources.ts";
+import { fixed, objectAround, objectEdits, type SourceFinder } from "../verbatim-sources.ts";
+
+/** In a message, in the result of a tool, and in a document that consists of blocks. */
+const source = /^messages\.content(?:\.(?:source\.)?content)*\.source\.url$/;
+
+export const sourceFinder: SourceFinder = {
+  marks: ['"url"'],
+  names: ["url"],
+  placeOf(path, bytes, string) {
+    if (path === "mcp_servers.url") return fixed("server");
+    if (!source.test(path)) return undefined;
+    const start = objectAround(string, 0);
+    const types = typesOf(bytes.subarray(start));
+    if (types.length > 0 && !types.includes("url")) return undefined;
+    return {
+      part: typesOf(bytes.subarray(objectAround(string, 1))).includes("document") ? "file" : "image",
+      edits(data) {
+        const isText = data.mimeType === "text/plain";
+        const text = isText ? documentTextOf(data) : data.data;
+        return objectEdits(bytes, start, {
+          name: "url",
+          instead: `"media_type":${JSON.stringify(data.mimeType)},"data":${JSON.stringify(text)}`,
+          values: { type: isText ? '"text"' : '"base64"' },
+          without: ["media_type", "data"],
+        });
+      },
+    };
+  },
+};
+
+/** The types that an object says it is of: more than one if its sender repeats the member. */
+function typesOf(object: Buffer): unknown[] {
+  return (objectSpansOf(object, ["type"])?.all ?? []).map((span) => readSpan(object, span));
+}
