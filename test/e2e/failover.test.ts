@@ -309,10 +309,10 @@ for (const stream of [false, true]) {
   test(`an account problem that comes as a 400 is the operator's, and a caller reads nothing of it (${way})`, async () => {
     targets.clear();
     const billing = { type: "invalid_request_error", message: "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing." };
-    targetOf("billing-one").answer = failing(400, {}, billing);
-    assert.equal(await textOf(await ask("billing", stream), stream), "hi");
-    targetOf("billing-two").answer = failing(400, {}, billing);
-    const response = await ask("billing", stream);
+    targetOf(`billing-${way}-one`).answer = failing(400, {}, billing);
+    assert.equal(await textOf(await ask(`billing-${way}`, stream), stream), "hi");
+    targetOf(`billing-${way}-two`).answer = failing(400, {}, billing);
+    const response = await ask(`billing-${way}`, stream);
     assert.ok(response.status >= 500, String(response.status));
     assert.doesNotMatch(await response.text(), /credit|balance|billing/i);
   });

@@ -11,7 +11,7 @@ const gateway = await startGateway({
   catalogue:
     catalogueOf(
       [{ id: "sim", model: "sim-text" }],
-      `  scripted: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", credential: SCRIPTED_CREDENTIAL, headers: { x-project: "nine" } }\n` +
+      `  scripted: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", credential: SCRIPTED_CREDENTIAL, fetchesSources: true, headers: { x-project: "nine" } }\n` +
         `  plain: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", streamUsage: false }\n`,
     ) +
     modelLine({ id: "mine", upstream: "scripted", model: "their/Model-7" }) +
