@@ -66,9 +66,6 @@ const question = "Hello, how are you?";
 
 /** How many cells run at once, beside those that are long because they wait. */
 const atOnceMax = 32;
-/** How long a settlement is waited for: where one is expected, and where none is. */
-const settledMs = 10_000;
-const unsettledMs = 200;
 
 const upstreamOf = (place: number, dialect: ConversationDialect, transport: Transport) => `row${place}-${dialect}-${transport}`;
 /** Where nothing answers, every cell has an upstream of its own, whose calls the worker counts. */
@@ -192,7 +189,7 @@ async function playCell(cell: Cell, pace: Pace, gateway: Gateway, simulator: Sim
   const askedAt = Date.now();
   const heard = await hear(gateway.url, agent, key, cell, cell.id);
   const [first, second] = [seen(nameOfFirst(cell, pace)), seen(nameOfSecond(cell))];
-  const spent = await settled(() => spentOf(key), heard.reserved, expectedOf(cell, pace).billed === "reservation" ? unsettledMs : settledMs);
+  const spent = await spentOf(key);
   const next = await hear(gateway.url, agent, key, cell, asksSameModel(cell.row) ? cell.id : neighbourOf(cell));
   const calls = { first: seen(nameOfFirst(cell, pace)).length - first.length, second: seen(nameOfSecond(cell)).length - second.length };
   return { askedAt, heard, first, second, spent, next: { heard: next, ...calls }, callsOfAbsent: 0, counted: { input: 0, output: 0 } };
@@ -204,16 +201,6 @@ async function keysOf(gateway: Gateway, count: number): Promise<string[]> {
   while (keys.length < count)
     keys.push(...(await Promise.all(Array.from({ length: Math.min(atOnceMax, count - keys.length) }, () => gateway.createKey("default")))));
   return keys;
-}
-
-/** What was spent, once it is no longer what was reserved, or stays so. */
-async function settled(spent: () => Promise<number>, reserved: number, timeoutMs: number): Promise<number> {
-  const deadline = performance.now() + timeoutMs;
-  for (;;) {
-    const now = await spent();
-    if (Math.abs(now - reserved) > 1e-9 || performance.now() > deadline) return now;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
 }
 
 /** The cells at a pace. The limits of silence and of connecting alone are shortened by it; everything else is as a catalogue has it that says nothing. */
@@ -245,8 +232,12 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
   const redis = await connectRedis(gateway.redis.url, "request");
   const agent = new Agent({ keepAlive: true });
   try {
-    const budgetOf = (key: string) => keyspaceOf("sluice").limit("key", `key_${hashOf(key).slice(0, 24)}`, "budget");
-    const spentOf = async (key: string) => Number((await redis.hget(budgetOf(key), "dayMoney")) ?? Number.NaN);
+    /** What a key has spent, once nothing that it reserved is left. */
+    const spentOf = async (key: string) => {
+      const keyOf = (what: "running" | "budget") => keyspaceOf("sluice").limit("key", `key_${hashOf(key).slice(0, 24)}`, what);
+      await until("the request is settled", async () => (await redis.zcard(keyOf("running"))) === 0);
+      return Number((await redis.hget(keyOf("budget"), "dayMoney")) ?? 0);
+    };
     const keys = await keysOf(gateway, cells.length);
     const played = new Map<Cell, Played>();
     const run = async (cell: Cell, place: number) => {

@@ -136,7 +136,7 @@ told in the stream, and no end that looks like success follows, unless the answe
 is 200 from then on and an error is told in it. A Retry-After of more than five seconds is not waited for: the next target is asked, or the caller is told, 60 seconds at
 most. The gateway remembers it, for an hour at most, and does not ask that target with that credential again before.
 
-Billed is what the caller's budget loses. What fails costs nothing. Where an upstream does not report its usage, the reservation stays, and \`sluice_tokens_total\` counts
+Billed is what the caller's budget loses. What fails costs nothing. Where an upstream does not report its usage, what was reserved is billed, and \`sluice_tokens_total\` counts
 nothing. In every cell the next request for the same model, healthy again, was answered whole at once by the first target. Where the fault stays, or the target is left
 alone for a while, the next request was for another model at the same upstream.
 
