@@ -11,7 +11,7 @@ const gateway = await startGateway({
   catalogue:
     catalogueOf(
       [{ id: "sim", model: "sim-text" }],
-      `  scripted: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", credential: SCRIPTED_CREDENTIAL, fetchesSources: true, headers: { x-project: "nine" } }\n` +
+      `  scripted: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", credential: SCRIPTED_CREDENTIAL, headers: { x-project: "nine" } }\n` +
         `  plain: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", streamUsage: false }\n`,
     ) +
     modelLine({ id: "mine", upstream: "scripted", model: "their/Model-7" }) +
@@ -51,7 +51,7 @@ test("what servers of the format accept beyond OpenAI reaches them as it was sen
     { max_tokens: -1 },
     { max_tokens: 0, max_completion_tokens: 4_000_000_000 },
     { temperature: 2.5, top_p: 1.5, top_logprobs: 50, frequency_penalty: 3, seed: -1 },
-    { messages: [{ role: "user", content: [{ type: "image_url", image_url: "https://x/y.png" }] }] },
+    { messages: [{ role: "user", content: [{ type: "image_url", image_url: "data:image/png;base64,iVBORw0KGgo=" }] }] },
     { messages: [user, { role: "assistant", content: null, tool_calls: [{ function: { name: "f", arguments: {} } }] }, { role: "tool", content: "r" }] },
     { messages: [{ role: "critic", content: null }, { content: "no role" }, user] },
     { tools: [{ name: "f" }, { function: { name: "f" } }], tool_choice: { name: "f" } },
