@@ -40,9 +40,9 @@ const storedByGoogle = storedFaultIn(googleFieldIn);
 export const responsesPath = "/v1/responses";
 export const responsesEndpoint: Endpoint = { dialect: "openai-responses", operation: "answer", schema: responsesRequestSchema, faultOf: storedByOpenai };
 
-/** Does a request ask to become a WebSocket, where there are any? */
-export const isSocketHandshake = ({ method, url = "", headers }: IncomingMessage): boolean =>
-  method === "GET" && url.split("?", 1)[0] === responsesPath && headers.upgrade?.toLowerCase() === "websocket";
+/** Does a request ask to become a WebSocket, where there are any? HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
+export const isSocketHandshake = ({ method, url = "", headers, httpVersion }: IncomingMessage): boolean =>
+  method === "GET" && httpVersion !== "1.0" && url.split("?", 1)[0] === responsesPath && headers.upgrade?.toLowerCase() === "websocket";
 
 /** Endpoints whose body names the model and says whether it streams. */
 export const endpoints: Record<string, Endpoint> = {

@@ -1,5 +1,5 @@
 /** The ingress: speaks HTTP to callers, puts their generations on lanes and relays the answers. Stateless: any ingress does for any request. */
-import { randomBytes } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { setTimeout } from "node:timers/promises";
@@ -113,9 +113,8 @@ async function start(log: Logger): Promise<Running> {
 
   let draining = false;
   const isDraining = () => draining;
-  const stem = randomBytes(8).toString("hex");
-  let requests = 0;
-  const nextId = () => `req_${stem}${(++requests).toString(36)}`;
+  /** Ids that callers see are no counter: they would tell how much others ask, and could be guessed. */
+  const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
   const onFault = (error: Error, requestId: string) => log.error({ err: error, requestId }, "request failed by a fault of the gateway");
   const server = createRequestServer({ config, budget, metrics, keys, nextId, isDraining, onFault });
   server.addHook("onResponse", async (request, reply) => {

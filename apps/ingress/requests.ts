@@ -1,6 +1,6 @@
 /** The callers' HTTP server: limits on what may arrive, who may ask, and every fault told in the caller's dialect. */
 import { isUtf8 } from "node:buffer";
-import { type ServerResponse, STATUS_CODES } from "node:http";
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { Transform } from "node:stream";
 import Fastify, {
@@ -32,8 +32,10 @@ const discardedBytesMax = 128 << 20;
 const countedAtOnceBytesMax = 64 * 1024;
 /** So many times what has arrived of a larger one is counted, up to what was announced: room is soon sure for who sends, and not taken by who does not. */
 const countedAhead = 4;
-/** How long a sender whose connection is refused has to read why: one that stays would go on holding what its request counts. */
+/** How long a sender that is refused may take to read why and to finish what it sends; then its connection is closed. */
 const refusedMs = 2_000;
+/** How often within the time limit for sending a connection is checked. */
+const checksPerSendTimeout = 4;
 /** What counts as the status of an answer whose caller left before its end; nobody is sent it. */
 export const callerLeftStatus = 499;
 /** What counts as the status of a request that became a WebSocket. */
@@ -127,6 +129,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   /** The answers that are under way on a connection: nothing may be written into them. */
   const answers = new WeakMap<Socket, ServerResponse[]>();
   const isAnswering = (socket: Socket) => (answers.get(socket) ?? []).some(({ headersSent }) => headersSent);
+  const becomesSocket = (request: IncomingMessage) => config.responsesWebsocket === "on" && isSocketHandshake(request);
   const server = Fastify({
     bodyLimit: config.bodyBytesMax,
     requestTimeout: config.requestTimeoutMs,
@@ -144,7 +147,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
       headersTimeout: config.requestTimeoutMs / 4,
       connectionsCheckingInterval: 1_000,
       // Everything else that asks for another protocol, as some clients do of HTTP/2 with every request, is answered in this one.
-      shouldUpgradeCallback: (request) => config.responsesWebsocket === "on" && isSocketHandshake(request),
+      shouldUpgradeCallback: becomesSocket,
     },
     clientErrorHandler: (error, socket) => (isAnswering(socket) ? socket.destroy() : refuseConnection(error, socket)),
     frameworkErrors: (error, request, reply) => refuse(failureOf(error), request, reply as FastifyReply),
@@ -164,13 +167,12 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   server.addHook("onRequest", async (request, reply) => {
     reply.headers(requestIdHeadersOf(request));
     const { socket } = request.raw;
+    // Nobody else closes a socket that Node handed over to become a WebSocket: a refusal is all that is ever written to it.
+    if (becomesSocket(request.raw)) reply.raw.once("finish", () => closeWithin(socket, refusedMs));
     const underWay = answers.get(socket) ?? [];
     answers.set(socket, underWay);
     underWay.push(reply.raw);
-    // Silence of the model's is none of the caller's, and Node sees when a write that is under way goes on.
-    reply.raw.setTimeout(config.sendTimeoutMs, () => {
-      if (socket.writableLength > 0) socket.destroy();
-    });
+    closeUnread(reply.raw, socket, config.sendTimeoutMs);
     reply.raw.once("close", () => {
       underWay.splice(underWay.indexOf(reply.raw), 1);
       budget.giveBack(request.budgetedBytes);
@@ -181,11 +183,22 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
       if (!isSocket) metrics.duration.observe({ path }, reply.elapsedTime / 1_000);
     });
     if (isDraining()) reply.header("connection", "close");
+    if (hasUnknownCoding(request)) throw new Refused({ code: "invalid_request", message: "The only transfer coding that is supported is 'chunked'." });
     request.caller = server.callerOf(request);
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
 
+  // Node's own answer to such a request is to ask for the body before anybody has looked at the headers.
+  server.server.on("checkContinue", (request, response) => server.routing(request, response));
+
   server.addHook("preParsing", async (request, reply, payload) => {
+    const body = admittedBody(request, reply, payload);
+    if (request.headers.expect !== undefined) reply.raw.writeContinue();
+    return body;
+  });
+
+  /** The body as it is read; throws Refused for one that is not wanted, before any of it is read. */
+  const admittedBody = (request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload => {
     if (request.headers["content-encoding"] !== undefined && request.headers["content-encoding"] !== "identity")
       throw new Refused({ code: "unsupported_media_type", message: "Compressed bodies are not supported; send the body as it is." });
     if (request.headers["transfer-encoding"] !== undefined) return counted(request, reply.raw, payload);
@@ -198,7 +211,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     }
     reserve(request, announced);
     return payload;
-  });
+  };
 
   /** A body that is counted as it arrives, or somewhat ahead of that; once it is refused, the rest of it is thrown away. */
   const counted = (request: FastifyRequest, response: ServerResponse, body: RequestPayload, announced?: number) => {
@@ -257,8 +270,9 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
 
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
     metrics.errors.inc({ code: failure.code });
-    if (isDraining() || Number(request.headers["content-length"] ?? 0) > discardedBytesMax) reply.header("connection", "close");
+    if (isDraining() || hasUnknownCoding(request) || Number(request.headers["content-length"] ?? 0) > discardedBytesMax) reply.header("connection", "close");
     else reply.removeHeader("connection");
+    if (failure.code === "invalid_key" && !request.raw.complete) destroyWithin(request.raw.socket, refusedMs, request.raw);
     reply.headers(requestIdHeadersOf(request));
     const dialect = dialectOf(request.url, request.headers);
     return reply
@@ -308,6 +322,42 @@ function refuseConnection(error: Error & { code?: string }, socket: Socket): voi
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
-  const cutOff = setTimeout(() => socket.destroy(), refusedMs);
-  socket.once("close", () => clearTimeout(cutOff));
+  destroyWithin(socket, refusedMs);
+}
+
+/** Ends a connection on which everything is written, and reads and discards what still comes: unread bytes would cost its sender the answer. */
+function closeWithin(socket: Socket, ms: number): void {
+  socket.end();
+  socket.resume();
+  destroyWithin(socket, ms);
+}
+
+/** Destroys a socket unless it, or the request that is still read from it, is closed in time. */
+function destroyWithin(socket: Socket, ms: number, until: Socket | IncomingMessage = socket): void {
+  const timer = setTimeout(() => socket.destroy(), ms);
+  until.once("close", () => clearTimeout(timer));
+}
+
+/** Are the bytes of the body anything but the body, as a sender or a proxy sees it? https://www.rfc-editor.org/rfc/rfc9112#section-6.1 */
+const hasUnknownCoding = ({ headers }: FastifyRequest): boolean => (headers["transfer-encoding"] ?? "chunked").toLowerCase() !== "chunked";
+
+/**
+ * Destroys a connection whose peer has taken nothing for this long of what waits for it. A quiet model is no reason to: then nothing waits. Node reports a
+ * socket on which nothing moved between two checks, and only waits for the next check when a part of a write went on.
+ */
+function closeUnread(response: ServerResponse, socket: Socket, timeoutMs: number): void {
+  const checkMs = timeoutMs / checksPerSendTimeout;
+  let quietMs = 0;
+  let taken = 0;
+  let checkedAt = 0;
+  response.setTimeout(checkMs, () => {
+    const now = performance.now();
+    const moved = socket.bytesWritten - socket.writableLength !== taken || now - checkedAt > 1.5 * checkMs;
+    taken = socket.bytesWritten - socket.writableLength;
+    checkedAt = now;
+    quietMs = moved ? checkMs : quietMs + checkMs;
+    if (socket.writableLength === 0) return;
+    if (quietMs >= timeoutMs) socket.destroy();
+    else socket.setTimeout(checkMs);
+  });
 }

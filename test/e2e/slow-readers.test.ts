@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { after, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { within } from "../support/time.ts";
 
 /** More than sockets hold, and their kernel. */
 const large = "sim-text;rate=0;first=0;tokens=2000;size=16000";
@@ -38,7 +39,7 @@ async function readSome(response: IncomingMessage): Promise<string> {
 test("a caller who takes nothing of what there is has left: its connection and its upstream call end", async () => {
   const before = (await gateway.seen(large)).length;
   const response = await ask("large");
-  await until("the call is closed", async () => (await gateway.seen(large))[before]?.outcome === "client-closed", 30_000);
+  await within(1.6 * sendTimeoutMs, "the call is closed", async () => (await gateway.seen(large))[before]?.outcome === "client-closed");
   await assert.rejects(response.toArray(), { code: "ECONNRESET" });
 });
 
