@@ -16,16 +16,23 @@ const colon = 0x3a;
 const space = 0x20;
 const lineFeedByte = Buffer.from([lineFeed]);
 
-/** An event grew past its bound. */
+/** Each data line of an unfinished event is held as a buffer of its own, which takes some 100 bytes however short the line is. */
+const dataLinesMax = 16_384;
+/** So many pieces of an unfinished line are joined to one, for the same reason. */
+const loosePiecesMax = 256;
+
+/** An event grew past one of its bounds. */
 export class SseEventTooLarge extends Error {}
 
 /** A reader for one answer. `eventBytesMax` bounds what it holds back. Events without data (comments, bare fields) are not reported. */
 export class SseReader {
   readonly #eventBytesMax: number;
-  /** The pieces of an unfinished line; joined once, when it ends. */
+  /** The pieces of an unfinished line; joined when it ends, and before where there are many. */
   #pieces: Buffer[] = [];
+  #loosePieces = 0;
   #piecesBytes = 0;
   #data: Buffer[] = [];
+  #dataLines = 0;
   #dataBytes = 0;
   #event: string | undefined;
   #started = false;
@@ -46,10 +53,7 @@ export class SseReader {
       this.#line(this.#joined(bytes.subarray(from, end)), events);
       from = end + 1;
     }
-    if (from < bytes.length) {
-      this.#pieces.push(bytes.subarray(from));
-      this.#piecesBytes += bytes.length - from;
-    }
+    if (from < bytes.length) this.#hold(bytes.subarray(from));
     if (this.#piecesBytes + this.#dataBytes > this.#eventBytesMax) throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
     return events;
   }
@@ -62,11 +66,20 @@ export class SseReader {
     return events;
   }
 
+  #hold(piece: Buffer): void {
+    this.#pieces.push(piece);
+    this.#piecesBytes += piece.length;
+    if (++this.#loosePieces < loosePiecesMax) return;
+    this.#pieces.push(Buffer.concat(this.#pieces.splice(-loosePiecesMax)));
+    this.#loosePieces = 0;
+  }
+
   #joined(tail: Buffer): Buffer {
     if (this.#pieces.length === 0) return tail;
     const line = Buffer.concat([...this.#pieces, tail]);
     this.#pieces = [];
     this.#piecesBytes = 0;
+    this.#loosePieces = 0;
     return line;
   }
 
@@ -89,6 +102,7 @@ export class SseReader {
     if (line.length === 0) {
       if (this.#data.length > 0) events.push({ event: this.#event, data: this.#data.length === 1 ? (this.#data[0] as Buffer) : Buffer.concat(this.#data) });
       this.#data = [];
+      this.#dataLines = 0;
       this.#dataBytes = 0;
       this.#event = undefined;
       return;
@@ -99,6 +113,7 @@ export class SseReader {
       this.#data.push(value);
       this.#dataBytes += value.length + 1;
       if (this.#dataBytes > this.#eventBytesMax) throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
+      if (++this.#dataLines > dataLinesMax) throw new SseEventTooLarge(`an event of more than ${dataLinesMax} data lines`);
     } else if (isField(line, "event")) this.#event = fieldValueOf(line, "event").toString("utf8");
   }
 }

@@ -100,3 +100,28 @@ test("an event larger than its bound is refused, however it is spread over lines
   assert.doesNotThrow(feed("data: ", "\n\n"));
   assert.doesNotThrow(feed(": ", "\n"));
 });
+
+test("an event of a million empty data lines is refused, as one line or cut anywhere; as many events of one line are not", () => {
+  const lines = Buffer.from("data:\n".repeat(1_000_000));
+  for (const chunkBytes of [lines.length, 65_536, 7]) {
+    const reader = new SseReader(32 << 20);
+    assert.throws(() => {
+      for (let at = 0; at < lines.length; at += chunkBytes) reader.push(lines.subarray(at, at + chunkBytes));
+    }, SseEventTooLarge);
+  }
+  assert.equal(new SseReader(bytesMax).push(Buffer.from("data:\n\n".repeat(100_000))).length, 100_000);
+  const [long] = new SseReader(bytesMax).push(Buffer.from(`${"data: x\n".repeat(10_000)}\n`));
+  assert.equal(long?.data.toString(), Array(10_000).fill("x").join("\n"));
+});
+
+test("a line that comes byte by byte takes about as much memory as it has bytes", () => {
+  const reader = new SseReader(32 << 20);
+  const byte = Buffer.from("x");
+  reader.push(Buffer.from("data: "));
+  const usedBefore = process.memoryUsage();
+  for (let count = 0; count < 2_000_000; count++) reader.push(byte.subarray(0));
+  const used = process.memoryUsage();
+  const grown = used.heapUsed - usedBefore.heapUsed + used.external - usedBefore.external;
+  assert.ok(grown < 60 << 20, `${grown} bytes`);
+  assert.equal(reader.push(Buffer.from("\n\n"))[0]?.data.length, 2_000_000);
+});
