@@ -5,11 +5,11 @@ import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import { contentTypeLengthMax } from "#relay/job.ts";
 import type { Framing } from "#wire/codec.ts";
-import type { ValidationFault } from "#wire/invalid-field.ts";
 import type { AnswerResponse } from "./answer.ts";
+import type { Body } from "./body.ts";
 import { demandOf } from "./demand.ts";
 import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.ts";
-import { invalidBodyOf, unavailable } from "./failures.ts";
+import { unavailable } from "./failures.ts";
 import type { Generations } from "./generations.ts";
 import type { CallerLimits, ReplayAnswer } from "./limits.ts";
 import { type BodyBudget, Refused } from "./requests.ts";
@@ -24,7 +24,7 @@ export interface AdmissionOptions {
   isDraining(): boolean;
 }
 
-/** A request for a generation, its body checked against its endpoint's schema. */
+/** A request for a generation, its body read and checked (body-reader.ts). */
 export interface Asked {
   /** Who asks, and with which headers. What it counts in the budget of bodies is at least `bytes`. */
   request: FastifyRequest;
@@ -34,7 +34,8 @@ export interface Asked {
   /** The catalogue's id, as the caller gave it. */
   model: string;
   framing: Framing;
-  body: Record<string, unknown>;
+  /** At least its settings. */
+  body: Body;
   bytes: Buffer;
   response: AnswerResponse;
   /** Called when the generation is over, with how. */
@@ -49,12 +50,6 @@ export class Admission {
     this.#options = options;
   }
 
-  /** Checks a body for those who learn only late what it should look like. */
-  validate(request: FastifyRequest, { schema }: Endpoint, body: unknown): void {
-    const isValid = request.compileValidationSchema(schema as unknown as Record<string, unknown>);
-    if (!isValid(body)) throw new Refused(invalidBodyOf((isValid.errors?.[0] ?? {}) as ValidationFault));
-  }
-
   /** The same answer for a model that does not exist and for one that is not the caller's. */
   modelFor({ caller }: FastifyRequest, id: string): CatalogueModel {
     const model = allowsModel(caller, id) ? this.#options.catalogue().modelFor(caller.group, id) : undefined;
@@ -66,16 +61,9 @@ export class Admission {
     });
   }
 
-  /** All that is checked of a request before it takes up room: the model that it asks for. */
-  check({ request, endpoint, model, body }: Pick<Asked, "request" | "endpoint" | "model" | "body">): CatalogueModel {
-    const fault = endpoint.faultOf?.(body);
-    if (fault !== undefined) throw new Refused(fault);
-    return this.modelFor(request, model);
-  }
-
   /** What a request must pass that gets an earlier one's answer: it is admitted, and counts, as a request of its own. `undefined` where nothing is limited. */
-  async replay({ request, endpoint, model, body }: Pick<Asked, "request" | "endpoint" | "model" | "body">): Promise<ReplayAnswer | undefined> {
-    this.check({ request, endpoint, model, body });
+  async replay({ request, endpoint, model }: Pick<Asked, "request" | "endpoint" | "model">): Promise<ReplayAnswer | undefined> {
+    this.modelFor(request, model);
     try {
       return await this.#options.limits.admitReplay(request.caller, endpoint.dialect);
     } catch {
@@ -88,7 +76,7 @@ export class Admission {
     const { request, requestId, framing, bytes, response } = asked;
     const { catalogue, generations, generationIdOf, isDraining } = this.#options;
     const { dialect, operation } = asked.endpoint;
-    const model = this.check(asked);
+    const model = this.modelFor(request, asked.model);
     const { url, headers } = request;
     const begun = generations.begin(
       {

@@ -70,6 +70,13 @@ export const modelMethods: Record<string, Endpoint> = {
   batchEmbedContents: { dialect: "gemini", operation: "embedding", schema: batchEmbedContentsSchema },
 };
 
+const named = new Map(Object.entries({ ...endpoints, ...formEndpoints, ...modelMethods }));
+const names = new Map([...named].map(([name, endpoint]) => [endpoint, name]));
+
+/** A name for an endpoint, by which a thread knows it too. */
+export const nameOf = (endpoint: Endpoint): string => names.get(endpoint) as string;
+export const endpointNamed = (name: string): Endpoint => named.get(name) as Endpoint;
+
 /** The versions under which Google's clients call. */
 export const googleVersions = ["v1beta", "v1", "v1alpha", "v1beta1"] as const;
 

@@ -20,8 +20,6 @@ export const unavailable: Failure = {
 export const tooLarge = (bytesMax: number): Failure => ({ code: "body_too_large", message: `The body may have ${bytesMax} bytes at most.` });
 
 export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
-  const [fault] = error.validation ?? [];
-  if (fault !== undefined) return invalidBodyOf(fault as ValidationFault);
   switch (error.code) {
     case "FST_ERR_CTP_BODY_TOO_LARGE":
       return tooLarge(bodyBytesMax);

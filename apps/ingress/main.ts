@@ -18,6 +18,7 @@ import { createOperations, listen } from "#service/operations.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
 import { Admission } from "./admission.ts";
+import { BodyReader } from "./body-reader.ts";
 import { ingressConfigOf } from "./config.ts";
 import { Generations } from "./generations.ts";
 import { Idempotency } from "./idempotency.ts";
@@ -140,8 +141,9 @@ async function start(log: Logger): Promise<Running> {
     generationIdOf: (requestId) => requestId.replace("req_", "gen_"),
     isDraining,
   });
-  addRoutes(server, { catalogue: catalogue.current, admission, idempotency });
-  const sockets = addResponsesSocket(server, { config, admission, metrics, log, nextId, onFault });
+  const reader = new BodyReader();
+  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies: reader });
+  const sockets = addResponsesSocket(server, { config, admission, bodies: reader, metrics, log, nextId, onFault });
 
   const connections = new LiveMap<number, Connection>();
   let connectionsCount = 0;
@@ -193,7 +195,7 @@ async function start(log: Logger): Promise<Running> {
       bodies.disconnect();
       sockets.close();
       (server.server as Server).closeAllConnections();
-      await Promise.all([server.close(), operations.close()]);
+      await Promise.all([server.close(), operations.close(), reader.close()]);
     },
   };
 }

@@ -1,21 +1,11 @@
 /** The callers' HTTP server: limits on what may arrive, who may ask, and every fault told in the caller's dialect. */
-import { isUtf8 } from "node:buffer";
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { Transform } from "node:stream";
-import Fastify, {
-  type FastifyError,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-  type FastifyServerOptions,
-  type RequestPayload,
-} from "fastify";
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RequestPayload } from "fastify";
 import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
-import { boundBroken, type JsonBounds, parseJson } from "#wire/json.ts";
-import { formFieldsMax, formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { failureHeadersOf } from "./answer.ts";
 import type { IngressConfig } from "./config.ts";
 import { credentialsOf } from "./credentials.ts";
@@ -24,8 +14,6 @@ import { failureOf, invalidKey, notFoundOf, tooLarge } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
 
 const headerBytesMax = 32 * 1024;
-/** Objects and arrays in a body, and their levels: what is read recursively must end, and what is read one by one must not hold up the neighbours. */
-const bounds: JsonBounds = { depthMax: 200, containersMax: 250_000 };
 /** What is left of a refused body is read and thrown away up to this: many senders whose connection is closed under their hands never see the answer. */
 const discardedBytesMax = 128 << 20;
 /** A body of at most so many bytes counts what was announced of it at once; a larger one counts that much until some of it has arrived. */
@@ -38,12 +26,13 @@ const refusedMs = 2_000;
 const checksPerSendTimeout = 4;
 /** What counts as the status of an answer whose caller left before its end; nobody is sent it. */
 export const callerLeftStatus = 499;
+export const noBytes = Buffer.alloc(0);
 /** What counts as the status of a request that became a WebSocket. */
 const switchedStatus = 101;
 
 declare module "fastify" {
   interface FastifyInstance {
-    /** Has the routes of a scope read forms in place of JSON: their body is what the form's fields stand for. */
+    /** Has the routes of a scope take forms in place of JSON. */
     readForms(scope: FastifyInstance): void;
     /** Who asks by a request's headers, as of now. Throws Refused for a key that is not valid, or no longer. */
     callerOf(request: FastifyRequest): KeyRecord;
@@ -53,7 +42,7 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Who asks; set before any handler runs. */
     caller: KeyRecord;
-    /** The body as it was sent. */
+    /** The body as it was sent; empty where there is none. It is read by its handler (body-reader.ts). */
     bytes: Buffer;
     /** What the body counts in the budget of all bodies; whoever takes it over sets it to 0 and gives it back. */
     budgetedBytes: number;
@@ -86,18 +75,6 @@ export class BodyBudget {
     this.bytes -= bytes;
   }
 }
-
-type AjvPlugin = Exclude<NonNullable<NonNullable<FastifyServerOptions["ajv"]>["plugins"]>[number], unknown[]>;
-
-/** `minLength` is 1 wherever it is used, and Ajv's own would count the characters of a picture, all of its millions, to learn whether there is one. */
-const quickMinLength: AjvPlugin = (ajv) =>
-  ajv.removeKeyword("minLength").addKeyword({
-    keyword: "minLength",
-    type: "string",
-    schemaType: "number",
-    validate: (least: number, text: string) => text.length >= least,
-    error: { message: "must NOT be empty" },
-  });
 
 export interface RequestsOptions {
   config: IngressConfig;
@@ -138,10 +115,6 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     return503OnClosing: false,
     genReqId: nextId,
     routerOptions: { maxParamLength: 300 },
-    ajv: {
-      customOptions: { coerceTypes: false, useDefaults: false, removeAdditional: false, allErrors: false, strict: false, verbose: true },
-      plugins: [quickMinLength],
-    },
     http: {
       maxHeaderSize: headerBytesMax,
       headersTimeout: config.requestTimeoutMs / 4,
@@ -166,6 +139,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
 
   server.addHook("onRequest", async (request, reply) => {
     reply.headers(requestIdHeadersOf(request));
+    request.bytes = noBytes;
     const { socket } = request.raw;
     // Nobody else closes a socket that Node handed over to become a WebSocket: a refusal is all that is ever written to it.
     if (becomesSocket(request.raw)) reply.raw.once("finish", () => closeWithin(socket, refusedMs));
@@ -236,30 +210,19 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   };
 
   server.removeAllContentTypeParsers();
-  server.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, bytes: Buffer, done) => {
+  const keepBytes = (request: FastifyRequest, bytes: Buffer, done: (error: Error | null, body?: unknown) => void) => {
     try {
       reserve(request, bytes.length);
       request.bytes = bytes;
-      done(null, jsonBodyOf(bytes));
+      done(null);
     } catch (error) {
       done(error as Error);
     }
-  });
-
+  };
+  server.addContentTypeParser("application/json", { parseAs: "buffer" }, keepBytes);
   server.decorate("readForms", (scope: FastifyInstance) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser("multipart/form-data", { parseAs: "buffer" }, async (request: FastifyRequest, bytes: Buffer) => {
-      reserve(request, bytes.length);
-      request.bytes = bytes;
-      try {
-        return valuesOf(await formOf(bytes, request.headers["content-type"] as string));
-      } catch {
-        throw new Refused({
-          code: "invalid_request",
-          message: `The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`,
-        });
-      }
-    });
+    scope.addContentTypeParser("multipart/form-data", { parseAs: "buffer" }, keepBytes);
   });
 
   const reserve = (request: FastifyRequest, bytes: number) => {
@@ -287,22 +250,6 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     return refuse(failure, request, reply);
   });
   return server;
-}
-
-/** A body's value. Throws Refused for what is no JSON, or nested too deeply. */
-export function jsonBodyOf(bytes: Buffer): unknown {
-  if (bytes.length === 0) throw new Refused({ code: "invalid_request", message: "The body is empty." });
-  if (!isUtf8(bytes)) throw new Refused({ code: "invalid_request", message: "The body is not valid UTF-8." });
-  const broken = boundBroken(bytes, bounds);
-  if (broken === "depthMax") throw new Refused({ code: "invalid_request", message: `The body is nested more than ${bounds.depthMax} levels deep.` });
-  if (broken === "containersMax")
-    throw new Refused({ code: "invalid_request", message: `The body holds more than ${bounds.containersMax} objects and arrays.` });
-  try {
-    return parseJson(bytes);
-  } catch (error) {
-    const place = /at position \d+/.exec((error as Error).message)?.[0];
-    throw new Refused({ code: "invalid_request", message: `The body is not valid JSON${place === undefined ? "" : ` (${place})`}.` });
-  }
 }
 
 /** What is no request, or not in time: answered on the bare socket, which is closed. */

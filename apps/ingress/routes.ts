@@ -4,33 +4,42 @@ import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Admission } from "./admission.ts";
 import type { AnswerResponse } from "./answer.ts";
+import type { Body, BodyRead } from "./body.ts";
+import type { BodyReader } from "./body-reader.ts";
 import { dialectOf, type Endpoint, endpoints, formEndpoints, framingOf, googleVersions, modelCallOf, modelMethods } from "./endpoints.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { modelBodyOf, modelListOf } from "./models.ts";
-import { Refused } from "./requests.ts";
+import { noBytes, Refused } from "./requests.ts";
 
 export interface RoutesOptions {
   catalogue(): Catalogue;
   admission: Admission;
   idempotency: Idempotency;
+  bodies: BodyReader;
 }
 
-type Body = Record<string, unknown>;
-
-export function addRoutes(server: FastifyInstance, { catalogue, admission, idempotency }: RoutesOptions): void {
-  const begin = (request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint, model: string, method?: string): Promise<void> | undefined => {
-    const body = request.body as Body;
-    const framing = framingOf(body, method, (request.query as { alt?: string }).alt);
+export function addRoutes(server: FastifyInstance, { catalogue, admission, idempotency, bodies }: RoutesOptions): void {
+  const begin = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: Endpoint,
+    read: BodyRead<Body>,
+    google?: { model: string; method: string },
+  ): Promise<void> | undefined => {
+    if (read.kind === "refused") throw new Refused(read.failure);
+    const body = read.value;
+    const model = google?.model ?? String(body.model);
+    const framing = framingOf(body, google?.method, (request.query as { alt?: string }).alt);
     const start = (response: AnswerResponse, over?: (outcome: string) => void) => {
       admission.begin({ request, requestId: request.id, endpoint, model, framing, body, bytes: request.bytes, response, over });
       request.isGeneration = true;
     };
     const begun = () => {
-      forgetBody(request);
+      request.bytes = noBytes;
       reply.hijack();
     };
     const replay = async () => {
-      const answer = await admission.replay({ request, endpoint, model, body });
+      const answer = await admission.replay({ request, endpoint, model });
       if (answer?.kind !== "refused") return answer?.headers ?? {};
       reply.headers(answer.headers);
       throw new Refused(answer.failure);
@@ -41,9 +50,14 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
     return undefined;
   };
 
+  /** Small bodies are read at once, in the same turn of the event loop. */
+  const handle = (request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint, google?: { model: string; method: string }) => {
+    const read = bodies.read(endpoint, request.bytes, endpoint.operation === "image-edit" ? request.headers["content-type"] : undefined);
+    return read instanceof Promise ? read.then((settled) => begin(request, reply, endpoint, settled, google)) : begin(request, reply, endpoint, read, google);
+  };
+
   const serve = (scope: FastifyInstance, served: Record<string, Endpoint>) => {
-    for (const [url, endpoint] of Object.entries(served))
-      scope.post<{ Body: Body }>(url, { schema: { body: endpoint.schema } }, (request, reply) => begin(request, reply, endpoint, String(request.body.model)));
+    for (const [url, endpoint] of Object.entries(served)) scope.post(url, (request, reply) => handle(request, reply, endpoint));
   };
   serve(server, endpoints);
   server.register(async (scope) => {
@@ -53,9 +67,8 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
 
   for (const version of googleVersions)
     server.post(`/${version}/models/*`, { onRequest: async (request, reply) => void methodOf(request, reply) }, (request, reply) => {
-      const { model, method, endpoint } = methodOf(request, reply);
-      admission.validate(request, endpoint, request.body);
-      return begin(request, reply, endpoint, model, method);
+      const { endpoint, ...google } = methodOf(request, reply);
+      return handle(request, reply, endpoint, google);
     });
 
   const modelsOf = (request: FastifyRequest) =>
@@ -84,11 +97,3 @@ function methodOf({ params }: FastifyRequest, reply: FastifyReply): { model: str
   if (endpoint !== undefined) return { ...call, endpoint };
   throw new Refused({ code: "path_not_found", message: `Models have no such method here, but ${Object.keys(modelMethods).join(", ")}.` });
 }
-
-/** The request lives as long as its answer does; its body is not needed for that long, and belongs to the generation now. */
-function forgetBody(request: FastifyRequest): void {
-  request.bytes = noBytes;
-  request.body = undefined;
-}
-
-const noBytes = Buffer.alloc(0);

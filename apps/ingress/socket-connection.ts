@@ -45,6 +45,8 @@ export class Connection {
   #arrivingBytes = 0;
   #arrivingSince = 0;
   #owedBytes = 0;
+  /** The frame that is being read, and those behind it. */
+  #serving: Promise<void> | undefined;
 
   constructor(socket: WebSocket, request: FastifyRequest, options: ConnectionOptions, now: number) {
     this.#socket = socket;
@@ -124,20 +126,39 @@ export class Connection {
     if (this.#arrivingBytes === 0) this.#options.admission.giveBack(this.#request);
   }
 
+  /** Frames are served in order. While a large one is read, nothing further is taken from the socket. */
   #receive(bytes: Buffer, isBinary: boolean): void {
     if (!this.#isOpen) return;
     this.#arrivingBytes = 0;
+    const serving = this.#serving === undefined ? this.#serve(bytes, isBinary) : this.#serving.then(() => this.#serve(bytes, isBinary));
+    if (serving === undefined) return;
+    this.#serving = serving;
+    this.#socket.pause();
+    void serving.then(() => {
+      if (this.#serving !== serving) return;
+      this.#serving = undefined;
+      this.#socket.resume();
+    });
+  }
+
+  /** Never throws, nor rejects. */
+  #serve(bytes: Buffer, isBinary: boolean): Promise<void> | undefined {
+    if (!this.#isOpen) return undefined;
     const requestId = this.#options.nextId();
     let streamId: string | undefined;
+    const refuse = (error: unknown) => this.#refuse(error as Error, requestId, streamId);
+    const giveBack = () => this.#options.admission.giveBack(this.#request);
     try {
       if (isBinary) throw new Refused({ code: "invalid_request", message: "Send text frames, each with one JSON object." });
       const frame = callerFrameOf(bytes);
       streamId = frame.streamId;
-      this.#turns.receive(frame, requestId);
+      const received = this.#turns.receive(frame, requestId);
+      if (received !== undefined) return received.catch(refuse).then(giveBack);
     } catch (error) {
-      this.#refuse(error as Error, requestId, streamId);
+      refuse(error);
     }
-    this.#options.admission.giveBack(this.#request);
+    giveBack();
+    return undefined;
   }
 
   #refuse(error: Error, requestId: string, streamId: string | undefined): void {

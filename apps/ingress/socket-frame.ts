@@ -2,7 +2,9 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#wire/errors.ts";
 import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#wire/json.ts";
-import { jsonBodyOf, Refused } from "./requests.ts";
+import { fieldsMax, readJson } from "./body.ts";
+import { readAtOnceBytesMax } from "./body-reader.ts";
+import { Refused } from "./requests.ts";
 
 /** What of a frame is not the body of a request; `stream` is for POST requests alone. */
 const envelopeNames = ["type", "stream_id", "previous_response_id", "generate", "stream"] as const;
@@ -24,12 +26,16 @@ const space = 0x20;
 const comma = Buffer.from(",");
 const stringMessage = [Buffer.from('{"type":"message","role":"user","content":'), Buffer.from("}")] as const;
 
+/** Bytes of a value that is not the body's. */
+const memberBytesMax = 4_096;
+
 /** Throws Refused for what is no JSON object. */
 export function callerFrameOf(bytes: Buffer): CallerFrame {
-  const spans = objectSpansOf(bytes, frameNames);
+  const spans = objectSpansOf(bytes, frameNames, fieldsMax);
   if (spans === undefined) {
-    jsonBodyOf(bytes);
-    throw new Refused({ code: "invalid_request", message: "A frame must be a JSON object." });
+    const read = bytes.length <= readAtOnceBytesMax ? readJson(bytes) : undefined;
+    if (read?.kind === "refused") throw new Refused(read.failure);
+    throw new Refused({ code: "invalid_request", message: `A frame must be a JSON object of at most ${fieldsMax} fields.` });
   }
   const frame = { bytes, spans, type: memberOf({ bytes, spans }, "type") };
   const streamId = memberOf(frame, "stream_id") ?? undefined;
@@ -39,7 +45,9 @@ export function callerFrameOf(bytes: Buffer): CallerFrame {
 
 const memberOf = ({ bytes, spans }: Pick<CallerFrame, "bytes" | "spans">, name: (typeof frameNames)[number]): unknown => {
   const span = spans.members[name];
-  return span === undefined ? undefined : readSpan(bytes, span);
+  if (span === undefined) return undefined;
+  if (span.end - span.start > memberBytesMax) throw new Refused({ code: "invalid_request", message: `'${name}' is too long.`, param: name });
+  return readSpan(bytes, span);
 };
 
 /** Which answer a turn goes on from, and whether it wants one of its own at all. Throws Refused for members of the wrong type. */
@@ -58,7 +66,9 @@ export function itemsOf({ bytes, spans: { members } }: CallerFrame): Buffer {
   if (bytes[start] === quote) return Buffer.concat([stringMessage[0], bytes.subarray(start, end), stringMessage[1]]);
   if (members.input === undefined || bytes[start] !== openBracket) return Buffer.alloc(0);
   const inner = bytes.subarray(start + 1, end - 1);
-  return inner.every((byte) => byte <= space) ? Buffer.alloc(0) : Buffer.from(inner);
+  let at = 0;
+  while (at < inner.length && (inner[at] as number) <= space) at++;
+  return at === inner.length ? Buffer.alloc(0) : Buffer.from(inner);
 }
 
 /** The list of these items. */

@@ -3,25 +3,39 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#wire/json.ts";
 import { responseBodyOf, usageBodyOf } from "#wire/openai-responses/answer.ts";
 import type { Admission } from "./admission.ts";
+import { type Body, type BodyRead, readJson } from "./body.ts";
+import type { BodyReader } from "./body-reader.ts";
 import type { IngressConfig } from "./config.ts";
 import { Conversation } from "./conversation.ts";
 import { responsesEndpoint, responsesPath } from "./endpoints.ts";
 import { tooLarge } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
-import { type BodyBudget, callerLeftStatus, jsonBodyOf, Refused } from "./requests.ts";
+import { type BodyBudget, callerLeftStatus, Refused } from "./requests.ts";
 import { bodyOf, type CallerFrame, frameOf, inputOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
 import { SocketResponse, type TurnPort } from "./socket-response.ts";
 
 /** How many answers may wait to be read; then the next turn must wait. */
 const unreadMax = 4;
+/** Bytes of a frame that steers: it is refused, and what it holds goes back with the refusal. */
+const steerBytesMax = 64 * 1024;
 
 export interface TurnsOptions {
   server: FastifyInstance;
   config: IngressConfig;
   admission: Admission;
+  bodies: BodyReader;
   metrics: IngressMetrics;
   /** Of what conversations may hold. */
   kept: BodyBudget;
+}
+
+/** A turn on its way to its beginning, but for its body. */
+interface Checked {
+  frame: CallerFrame;
+  requestId: string;
+  items: Buffer[];
+  bytes: Buffer;
+  generates: boolean;
 }
 
 /** What a connection does for its turns. */
@@ -41,6 +55,7 @@ export class Turns {
   readonly #conversation: Conversation;
   /** The running one, and those that are over but not sent to their end. */
   readonly #unread = new Set<SocketResponse>();
+  #left = false;
   #running: { response: SocketResponse; startedAt: number } | undefined;
 
   constructor(request: FastifyRequest, options: TurnsOptions, port: TurnsPort, now: number) {
@@ -55,17 +70,14 @@ export class Turns {
     return this.#running !== undefined;
   }
 
-  /** Throws Refused for what can't be answered. */
-  receive(frame: CallerFrame, requestId: string): void {
+  /** Throws Refused for what can't be answered. A large frame takes until the promise settles; the next one must wait for that. */
+  receive(frame: CallerFrame, requestId: string): Promise<void> | undefined {
     switch (frame.type) {
       case "response.create":
-        this.#create(frame, requestId);
-        this.count++;
-        this.lastAt = performance.now();
-        return;
+        return this.#create(frame, requestId);
       case "response.steer":
         this.#refuseSteering(frame);
-        return;
+        return undefined;
       default:
         throw new Refused({ code: "invalid_request", message: "'type' must be response.create.", param: "type" });
     }
@@ -78,17 +90,18 @@ export class Turns {
 
   /** The connection is closed. */
   leave(): void {
+    this.#left = true;
     this.#over(callerLeftStatus);
     for (const response of this.#unread) response.close();
     this.#conversation.forget();
   }
 
-  #create(frame: CallerFrame, requestId: string): void {
+  #create(frame: CallerFrame, requestId: string): Promise<void> | undefined {
     if (this.#running !== undefined || this.#unread.size >= unreadMax)
       throw new Refused(
         socketFailure("response_in_progress", "Another response of this connection is in progress: wait for its end, or open a second connection."),
       );
-    const { server, config, admission } = this.#options;
+    const { server, config, bodies } = this.#options;
     const request = this.#request;
     request.caller = server.callerOf(request);
     const { previousId, generates } = turnOf(frame);
@@ -105,10 +118,22 @@ export class Turns {
     const bytes = bodyOf(frame, previousId === undefined ? undefined : inputOf(items));
     if (bytes.length > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
     server.reserve(request, bytes.length);
-    const body = jsonBodyOf(bytes) as Record<string, unknown>;
-    admission.validate(request, responsesEndpoint, body);
-    const asked = { request, requestId, endpoint: responsesEndpoint, model: String(body.model), framing: "sse", body, bytes } as const;
+    const begin = (read: BodyRead<Body>) => this.#begin({ frame, requestId, items, bytes, generates }, read);
+    const read = bodies.read(responsesEndpoint, bytes);
+    if (read instanceof Promise) return read.then(begin);
+    begin(read);
+    return undefined;
+  }
+
+  #begin({ frame, requestId, items, bytes, generates }: Checked, read: BodyRead<Body>): void {
+    if (this.#left) return;
+    if (read.kind === "refused") throw new Refused(read.failure);
+    const { admission } = this.#options;
+    const request = this.#request;
+    const body = read.value;
+    const model = String(body.model);
     if (generates) {
+      const asked = { request, requestId, endpoint: responsesEndpoint, model, framing: "sse", body, bytes } as const;
       const response = this.#responseFor(frame.streamId);
       admission.begin({ ...asked, response });
       this.#unread.add(response);
@@ -116,10 +141,12 @@ export class Turns {
       this.#running = { response, startedAt: performance.now() };
       this.#conversation.begin(items);
     } else {
-      const model = admission.check(asked).id;
+      const { id } = admission.modelFor(request, model);
       this.#conversation.begin(items);
-      this.#answerWithout(frame.streamId, { id: requestId.replace("req_", ""), model, body });
+      this.#answerWithout(frame.streamId, { id: requestId.replace("req_", ""), model: id, body });
     }
+    this.count++;
+    this.lastAt = performance.now();
   }
 
   #responseFor(streamId: string | undefined): SocketResponse {
@@ -145,7 +172,10 @@ export class Turns {
 
   /** The dialect has a word for what can't be steered; an error would be taken for the end of the response that is in progress. */
   #refuseSteering({ bytes, streamId }: CallerFrame): void {
-    const { input, previous_response_id } = objectOf(jsonBodyOf(bytes));
+    if (bytes.length > steerBytesMax) throw new Refused(tooLarge(steerBytesMax));
+    const read = readJson(bytes);
+    if (read.kind === "refused") throw new Refused(read.failure);
+    const { input, previous_response_id } = objectOf(read.value);
     const error = { type: "invalid_request_error", code: "steering_not_supported", message: "This gateway does not steer responses that are in progress." };
     this.#port.say(frameOf({ type: "response.steer.failed", sequence_number: 0, error, steer: { previous_response_id, input } }, streamId));
   }

@@ -84,17 +84,22 @@ const isSpace = (byte: number | undefined) => byte === 0x20 || byte === 0x0a || 
 
 /**
  * The members of the outermost object with one of the given names (at most 127 bytes each, ASCII); undefined when the bytes are no object
- * or break off. Only the structure around the members is checked, not what is inside of values. Time is linear in the bytes, strings are skipped natively.
+ * or break off, or when the object has more than `membersMax` members. Only the structure around the members is checked, not what is inside of values. Time is
+ * linear in the bytes, strings are skipped natively.
  */
-export function objectSpansOf<Name extends string>(bytes: Buffer, names: readonly Name[]): ObjectSpans<Name> | undefined {
+export function objectSpansOf<Name extends string>(
+  bytes: Buffer,
+  names: readonly Name[],
+  membersMax = Number.POSITIVE_INFINITY,
+): ObjectSpans<Name> | undefined {
   let at = skipSpace(bytes, 0);
   if (bytes[at] !== openBrace) return undefined;
   const members: Partial<Record<Name, Span>> = {};
   const all: Member<Name>[] = [];
   at = skipSpace(bytes, at + 1);
   if (bytes[at] === closeBrace) return { members, all, close: at, empty: true };
-  for (;;) {
-    if (bytes[at] !== quote) return undefined;
+  for (let count = 1; ; count++) {
+    if (bytes[at] !== quote || count > membersMax) return undefined;
     const nameStart = at;
     const nameEnd = endOfString(bytes, at);
     if (nameEnd < 0) return undefined;
@@ -293,21 +298,41 @@ export interface JsonBounds {
   depthMax: number;
   /** Objects and arrays. */
   containersMax: number;
+  /** Members of all objects together. Names that all differ are what takes longest to parse, for their bytes. */
+  membersMax: number;
+  /** Values of every kind, members' and elements'; an empty object or array counts as two. */
+  valuesMax: number;
 }
 
 /** Which of the bounds the bytes go beyond, if any. Right for valid JSON; linear in the bytes. */
-export function boundBroken(bytes: Buffer, { depthMax, containersMax }: JsonBounds): keyof JsonBounds | undefined {
+export function boundBroken(bytes: Buffer, { depthMax, containersMax, membersMax, valuesMax }: JsonBounds): keyof JsonBounds | undefined {
   let depth = 0;
   let containers = 0;
+  let members = 0;
+  /** The first value of a container follows no comma: it is counted with its container, which may be empty. */
+  let commas = 0;
   for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at];
-    if (byte === quote) {
-      at = endOfString(bytes, at) - 1;
-      if (at < 0) return undefined;
-    } else if (byte === openBrace || byte === openBracket) {
-      if (++depth > depthMax) return "depthMax";
-      if (++containers > containersMax) return "containersMax";
-    } else if (byte === closeBrace || byte === closeBracket) depth--;
+    switch (bytes[at]) {
+      case quote:
+        at = endOfString(bytes, at) - 1;
+        if (at < 0) return undefined;
+        break;
+      case openBrace:
+      case openBracket:
+        if (++depth > depthMax) return "depthMax";
+        if (++containers > containersMax) return "containersMax";
+        break;
+      case closeBrace:
+      case closeBracket:
+        depth--;
+        break;
+      case colon:
+        if (++members > membersMax) return "membersMax";
+        break;
+      case comma:
+        if (++commas + containers > valuesMax) return "valuesMax";
+        break;
+    }
   }
   return undefined;
 }
@@ -360,19 +385,23 @@ function commaBefore(bytes: Buffer, from: number): number {
   return bytes[at] === comma ? at : from;
 }
 
-/** Offset behind the closing quote of the string that opens at `from`; -1 if it never closes. Most are short: a native search pays for long ones alone. */
+/**
+ * Offset behind the closing quote of the string that opens at `from`; -1 if it never closes. A native search pays for long stretches alone: where quotes are
+ * close to each other, as in short strings and in those with many escaped quotes, bytes are looked at one by one.
+ */
 function endOfString(bytes: Buffer, from: number): number {
   let at = from + 1;
-  for (const near = Math.min(at + shortBytes, bytes.length); at < near; at++) {
-    if (bytes[at] === quote) return at + 1;
-    if (bytes[at] === backslash) at++;
-  }
-  for (; ; at++) {
+  for (;;) {
+    for (const near = Math.min(at + shortBytes, bytes.length); at < near; at++) {
+      if (bytes[at] === quote) return at + 1;
+      if (bytes[at] === backslash) at++;
+    }
     at = bytes.indexOf(quote, at);
     if (at < 0) return -1;
     let slashes = 0;
     while (bytes[at - 1 - slashes] === backslash) slashes++;
     if (slashes % 2 === 0) return at + 1;
+    at++;
   }
 }
 

@@ -141,7 +141,7 @@ test("what is announced and not sent takes no room from others", async () => {
     sender.socket.write(`${chatHead(`${json}Content-Length: 99000\r\nExpect: 100-continue\r\n`)}{`);
     return sender;
   });
-  await until("all were heard", () => senders.every(({ told }) => told.startsWith("HTTP/1.1 100 ")));
+  await until("all were heard", () => senders.every(({ told }) => /^HTTP\/1.1 (100|503) /.test(told)));
   const { status } = await gateway.post(refused("x".repeat(60_000)), { url: tight });
   assert.equal(status, 400);
   for (const { socket } of senders) socket.destroy();
@@ -312,9 +312,9 @@ test("bodies that are deep or have very many parts are refused or passed in boun
     '{"messages":'.repeat(1_000) + "}".repeat(1_000),
   ])
     assert.equal((await gateway.post(body)).status, 400);
-  const many = saying(...Array.from({ length: 100_000 }, () => user), { role: "robot", content: "x" });
+  const many = saying(...Array.from({ length: 90_000 }, () => user), { role: "robot", content: "x" });
   const { error } = (await (await gateway.post(translated(many))).json()) as ErrorBody;
-  assert.equal(error.param, "messages[100000].role");
+  assert.equal(error.param, "messages[90000].role");
   const wide = `{${Array.from({ length: 200_000 }, (_, index) => `"k${index}":0`).join(",")}}`;
   assert.equal((await gateway.post(wide)).status, 400);
   const worked = (await workedSeconds()) - workedBefore;
@@ -331,7 +331,7 @@ test("what the gateway does not know it passes on, and to whoever asks for many 
   const refused = await gateway.post(requestWith({ unknown: 0 }).replace('"unknown":0', `"unknown":${nested(100_000)}`));
   assert.equal(refused.status, 400);
   assert.match(((await refused.json()) as ErrorBody).error.message, /nested more than 200 levels/);
-  const many = saying(...Array.from({ length: 100_000 }, () => user));
+  const many = saying(...Array.from({ length: 90_000 }, () => user));
   assert.equal((await gateway.post(many)).status, 200);
   assert.equal((await journal()).length, 2);
 });

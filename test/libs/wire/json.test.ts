@@ -195,17 +195,18 @@ test("a cut object is never taken for a whole one", () => {
   );
 });
 
-test("the time it takes is linear, also for what is deeply nested or full of backslashes", async () => {
+test("the time it takes is linear, also for what is deeply nested or full of backslashes or escaped quotes", async () => {
   const deep = (depth: number) => Buffer.from(`{"a":${"[".repeat(depth)}${"]".repeat(depth)},"model":"m"}`);
   const slashes = (count: number) => Buffer.from(`{"a":"${"\\\\".repeat(count)}${'\\"'.repeat(count)}","model":"m"}`);
-  for (const bytes of [deep(1_000_000), slashes(1_000_000)]) {
+  const quotes = (count: number) => Buffer.from(`{"a":"${'\\"'.repeat(count)}","model":"m"}`);
+  for (const bytes of [deep(1_000_000), slashes(1_000_000), quotes(8_000_000)]) {
     const ms = await workMsOf(() => assert.equal(readSpan(bytes, objectSpansOf(bytes, names)?.members.model ?? { start: 0, end: 0 }), "m"));
     assert.ok(ms < 1_000, `${ms} ms`);
   }
 });
 
-test("levels and numbers of objects and arrays are bounded, strings aside", () => {
-  const bounds = { depthMax: 3, containersMax: 5 };
+test("levels, objects and arrays, members and values are bounded, strings aside", () => {
+  const bounds = { depthMax: 3, containersMax: 5, membersMax: 4, valuesMax: 9 };
   const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
   for (const [json, broken] of [
     ["{}", undefined],
@@ -213,6 +214,15 @@ test("levels and numbers of objects and arrays are bounded, strings aside", () =
     [nested(4), "depthMax"],
     ["[[],[],[],[]]", undefined],
     ["[[],[],[],[],{}]", "containersMax"],
+    ['{"a":1,"b":2,"c":3,"d":4}', undefined],
+    ['{"a":1,"b":2,"c":3,"d":4,"e":5}', "membersMax"],
+    ['[{"a":1,"b":2},{"c":3,"d":4}]', undefined],
+    ['{"a":{"b":{"c":1}},"d":1,"d":1}', "membersMax"],
+    ['{":,:,:,":"\\":,:,:,:,:,:,","b":2}', undefined],
+    ["[1,2,3,4,5,6,7,8,9]", undefined],
+    ["[1,2,3,4,5,6,7,8,9,10]", "valuesMax"],
+    ["[[1,2,3],[4,5]]", undefined],
+    ["[[1,2,3],[4,5,6,7,8]]", "valuesMax"],
     [`{"[[[[":"{{{{","\\"[[[[":["]]]]"]}`, undefined],
     ["[[[", undefined],
     ['["[[[[[', undefined],
