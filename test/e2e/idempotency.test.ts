@@ -146,6 +146,25 @@ test("the same Idempotency-Key with another body is refused, with another caller
   assert.equal((await send("x".repeat(300), "whole")).status, 400);
 });
 
+test("an Idempotency-Key of a request that still runs does not join another body to it, at any ingress", async () => {
+  for (const stream of [false, true]) {
+    const holding = holdAnswers();
+    const name = `running ${stream}`;
+    const running = told(send(name, "scripted", { stream }));
+    await until("it runs", () => holding.runs === 1);
+    for (const at of [0, 1]) {
+      const other = await told(send(name, "scripted", { stream, at, words: "something else", signal: AbortSignal.timeout(10_000) }));
+      assert.equal(other.status, 422);
+      assert.equal(JSON.parse(other.text).error.param, "idempotency-key");
+    }
+    const joined = told(send(name, "scripted", { stream }));
+    holding.goOn();
+    const [first, second] = await Promise.all([running, joined]);
+    assert.deepEqual([first.status, first.replayed, second.status, second.replayed, second.text], [200, null, 200, "true", first.text]);
+    assert.equal(holding.runs, 1);
+  }
+});
+
 test("what failed and what is too large is not stored", async () => {
   for (const attempt of [1, 2]) {
     assert.equal((await send("failing", "failing")).status, 400);

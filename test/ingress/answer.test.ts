@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import type { OutgoingHttpHeaders } from "node:http";
+import { test } from "node:test";
+import { conversationDialects } from "#wire/dialect.ts";
+import { Answer, type AnswerOptions, type AnswerResponse } from "../../apps/ingress/answer.ts";
+
+/** A response that keeps what is written to it. */
+class Written implements AnswerResponse {
+  headersSent = false;
+  readonly closed = false;
+  text = "";
+  writeHead(_status: number, _headers: OutgoingHttpHeaders): void {
+    this.headersSent = true;
+  }
+  write(chunk: string | Buffer): boolean {
+    this.text += chunk.toString();
+    return true;
+  }
+  end(chunk: string | Buffer = ""): void {
+    this.text += chunk.toString();
+  }
+  destroy(): void {
+    assert.fail("the connection was broken");
+  }
+  once(): void {}
+}
+
+function answerTo(response: Written, more: Partial<AnswerOptions> = {}): Answer {
+  const listener = { committed: () => undefined, taken: () => undefined };
+  const room = { take: () => true, giveBack: () => undefined };
+  return new Answer(
+    { response, dialect: "openai-chat", framing: "sse", model: "m", requestId: "req_1", headers: {}, spliced: false, room, listener, ...more },
+    0,
+  );
+}
+
+const everyMs = 1_000;
+
+test("a keep-alive is written between events, never inside one, wherever an event is cut", () => {
+  const event = 'event: x\ndata: {"a":"b"}\n\n';
+  for (const dialect of conversationDialects)
+    for (let cut = 1; cut < event.length; cut++) {
+      const response = new Written();
+      const answer = answerTo(response, { dialect });
+      const sent = () => response.text.length;
+      answer.data(Buffer.from(event), 1, 0);
+      answer.data(Buffer.from(event.slice(0, cut)), 2, 0);
+      const cutAt = sent();
+      answer.keepAlive(10 * everyMs, everyMs);
+      assert.equal(sent(), cutAt, `${dialect}: written into an event after ${JSON.stringify(event.slice(0, cut))}`);
+      answer.data(Buffer.from(event.slice(cut)), 3, 10 * everyMs);
+      assert.equal(response.text, event + event);
+      answer.keepAlive(10.5 * everyMs, everyMs);
+      assert.equal(response.text, event + event, "too early");
+      answer.keepAlive(20 * everyMs, everyMs);
+      assert.ok(sent() > 2 * event.length, `${dialect}: nothing was written between events`);
+      assert.ok(response.text.startsWith(event + event));
+    }
+});
+
+test("an event that comes byte by byte is one event", () => {
+  const response = new Written();
+  const answer = answerTo(response);
+  const event = "data: {}\n\n";
+  for (const [place, byte] of [...event].entries()) {
+    answer.keepAlive(place * 10 * everyMs, everyMs);
+    answer.data(Buffer.from(byte), place, place * 10 * everyMs);
+  }
+  assert.equal(response.text.replace(/^\n+/, ""), event);
+  answer.keepAlive(1_000 * everyMs, everyMs);
+  assert.equal(response.text.replace(/^\n+/, ""), `${event}\n`);
+});
