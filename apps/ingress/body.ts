@@ -10,7 +10,7 @@ import { faultIn } from "./validation.ts";
  * What is read recursively must end, and what is read one by one must not keep others waiting. The largest requests of coding agents, of 2 MB, come to a
  * tenth of this; lists of token ids for embeddings are why there may be so many more values.
  */
-export const bodyBounds: JsonBounds = { depthMax: 200, containersMax: 100_000, membersMax: 200_000, valuesMax: 1_000_000 };
+const bodyBounds: JsonBounds = { depthMax: 200, containersMax: 100_000, membersMax: 200_000, valuesMax: 1_000_000 };
 
 const boundMessages: Record<keyof JsonBounds, string> = {
   depthMax: `The body is nested more than ${bodyBounds.depthMax} levels deep.`,
