@@ -9,7 +9,7 @@ import ipaddr from "ipaddr.js";
 import { Agent, request } from "undici";
 import { Refusal } from "#wire/carry.ts";
 import { mimeTypeOf, type SourceAddress } from "#wire/sources.ts";
-import { Base64Writer } from "./base64.ts";
+import { type Base64, Base64Writer, type BlockPool } from "./base64.ts";
 
 export const sourceBytesMax = 20 << 20;
 /** A text is written into its request at once, and no model reads a longer one. */
@@ -53,18 +53,23 @@ export function isReachable(address: string, networks: readonly Network[]): bool
   return (parsed.range() === "unicast" && !isIn(internal)) || isIn(networks);
 }
 
-/** What was fetched: base64 in blocks. */
-export interface Fetched {
+/** What was fetched: base64 in blocks, which whoever gets it puts back. */
+export interface Fetched extends Base64 {
   mimeType: string;
-  blocks: Buffer[];
 }
 
 /** Told how many bytes a source has, as far as that is known: before they are read, and again whenever there are more. It throws when they are too many. */
-type Claim = (bytes: number, isKnown: boolean) => void;
+export type Claim = (bytes: number, isKnown: boolean) => void;
+
+/** Where what is fetched goes. */
+export interface Hold {
+  claim: Claim;
+  pool: BlockPool;
+}
 
 export interface SourceFetcher {
   /** Fetches one source. Throws Refusal, naming the caller's field: what fails here is for the caller to know; and whatever `claim` throws. */
-  fetch(source: SourceAddress, claim: Claim, signal: AbortSignal): Promise<Fetched>;
+  fetch(source: SourceAddress, { claim, pool }: Hold, signal: AbortSignal): Promise<Fetched>;
   /** Throws Refusal for an address that `fetch` would refuse to call, without calling it. */
   check(source: SourceAddress): Promise<void>;
   /** Is the host of this upstream's address on the public internet? Known for half a minute. */
@@ -85,7 +90,7 @@ export function createSourceFetcher(networks: readonly Network[], mayBeProxied =
   const agent = new Agent({ connect: { lookup, timeout: connectTimeoutMs }, connections: 16, pipelining: 1 });
   const publicHosts = new Map<string, { isPublic: Promise<boolean>; until: number }>();
   return {
-    async fetch({ url, path, part }, claim, signal) {
+    async fetch({ url, path, part }, hold, signal) {
       try {
         let at = addressOf(url, path);
         for (let redirects = 0; ; redirects++) {
@@ -106,7 +111,7 @@ export function createSourceFetcher(networks: readonly Network[], mayBeProxied =
           const isText = announced.trim().toLowerCase() === text && mimeTypes[part].includes(text);
           try {
             return await read(answer.body, answer.headers["content-length"], {
-              claim,
+              ...hold,
               path,
               typeOf: (head) => {
                 const mimeType = mimeTypeOf(head) ?? (isText ? text : undefined);
@@ -183,37 +188,41 @@ async function resolvedOf(hostname: string): Promise<string[]> {
 /** Did the other end fail, or our time run out? Else the error is ours, or for the caller to know as it is. */
 const isOfTransport = (error: unknown): boolean => !(error instanceof Refusal || error instanceof TooMuch);
 
-interface ReadOptions {
-  claim: Claim;
+interface ReadOptions extends Hold {
   path: string;
   /** The kind of what begins with these bytes. */
   typeOf(head: Buffer): string;
 }
 
 /** Reads a body into base64. Nothing that is too large or of another kind is read to its end. */
-async function read(body: AsyncIterable<Buffer>, announced: string | string[] | undefined, { claim, path, typeOf }: ReadOptions): Promise<Fetched> {
-  const written = new Base64Writer();
+async function read(body: AsyncIterable<Buffer>, announced: string | string[] | undefined, { claim, pool, path, typeOf }: ReadOptions): Promise<Fetched> {
+  const writer = new Base64Writer(pool);
   const length = typeof announced === "string" && /^\d{1,15}$/.test(announced) ? Number(announced) : undefined;
   let limit = sourceBytesMax;
+  let mimeType: string | undefined;
   const count = (bytes: number, isKnown: boolean) => {
+    if (mimeType === text) limit = textBytesMax;
     if (bytes > limit) throw unfetched(path, `it has more than ${limit} bytes`);
     claim(bytes, isKnown);
   };
-  if (length !== undefined) count(length, true);
   let head = Buffer.alloc(0);
-  let mimeType: string | undefined;
   let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    if (length === undefined || bytes > length) count(bytes, false);
-    if (mimeType === undefined) {
-      head = Buffer.concat([head, chunk.subarray(0, headBytes)]);
-      if (head.length >= headBytes) mimeType = typeOf(head);
+  try {
+    if (length !== undefined) count(length, true);
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      if (mimeType === undefined) {
+        head = Buffer.concat([head, chunk.subarray(0, headBytes)]);
+        if (head.length >= headBytes) mimeType = typeOf(head);
+      }
+      count(Math.max(bytes, length ?? 0), length !== undefined);
+      writer.push(chunk);
     }
-    if (mimeType === text) limit = textBytesMax;
-    if (bytes > limit) throw unfetched(path, `it has more than ${limit} bytes`);
-    written.push(chunk);
+    mimeType ??= typeOf(head);
+    claim(bytes, true);
+    return { mimeType, ...writer.end() };
+  } catch (error) {
+    writer.drop();
+    throw error;
   }
-  claim(bytes, true);
-  return { mimeType: mimeType ?? typeOf(head), blocks: written.end() };
 }

@@ -6,8 +6,8 @@ import { randomBytes } from "node:crypto";
 import { Refusal } from "#wire/carry.ts";
 import type { Failure } from "#wire/errors.ts";
 import { type Data, isTextType, type RemoteSource } from "#wire/sources.ts";
-import { base64BytesOf } from "./base64.ts";
-import { type Fetched, type SourceFetcher, sourceBytesMax, TooMuch, unfetched } from "./remote-sources.ts";
+import { blockBytes, heldBytesOf, partsOf } from "./base64.ts";
+import { type Claim, type Fetched, type SourceFetcher, sourceBytesMax, TooMuch, unfetched } from "./remote-sources.ts";
 import type { Grant, SourceBudget } from "./source-budget.ts";
 
 /** Of all sources of a request, each as often as it is named. */
@@ -31,7 +31,7 @@ export class SourcesBusy extends Error {
 /** A body in pieces, which are let go of once they are sent. Read it once. */
 export interface SourcedBody extends Iterable<Buffer> {
   readonly byteLength: number;
-  /** The same pieces, to look at. */
+  /** The same pieces, to be looked at each before the next is asked for. */
   pieces(): Iterable<Buffer>;
 }
 
@@ -130,7 +130,7 @@ export class RequestSources {
 
   #free(batch: Batch | undefined): void {
     if (batch === undefined) return;
-    for (const held of batch.held.values()) held.blocks = [];
+    for (const { blocks } of batch.held.values()) this.#budget.pool.putBack(blocks.splice(0));
     batch.held.clear();
     batch.grant.release();
     if (this.#batch === batch) this.#batch = undefined;
@@ -141,7 +141,7 @@ export class RequestSources {
    * waits for it waits for with empty hands. The third time, there is as much as any request may need.
    */
   async #fetchAll(wanted: readonly Wanted[], waitMs: number, signal: AbortSignal): Promise<Batch> {
-    const most = Math.min(base64BytesOf(allBytesMax) + 4 * sourcesMax, this.#budget.bytesMax);
+    const most = Math.min(heldBytesOf(allBytesMax) + blockBytes * sourcesMax, this.#budget.bytesMax);
     const inLine = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
     let bytes = guessedBytes * wanted.length;
     for (let round = 1; ; round++) {
@@ -169,17 +169,29 @@ export class RequestSources {
       for (let next = left.shift(); next !== undefined; next = left.shift()) {
         const { key, sources } = next;
         const source = sources[0] as RemoteSource;
-        const fetched = await this.fetcher.fetch(source, (bytes, isKnown) => claims.claim(next as Wanted, bytes, isKnown), until);
+        const fetched = await this.fetcher.fetch(source, { claim: claims.of(next), pool: this.#budget.pool }, until);
         held.set(key, { ...fetched, mark: `${this.#markPrefix}${String(this.#marks++).padStart(markDigits, "0")}` });
       }
     };
     try {
-      await Promise.all(Array.from({ length: Math.min(atOnceMax, left.length) }, work));
-    } finally {
-      failed.abort();
+      await allOf(Array.from({ length: Math.min(atOnceMax, left.length) }, work), () => failed.abort());
+      claims.settle();
+      return held;
+    } catch (error) {
+      for (const { blocks } of held.values()) this.#budget.pool.putBack(blocks.splice(0));
+      throw error;
     }
-    claims.settle();
-    return held;
+  }
+}
+
+/** Waits for all of them, whatever becomes of each, and rejects as the first that does, of which `failed` is told. */
+async function allOf(works: readonly Promise<void>[], failed: () => void): Promise<void> {
+  try {
+    await Promise.all(works);
+  } catch (error) {
+    failed();
+    await Promise.allSettled(works);
+    throw error;
   }
 }
 
@@ -189,8 +201,8 @@ const markDigits = 6;
 /** Texts are small, and are rewritten in some formats; all else is a mark until it is sent. */
 function dataOf(held: Held | undefined): Data | undefined {
   if (held === undefined) return undefined;
-  const { mimeType, mark, blocks } = held;
-  return { kind: "data", mimeType, data: isTextType(mimeType) ? Buffer.concat(blocks).toString("latin1") : mark };
+  const { mimeType, mark } = held;
+  return { kind: "data", mimeType, data: isTextType(mimeType) ? Buffer.concat([...partsOf(held)]).toString("latin1") : mark };
 }
 
 /** What the sources of a request need of its grant, as it becomes known. */
@@ -204,16 +216,19 @@ class Claims {
     this.#bytesMax = bytesMax;
   }
 
+  of(wanted: Wanted): Claim {
+    return (bytes, isKnown) => this.#claim(wanted, bytes, isKnown);
+  }
+
   /** Throws TooMuch when the grant can't grow to this now, Refusal when it never can. */
-  claim(wanted: Wanted, bytes: number, isKnown: boolean): void {
+  #claim(wanted: Wanted, bytes: number, isKnown: boolean): void {
     this.#claimed.set(wanted, { bytes, isKnown });
     const { path } = wanted.sources[0] as RemoteSource;
     let inAll = 0;
     for (const [{ sources }, claimed] of this.#claimed) inAll += claimed.bytes * sources.length;
     if (inAll > allBytesMax) throw unfetched(path, `all that the request names has more than ${allBytesMax} bytes`);
     const needed = this.#needed;
-    if (needed > this.#bytesMax)
-      throw unfetched(path, `all that the request names has more than the ${this.#bytesMax} bytes of base64 that are held at once here`);
+    if (needed > this.#bytesMax) throw unfetched(path, `all that the request names has more than the ${this.#bytesMax} bytes that are held at once here`);
     if (needed <= this.#grant.bytes) return;
     // What is not announced grows in few steps.
     const grown = isKnown ? needed : Math.min(this.#bytesMax, needed + guessedBytes);
@@ -223,7 +238,7 @@ class Claims {
   /** What all of them need, as far as that can be said. */
   expectedOf(count: number): number {
     const known = [...this.#claimed.values()].filter(({ isKnown }) => isKnown);
-    return known.reduce((sum, { bytes }) => sum + base64BytesOf(bytes), 0) + (count - known.length) * base64BytesOf(sourceBytesMax);
+    return known.reduce((sum, { bytes }) => sum + heldBytesOf(bytes), 0) + (count - known.length) * heldBytesOf(sourceBytesMax);
   }
 
   /** Gives back what was not needed. */
@@ -233,7 +248,7 @@ class Claims {
 
   get #needed(): number {
     let needed = 0;
-    for (const { bytes } of this.#claimed.values()) needed += base64BytesOf(bytes);
+    for (const { bytes } of this.#claimed.values()) needed += heldBytesOf(bytes);
     return needed;
   }
 }
@@ -246,22 +261,20 @@ class Body implements SourcedBody {
   constructor(pieces: readonly (Buffer | Held)[], on: { begun(body: Body): void; ended(): void }) {
     this.#pieces = pieces;
     this.#on = on;
-    let length = 0;
-    for (const piece of this.pieces()) length += piece.length;
-    this.byteLength = length;
+    this.byteLength = pieces.reduce((sum, { length }) => sum + length, 0);
   }
 
   *pieces(): Generator<Buffer, void> {
     for (const piece of this.#pieces)
       if (Buffer.isBuffer(piece)) yield piece;
-      else yield* piece.blocks;
+      else yield* partsOf(piece);
   }
 
-  /** Ends with its last piece, or when its reader gives up. */
+  /** Copies, for blocks are used again while what was sent is still on its way. Ends with its last piece, or when its reader gives up. */
   *[Symbol.iterator](): Generator<Buffer, void> {
     this.#on.begun(this);
     try {
-      yield* this.pieces();
+      for (const piece of this.pieces()) yield Buffer.from(piece);
     } finally {
       this.#on.ended();
     }

@@ -3,6 +3,8 @@
  * requests wait for each other. Keys take turns, and one key never holds more than half while it holds anything at all.
  */
 
+import { BlockPool } from "./base64.ts";
+
 /** Bytes that a request may hold, until it releases them. */
 export class Grant {
   readonly key: string;
@@ -32,6 +34,8 @@ interface Waiter {
 
 export class SourceBudget {
   readonly bytesMax: number;
+  /** Its blocks, used again for as long as anything is held. */
+  readonly pool = new BlockPool();
   #heldBytes = 0;
   /** What each key holds; none that holds nothing. */
   readonly #held = new Map<string, number>();
@@ -115,6 +119,7 @@ export class SourceBudget {
     const held = (this.#held.get(grant.key) ?? 0) + more;
     if (held === 0) this.#held.delete(grant.key);
     else this.#held.set(grant.key, held);
+    if (this.#heldBytes === 0) this.pool.clear();
   }
 
   #remove(waiter: Waiter): void {

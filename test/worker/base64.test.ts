@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { Base64Writer, base64BytesOf } from "../../apps/worker/base64.ts";
+import { Base64Writer, BlockPool, base64BytesOf, partsOf } from "../../apps/worker/base64.ts";
 
 const written = (chunks: Buffer[]) => {
-  const writer = new Base64Writer();
+  const writer = new Base64Writer(new BlockPool());
   for (const chunk of chunks) writer.push(chunk);
-  return Buffer.concat(writer.end());
+  return Buffer.concat([...partsOf(writer.end())]);
 };
 
 test("bytes that come in any chunks are the base64 of the whole", () => {

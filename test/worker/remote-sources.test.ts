@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { Refusal } from "#wire/carry.ts";
 import type { RemoteSource } from "#wire/sources.ts";
+import { BlockPool, partsOf } from "../../apps/worker/base64.ts";
 import { createSourceFetcher, isReachable, networksOf } from "../../apps/worker/remote-sources.ts";
 import { RequestSources } from "../../apps/worker/request-sources.ts";
 import { SourceBudget } from "../../apps/worker/source-budget.ts";
@@ -55,10 +56,10 @@ after(async () => {
 const sourceOf = (url: string, part: "image" | "file" = "image"): RemoteSource => ({ url, part, path: "messages[0].content[1]", replace: () => undefined });
 
 const never = new AbortController().signal;
-const any = () => undefined;
+const any = { claim: () => undefined, pool: new BlockPool() };
 const dataOf = async (fetching: ReturnType<typeof open.fetch>) => {
-  const { mimeType, blocks } = await fetching;
-  return { mimeType, data: Buffer.concat(blocks).toString() };
+  const { mimeType, ...base64 } = await fetching;
+  return { mimeType, data: Buffer.concat([...partsOf(base64)]).toString() };
 };
 /** Of a request of one key, with so many bytes for all. */
 const sourcesWith = (bytesMax = 100 << 20) => new RequestSources(open, new SourceBudget(bytesMax), "key");

@@ -60,7 +60,7 @@ test("a request goes out with what was fetched in its place, and holds nothing o
   const budget = new SourceBudget(64 * mebibyte);
   const request = requestWith(new RequestSources(fetcher, budget, "key"), ["100001", "2000000?chunked", "100001"]);
   await request.inline();
-  assert.equal(budget.heldBytes, 133_336 + 2_666_668);
+  assert.equal(budget.heldBytes, (3 + 41) * 65_536);
   const body = request.body();
   assert.ok(!Buffer.isBuffer(body));
   const expected = jsonWith(imageOf(100_001), imageOf(2_000_000), imageOf(100_001));
@@ -105,7 +105,7 @@ test("a request that is over holds nothing, whether or not it was sent", async (
   const request = requestWith(sources, ["300"]);
   await request.inline();
   request.body();
-  assert.equal(budget.heldBytes, 400);
+  assert.equal(budget.heldBytes, 65_536);
   sources.release();
   assert.equal(budget.heldBytes, 0);
 });
@@ -139,7 +139,7 @@ test("who waits in line for too long is told to come back, and who leaves it tak
   const leaving = late.inline(60_000, left.signal);
   left.abort();
   await assert.rejects(leaving, Refusal);
-  assert.deepEqual([budget.heldBytes, budget.waiting], [4_000_000, 0]);
+  assert.deepEqual([budget.heldBytes, budget.waiting], [62 * 65_536, 0]);
   holder.body();
 });
 
@@ -152,4 +152,31 @@ test("what can never be held is refused by its name, before it is read", async (
   await assert.rejects(refused(["2000000?chunked"], 2 * mebibyte), /held at once/);
   // Named three times it would be sent three times.
   await assert.rejects(refused(["20000000?head", "20000000?head", "20000000?head"], 512 * mebibyte), /more than 52428800 bytes/);
+});
+
+test("what is on its way to an upstream stays as it was, whatever is fetched into the same blocks", async () => {
+  const budget = new SourceBudget(64 * mebibyte);
+  // Somebody else holds something, so that blocks are kept.
+  const other = requestWith(new RequestSources(fetcher, budget, "other"), ["300"]);
+  await other.inline();
+  const first = requestWith(new RequestSources(fetcher, budget, "key"), ["300001"]);
+  await first.inline();
+  const pieces = [...(first.body() as Iterable<Buffer>)];
+  const second = requestWith(new RequestSources(fetcher, budget, "key"), ["text"], "file");
+  await second.inline();
+  const third = requestWith(new RequestSources(fetcher, budget, "key"), ["400000"]);
+  await third.inline();
+  assert.ok(Buffer.concat(pieces).toString() === jsonWith(imageOf(300_001)));
+  assert.ok(sent(third.body()) === jsonWith(imageOf(400_000)));
+});
+
+test("a body whose request is over ends at once", async () => {
+  const sources = new RequestSources(fetcher, new SourceBudget(64 * mebibyte), "key");
+  const request = requestWith(sources, ["300001"]);
+  await request.inline();
+  const reader = (request.body() as Iterable<Buffer>)[Symbol.iterator]();
+  reader.next();
+  reader.next();
+  sources.release();
+  assert.ok([...{ [Symbol.iterator]: () => reader }].every((piece) => piece.toString() === '"]}'));
 });
