@@ -10,6 +10,7 @@ import { Agent, request } from "undici";
 import { Refusal } from "#wire/carry.ts";
 import { mimeTypeOf, type SourceAddress } from "#wire/sources.ts";
 import { type Base64, Base64Writer, type BlockPool } from "./base64.ts";
+import type { Pace } from "./pace.ts";
 
 export const sourceBytesMax = 20 << 20;
 /** A text is written into its request at once, and no model reads a longer one. */
@@ -65,11 +66,12 @@ export type Claim = (bytes: number, isKnown: boolean) => void;
 export interface Hold {
   claim: Claim;
   pool: BlockPool;
+  pace: Pace;
 }
 
 export interface SourceFetcher {
   /** Fetches one source. Throws Refusal, naming the caller's field: what fails here is for the caller to know; and whatever `claim` throws. */
-  fetch(source: SourceAddress, { claim, pool }: Hold, signal: AbortSignal): Promise<Fetched>;
+  fetch(source: SourceAddress, { claim, pool, pace }: Hold, signal: AbortSignal): Promise<Fetched>;
   /** Throws Refusal for an address that `fetch` would refuse to call, without calling it. */
   check(source: SourceAddress): Promise<void>;
   /** Is the host of this upstream's address on the public internet? Known for half a minute. */
@@ -195,7 +197,7 @@ interface ReadOptions extends Hold {
 }
 
 /** Reads a body into base64. Nothing that is too large or of another kind is read to its end. */
-async function read(body: AsyncIterable<Buffer>, announced: string | string[] | undefined, { claim, pool, path, typeOf }: ReadOptions): Promise<Fetched> {
+async function read(body: AsyncIterable<Buffer>, announced: string | string[] | undefined, { claim, pool, pace, path, typeOf }: ReadOptions): Promise<Fetched> {
   const writer = new Base64Writer(pool);
   const length = typeof announced === "string" && /^\d{1,15}$/.test(announced) ? Number(announced) : undefined;
   let limit = sourceBytesMax;
@@ -217,6 +219,7 @@ async function read(body: AsyncIterable<Buffer>, announced: string | string[] | 
       }
       count(Math.max(bytes, length ?? 0), length !== undefined);
       writer.push(chunk);
+      await pace.moved(chunk.length);
     }
     mimeType ??= typeOf(head);
     claim(bytes, true);

@@ -7,6 +7,7 @@ import { Refusal } from "#wire/carry.ts";
 import type { Failure } from "#wire/errors.ts";
 import { type Data, isTextType, type RemoteSource } from "#wire/sources.ts";
 import { blockBytes, heldBytesOf, partsOf } from "./base64.ts";
+import type { Pace } from "./pace.ts";
 import { type Claim, type Fetched, type SourceFetcher, sourceBytesMax, TooMuch, unfetched } from "./remote-sources.ts";
 import type { Grant, SourceBudget } from "./source-budget.ts";
 
@@ -29,7 +30,7 @@ export class SourcesBusy extends Error {
 }
 
 /** A body in pieces, which are let go of once they are sent. Read it once. */
-export interface SourcedBody extends Iterable<Buffer> {
+export interface SourcedBody extends AsyncIterable<Buffer> {
   readonly byteLength: number;
   /** The same pieces, to be looked at each before the next is asked for. */
   pieces(): Iterable<Buffer>;
@@ -110,7 +111,7 @@ export class RequestSources {
     }
     pieces.push(bytes.subarray(from));
     if (from === 0) return bytes;
-    batch.next = new Body(pieces, {
+    batch.next = new Body(pieces, this.#budget.pace, {
       begun: (body) => {
         batch.sending++;
         if (batch.next === body) batch.next = undefined;
@@ -169,7 +170,7 @@ export class RequestSources {
       for (let next = left.shift(); next !== undefined; next = left.shift()) {
         const { key, sources } = next;
         const source = sources[0] as RemoteSource;
-        const fetched = await this.fetcher.fetch(source, { claim: claims.of(next), pool: this.#budget.pool }, until);
+        const fetched = await this.fetcher.fetch(source, { claim: claims.of(next), pool: this.#budget.pool, pace: this.#budget.pace }, until);
         held.set(key, { ...fetched, mark: `${this.#markPrefix}${String(this.#marks++).padStart(markDigits, "0")}` });
       }
     };
@@ -256,10 +257,12 @@ class Claims {
 class Body implements SourcedBody {
   readonly byteLength: number;
   readonly #pieces: readonly (Buffer | Held)[];
+  readonly #pace: Pace;
   readonly #on: { begun(body: Body): void; ended(): void };
 
-  constructor(pieces: readonly (Buffer | Held)[], on: { begun(body: Body): void; ended(): void }) {
+  constructor(pieces: readonly (Buffer | Held)[], pace: Pace, on: { begun(body: Body): void; ended(): void }) {
     this.#pieces = pieces;
+    this.#pace = pace;
     this.#on = on;
     this.byteLength = pieces.reduce((sum, { length }) => sum + length, 0);
   }
@@ -271,10 +274,13 @@ class Body implements SourcedBody {
   }
 
   /** Copies, for blocks are used again while what was sent is still on its way. Ends with its last piece, or when its reader gives up. */
-  *[Symbol.iterator](): Generator<Buffer, void> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer, void> {
     this.#on.begun(this);
     try {
-      for (const piece of this.pieces()) yield Buffer.from(piece);
+      for (const piece of this.pieces()) {
+        yield Buffer.from(piece);
+        await this.#pace.moved(piece.length);
+      }
     } finally {
       this.#on.ended();
     }

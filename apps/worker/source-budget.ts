@@ -4,6 +4,7 @@
  */
 
 import { BlockPool } from "./base64.ts";
+import { Pace } from "./pace.ts";
 
 /** Bytes that a request may hold, until it releases them. */
 export class Grant {
@@ -36,6 +37,8 @@ export class SourceBudget {
   readonly bytesMax: number;
   /** Its blocks, used again for as long as anything is held. */
   readonly pool = new BlockPool();
+  /** Of all who fetch and send them. */
+  readonly pace = new Pace();
   #heldBytes = 0;
   /** What each key holds; none that holds nothing. */
   readonly #held = new Map<string, number>();

@@ -6,6 +6,7 @@ import { after, test } from "node:test";
 import { Refusal } from "#wire/carry.ts";
 import type { RemoteSource } from "#wire/sources.ts";
 import { BlockPool, partsOf } from "../../apps/worker/base64.ts";
+import { Pace } from "../../apps/worker/pace.ts";
 import { createSourceFetcher, isReachable, networksOf } from "../../apps/worker/remote-sources.ts";
 import { RequestSources } from "../../apps/worker/request-sources.ts";
 import { SourceBudget } from "../../apps/worker/source-budget.ts";
@@ -56,7 +57,7 @@ after(async () => {
 const sourceOf = (url: string, part: "image" | "file" = "image"): RemoteSource => ({ url, part, path: "messages[0].content[1]", replace: () => undefined });
 
 const never = new AbortController().signal;
-const any = { claim: () => undefined, pool: new BlockPool() };
+const any = { claim: () => undefined, pool: new BlockPool(), pace: new Pace() };
 const dataOf = async (fetching: ReturnType<typeof open.fetch>) => {
   const { mimeType, ...base64 } = await fetching;
   return { mimeType, data: Buffer.concat([...partsOf(base64)]).toString() };

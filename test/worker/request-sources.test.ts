@@ -53,7 +53,7 @@ function requestWith(sources: RequestSources, paths: string[], part: "image" | "
   };
 }
 /** What goes to the upstream. */
-const sent = (body: ReturnType<RequestSources["filled"]>) => (Buffer.isBuffer(body) ? body : Buffer.concat([...body])).toString();
+const sent = async (body: ReturnType<RequestSources["filled"]>) => (Buffer.isBuffer(body) ? body : Buffer.concat(await Array.fromAsync(body))).toString();
 const jsonWith = (...images: Buffer[]) => JSON.stringify({ data: images.map((image) => image.toString("base64")) });
 
 test("a request goes out with what was fetched in its place, and holds nothing once it is sent", async () => {
@@ -65,7 +65,7 @@ test("a request goes out with what was fetched in its place, and holds nothing o
   assert.ok(!Buffer.isBuffer(body));
   const expected = jsonWith(imageOf(100_001), imageOf(2_000_000), imageOf(100_001));
   assert.equal(body.byteLength, expected.length);
-  assert.ok(sent(body) === expected);
+  assert.ok((await sent(body)) === expected);
   assert.equal(budget.heldBytes, 0);
 });
 
@@ -75,7 +75,7 @@ test("a text stands in the request itself; a request without sources stays as it
   assert.equal(sources.filled(none), none);
   const request = requestWith(sources, ["text"], "file");
   await request.inline();
-  assert.equal(sent(request.body()), jsonWith(Buffer.from("a text")));
+  assert.equal(await sent(request.body()), jsonWith(Buffer.from("a text")));
 });
 
 test("another try before the first is sent needs no other fetch, and one after it fetches anew", async () => {
@@ -89,14 +89,14 @@ test("another try before the first is sent needs no other fetch, and one after i
   assert.equal(asked.length, before + 1);
   assert.ok(!Buffer.isBuffer(first));
   // The first is cut while it is sent, as by an upstream that answers early; the second has all the same.
-  const reader = first[Symbol.iterator]();
-  reader.next();
-  reader.return?.();
-  assert.equal(sent(second), jsonWith(imageOf(300)));
+  const reader = first[Symbol.asyncIterator]();
+  await reader.next();
+  await reader.return?.();
+  assert.equal(await sent(second), jsonWith(imageOf(300)));
   assert.equal(budget.heldBytes, 0);
   await request.inline();
   assert.equal(asked.length, before + 2);
-  assert.equal(sent(request.body()), jsonWith(imageOf(300)));
+  assert.equal(await sent(request.body()), jsonWith(imageOf(300)));
 });
 
 test("a request that is over holds nothing, whether or not it was sent", async () => {
@@ -118,7 +118,7 @@ test("requests that together exceed the budget go one after the other, and none 
       const request = requestWith(new RequestSources(fetcher, budget, `key ${place}`), ["1500000", place % 2 === 0 ? "1000003" : "1000000?chunked"]);
       await request.inline();
       heldMost = Math.max(heldMost, budget.heldBytes);
-      return sent(request.body()).length;
+      return (await sent(request.body())).length;
     }),
   );
   assert.deepEqual(
@@ -161,22 +161,23 @@ test("what is on its way to an upstream stays as it was, whatever is fetched int
   await other.inline();
   const first = requestWith(new RequestSources(fetcher, budget, "key"), ["300001"]);
   await first.inline();
-  const pieces = [...(first.body() as Iterable<Buffer>)];
+  const pieces = await Array.fromAsync(first.body() as AsyncIterable<Buffer>);
   const second = requestWith(new RequestSources(fetcher, budget, "key"), ["text"], "file");
   await second.inline();
   const third = requestWith(new RequestSources(fetcher, budget, "key"), ["400000"]);
   await third.inline();
   assert.ok(Buffer.concat(pieces).toString() === jsonWith(imageOf(300_001)));
-  assert.ok(sent(third.body()) === jsonWith(imageOf(400_000)));
+  assert.ok((await sent(third.body())) === jsonWith(imageOf(400_000)));
 });
 
 test("a body whose request is over ends at once", async () => {
   const sources = new RequestSources(fetcher, new SourceBudget(64 * mebibyte), "key");
   const request = requestWith(sources, ["300001"]);
   await request.inline();
-  const reader = (request.body() as Iterable<Buffer>)[Symbol.iterator]();
-  reader.next();
-  reader.next();
+  const reader = (request.body() as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
+  await reader.next();
+  await reader.next();
   sources.release();
-  assert.ok([...{ [Symbol.iterator]: () => reader }].every((piece) => piece.toString() === '"]}'));
+  const rest = await Array.fromAsync({ [Symbol.asyncIterator]: () => reader });
+  assert.deepEqual(rest.map(String), ['"]}']);
 });
