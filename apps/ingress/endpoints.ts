@@ -19,11 +19,17 @@ export interface Endpoint {
   dialect: ConversationDialect;
   operation: Operation;
   schema: TSchema;
+  /** Where that is less than any body may have. */
+  bodyBytesMax?: number;
   /** What a schema can't say. */
   faultOf?(body: Record<string, unknown>): Failure | undefined;
 }
 
 type Body = Record<string, unknown>;
+
+/** A worker reads these at once: 300,000 tokens (https://platform.openai.com/docs/api-reference/embeddings/create) take half of it, a prompt for a picture far less. */
+const embeddingBytesMax = 4 << 20;
+const promptBytesMax = 1 << 20;
 
 /** Callers' references to what a vendor would have stored. */
 const storedFaultIn =
@@ -52,8 +58,8 @@ export const endpoints: Record<string, Endpoint> = {
   "/v1/responses/input_tokens": { dialect: "openai-responses", operation: "token-count", schema: responsesRequestSchema, faultOf: storedByOpenai },
   "/v1/messages": { dialect: "anthropic-messages", operation: "answer", schema: messagesRequestSchema, faultOf: storedByAnthropic },
   "/v1/messages/count_tokens": { dialect: "anthropic-messages", operation: "token-count", schema: tokenCountRequestSchema, faultOf: storedByAnthropic },
-  "/v1/embeddings": { dialect: "openai-chat", operation: "embedding", schema: embeddingRequestSchema },
-  "/v1/images/generations": { dialect: "openai-chat", operation: "image-generation", schema: imageRequestSchema },
+  "/v1/embeddings": { dialect: "openai-chat", operation: "embedding", schema: embeddingRequestSchema, bodyBytesMax: embeddingBytesMax },
+  "/v1/images/generations": { dialect: "openai-chat", operation: "image-generation", schema: imageRequestSchema, bodyBytesMax: promptBytesMax },
 };
 
 /** The same, for endpoints whose body is a form. */
@@ -66,12 +72,14 @@ export const modelMethods: Record<string, Endpoint> = {
   generateContent: { dialect: "gemini", operation: "answer", schema: generateRequestSchema, faultOf: storedByGoogle },
   streamGenerateContent: { dialect: "gemini", operation: "answer", schema: generateRequestSchema, faultOf: storedByGoogle },
   countTokens: { dialect: "gemini", operation: "token-count", schema: countRequestSchema, faultOf: storedByGoogle },
-  embedContent: { dialect: "gemini", operation: "embedding", schema: embedContentSchema },
-  batchEmbedContents: { dialect: "gemini", operation: "embedding", schema: batchEmbedContentsSchema },
+  embedContent: { dialect: "gemini", operation: "embedding", schema: embedContentSchema, bodyBytesMax: embeddingBytesMax },
+  batchEmbedContents: { dialect: "gemini", operation: "embedding", schema: batchEmbedContentsSchema, bodyBytesMax: embeddingBytesMax },
 };
 
 const named = new Map(Object.entries({ ...endpoints, ...formEndpoints, ...modelMethods }));
 const names = new Map([...named].map(([name, endpoint]) => [endpoint, name]));
+
+export const allEndpoints: readonly Endpoint[] = [...named.values()];
 
 /** A name for an endpoint, by which a thread knows it too. */
 export const nameOf = (endpoint: Endpoint): string => names.get(endpoint) as string;

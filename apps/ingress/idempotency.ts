@@ -270,7 +270,15 @@ function failed(): never {
 function fingerprintOf({ url, bytes, headers }: FastifyRequest): string {
   const hash = createHash("sha256").update(`${url}\n`);
   const boundary = /boundary="?([^";]+)/.exec(headers["content-type"] ?? "")?.[1];
-  return (boundary === undefined ? hash.update(bytes) : hash.update(bytes.toString("latin1").replaceAll(boundary, ""))).digest("hex");
+  if (boundary === undefined) return hash.update(bytes).digest("hex");
+  // A form was read before, and has no more of these marks than fields.
+  const mark = Buffer.from(`--${boundary}`);
+  let from = 0;
+  for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, from)) {
+    hash.update(bytes.subarray(from, at));
+    from = at + mark.length;
+  }
+  return hash.update(bytes.subarray(from)).digest("hex");
 }
 
 function entryOf(value: Buffer): { entry: Entry; body: Buffer } {

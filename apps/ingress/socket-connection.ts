@@ -7,10 +7,11 @@ import type { FastifyError, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
 import { failureHeadersOf } from "./answer.ts";
+import { isReadAtOnce } from "./body-reader.ts";
 import { responsesPath } from "./endpoints.ts";
 import { failureOf } from "./failures.ts";
 import { Refused } from "./requests.ts";
-import { callerFrameOf, errorFrameOf, socketFailure } from "./socket-frame.ts";
+import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "./socket-frame.ts";
 import { Turns, type TurnsOptions } from "./socket-turns.ts";
 
 /** Bytes on their way to the caller from which on an answer waits. */
@@ -150,9 +151,12 @@ export class Connection {
     const giveBack = () => this.#options.admission.giveBack(this.#request);
     try {
       if (isBinary) throw new Refused({ code: "invalid_request", message: "Send text frames, each with one JSON object." });
-      const frame = callerFrameOf(bytes);
-      streamId = frame.streamId;
-      const received = this.#turns.receive(frame, requestId);
+      const receive = (frame: CallerFrame) => {
+        if (!this.#isOpen) return undefined;
+        streamId = frame.streamId;
+        return this.#turns.receive(frame, requestId);
+      };
+      const received = isReadAtOnce(bytes) ? receive(callerFrameOf(bytes)) : this.#options.bodies.readFrame(bytes).then(receive);
       if (received !== undefined) return received.catch(refuse).then(giveBack);
     } catch (error) {
       refuse(error);

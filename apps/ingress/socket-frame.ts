@@ -3,7 +3,6 @@ import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#wire/errors.ts";
 import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#wire/json.ts";
 import { fieldsMax, readJson } from "./body.ts";
-import { readAtOnceBytesMax } from "./body-reader.ts";
 import { Refused } from "./requests.ts";
 
 /** What of a frame is not the body of a request; `stream` is for POST requests alone. */
@@ -33,8 +32,8 @@ const memberBytesMax = 4_096;
 export function callerFrameOf(bytes: Buffer): CallerFrame {
   const spans = objectSpansOf(bytes, frameNames, fieldsMax);
   if (spans === undefined) {
-    const read = bytes.length <= readAtOnceBytesMax ? readJson(bytes) : undefined;
-    if (read?.kind === "refused") throw new Refused(read.failure);
+    const read = readJson(bytes);
+    if (read.kind === "refused") throw new Refused(read.failure);
     throw new Refused({ code: "invalid_request", message: `A frame must be a JSON object of at most ${fieldsMax} fields.` });
   }
   const frame = { bytes, spans, type: memberOf({ bytes, spans }, "type") };

@@ -33,7 +33,8 @@ interface Validator {
 
 const validators = new WeakMap<object, Validator>();
 
-function validatorOf(schema: object): Validator {
+/** Compiled when it is first asked for, which takes up to 100 ms. */
+export function validatorOf(schema: object): Validator {
   const known = validators.get(schema);
   if (known !== undefined) return known;
   const validator = server.validatorCompiler?.({ schema, method: "POST", url: "/", httpPart: "body" }) as Validator;
@@ -41,7 +42,7 @@ function validatorOf(schema: object): Validator {
   return validator;
 }
 
-/** The failure of a body that is not what the schema says. Schemas are compiled when they are first needed. */
+/** The failure of a body that is not what the schema says. */
 export function faultIn(schema: object, body: unknown): Failure | undefined {
   const validate = validatorOf(schema);
   return validate(body) === true ? undefined : invalidBodyOf(validate.errors?.[0] as ValidationFault);

@@ -63,7 +63,7 @@ export interface Fetched extends Base64 {
 export type Claim = (bytes: number, isKnown: boolean) => void;
 
 /** Where what is fetched goes. */
-export interface Hold {
+interface Hold {
   claim: Claim;
   pool: BlockPool;
   pace: Pace;

@@ -3,6 +3,7 @@
  * goes each way should be bytes, or small.
  */
 import assert from "node:assert/strict";
+import { setImmediate } from "node:timers/promises";
 import { isMainThread, parentPort, Worker } from "node:worker_threads";
 
 interface Waiting<Result> {
@@ -26,8 +27,9 @@ export class TaskThread<Task, Result> {
     this.#module = module;
   }
 
-  /** Rejects when the work throws, or when the thread ends before it is done. */
-  run(task: Task): Promise<Result> {
+  /** Rejects when the work throws, or when the thread ends before it is done. To copy a large task takes a turn of the event loop of its own. */
+  async run(task: Task): Promise<Result> {
+    await setImmediate();
     const worker = this.#worker ?? this.#start();
     return new Promise((settle, fail) => {
       this.#waiting.push({ settle, fail });
@@ -62,15 +64,16 @@ export class TaskThread<Task, Result> {
   }
 }
 
-/** In the thread: does the work of every task, in order. Buffers of a task arrive as Uint8Array. */
-export function serveTasks<Task, Result>(work: (task: Task) => Result | Promise<Result>): void {
+/** In the thread: does the work of every task, in order. Buffers of a task arrive as Uint8Array. Memory in `transfer` is moved and not copied. */
+export function serveTasks<Task, Result>(work: (task: Task) => Promise<{ result: Result; transfer?: ArrayBuffer[] }>): void {
   assert(!isMainThread && parentPort !== null);
   const port = parentPort;
   let before: Promise<unknown> = Promise.resolve();
   port.on("message", (task: Task) => {
     before = before.then(async () => {
       try {
-        port.postMessage({ result: await work(task) });
+        const { result, transfer = [] } = await work(task);
+        port.postMessage({ result }, transfer);
       } catch (error) {
         port.postMessage({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
       }
@@ -78,5 +81,8 @@ export function serveTasks<Task, Result>(work: (task: Task) => Result | Promise<
   });
 }
 
-/** The bytes of a task or a result, which structured clone makes plain. */
+/** Bytes to be copied to another thread: a part of a larger memory would bring all of it along. */
+export const ownBytesOf = (bytes: Uint8Array): Uint8Array => (bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes));
+
+/** Bytes of a task or a result, which structured clone makes plain. */
 export const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer => Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);
