@@ -22,7 +22,7 @@ const simulated = catalogueOf(
 );
 const gateway = await startGateway({
   catalogue: `${simulated}${modelLine({ id: "late", model: "scripted", upstream: "scripted" })}`,
-  environment: { KEEP_ALIVE_MS: "200" },
+  environment: { KEEP_ALIVE_MS: "200", SOURCE_NETWORKS: "127.0.0.0/8" },
 });
 after(async () => {
   await gateway[Symbol.asyncDispose]();
@@ -166,6 +166,9 @@ test("structured output parses, streamed and not", async () => {
 
 test("pictures reach the model, by address and by value", async () => {
   const png = Buffer.alloc(70_000, 7).toString("base64");
+  const head = Buffer.from("89504e470d0a1a0a", "hex");
+  await using place = await startScriptedUpstream();
+  place.answerWith((response) => void response.writeHead(200, { "content-type": "image/png" }).end(Buffer.concat([head, Buffer.alloc(992)])));
   const { choices } = await client.chat.completions.create({
     model: "sim",
     messages: [
@@ -174,12 +177,12 @@ test("pictures reach the model, by address and by value", async () => {
         content: [
           { type: "text", text: "What is this?" },
           { type: "image_url", image_url: { url: `data:image/png;base64,${png}`, detail: "low" } },
-          { type: "image_url", image_url: { url: "https://example.com/cat.png" } },
+          { type: "image_url", image_url: { url: `${place.url}/cat.png` } },
         ],
       },
     ],
   });
-  assert.match(choices[0]?.message.content ?? "", /I see 2 images \(image\/png, 70000 bytes; at https:\/\/example\.com\/cat\.png\)/);
+  assert.match(choices[0]?.message.content ?? "", /I see 2 images \(image\/png, 70000 bytes; image\/png, 1000 bytes\)/);
 });
 
 test("several choices, streamed and not", async () => {

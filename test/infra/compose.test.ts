@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,6 +18,12 @@ import { startRedis } from "../support/redis.ts";
 interface Service {
   image: string;
   command?: string[];
+  user?: string;
+  read_only?: boolean;
+  tmpfs?: string[];
+  cap_drop?: string[];
+  security_opt?: string[];
+  mem_limit?: string;
   entrypoint?: string[];
   environment?: Record<string, string>;
   healthcheck?: { test: string[] };
@@ -109,13 +115,56 @@ test("files that containers are given exist, and the image holds what the roles 
   for (const name of ["package.json", "package-lock.json", ".npmrc", "catalogue.yaml", "apps", "libs"]) assert.ok(context.includes(`!${name}\n`), name);
 });
 
-test("Redis takes valkey.conf, with a password and its data on disk", async () => {
+test("every container is confined alike: no root, no capability, nothing to write to, a limit of memory", () => {
+  for (const [name, service] of Object.entries(services)) {
+    assert.equal(service.read_only, true, name);
+    assert.deepEqual([service.tmpfs, service.cap_drop, service.security_opt], [["/tmp"], ["ALL"], ["no-new-privileges:true"]], name);
+    assert.match(service.mem_limit ?? "", /^\d+[mg]$/, name);
+    if (!service.image.startsWith("sluice:")) assert.match(service.user ?? "", /^[1-9]\d*:[1-9]\d*$/, name);
+  }
+});
+
+test("images of others are pinned by digest, with the version that it is of", () => {
+  const images = Object.values(services).flatMap(({ image }) => (image.startsWith("sluice:") ? [] : [image]));
+  const bases = [...textOf("infra/Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, image]) => image!);
+  for (const image of [...images, ...bases]) assert.match(image, /^[a-z/]+:v?\d+\.\d+\.\d+[a-z-]*@sha256:[0-9a-f]{64}$/);
+  assert.ok(images.length >= 3 && bases.length === 2);
+});
+
+test("no secret is put into a command line", () => {
+  for (const [name, { command = [], entrypoint = [], healthcheck }] of Object.entries(services))
+    for (const argument of [...command, ...entrypoint, ...(healthcheck?.test ?? [])])
+      assert.doesNotMatch(argument.replaceAll("$$", ""), /\$\{?\w*(?:PASSWORD|KEY|SECRET|TOKEN|AUTH)/, name);
+});
+
+test("the proxy bounds what comes from one address, and refuses it in words that clients understand", () => {
+  const text = textOf("infra/nginx/nginx.conf");
+  const numberOf = (pattern: RegExp) => Number(pattern.exec(text)?.[1]);
+  // More than the agents of one office have open, and less than what an ingress holds: GENERATIONS_MAX.
+  assert.ok(numberOf(/limit_conn connections (\d+);/) >= 500 && numberOf(/limit_conn connections (\d+);/) <= 5_000);
+  assert.ok(numberOf(/rate=(\d+)r\/s/) >= 100);
+  assert.ok(numberOf(/limit_req zone=requests burst=(\d+) nodelay;/) >= 500);
+  for (const limit of ["limit_conn_status", "limit_req_status", "error_page"]) assert.match(text, new RegExp(`${limit} 429`));
+  const [, body = ""] = /return 429 '([^']+)'/.exec(text) ?? [];
+  assert.equal((JSON.parse(body) as { error: { code: string } }).error.code, "rate_limit_exceeded");
+});
+
+test("Redis runs by its container's command: with a password that is in no arguments, and its data on disk", async () => {
   const directory = mkdtempSync(join(tmpdir(), "valkey-conf-"));
   const port = await freePort();
-  const settings = ["--port", String(port), "--bind", "127.0.0.1", "--dir", directory, "--requirepass", "secret"];
   const found = await findRedisProgram(process.env.PATH ?? "");
   assert.ok(found.kind === "found");
-  const server = spawn(found.program.path, [`${root}infra/redis/valkey.conf`, ...settings], { stdio: ["ignore", "pipe", "inherit"] });
+  const [shell, option, script = ""] = services.valkey?.command ?? [];
+  assert.deepEqual([shell, option], ["sh", "-c"]);
+  const here = script
+    .replaceAll("$$", "$")
+    .replaceAll("/tmp/", `${directory}/`)
+    .replace(
+      "valkey-server /etc/valkey/valkey.conf --dir /data",
+      `${found.program.path} ${root}infra/redis/valkey.conf --dir ${directory} --port ${port} --bind 127.0.0.1`,
+    );
+  assert.ok(here.includes(found.program.path));
+  const server = spawn("sh", ["-c", here], { stdio: ["ignore", "pipe", "inherit"], env: { PATH: process.env.PATH, REDISCLI_AUTH: "very-secret" } });
   const ended = once(server, "close");
   try {
     let output = "";
@@ -126,7 +175,9 @@ test("Redis takes valkey.conf, with a password and its data on disk", async () =
       assert.equal(server.exitCode, null, output);
       return output.includes("Ready to accept connections");
     });
-    const redis = await connectRedis(`redis://default:secret@127.0.0.1:${port}`, "request");
+    assert.doesNotMatch(readFileSync(`/proc/${server.pid}/cmdline`, "utf8"), /secret/);
+    assert.equal(statSync(join(directory, "password.conf")).mode & 0o777, 0o600);
+    const redis = await connectRedis(`redis://default:very-secret@127.0.0.1:${port}`, "request");
     assert.deepEqual(await redis.config("GET", "maxmemory-policy"), ["maxmemory-policy", "noeviction"]);
     assert.match(String(await redis.config("GET", "client-output-buffer-limit")), /pubsub 67108864 33554432 60$/);
     redis.disconnect();
