@@ -1,25 +1,17 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
-import Fastify, { type FastifyError } from "fastify";
+import { test } from "node:test";
 import { messagesRequestSchema, tokenCountRequestSchema } from "#wire/anthropic-messages/schema.ts";
 import { statefulFieldIn } from "#wire/anthropic-messages/stateless.ts";
-import { failureOf } from "../../../../apps/ingress/failures.ts";
-
-const server = Fastify({
-  ajv: { customOptions: { coerceTypes: false, useDefaults: false, removeAdditional: false, allErrors: false, strict: false, verbose: true } },
-});
-server.setErrorHandler<FastifyError>((error, _request, reply) => reply.code(400).send(failureOf(error)));
-server.post("/messages", { schema: { body: messagesRequestSchema } }, async () => ({}));
-server.post("/count", { schema: { body: tokenCountRequestSchema } }, async () => ({}));
-after(() => server.close());
+import { faultIn } from "../../../../apps/ingress/validation.ts";
 
 const user = (content: unknown) => ({ role: "user", content });
 const least = { model: "m", max_tokens: 16, messages: [user("hi")] };
 
-/** The field at fault; undefined for none. */
-async function faultOf(fields: object, url = "/messages"): Promise<string | undefined> {
-  const answer = await server.inject({ method: "POST", url, payload: url === "/count" ? fields : { ...least, ...fields } });
-  return answer.statusCode === 200 ? undefined : ((answer.json() as { param?: string }).param ?? "?");
+/** The field at fault; undefined for none. The values are those that JSON can say. */
+function faultOf(fields: object, url = "/messages"): string | undefined {
+  const body: unknown = JSON.parse(JSON.stringify(url === "/count" ? fields : { ...least, ...fields }));
+  const fault = faultIn(url === "/count" ? tokenCountRequestSchema : messagesRequestSchema, body);
+  return fault === undefined ? undefined : (fault.param ?? "?");
 }
 
 test("what clients send is accepted, and so is what nobody has heard of", async () => {
