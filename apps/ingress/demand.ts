@@ -1,5 +1,6 @@
 /** How much a request asks for, as far as its body says so: what is reserved of its caller's limits before anybody knows what it takes. */
 import type { Operation } from "#wire/dialect.ts";
+import { objectOf } from "#wire/json.ts";
 
 export interface Demand {
   /** Output tokens of each choice, as the caller bounds them. */
@@ -41,7 +42,6 @@ export function demandOf(operation: Operation, body: Body): Demand {
 }
 
 const googleConfigOf = (body: Body): Body => objectOf(body.generationConfig ?? body.generation_config);
-const objectOf = (value: unknown): Body => (typeof value === "object" && value !== null ? (value as Body) : {});
 const isCount = (value: unknown): value is number => typeof value === "number" && Number.isSafeInteger(value) && value > 0;
 
 /** In whichever dialect; undefined where that is left open. */

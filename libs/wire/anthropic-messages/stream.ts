@@ -1,12 +1,11 @@
 /** Streamed answers in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/build-with-claude/streaming */
-import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
+import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { envelopeOf } from "../envelope.ts";
 import type { UpstreamError } from "../errors.ts";
-import { contentOf } from "../event.ts";
-import { finishOf, stoppedBy, unreadableEvent } from "../finish.ts";
+import { EventDecoder } from "../event-decoder.ts";
+import { finishOf, stoppedBy } from "../finish.ts";
 import { jsonOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, BlockStart, Finish, Signature } from "../neutral.ts";
-import type { SseEvent } from "../sse.ts";
 import { blockOf, calledNameOf, endingOf, messageOf, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 
@@ -25,8 +24,7 @@ const deltas: Record<string, { kind: OpenBlock["kind"]; member: string }> = {
   input_json_delta: { kind: "call", member: "partial_json" },
 };
 
-export class MessagesDecoder implements StreamDecoder {
-  malformedEvents = 0;
+export class MessagesDecoder extends EventDecoder {
   #open: OpenBlock | undefined;
   readonly #usage = new UsageReader();
   #called = false;
@@ -34,35 +32,14 @@ export class MessagesDecoder implements StreamDecoder {
   #stopSequence: string | undefined;
   /** A block was begun: a terminator alone is no answer. */
   #begun = false;
-  #over = false;
 
   get finished(): boolean {
     return this.#finish !== undefined;
   }
 
-  push(event: SseEvent): AnswerEvent[] {
-    if (this.#over) return [];
-    const content = contentOf(event);
-    switch (content.kind) {
-      case "value":
-        return this.#read(textOf(content.value.type) ?? event.event, content.value);
-      case "error":
-        return this.#fail(upstreamErrorOf(content.body));
-      case "done":
-        return this.end();
-      case "keep-alive":
-        return [];
-      case "unreadable":
-        this.malformedEvents++;
-        return this.finished ? [] : this.#fail(unreadableEvent);
-      default:
-        return content satisfies never;
-    }
-  }
-
-  #read(type: string | undefined, body: Record<string, unknown>): AnswerEvent[] {
+  protected override read(body: Record<string, unknown>, name: string | undefined): AnswerEvent[] {
     const events: AnswerEvent[] = [];
-    switch (type) {
+    switch (textOf(body.type) ?? name) {
       case "message_start":
         this.#usage.read(objectOf(body.message).usage);
         break;
@@ -82,29 +59,32 @@ export class MessagesDecoder implements StreamDecoder {
         const reason = textOf(delta.stop_reason);
         if (reason === undefined) break;
         this.#finish = finishOf(reason, this.#called);
-        if (this.#finish === undefined) return this.#fail(stoppedBy(reason));
+        if (this.#finish === undefined) return this.fail(stoppedBy(reason));
         break;
       }
       case "message_stop":
         if (this.#begun) this.#finish ??= finishOf("end_turn", this.#called);
         return this.end();
       case "error":
-        return this.#fail(upstreamErrorOf(body));
+        return this.fail(upstreamErrorOf(body));
       default:
-        if (typeof body.error === "object" && body.error !== null) return this.#fail(upstreamErrorOf(body));
+        if (typeof body.error === "object" && body.error !== null) return this.fail(upstreamErrorOf(body));
     }
     return events;
   }
 
-  #fail(error: UpstreamError): AnswerEvent[] {
-    this.#over = true;
-    return [{ kind: "error", error }];
+  protected override errorOf(body: unknown): UpstreamError {
+    return upstreamErrorOf(body);
+  }
+
+  protected override done(): AnswerEvent[] {
+    return this.end();
   }
 
   end(): AnswerEvent[] {
     const finish = this.#finish;
-    if (this.#over || finish === undefined) return [];
-    this.#over = true;
+    if (this.over || finish === undefined) return [];
+    this.over = true;
     const events: AnswerEvent[] = [];
     this.#close(events);
     const { usage } = this.#usage;

@@ -2,44 +2,33 @@
  * Streamed answers in Google's Gemini format, both ways: https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent
  * Every event is a response with some parts of the whole; none has a name, and nothing marks the end.
  */
-import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
-import { contentOf } from "../event.ts";
-import { unreadableEvent } from "../finish.ts";
+import type { AnswerContext, StreamEncoder } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import { EventDecoder } from "../event-decoder.ts";
 import { jsonOf } from "../json.ts";
 import type { AnswerEvent } from "../neutral.ts";
-import type { SseEvent } from "../sse.ts";
 import { AnswerReader, responseOf, upstreamErrorOf } from "./answer.ts";
 import { PartWriter } from "./part-writer.ts";
 
-export class GeminiDecoder implements StreamDecoder {
-  malformedEvents = 0;
+export class GeminiDecoder extends EventDecoder {
   readonly #reader = new AnswerReader();
 
   get finished(): boolean {
     return this.#reader.finished;
   }
 
-  push(event: SseEvent): AnswerEvent[] {
-    if (this.#reader.over) return [];
-    const content = contentOf(event);
-    switch (content.kind) {
-      case "value":
-        return this.#reader.read(content.value);
-      case "error":
-        return this.#reader.fail(upstreamErrorOf(content.body));
-      case "done":
-      case "keep-alive":
-        return [];
-      case "unreadable":
-        this.malformedEvents++;
-        return this.finished ? [] : this.#reader.fail(unreadableEvent);
-      default:
-        return content satisfies never;
-    }
+  protected override read(response: Record<string, unknown>): AnswerEvent[] {
+    const events = this.#reader.read(response);
+    this.over = this.#reader.over;
+    return events;
+  }
+
+  protected override errorOf(body: unknown): UpstreamError {
+    return upstreamErrorOf(body);
   }
 
   end(): AnswerEvent[] {
-    return this.finished ? this.#reader.end() : [];
+    return this.over || !this.finished ? [] : this.#reader.end();
   }
 }
 

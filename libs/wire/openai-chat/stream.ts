@@ -1,11 +1,10 @@
 /** Streamed answers in OpenAI's chat-completions format, both ways: https://platform.openai.com/docs/api-reference/chat/streaming */
-import type { AnswerContext, StreamDecoder, StreamEncoder } from "../codec.ts";
+import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { contentOf } from "../event.ts";
-import { finishOf, reasonIn, stoppedBy, unreadableEvent } from "../finish.ts";
+import { EventDecoder } from "../event-decoder.ts";
+import { finishOf, reasonIn, stoppedBy } from "../finish.ts";
 import { JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
-import type { SseEvent } from "../sse.ts";
 import { calledTool } from "../tools.ts";
 import type { Usage } from "../usage.ts";
 import {
@@ -36,8 +35,7 @@ interface OpenCall {
   waiting: string[];
 }
 
-export class ChatDecoder implements StreamDecoder {
-  malformedEvents = 0;
+export class ChatDecoder extends EventDecoder {
   #open: "text" | "refusal" | "reasoning" | OpenCall | undefined;
   readonly #calls = new Map<number, OpenCall>();
   readonly #placesById = new Map<string, number>();
@@ -46,60 +44,42 @@ export class ChatDecoder implements StreamDecoder {
   #finish: Finish | undefined;
   #stopSequence: string | undefined;
   #usage: Usage | undefined;
-  #over = false;
 
   get finished(): boolean {
     return this.#finish !== undefined;
   }
 
-  push(event: SseEvent): AnswerEvent[] {
-    if (this.#over) return [];
-    const content = contentOf(event);
-    switch (content.kind) {
-      case "value":
-        return this.#chunk(content.value);
-      case "error":
-        return this.#fail(upstreamErrorOf(content.body));
-      case "done":
-        return this.end();
-      case "keep-alive":
-        return [];
-      case "unreadable":
-        this.malformedEvents++;
-        return this.finished ? [] : this.#fail(unreadableEvent);
-      default:
-        return content satisfies never;
-    }
-  }
-
-  #chunk(chunk: Record<string, unknown>): AnswerEvent[] {
-    if (chunk.error !== undefined && chunk.error !== null) return this.#fail(upstreamErrorOf(chunk));
+  protected override read(chunk: Record<string, unknown>): AnswerEvent[] {
+    if (chunk.error !== undefined && chunk.error !== null) return this.fail(upstreamErrorOf(chunk));
     const events: AnswerEvent[] = [];
     const usage = usageOf(chunk.usage);
     if (usage !== undefined) this.#usage = usage;
     const choices = listOf(chunk.choices).map(objectOf);
     const failure = failureIn(choices);
-    if (failure !== undefined) return this.#fail(failure);
+    if (failure !== undefined) return this.fail(failure);
     for (const choice of choices)
       if (choice.index === undefined || choice.index === 0) {
-        this.#read(choice, events);
+        this.#choice(choice, events);
         const reason = reasonIn(choice.finish_reason);
         if (reason === undefined) continue;
         this.#finish = finishOf(reason, this.#calls.size > 0);
-        if (this.#finish === undefined) return [...events, ...this.#fail(stoppedBy(reason))];
+        if (this.#finish === undefined) return [...events, ...this.fail(stoppedBy(reason))];
       }
     if (usage !== undefined && choices.length === 0 && this.finished) events.push(...this.end());
     return events;
   }
 
-  #fail(error: UpstreamError): AnswerEvent[] {
-    this.#over = true;
-    return [{ kind: "error", error }];
+  protected override errorOf(body: unknown): UpstreamError {
+    return upstreamErrorOf(body);
+  }
+
+  protected override done(): AnswerEvent[] {
+    return this.end();
   }
 
   end(): AnswerEvent[] {
-    if (this.#over || this.#finish === undefined) return [];
-    this.#over = true;
+    if (this.over || this.#finish === undefined) return [];
+    this.over = true;
     const events: AnswerEvent[] = [];
     this.#close(events);
     for (const call of this.#waiting.splice(0)) {
@@ -110,7 +90,7 @@ export class ChatDecoder implements StreamDecoder {
     return events;
   }
 
-  #read(choice: Record<string, unknown>, events: AnswerEvent[]): void {
+  #choice(choice: Record<string, unknown>, events: AnswerEvent[]): void {
     const { delta: value } = choice;
     const delta = objectOf(value);
     this.#text("reasoning", textOf(delta.reasoning_content) ?? delta.reasoning, events);

@@ -1,17 +1,12 @@
-/** Streamed answers in OpenAI's Responses format, as upstreams send them: https://platform.openai.com/docs/api-reference/responses-streaming */
-import type { StreamDecoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { contentOf } from "../event.ts";
-import { unreadableEvent } from "../finish.ts";
+import { EventDecoder } from "../event-decoder.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, eventsOf } from "../neutral.ts";
-import type { SseEvent } from "../sse.ts";
 import { blocksOf, failureIn, finishOf, upstreamErrorOf, usageOf } from "./answer.ts";
 import { ItemReader, partOf } from "./item-reader.ts";
 
 /** Reads the life of an answer. Items that overlap come out one after the other, in the order in which they began. */
-export class ResponsesDecoder implements StreamDecoder {
-  malformedEvents = 0;
+export class ResponsesDecoder extends EventDecoder {
   finished = false;
   /** By output index. */
   readonly #items = new Map<number, ItemReader>();
@@ -20,35 +15,19 @@ export class ResponsesDecoder implements StreamDecoder {
   #lastIndex = 0;
   #called = false;
   #anyBlock = false;
-  #over = false;
 
-  push(event: SseEvent): AnswerEvent[] {
-    if (this.#over) return [];
-    const content = contentOf(event);
-    switch (content.kind) {
-      case "value":
-        content.value.type ??= event.event;
-        return this.#read(content.value);
-      case "error":
-        return this.#fail(upstreamErrorOf(content.body));
-      case "done":
-      case "keep-alive":
-        return [];
-      case "unreadable":
-        this.malformedEvents++;
-        return this.#fail(unreadableEvent);
-      default:
-        return content satisfies never;
-    }
+  protected override errorOf(body: unknown): UpstreamError {
+    return upstreamErrorOf(body);
   }
 
   /** An answer without its last event is not whole. */
   end(): AnswerEvent[] {
-    this.#over = true;
+    this.over = true;
     return [];
   }
 
-  #read(event: Record<string, unknown>): AnswerEvent[] {
+  protected override read(event: Record<string, unknown>, name: string | undefined): AnswerEvent[] {
+    event.type ??= name;
     const { type, item } = event;
     switch (type) {
       case "response.output_item.added":
@@ -71,7 +50,7 @@ export class ResponsesDecoder implements StreamDecoder {
       case "error":
       case "response.failed":
       case "response.cancelled":
-        return this.#fail(upstreamErrorOf(event));
+        return this.fail(upstreamErrorOf(event));
       default:
         break;
     }
@@ -82,7 +61,7 @@ export class ResponsesDecoder implements StreamDecoder {
       else this.#itemOf(event).wholeText(kind, part, textOf(event.text) ?? textOf(event.refusal) ?? "");
       return this.#drained();
     }
-    return type === undefined && event.error !== undefined && event.error !== null ? this.#fail(upstreamErrorOf(event)) : [];
+    return type === undefined && event.error !== undefined && event.error !== null ? this.fail(upstreamErrorOf(event)) : [];
   }
 
   #itemOf({ output_index: index }: Record<string, unknown>): ItemReader {
@@ -111,7 +90,7 @@ export class ResponsesDecoder implements StreamDecoder {
   #finish({ type, response: value }: Record<string, unknown>): AnswerEvent[] {
     const response = objectOf(value);
     const failure = failureIn(response);
-    if (failure !== undefined) return this.#fail(failure);
+    if (failure !== undefined) return this.fail(failure);
     for (const item of this.#queue) item.end();
     const events = this.#drained();
     if (!this.#anyBlock) {
@@ -123,12 +102,7 @@ export class ResponsesDecoder implements StreamDecoder {
     const status = type === "response.incomplete" ? "incomplete" : response.status;
     events.push({ kind: "finish", finish: finishOf(status, response.incomplete_details, this.#called), ...(usage !== undefined && { usage }) });
     this.finished = true;
-    this.#over = true;
+    this.over = true;
     return events;
-  }
-
-  #fail(error: UpstreamError): AnswerEvent[] {
-    this.#over = true;
-    return [{ kind: "error", error }];
   }
 }

@@ -1,0 +1,50 @@
+/** The part of reading a stream of server-sent events that all dialects share. */
+import type { StreamDecoder } from "./codec.ts";
+import type { UpstreamError } from "./errors.ts";
+import { contentOf } from "./event.ts";
+import { unreadableEvent } from "./finish.ts";
+import type { AnswerEvent } from "./neutral.ts";
+import type { SseEvent } from "./sse.ts";
+
+export abstract class EventDecoder implements StreamDecoder {
+  malformedEvents = 0;
+  /** The answer has ended or failed: nothing that follows is read. */
+  protected over = false;
+
+  abstract readonly finished: boolean;
+  abstract end(): AnswerEvent[];
+  /** Reads an event's JSON object; `name` is the event's name, where it has one. */
+  protected abstract read(value: Record<string, unknown>, name: string | undefined): AnswerEvent[];
+  /** Reads the body of an event that is named an error: JSON or text. */
+  protected abstract errorOf(body: unknown): UpstreamError;
+
+  push(event: SseEvent): AnswerEvent[] {
+    if (this.over) return [];
+    const content = contentOf(event);
+    switch (content.kind) {
+      case "value":
+        return this.read(content.value, event.event);
+      case "error":
+        return this.fail(this.errorOf(content.body));
+      case "done":
+        return this.done();
+      case "keep-alive":
+        return [];
+      case "unreadable":
+        this.malformedEvents++;
+        return this.finished ? [] : this.fail(unreadableEvent);
+      default:
+        return content satisfies never;
+    }
+  }
+
+  /** Reads `[DONE]`, which only some dialects end with. */
+  protected done(): AnswerEvent[] {
+    return [];
+  }
+
+  protected fail(error: UpstreamError): AnswerEvent[] {
+    this.over = true;
+    return [{ kind: "error", error }];
+  }
+}
