@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { LimitCounters, type LimitedSubject, leaseMs, type Reservation, reservationOf, type Used } from "#access/limits.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
+import { isLong } from "../../support/long.ts";
 import { startRedis } from "../../support/redis.ts";
 import { age } from "./aging.ts";
 
@@ -215,6 +216,6 @@ test("whatever is lost, late, dead or wiped: each generation is spent once, and 
       }
       await world.end();
     }),
-    { numRuns: 150 },
+    { numRuns: isLong ? 1_000 : 40 },
   );
 });

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { isLong } from "../../support/long.ts";
 import { calm, type Faults, World } from "./simulation.ts";
 
 /** SIMULATION_SEEDS sets how many worlds each test plays; SIMULATION_SEED plays one alone, to look at it. */
-const seeds = Number(process.env.SIMULATION_SEEDS ?? 2_000);
+const seeds = Number(process.env.SIMULATION_SEEDS ?? (isLong ? 4_000 : 400));
 const only = process.env.SIMULATION_SEED;
 
 function check(faults: Faults, expected: (report: ReturnType<World["run"]>) => string | undefined = () => undefined): void {
