@@ -45,6 +45,13 @@ export const ingressSettings = {
     64 * 1024 * mebibyte,
     "Bytes of answers that Redis stores at most for all callers. Nothing is stored while Redis uses more than half of its memory.",
   ),
+  aofRewriteMs: integerSetting(
+    "AOF_REWRITE_MS",
+    3_600_000,
+    1_000,
+    604_800_000,
+    "How often the ingresses have Redis rewrite its append-only file, if it keeps one. The file holds request bodies and stored answers until then, also those that Redis has deleted.",
+  ),
   responsesWebsocket: textSetting(
     "RESPONSES_WEBSOCKET",
     "on",

@@ -20,6 +20,7 @@ import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
 import { Admission } from "./admission.ts";
 import { BodyReader } from "./body-reader.ts";
 import { ingressConfigOf } from "./config.ts";
+import { FileRewrites } from "./file-rewrites.ts";
 import { Generations } from "./generations.ts";
 import { Idempotency } from "./idempotency.ts";
 import { CallerLimits } from "./limits.ts";
@@ -96,6 +97,7 @@ async function start(log: Logger): Promise<Running> {
     keyBytesMax: config.idempotencyKeyBytesMax,
     bytesMax: config.idempotencyBytesMax,
   });
+  const rewrites = new FileRewrites({ redis, keyspace, everyMs: config.aofRewriteMs, log });
   const mailbox = await openMailbox(service.redisUrl, keyspace, "ingress", {
     heard: (sender) => generations.heard(sender),
     receive: (sender, frame) => generations.receive(sender, frame),
@@ -106,6 +108,7 @@ async function start(log: Logger): Promise<Running> {
     generations.tick();
     idempotency.tick(performance.now());
     limits.tick(performance.now());
+    rewrites.tick(performance.now());
     openQueues();
   }, relayLimits.pulseMs);
   registerRelayMetrics(metrics.registry, mailbox);

@@ -26,6 +26,8 @@ export interface Keyspace {
   keysVersion: string;
   /** Pub/sub channel: a change of `keys` was made. */
   keysChanged: string;
+  /** Lives until Redis' append-only file is due to be rewritten. */
+  fileRewritten: string;
 }
 
 export function keyspaceOf(namespace: string): Keyspace {
@@ -44,5 +46,6 @@ export function keyspaceOf(namespace: string): Keyspace {
     keys: `${prefix}:keys`,
     keysVersion: `${prefix}:keys:version`,
     keysChanged: `${prefix}:keys:changed`,
+    fileRewritten: `${prefix}:file:rewritten`,
   };
 }
