@@ -10,6 +10,7 @@ import type { Redis } from "ioredis";
 import type { Logger } from "pino";
 import { type AnswerEnd, decodeEnd, decodeFailure, decodeHead, upstreamRequestIdHeader } from "#relay/job.ts";
 import { LaneGate } from "#relay/lane-gate.ts";
+import { announce } from "#relay/lane-places.ts";
 import type { LaneQueue } from "#relay/lane-queue.ts";
 import { relayLimits } from "#relay/limits.ts";
 import { LiveMap } from "#relay/live-map.ts";
@@ -101,7 +102,10 @@ export class Generations {
       else if (now - generation.startedAt >= generation.waitMs) this.#expire(generation);
     }
     this.#owner?.tick(now);
-    for (const gate of this.#gates.values()) gate.pump(now);
+    for (const [lane, gate] of this.#gates) {
+      this.#sharePlaces(lane, gate);
+      gate.pump(now);
+    }
     for (const generation of this.#live.values()) {
       if (!generation.isAsking) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
       if (generation.state === "waiting" && !generation.gate.holds(generation.number)) this.#jobs.renewBody(generation, now);
@@ -223,11 +227,17 @@ export class Generations {
     }
   }
 
-  /** By lane: how many wait and run here, how many of those that wait are held back, and how long the oldest has waited. */
-  statistics(): { lane: string; waiting: number; held: number; running: number; oldestWaitMs: number }[] {
+  /**
+   * By lane: how many wait and run here, how many of those that wait are held back, how long the oldest has waited, and how many places the workers have
+   * that no other ingress takes (undefined where that is not known).
+   */
+  statistics(): { lane: string; places: number | undefined; waiting: number; held: number; running: number; oldestWaitMs: number }[] {
     const now = this.#now();
     const lanes = new Map(
-      [...this.#options.queues.keys()].map((lane) => [lane, { lane, waiting: 0, held: this.#gateOf(lane).heldSize, running: 0, oldestWaitMs: 0 }]),
+      [...this.#options.queues.keys()].map((lane) => {
+        const { heldSize: held, places } = this.#gateOf(lane);
+        return [lane, { lane, places, waiting: 0, held, running: 0, oldestWaitMs: 0 }];
+      }),
     );
     for (const { state, queue, startedAt } of this.#live.values()) {
       const lane = lanes.get(queue.name);
@@ -236,6 +246,20 @@ export class Generations {
       if (state === "waiting") lane.oldestWaitMs = Math.max(lane.oldestWaitMs, now - startedAt);
     }
     return [...lanes.values()];
+  }
+
+  /** While Redis does not say how many places a lane has, its keys do not share them. */
+  #sharePlaces(lane: string, gate: LaneGate<number>): void {
+    const { redis, keyspace } = this.#options;
+    const name = this.#mailbox?.self;
+    if (name === undefined || redis.status !== "ready") {
+      gate.hasPlaces(undefined);
+      return;
+    }
+    announce(redis, keyspace.lanePlaces(lane), name, { places: 0, running: gate.runningSize }).then(
+      ({ places, running }) => gate.hasPlaces(places === 0 ? undefined : places - running),
+      () => gate.hasPlaces(undefined),
+    );
   }
 
   #waitingOn(lane: string): number {
@@ -437,11 +461,10 @@ export class Generations {
     if (state === "over") return;
     const now = this.#now();
     if (state === "waiting") this.#waitIsOver(generation);
-    else generation.gate.finished(now - generation.startedAt - (waitedMs ?? 0), now);
     this.#live.delete(generation.number);
     this.#settle(generation, outcome);
     generation.state = "over";
-    generation.gate.gone(generation.number, now);
+    generation.gate.over(generation.number, waitedMs === undefined ? undefined : now - generation.startedAt - waitedMs, now);
     generation.over?.(outcome);
     if (!generation.response.closed) this.#unread.set(generation.number, generation);
     this.#jobs.releaseBody(generation);

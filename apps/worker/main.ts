@@ -4,6 +4,7 @@ import type { Catalogue } from "#catalogue/catalogue.ts";
 import { credentialNamesOf, secretOf } from "#catalogue/environment.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
+import { announce, withdraw } from "#relay/lane-places.ts";
 import { type LaneWorker, openLaneWorker } from "#relay/lane-worker.ts";
 import { relayLimits } from "#relay/limits.ts";
 import { openMailbox } from "#relay/mailbox.ts";
@@ -158,6 +159,8 @@ async function start(log: Logger): Promise<Running> {
         generation.held = runner.take(generation, place.job.owner, place.job.number, place.job.attempt, place.room, now());
       },
     });
+  const announcePlaces = ({ name, capacity: places }: LaneWorker) =>
+    void announce(redis, keyspace.lanePlaces(name), mailbox.self, { places, running: 0 }).catch(onRedisError);
   let stopping = false;
   /** Begins with those lanes that it is to work on and does not yet. One that left the catalogue is kept, for something may wait on it. */
   const beginLanes = async () => {
@@ -167,6 +170,7 @@ async function start(log: Logger): Promise<Running> {
       if (stopping) return lane.close();
       lanes.push(lane);
       lane.start();
+      announcePlaces(lane);
       if (catalogue.current().lanes.has(name)) log.info({ lane: name, capacity }, "works on a lane");
       else log.warn({ lane: name, capacity }, "works on a lane that the catalogue does not name");
     }
@@ -188,7 +192,10 @@ async function start(log: Logger): Promise<Running> {
     }),
   });
   const operationsUrl = await listen(operations, config.operationsHost, config.operationsPort);
-  const pulse = setInterval(() => runner.tick(now()), relayLimits.pulseMs);
+  const pulse = setInterval(() => {
+    runner.tick(now());
+    if (!stopping) for (const lane of lanes) announcePlaces(lane);
+  }, relayLimits.pulseMs);
   const watch = setInterval(() => {
     const at = now();
     for (const generation of runner.tasks()) generation.watch(at);
@@ -202,6 +209,7 @@ async function start(log: Logger): Promise<Running> {
     async stop() {
       stopping = true;
       clearTimeout(laneLook);
+      for (const { name } of lanes) withdraw(redis, keyspace.lanePlaces(name), mailbox.self).catch(onRedisError);
       await Promise.all(lanes.map((lane) => lane.stop()));
       await emptied(runner, drainMs);
       for (const generation of [...runner.tasks()]) if (generation.held !== undefined) runner.handBack(generation.held, now());

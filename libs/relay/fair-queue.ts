@@ -12,6 +12,9 @@ export interface Share {
   readonly key: string;
 }
 
+/** May something of this key, whose group has this weight, be taken out now? */
+type MayGo = (key: string, weight: number) => boolean;
+
 interface Line<Item> {
   weight: number;
   /** The group's virtual time: how much it was served, measured by its weight. The least is next. */
@@ -54,15 +57,11 @@ export class FairQueue<Item> {
     this.#places.set(item, share);
   }
 
-  /** Takes the next one out. */
-  take(): Item | undefined {
-    const line = this.#nextLine();
-    if (line === undefined) return undefined;
-    if (line.round.size === 0) {
-      line.served.clear();
-      for (const key of line.items.keys()) line.round.add(key);
-    }
-    const key = line.round.values().next().value as string;
+  /** Takes the next one out, of a key that may go; undefined when there is none. A key that may not go keeps its turn. */
+  take(mayGo: MayGo = () => true): Item | undefined {
+    const next = this.#next(mayGo);
+    if (next === undefined) return undefined;
+    const { line, key } = next;
     const items = line.items.get(key) as Set<Item>;
     const item = items.values().next().value as Item;
     line.round.delete(key);
@@ -91,11 +90,13 @@ export class FairQueue<Item> {
   }
 
   /** Groups without items are remembered only for as long as they have had more than the others. */
-  #nextLine(): Line<Item> | undefined {
-    let next: Line<Item> | undefined;
+  #next(mayGo: MayGo): { line: Line<Item>; key: string } | undefined {
+    let next: { line: Line<Item>; key: string } | undefined;
     for (const [group, line] of this.#lines) {
       if (line.items.size > 0) {
-        if (next === undefined || line.time < next.time) next = line;
+        if (next !== undefined && line.time >= next.line.time) continue;
+        const key = nextKeyOf(line, mayGo);
+        if (key !== undefined) next = { line, key };
       } else if (line.time <= this.#time) this.#lines.delete(group);
     }
     return next;
@@ -107,4 +108,13 @@ export class FairQueue<Item> {
     this.#lines.clear();
     this.#time = 0;
   }
+}
+
+/** The first in this round that may go; when none of them may, the next round begins, with those first that have not had their turn. */
+function nextKeyOf<Item>({ items, round, served, weight }: Line<Item>, mayGo: MayGo): string | undefined {
+  for (const key of round) if (mayGo(key, weight)) return key;
+  served.clear();
+  for (const key of items.keys()) round.add(key);
+  for (const key of round) if (mayGo(key, weight)) return key;
+  return undefined;
 }

@@ -8,13 +8,26 @@
  * about 50 ms of work while the workers are busy, as long as a latecomer waits behind it; one job where work is slow; and when places are free,
  * the number grows with every job that is taken, by half in each round trip. Of short work there may be a quarter of a second more: what
  * takes the time there is the way to the workers, and the more jobs go it together, the less each costs.
+ *
+ * Keys share the workers' places, too. A key gets another place only while it has at most four times as many as are free, so through one ingress one key
+ * takes four fifths of them at most, through two 24 of 25 (dynamic thresholds: Choudhury and Hahne 1998). Where groups of several weights are here, a key of
+ * a heavier group may have as many times more. A key that has less than five places may always go: of so few, one key may take all.
  */
 import { FairQueue, type Share } from "./fair-queue.ts";
+import { LiveMap } from "./live-map.ts";
 
 /** Work that is over within this time is short. */
 const shortMs = 100;
+/** A key may have so many times the places that are free. */
+const placesPerFree = 4;
 /** Retry-After in seconds is never above this: lanes change. */
 const retryAfterSecondsMax = 60;
+
+/** Something that is not over. */
+interface Known {
+  readonly share: Share;
+  isRunning: boolean;
+}
 
 export interface LaneGatePort<Item> {
   /** Can jobs be put on the lane? While they can't, nothing is let through. */
@@ -24,10 +37,18 @@ export interface LaneGatePort<Item> {
 }
 
 /** A pure state machine; times are milliseconds of one clock that never goes back. */
-export class LaneGate<Item> {
+export class LaneGate<Item extends string | number> {
   readonly #port: LaneGatePort<Item>;
   readonly #held = new FairQueue<Item>();
   readonly #onLane = new Set<Item>();
+  readonly #known = new LiveMap<Item, Known>();
+  /** By key: how many were let through and are not over. */
+  readonly #passedOf = new LiveMap<string, number>();
+  /** Of each group: its weight, and how many are not over. */
+  readonly #groups = new Map<string, { weight: number; size: number }>();
+  #runningSize = 0;
+  /** Places that are not taken by what other ingresses run; undefined where that is not known. */
+  #places: number | undefined;
   readonly #takenLately = new SlidingCount(25, 4);
   readonly #shortLately = new SlidingCount(50, 5);
   readonly #drained = new SlidingCount(1_000, 10);
@@ -47,19 +68,41 @@ export class LaneGate<Item> {
     return this.#held.has(item);
   }
 
+  /** How many of those that were let through run. */
+  get runningSize(): number {
+    return this.#runningSize;
+  }
+
+  /** As told last. */
+  get places(): number | undefined {
+    return this.#places;
+  }
+
+  /** The lane's workers have so many places that other ingresses do not take; undefined where that is not known. Call it every second or so. */
+  hasPlaces(places: number | undefined): void {
+    this.#places = places;
+  }
+
   /** Lets it through to the lane, at once or when its turn comes. */
   admit(item: Item, share: Share, now: number): void {
     if (this.#held.size === 0 && this.#onLane.size === 0) {
       this.#busySince = now;
       this.#drained.clear();
     }
-    if (this.#held.size === 0 && this.#hasRoom(now)) this.#pass(item);
-    else this.#held.add(item, share);
+    this.#known.set(item, { share, isRunning: false });
+    const group = this.#groups.get(share.group);
+    this.#groups.set(share.group, { weight: share.weight, size: (group?.size ?? 0) + 1 });
+    if (this.#held.size === 0 && this.#hasRoom(now) && this.#sharing(now)(share.key, share.weight)) this.#pass(item);
+    else {
+      this.#held.add(item, share);
+      this.pump(now);
+    }
   }
 
   /** It is on the lane anew: another attempt of it begins, which has waited already. */
   again(item: Item): void {
     this.#onLane.add(item);
+    this.#setRunning(this.#known.get(item), false);
   }
 
   /** A worker took it. */
@@ -67,25 +110,41 @@ export class LaneGate<Item> {
     this.#takenLately.add(now);
     this.#drained.add(now);
     this.#onLane.delete(item);
+    this.#setRunning(this.#known.get(item), true);
     this.pump(now);
   }
 
-  /** The work of one that was taken is over, so long after that. */
-  finished(tookMs: number, now: number): void {
-    if (tookMs > shortMs) return;
-    this.#shortLately.add(now);
-    this.pump(now);
-  }
-
-  /** It does not wait any more, or not on the lane: left, failed, or found to be in nobody's way. Any number of times. */
+  /** It is not on the lane any more, though nobody told that it was taken: it is in nobody's way there. Any number of times. */
   gone(item: Item, now: number): void {
-    if (this.#held.remove(item)) return;
     if (this.#onLane.delete(item)) this.pump(now);
+  }
+
+  /** It is over, wherever it was, `ranMs` after it was taken; undefined where it was not. Any number of times. */
+  over(item: Item, ranMs: number | undefined, now: number): void {
+    const known = this.#known.get(item);
+    if (known === undefined) return;
+    const { share } = known;
+    this.#known.delete(item);
+    const group = this.#groups.get(share.group) as { size: number };
+    if (--group.size === 0) this.#groups.delete(share.group);
+    if (this.#held.remove(item)) return;
+    if (ranMs !== undefined && ranMs <= shortMs) this.#shortLately.add(now);
+    this.#onLane.delete(item);
+    this.#setRunning(known, false);
+    const left = this.#passedOfKey(share.key) - 1;
+    if (left === 0) this.#passedOf.delete(share.key);
+    else this.#passedOf.set(share.key, left);
+    this.pump(now);
   }
 
   /** Lets through what may pass; call it now and then, for the lane may have been closed when there was room. */
   pump(now: number): void {
-    while (this.#held.size > 0 && this.#hasRoom(now) && this.#port.isOpen()) this.#pass(this.#held.take() as Item);
+    if (this.#held.size === 0) return;
+    while (this.#hasRoom(now) && this.#port.isOpen()) {
+      const item = this.#held.take(this.#sharing(now));
+      if (item === undefined) return;
+      this.#pass(item);
+    }
   }
 
   /**
@@ -102,7 +161,34 @@ export class LaneGate<Item> {
     return this.#onLane.size < 1 + (this.#takenLately.total(now) >> 1) + this.#shortLately.total(now);
   }
 
+  /**
+   * May a key have another place? Jobs on the lane take the places that are free; of short work, places come free while they are on their way. A group may have
+   * as many times the places of the lightest group that is here as its weight is of that one's.
+   */
+  #sharing(now: number): (key: string, weight: number) => boolean {
+    const places = this.#places;
+    if (places === undefined) return () => true;
+    const free = Math.max(1, places - this.#runningSize - this.#onLane.size + this.#shortLately.total(now));
+    let lightest = Number.POSITIVE_INFINITY;
+    for (const { weight } of this.#groups.values()) lightest = Math.min(lightest, weight);
+    return (key, weight) => {
+      return this.#passedOfKey(key) <= (placesPerFree * free * weight) / lightest;
+    };
+  }
+
+  #setRunning(known: Known | undefined, isRunning: boolean): void {
+    if (known === undefined || known.isRunning === isRunning) return;
+    known.isRunning = isRunning;
+    this.#runningSize += isRunning ? 1 : -1;
+  }
+
+  #passedOfKey(key: string): number {
+    return this.#passedOf.get(key) ?? 0;
+  }
+
   #pass(item: Item): void {
+    const { key } = (this.#known.get(item) as Known).share;
+    this.#passedOf.set(key, this.#passedOfKey(key) + 1);
     this.#onLane.add(item);
     this.#port.release(item);
   }

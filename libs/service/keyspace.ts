@@ -26,6 +26,8 @@ export interface Keyspace {
   keysVersion: string;
   /** Pub/sub channel: a change of `keys` was made. */
   keysChanged: string;
+  /** Hash: a process → what it announces of this lane's places: see libs/relay/lane-places.ts. */
+  lanePlaces(lane: string): string;
   /** Lives until Redis' append-only file is due to be rewritten. */
   fileRewritten: string;
 }
@@ -46,6 +48,7 @@ export function keyspaceOf(namespace: string): Keyspace {
     keys: `${prefix}:keys`,
     keysVersion: `${prefix}:keys:version`,
     keysChanged: `${prefix}:keys:changed`,
+    lanePlaces: (lane) => `${prefix}:places:${lane}`,
     fileRewritten: `${prefix}:file:rewritten`,
   };
 }

@@ -5,7 +5,7 @@ import { chatCompletion } from "../support/upstream.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 
 const serviceMs = 150;
-const places = 6;
+const places = 5;
 const upstream = await startScriptedUpstream();
 let gateway: Gateway;
 let heavyKey: string;
@@ -41,12 +41,12 @@ before(async () => {
       { id: "stuck", model: "sim-text", lane: "stuck" },
       { id: "brief", model: "sim-text", lane: "brief" },
     ],
-    `  scripted: { dialect: openai-chat, baseUrl: "${upstream.url}" }\nlanes:\n  stuck: { waitMs: 60000 }\n  brief: { waitMs: 500 }\n`,
+    `  scripted: { dialect: openai-chat, baseUrl: "${upstream.url}" }\nlanes:\n  stuck: { waitMs: 60000 }\n  roomy: { waitMs: 60000 }\n  brief: { waitMs: 500 }\n`,
   ).replace("  narrow:", '  heavy: { models: ["*"], weight: 3 }\n  narrow:');
   gateway = await startGateway({
     ingresses: 2,
-    workers: ["chat=2", "chat=2", "chat=2"],
-    catalogue: `${catalogue}${modelLine({ id: "work", model: "theirs", upstream: "scripted" })}`,
+    workers: ["chat=2", "chat=2", "chat=1,roomy=12"],
+    catalogue: `${catalogue}${modelLine({ id: "work", model: "theirs", upstream: "scripted" })}${modelLine({ id: "roomy", model: "theirs", upstream: "scripted", lane: "roomy" })}`,
   });
   heavyKey = await gateway.createKey("heavy");
 });
@@ -100,6 +100,28 @@ test("a key that sends 200 at once delays another key's single request by about 
   // Those that stood on the lane, and those that went there beside it.
   for (const count of preceding) assert.ok(count <= 3 * places, `${count} went before`);
   await until("none waits", async () => (await waitingTotal()) === 0);
+});
+
+test("a key whose requests run for long leaves places for another key's", async () => {
+  const laneOf = async (name: string) => {
+    const status = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
+      lanes: { lane: string; places?: number; running: number; waiting: number }[];
+    };
+    return status.lanes.find(({ lane }) => lane === name);
+  };
+  const askRoomy = (key: string) => gateway.post(saying("roomy", "roomy"), { key });
+  await until("the ingress knows the lane's places", async () => (await laneOf("roomy"))?.places === 12);
+  const other = await gateway.createKey("default");
+  hold();
+  const answers = Array.from({ length: 40 }, () => askRoomy(gateway.key));
+  await until("the key has its share", async () => {
+    const { running, waiting } = (await laneOf("roomy")) ?? {};
+    return running === 10 && waiting === 30;
+  });
+  answers.push(askRoomy(other), askRoomy(other));
+  await until("the other key's requests run", async () => (await laneOf("roomy"))?.running === 12);
+  goOn();
+  for (const answer of answers) assert.equal((await answer).status, 200);
 });
 
 test("groups share a busy lane by weight", async (context) => {
