@@ -1,0 +1,19 @@
+/** The process of the attacker: begins the attacks that it is told, and ends them when it is told the next. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { attacks } from "./attacks.ts";
+
+const image = Buffer.alloc(19 << 20, Buffer.from("89504e470d0a1a0a", "hex"));
+const server = createServer((_request, response) => response.writeHead(200, { "content-type": "image/png" }).end(image));
+server.listen(0, "127.0.0.1", () => process.send?.("ready"));
+
+let ending = new AbortController();
+process.on("message", async ({ url, key, names }: { url: string; key: string; names: string[] }) => {
+  ending.abort();
+  ending = new AbortController();
+  const target = { url, key, imageUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/image.png` };
+  for (const name of names) attacks[name]?.(target, ending.signal).catch(() => undefined);
+});
+process.on("disconnect", () => process.exit());
+// What is aborted in the midst of an attack has nobody who waits for it.
+process.on("unhandledRejection", () => undefined);
