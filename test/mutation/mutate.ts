@@ -1,0 +1,151 @@
+/**
+ * `npm run test:mutation`: changes one place of the sources at a time and looks whether their tests notice. `--write` writes docs/mutation.md, `--only relay` takes
+ * one part, `--sample 200` so many mutants of each part (always the same ones).
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { type Mutant, mutantsOf } from "./mutants.ts";
+
+/** What is copied for each runner: mutants are never written into the sources themselves. */
+const copied = ["apps", "libs", "test", "infra", "docs", "package.json", "catalogue.yaml", "tsconfig.json"];
+const runners = 2;
+/** A test run that takes so long has lost its way. */
+const timeoutMs = 120_000;
+
+interface Part {
+  name: string;
+  files: string[];
+  /** One after the other, until one fails: the quick ones first. */
+  tests: string[][];
+}
+
+const under = (folder: string, names: string) => names.split(" ").map((name) => `${folder}/${name}`);
+
+const parts: readonly Part[] = [
+  {
+    name: "relay",
+    files: under(
+      "libs/relay",
+      "fair-queue.ts frame.ts job.ts lane-gate.ts lane-places.ts lane-queue.ts lane-worker.ts link.ts live-map.ts mailbox.ts owner.ts runner.ts",
+    ),
+    tests: [
+      under("test/libs/relay", "owner.test.ts fair-queue.test.ts lane-gate.test.ts live-map.test.ts simulation.test.ts"),
+      under("test/libs/relay", "mailbox.test.ts lane.test.ts lane-places.test.ts"),
+    ],
+  },
+  {
+    name: "access",
+    files: under("libs/access", "authenticate.ts copy.ts follow.ts key.ts limit-scripts.ts limits.ts projection.ts record.ts"),
+    tests: [under("test/libs/access", "authenticate.test.ts key.test.ts limits.test.ts"), under("test/libs/access", "follow.test.ts limit-model.test.ts")],
+  },
+  {
+    name: "retry",
+    files: under("apps/worker", "retry-state.ts circuits.ts pace.ts"),
+    tests: [under("test/worker", "retry-state.test.ts circuits.test.ts pace.test.ts answer.test.ts")],
+  },
+];
+
+interface Judged {
+  file: string;
+  mutant: Mutant;
+  survived: boolean;
+}
+
+const { values } = parseArgs({ options: { write: { type: "boolean", default: false }, only: { type: "string" }, sample: { type: "string" } } });
+const root = join(import.meta.dirname, "..", "..");
+
+/** The same ones at every run. */
+function sampleOf<Item>(items: Item[], count: number): Item[] {
+  if (items.length <= count) return items;
+  const step = items.length / count;
+  return Array.from({ length: count }, (_, place) => items[Math.floor(place * step)] as Item);
+}
+
+async function passes(directory: string, tests: string[]): Promise<boolean> {
+  const child = spawn(process.execPath, ["--import", "./test/support/properties.ts", "--test", "--test-force-exit", ...tests], {
+    cwd: directory,
+    env: { ...process.env, SIMULATION_SEEDS: "100", NODE_TEST_CONTEXT: undefined },
+    stdio: "ignore",
+    detached: true,
+  });
+  const timer = setTimeout(() => process.kill(-(child.pid as number), "SIGKILL"), timeoutMs);
+  const [code] = await once(child, "exit");
+  clearTimeout(timer);
+  return code === 0;
+}
+
+async function survives(directory: string, file: string, mutant: Mutant, tests: string[][]): Promise<boolean> {
+  const path = join(directory, file);
+  const original = await readFile(path, "utf8");
+  await writeFile(path, mutant.text);
+  try {
+    for (const some of tests) if (!(await passes(directory, some))) return false;
+    return true;
+  } finally {
+    await writeFile(path, original);
+  }
+}
+
+async function judge({ name, files, tests }: Part, directories: string[]): Promise<Judged[]> {
+  for (const some of tests) if (!(await passes(directories[0] as string, some))) throw new Error(`the tests of ${name} fail without any mutant`);
+  const texts = await Promise.all(files.map(async (file) => ({ file, text: await readFile(join(root, file), "utf8") })));
+  const all = texts.flatMap(({ file, text }) => mutantsOf(text).map((mutant) => ({ file, mutant })));
+  const waiting = sampleOf(all, Number(values.sample ?? Number.POSITIVE_INFINITY));
+  const judged: Judged[] = [];
+  await Promise.all(
+    directories.map(async (directory) => {
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+        const survived = await survives(directory, next.file, next.mutant, tests);
+        judged.push({ ...next, survived });
+        if (survived) process.stdout.write(`${next.file}:${next.mutant.line}  ${next.mutant.before}  →  ${next.mutant.after}\n`);
+      }
+    }),
+  );
+  const killed = judged.filter(({ survived }) => !survived).length;
+  process.stdout.write(`${name}: ${killed} of ${judged.length} mutants of ${all.length} noticed\n`);
+  return judged;
+}
+
+const percent = (judged: Judged[]) => Math.round((100 * judged.filter(({ survived }) => !survived).length) / Math.max(1, judged.length));
+
+function pageOf(results: { part: Part; judged: Judged[] }[]): string {
+  const rows = results.flatMap(({ part, judged }) =>
+    part.files.map((file) => {
+      const own = judged.filter((one) => one.file === file);
+      return `| ${part.name} | \`${file}\` | ${own.length} | ${own.filter(({ survived }) => !survived).length} | ${percent(own)} % |`;
+    }),
+  );
+  const totals = results.map(({ part, judged }) => `**${part.name}** ${percent(judged)} % of ${judged.length}`);
+  return `# Mutation score
+
+\`npm run test:mutation -- --write\` makes this page. It changes one place of the sources at a time (an operator, a condition, a statement left out) and runs
+the tests beside it. A mutant that no test notices survives; some survivors change nothing that anybody could see. End-to-end tests are not run for it.
+
+${totals.join(", ")}.
+
+| part | file | mutants | noticed | score |
+| ---- | ---- | ------- | ------- | ----- |
+${rows.join("\n")}
+`;
+}
+
+const chosen = parts.filter(({ name }) => values.only === undefined || name === values.only);
+const directories = await Promise.all(
+  Array.from({ length: runners }, async () => {
+    const directory = await mkdtemp(join(tmpdir(), "sluice-mutation-"));
+    for (const name of copied) await cp(join(root, name), join(directory, name), { recursive: true });
+    await symlink(join(root, "node_modules"), join(directory, "node_modules"));
+    return directory;
+  }),
+);
+try {
+  const results: { part: Part; judged: Judged[] }[] = [];
+  for (const part of chosen) results.push({ part, judged: await judge(part, directories) });
+  if (values.write) await writeFile(join(root, "docs", "mutation.md"), pageOf(results));
+} finally {
+  for (const directory of directories) await rm(directory, { recursive: true, force: true });
+}
