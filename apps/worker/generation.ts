@@ -67,8 +67,8 @@ type Phase = "waiting" | "preparing" | "head" | "content" | "ended";
 export class Generation {
   readonly job: GenerationJob;
   readonly place: Place;
-  /** Set by the runner right after it took the generation. */
-  held: Held<Generation> | undefined;
+  /** Undefined until it has begun. */
+  #held: Held<Generation> | undefined;
   /** The failure that ended it, if one did. */
   failure: Failure | undefined;
   /** What went wrong in our own code, if anything did; for the log alone. */
@@ -143,7 +143,8 @@ export class Generation {
   }
 
   /** Never throws: a fault of ours fails the generation, and is kept as its cause. */
-  async begin(): Promise<void> {
+  async begin(held: Held<Generation>): Promise<void> {
+    this.#held = held;
     if (this.#phase !== "waiting") return;
     try {
       await this.#prepare();
@@ -527,7 +528,7 @@ export class Generation {
   }
 
   #send(kind: "head" | "data" | "end" | "fail", payload: Buffer): void {
-    if (this.held !== undefined) this.#around.send(this.held, kind, payload);
+    if (this.#held !== undefined) this.#around.send(this.#held, kind, payload);
   }
 
   #isOver(): boolean {

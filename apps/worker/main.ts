@@ -84,7 +84,7 @@ async function start(log: Logger): Promise<Running> {
     {
       send: mailbox.send,
       pulse: mailbox.pulse,
-      run: (generation) => queueMicrotask(() => void generation.begin()),
+      run: (generation, held) => void generation.begin(held),
       abort: (generation) => generation.abort(),
       flow: (generation, open) => generation.flow(open),
       handedOver: (generation) => generation.place.handedOver(),
@@ -156,7 +156,7 @@ async function start(log: Logger): Promise<Running> {
       take(place) {
         const generation = new Generation(place, around);
         metrics.queueWait.observe({ lane: name }, Math.max(0, Date.now() - place.job.admittedAt) / 1_000);
-        generation.held = runner.take(generation, place.job.owner, place.job.number, place.job.attempt, place.room, now());
+        runner.take(generation, place.job.owner, place.job.number, place.job.attempt, place.room, now());
       },
     });
   const announcePlaces = ({ name, capacity: places }: LaneWorker) =>
@@ -212,7 +212,7 @@ async function start(log: Logger): Promise<Running> {
       for (const { name } of lanes) withdraw(redis, keyspace.lanePlaces(name), mailbox.self).catch(onRedisError);
       await Promise.all(lanes.map((lane) => lane.stop()));
       await emptied(runner, drainMs);
-      for (const generation of [...runner.tasks()]) if (generation.held !== undefined) runner.handBack(generation.held, now());
+      runner.handBack(now());
       clearInterval(pulse);
       clearInterval(watch);
       circuits.close();

@@ -19,8 +19,8 @@ export interface RunnerPort<Task> {
   send(mailbox: string, frame: Frame, idly?: boolean): void;
   /** An empty envelope: the sender is alive. */
   pulse(mailbox: string): void;
-  /** Call the upstream. */
-  run(task: Task): void;
+  /** Call the upstream; what it says is sent for `held`. Once per task, perhaps before `take` returns. */
+  run(task: Task, held: Held<Task>): void;
   /** Stop calling the upstream, at once; nothing more is taken from this task. */
   abort(task: Task): void;
   /** The window is full (or has room again): stop (or go on) reading the upstream. */
@@ -128,7 +128,7 @@ export class Runner<Task> {
    * is held at a time, to see whether it is back; the others are forgotten at once, so that what a dead process left waiting holds nobody up. The
    * owner is told of the `room` that is left here.
    */
-  take(task: Task, mailbox: string, number: number, attempt: number, room: number, now: number): Held<Task> {
+  take(task: Task, mailbox: string, number: number, attempt: number, room: number, now: number): void {
     this.#wake(now);
     const owner = this.#ownerOf(mailbox);
     const known = owner.held.get(number);
@@ -157,14 +157,13 @@ export class Runner<Task> {
       held.forgotten = true;
       this.#port.handedOver(task);
       this.#port.forget(task);
-      return held;
+      return;
     }
     this.#size++;
     owner.held.set(number, held);
     const waits = now - owner.heardAt > this.#limits.aliveMs || !this.#link.isUp(now);
     this.#emit(held, frameKinds.accept, encodeAccept({ waits, room }), !waits);
     if (!waits) this.#run(held);
-    return held;
   }
 
   /** Sends a piece of the answer; of `data` at most `payloadBytesMax`. After `end` or `fail` nothing more may come. Ignored for what is forgotten. */
@@ -179,13 +178,15 @@ export class Runner<Task> {
     this.#flow(held);
   }
 
-  /** Hands an attempt back: its owner may run it elsewhere. One that has ended counts, though its owner has not said so yet. */
-  handBack(held: Held<Task>, now: number): void {
+  /** Hands all attempts back: their owners may run them elsewhere. One that has ended counts, though its owner has not said so yet. */
+  handBack(now: number): void {
     this.#wake(now);
-    if (held.forgotten) return;
-    this.#sendGone(held.owner.mailbox, held);
-    if (held.ended) this.#giveUp(held);
-    else this.#drop(held);
+    for (const owner of this.#owners.values())
+      for (const held of owner.held.values()) {
+        this.#sendGone(held.owner.mailbox, held);
+        if (held.ended) this.#giveUp(held);
+        else this.#drop(held);
+      }
   }
 
   /** Something came from `sender`; call it once for every envelope, before its frames. */
@@ -297,7 +298,7 @@ export class Runner<Task> {
   #run(held: Held<Task>): void {
     if (held.running) return;
     held.running = true;
-    this.#port.run(held.task);
+    this.#port.run(held.task, held);
   }
 
   #emit(held: Held<Task>, kind: FrameKind, payload: Buffer, idly = false): void {

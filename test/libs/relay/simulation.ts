@@ -174,7 +174,6 @@ export class World {
   /** Jobs that the lane gave to two workers. */
   readonly #ranTwice = new Set<string>();
   /** All that a worker ever held. */
-  readonly #held = new Map<Process, Held<Task>[]>();
   /** When a worker took a job. */
   readonly #takenAt = new Map<string, number>();
   readonly #gathered = new Map<string, Frame[]>();
@@ -310,7 +309,10 @@ export class World {
           this.#publish(process, mailbox, [frame]);
         },
         pulse: (mailbox) => this.#publish(process, mailbox, []),
-        run: (task) => this.#produce(process, runner, task),
+        run: (task, held) => {
+          task.held = held;
+          this.#produce(process, runner, task);
+        },
         abort: (task) => {
           task.stopped = true;
         },
@@ -380,9 +382,7 @@ export class World {
         stopped: false,
         scheduled: false,
       };
-      task.held = runner.take(task, job.client.owner.name, job.client.number, job.attempt, 0, now);
-      this.#held.set(process, [...(this.#held.get(process) ?? []), task.held]);
-      if (task.held.running) this.#produce(process, runner, task);
+      runner.take(task, job.client.owner.name, job.client.number, job.attempt, 0, now);
       return;
     }
   }
@@ -551,8 +551,7 @@ export class World {
         return;
       }
       case "hand back":
-        for (const { process: worker, runner } of this.#workers)
-          if (worker === process && process.frozenUntil <= this.#now) for (const held of this.#held.get(worker) ?? []) runner.handBack(held, this.#now);
+        for (const { process: worker, runner } of this.#workers) if (worker === process && process.frozenUntil <= this.#now) runner.handBack(this.#now);
         return;
       case "crash":
         this.#crash(process);
