@@ -12,13 +12,12 @@ import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.
 import { unavailable } from "./failures.ts";
 import type { Generations } from "./generations.ts";
 import type { CallerLimits, ReplayAnswer } from "./limits.ts";
-import { type BodyBudget, Refused } from "./requests.ts";
+import { Refused } from "./requests.ts";
 
 export interface AdmissionOptions {
   catalogue(): Catalogue;
   generations: Generations;
   limits: CallerLimits;
-  budget: BodyBudget;
   /** The generation's id that goes with a request's. */
   generationIdOf(requestId: string): string;
   isDraining(): boolean;
@@ -26,7 +25,7 @@ export interface AdmissionOptions {
 
 /** A request for a generation, its body read and checked (body-reader.ts). */
 export interface Asked {
-  /** Who asks, and with which headers. What it counts in the budget of bodies is at least `bytes`. */
+  /** Who asks, and with which headers. What it holds for bodies is at least `bytes`. */
   request: FastifyRequest;
   /** Unique: a socket's requests share the one that opened it. */
   requestId: string;
@@ -71,7 +70,7 @@ export class Admission {
     }
   }
 
-  /** Takes over the response, and what the request counts in the budget. */
+  /** Takes over the response, and what the request holds for its body. */
   begin(asked: Asked): void {
     const { request, requestId, framing, bytes, response } = asked;
     const { catalogue, generations, generationIdOf, isDraining } = this.#options;
@@ -92,6 +91,7 @@ export class Admission {
         lane: catalogue().lanes.get(model.lane) ?? { waitingMax: 0, waitMs: 0 },
         maxWaitMs: maxWaitMsOf(headers),
         weight: catalogue().groups.get(request.caller.group)?.weight ?? 1,
+        held: request.held,
         response,
         over: asked.over,
         requestId,
@@ -100,14 +100,6 @@ export class Admission {
       bytes,
     );
     if (begun.kind === "refused") throw new Refused(begun.failure);
-    request.budgetedBytes -= bytes.length;
-    this.giveBack(request);
-  }
-
-  /** What the request still counts in the budget of bodies is free again. */
-  giveBack(request: FastifyRequest): void {
-    this.#options.budget.giveBack(request.budgetedBytes);
-    request.budgetedBytes = 0;
   }
 }
 

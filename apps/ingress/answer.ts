@@ -7,6 +7,7 @@ import { type AnswerHead, deliveredBytesMax, upstreamRequestIdHeader } from "#re
 import type { Framing } from "#wire/codec.ts";
 import type { ConversationDialect } from "#wire/dialect.ts";
 import { errorBodyOf, errorEventOf, type Failure, statusOf } from "#wire/errors.ts";
+import type { Claim } from "./capacity.ts";
 
 /** A whole answer is held back up to this size, so that it can be run anew until its end is there; a larger one is passed on as it comes. */
 const heldBytesMax = 512 * 1024;
@@ -52,12 +53,6 @@ export interface AnswerResponse {
   once(event: "close" | "drain", listener: () => void): unknown;
 }
 
-/** For bytes that are remembered. */
-interface DeliveredRoom {
-  take(bytes: number): boolean;
-  giveBack(bytes: number): void;
-}
-
 export interface AnswerOptions {
   response: AnswerResponse;
   dialect: ConversationDialect;
@@ -69,7 +64,7 @@ export interface AnswerOptions {
   headers: Record<string, string>;
   /** An answer that has begun may be gone on with by another attempt: what of it was delivered is remembered, as far as there is room for it. */
   spliced: boolean;
-  room: DeliveredRoom;
+  room: Claim;
   listener: AnswerListener;
 }
 
@@ -90,7 +85,6 @@ export class Answer {
   #events = 0;
   /** What the caller has, as long as another attempt may go on from it. */
   #delivered: Buffer[] | undefined;
-  #deliveredBytes = 0;
   /** The bytes sent so far end where an event ends. */
   #betweenEvents = true;
   #lastByte: number | undefined;
@@ -236,8 +230,8 @@ export class Answer {
     const isFirst = !this.#contentSent;
     this.#contentSent = true;
     const remembers = this.#delivered !== undefined;
-    if (remembers && this.#deliveredBytes + payload.length <= deliveredBytesMax && this.#options.room.take(payload.length)) {
-      this.#deliveredBytes += payload.length;
+    const deliveredBytes = this.#options.room.amount + payload.length;
+    if (remembers && deliveredBytes <= deliveredBytesMax && this.#options.room.hold(deliveredBytes) === undefined) {
       this.#delivered?.push(Buffer.from(payload));
     } else if (isFirst || remembers) {
       this.forget();
@@ -247,8 +241,7 @@ export class Answer {
 
   /** No other attempt will go on from here: call it at the end, whatever that is. */
   forget(): void {
-    this.#options.room.giveBack(this.#deliveredBytes);
-    this.#deliveredBytes = 0;
+    this.#options.room.end();
     this.#delivered = undefined;
   }
 }

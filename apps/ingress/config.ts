@@ -1,7 +1,11 @@
 /** The ingress's settings, each with its bounds. */
 import { drainSettings, integerSetting, listenSettings, memoryShare, readSettings, secretSetting, textSetting } from "#service/config.ts";
+import { largestClaimOf } from "./capacity.ts";
 
 const mebibyte = 1 << 20;
+
+/** Bytes: a larger body leaves a part of `BODIES_BYTES_MAX` to small ones. Up to this size it counts as announced; above it, as it arrives. */
+export const smallBodyBytesMax = 64 * 1024;
 
 export const ingressSettings = {
   ...listenSettings,
@@ -12,15 +16,35 @@ export const ingressSettings = {
     memoryShare(8, 512 * mebibyte),
     mebibyte,
     64 * 1024 * mebibyte,
-    "Bytes of all bodies that one ingress holds at most, each until its answer has begun. With its parsed value and what is yet to be collected, a body takes three to five times its size.",
+    "Bytes of all bodies that one ingress holds at most, each until its answer has begun; one key alone gets 7/10 of them, and no body may be larger than that. With its parsed value and what is yet to be collected, a body takes three to five times its size.",
   ),
-  generationsMax: integerSetting("GENERATIONS_MAX", 10_000, 1, 1_000_000, "Generations that one ingress holds at once at most."),
+  generationsMax: integerSetting(
+    "GENERATIONS_MAX",
+    10_000,
+    1,
+    1_000_000,
+    "Generations that one ingress holds at once at most; one key alone gets 4/5 of them.",
+  ),
   requestTimeoutMs: integerSetting(
     "REQUEST_TIMEOUT_MS",
     60_000,
     1_000,
     3_600_000,
     "Within this time a request must have arrived whole, its headers within a quarter of it.",
+  ),
+  uploadBytesPerSecondMin: integerSetting(
+    "UPLOAD_BYTES_PER_SECOND_MIN",
+    8 * 1024,
+    1,
+    1024 * mebibyte,
+    "A sender whose body, or WebSocket message, arrives more slowly than this is cut off with a 408, once it is UPLOAD_GRACE_MS behind.",
+  ),
+  uploadGraceMs: integerSetting(
+    "UPLOAD_GRACE_MS",
+    10_000,
+    100,
+    3_600_000,
+    "How far a sender may fall behind UPLOAD_BYTES_PER_SECOND_MIN: also how long it may send nothing at all.",
   ),
   sendTimeoutMs: integerSetting("SEND_TIMEOUT_MS", 60_000, 100, 3_600_000, "A caller that takes nothing of what waits for it for this long has left."),
   keepAliveMs: integerSetting("KEEP_ALIVE_MS", 10_000, 100, 3_600_000, "A stream that has been silent for this long gets a sign of life."),
@@ -59,7 +83,7 @@ export const ingressSettings = {
     "on or off",
     /^(on|off)$/,
   ),
-  socketsMax: integerSetting("SOCKETS_MAX", 10_000, 0, 1_000_000, "WebSockets that one ingress holds at once at most."),
+  socketsMax: integerSetting("SOCKETS_MAX", 10_000, 0, 1_000_000, "WebSockets that one ingress holds at once at most; one key alone gets 4/5 of them."),
   socketPingMs: integerSetting(
     "SOCKET_PING_MS",
     30_000,
@@ -74,7 +98,7 @@ export const ingressSettings = {
     memoryShare(12, 256 * mebibyte),
     0,
     64 * 1024 * mebibyte,
-    "Bytes of conversations that one ingress keeps at most, each for as long as its WebSocket is open, so that the next turn may bring only what is new.",
+    "Bytes of conversations that one ingress keeps at most, 4/5 of them for one key alone, each for as long as its WebSocket is open, so that the next turn may bring only what is new.",
   ),
   operatorPassword: secretSetting("OPERATOR_PASSWORD", "Switches job inspection on, at /queues of the operations port; the user's name is `operator`."),
 };
@@ -83,6 +107,6 @@ export type IngressConfig = ReturnType<typeof ingressConfigOf>;
 
 export function ingressConfigOf(environment: Record<string, string | undefined>) {
   const config = readSettings(ingressSettings, environment);
-  /** What could never be held together with nothing else is too large, not too much at once. */
-  return { ...config, bodyBytesMax: Math.min(config.bodyBytesMax, config.bodiesBytesMax) };
+  /** A body that an ingress without any other would refuse is too large, not too much at once. */
+  return { ...config, bodyBytesMax: Math.min(config.bodyBytesMax, largestClaimOf(config.bodiesBytesMax, smallBodyBytesMax)) };
 }

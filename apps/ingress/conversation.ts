@@ -2,23 +2,23 @@
  * The latest answer of one connection and all that was said up to it, so that the next turn may bring only what is new. It is kept for this
  * connection alone, within a budget that all connections share.
  */
-import type { BodyBudget } from "./requests.ts";
+import type { Claim } from "./capacity.ts";
 
 /** Items as JSON, parted by commas. */
 type Items = readonly Buffer[];
 
 export class Conversation {
-  readonly #budget: BodyBudget;
+  readonly #held: Claim;
   #id: string | undefined;
   #items: Items = [];
   /** The items of the turn under way; undefined when there is none, or when they are too many to be kept. */
   #next: Items | undefined;
   /** Finished items of its answer, by their place. */
   #answered = new Map<number, Buffer>();
-  #heldBytes = 0;
 
-  constructor(budget: BodyBudget) {
-    this.#budget = budget;
+  /** `held` is what its items hold, in bytes. */
+  constructor(held: Claim) {
+    this.#held = held;
   }
 
   /** The items up to the answer of that id, with it; undefined when it is not the latest, or not kept. */
@@ -71,12 +71,7 @@ export class Conversation {
   #hold(): void {
     const parts = new Set([...this.#items, ...(this.#next ?? []), ...this.#answered.values()]);
     const bytes = [...parts].reduce((sum, { length }) => sum + length, 0);
-    if (bytes <= this.#heldBytes) this.#budget.giveBack(this.#heldBytes - bytes);
-    else if (!this.#budget.take(bytes - this.#heldBytes)) {
-      this.abandon();
-      return;
-    }
-    this.#heldBytes = bytes;
+    if (this.#held.hold(bytes) !== undefined) this.abandon();
   }
 }
 

@@ -3,7 +3,10 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import type { ConversationDialect } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
 import { invalidFieldOf, type ValidationFault } from "#wire/invalid-field.ts";
+import type { Shortage } from "./capacity.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
+import type { IngressMetrics } from "./metrics.ts";
+import type { UploadLimits } from "./upload-pace.ts";
 
 export const invalidKey: Failure = {
   code: "invalid_key",
@@ -18,6 +21,42 @@ export const unavailable: Failure = {
 };
 
 export const tooLarge = (bytesMax: number): Failure => ({ code: "body_too_large", message: `The body may have ${bytesMax} bytes at most.` });
+
+export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => ({
+  code: "request_timeout",
+  message: `The request arrived too slowly: send at least ${uploadBytesPerSecondMin} bytes per second, without long pauses.`,
+});
+
+/** What all keys share, by its name in the metrics, and what a caller is told who gets no more of it: because of its key's share, or because there is too little left. */
+const overloads = {
+  bodies: {
+    key: "This API key's requests hold as much of the gateway's memory as one key may. Wait until some of them are answered, then send this one again.",
+    ingress: "The gateway holds as much of requests as it can; try again in a moment.",
+  },
+  generations: {
+    key: "This API key has as many requests under way as one key may at this gateway. Wait until some of them are answered, then send this one again.",
+    ingress: "The gateway has as many requests under way as it can; try again in a moment.",
+  },
+  waiting: {
+    key: "This API key has as many requests waiting for this model as one key may. Wait until some of them are answered, then send this one again.",
+    ingress: "Too many requests are waiting; try again in a moment.",
+  },
+  websockets: {
+    key: "This API key has as many WebSockets open as one key may at this gateway. Close some of them, or POST instead.",
+    ingress: "The gateway holds as many WebSockets as it can; POST instead.",
+  },
+} satisfies Record<string, Record<Shortage, string>>;
+
+/** Counts a refusal, and says why. */
+export function overloadOf(
+  { limitRefusals }: Pick<IngressMetrics, "limitRefusals">,
+  limit: keyof typeof overloads,
+  shortage: Shortage,
+  retryAfterSeconds = 1,
+): Failure {
+  limitRefusals.inc({ limit, scope: shortage });
+  return { code: "overloaded", message: overloads[limit][shortage], retryAfterSeconds };
+}
 
 export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
   switch (error.code) {

@@ -8,6 +8,7 @@ import type { ConversationDialect, Operation } from "#wire/dialect.ts";
 import type { Failure } from "#wire/errors.ts";
 import { plainUsageOf, type Usage } from "#wire/usage.ts";
 import type { Answer, AnswerResponse } from "./answer.ts";
+import type { Claim } from "./capacity.ts";
 import type { Demand } from "./demand.ts";
 import { type LimitsHold, type Taken, tokensOf } from "./limits.ts";
 
@@ -26,6 +27,8 @@ export interface GenerationRequest extends Demand {
   framing: Framing;
   /** Of the body. */
   contentType: string;
+  /** What its body holds of the bytes that there are for bodies. */
+  held: Claim;
   /** What of the caller's own headers an upstream of its dialect reads. */
   callerHeaders: Record<string, string>;
   response: AnswerResponse;
@@ -43,6 +46,9 @@ export interface Generation extends GenerationRequest {
   /** Its way to a worker, as far as it came. */
   queued: Queued | undefined;
   gate: LaneGate<number>;
+  /** Its slot among all generations, and among those that wait on its lane. */
+  slot: Claim;
+  waitingSlot: Claim;
   waitMs: number;
   /** For waits that are shorter than its lane's. */
   expiry: NodeJS.Timeout | undefined;

@@ -18,8 +18,9 @@ import type { Mailbox } from "#relay/mailbox.ts";
 import { type AnswerKind, type JobState, Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
 import type { Failure } from "#wire/errors.ts";
 import { Answer } from "./answer.ts";
+import { Capacity } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
-import { unavailable } from "./failures.ts";
+import { overloadOf, unavailable } from "./failures.ts";
 import { type Generation, type GenerationOutcome, type GenerationRequest, logLineOf, takenBy } from "./generation.ts";
 import { LaneJobs, type LaneJobsOptions } from "./lane-jobs.ts";
 import type { CallerLimits, LimitsHold } from "./limits.ts";
@@ -27,6 +28,10 @@ import type { IngressMetrics } from "./metrics.ts";
 
 export interface GenerationsOptions extends LaneJobsOptions {
   config: IngressConfig;
+  /** Generations that are not over, or not read to their end, and requests that wait for another's answer. */
+  slots: Capacity;
+  /** Bytes of request bodies, and of what is remembered of answers. */
+  bodyBytes: Capacity;
   redis: Redis;
   queues: ReadonlyMap<string, LaneQueue>;
   limits: CallerLimits;
@@ -55,8 +60,8 @@ export class Generations {
   readonly #live = new LiveMap<number, Generation>();
   /** Over, but for what the caller has not read. */
   readonly #unread = new LiveMap<number, Generation>();
-  /** By lane: how many wait for a runner. */
-  readonly #waiting = new Map<string, number>();
+  /** By lane: those that wait for a runner. */
+  readonly #waiting = new Map<string, Capacity>();
   /** What they hold are the generations' numbers. */
   readonly #gates = new Map<string, LaneGate<number>>();
   #closing = false;
@@ -128,20 +133,35 @@ export class Generations {
   }
 
   /**
-   * Takes over the response: it is answered in any case, unless this refuses, and whether its caller has left already or leaves later. The bytes count in
-   * the budget until they are given back here.
+   * Takes over the response: it is answered in any case, unless this refuses, and whether its caller has left already or leaves later. What the body holds
+   * is taken over as well, and given back here.
    */
   begin(request: GenerationRequest, body: Buffer): Begun {
     const queue = this.#options.queues.get(request.model.lane);
     const owner = this.#owner;
     if (!this.isReady || owner === undefined || queue === undefined) return { kind: "refused", failure: faults.unavailable };
     const now = this.#now();
-    if (this.size >= this.#options.config.generationsMax || this.#waitingOn(queue.name) >= request.lane.waitingMax)
-      return { kind: "refused", failure: this.#overloaded(queue.name, "Too many requests are waiting; try again in a moment.") };
-    const { lane, maxWaitMs = lane.waitMs, weight, caller } = request;
+    const { lane, maxWaitMs = lane.waitMs, weight, caller, held } = request;
+    const { slots, bodyBytes, metrics } = this.#options;
+    const waiting = this.#waitingOn(queue.name);
+    waiting.max = lane.waitingMax;
+    const [slot, waitingSlot] = [slots.claim(caller.id), waiting.claim(caller.id)];
+    for (const [limit, claim] of [
+      ["generations", slot],
+      ["waiting", waitingSlot],
+    ] as const) {
+      const shortage = claim.hold(1);
+      if (shortage === undefined) continue;
+      slot.end();
+      return { kind: "refused", failure: overloadOf(metrics, limit, shortage, this.#retryAfterSeconds(queue.name)) };
+    }
+    held.hold(body.length);
     const number = owner.takeNumber();
     const generation: Generation = {
       ...request,
+      held: held.move(),
+      slot,
+      waitingSlot,
       number,
       queue,
       queued: undefined,
@@ -167,7 +187,7 @@ export class Generations {
           ...request,
           model: request.model.id,
           spliced: request.model.splice,
-          room: this.#options.budget,
+          room: bodyBytes.claim(caller.id),
           listener: {
             committed: () => this.#jobs.releaseBody(generation),
             taken: (seq) => owner.taken(number, seq),
@@ -177,7 +197,6 @@ export class Generations {
       ),
     };
     this.#live.set(number, generation);
-    this.#waiting.set(queue.name, this.#waitingOn(queue.name) + 1);
     if (request.response.closed) {
       this.#closed(generation);
       return { kind: "begun" };
@@ -262,8 +281,18 @@ export class Generations {
     );
   }
 
-  #waitingOn(lane: string): number {
-    return this.#waiting.get(lane) ?? 0;
+  /** Those that wait for a runner, by lane. */
+  get waiting(): ReadonlyMap<string, Capacity> {
+    return this.#waiting;
+  }
+
+  #waitingOn(lane: string): Capacity {
+    let waiting = this.#waiting.get(lane);
+    if (waiting === undefined) {
+      waiting = new Capacity(0);
+      this.#waiting.set(lane, waiting);
+    }
+    return waiting;
   }
 
   #gateOf(lane: string): LaneGate<number> {
@@ -281,8 +310,8 @@ export class Generations {
     return gate;
   }
 
-  #overloaded(lane: string, message: string): Failure {
-    return { code: "overloaded", message, retryAfterSeconds: this.#gateOf(lane).retryAfterSeconds(this.#waitingOn(lane), this.#now()) };
+  #retryAfterSeconds(lane: string): number {
+    return this.#gateOf(lane).retryAfterSeconds(this.#waitingOn(lane).used, this.#now());
   }
 
   #portOf(mailbox: Mailbox): OwnerPort<Generation> {
@@ -308,7 +337,7 @@ export class Generations {
         generation.gate.again(generation.number);
         if (generation.state === "running") {
           generation.state = "waiting";
-          this.#waiting.set(generation.queue.name, this.#waitingOn(generation.queue.name) + 1);
+          generation.waitingSlot.force(1);
         }
       },
       deliver: (generation, kind, payload, seq) => {
@@ -415,7 +444,8 @@ export class Generations {
   }
 
   #waitExpired({ queue }: Generation): Failure {
-    return this.#overloaded(queue.name, "The request waited for as long as it may; try again later.");
+    const message = "The request waited for as long as it may; try again later.";
+    return { code: "overloaded", message, retryAfterSeconds: this.#retryAfterSeconds(queue.name) };
   }
 
   #expire(generation: Generation): void {
@@ -430,7 +460,10 @@ export class Generations {
   /** The response is closed: finished, or left by its caller. */
   #closed(generation: Generation): void {
     this.#unread.delete(generation.number);
-    if (generation.state === "over") return;
+    if (generation.state === "over") {
+      generation.slot.end();
+      return;
+    }
     this.#options.metrics.cancellations.inc({ lane: generation.queue.name });
     this.#owner?.leave(generation.number);
     this.#over(generation, "left");
@@ -447,7 +480,7 @@ export class Generations {
 
   #waitIsOver(generation: Generation): void {
     clearTimeout(generation.expiry);
-    this.#waiting.set(generation.queue.name, this.#waitingOn(generation.queue.name) - 1);
+    generation.waitingSlot.hold(0);
   }
 
   /** Before its caller has the end of its answer, so that the next request finds what this one gives back. */
@@ -466,7 +499,8 @@ export class Generations {
     generation.state = "over";
     generation.gate.over(generation.number, waitedMs === undefined ? undefined : now - generation.startedAt - waitedMs, now);
     generation.over?.(outcome);
-    if (!generation.response.closed) this.#unread.set(generation.number, generation);
+    if (generation.response.closed) generation.slot.end();
+    else this.#unread.set(generation.number, generation);
     this.#jobs.releaseBody(generation);
     generation.answer.forget();
     this.#options.log.info(logLineOf(generation, outcome, now), "generation");

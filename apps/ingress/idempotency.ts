@@ -14,10 +14,12 @@ import { usedMemoryShare } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { AnswerResponse } from "./answer.ts";
+import type { Capacity } from "./capacity.ts";
 import { requestIdHeadersOf } from "./endpoints.ts";
-import { unavailable } from "./failures.ts";
+import { overloadOf, unavailable } from "./failures.ts";
+import type { IngressMetrics } from "./metrics.ts";
 import { Refused } from "./requests.ts";
-import { headersOf, type KeptAnswer, type KeptBudget, SharedResponse } from "./shared-response.ts";
+import { headersOf, type KeptAnswer, SharedResponse } from "./shared-response.ts";
 
 /** How long a running generation's claim outlives its ingress, and when it is renewed. */
 const claimMs = 15_000;
@@ -114,7 +116,11 @@ interface Entry {
 export interface IdempotencyOptions {
   redis: Redis;
   keyspace: Keyspace;
-  budget: KeptBudget;
+  /** Of generations: a request that waits for another's answer takes one as well. */
+  slots: Capacity;
+  /** Bytes of request bodies, and of answers that are shared. */
+  bodyBytes: Capacity;
+  metrics: Pick<IngressMetrics, "limitRefusals">;
   /** How long an answer is stored. */
   windowMs: number;
   /** Bytes stored in Redis at most: for the callers of one key, and for all. */
@@ -153,7 +159,7 @@ export class Idempotency {
 
   /** Takes over the response, or throws Refused. */
   async serve(request: FastifyRequest, response: ServerResponse, begin: Begin, replay: Replay): Promise<void> {
-    const { redis, keyspace } = this.#options;
+    const { redis, keyspace, slots, metrics } = this.#options;
     const name = request.headers[header];
     if (typeof name !== "string" || name.length > headerLengthMax || !/^[\x20-\x7e]+$/.test(name)) throw new Refused(invalidHeader);
     const hash = createHash("sha256").update(name).digest("hex");
@@ -168,6 +174,11 @@ export class Idempotency {
       own = { ...requestIdHeadersOf(request), ...(await replay()) };
       return true;
     };
+    if (response.closed) return;
+    const slot = slots.claim(request.caller.id);
+    const shortage = slot.hold(1);
+    if (shortage !== undefined) throw new Refused(overloadOf(metrics, "generations", shortage));
+    response.once("close", () => slot.end());
     const until = performance.now() + elsewhereMsMax;
     while (!response.closed) {
       const running = this.#running.get(key);
@@ -178,6 +189,7 @@ export class Idempotency {
         return;
       }
       if ((await redis.set(key, claim, "PX", claimMs, "NX").catch(failed)) === "OK") {
+        slot.end();
         this.#begin(place, fingerprint, claim, response, begin);
         return;
       }
@@ -233,7 +245,7 @@ export class Idempotency {
   }
 
   #begin(place: Place, fingerprint: string, claim: string, response: ServerResponse, begin: Begin): void {
-    const shared = new SharedResponse(response, this.#options.budget);
+    const shared = new SharedResponse(response, this.#options.bodyBytes.claim(place.keyId));
     const running: Running = { ...place, fingerprint, claim, response: shared, renewedAt: performance.now() };
     this.#running.set(place.key, running);
     const forget = () => {

@@ -7,7 +7,6 @@ import type { JobState } from "#relay/owner.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { isRefusal } from "#service/redis.ts";
 import type { Generation, GenerationRequest } from "./generation.ts";
-import type { BodyBudget } from "./requests.ts";
 
 /** A body under its own key lives this long, and is renewed at half of it while its job waits. */
 const bodyLifeMs = 120_000;
@@ -16,7 +15,6 @@ export interface LaneJobsOptions {
   /** A connection of its own for large bodies, so that they don't hold up jobs. */
   bodies: Redis;
   keyspace: Keyspace;
-  budget: BodyBudget;
 }
 
 export class LaneJobs {
@@ -72,12 +70,12 @@ export class LaneJobs {
     this.#options.bodies.pexpire(this.#bodyKey(generation), bodyLifeMs).catch(() => undefined);
   }
 
-  /** It can't be run anew: its body is forgotten, here and in Redis, and counts in the budget no more. */
+  /** It can't be run anew: its body is forgotten, here and in Redis, and what it held is given back. */
   releaseBody(generation: Generation): void {
     const { body } = generation;
     if (body === undefined) return;
     generation.body = undefined;
-    this.#options.budget.giveBack(body.length);
+    generation.held.end();
     if (liesApart(generation, body)) this.#unlink(generation);
   }
 

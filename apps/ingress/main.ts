@@ -19,13 +19,14 @@ import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
 import { Admission } from "./admission.ts";
 import { BodyReader } from "./body-reader.ts";
-import { ingressConfigOf } from "./config.ts";
+import { Capacity } from "./capacity.ts";
+import { ingressConfigOf, smallBodyBytesMax } from "./config.ts";
 import { FileRewrites } from "./file-rewrites.ts";
 import { Generations } from "./generations.ts";
 import { Idempotency } from "./idempotency.ts";
 import { CallerLimits } from "./limits.ts";
 import { createIngressMetrics } from "./metrics.ts";
-import { BodyBudget, createRequestServer } from "./requests.ts";
+import { createRequestServer } from "./requests.ts";
 import { addResponsesSocket } from "./responses-socket.ts";
 import { addRoutes } from "./routes.ts";
 
@@ -72,7 +73,14 @@ async function start(log: Logger): Promise<Running> {
   openQueues();
   await Promise.all(opening.values());
 
-  const budget = new BodyBudget(config.bodiesBytesMax);
+  const bodyBytes = new Capacity(config.bodiesBytesMax, smallBodyBytesMax);
+  const slots = new Capacity(config.generationsMax);
+  const capacities = () => [
+    ...Object.entries({ bodies: bodyBytes, generations: slots, websockets: sockets.websockets, conversations: sockets.conversations }).map(
+      ([limit, { used, max }]) => ({ limit, lane: "", used, max }),
+    ),
+    ...[...generations.waiting].map(([lane, { used, max }]) => ({ limit: "waiting", lane, used, max })),
+  ];
   const metrics = createIngressMetrics({
     lanes: () => generations.statistics(),
     depths: async () => {
@@ -84,15 +92,30 @@ async function start(log: Logger): Promise<Running> {
         { lane: name, state: "active", count: counts.active ?? 0 },
       ]);
     },
-    bodiesBytes: () => budget.bytes,
+    bodiesBytes: () => bodyBytes.used,
+    capacities,
     keys: () => keys.count(),
   });
   const limits = new CallerLimits({ redis, keyspace, catalogue: catalogue.current, metrics, log });
-  const generations = new Generations({ config, redis, bodies, keyspace, queues, budget, limits, isRevoked: (id) => keys.isRevoked(id), metrics, log });
+  const generations = new Generations({
+    config,
+    slots,
+    bodyBytes,
+    redis,
+    bodies,
+    keyspace,
+    queues,
+    limits,
+    isRevoked: (id) => keys.isRevoked(id),
+    metrics,
+    log,
+  });
   const idempotency = new Idempotency({
     redis: bodies,
     keyspace,
-    budget,
+    slots,
+    bodyBytes,
+    metrics,
     windowMs: config.idempotencyWindowMs,
     keyBytesMax: config.idempotencyKeyBytesMax,
     bytesMax: config.idempotencyBytesMax,
@@ -120,7 +143,7 @@ async function start(log: Logger): Promise<Running> {
   /** Ids that callers see are no counter: they would tell how much others ask, and could be guessed. */
   const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
   const onFault = (error: Error, requestId: string) => log.error({ err: error, requestId }, "request failed by a fault of the gateway");
-  const server = createRequestServer({ config, budget, metrics, keys, nextId, isDraining, onFault });
+  const server = createRequestServer({ config, bodies: bodyBytes, metrics, keys, nextId, isDraining, onFault });
   server.addHook("onResponse", async (request, reply) => {
     if (request.isGeneration) return;
     log.info(
@@ -140,7 +163,6 @@ async function start(log: Logger): Promise<Running> {
     catalogue: catalogue.current,
     generations,
     limits,
-    budget,
     generationIdOf: (requestId) => requestId.replace("req_", "gen_"),
     isDraining,
   });
@@ -164,7 +186,7 @@ async function start(log: Logger): Promise<Running> {
       catalogue: catalogue.current().version,
       keys: keys.count(),
       generations: generations.size,
-      bodiesBytes: budget.bytes,
+      bodiesBytes: bodyBytes.used,
       lanes: generations.statistics().map(({ oldestWaitMs, ...lane }) => ({ ...lane, oldestWaitMs: Math.round(oldestWaitMs) })),
     }),
   });

@@ -10,6 +10,8 @@ export interface IngressReadings {
   /** Jobs on the lanes, of all processes; rejects when Redis is away. */
   depths(): Promise<{ lane: string; state: string; count: number }[]>;
   bodiesBytes(): number;
+  /** What keys share; `lane` is "" for what is not of a lane. */
+  capacities(): { limit: string; lane: string; used: number; max: number }[];
   keys(): number;
 }
 
@@ -68,6 +70,24 @@ export function createIngressMetrics(readings: IngressReadings) {
     },
   });
   new Gauge({
+    name: "sluice_capacity_used",
+    help: "What is taken of each bound that all keys of this ingress share: bytes of bodies and of conversations, generations, those that wait by lane, WebSockets.",
+    labelNames: ["limit", "lane"],
+    registers,
+    collect() {
+      for (const { limit, lane, used } of readings.capacities()) this.set({ limit, lane }, used);
+    },
+  });
+  new Gauge({
+    name: "sluice_capacity_max",
+    help: "The bounds that all keys of this ingress share.",
+    labelNames: ["limit", "lane"],
+    registers,
+    collect() {
+      for (const { limit, lane, max } of readings.capacities()) this.set({ limit, lane }, max);
+    },
+  });
+  new Gauge({
     name: "sluice_keys",
     help: "Keys known to this ingress, revoked ones included.",
     registers,
@@ -102,7 +122,7 @@ export function createIngressMetrics(readings: IngressReadings) {
     errors: new Counter({ name: "sluice_errors_total", help: "Requests that failed, by code.", labelNames: ["code"], registers }),
     limitRefusals: new Counter({
       name: "sluice_limit_refusals_total",
-      help: "Generations refused by a limit, by what it is a limit of and whose it is: a key's, a group's or an account's.",
+      help: "Requests refused by a limit, by what it is a limit of and whose it is: a key's, a group's or an account's. Of what all keys share (bodies, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
       labelNames: ["limit", "scope"],
       registers,
     }),

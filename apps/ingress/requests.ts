@@ -5,20 +5,21 @@ import { Transform } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RequestPayload } from "fastify";
 import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
+import { LiveMap } from "#relay/live-map.ts";
 import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
 import { failureHeadersOf } from "./answer.ts";
-import type { IngressConfig } from "./config.ts";
+import type { Capacity, Claim } from "./capacity.ts";
+import { type IngressConfig, smallBodyBytesMax } from "./config.ts";
 import { credentialsOf } from "./credentials.ts";
 import { dialectOf, isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
-import { failureOf, invalidKey, notFoundOf, tooLarge } from "./failures.ts";
+import { failureOf, invalidKey, notFoundOf, overloadOf, tooLarge, tooSlow } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
+import { UploadPace, uploadLookMsOf } from "./upload-pace.ts";
 
 const headerBytesMax = 32 * 1024;
 /** What is left of a refused body is read and thrown away up to this: many senders whose connection is closed under their hands never see the answer. */
 const discardedBytesMax = 128 << 20;
-/** A body of at most so many bytes counts what was announced of it at once; a larger one counts that much until some of it has arrived. */
-const countedAtOnceBytesMax = 64 * 1024;
-/** So many times what has arrived of a larger one is counted, up to what was announced: room is soon sure for who sends, and not taken by who does not. */
+/** So many times what has arrived of a large body is counted, up to what was announced: room is soon sure for who sends, and not taken by who does not. */
 const countedAhead = 4;
 /** How long a sender that is refused may take to read why and to finish what it sends; then its connection is closed. */
 const refusedMs = 2_000;
@@ -36,7 +37,7 @@ declare module "fastify" {
     readForms(scope: FastifyInstance): void;
     /** Who asks by a request's headers, as of now. Throws Refused for a key that is not valid, or no longer. */
     callerOf(request: FastifyRequest): KeyRecord;
-    /** Has a request count this many bytes in the budget of bodies, unless it counts more already. Throws Refused when there is no room. */
+    /** Has a request hold this many bytes of what there is for bodies, unless it holds more already. Throws Refused when its key gets no more. */
     reserve(request: FastifyRequest, bytes: number): void;
   }
   interface FastifyRequest {
@@ -44,41 +45,17 @@ declare module "fastify" {
     caller: KeyRecord;
     /** The body as it was sent; empty where there is none. It is read by its handler (body-reader.ts). */
     bytes: Buffer;
-    /** What the body counts in the budget of all bodies; whoever takes it over sets it to 0 and gives it back. */
-    budgetedBytes: number;
+    /** What it holds of the bytes that there are for bodies; its generation takes it over. */
+    held: Claim;
     /** A generation answers it, and writes the log's line of it. */
     isGeneration: boolean;
   }
 }
 
-/** Bytes of request bodies in this process, so that many large ones are refused before they are read. */
-export class BodyBudget {
-  readonly bytesMax: number;
-  bytes = 0;
-
-  constructor(bytesMax: number) {
-    this.bytesMax = bytesMax;
-  }
-
-  hasRoomFor(bytes: number): boolean {
-    return this.bytes + bytes <= this.bytesMax;
-  }
-
-  /** Takes the bytes if they fit. */
-  take(bytes: number): boolean {
-    if (!this.hasRoomFor(bytes)) return false;
-    this.bytes += bytes;
-    return true;
-  }
-
-  giveBack(bytes: number): void {
-    this.bytes -= bytes;
-  }
-}
-
 export interface RequestsOptions {
   config: IngressConfig;
-  budget: BodyBudget;
+  /** Bytes of request bodies in this process. */
+  bodies: Capacity;
   metrics: IngressMetrics;
   keys: { find(hash: string): KeyRecord | undefined };
   /** An id for a request, which its caller gets as `x-request-id`. */
@@ -88,8 +65,6 @@ export interface RequestsOptions {
   /** Faults of our own; never the caller's content. */
   onFault(error: Error, requestId: string): void;
 }
-
-const full: Failure = { code: "overloaded", message: "The gateway holds as much of requests as it can; try again in a moment.", retryAfterSeconds: 1 };
 
 /** A failure thrown on the way to an answer. */
 export class Refused extends Error {
@@ -102,7 +77,7 @@ export class Refused extends Error {
 }
 
 /** A server without routes. Handlers throw Refused for what can't be served. */
-export function createRequestServer({ config, budget, metrics, keys, nextId, isDraining, onFault }: RequestsOptions): FastifyInstance {
+export function createRequestServer({ config, bodies, metrics, keys, nextId, isDraining, onFault }: RequestsOptions): FastifyInstance {
   /** The answers that are under way on a connection: nothing may be written into them. */
   const answers = new WeakMap<Socket, ServerResponse[]>();
   const isAnswering = (socket: Socket) => (answers.get(socket) ?? []).some(({ headersSent }) => headersSent);
@@ -117,6 +92,8 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     routerOptions: { maxParamLength: 300 },
     http: {
       maxHeaderSize: headerBytesMax,
+      // Node compares the two before Fastify sets its own.
+      requestTimeout: config.requestTimeoutMs,
       headersTimeout: config.requestTimeoutMs / 4,
       connectionsCheckingInterval: 1_000,
       // Everything else that asks for another protocol, as some clients do of HTTP/2 with every request, is answered in this one.
@@ -128,7 +105,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
 
   server.decorateRequest("caller");
   server.decorateRequest("bytes");
-  server.decorateRequest("budgetedBytes", 0);
+  server.decorateRequest("held");
   server.decorateRequest("isGeneration", false);
 
   server.decorate("callerOf", ({ headers, url }: FastifyRequest) => {
@@ -149,8 +126,8 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     closeUnread(reply.raw, socket, config.sendTimeoutMs);
     reply.raw.once("close", () => {
       underWay.splice(underWay.indexOf(reply.raw), 1);
-      budget.giveBack(request.budgetedBytes);
-      request.budgetedBytes = 0;
+      uploads.delete(request.id);
+      (request.held as Claim | undefined)?.end();
       const path = request.routeOptions.url ?? "other";
       const isSocket = request.ws && !reply.raw.writableFinished;
       metrics.requests.inc({ path, status: reply.raw.writableFinished ? reply.raw.statusCode : isSocket ? switchedStatus : callerLeftStatus });
@@ -159,6 +136,7 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     if (isDraining()) reply.header("connection", "close");
     if (hasUnknownCoding(request)) throw new Refused({ code: "invalid_request", message: "The only transfer coding that is supported is 'chunked'." });
     request.caller = server.callerOf(request);
+    request.held = bodies.claim(request.caller.id);
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
 
@@ -168,6 +146,8 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   server.addHook("preParsing", async (request, reply, payload) => {
     const body = admittedBody(request, reply, payload);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
+    if (!request.raw.complete && !reply.raw.closed)
+      uploads.set(request.id, { socket: request.raw.socket, body, pace: new UploadPace(config, request.raw.socket.bytesRead, performance.now()) });
     return body;
   });
 
@@ -178,9 +158,10 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     if (request.headers["transfer-encoding"] !== undefined) return counted(request, reply.raw, payload);
     const announced = Number(request.headers["content-length"] ?? 0);
     if (announced > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
-    if (announced > countedAtOnceBytesMax) {
-      if (!budget.hasRoomFor(announced)) throw new Refused(full);
-      reserve(request, countedAtOnceBytesMax);
+    if (announced > smallBodyBytesMax) {
+      const shortage = request.held.shortageFor(announced);
+      if (shortage !== undefined) throw new Refused(overloadOf(metrics, "bodies", shortage));
+      reserve(request, smallBodyBytesMax);
       return counted(request, reply.raw, payload, announced);
     }
     reserve(request, announced);
@@ -209,8 +190,17 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     return body.pipe(counter);
   };
 
+  /** Bodies that are arriving. */
+  const uploads = new LiveMap<string, Upload>();
+  const looking = setInterval(() => {
+    const now = performance.now();
+    for (const { socket, body, pace } of uploads.values()) if (pace.isTooSlow(socket.bytesRead, now)) cutOff(body, new Refused(tooSlow(config)));
+  }, uploadLookMsOf(config));
+  server.addHook("onClose", async () => clearInterval(looking));
+
   server.removeAllContentTypeParsers();
   const keepBytes = (request: FastifyRequest, bytes: Buffer, done: (error: Error | null, body?: unknown) => void) => {
+    uploads.delete(request.id);
     try {
       reserve(request, bytes.length);
       request.bytes = bytes;
@@ -226,14 +216,16 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
   });
 
   const reserve = (request: FastifyRequest, bytes: number) => {
-    if (bytes > request.budgetedBytes && !budget.take(bytes - request.budgetedBytes)) throw new Refused(full);
-    request.budgetedBytes = Math.max(bytes, request.budgetedBytes);
+    const shortage = request.held.hold(Math.max(bytes, request.held.amount));
+    if (shortage !== undefined) throw new Refused(overloadOf(metrics, "bodies", shortage));
   };
   server.decorate("reserve", reserve);
 
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
     metrics.errors.inc({ code: failure.code });
-    if (isDraining() || hasUnknownCoding(request) || Number(request.headers["content-length"] ?? 0) > discardedBytesMax) reply.header("connection", "close");
+    uploads.delete(request.id);
+    const mustClose = isDraining() || hasUnknownCoding(request) || failure.code === "request_timeout";
+    if (mustClose || Number(request.headers["content-length"] ?? 0) > discardedBytesMax) reply.header("connection", "close");
     else reply.removeHeader("connection");
     if (failure.code === "invalid_key" && !request.raw.complete) destroyWithin(request.raw.socket, refusedMs, request.raw);
     reply.headers(requestIdHeadersOf(request));
@@ -250,6 +242,19 @@ export function createRequestServer({ config, budget, metrics, keys, nextId, isD
     return refuse(failure, request, reply);
   });
   return server;
+}
+
+interface Upload {
+  socket: Socket;
+  body: RequestPayload;
+  pace: UploadPace;
+}
+
+/** Ends the reading of a body with this error. */
+function cutOff(body: RequestPayload, error: Refused): void {
+  // To destroy a request would break its connection before it is answered.
+  if (body instanceof Transform) body.destroy(error);
+  else body.emit("error", error);
 }
 
 /** What is no request, or not in time: answered on the bare socket, which is closed. */

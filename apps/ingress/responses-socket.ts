@@ -1,8 +1,10 @@
 /** OpenAI's Responses over WebSockets, at GET /v1/responses, and the bounds on all of them together. */
 import fastifyWebsocket from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { Capacity } from "./capacity.ts";
 import { responsesPath } from "./endpoints.ts";
-import { BodyBudget, Refused } from "./requests.ts";
+import { overloadOf } from "./failures.ts";
+import { Refused } from "./requests.ts";
 import { Connection, type ConnectionOptions } from "./socket-connection.ts";
 
 /** How often each connection is looked at. */
@@ -15,13 +17,20 @@ export interface ResponsesSockets {
   retire(): void;
   /** Breaks all that are left. */
   close(): void;
+  /** What all connections share: their number, and the bytes of their conversations. */
+  readonly websockets: Capacity;
+  readonly conversations: Capacity;
 }
+
+/** Seconds after which a caller may try to open another connection. */
+const retryAfterSeconds = 5;
 
 /** Adds the endpoint; switched off, it refuses with 426, by which clients know to POST. */
 export function addResponsesSocket(server: FastifyInstance, options: Omit<ConnectionOptions, "server" | "kept" | "isClosing">): ResponsesSockets {
-  const { config } = options;
+  const { config, metrics } = options;
   const connections = new Set<Connection>();
-  const kept = new BodyBudget(config.keptBytesMax);
+  const websockets = new Capacity(config.socketsMax);
+  const conversations = new Capacity(config.keptBytesMax);
   let isClosing = false;
   const ticking = setInterval(() => {
     for (const connection of connections) connection.tick(performance.now());
@@ -48,13 +57,16 @@ export function addResponsesSocket(server: FastifyInstance, options: Omit<Connec
       method: "GET",
       url: responsesPath,
       exposeHeadRoute: false,
-      async onRequest({ ws }) {
-        if (ws && connections.size >= config.socketsMax)
-          throw new Refused({ code: "overloaded", message: "The gateway holds as many WebSockets as it can; POST instead.", retryAfterSeconds: 5 });
+      async onRequest({ ws, caller }, reply) {
+        if (!ws || reply.raw.closed) return;
+        const slot = websockets.claim(caller.id);
+        const shortage = slot.hold(1);
+        if (shortage !== undefined) throw new Refused(overloadOf(metrics, "websockets", shortage, retryAfterSeconds));
+        reply.raw.once("close", () => slot.end());
       },
       handler: refusePlain,
       wsHandler(socket, request) {
-        const connection = new Connection(socket, request, { ...options, server, kept, isClosing: () => isClosing }, performance.now());
+        const connection = new Connection(socket, request, { ...options, server, kept: conversations, isClosing: () => isClosing }, performance.now());
         connections.add(connection);
         socket.once("close", () => connections.delete(connection));
         connection.retire(performance.now());
@@ -63,6 +75,8 @@ export function addResponsesSocket(server: FastifyInstance, options: Omit<Connec
   });
 
   return {
+    websockets,
+    conversations,
     retire() {
       isClosing = true;
       for (const connection of connections) connection.retire(performance.now());

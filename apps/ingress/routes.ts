@@ -52,8 +52,11 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
 
   /** Small bodies are read at once, in the same turn of the event loop. */
   const handle = (request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint, google?: { model: string; method: string }) => {
-    const read = bodies.read(endpoint, request.bytes, endpoint.operation === "image-edit" ? request.headers["content-type"] : undefined);
-    return read instanceof Promise ? read.then((settled) => begin(request, reply, endpoint, settled, google)) : begin(request, reply, endpoint, read, google);
+    const formType = endpoint.operation === "image-edit" ? request.headers["content-type"] : undefined;
+    const read = bodies.read(endpoint, request.bytes, request.caller.id, formType);
+    return read instanceof Promise
+      ? request.held.during(read).then((settled) => begin(request, reply, endpoint, settled, google))
+      : begin(request, reply, endpoint, read, google);
   };
 
   const serve = (scope: FastifyInstance, served: Record<string, Endpoint>) => {

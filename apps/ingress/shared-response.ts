@@ -5,6 +5,7 @@
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import type { AnswerResponse } from "./answer.ts";
+import type { Claim } from "./capacity.ts";
 
 /** Bytes of one answer that are kept at most. */
 const keptBytesMax = 1 << 20;
@@ -13,12 +14,6 @@ const unreadBytesMax = 4 << 20;
 
 /** Of the first caller alone, or of the moment. */
 const notShared = /ratelimit|request-id|^connection$/;
-
-/** What the bytes that are kept count in. */
-export interface KeptBudget {
-  take(bytes: number): boolean;
-  giveBack(bytes: number): void;
-}
 
 interface Member extends AnswerResponse {
   /** Bytes that were written and not sent. */
@@ -42,14 +37,14 @@ export class SharedResponse implements AnswerResponse {
   readonly #joined = new Map<Member, Record<string, string>>();
   readonly #blocked = new Set<Member>();
   readonly #emitter = new EventEmitter();
-  readonly #budget: KeptBudget;
+  /** What the bytes that are kept hold. */
+  readonly #held: Claim;
   #head: { status: number; headers: Record<string, string> } | undefined;
   #kept: Buffer[] | undefined = [];
-  #keptBytes = 0;
   #ended = false;
 
-  constructor(first: Member, budget: KeptBudget) {
-    this.#budget = budget;
+  constructor(first: Member, held: Claim) {
+    this.#held = held;
     // Who left before it began wants nothing kept.
     if (first.closed) this.forget();
     this.#add(first);
@@ -82,8 +77,7 @@ export class SharedResponse implements AnswerResponse {
   /** Keeps nothing any more. */
   forget(): void {
     this.#kept = undefined;
-    this.#budget.giveBack(this.#keptBytes);
-    this.#keptBytes = 0;
+    this.#held.end();
     this.#closeIfOver();
   }
 
@@ -169,11 +163,9 @@ export class SharedResponse implements AnswerResponse {
   #keep(chunk: string | Buffer): Buffer {
     const bytes = Buffer.from(chunk as Buffer);
     if (this.#kept === undefined) return bytes;
-    if (this.#keptBytes + bytes.length > keptBytesMax || !this.#budget.take(bytes.length)) this.forget();
-    else {
-      this.#kept.push(bytes);
-      this.#keptBytes += bytes.length;
-    }
+    const keptBytes = this.#held.amount + bytes.length;
+    if (keptBytes > keptBytesMax || this.#held.hold(keptBytes) !== undefined) this.forget();
+    else this.#kept.push(bytes);
     return bytes;
   }
 }

@@ -9,10 +9,11 @@ import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
 import { failureHeadersOf } from "./answer.ts";
 import { isReadAtOnce } from "./body-reader.ts";
 import { responsesPath } from "./endpoints.ts";
-import { failureOf } from "./failures.ts";
+import { failureOf, tooSlow } from "./failures.ts";
 import { Refused } from "./requests.ts";
 import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "./socket-frame.ts";
 import { Turns, type TurnsOptions } from "./socket-turns.ts";
+import { UploadPace } from "./upload-pace.ts";
 
 /** Bytes on their way to the caller from which on an answer waits. */
 const fullBytes = 64 * 1024;
@@ -42,9 +43,10 @@ export class Connection {
   #pingedAt: number;
   /** Something came or went since the last ping. */
   #moved = true;
-  /** Bytes of the frame that is arriving, and when it began to. */
+  /** Bytes of the frame that is arriving, when it began to, and how fast it comes. */
   #arrivingBytes = 0;
   #arrivingSince = 0;
+  #pace: UploadPace | undefined;
   #owedBytes = 0;
   /** The frame that is being read, and those behind it. */
   #serving: Promise<void> | undefined;
@@ -78,6 +80,7 @@ export class Connection {
     if (!this.#isOpen) return;
     if (this.#arrivingBytes > 0 && now - this.#arrivingSince > config.requestTimeoutMs)
       this.#shut(closeCodes.policyViolation, { code: "request_timeout", message: "The frame did not arrive in time." });
+    else if (this.#isTooSlow(now)) this.#shut(closeCodes.policyViolation, tooSlow(config));
     else if (now - this.#pingedAt >= config.socketPingMs) {
       if (this.#moved) this.#socket.ping();
       else this.terminate();
@@ -85,6 +88,13 @@ export class Connection {
       this.#pingedAt = now;
     }
     this.retire(now);
+  }
+
+  /** While a large frame is read nothing further is taken from the socket, and its sender can't be slow. */
+  #isTooSlow(now: number): boolean {
+    if (this.#arrivingBytes === 0 || this.#serving !== undefined) this.#pace = undefined;
+    else this.#pace ??= new UploadPace(this.#options.config, this.#arrivingBytes, now);
+    return this.#pace?.isTooSlow(this.#arrivingBytes, now) === true;
   }
 
   /** Closes the connection if no turn is under way and it is time to. */
@@ -117,14 +127,17 @@ export class Connection {
   /** Counts bytes of a frame as they come; fewer than none are those that turned out to be of none. */
   #arrive(bytes: number): void {
     this.#moved = true;
-    if (this.#arrivingBytes === 0) this.#arrivingSince = performance.now();
+    if (this.#arrivingBytes === 0) {
+      this.#arrivingSince = performance.now();
+      this.#pace = undefined;
+    }
     this.#arrivingBytes = Math.max(0, this.#arrivingBytes + bytes);
     try {
       this.#options.server.reserve(this.#request, this.#arrivingBytes);
     } catch (error) {
       this.#shut(closeCodes.tryAgainLater, (error as Refused).failure);
     }
-    if (this.#arrivingBytes === 0) this.#options.admission.giveBack(this.#request);
+    if (this.#arrivingBytes === 0) this.#request.held.hold(0);
   }
 
   /** Frames are served in order. While a large one is read, nothing further is taken from the socket. */
@@ -148,7 +161,8 @@ export class Connection {
     const requestId = this.#options.nextId();
     let streamId: string | undefined;
     const refuse = (error: unknown) => this.#refuse(error as Error, requestId, streamId);
-    const giveBack = () => this.#options.admission.giveBack(this.#request);
+    const { held } = this.#request;
+    const giveBack = () => void held.hold(0);
     try {
       if (isBinary) throw new Refused({ code: "invalid_request", message: "Send text frames, each with one JSON object." });
       const receive = (frame: CallerFrame) => {
@@ -156,7 +170,9 @@ export class Connection {
         streamId = frame.streamId;
         return this.#turns.receive(frame, requestId);
       };
-      const received = isReadAtOnce(bytes) ? receive(callerFrameOf(bytes)) : this.#options.bodies.readFrame(bytes).then(receive);
+      const received = isReadAtOnce(bytes)
+        ? receive(callerFrameOf(bytes))
+        : held.during(this.#options.bodies.readFrame(bytes, this.#request.caller.id)).then(receive);
       if (received !== undefined) return received.catch(refuse).then(giveBack);
     } catch (error) {
       refuse(error);

@@ -5,12 +5,13 @@ import { responseBodyOf, usageBodyOf } from "#wire/openai-responses/answer.ts";
 import type { Admission } from "./admission.ts";
 import { type Body, type BodyRead, readJson } from "./body.ts";
 import type { BodyReader } from "./body-reader.ts";
+import type { Capacity } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
 import { Conversation } from "./conversation.ts";
 import { responsesEndpoint, responsesPath } from "./endpoints.ts";
 import { tooLarge } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
-import { type BodyBudget, callerLeftStatus, Refused } from "./requests.ts";
+import { callerLeftStatus, Refused } from "./requests.ts";
 import { bodyOf, type CallerFrame, frameOf, inputOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
 import { SocketResponse, type TurnPort } from "./socket-response.ts";
 
@@ -25,8 +26,8 @@ export interface TurnsOptions {
   admission: Admission;
   bodies: BodyReader;
   metrics: IngressMetrics;
-  /** Of what conversations may hold. */
-  kept: BodyBudget;
+  /** Bytes of conversations. */
+  kept: Capacity;
 }
 
 /** A turn on its way to its beginning, but for its body. */
@@ -62,7 +63,7 @@ export class Turns {
     this.#request = request;
     this.#options = options;
     this.#port = port;
-    this.#conversation = new Conversation(options.kept);
+    this.#conversation = new Conversation(options.kept.claim(request.caller.id));
     this.lastAt = now;
   }
 
@@ -119,8 +120,8 @@ export class Turns {
     if (bytes.length > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
     server.reserve(request, bytes.length);
     const begin = (read: BodyRead<Body>) => this.#begin({ frame, requestId, items, bytes, generates }, read);
-    const read = bodies.read(responsesEndpoint, bytes);
-    if (read instanceof Promise) return read.then(begin);
+    const read = bodies.read(responsesEndpoint, bytes, request.caller.id);
+    if (read instanceof Promise) return request.held.during(read).then(begin);
     begin(read);
     return undefined;
   }

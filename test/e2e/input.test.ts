@@ -107,7 +107,7 @@ test("a body of unknown length is taken if it is small enough", async () => {
   assert.equal(JSON.parse(body).error.param, "model");
 });
 
-test("more bodies at once than the gateway may hold are refused before they are read, and taken again when there is room", async () => {
+test("more large bodies at once than the gateway may hold are refused before they are read, and taken again when there is room", async () => {
   const { hostname, port } = new URL(tight);
   const sockets = Array.from({ length: 10 }, () => {
     const socket = connect(Number(port), hostname);
@@ -116,7 +116,7 @@ test("more bodies at once than the gateway may hold are refused before they are 
     return socket;
   });
   const post = async () => {
-    const response = await gateway.post(refused("x".repeat(60_000)), { url: tight });
+    const response = await gateway.post(refused("x".repeat(80_000)), { url: tight });
     return { status: response.status, retryAfter: response.headers.get("retry-after"), text: await response.text() };
   };
   let answer = await post();

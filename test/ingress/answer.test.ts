@@ -3,6 +3,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import { test } from "node:test";
 import { conversationDialects } from "#wire/dialect.ts";
 import { Answer, type AnswerOptions, type AnswerResponse } from "../../apps/ingress/answer.ts";
+import { Capacity } from "../../apps/ingress/capacity.ts";
 
 /** A response that keeps what is written to it. */
 class Written implements AnswerResponse {
@@ -27,7 +28,7 @@ class Written implements AnswerResponse {
 
 function answerTo(response: Written, more: Partial<AnswerOptions> = {}): Answer {
   const listener = { committed: () => undefined, taken: () => undefined };
-  const room = { take: () => true, giveBack: () => undefined };
+  const room = new Capacity(1 << 20).claim("key");
   return new Answer(
     { response, dialect: "openai-chat", framing: "sse", model: "m", requestId: "req_1", headers: {}, spliced: false, room, listener, ...more },
     0,
