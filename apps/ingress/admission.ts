@@ -70,6 +70,11 @@ export class Admission {
     }
   }
 
+  /** Refuses a request before its body is read, where its caller's limits refuse any. `undefined` where nothing is limited, or Redis does not answer. */
+  look({ caller }: FastifyRequest, { dialect, operation }: Endpoint, mayReplay: boolean): Promise<ReplayAnswer | undefined> | undefined {
+    return this.#options.limits.look(caller, dialect, operation, mayReplay)?.catch(() => undefined);
+  }
+
   /** Takes over the response, and what the request holds for its body. */
   begin(asked: Asked): void {
     const { request, requestId, framing, bytes, response } = asked;

@@ -14,7 +14,7 @@ const readAtOnceBytesMax = 128 * 1024;
 /** Bodies that are given to the thread at once: while it reads one, the next is on its way. */
 const inThreadMax = 2;
 
-export const isReadAtOnce = ({ length }: Buffer): boolean => length <= readAtOnceBytesMax;
+export const isReadAtOnce = ({ length }: { length: number }): boolean => length <= readAtOnceBytesMax;
 
 interface Reading {
   taskOf(): BodyTask;

@@ -1,8 +1,18 @@
 /** Whose limits a generation falls under, what it is thought to take, and what its caller is told of them. */
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import { LimitCounters, type LimitDecision, type LimitedSubject, leaseMs, type Reservation, reservationOf, settledMs, type Used } from "#access/limits.ts";
-import type { KeyRecord } from "#access/record.ts";
+import {
+  LimitCounters,
+  type LimitDecision,
+  type LimitedSubject,
+  leaseMs,
+  type Reservation,
+  requestLimitsOf,
+  reservationOf,
+  settledMs,
+  type Used,
+} from "#access/limits.ts";
+import { allowsModel, type KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -30,7 +40,7 @@ export interface CallerLimitsOptions {
   /** Of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
-  catalogue(): Pick<Catalogue, "groups" | "currency" | "models">;
+  catalogue(): Pick<Catalogue, "groups" | "currency" | "models" | "modelsOf">;
   metrics: Pick<IngressMetrics, "limitRefusals">;
   log: Logger;
 }
@@ -93,6 +103,20 @@ export class CallerLimits {
   /** Counts a request that is answered without a generation. Otherwise as `admit`. */
   admitReplay(caller: KeyRecord, dialect: ConversationDialect): Promise<ReplayAnswer> | undefined {
     return this.#counters.countRequest(this.#subjectsOf(caller))?.then((decision) => this.#answerOf(decision, dialect));
+  }
+
+  /**
+   * Would any request of this caller be refused, whatever its body says? Counts and reserves nothing. One that `mayReplay` may get an answer without a
+   * generation. Otherwise as `admit`.
+   */
+  look(caller: KeyRecord, dialect: ConversationDialect, operation: Operation, mayReplay: boolean): Promise<ReplayAnswer> | undefined {
+    const all = this.#subjectsOf(caller);
+    const subjects = mayReplay ? requestLimitsOf(all) : all;
+    if (subjects.length === 0) return undefined;
+    const models = this.#options.catalogue().modelsOf(caller.group);
+    const costs = operation !== "token-count" && models.every(({ id, prices }) => prices.inputPerMillion > 0 || !allowsModel(caller, id));
+    const least = { inputTokens: operation === "token-count" ? 0 : 1, outputTokens: 0, money: Number(costs) };
+    return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, dialect));
   }
 
   /** Call it every second or so: what is held stays held, and what could not be settled is tried again. */

@@ -254,7 +254,7 @@ interface Upload {
 function cutOff(body: RequestPayload, error: Refused): void {
   // To destroy a request would break its connection before it is answered.
   if (body instanceof Transform) body.destroy(error);
-  else body.emit("error", error);
+  else if (body.listenerCount("error") > 0) body.emit("error", error);
 }
 
 /** What is no request, or not in time: answered on the bare socket, which is closed. */

@@ -5,9 +5,10 @@ import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Admission } from "./admission.ts";
 import type { AnswerResponse } from "./answer.ts";
 import type { Body, BodyRead } from "./body.ts";
-import type { BodyReader } from "./body-reader.ts";
+import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
 import { dialectOf, type Endpoint, endpoints, formEndpoints, framingOf, googleVersions, modelCallOf, modelMethods } from "./endpoints.ts";
 import type { Idempotency } from "./idempotency.ts";
+import type { ReplayAnswer } from "./limits.ts";
 import { modelBodyOf, modelListOf } from "./models.ts";
 import { noBytes, Refused } from "./requests.ts";
 
@@ -38,16 +39,18 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
       request.bytes = noBytes;
       reply.hijack();
     };
-    const replay = async () => {
-      const answer = await admission.replay({ request, endpoint, model });
-      if (answer?.kind !== "refused") return answer?.headers ?? {};
-      reply.headers(answer.headers);
-      throw new Refused(answer.failure);
-    };
+    const replay = async () => admittedHeadersOf(await admission.replay({ request, endpoint, model }), reply);
     if (idempotency.concerns(request)) return idempotency.serve(request, reply.raw, start, replay).then(begun);
     start(reply.raw);
     begun();
     return undefined;
+  };
+
+  /** Before a large body is asked for, or read: what is refused without a look into it is refused now. */
+  const look = async (request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint) => {
+    const { headers } = request;
+    const length = headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
+    if (!isReadAtOnce({ length })) admittedHeadersOf(await admission.look(request, endpoint, idempotency.concerns(request)), reply);
   };
 
   /** Small bodies are read at once, in the same turn of the event loop. */
@@ -60,7 +63,8 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
   };
 
   const serve = (scope: FastifyInstance, served: Record<string, Endpoint>) => {
-    for (const [url, endpoint] of Object.entries(served)) scope.post(url, (request, reply) => handle(request, reply, endpoint));
+    for (const [url, endpoint] of Object.entries(served))
+      scope.post(url, { onRequest: (request, reply) => look(request, reply, endpoint) }, (request, reply) => handle(request, reply, endpoint));
   };
   serve(server, endpoints);
   server.register(async (scope) => {
@@ -69,7 +73,7 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
   });
 
   for (const version of googleVersions)
-    server.post(`/${version}/models/*`, { onRequest: async (request, reply) => void methodOf(request, reply) }, (request, reply) => {
+    server.post(`/${version}/models/*`, { onRequest: async (request, reply) => look(request, reply, methodOf(request, reply).endpoint) }, (request, reply) => {
       const { endpoint, ...google } = methodOf(request, reply);
       return handle(request, reply, endpoint, google);
     });
@@ -87,6 +91,13 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
       modelBodyOf(dialectOf(request.url, request.headers), admission.modelFor(request, request.params["*"])),
     );
   }
+}
+
+/** How its caller's limits stand that admit a request; throws Refused, and sets the same headers, where they don't. */
+function admittedHeadersOf(answer: ReplayAnswer | undefined, reply: FastifyReply): Record<string, string> {
+  if (answer?.kind !== "refused") return answer?.headers ?? {};
+  reply.headers(answer.headers);
+  throw new Refused(answer.failure);
 }
 
 /** What a POST below a model's path asks for. */

@@ -104,7 +104,7 @@ end
 /**
  * Admits a generation, or refuses it at no cost.
  * KEYS: for each subject its window, running, reserved and budget. ARGV: the generation; its input tokens as estimated; all tokens to reserve; the money to reserve; for how
- * many milliseconds its leases live, 0 for none where nothing will be settled; then for each subject five limits, "" for none: requests and tokens a minute,
+ * many milliseconds its leases live, 0 for none where nothing will be settled; 1, or 0 to decide only and take nothing; then for each subject five limits, "" for none: requests and tokens a minute,
  * generations at once, money a day, money a month.
  * Returns 1 or 0; of a refusal the number of the subject, that of the limit among its five, 1 when that is a budget which is spent and not only reserved, and when
  * there is room (milliseconds from now, at most 60,000; of a spent budget it says nothing); the time (epoch milliseconds); then for each subject the
@@ -114,9 +114,9 @@ end
  */
 export const admitScript = `${common}
 local subjects = #KEYS / 4
-local input, tokens, money, lifeMs = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local input, tokens, money, lifeMs, takes = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
 local function keysOf(subject) return KEYS[subject * 4 - 3], KEYS[subject * 4 - 2], KEYS[subject * 4 - 1], KEYS[subject * 4] end
-local function limitOf(subject, place) return tonumber(ARGV[5 + (subject - 1) * 5 + place]) end
+local function limitOf(subject, place) return tonumber(ARGV[6 + (subject - 1) * 5 + place]) end
 local refusal
 -- What can't be waited for goes first, then what takes longest.
 local function refuse(subject, place, retryMs, isSpent)
@@ -162,7 +162,7 @@ for subject = 1, subjects do
     if monthMax and month + reserved[subject] >= monthMax then refuse(subject, 5, month >= monthMax and 1 or 1000, month >= monthMax) end
   end
 end
-if not refusal then
+if takes and not refusal then
   for subject = 1, subjects do
     local windowKey, runningKey, reservedKey = keysOf(subject)
     local window = windows[subject]

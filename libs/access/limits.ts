@@ -85,6 +85,12 @@ export const reservationOf = (generation: string, subjects: readonly LimitedSubj
   money,
 });
 
+/** The limits of requests alone. */
+export const requestLimitsOf = (subjects: readonly LimitedSubject[]): LimitedSubject[] =>
+  subjects.flatMap(({ scope, name, limits: { requestsPerMinute } }) =>
+    requestsPerMinute === undefined ? [] : [{ scope, name, limits: { requestsPerMinute } }],
+  );
+
 /** Every method rejects when Redis does not answer; whether something was counted is unknown then. */
 export class LimitCounters {
   readonly #redis: Redis;
@@ -108,17 +114,20 @@ export class LimitCounters {
 
   /** Counts a request that takes nothing else, or refuses it: there is nothing to settle. Undefined, and nobody is asked, where no requests are limited. */
   countRequest(subjects: readonly LimitedSubject[]): Promise<LimitDecision> | undefined {
-    const limited = subjects.flatMap(({ scope, name, limits: { requestsPerMinute } }) =>
-      requestsPerMinute === undefined ? [] : [{ scope, name, limits: { requestsPerMinute } }],
-    );
+    const limited = requestLimitsOf(subjects);
     if (limited.length === 0) return undefined;
     return this.#decide(reservationOf("", limited, { inputTokens: 0, outputTokens: 0, money: 0 }), 0);
   }
 
-  async #decide({ generation, subjects, inputTokens, tokens, money }: Reservation, lifeMs: number): Promise<LimitDecision> {
+  /** Decides as `admit` does, but counts and reserves nothing. One round trip; there must be a subject. */
+  look(subjects: readonly LimitedSubject[], estimate: Estimate): Promise<LimitDecision> {
+    return this.#decide(reservationOf("", subjects, estimate), leaseMs, false);
+  }
+
+  async #decide({ generation, subjects, inputTokens, tokens, money }: Reservation, lifeMs: number, takes = true): Promise<LimitDecision> {
     const keys = subjects.flatMap((subject) => this.#keysOf(subject));
     const limits = subjects.flatMap((subject) => limitNames.map((name) => subject.limits[name] ?? ""));
-    const answer = (await runScript(this.#redis, scripts.admit, keys, [generation, inputTokens, tokens, money, lifeMs, ...limits])) as number[];
+    const answer = (await runScript(this.#redis, scripts.admit, keys, [generation, inputTokens, tokens, money, lifeMs, Number(takes), ...limits])) as number[];
     const [isAdmitted, place = 0, limit = 0, isSpent, retryMs = 0, now = 0, ...windows] = answer;
     const standings = {
       requests: tightestOf(subjects.map((subject, index) => standingOf(subject.limits.requestsPerMinute, windows[index * 4], windows[index * 4 + 1]))),

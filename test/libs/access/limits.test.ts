@@ -55,6 +55,26 @@ const dimensions: { limit: LimitName; limits: Limits; admitted: number }[] = [
   { limit: "budgetPerDay", limits: { budgetPerDay: 0 }, admitted: 0 },
 ];
 
+test("a look refuses what an admission would refuse, and counts and reserves nothing", async () => {
+  for (const { limit, limits, admitted: count } of dimensions) {
+    const { counters } = countersOf();
+    const subjects = [group({}), key(limits)];
+    const look = async () => outcomeOf(await counters.look(subjects, { inputTokens: 1, outputTokens: 0, money: 1 }));
+    for (let call = 0; call < count; call++) {
+      for (let looks = 0; looks < 5; looks++) assert.equal(await look(), "admitted", limit);
+      await admitted(counters, subjects, small);
+    }
+    assert.equal(await look(), `key ${limit}`);
+    const [looked, asked] = [await counters.look(subjects, small), await ask(counters, subjects, small)];
+    assert.ok(looked.kind === "refused" && asked.kind === "refused" && looked.isSpent === asked.isSpent);
+    assert.ok(Math.abs(looked.retryMs - asked.retryMs) < 1_000);
+    assert.deepEqual(
+      [looked.standings.requests?.remaining, looked.standings.tokens?.remaining],
+      [asked.standings.requests?.remaining, asked.standings.tokens?.remaining],
+    );
+  }
+});
+
 for (const { limit, limits, admitted } of dimensions)
   for (const subjectOf of [key, group, account])
     test(`${limit} of ${JSON.stringify(limits)} admits ${admitted} of a ${subjectOf({}).scope}, then refuses at no cost`, async () => {
