@@ -79,9 +79,7 @@ export class Answer {
   #held: Buffer[] = [];
   #heldBytes = 0;
   #contentSent = false;
-  /** Events of content sent so far, about as many as tokens; 0 for an answer in one piece. */
-  pieces = 0;
-  /** All of them, in server-sent events. */
+  /** Server-sent events sent so far. */
   #events = 0;
   /** What the caller has, as long as another attempt may go on from it. */
   #delivered: Buffer[] | undefined;
@@ -118,7 +116,13 @@ export class Answer {
 
   head(head: AnswerHead, seq: number): void {
     this.#head = head;
-    this.#options.listener.taken(seq);
+    this.passed(seq);
+  }
+
+  /** A frame that is not for the caller counts as taken with all that came before it. */
+  passed(seq: number): void {
+    if (this.#blockedAt === undefined) this.#options.listener.taken(seq);
+    else this.#blockedAt = seq;
   }
 
   data(payload: Buffer, seq: number, now: number): void {
@@ -205,9 +209,7 @@ export class Answer {
 
   #write(payload: Buffer, seq: number, now: number): void {
     if (!this.#response.headersSent) this.#sendHead({});
-    const events = eventsIn(payload);
-    this.#events += events;
-    if (this.#streams) this.pieces += Math.max(1, events);
+    this.#events += eventsIn(payload);
     this.#remember(payload);
     this.#writtenAt = now;
     const lastButOne = payload.length > 1 ? payload.at(-2) : this.#lastByte;

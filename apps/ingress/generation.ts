@@ -1,6 +1,7 @@
 /** What an ingress knows of one generation, from its admission to the end of its answer. */
 import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
+import type { AnswerProgress } from "#relay/job.ts";
 import type { LaneGate } from "#relay/lane-gate.ts";
 import type { LaneQueue, Queued } from "#relay/lane-queue.ts";
 import type { Framing } from "#wire/codec.ts";
@@ -63,7 +64,10 @@ export interface Generation extends GenerationRequest {
   /** When a worker took it, and when its content began, both in milliseconds from its start; undefined until then. */
   waitedMs: number | undefined;
   firstTokenMs: number | undefined;
+  /** What its caller is billed, once it is over; before, what its upstream told at its end. */
   usage: Usage | null;
+  /** What its upstream has produced so far; undefined until it begins to answer, and where it does not stream. */
+  progress: AnswerProgress | undefined;
   /** The upstream's own id of the request, if it named one. */
   upstreamRequestId: string | undefined;
   /** The model that answered: the one that was asked for, or a fallback. */
@@ -72,18 +76,35 @@ export interface Generation extends GenerationRequest {
   isAsking: boolean;
   /** What it holds of its caller's limits; undefined where there are none. */
   hold: LimitsHold | undefined;
+  isSettled: boolean;
 }
 
 export type GenerationOutcome = "complete" | "left" | Failure["code"];
 
-/** What its caller owes for it. What fails is not charged; of a stream that its caller left, about what it was sent. */
+/**
+ * What its caller owes for it. What fails is not charged. A caller who leaves, or whose key is revoked, owes what was produced, whether or not all of it was
+ * sent: nothing before an upstream begins a stream, what was reserved where nobody can tell.
+ */
 export function takenBy(generation: Generation, outcome: GenerationOutcome): Taken {
-  const { state, usage, answeredBy, answer } = generation;
-  if (outcome === "complete") return usage === null ? { kind: "unknown" } : { kind: "used", usage, model: answeredBy };
-  if (outcome !== "left" || (state === "waiting" && !answer.hasBegun)) return { kind: "nothing" };
-  if (answer.pieces > 0) return { kind: "used", usage: plainUsageOf(tokensOf(generation).inputTokens, answer.pieces), model: answeredBy };
-  return { kind: "unknown" };
+  const { state, usage, answeredBy, progress } = generation;
+  if (outcome === "complete" && usage !== null) return { kind: "used", usage, model: answeredBy };
+  if (outcome !== "complete" && outcome !== "left" && outcome !== "invalid_key") return { kind: "nothing" };
+  if (progress !== undefined && !thinksUnseen(generation, progress)) return producedBy(generation, progress);
+  const hasBegun = outcome === "complete" || progress !== undefined || (state === "running" && !isStreamedAnswer(generation));
+  if (!hasBegun) return { kind: "nothing" };
+  const { inputTokens, outputTokens } = tokensOf(generation);
+  return { kind: "used", usage: { ...plainUsageOf(inputTokens, outputTokens), isEstimated: true }, model: generation.model.id };
 }
+
+function producedBy(generation: Generation, { model, outputTokens, reasoningTokens, reported }: AnswerProgress): Taken {
+  const input = reported ?? plainUsageOf(tokensOf(generation).inputTokens);
+  return { kind: "used", usage: { ...input, outputTokens, reasoningTokens, isEstimated: true }, model };
+}
+
+/** Some upstreams show nothing of what a model thinks before its answer, and count it only at the end. */
+const thinksUnseen = ({ model }: Generation, { outputTokens }: AnswerProgress): boolean => outputTokens === 0 && model.capabilities.includes("reasoning");
+
+const isStreamedAnswer = ({ operation, framing }: Generation): boolean => operation === "answer" && framing !== "whole";
 
 /** The line that its end leaves in the log: nothing of what was said. */
 export function logLineOf(generation: Generation, outcome: GenerationOutcome, now: number): object {

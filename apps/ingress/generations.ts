@@ -8,7 +8,7 @@
  */
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import { type AnswerEnd, decodeEnd, decodeFailure, decodeHead, upstreamRequestIdHeader } from "#relay/job.ts";
+import { type AnswerEnd, type AnswerProgress, decodeData, decodeEnd, decodeFailure, decodeHead, decodeProgress, upstreamRequestIdHeader } from "#relay/job.ts";
 import { LaneGate } from "#relay/lane-gate.ts";
 import { announce } from "#relay/lane-places.ts";
 import type { LaneQueue } from "#relay/lane-queue.ts";
@@ -178,10 +178,12 @@ export class Generations {
       waitedMs: undefined,
       firstTokenMs: undefined,
       usage: null,
+      progress: undefined,
       upstreamRequestId: undefined,
       answeredBy: request.model.id,
       isAsking: true,
       hold: undefined,
+      isSettled: false,
       answer: new Answer(
         {
           ...request,
@@ -334,6 +336,7 @@ export class Generations {
       restart: (generation) => {
         metrics.restarts.inc({ lane: generation.queue.name });
         generation.answer.restart();
+        if (!generation.answer.hasBegun) generation.progress = undefined;
         generation.gate.again(generation.number);
         if (generation.state === "running") {
           generation.state = "waiting";
@@ -363,9 +366,16 @@ export class Generations {
         }
         return;
       }
-      case "data":
+      case "data": {
+        const { outputTokens, bytes } = decodeData(payload);
+        this.#produced(generation, generation.progress && { ...generation.progress, outputTokens });
         this.#measure(generation, now);
-        generation.answer.data(payload, seq, now);
+        generation.answer.data(bytes, seq, now);
+        return;
+      }
+      case "usage":
+        this.#produced(generation, decodeProgress(payload));
+        generation.answer.passed(seq);
         return;
       case "end":
         this.#ended(generation, decodeEnd(payload));
@@ -452,6 +462,12 @@ export class Generations {
     if (generation.state === "waiting") this.#giveUp(generation, this.#waitExpired(generation));
   }
 
+  /** An attempt that goes on from another's answer may know less of it than that did. */
+  #produced(generation: Generation, progress: AnswerProgress | undefined): void {
+    const before = generation.answer.hasBegun ? (generation.progress?.outputTokens ?? 0) : 0;
+    generation.progress = progress && { ...progress, outputTokens: Math.max(before, progress.outputTokens) };
+  }
+
   #ended(generation: Generation, { usage, model }: AnswerEnd): void {
     generation.usage = usage;
     if (model !== undefined) generation.answeredBy = model;
@@ -485,8 +501,14 @@ export class Generations {
 
   /** Before its caller has the end of its answer, so that the next request finds what this one gives back. */
   #settle(generation: Generation, outcome: GenerationOutcome): void {
-    generation.hold?.settle(takenBy(generation, outcome));
-    generation.hold = undefined;
+    if (generation.isSettled) return;
+    generation.isSettled = true;
+    const taken = takenBy(generation, outcome);
+    if (taken.kind === "used") {
+      generation.usage = taken.usage;
+      generation.answeredBy = taken.model;
+    }
+    generation.hold?.settle(taken);
   }
 
   #over(generation: Generation, outcome: GenerationOutcome): void {

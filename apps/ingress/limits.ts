@@ -55,8 +55,8 @@ export interface LimitedRequest extends Demand {
   bodyBytes: number;
 }
 
-/** What an answer took: all that is known of it, nothing, or nobody knows. */
-export type Taken = { kind: "used"; usage: Usage; model: string } | { kind: "nothing" } | { kind: "unknown" };
+/** What an answer took, by the prices of the model that answered. */
+export type Taken = { kind: "used"; usage: Usage; model: string } | { kind: "nothing" };
 
 /** An admitted generation's part in its caller's limits. */
 export interface LimitsHold {
@@ -144,7 +144,7 @@ export class CallerLimits {
     const answer = this.#answerOf(decision, dialect);
     if (answer.kind === "refused") return answer;
     this.#held.set(reservation.generation, reservation);
-    return { ...answer, hold: { settle: (taken) => this.#settle(reservation, usedOf(reservation, this.#billedOf(model, taken), taken)) } };
+    return { ...answer, hold: { settle: (taken) => this.#settle(reservation, usedOf(this.#billedOf(model, taken), taken)) } };
   }
 
   #answerOf(decision: LimitDecision, dialect: ConversationDialect): ReplayAnswer {
@@ -231,15 +231,5 @@ function moneyOf({ prices }: CatalogueModel, used: Pick<Usage, "inputTokens" | "
   return ((inputTokens - cached) * prices.inputPerMillion + cached * prices.cachedInputPerMillion + outputTokens * prices.outputPerMillion) / 1_000_000;
 }
 
-function usedOf(reservation: Reservation, model: CatalogueModel, taken: Taken): Used {
-  switch (taken.kind) {
-    case "used":
-      return { tokens: taken.usage.inputTokens + taken.usage.outputTokens, money: moneyOf(model, taken.usage) };
-    case "nothing":
-      return { tokens: 0, money: 0 };
-    case "unknown":
-      return { tokens: reservation.tokens, money: reservation.money };
-    default:
-      return taken satisfies never;
-  }
-}
+const usedOf = (model: CatalogueModel, taken: Taken): Used =>
+  taken.kind === "nothing" ? { tokens: 0, money: 0 } : { tokens: taken.usage.inputTokens + taken.usage.outputTokens, money: moneyOf(model, taken.usage) };

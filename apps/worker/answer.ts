@@ -2,6 +2,7 @@
 import type { StreamRelay, WholeAnswer } from "#wire/codec.ts";
 import { type Failure, failureOf, type UpstreamError } from "#wire/errors.ts";
 import type { AnswerEvent } from "#wire/neutral.ts";
+import { Produced } from "#wire/produced.ts";
 import { retryAfterSecondsOf } from "#wire/retry-after.ts";
 import { type SseEvent, SseEventTooLarge, SseReader } from "#wire/sse.ts";
 import type { Usage } from "#wire/usage.ts";
@@ -27,8 +28,8 @@ export interface FailedStep {
 
 export interface AnswerReader {
   readonly usage: Usage | undefined;
-  /** Pieces of content so far; 0 for an answer in one piece. */
-  readonly pieces: number;
+  /** What the upstream has produced so far; undefined for an answer that it does not stream. */
+  readonly produced: Produced | undefined;
   /** Events that could not be read. An answer that may have lost content with one fails. */
   readonly malformedEvents: number;
   /** Content was seen: bytes belong to the caller from here on. */
@@ -124,8 +125,8 @@ class StreamReader implements AnswerReader {
     return this.#answer.usage;
   }
 
-  get pieces(): number {
-    return this.#answer.pieces;
+  get produced(): Produced {
+    return this.#answer.produced;
   }
 
   get malformedEvents(): number {
@@ -181,7 +182,7 @@ class WholeReader implements AnswerReader {
   committed = false;
   readonly begun = true;
   readonly malformedEvents = 0;
-  readonly pieces = 0;
+  readonly produced = undefined;
   readonly settled = false;
   readonly answerId = undefined;
   readonly #read: (bytes: Buffer) => WholeAnswer;
@@ -228,7 +229,7 @@ class FoldingReader implements AnswerReader {
   committed = false;
   settled = false;
   readonly malformedEvents = 0;
-  readonly pieces = 0;
+  readonly produced = new Produced();
   readonly answerId = undefined;
   readonly #events = new SseReader(answerBytesMax);
   readonly #stream: FoldedStream;
@@ -258,12 +259,16 @@ class FoldingReader implements AnswerReader {
 
   #gather(events: AnswerEvent[]): AnswerStep {
     if (this.settled) return { kind: "more", bytes: [] };
-    for (const event of events) this.#gathered.push(event);
+    for (const event of events) {
+      this.#gathered.push(event);
+      this.produced.event(event);
+    }
+    this.produced.report(this.#stream.usage);
     if (!events.some(({ kind }) => kind === "finish" || kind === "error")) return { kind: "more", bytes: [] };
     const answer = this.#stream.whole(this.#gathered);
     this.settled = true;
     this.committed = answer.kind === "answer";
-    if (answer.kind === "answer") this.usage = answer.usage;
+    if (answer.kind === "answer") this.usage = this.produced.usage;
     return stepOf(answer);
   }
 }
@@ -272,7 +277,7 @@ class FoldingReader implements AnswerReader {
 class ErrorReader implements AnswerReader {
   readonly usage = undefined;
   readonly malformedEvents = 0;
-  readonly pieces = 0;
+  readonly produced = undefined;
   readonly committed = false;
   readonly begun = false;
   readonly settled = false;

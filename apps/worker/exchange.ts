@@ -34,7 +34,7 @@ export interface Reading {
   /** What an answer that came the other way, whole for a stream or streamed for a whole, comes to; nothing where that can't be. */
   turned?: {
     toStream(bytes: Buffer): WholeAnswer;
-    events?(): { push: StreamEvents["push"]; end: StreamEvents["end"]; whole(events: readonly AnswerEvent[]): WholeAnswer };
+    events?(): Pick<StreamEvents, "push" | "end" | "usage"> & { whole(events: readonly AnswerEvent[]): WholeAnswer };
   };
   errorOf(body: unknown): UpstreamError;
 }
@@ -151,7 +151,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
               new SplicedDecoder(splice.answer, to.streamDecoder(), splice.mode),
               splice.answer,
               splice.answer.answerId,
-              splice.mode !== "first",
+              splice.mode === "first" ? undefined : { tokens: splice.answer.tokens, isCounted: splice.mode === "repeat" },
             )
           : new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context)),
       whole: (bytes) => {
@@ -294,6 +294,9 @@ function turnedOf(to: Codec, from: Codec, context: () => AnswerContext): NonNull
     events() {
       const decoder = to.streamDecoder();
       return {
+        get usage() {
+          return decoder.usage;
+        },
         push: (event) => decoder.push(event),
         end: () => decoder.end(),
         whole: (events) => (asksSeveral(context().body) ? { kind: "malformed" } : wholeOf(events, from, context())),

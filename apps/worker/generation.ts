@@ -9,9 +9,9 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue, UpstreamLimits } from "#catalogue/catalogue.ts";
-import { encodePayload, type GenerationJob, upstreamRequestIdHeader } from "#relay/job.ts";
+import { type AnswerProgress, dataBytesMax, encodeData, encodePayload, type GenerationJob, upstreamRequestIdHeader } from "#relay/job.ts";
 import type { Place } from "#relay/lane-worker.ts";
-import { payloadBytesMax } from "#relay/limits.ts";
+import type { AnswerKind } from "#relay/owner.ts";
 import type { Held, Outcome } from "#relay/runner.ts";
 import { Refusal } from "#wire/carry.ts";
 import type { Failure } from "#wire/errors.ts";
@@ -50,7 +50,7 @@ export interface GenerationSurroundings {
   callFailed(generation: Generation, call: FailedCall): void;
   /** The body of a job that carries none; null when it is gone. */
   readBody(generation: string): Promise<Buffer | null>;
-  send(held: Held<Generation>, kind: "head" | "data" | "end" | "fail", payload: Buffer): void;
+  send(held: Held<Generation>, kind: AnswerKind, payload: Buffer): void;
 }
 
 interface FailedCall {
@@ -108,6 +108,8 @@ export class Generation {
   #endPending = false;
   /** The caller has the head, from this attempt or one that was lost. */
   #headSent: boolean;
+  /** What the owner was told last of what was produced; undefined for nothing. */
+  #told: AnswerProgress | undefined;
   /** Ends a call whose answer is complete while its upstream holds the line. */
   #hangUp: NodeJS.Timeout | undefined;
   /** When the first call began. */
@@ -135,11 +137,10 @@ export class Generation {
     return this.#reader?.usage;
   }
 
-  /** About what was produced of a stream that its caller left before its upstream could tell; undefined for nothing. */
+  /** About what was produced of a stream that its caller left before its upstream counted anything; undefined for nothing. */
   get producedUsage(): Usage | undefined {
-    const { pieces = 0, committed } = this.#reader ?? {};
-    if (committed !== true || pieces === 0) return undefined;
-    return plainUsageOf(Math.ceil((this.#body?.length ?? 0) / bytesPerToken), pieces);
+    const { outputTokens = 0 } = this.#reader?.produced ?? {};
+    return outputTokens === 0 ? undefined : plainUsageOf(Math.ceil((this.#body?.length ?? 0) / bytesPerToken), outputTokens);
   }
 
   /** Never throws: a fault of ours fails the generation, and is kept as its cause. */
@@ -257,6 +258,7 @@ export class Generation {
     const limits = this.#limits;
     if (limits === undefined || this.#current === undefined || this.#isOver() || !this.#open || this.#pending.length > 0) return;
     this.#guarded(() => {
+      if ((this.#reader?.produced?.outputTokens ?? 0) > (this.#told?.outputTokens ?? 0)) this.#tell();
       if (!this.#reader?.settled) this.#finishedAt = undefined;
       else this.#finishedAt ??= now;
       if (this.#finishedAt !== undefined && now - this.#finishedAt > lingerMs) return this.#step((this.#reader as AnswerReader).end());
@@ -352,6 +354,7 @@ export class Generation {
     if (status >= 300 && status < 400) this.diagnosis.cause = "redirect";
     const requestId = upstreamRequestIdOf(headers);
     if (requestId !== undefined) this.diagnosis.requestId = requestId;
+    if (this.#streams && this.#errorHeadAt === undefined) this.#tell();
   }
 
   /** The upstream has no such endpoint. */
@@ -443,6 +446,7 @@ export class Generation {
       return;
     }
     this.#turn++;
+    this.#untell();
     this.#tryNext(retryState, body).catch((error: unknown) => this.#crash(error));
   }
 
@@ -483,7 +487,30 @@ export class Generation {
     this.#progressedAt = now;
   }
 
+  /** The caller's ingress learns what was produced, for it bills a caller who leaves. Other operations than answers are billed by what they reserved. */
+  #tell(): void {
+    if (this.job.operation !== "answer") return;
+    const { outputTokens = 0, reasoningTokens = 0, reported } = this.#reader?.produced ?? {};
+    this.#told = { model: this.model, outputTokens, reasoningTokens, ...(reported !== undefined && { reported }) };
+    this.#send("usage", encodePayload(this.#told));
+  }
+
+  /** What a call produced that failed before its content is nobody's to pay. */
+  #untell(): void {
+    if (this.#told === undefined || this.#headSent) return;
+    this.#told = undefined;
+    this.#send("usage", encodePayload(null));
+  }
+
+  /** The upstream has counted another input than it had when the owner was told. */
+  get #hasNewInput(): boolean {
+    const { reported } = this.#reader?.produced ?? {};
+    const { reported: told } = this.#told ?? {};
+    return reported !== undefined && (["inputTokens", "cachedInputTokens", "cacheWriteTokens"] as const).some((name) => reported[name] !== told?.[name]);
+  }
+
   #write(bytes: Buffer[]): void {
+    if (this.#hasNewInput) this.#tell();
     if (!this.#headSent) {
       this.#headSent = true;
       const answerId = this.#reader?.answerId;
@@ -492,13 +519,13 @@ export class Generation {
       this.#send("head", encodePayload({ status: 200, headers, ...(answerId !== undefined && { answerId }) }));
     }
     const whole = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
-    for (let from = 0; from < whole.length; from += payloadBytesMax) this.#pending.push(whole.subarray(from, from + payloadBytesMax));
+    for (let from = 0; from < whole.length; from += dataBytesMax) this.#pending.push(whole.subarray(from, from + dataBytesMax));
     this.#drain();
     if (this.#pending.length > 0) this.#call?.flow(false);
   }
 
   #drain(): void {
-    while (this.#open && this.#pending.length > 0) this.#send("data", this.#pending.shift() as Buffer);
+    while (this.#open && this.#pending.length > 0) this.#sendData(this.#pending.shift() as Buffer);
     if (this.#endPending && this.#pending.length === 0) {
       this.#endPending = false;
       this.#send("end", encodePayload({ usage: this.usage ?? null, model: this.model }));
@@ -519,7 +546,7 @@ export class Generation {
   #fail(failure: Failure): void {
     const { requestId: upstreamRequestId } = this.diagnosis;
     this.failure = failure;
-    for (const bytes of this.#pending.splice(0)) this.#send("data", bytes);
+    for (const bytes of this.#pending.splice(0)) this.#sendData(bytes);
     this.#send("fail", encodePayload({ ...failure, ...(upstreamRequestId !== undefined && { upstreamRequestId }) }));
     this.#phase = "ended";
     this.#call?.abort();
@@ -527,7 +554,13 @@ export class Generation {
     this.#sources.release();
   }
 
-  #send(kind: "head" | "data" | "end" | "fail", payload: Buffer): void {
+  #sendData(bytes: Buffer): void {
+    const { outputTokens = 0 } = this.#reader?.produced ?? {};
+    if (this.#told !== undefined) this.#told.outputTokens = outputTokens;
+    this.#send("data", encodeData(outputTokens, bytes));
+  }
+
+  #send(kind: AnswerKind, payload: Buffer): void {
     if (this.#held !== undefined) this.#around.send(this.#held, kind, payload);
   }
 

@@ -17,6 +17,8 @@ export const frameKinds = {
   gone: 6,
   /** Worker → owner, with a pulse: nothing was sent since the last one, `seq` is the last frame's. */
   quiet: 7,
+  /** Sequenced like those above: what was produced so far. */
+  usage: 8,
   /** Owner → worker: this attempt is yours. */
   go: 16,
   /** Owner → worker: all before `seq` arrived; the payload (u32) says up to where the caller took it. */

@@ -5,6 +5,7 @@ import { framings } from "#wire/codec.ts";
 import { conversationDialects, operations } from "#wire/dialect.ts";
 import { type Failure, isErrorCode } from "#wire/errors.ts";
 import type { Usage } from "#wire/usage.ts";
+import { payloadBytesMax } from "./limits.ts";
 
 /** Of a body's type; more than any client sends. */
 export const contentTypeLengthMax = 500;
@@ -76,6 +77,17 @@ export interface AnswerHead {
   answerId?: string;
 }
 
+/** Payload of `usage`: what was produced for an answer that is under way. Null: nothing, for the call that produced it failed and another target is asked. */
+export interface AnswerProgress {
+  /** The catalogue's id of the model that answers; it is the one that is billed. */
+  model: string;
+  /** Thinking included. Each `data` frame says them anew. */
+  outputTokens: number;
+  reasoningTokens: number;
+  /** The upstream's own count as of now, where it has told one. */
+  reported?: Usage;
+}
+
 /** Payload of `end`. */
 export interface AnswerEnd {
   usage: Usage | null;
@@ -86,7 +98,30 @@ export interface AnswerEnd {
 /** Payload of `fail`. */
 export type AnswerFailure = Failure;
 
-export const encodePayload = (payload: AnswerHead | AnswerEnd | AnswerFailure): Buffer => Buffer.from(JSON.stringify(payload));
+export const encodePayload = (payload: AnswerHead | AnswerProgress | null | AnswerEnd | AnswerFailure): Buffer => Buffer.from(JSON.stringify(payload));
+
+/** Before the bytes in the payload of `data`: a u32, how many output tokens were produced so far. */
+const dataHeadBytes = 4;
+/** Bytes of the answer in one `data` frame at most. */
+export const dataBytesMax = payloadBytesMax - dataHeadBytes;
+
+export function encodeData(outputTokens: number, bytes: Buffer): Buffer {
+  const payload = Buffer.allocUnsafe(dataHeadBytes + bytes.length);
+  payload.writeUInt32LE(Math.min(outputTokens, 0xffff_ffff));
+  bytes.copy(payload, dataHeadBytes);
+  return payload;
+}
+
+export const decodeData = (payload: Buffer): { outputTokens: number; bytes: Buffer } => ({
+  outputTokens: payload.length < dataHeadBytes ? 0 : payload.readUInt32LE(),
+  bytes: payload.subarray(dataHeadBytes),
+});
+
+/** Undefined where nothing was produced. */
+export function decodeProgress(payload: Buffer): AnswerProgress | undefined {
+  const progress = parsed(payload) as Partial<AnswerProgress> | undefined;
+  return typeof progress?.model === "string" && Number.isInteger(progress.outputTokens) ? (progress as AnswerProgress) : undefined;
+}
 
 /** Undefined for what no worker of ours sends. */
 export function decodeHead(payload: Buffer): AnswerHead | undefined {

@@ -19,7 +19,7 @@ export type RelayFault = "unavailable" | "worker_lost" | "wait_expired";
 
 export type JobState = "waiting" | "active" | "missing";
 
-export type AnswerKind = "head" | "data" | "end" | "fail";
+export type AnswerKind = "head" | "data" | "usage" | "end" | "fail";
 
 export interface OwnerPort<Client> {
   /** Put the job of this attempt on its lane; a failure comes back as `enqueueFailed`. */
@@ -428,7 +428,7 @@ export class Owner<Client> {
 const settlePayload = Buffer.from([1]);
 const dropPayload = Buffer.from([0]);
 
-const isFromWorker = (kind: FrameKind): boolean => kind >= frameKinds.accept && kind <= frameKinds.quiet;
+const isFromWorker = (kind: FrameKind): boolean => kind >= frameKinds.accept && kind <= frameKinds.usage;
 
 function answerKindOf(kind: FrameKind): AnswerKind | undefined {
   switch (kind) {
@@ -436,6 +436,8 @@ function answerKindOf(kind: FrameKind): AnswerKind | undefined {
       return "head";
     case frameKinds.data:
       return "data";
+    case frameKinds.usage:
+      return "usage";
     case frameKinds.end:
       return "end";
     case frameKinds.fail:

@@ -10,6 +10,7 @@ import { encodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noP
 import type { RelayLimits } from "./limits.ts";
 import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
+import type { AnswerKind } from "./owner.ts";
 
 /** How an attempt that counts came out: answered in full, or as far as it got before its caller or its owner left. */
 export type Outcome = "done" | "cancelled";
@@ -166,15 +167,15 @@ export class Runner<Task> {
     if (!waits) this.#run(held);
   }
 
-  /** Sends a piece of the answer; of `data` at most `payloadBytesMax`. After `end` or `fail` nothing more may come. Ignored for what is forgotten. */
-  send(held: Held<Task>, kind: "head" | "data" | "end" | "fail", payload: Buffer, now: number): void {
+  /** Sends a piece of the answer; of `data` at most `payloadBytesMax`. Nobody waits for `usage`: it goes with what comes next. After `end` or `fail` nothing more may come. Ignored for what is forgotten. */
+  send(held: Held<Task>, kind: AnswerKind, payload: Buffer, now: number): void {
     this.#wake(now);
     if (held.forgotten || held.ended) return;
     if (kind === "end" || kind === "fail") {
       held.ended = true;
       held.endedAt = now;
     }
-    this.#emit(held, frameKinds[kind], payload);
+    this.#emit(held, frameKinds[kind], payload, kind === "usage");
     this.#flow(held);
   }
 

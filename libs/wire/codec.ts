@@ -1,6 +1,7 @@
 /** What a dialect of conversations is to the gateway: it reads and writes requests and answers, and relays its own kind untouched. All of it is pure and synchronous. */
 import type { UpstreamError } from "./errors.ts";
 import type { Answer, AnswerEvent, NeutralRequest } from "./neutral.ts";
+import type { Produced } from "./produced.ts";
 import type { SseEvent } from "./sse.ts";
 import type { Usage } from "./usage.ts";
 import type { ReplaceAddress } from "./verbatim-sources.ts";
@@ -62,6 +63,8 @@ export interface StreamDecoder {
   readonly finished: boolean;
   /** Events that could not be read. One that may have carried content is an error of the answer as well. */
   readonly malformedEvents: number;
+  /** The upstream's own count so far, where it has told one. */
+  readonly usage: Usage | undefined;
 }
 
 /** Writes a caller's stream, one per answer; `finish` brings the terminator, if the dialect has one. It is never given an error. */
@@ -88,9 +91,9 @@ export interface StreamRelay {
   readonly complete: boolean;
   /** `end` was called, or the upstream's own terminator passed. */
   readonly ended: boolean;
+  /** What the upstream has counted, and what it has produced since; undefined where it has counted nothing. */
   readonly usage: Usage | undefined;
-  /** Events with content so far: about as many as tokens, where the upstream has not told yet. */
-  readonly pieces: number;
+  readonly produced: Produced;
   readonly error: UpstreamError | undefined;
   /** The id by which the caller knows the answer, once it is known. */
   readonly answerId: string | undefined;

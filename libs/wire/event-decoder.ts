@@ -5,6 +5,7 @@ import { contentOf } from "./event.ts";
 import { unreadableEvent } from "./finish.ts";
 import type { AnswerEvent } from "./neutral.ts";
 import type { SseEvent } from "./sse.ts";
+import type { Usage } from "./usage.ts";
 
 export abstract class EventDecoder implements StreamDecoder {
   malformedEvents = 0;
@@ -12,6 +13,7 @@ export abstract class EventDecoder implements StreamDecoder {
   protected over = false;
 
   abstract readonly finished: boolean;
+  abstract readonly usage: Usage | undefined;
   abstract end(): AnswerEvent[];
   /** Reads an event's JSON object; `name` is the event's name, where it has one. */
   protected abstract read(value: Record<string, unknown>, name: string | undefined): AnswerEvent[];

@@ -5,6 +5,7 @@
 import type { StreamDecoder, StreamEncoder } from "./codec.ts";
 import type { AnswerEvent } from "./neutral.ts";
 import { type SseEvent, SseReader } from "./sse.ts";
+import { bytesPerToken, type Usage } from "./usage.ts";
 
 /** Characters of an answer that are remembered at most; a longer one is not spliced. */
 const deliveredMax = 1 << 20;
@@ -39,6 +40,11 @@ export class SplicedAnswer implements StreamEncoder {
   /** Not too long to be remembered. */
   get canBeSpliced(): boolean {
     return !this.#ended && this.#length <= deliveredMax;
+  }
+
+  /** About how many tokens were delivered. */
+  get tokens(): number {
+    return Math.ceil(this.#length / bytesPerToken);
   }
 
   /** The text so far, if that is all there is and it is open: what an assistant's turn can be begun with. */
@@ -109,6 +115,10 @@ export class SplicedDecoder implements StreamDecoder {
 
   get malformedEvents(): number {
     return this.#decoder.malformedEvents;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#decoder.usage;
   }
 
   push(event: SseEvent): AnswerEvent[] {

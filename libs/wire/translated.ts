@@ -2,15 +2,15 @@
 import type { StreamDecoder, StreamEncoder, StreamRelay } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
 import type { AnswerEvent } from "./neutral.ts";
+import { type Delivered, Produced } from "./produced.ts";
 import type { SseEvent } from "./sse.ts";
 import type { Usage } from "./usage.ts";
 
 export class TranslatedStream implements StreamRelay {
   error: UpstreamError | undefined;
-  usage: Usage | undefined;
   committed: boolean;
   ended = false;
-  pieces = 0;
+  readonly produced: Produced;
   readonly answerId: string | undefined;
   readonly #decoder: StreamDecoder;
   readonly #encoder: StreamEncoder;
@@ -19,11 +19,12 @@ export class TranslatedStream implements StreamRelay {
   #isContradicted = false;
 
   /**
-   * `answerId` is the id that the encoder writes into the answer, where its dialect needs it again to report a failure. `committed`: content of the answer was
+   * `answerId` is the id that the encoder writes into the answer, where its dialect needs it again to report a failure. `delivered`: content of the answer that was
    * delivered before this stream.
    */
-  constructor(decoder: StreamDecoder, encoder: StreamEncoder, answerId: string | undefined, committed = false) {
-    this.committed = committed;
+  constructor(decoder: StreamDecoder, encoder: StreamEncoder, answerId: string | undefined, delivered?: Delivered) {
+    this.committed = delivered !== undefined;
+    this.produced = new Produced(delivered);
     this.#decoder = decoder;
     this.#encoder = encoder;
     this.answerId = answerId;
@@ -39,6 +40,10 @@ export class TranslatedStream implements StreamRelay {
 
   get complete(): boolean {
     return this.ended;
+  }
+
+  get usage(): Usage | undefined {
+    return this.produced.usage;
   }
 
   get malformedEvents(): number {
@@ -64,14 +69,12 @@ export class TranslatedStream implements StreamRelay {
         this.error = event.error;
         break;
       }
-      if (event.kind === "finish") {
-        this.usage = event.usage;
-        this.ended = true;
-      }
-      if (event.kind === "delta") this.pieces++;
+      if (event.kind === "finish") this.ended = true;
+      this.produced.event(event);
       if (isContent(event)) this.committed = true;
       text += this.#encoder.push(event);
     }
+    this.produced.report(this.#decoder.usage);
     this.#held = this.committed ? "" : text;
     if (this.committed && text !== "") out.push(Buffer.from(text));
   }

@@ -10,6 +10,8 @@ export interface Usage {
   reasoningTokens: number;
   /** The upstream reported more than can be true; what stands here is what can be. */
   isCapped?: true;
+  /** Some of it, or all, is no count of the upstream's. */
+  isEstimated?: true;
 }
 
 /** Of a request's body, roughly: for estimates before, or without, an upstream's own count. */

@@ -4,6 +4,7 @@ import type { UpstreamError } from "./errors.ts";
 import { contentOf } from "./event.ts";
 import { unreadableEvent } from "./finish.ts";
 import { piecesOf, replaceSpans, type Span, withMembers } from "./json.ts";
+import { Produced } from "./produced.ts";
 import type { SseEvent } from "./sse.ts";
 import type { Usage } from "./usage.ts";
 
@@ -20,8 +21,8 @@ export const failedWith = (error: UpstreamError): Failed => ({ kind: "error", er
 
 /** A dialect's eye on one of its own streams. */
 export interface Watcher {
-  /** `value` is the event's data, parsed. */
-  look(event: SseEvent, value: Record<string, unknown>): Passing;
+  /** `value` is the event's data, parsed. Its content counts in `produced`. */
+  look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing;
   errorOf(body: unknown): UpstreamError;
   /** What ends a finished answer whose upstream did not: terminator events, or nothing. */
   terminator(): Buffer | undefined;
@@ -44,7 +45,7 @@ export class VerbatimStream implements StreamRelay {
   committed = false;
   ended = false;
   malformedEvents = 0;
-  pieces = 0;
+  readonly produced = new Produced();
   readonly #watcher: Watcher;
   #held: Buffer[] = [];
   #hasContent = false;
@@ -66,7 +67,7 @@ export class VerbatimStream implements StreamRelay {
   }
 
   get usage(): Usage | undefined {
-    return this.#watcher.usage;
+    return this.produced.usage;
   }
 
   get answerId(): string | undefined {
@@ -78,7 +79,8 @@ export class VerbatimStream implements StreamRelay {
     const content = contentOf(event);
     switch (content.kind) {
       case "value":
-        this.#pass(this.#watcher.look(event, content.value), out);
+        this.#pass(this.#watcher.look(event, content.value, this.produced), out);
+        this.produced.report(this.#watcher.usage);
         return;
       case "error":
         this.error = this.#watcher.errorOf(content.body);
@@ -105,7 +107,6 @@ export class VerbatimStream implements StreamRelay {
   #pass(passing: Passing, out: Buffer[]): void {
     switch (passing.kind) {
       case "relay":
-        this.pieces++;
         this.#hasContent ||= passing.content;
         if (this.committed) out.push(passing.bytes);
         else {

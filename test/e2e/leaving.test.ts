@@ -76,9 +76,9 @@ test("requests whose callers left are counted, and hold nothing", async () => {
 test("what was produced for a caller who left is counted once, about", async () => {
   const metrics = await (await fetch(`${gateway.workers[0]?.urls.operations}/metrics`)).text();
   const counted = (kind: string) => Number(new RegExp(`sluice_tokens_total\\{model="paced",kind="${kind}"\\} (\\d+)`).exec(metrics)?.[1] ?? 0);
-  // The stream's opening is not counted there.
-  const sent = ((await gateway.seen(paced))[0]?.chunksSent ?? 0) + 1;
-  assert.ok(counted("output") >= 5 && counted("output") <= sent, `${counted("output")} of ${sent}`);
+  const sent = (await gateway.seen(paced))[0]?.chunksSent ?? 0;
+  // The first of its five pieces was the stream's opening, which says nothing; long words count for more than one token.
+  assert.ok(counted("output") >= 4 && counted("output") <= 1.5 * sent, `${counted("output")} of ${sent}`);
   assert.ok(counted("input") > 5 && counted("input") < 60, String(counted("input")));
 });
 

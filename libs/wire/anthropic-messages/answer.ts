@@ -36,22 +36,22 @@ export function endingOf(finish: Finish, stopSequence: string | undefined, { req
 
 /** Gathers the counters of an answer, which come in pieces that are totals and never sums. */
 export class UsageReader {
+  /** Another object after each report. */
+  usage: Usage | undefined;
   readonly #counters: Record<string, number> = {};
-  #seen = false;
 
   read(value: unknown): void {
     if (typeof value !== "object" || value === null) return;
-    this.#seen = true;
     const counters = objectOf(value);
     const read = (name: string, tokens: unknown) => {
       if (tokensOf(tokens) > 0) this.#counters[name] = tokensOf(tokens);
     };
     for (const name of ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"]) read(name, counters[name]);
     read("thinking_tokens", objectOf(counters.output_tokens_details).thinking_tokens);
+    this.usage = this.#sum();
   }
 
-  get usage(): Usage | undefined {
-    if (!this.#seen) return undefined;
+  #sum(): Usage {
     const { input_tokens: input = 0, cache_read_input_tokens: cached = 0, cache_creation_input_tokens: written = 0 } = this.#counters;
     const { output_tokens: output = 0, thinking_tokens: thinking = 0 } = this.#counters;
     return plausible({

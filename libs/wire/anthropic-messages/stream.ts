@@ -6,6 +6,7 @@ import { EventDecoder } from "../event-decoder.ts";
 import { finishOf, stoppedBy } from "../finish.ts";
 import { jsonOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, BlockStart, Finish, Signature } from "../neutral.ts";
+import type { Usage } from "../usage.ts";
 import { blockOf, calledNameOf, endingOf, messageOf, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 
@@ -35,6 +36,10 @@ export class MessagesDecoder extends EventDecoder {
 
   get finished(): boolean {
     return this.#finish !== undefined;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#usage.usage;
   }
 
   protected override read(body: Record<string, unknown>, name: string | undefined): AnswerEvent[] {

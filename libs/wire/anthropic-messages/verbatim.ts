@@ -3,6 +3,7 @@ import type { Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { envelopeMark } from "../envelope.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
 import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, textOf, withMembers } from "../json.ts";
+import { messagesPiece, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
@@ -78,15 +79,17 @@ class MessagesWatcher implements Watcher {
     return stopEvent;
   }
 
-  look({ event, data }: SseEvent, value: Record<string, unknown>): Passing {
+  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const type = event !== undefined && event !== "message" ? event : nameOf(value.type);
     switch (type) {
       case "content_block_delta":
+        messagesPiece(value, produced);
         return relayed(type, data, true);
       case "content_block_stop":
       case "ping":
         return relayed(type, data, false);
       case "content_block_start":
+        messagesPiece(value, produced);
         return relayed(type, data, !quietBlocks.includes(String(objectOf(value.content_block).type)));
       case "message_start":
         this.#usage.read(objectOf(value.message).usage);

@@ -7,6 +7,7 @@ import type { UpstreamError } from "../errors.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { jsonOf } from "../json.ts";
 import type { AnswerEvent } from "../neutral.ts";
+import type { Usage } from "../usage.ts";
 import { AnswerReader, responseOf, upstreamErrorOf } from "./answer.ts";
 import { PartWriter } from "./part-writer.ts";
 
@@ -15,6 +16,10 @@ export class GeminiDecoder extends EventDecoder {
 
   get finished(): boolean {
     return this.#reader.finished;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#reader.usage;
   }
 
   protected override read(response: Record<string, unknown>): AnswerEvent[] {

@@ -17,6 +17,7 @@ import {
   withElements,
   withMembers,
 } from "../json.ts";
+import { geminiPart, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
@@ -121,12 +122,13 @@ class GeminiWatcher implements Watcher {
     return text === "" ? undefined : Buffer.from(text);
   }
 
-  look({ data: sent }: SseEvent, response: Record<string, unknown>): Passing {
+  look({ data: sent }: SseEvent, response: Record<string, unknown>, produced: Produced): Passing {
     const { error, candidates: listed, promptFeedback, usageMetadata } = response;
     if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(response));
     const candidates = listOf(listed).map(objectOf);
     const failure = failureIn(candidates);
     if (failure !== undefined) return failedWith(failure);
+    for (const { content } of candidates) for (const part of listOf(objectOf(content).parts)) geminiPart(objectOf(part), produced);
     this.usage = usageOf(usageMetadata) ?? this.usage;
     if (isBlocked(promptFeedback)) this.#blocked = true;
     this.contradicted ||= this.finished && candidates.some(({ content }) => listOf(objectOf(content).parts).some((part) => isContent(objectOf(part))));

@@ -49,6 +49,10 @@ export class ChatDecoder extends EventDecoder {
     return this.#finish !== undefined;
   }
 
+  get usage(): Usage | undefined {
+    return this.#usage;
+  }
+
   protected override read(chunk: Record<string, unknown>): AnswerEvent[] {
     if (chunk.error !== undefined && chunk.error !== null) return this.fail(upstreamErrorOf(chunk));
     const events: AnswerEvent[] = [];

@@ -17,6 +17,7 @@ import {
   withElements,
   withMembers,
 } from "../json.ts";
+import { chatDelta, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
@@ -130,7 +131,7 @@ class ChatWatcher implements Watcher {
     return doneEvent;
   }
 
-  look({ data }: SseEvent, value: Record<string, unknown>): Passing {
+  look({ data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const { error, usage, choices: listed } = value;
     if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(error));
     const choices = listOf(listed).map(objectOf);
@@ -143,6 +144,7 @@ class ChatWatcher implements Watcher {
         if (!this.#usageShown) return { kind: "hidden" };
       }
     }
+    for (const { delta } of choices) chatDelta(objectOf(delta), produced);
     this.contradicted ||= this.finished && choices.some(({ delta }) => Object.entries(objectOf(delta)).some(isSaid));
     for (const [place, { index, finish_reason: reason }] of choices.entries()) if (reasonIn(reason) !== undefined) this.#finishedChoices.add(index ?? place);
     this.#committed ||= choices.some(hasContent);

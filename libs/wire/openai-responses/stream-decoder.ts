@@ -1,13 +1,16 @@
+/** Streamed answers in OpenAI's Responses format, as upstreams send them: https://platform.openai.com/docs/api-reference/responses-streaming */
 import type { UpstreamError } from "../errors.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, eventsOf } from "../neutral.ts";
+import type { Usage } from "../usage.ts";
 import { blocksOf, failureIn, finishOf, upstreamErrorOf, usageOf } from "./answer.ts";
 import { ItemReader, partOf } from "./item-reader.ts";
 
 /** Reads the life of an answer. Items that overlap come out one after the other, in the order in which they began. */
 export class ResponsesDecoder extends EventDecoder {
   finished = false;
+  usage: Usage | undefined;
   /** By output index. */
   readonly #items = new Map<number, ItemReader>();
   /** Those whose turn it is not yet, behind the one whose turn it is. */
@@ -99,6 +102,7 @@ export class ResponsesDecoder extends EventDecoder {
       events.push(...eventsOf({ blocks, finish: "stop" }).slice(0, -1));
     }
     const usage = usageOf(response.usage);
+    this.usage = usage;
     const status = type === "response.incomplete" ? "incomplete" : response.status;
     events.push({ kind: "finish", finish: finishOf(status, response.incomplete_details, this.#called), ...(usage !== undefined && { usage }) });
     this.finished = true;

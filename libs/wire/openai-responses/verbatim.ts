@@ -2,6 +2,7 @@
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
 import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, type Span, textOf } from "../json.ts";
+import { type Produced, responsesPiece } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
@@ -85,8 +86,9 @@ class ResponsesWatcher implements Watcher {
     return undefined;
   }
 
-  look(event: SseEvent, value: Record<string, unknown>): Passing {
+  look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const type = event.event !== undefined && event.event !== "message" ? event.event : textOf(value.type);
+    if (type !== undefined) responsesPiece(type, value, produced);
     switch (type) {
       case "error":
       case "response.failed":

@@ -56,6 +56,8 @@ interface Client {
   committed: boolean;
   /** Pieces delivered by the present attempt. */
   received: number[];
+  /** How many pieces were produced, as last told beside them. */
+  told: number;
   attempt: number | undefined;
   over: "end" | RelayFault | "left" | "crashed" | undefined;
   /** How long its caller takes for a frame. */
@@ -277,6 +279,7 @@ export class World {
         restart: (client) => {
           if (client.committed) this.#violated(`generation ${client.number} was run anew after content was delivered`);
           client.received = [];
+          client.told = 0;
           client.attempt = undefined;
           client.untakenBytes = 0;
         },
@@ -387,7 +390,7 @@ export class World {
     }
   }
 
-  /** The upstream: a head, the pieces at an even pace, an end. */
+  /** The upstream: a head, the pieces at an even pace, an end; and what was produced, told beside them. */
   #produce(process: Process, runner: Runner<Task>, task: Task): void {
     if (task.scheduled || task.stopped || !task.open || task.held === undefined) return;
     task.scheduled = true;
@@ -401,6 +404,12 @@ export class World {
         const payload = Buffer.alloc(task.client.pieceBytes);
         payload.writeUInt32LE(step - 1);
         payload.writeUInt16LE(task.attempt, 4);
+        // Every third piece is told before it is sent.
+        if (step % 3 === 0) {
+          const told = Buffer.alloc(4);
+          told.writeUInt32LE(step);
+          runner.send(held, "usage", told, now);
+        }
         runner.send(held, "data", payload, now);
       } else {
         runner.send(held, task.client.fails ? "fail" : "end", noPayload, now);
@@ -457,6 +466,7 @@ export class World {
         pieceBytes: 6 + this.#below(300),
         committed: false,
         received: [],
+        told: 0,
         attempt: undefined,
         over: undefined,
         takeMs: slow ? 500 : this.#below(3),
@@ -484,9 +494,12 @@ export class World {
       if (client.attempt !== attempt) this.#violated(`generation ${client.number} got pieces of two attempts`);
       if (piece !== client.received.length) this.#violated(`generation ${client.number} got piece ${piece} in place of ${client.received.length}`);
       client.received.push(piece);
+      const told = client.received.length - (client.received.length % 3);
+      if (client.told !== told) this.#violated(`generation ${client.number} was told of ${client.told} pieces in place of ${told}`);
       this.#deliveredOnce(client, attempt);
       if (!client.holds || client.received.length * client.pieceBytes > simulationLimits.windowBytes / 2) this.#commit(client);
     }
+    if (kind === "usage") client.told = payload.readUInt32LE();
     if (kind === "end" || kind === "fail") {
       if ((kind === "fail") !== client.fails) this.#violated(`generation ${client.number} got ${kind}`);
       if (client.received.length !== client.pieces)

@@ -76,7 +76,7 @@ const beginningOf = (codec: Codec, context: AnswerContext) => new SplicedAnswer(
 /** What the caller is sent of a stream that repeats these events; undefined when it is found to differ. */
 function sentAgain(answer: SplicedAnswer, events: readonly SentEvent[]): string | undefined {
   const waiting = [...events];
-  const stream: StreamDecoder = { push: () => [waiting.shift() as AnswerEvent], end: () => [], finished: false, malformedEvents: 0 };
+  const stream: StreamDecoder = { push: () => [waiting.shift() as AnswerEvent], end: () => [], finished: false, malformedEvents: 0, usage: undefined };
   const decoder = new SplicedDecoder(answer, stream, "repeat");
   let sent = "";
   while (waiting.length > 0)
