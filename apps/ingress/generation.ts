@@ -20,7 +20,7 @@ export interface GenerationRequest extends Demand {
   model: CatalogueModel;
   /** How many may wait on the lane here, and for how long. */
   lane: { readonly waitingMax: number; readonly waitMs: number };
-  /** How long the caller lets it wait, in milliseconds, where that is less. */
+  /** How long the caller lets it wait until a worker begins it, in milliseconds from its admission. */
   maxWaitMs?: number | undefined;
   /** Of the caller's group. */
   weight: number;
@@ -50,8 +50,7 @@ export interface Generation extends GenerationRequest {
   /** Its slot among all generations, and among those that wait on its lane. */
   slot: Claim;
   waitingSlot: Claim;
-  waitMs: number;
-  /** For waits that are shorter than its lane's. */
+  /** Ends the wait for which its caller has set a time. */
   expiry: NodeJS.Timeout | undefined;
   admittedAt: number;
   startedAt: number;

@@ -104,7 +104,7 @@ export class Generations {
       }
       if (!generation.gate.holds(generation.number)) continue;
       if (lost) this.#fail(generation, faults.unavailable);
-      else if (now - generation.startedAt >= generation.waitMs) this.#expire(generation);
+      else if (now - generation.startedAt >= generation.lane.waitMs) this.#expire(generation);
     }
     this.#owner?.tick(now);
     for (const [lane, gate] of this.#gates) {
@@ -141,7 +141,7 @@ export class Generations {
     const owner = this.#owner;
     if (!this.isReady || owner === undefined || queue === undefined) return { kind: "refused", failure: faults.unavailable };
     const now = this.#now();
-    const { lane, maxWaitMs = lane.waitMs, weight, caller, held } = request;
+    const { lane, weight, caller, held } = request;
     const { slots, bodyBytes, metrics } = this.#options;
     const waiting = this.#waitingOn(queue.name);
     waiting.max = lane.waitingMax;
@@ -166,7 +166,6 @@ export class Generations {
       queue,
       queued: undefined,
       gate: this.#gateOf(queue.name),
-      waitMs: Math.min(lane.waitMs, maxWaitMs),
       expiry: undefined,
       admittedAt: Date.now(),
       startedAt: now,
@@ -204,7 +203,7 @@ export class Generations {
       return { kind: "begun" };
     }
     request.response.once("close", () => this.#closed(generation));
-    if (maxWaitMs < lane.waitMs) generation.expiry = setTimeout(() => this.#expire(generation), maxWaitMs);
+    this.#expireInTime(generation);
     this.#limited(generation, () => {
       generation.gate.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
     });
@@ -304,7 +303,7 @@ export class Generations {
         isOpen: () => !this.#closing && this.isReady,
         release: (number) => {
           const generation = this.#live.get(number);
-          if (generation !== undefined) this.#owner?.start(generation, number, generation.waitMs, this.#now(), generation.startedAt);
+          if (generation !== undefined) this.#owner?.start(generation, number, generation.lane.waitMs, this.#now(), generation.startedAt);
         },
       });
       this.#gates.set(lane, gate);
@@ -341,6 +340,7 @@ export class Generations {
         if (generation.state === "running") {
           generation.state = "waiting";
           generation.waitingSlot.force(1);
+          if (!generation.answer.hasBegun) this.#expireInTime(generation);
         }
       },
       deliver: (generation, kind, payload, seq) => {
@@ -456,6 +456,13 @@ export class Generations {
   #waitExpired({ queue }: Generation): Failure {
     const message = "The request waited for as long as it may; try again later.";
     return { code: "overloaded", message, retryAfterSeconds: this.#retryAfterSeconds(queue.name) };
+  }
+
+  /** What its caller lets it wait counts from its beginning, whichever workers were lost since; an answer that has begun may wait to be gone on with. */
+  #expireInTime(generation: Generation): void {
+    const { maxWaitMs, startedAt } = generation;
+    if (maxWaitMs === undefined) return;
+    generation.expiry = setTimeout(() => this.#expire(generation), Math.max(0, startedAt + maxWaitMs - this.#now()));
   }
 
   #expire(generation: Generation): void {

@@ -14,6 +14,7 @@ import { openMailbox } from "#relay/mailbox.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { OpenFiles } from "#service/open-files.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
@@ -30,6 +31,8 @@ import { createRequestServer } from "./requests.ts";
 import { addResponsesSocket } from "./responses-socket.ts";
 import { addRoutes } from "./routes.ts";
 
+/** How often the settings of queues are written anew. */
+const restoreSettingsMs = 10_000;
 const silentConnectionMs = 1_000;
 /** How long a process that starts waits at most until it hears itself. */
 const firstHeardMsMax = 5_000;
@@ -127,12 +130,21 @@ async function start(log: Logger): Promise<Running> {
     resubscribed: () => generations.tick(),
   });
   generations.attach(mailbox);
+  const openFiles = new OpenFiles();
+  let settingsRestoredAt = performance.now();
+  const restoreSettings = () => {
+    if (performance.now() - settingsRestoredAt < restoreSettingsMs) return;
+    settingsRestoredAt = performance.now();
+    for (const queue of queues.values()) queue.restoreSettings().catch(onRedisError);
+  };
   const pulse = setInterval(() => {
     generations.tick();
     idempotency.tick(performance.now());
     limits.tick(performance.now());
     rewrites.tick(performance.now());
+    openFiles.tick();
     openQueues();
+    restoreSettings();
   }, relayLimits.pulseMs);
   registerRelayMetrics(metrics.registry, mailbox);
   registerCatalogueMetrics(metrics.registry, catalogue);
@@ -180,7 +192,7 @@ async function start(log: Logger): Promise<Running> {
 
   const operations = createOperations({
     metrics: metrics.registry,
-    notReady: () => (draining ? "stopping" : generations.isReady ? undefined : "no link to Redis"),
+    notReady: () => (draining ? "stopping" : generations.isReady ? openFiles.shortage : "no link to Redis"),
     status: () => ({
       role: "ingress",
       catalogue: catalogue.current().version,

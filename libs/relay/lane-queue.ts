@@ -14,6 +14,8 @@ const bulkMax = 64;
 const bulkCharactersMax = 1 << 20;
 const jobName = "generation";
 const priority = 1;
+/** Entries of a queue's event stream, which BullMQ can't be told not to write. Without this setting it keeps 10,000. */
+const eventsMax = 0;
 /** What a worker said of its free places holds for so long; and a job may take this part of them. */
 const roomLifeMs = 1_000;
 const roomShare = 1 / 16;
@@ -43,6 +45,8 @@ export interface LaneQueue {
   remove(queued: Queued): Promise<void>;
   /** The states of their jobs, in order; what is not on the lane yet is missing. Throws when Redis is away. */
   statesOf(all: readonly (Queued | undefined)[]): Promise<JobState[]>;
+  /** Writes the queue's settings anew: a Redis that lost its data has lost them too, and BullMQ writes them only when it opens the queue. Rejects when Redis is away. */
+  restoreSettings(): Promise<unknown>;
   /** A worker has so many free places. */
   hasRoom(places: number): void;
   close(): Promise<void>;
@@ -54,7 +58,7 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
     connection: redis,
     prefix: keyspace.queuePrefix,
     skipWaitingForReady: true,
-    streams: { events: { maxLen: 0 } },
+    streams: { events: { maxLen: eventsMax } },
     defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1, priority },
   });
   queue.on("error", onError);
@@ -136,6 +140,7 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
       );
       return all.map((queued) => states.get(queued?.job?.id ?? "") ?? "missing");
     },
+    restoreSettings: () => redis.hset(queue.toKey("meta"), "opts.maxLenEvents", eventsMax),
     hasRoom(places) {
       room = places;
       roomHeardAt = performance.now();

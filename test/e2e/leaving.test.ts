@@ -14,13 +14,14 @@ const headless = text("head=60000");
 const fast = text("rate=0;first=0");
 const gateway = await startGateway({
   workers: ["chat=8"],
-  catalogue: `lanes:\n  short: { waitMs: 1200 }\n  narrow: { waitingMax: 2, waitMs: 60000 }\n${catalogueOf([
+  catalogue: `lanes:\n  fragile: {}\n  short: { waitMs: 1200 }\n  narrow: { waitingMax: 2, waitMs: 60000 }\n${catalogueOf([
     { id: "paced", model: paced },
     { id: "silent", model: silent },
     { id: "headless", model: headless },
     { id: "fast", model: fast },
     { id: "unserved", model: text("tokens=1"), lane: "image" },
     { id: "impatient", model: text("tokens=1"), lane: "short" },
+    { id: "fragile", model: headless, lane: "fragile" },
     { id: "crowded", model: text("tokens=1"), lane: "narrow" },
   ])}`,
 });
@@ -184,4 +185,31 @@ test("no more requests wait than may", async () => {
   controller.abort();
   await Promise.all(waiting);
   await until("no job is left", async () => (await jobsOf("narrow")) === 0);
+});
+
+test("a caller's own wait counts from the beginning, also when its worker is lost", async () => {
+  const doomed = await gateway.addWorker("fragile=4");
+  const before = (await gateway.seen(headless)).length;
+  const startedAt = performance.now();
+  const waits = [1_000, 8_000];
+  const responses = waits.map(async (waitMs) => {
+    const response = await gateway.post({ model: "fragile", messages }, { headers: { "x-sluice-max-wait": String(waitMs) } });
+    return { response, ms: performance.now() - startedAt };
+  });
+  await until("both run", async () => (await gateway.seen(headless)).length === before + 2);
+  await doomed.kill();
+  const [past, ahead] = await Promise.all(responses);
+  // The first one's time is over when the loss is noticed; the second one waits for the rest of its time.
+  await assertOverloaded(past?.response as Response);
+  await assertOverloaded(ahead?.response as Response);
+  assert.ok(Number(past?.ms) < 8_000, `${past?.ms} ms`);
+  assert.ok(Number(ahead?.ms) >= 8_000 && Number(ahead?.ms) < 11_000, `${ahead?.ms} ms`);
+  await until("no job is left", async () => (await jobsOf("fragile")) === 0);
+});
+
+test("the settings of a queue that Redis lost are written again", async () => {
+  const [meta = ""] = await redis.keys("*:lane:chat:meta");
+  assert.equal(await redis.hget(meta, "opts.maxLenEvents"), "0");
+  await redis.del(meta);
+  await until("they are there", async () => (await redis.hget(meta, "opts.maxLenEvents")) === "0", 15_000);
 });

@@ -357,3 +357,27 @@ test("with Redis gone a job is refused at once, and a worker goes on when Redis 
     places[0]?.release();
   });
 });
+
+test("the events of a lane stay few, also after Redis lost all data", async () => {
+  const eventsMax = 200;
+  const run = async (name: string) => {
+    await withWorker(64, async (_worker, places) => {
+      for (let count = 0; count < 100; count++) {
+        queue.add(jobOf(`gen_${name}${count}`), never);
+        await until("it is taken", () => places.length === count + 1);
+        places[count]?.handedOver();
+        places[count]?.release();
+      }
+      await until("all jobs are over", async () => (await queue.queue.getJobCountByTypes("active", "prioritized", "waiting")) === 0);
+    });
+    return redis.xlen(queue.queue.toKey("events"));
+  };
+  const usual = await run("before");
+  assert.ok(usual <= eventsMax, `${usual} events`);
+  await redis.flushall();
+  // The first job of an empty Redis comes before anybody has noticed.
+  await run("unnoticed");
+  await queue.restoreSettings();
+  const after = await run("after");
+  assert.ok(after <= eventsMax, `${after} events`);
+});
