@@ -407,7 +407,8 @@ export class Generation {
     if (current === undefined) return;
     this.#current = undefined;
     current.permit.leave(outcome);
-    if (outcome === undefined || this.#hasCounted(outcome, current.candidate.key)) return;
+    const isKnown = outcome === "answered" && current.isProven;
+    if (outcome === undefined || isKnown || this.#hasCounted(outcome, current.candidate.key)) return;
     this.#around.routing.ended(current.candidate, current.permit, outcome, current.retryAfterMs);
   }
 
