@@ -56,7 +56,7 @@ async function begun(): Promise<{ generation: Generation; upstream: UpstreamHand
     send() {},
   } as unknown as GenerationSurroundings;
   const generation = new Generation({ lane: "chat", job, room: 0, handedOver() {}, release() {} }, around);
-  await generation.begin();
+  await generation.begin({} as never);
   assert.ok(upstream, `${generation.failure?.message} ${generation.cause}`);
   upstream.head(200, { "content-type": "text/event-stream" });
   return { generation, upstream, told };
