@@ -1,6 +1,6 @@
 /** Names of tools that fit every dialect, and the way back to what the caller wrote. */
 import { refuse } from "./carry.ts";
-import { parseExact } from "./json.ts";
+import { nestsDeeperThan, parseExact } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
 /** Fits all of them: https://platform.openai.com/docs/api-reference/chat/create has the shortest and Google's the strictest beginning. */
@@ -90,9 +90,13 @@ export function textOfCall(input: string): string {
   return typeof value === "string" ? value : input;
 }
 
-/** A call's arguments as an object; {} for none; undefined when they are no JSON object. */
+/** Levels of objects and arrays in a call's arguments, which are a text of their own: what is nested deeper could not be written again. */
+const argumentsDepthMax = 200;
+
+/** A call's arguments as an object; {} for none; undefined when they are no JSON object, or nested deeper than 200 levels. */
 export function argumentsOf(input: string): Record<string, unknown> | undefined {
   if (input.trim() === "") return {};
+  if (nestsDeeperThan(input, argumentsDepthMax)) return undefined;
   try {
     const value = parseExact(input);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;

@@ -44,13 +44,13 @@ export function withAddresses(bytes: Buffer, { marks, names, spelled = (name) =>
   if (!marks.some((mark) => bytes.includes(mark)) && !hasEscapedLetter(bytes)) return bytes;
   const edits: Edit[] = [];
   let lastObject = -1;
-  for (const string of namedStringsOf(bytes, names)) {
+  for (const string of namedStringsOf(bytes, names, spelled)) {
     if (isDataUrl(bytes, string)) continue;
-    const path = string.path.map((step) => (typeof step === "string" ? spelled(step) : step));
-    const place = placeOf(path.filter((step) => typeof step === "string").join("."), bytes, string);
+    const place = placeOf(string.names, bytes, string);
     if (place === undefined) continue;
     const url = String(readSpan(bytes, string));
     if (/^\s*data:/i.test(url)) continue;
+    const path = string.path.map((step) => (typeof step === "string" ? spelled(step) : step));
     const own = path.reduce<string>((before, step) => (typeof step === "number" ? `${before}[${step}]` : before === "" ? step : `${before}.${step}`), "");
     const object = objectAround(string, 0);
     const all = objectSpansOf(bytes.subarray(object), names)?.all.map(({ name }) => spelled(name)) ?? [];

@@ -1,7 +1,7 @@
 /** Requests in Anthropic's Messages format, to the neutral form and from it: https://platform.claude.com/docs/en/api/messages/create */
 import { type Carriage, checkCarriage, Refusal, refuse } from "../carry.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
 import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral.ts";
 import { boundCacheMarks } from "./cache.ts";
 import { decodeConversation, encodeConversation } from "./messages.ts";
@@ -152,7 +152,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...(user !== undefined && user.value.length <= userIdLengthMax && { metadata: { user_id: user.value } }),
     ...(framing !== "whole" && { stream: true }),
   };
-  return { path: "/messages", headers: { "anthropic-version": apiVersion }, body: Buffer.from(jsonOf(body)) };
+  return { path: "/messages", headers: { "anthropic-version": apiVersion }, body: Buffer.from(JSON.stringify(body)) };
 }
 
 /** The format has no JSON without a schema, older models have no formats, and not every schema can be enforced: then the model is asked for it in words. */

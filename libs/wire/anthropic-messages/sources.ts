@@ -16,7 +16,7 @@ export const sourceFinder: SourceFinder = {
     const types = typesOf(bytes.subarray(start));
     if (types.length > 0 && !types.includes("url")) return undefined;
     return {
-      part: typesOf(bytes.subarray(objectAround(string, 1))).includes("document") ? "file" : "image",
+      part: isDocument(bytes, objectAround(string, 1)) ? "file" : "image",
       edits(data) {
         const isText = data.mimeType === "text/plain";
         const text = isText ? documentTextOf(data) : data.data;
@@ -30,6 +30,15 @@ export const sourceFinder: SourceFinder = {
     };
   },
 };
+
+/** What was found of the block that was looked at last: a sender may give one block many sources. */
+let lastBlock: { bytes: WeakRef<Buffer>; start: number; isDocument: boolean } | undefined;
+
+function isDocument(bytes: Buffer, start: number): boolean {
+  if (lastBlock?.start !== start || lastBlock.bytes.deref() !== bytes)
+    lastBlock = { bytes: new WeakRef(bytes), start, isDocument: typesOf(bytes.subarray(start)).includes("document") };
+  return lastBlock.isDocument;
+}
 
 /** The types that an object says it is of: more than one if its sender repeats the member. */
 function typesOf(object: Buffer): unknown[] {

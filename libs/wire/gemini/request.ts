@@ -1,7 +1,7 @@
 /** Requests in Google's Gemini format, to the neutral form and from it: https://ai.google.dev/api/generate-content */
 import { type Carriage, checkCarriage, Refusal, refuse } from "../carry.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Setting, Settings } from "../neutral.ts";
 import { decodeContents, decodeSystem, encodeConversation } from "./contents.ts";
 import { enumMimeType, enumObjectSchemaOf } from "./enum.ts";
@@ -123,7 +123,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...encodeTools(tools, toolChoice),
     ...(Object.keys(generationConfig).length > 0 && { generationConfig }),
   };
-  return { path: answerPathOf(target.model, framing), headers: {}, body: Buffer.from(jsonOf(body)) };
+  return { path: answerPathOf(target.model, framing), headers: {}, body: Buffer.from(JSON.stringify(body)) };
 }
 
 function encodeConfig(settings: Settings, { model, outputTokensMax: most = Number.POSITIVE_INFINITY }: Target): object {

@@ -2,7 +2,7 @@
 import { type Carriage, checkCarriage, Refusal, refuse } from "../carry.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { invalidFieldIn } from "../invalid-field.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
 import { type Effort, efforts, type NeutralRequest, type Setting, type Settings, type ToolChoice, turnsOf } from "../neutral.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
@@ -177,7 +177,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, { model
     ...(stream && { stream: true }),
     ...(stream && streamUsage && { stream_options: { include_usage: true } }),
   };
-  return { path: "/chat/completions", headers: {}, body: Buffer.from(jsonOf(body)) };
+  return { path: "/chat/completions", headers: {}, body: Buffer.from(JSON.stringify(body)) };
 }
 
 const encodeTool = ({ name, description, parameters, strict, takesText }: NeutralRequest["tools"][number]) => ({

@@ -1,7 +1,7 @@
 /** Requests in OpenAI's Responses format, to the neutral form and from it: https://platform.openai.com/docs/api-reference/responses/create */
 import { type Carriage, checkCarriage, Refusal, refuse } from "../carry.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
 import { efforts, type NeutralRequest, type Setting, type SettingName, type Settings, turnsOf } from "../neutral.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { decodeInput, dialect, encodeItems, shortened } from "./items.ts";
@@ -126,7 +126,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     store: false,
     ...(framing !== "whole" && { stream: true }),
   };
-  return { path: "/responses", headers: {}, body: Buffer.from(jsonOf(body)) };
+  return { path: "/responses", headers: {}, body: Buffer.from(JSON.stringify(body)) };
 }
 
 const boundedTokensOf = (asked: number, most = Number.POSITIVE_INFINITY): number => Math.max(outputTokensMin, Math.min(asked, most));

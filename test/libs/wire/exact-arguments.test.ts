@@ -34,3 +34,19 @@ test("a call's long numbers in a conversation reach upstreams of every dialect",
     assert.ok(sent.replaceAll("\\", "").includes(`"channel_id":${digits}`), upstream);
   }
 });
+
+test("a call's arguments that are nested without end reach upstreams of every dialect, as a text where they are an object elsewhere", () => {
+  const deep = `${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}`;
+  const called = { id: "c", type: "function", function: { name: "f", arguments: deep } };
+  const messages = [
+    { role: "user", content: "x" },
+    { role: "assistant", tool_calls: [called] },
+    { role: "tool", tool_call_id: "c", content: "y" },
+  ];
+  for (const upstream of conversationDialects) {
+    const request = codecs["openai-chat"].decodeRequest({ body: { model: "m", messages }, framing: "whole" });
+    const target = { model: "m", outputTokensMax: undefined, streamUsage: true, tokenLimitField: "max_tokens" as const, reasons: undefined };
+    const sent = codecs[upstream].encodeRequest(request, "whole", target).body;
+    assert.ok(sent.includes(JSON.stringify(deep)), upstream);
+  }
+});

@@ -4,7 +4,9 @@ import fc from "fast-check";
 import {
   boundBroken,
   elementSpansOf,
+  jsonOf,
   memberSpansOf,
+  nestsDeeperThan,
   objectSpansOf,
   parseExact,
   parseJson,
@@ -275,4 +277,23 @@ test("numbers that a double can't hold stay as they are written, all others are 
     '{"id":1234567890123456789,"minus":-12345678901234567890,"huge":1e400,"float":0.12345678901234568,"one":1,"safe":9007199254740991,"text":"1234567890123456789"}',
   );
   assert.deepEqual([typeof value.float, typeof value.one, typeof value.safe], ["number", "number", "number"]);
+});
+
+test("the two separators of lines are escaped, everything else stays", () => {
+  for (const text of ["a", "\u2028", "\u2029\u2028\u2028", "\\u2028 \u2027\u2028\u202a", "😀\u2029"]) {
+    assert.equal(JSON.parse(jsonOf(text)), text);
+    assert.doesNotMatch(jsonOf(text), /[\u2028\u2029]/);
+  }
+});
+
+test("a text tells how deep it is nested", () => {
+  for (const [text, isDeep] of [
+    [`${"[".repeat(100)}${"]".repeat(100)}`, false],
+    [`${"[".repeat(101)}${"]".repeat(101)}`, true],
+    [`[${'{"a":[1,2]},'.repeat(200)}1]`, false],
+    [`["${"[".repeat(300)}"]`, false],
+    [`["\\"${"[".repeat(300)}"]`, false],
+    [`["\\\\",${"[".repeat(100)}${"]".repeat(100)}]`, true],
+  ] as const)
+    assert.equal(nestsDeeperThan(text, 100), isDeep, text.slice(0, 20));
 });

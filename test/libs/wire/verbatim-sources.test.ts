@@ -5,6 +5,7 @@ import { Refusal } from "#wire/carry.ts";
 import { codecs } from "#wire/codecs.ts";
 import type { ConversationDialect } from "#wire/dialect.ts";
 import type { SourceAddress } from "#wire/sources.ts";
+import { workMsOf } from "../../support/time.ts";
 
 const photo = "https://example.com/a.png";
 const paper = "https://example.com/a.pdf";
@@ -187,4 +188,22 @@ test("whatever stands around an address stays, to the byte", () => {
         assert.equal(replaced(dialect, around(part)).text, around(made));
       }),
     );
+});
+
+test("time grows with a body's length, however deep its members of such names are and however often it names a source", async () => {
+  const times = (count: number, text: string) => new Array<string>(count).fill(text).join(",");
+  const around = (inner: string) => `${'{"level":'.repeat(190)}[${inner}]${"}".repeat(190)}`;
+  const sources = times(20_000, '"source":{"type":"url","url":"http://a.example/"}');
+  for (const [dialect, body] of [
+    ["openai-chat", `{"messages":[{"role":"user","image_url":"x","x":${around(times(60_000, '{"url":"x"}'))}}]}`],
+    ["openai-responses", `{"input":[{"role":"user","x":${around(times(60_000, '{"image_url":"x"}'))}}]}`],
+    ["anthropic-messages", `{"messages":[{"role":"user","x":${around(times(60_000, '{"url":"x"}'))}}]}`],
+    ["gemini", `{"contents":[{"x":${around(times(60_000, '{"fileUri":"x"}'))}}]}`],
+    ["anthropic-messages", `{"messages":[{"role":"user","${"n".repeat(1 << 20)}":[${times(60_000, '{"url":"x"}')}]}]}`],
+    ["anthropic-messages", `{"messages":[{"role":"user","content":[{"type":"image",${sources}}]}]}`],
+  ] as const) {
+    const bytes = Buffer.from(body);
+    const ms = await workMsOf(() => codecs[dialect].verbatim.withAddresses(bytes, () => undefined));
+    assert.ok(ms < 1_000, `${dialect} ${ms} ms`);
+  }
 });
