@@ -6,8 +6,7 @@ import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import { contentTypeLengthMax } from "#relay/job.ts";
 import type { Framing } from "#wire/codec.ts";
 import type { AnswerResponse } from "./answer.ts";
-import type { Body } from "./body.ts";
-import { demandOf } from "./demand.ts";
+import type { ReadBody } from "./body.ts";
 import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.ts";
 import { unavailable } from "./failures.ts";
 import type { Generations } from "./generations.ts";
@@ -33,8 +32,7 @@ export interface Asked {
   /** The catalogue's id, as the caller gave it. */
   model: string;
   framing: Framing;
-  /** At least its settings. */
-  body: Body;
+  demand: ReadBody["demand"];
   bytes: Buffer;
   response: AnswerResponse;
   /** Called when the generation is over, with how. */
@@ -92,7 +90,7 @@ export class Admission {
         contentType: operation === "image-edit" ? contentTypeOf(headers) : "application/json",
         callerHeaders: callerHeadersOf(dialect, headers),
         model,
-        ...demandOf(operation, asked.body),
+        ...asked.demand,
         lane: catalogue().lanes.get(model.lane) ?? { waitingMax: 0, waitMs: 0 },
         maxWaitMs: maxWaitMsOf(headers),
         weight: catalogue().groups.get(request.caller.group)?.weight ?? 1,

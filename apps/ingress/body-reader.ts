@@ -1,7 +1,7 @@
-/** Reads bodies where each does not hold up its neighbours: small ones at once, large ones in a thread, where the keys take turns. */
-import { FairQueue } from "#relay/fair-queue.ts";
-import { ownBytesOf, TaskThread } from "#service/task-thread.ts";
-import { type Body, type BodyRead, checkBody, readForm, readJson } from "./body.ts";
+/** Reads bodies where each does not hold up its neighbours: small ones at once, large ones in a thread. */
+import { copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task-thread.ts";
+import type { Failure } from "#wire/errors.ts";
+import { type BodyRead, checkBody, type ReadBody, readForm, readJson } from "./body.ts";
 import type { BodyAnswer, BodyTask } from "./body-thread.ts";
 import { allEndpoints, type Endpoint, nameOf } from "./endpoints.ts";
 import { tooLarge } from "./failures.ts";
@@ -11,71 +11,58 @@ import { validatorOf } from "./validation.ts";
 
 /** A body of so many bytes, whatever it holds, takes some 20 ms at most. */
 const readAtOnceBytesMax = 128 * 1024;
-/** Bodies that are given to the thread at once: while it reads one, the next is on its way. */
-const inThreadMax = 2;
 
 export const isReadAtOnce = ({ length }: { length: number }): boolean => length <= readAtOnceBytesMax;
 
-interface Reading {
-  taskOf(): BodyTask;
-  settle(answer: BodyAnswer | Promise<BodyAnswer>): void;
-}
+/** Whatever a body of the largest size holds, to read it takes a second or two. */
+const readTimeoutMs = 10_000;
+const tookTooLong: Failure = {
+  code: "invalid_request",
+  message: `The gateway could not read this request within ${readTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
+};
 
-/** Large bodies wait here for as long as the thread takes for those before them; what they hold bounds how many they are. */
 export class BodyReader {
-  readonly #thread = new TaskThread<BodyTask, BodyAnswer>(new URL("./body-thread.ts", import.meta.url));
-  readonly #queue = new FairQueue<Reading>();
-  #inThread = 0;
-  #isClosed = false;
+  readonly #thread = new TaskThread<BodyTask, BodyAnswer>(new URL("./body-thread.ts", import.meta.url), readTimeoutMs);
 
   constructor() {
     // To compile one takes as long as to read a large body.
     for (const { schema } of allEndpoints) validatorOf(schema);
   }
 
-  /** The body of a request to this endpoint; of a large one its settings alone. `keyId` is its caller's, `contentType` that of a form. */
-  read(endpoint: Endpoint, bytes: Buffer, keyId: string, contentType?: string): BodyRead<Body> | Promise<BodyRead<Body>> {
+  /** The body of a request to this endpoint; of a large one its settings alone. `contentType` is that of a form, `key` whose turn a large one takes. */
+  read(
+    endpoint: Endpoint,
+    bytes: Buffer,
+    { key, contentType }: { key: string; contentType?: string | undefined },
+  ): BodyRead<ReadBody> | Promise<BodyRead<ReadBody>> {
     const { bodyBytesMax = Number.POSITIVE_INFINITY } = endpoint;
     if (bytes.length > bodyBytesMax) return { kind: "refused", failure: tooLarge(bodyBytesMax) };
-    if (!isReadAtOnce(bytes)) {
-      const taskOf = (): BodyTask => ({ kind: "body", bytes: ownBytesOf(bytes), endpoint: nameOf(endpoint), contentType });
-      return this.#readInThread(keyId, taskOf) as Promise<BodyRead<Body>>;
-    }
+    if (!isReadAtOnce(bytes))
+      return this.#inThread((copy) => ({ kind: "body", bytes: copy, endpoint: nameOf(endpoint), contentType }), bytes, { key }) as Promise<BodyRead<ReadBody>>;
     const checked = (read: BodyRead<unknown>) => (read.kind === "read" ? checkBody(endpoint, read.value) : read);
     return contentType === undefined ? checked(readJson(bytes)) : readForm(bytes, contentType).then(checked);
   }
 
   /** A large frame of a WebSocket. Rejects with Refused. */
-  async readFrame(bytes: Buffer, keyId: string): Promise<CallerFrame> {
-    const read = (await this.#readInThread(keyId, () => ({ kind: "frame", bytes: ownBytesOf(bytes) }))) as BodyRead<Omit<CallerFrame, "bytes">>;
+  async readFrame(bytes: Buffer, key: string): Promise<CallerFrame> {
+    const read = (await this.#inThread((copy) => ({ kind: "frame", bytes: copy }), bytes, { key })) as BodyRead<Omit<CallerFrame, "bytes">>;
     if (read.kind === "refused") throw new Refused(read.failure);
     return { ...read.value, bytes };
   }
 
-  #readInThread(keyId: string, taskOf: () => BodyTask): Promise<BodyAnswer> {
-    return new Promise((settle) => {
-      this.#queue.add({ taskOf, settle }, { group: "", weight: 1, key: keyId });
-      this.#goOn();
-    });
-  }
-
-  #goOn(): void {
-    while (!this.#isClosed && this.#inThread < inThreadMax) {
-      const next = this.#queue.take();
-      if (next === undefined) return;
-      this.#inThread++;
-      const done = () => {
-        this.#inThread--;
-        this.#goOn();
-      };
-      const read = this.#thread.run(next.taskOf());
-      next.settle(read);
-      read.then(done, done);
+  async #inThread(taskOf: (copy: Uint8Array) => BodyTask, bytes: Buffer, options: TaskOptions): Promise<BodyAnswer> {
+    try {
+      return await this.#thread.run(() => {
+        const copy = copyOf(bytes);
+        return { value: taskOf(copy), transfer: [copy.buffer] };
+      }, options);
+    } catch (error) {
+      if (error instanceof TaskTimeout) return { kind: "refused", failure: tookTooLong };
+      throw error;
     }
   }
 
   close(): Promise<void> {
-    this.#isClosed = true;
     return this.#thread.close();
   }
 }

@@ -1,6 +1,6 @@
 /** The thread in which large bodies are read and checked. */
-import { bufferOf, serveTasks } from "#service/task-thread.ts";
-import { type Body, type BodyRead, checkBody, readForm, readJson, settingsOf } from "./body.ts";
+import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
+import { type BodyRead, checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
 import { endpointNamed } from "./endpoints.ts";
 import { Refused } from "./requests.ts";
 import { type CallerFrame, callerFrameOf } from "./socket-frame.ts";
@@ -9,14 +9,16 @@ export type BodyTask =
   | { kind: "body"; bytes: Uint8Array; endpoint: string /** Of a form. */; contentType: string | undefined }
   | { kind: "frame"; bytes: Uint8Array };
 
-export type BodyAnswer = BodyRead<Body> | BodyRead<Omit<CallerFrame, "bytes">>;
+export type BodyAnswer = BodyRead<ReadBody> | BodyRead<Omit<CallerFrame, "bytes">>;
 
-serveTasks(async (task: BodyTask): Promise<{ result: BodyAnswer }> => {
+serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer>> => {
   const bytes = bufferOf(task.bytes);
-  if (task.kind === "frame") return { result: readFrame(bytes) };
+  if (task.kind === "frame") return { value: readFrame(bytes) };
   const read = task.contentType === undefined ? readJson(bytes) : await readForm(bytes, task.contentType);
   const checked = read.kind === "read" ? checkBody(endpointNamed(task.endpoint), read.value) : read;
-  return { result: checked.kind === "read" ? { kind: "read", value: settingsOf(checked.value) } : checked };
+  if (checked.kind === "refused") return { value: checked };
+  const { body, demand } = checked.value;
+  return { value: { kind: "read", value: { body: settingsOf(body), demand } } };
 });
 
 function readFrame(bytes: Buffer): BodyRead<Omit<CallerFrame, "bytes">> {

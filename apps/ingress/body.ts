@@ -3,6 +3,7 @@ import { isUtf8 } from "node:buffer";
 import type { Failure } from "#wire/errors.ts";
 import { boundBroken, type JsonBounds, parseJson } from "#wire/json.ts";
 import { formFieldsMax, formOf, valuesOf } from "#wire/openai-images/form.ts";
+import { type Demand, demandOf } from "./demand.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { faultIn } from "./validation.ts";
 
@@ -20,6 +21,12 @@ const boundMessages: Record<keyof JsonBounds, string> = {
 };
 
 export type Body = Record<string, unknown>;
+
+/** A body, or its settings alone, and what all of it asks for. */
+export interface ReadBody {
+  body: Body;
+  demand: Demand;
+}
 
 export type BodyRead<Value> = { kind: "read"; value: Value } | { kind: "refused"; failure: Failure };
 
@@ -52,28 +59,29 @@ export async function readForm(bytes: Buffer, contentType: string): Promise<Body
 export const fieldsMax = 1_000;
 
 /** The same value as its endpoint's body, or what is wrong with it. */
-export function checkBody({ schema, faultOf }: Endpoint, value: unknown): BodyRead<Body> {
+export function checkBody({ schema, operation, faultOf }: Endpoint, value: unknown): BodyRead<ReadBody> {
   const fault = faultIn(schema, value);
   if (fault !== undefined) return { kind: "refused", failure: fault };
   const body = value as Body;
   if (Object.keys(body).length > fieldsMax) return refused(`The body has more than ${fieldsMax} fields.`);
   const failure = faultOf?.(body);
-  return failure === undefined ? { kind: "read", value: body } : { kind: "refused", failure };
+  return failure === undefined ? { kind: "read", value: { body, demand: demandOf(operation, body) } } : { kind: "refused", failure };
 }
 
-/** Characters of a text, elements of a list, and members of an object within another, that are a setting and no content. */
+/** Characters of a text, elements of a list, and members of all objects within a body, that are settings and no content. */
 const settingLengthMax = 1_000;
 const settingElementsMax = 16;
 const settingMembersMax = 1_000;
 
-/** The settings of a body: all that an ingress reads of one that was checked in the thread. Content is left out, and with it all that is long. */
-export function settingsOf(body: Body, depth = 3): Body {
+/** The settings of a body: all that an ingress reads of one that was checked in the thread, beside its demand. Content is left out, and with it all that is long. */
+export function settingsOf(body: Body, depth = 3, left = { members: settingMembersMax }): Body {
   return Object.fromEntries(
     Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
       if (isSetting(value)) return [[name, value]];
       if (Array.isArray(value)) return value.length <= settingElementsMax && value.every(isSetting) ? [[name, value]] : [];
       const inner = value as Body;
-      return depth > 1 && Object.keys(inner).length <= settingMembersMax ? [[name, settingsOf(inner, depth - 1)]] : [];
+      left.members -= Object.keys(inner).length;
+      return depth > 1 && left.members >= 0 ? [[name, settingsOf(inner, depth - 1, left)]] : [];
     }),
   );
 }

@@ -4,7 +4,7 @@ import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Admission } from "./admission.ts";
 import type { AnswerResponse } from "./answer.ts";
-import type { Body, BodyRead } from "./body.ts";
+import type { BodyRead, ReadBody } from "./body.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
 import { dialectOf, type Endpoint, endpoints, formEndpoints, framingOf, googleVersions, modelCallOf, modelMethods } from "./endpoints.ts";
 import type { Idempotency } from "./idempotency.ts";
@@ -24,15 +24,15 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
     request: FastifyRequest,
     reply: FastifyReply,
     endpoint: Endpoint,
-    read: BodyRead<Body>,
+    read: BodyRead<ReadBody>,
     google?: { model: string; method: string },
   ): Promise<void> | undefined => {
     if (read.kind === "refused") throw new Refused(read.failure);
-    const body = read.value;
+    const { body, demand } = read.value;
     const model = google?.model ?? String(body.model);
     const framing = framingOf(body, google?.method, (request.query as { alt?: string }).alt);
     const start = (response: AnswerResponse, over?: (outcome: string) => void) => {
-      admission.begin({ request, requestId: request.id, endpoint, model, framing, body, bytes: request.bytes, response, over });
+      admission.begin({ request, requestId: request.id, endpoint, model, framing, demand, bytes: request.bytes, response, over });
       request.isGeneration = true;
     };
     const begun = () => {
@@ -55,8 +55,8 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
 
   /** Small bodies are read at once, in the same turn of the event loop. */
   const handle = (request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint, google?: { model: string; method: string }) => {
-    const formType = endpoint.operation === "image-edit" ? request.headers["content-type"] : undefined;
-    const read = bodies.read(endpoint, request.bytes, request.caller.id, formType);
+    const contentType = endpoint.operation === "image-edit" ? request.headers["content-type"] : undefined;
+    const read = bodies.read(endpoint, request.bytes, { key: request.caller.id, contentType });
     return read instanceof Promise
       ? request.held.during(read).then((settled) => begin(request, reply, endpoint, settled, google))
       : begin(request, reply, endpoint, read, google);

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#wire/json.ts";
 import { responseBodyOf, usageBodyOf } from "#wire/openai-responses/answer.ts";
 import type { Admission } from "./admission.ts";
-import { type Body, type BodyRead, readJson } from "./body.ts";
+import { type BodyRead, type ReadBody, readJson } from "./body.ts";
 import type { BodyReader } from "./body-reader.ts";
 import type { Capacity } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
@@ -119,22 +119,22 @@ export class Turns {
     const bytes = bodyOf(frame, previousId === undefined ? undefined : inputOf(items));
     if (bytes.length > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
     server.reserve(request, bytes.length);
-    const begin = (read: BodyRead<Body>) => this.#begin({ frame, requestId, items, bytes, generates }, read);
-    const read = bodies.read(responsesEndpoint, bytes, request.caller.id);
+    const begin = (read: BodyRead<ReadBody>) => this.#begin({ frame, requestId, items, bytes, generates }, read);
+    const read = bodies.read(responsesEndpoint, bytes, { key: request.caller.id });
     if (read instanceof Promise) return request.held.during(read).then(begin);
     begin(read);
     return undefined;
   }
 
-  #begin({ frame, requestId, items, bytes, generates }: Checked, read: BodyRead<Body>): void {
+  #begin({ frame, requestId, items, bytes, generates }: Checked, read: BodyRead<ReadBody>): void {
     if (this.#left) return;
     if (read.kind === "refused") throw new Refused(read.failure);
     const { admission } = this.#options;
     const request = this.#request;
-    const body = read.value;
+    const { body, demand } = read.value;
     const model = String(body.model);
     if (generates) {
-      const asked = { request, requestId, endpoint: responsesEndpoint, model, framing: "sse", body, bytes } as const;
+      const asked = { request, requestId, endpoint: responsesEndpoint, model, framing: "sse", demand, bytes } as const;
       const response = this.#responseFor(frame.streamId);
       admission.begin({ ...asked, response });
       this.#unread.add(response);
