@@ -20,7 +20,7 @@ export function openConnections(upstream: CatalogueUpstream, connectionsMax: num
   const tls = tlsOptionsOf(upstream);
   const common = { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 };
   const [httpProxy, httpsProxy] = proxiesOf(environment);
-  if (isProxied(environment)) {
+  if (httpProxy !== undefined || httpsProxy !== undefined) {
     const noProxy = [settingOf(environment, "no_proxy"), ...localHosts].filter((hosts) => hosts !== undefined).join(",");
     return new EnvHttpProxyAgent({
       ...common,
