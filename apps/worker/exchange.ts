@@ -5,18 +5,19 @@
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
 import type { GenerationJob } from "#relay/job.ts";
 import { callerFieldOf } from "#wire/caller-field.ts";
-import { Refusal, refuse } from "#wire/carry.ts";
-import type { AnswerContext, Codec, Framing, StreamRelay, Target, WholeAnswer } from "#wire/codec.ts";
+import { refuse } from "#wire/carry.ts";
+import type { AnswerContext, Codec, StreamRelay, Target, WholeAnswer } from "#wire/codec.ts";
 import { codecs } from "#wire/codecs.ts";
-import { consistent } from "#wire/consistent.ts";
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { type ConversationDialect, conversationDialects, type UpstreamDialect } from "#wire/dialect.ts";
 import type { Failure, UpstreamError } from "#wire/errors.ts";
 import { objectOf, parsedObject } from "#wire/json.ts";
-import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest, type Settings } from "#wire/neutral.ts";
-import { type Data, type RemoteSource, remoteSourcesOf } from "#wire/sources.ts";
+import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest } from "#wire/neutral.ts";
+import type { Data, RemoteSource, SourceAddress } from "#wire/sources.ts";
 import { resumed, SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
 import { toolNameOf } from "#wire/tools.ts";
 import { TranslatedStream } from "#wire/translated.ts";
+import type { Preparation } from "./preparation.ts";
+import { type Asked, type PreparationTask, type Prepared, readableRequestOf } from "./prepare.ts";
 import type { RequestSources } from "./request-sources.ts";
 import type { UpstreamRequest } from "./upstream.ts";
 
@@ -67,6 +68,7 @@ export interface ExchangeInput {
   upstream: CatalogueUpstream;
   /** The upstream's name of the model. */
   name: string;
+  preparation: Preparation;
   sources: RequestSources;
   /** What was delivered by another target, to be gone on from. */
   spliced: SplicedAnswer | undefined;
@@ -74,7 +76,7 @@ export interface ExchangeInput {
   signal: AbortSignal;
 }
 
-export const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" | "upstream" | "name">): Target => ({
+const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" | "upstream" | "name">): Target => ({
   model: name,
   outputTokensMax: model.outputTokensMax,
   reasons: reasonsOf(model),
@@ -84,9 +86,18 @@ export const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" 
 
 export const isConversation = (dialect: string): dialect is ConversationDialect => conversationDialects.some((known) => known === dialect);
 
+/** The request as it is sent to this upstream, with marks where what was fetched goes. Throws Refusal for attachments that can't be had. */
+export function preparedFor(input: ExchangeInput, spoken: UpstreamDialect, more: Partial<PreparationTask> = {}): Promise<Prepared> {
+  const { job, body, model, upstream, preparation, signal } = input;
+  const { operation, dialect, framing, headers, contentType } = job;
+  const splices = operation === "answer" && model.splice && framing !== "whole";
+  const task = { operation, dialect, framing, headers, contentType, body, spoken, target: targetOf(input), splices, countsTokens: upstream.countsTokens };
+  return preparation.prepare({ ...task, ...more }, (found) => resolveAddresses(found, input, spoken), signal);
+}
+
 /** Throws Refusal for what the upstream can't be asked. */
 export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
-  const { job, body, model, upstream } = input;
+  const { job, body, model, upstream, spliced: earlier } = input;
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken))
     return {
@@ -95,56 +106,54 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
     };
   const from = codecs[job.dialect];
   const to = codecs[spoken];
-  const target = targetOf(input);
-  const parsed = () => parsedObject(body) ?? {};
   const common = {
     streams: job.framing !== "whole",
     contentType: job.framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",
     errorOf: to.upstreamErrorOf,
   };
 
-  const hasDelivered = job.delivered !== undefined || input.spliced !== undefined;
-  const splices = model.splice && job.framing !== "whole" && (spoken !== job.dialect || decodedOf(from, parsed(), job.framing) !== undefined);
-  if (hasDelivered && !splices) return { kind: "refused", failure: job.delivered === undefined ? notContinued : lost };
-  if (spoken === job.dialect && !splices) {
-    const request = from.verbatim.request(await ownBytesOf(input, spoken), job.framing, target);
-    if (request === undefined) return { kind: "refused", failure: { code: "invalid_request", message: "The body is not a JSON object with a model." } };
-    Object.assign(request.headers, callerHeadersOf(job, upstream));
+  const hasDelivered = job.delivered !== undefined || earlier !== undefined;
+  const continued = earlier !== undefined && upstream.prefill ? earlier.text : undefined;
+  let prepared = await preparedFor(input, spoken, { continued });
+  if (prepared.kind === "refused") return prepared;
+  if (prepared.kind !== "conversation") throw new Error("a conversation was prepared as something else");
+  if (hasDelivered && !prepared.splices) return { kind: "refused", failure: job.delivered === undefined ? notContinued : lost };
+  const { asked, settings = body } = prepared;
+  if (asked === undefined) {
+    const { request } = prepared;
     const turned = turnedOf(to, from, () => {
-      const callerBody = parsed();
-      return contextOf(job, model, callerBody, readableRequestOf(from, callerBody, job.framing));
+      const callerBody = parsedObject(settings) ?? {};
+      return contextOf(job, model, { body: callerBody, request: readableRequestOf(from, callerBody, job.framing) });
     });
     return {
       kind: "exchange",
-      request,
+      request: { ...request, headers: { ...request.headers, ...callerHeadersOf(job, upstream) } },
       reading: {
         ...common,
-        stream: () => from.verbatim.stream(body, job.framing, model.id),
+        stream: () => from.verbatim.stream(settings, job.framing, model.id),
         whole: (bytes) => from.verbatim.answer(bytes, model.id),
         turned,
       },
     };
   }
 
-  const callerBody = parsed();
-  const request = consistent(from.decodeRequest({ body: callerBody, framing: job.framing, headers: job.headers }));
-  await resolveSources(remoteSourcesOf(request), input, spoken);
-  if (reasonsOf(model) === false) request.settings = withoutThinking(request.settings);
-  const context = contextOf(job, model, callerBody, request);
+  const context = contextOf(job, model, asked);
   const begin = () => new SplicedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
-  const resume = (delivered: string) => resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(request.tools, callerName));
-  const splice = splices ? spliceOf(input, begin, resume) : undefined;
+  const resume = (delivered: string) => resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(asked.request.tools, callerName));
+  const splice = prepared.splices ? spliceOf(input, begin, resume) : undefined;
   if (splice?.kind === "refused") return splice;
-  if (splice?.mode === "continue")
-    request.messages.push({ role: "assistant", parts: [{ kind: "text", text: splice.answer.text ?? "", path: "messages" }], path: "messages" });
+  if (splice?.mode === "continue" && continued === undefined) {
+    prepared = await preparedFor(input, spoken, { continued: splice.answer.text ?? "" });
+    if (prepared.kind !== "conversation") return { kind: "refused", failure: prepared.kind === "refused" ? prepared.failure : lost };
+  }
   const turned = turnedOf(to, from, () => context);
   return {
     kind: "exchange",
-    request: to.encodeRequest(request, job.framing, target),
+    request: prepared.request,
     ...(splice !== undefined && { spliced: splice.answer }),
     reading: {
       ...common,
-      errorOf: foreignErrorReaderOf(spoken, request),
+      errorOf: foreignErrorReaderOf(spoken, asked.request),
       stream: () =>
         splice !== undefined
           ? new TranslatedStream(
@@ -163,32 +172,24 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   };
 }
 
-/** The caller's own bytes for an upstream of its dialect, with the addresses dealt with that are not for the upstream to fetch. */
-export async function ownBytesOf(input: ExchangeInput, spoken: ConversationDialect): Promise<Buffer> {
-  const { verbatim } = codecs[input.job.dialect];
-  const found: (RemoteSource & { data?: Data })[] = [];
-  verbatim.withAddresses(input.body, (address) => {
-    const source: RemoteSource & { data?: Data } = {
-      ...address,
-      replace(data) {
-        source.data = data;
-      },
-    };
-    found.push(source);
-    return undefined;
-  });
-  if (found.length === 0) return input.body;
-  await resolveSources(found, input, spoken);
-  let place = 0;
-  return verbatim.withAddresses(input.body, () => found[place++]?.data);
+/** What becomes of each address: data where it is fetched here. */
+async function resolveAddresses(found: readonly SourceAddress[], input: ExchangeInput, spoken: UpstreamDialect): Promise<(Data | undefined)[]> {
+  const data = new Array<Data | undefined>(found.length).fill(undefined);
+  const remote = found.map((address, place) => ({
+    ...address,
+    replace(fetched: Data) {
+      data[place] = fetched;
+    },
+  }));
+  await resolveSources(remote, input, spoken);
+  return data;
 }
 
 /**
  * Fetches what the upstream does not fetch itself. An upstream that is not on the public internet is given only addresses that the worker would call too: it may reach
  * what its callers must not.
  */
-export async function resolveSources(found: readonly RemoteSource[], { upstream, sources, signal }: ExchangeInput, spoken: ConversationDialect): Promise<void> {
-  if (found.length === 0) return;
+async function resolveSources(found: readonly RemoteSource[], { upstream, sources, signal }: ExchangeInput, spoken: UpstreamDialect): Promise<void> {
   const isFetchedHere = ({ part }: RemoteSource) => part !== "server" && (!upstream.fetchesSources || (part === "file" && spoken === "openai-chat"));
   for (const source of found)
     if (source.part === "media" && isFetchedHere(source))
@@ -231,9 +232,8 @@ export function foreignErrorReaderOf(upstream: ConversationDialect, request: Neu
   };
 }
 
-/** Whether a model reasons; undefined where its catalogue entry lists no capabilities. An upstream refuses a wish for reasoning to a model that does not. */
+/** Whether a model reasons; undefined where its catalogue entry lists no capabilities. */
 const reasonsOf = ({ capabilities }: CatalogueModel): boolean | undefined => (capabilities.length === 0 ? undefined : capabilities.includes("reasoning"));
-const withoutThinking = ({ effort: _effort, thinkingTokensMax: _tokens, thinkingShown: _shown, ...settings }: Settings): Settings => settings;
 
 /** What of the caller's own headers its upstream is given: a version, and the betas that it knows. */
 export function callerHeadersOf({ headers }: GenerationJob, { betas }: CatalogueUpstream): Record<string, string> {
@@ -247,7 +247,7 @@ export function callerHeadersOf({ headers }: GenerationJob, { betas }: Catalogue
   return { ...others, ...(known.length > 0 && { "anthropic-beta": known.join(",") }) };
 }
 
-function contextOf(job: GenerationJob, model: CatalogueModel, body: Record<string, unknown>, request: NeutralRequest): AnswerContext {
+function contextOf(job: GenerationJob, model: CatalogueModel, { body, request }: Asked): AnswerContext {
   return {
     id: job.generation.slice("gen_".length),
     model: model.id,
@@ -257,20 +257,6 @@ function contextOf(job: GenerationJob, model: CatalogueModel, body: Record<strin
     body,
   };
 }
-
-/** A request in the neutral form; undefined where that has no place for all of it. */
-function decodedOf(codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest | undefined {
-  try {
-    return codec.decodeRequest({ body, framing });
-  } catch (error) {
-    if (error instanceof Refusal) return undefined;
-    throw error;
-  }
-}
-
-/** A request as far as the neutral form has a place for it; an empty one where that is not all. */
-export const readableRequestOf = (codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest =>
-  decodedOf(codec, body, framing) ?? { system: [], messages: [], tools: [], settings: {} };
 
 /** Does a request ask for several choices? The neutral form of an answer has one, and an answer that lacks the others is none. */
 function asksSeveral({ n, generationConfig, generation_config: otherConfig }: Record<string, unknown>): boolean {

@@ -22,6 +22,7 @@ import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, re
 import type { Exchange, Exchanged, OwnAnswer } from "./exchange.ts";
 import type { WorkerMetrics } from "./metrics.ts";
 import { exchangeOf } from "./operations.ts";
+import { Preparation, type PreparationThread } from "./preparation.ts";
 import type { RequestSources } from "./request-sources.ts";
 import { classifyFailure, outcomeOf, RetryState } from "./retry-state.ts";
 import { type Candidate, candidatesOf } from "./route.ts";
@@ -45,6 +46,7 @@ export interface GenerationSurroundings {
   routing: Routing;
   /** For a request of this key. */
   sourcesFor(keyId: string): RequestSources;
+  preparationThread: PreparationThread;
   metrics: WorkerMetrics;
   /** A call of an upstream failed, whatever becomes of the generation. `reason` is the upstream's, without secrets and addresses. */
   callFailed(generation: Generation, call: FailedCall): void;
@@ -120,8 +122,9 @@ export class Generation {
   #finishedAt: number | undefined;
   /** When the head of an error answer arrived. */
   #errorHeadAt: number | undefined;
-  /** Ends what is fetched for the request before its upstream is called. */
-  readonly #preparation = new AbortController();
+  /** Ends what is prepared and fetched for the request before its upstream is called. */
+  readonly #preparing = new AbortController();
+  readonly #preparation: Preparation;
   readonly #sources: RequestSources;
 
   constructor(place: Place, around: GenerationSurroundings) {
@@ -131,6 +134,7 @@ export class Generation {
     this.#headSent = place.job.delivered !== undefined;
     this.#around = around;
     this.#sources = around.sourcesFor(place.job.keyId);
+    this.#preparation = new Preparation(around.preparationThread, place.job.keyId);
   }
 
   get usage(): Usage | undefined {
@@ -216,16 +220,19 @@ export class Generation {
       if (ready.length > 0) continue;
       const waitMs = retryState.waitMs(performance.now());
       if (waitMs === undefined) return this.#fail(retryState.failure);
-      await sleep(waitMs, undefined, { signal: this.#preparation.signal }).catch(() => undefined);
+      await sleep(waitMs, undefined, { signal: this.#preparing.signal }).catch(() => undefined);
       if (this.#isOver()) return;
     }
   }
 
   async #exchangeWith({ model, target, upstream }: Candidate, body: Buffer): Promise<Exchanged> {
     const spliced = this.#headSent ? this.#spliced : undefined;
+    const { signal } = this.#preparing;
+    const common = { job: this.job, body, preparation: this.#preparation, sources: this.#sources, spliced, signal };
     try {
-      return await exchangeOf({ job: this.job, body, model, upstream, name: target.model, sources: this.#sources, spliced, signal: this.#preparation.signal });
+      return await exchangeOf({ ...common, model, upstream, name: target.model });
     } catch (error) {
+      if (signal.aborted) return { kind: "refused", failure: unprocessed };
       if (!(error instanceof Refusal)) throw error;
       return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
     }
@@ -235,7 +242,7 @@ export class Generation {
   abort(): void {
     this.#phase = "ended";
     this.#pending = [];
-    this.#preparation.abort();
+    this.#preparing.abort();
     this.#call?.abort();
     this.#leave(undefined);
     this.#sources.release();
@@ -476,6 +483,7 @@ export class Generation {
     const current = this.#current;
     if (current === undefined || current.isProven || this.#reader?.begun !== true) return;
     current.isProven = true;
+    this.#preparation.forget();
     this.#around.routing.ended(current.candidate, current.permit, "answered", undefined);
   }
 

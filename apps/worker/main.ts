@@ -23,6 +23,7 @@ import { isProxied } from "./connections.ts";
 import { Credentials } from "./credentials.ts";
 import { Generation, type GenerationSurroundings } from "./generation.ts";
 import { createWorkerMetrics } from "./metrics.ts";
+import { PreparationThread } from "./preparation.ts";
 import { createSourceFetcher } from "./remote-sources.ts";
 import { RequestSources } from "./request-sources.ts";
 import { Routing } from "./routing.ts";
@@ -47,6 +48,7 @@ async function start(log: Logger): Promise<Running> {
   const upstreams = new Upstreams(createAuthorization(environment), environment);
   const sources = createSourceFetcher(sourceNetworks, isProxied(environment));
   const sourceBudget = new SourceBudget(sourceBytesMax);
+  const preparationThread = new PreparationThread();
   const warnOfCredentials = (current: Catalogue) => {
     for (const upstream of current.upstreams.values())
       for (const variable of credentialNamesOf(upstream))
@@ -130,6 +132,7 @@ async function start(log: Logger): Promise<Running> {
     catalogue: catalogue.current,
     upstreams,
     routing: new Routing(circuits, slots, credentials, upstreams),
+    preparationThread,
     sourcesFor: (keyId) => new RequestSources(sources, sourceBudget, keyId),
     metrics,
     callFailed: ({ job, diagnosis: { status, requestId, cause } }, { target, credential, failure, reason }) => {
@@ -222,6 +225,7 @@ async function start(log: Logger): Promise<Running> {
       await Promise.all(lanes.map((lane) => lane.close()));
       await upstreams.close();
       await sources.close();
+      await preparationThread.close();
       redis.disconnect();
       await operations.close();
     },

@@ -91,95 +91,115 @@ function wantedOf(dialect: ConversationDialect, written: Record<string, unknown>
   return { texts, dimensions: typeof dimensions === "number" ? dimensions : undefined };
 }
 
-/** The request to an upstream, and how to read its answer for the caller. */
-export interface EmbeddingExchange {
+/** The request to an upstream. */
+export interface EmbeddingRequest {
   request: WireRequest;
   /** All texts, for upstreams that don't say how many tokens they took. */
   texts: string[];
-  /** The caller's answer; undefined when the upstream's is none, or has not one embedding for each input. */
-  answerOf(bytes: Buffer): { body: Buffer; usage: Usage | undefined } | undefined;
+  asked: EmbeddingsAsked;
 }
 
-/** `to` is the upstream's dialect; both of OpenAI's embed alike. `model` is its name there, `id` the catalogue's. Throws Refusal. */
-export function embeddingExchangeOf(from: ConversationDialect, to: ConversationDialect, bytes: Buffer, model: string, id: string): EmbeddingExchange {
+/** What of a request its answer is read by. */
+export interface EmbeddingsAsked {
+  /** How many embeddings are wanted. */
+  count: number;
+  isBatched: boolean;
+  isBase64: boolean;
+}
+
+export interface EmbeddingAnswer {
+  body: Buffer;
+  usage: Usage | undefined;
+}
+
+/** `to` is the upstream's dialect; both of OpenAI's embed alike. `model` is its name there. Throws Refusal. */
+export function embeddingRequestOf(from: ConversationDialect, to: ConversationDialect, bytes: Buffer, model: string): EmbeddingRequest {
   const body = parsedObject(bytes) ?? {};
-  if (to === "gemini") return from === "gemini" ? googleExchangeOf(bytes, body, model) : openaiToGoogleOf(from, body, model, id);
-  return from === "gemini" ? googleToOpenaiOf(from, body, model) : openaiExchangeOf(bytes, body, model, id);
+  const isBase64 = body.encoding_format === "base64";
+  const isBatched = isBatch(body);
+  if ((from === "gemini") === (to === "gemini")) {
+    const { input } = body;
+    const count = from === "gemini" ? (isBatched ? listOf(body.requests).length : 1) : Array.isArray(input) && typeof input[0] !== "number" ? input.length : 1;
+    const request = from === "gemini" ? googleRequestOf(bytes, isBatched, model) : openaiRequestOf(bytes, model);
+    return { request, texts: [], asked: { count, isBatched, isBase64 } };
+  }
+  const { texts, dimensions } = wantedOf(from, body);
+  const request = to === "gemini" ? googleRequestFor(texts, dimensions, model) : openaiRequestFor(texts, dimensions, model);
+  return { request, texts, asked: { count: texts.length, isBatched, isBase64 } };
+}
+
+/** An upstream's answer as the caller gets it, with the catalogue's id of the model; undefined when it lacks an embedding. */
+export function embeddingAnswerOf(
+  from: ConversationDialect,
+  to: ConversationDialect,
+  asked: EmbeddingsAsked,
+  id: string,
+  bytes: Buffer,
+): EmbeddingAnswer | undefined {
+  if (to === "gemini") return from === "gemini" ? googleAnswerOf(bytes, asked) : openaiAnswerFrom(bytes, asked, id);
+  return from === "gemini" ? googleAnswerFrom(bytes, asked) : openaiAnswerOf(bytes, asked, id);
 }
 
 /** Between a caller and an upstream that both speak OpenAI's format: bytes stay as they were, but for the model's name and an encoding that was not asked for. */
-function openaiExchangeOf(bytes: Buffer, body: Record<string, unknown>, model: string, id: string): EmbeddingExchange {
-  const { input } = body;
-  const count = Array.isArray(input) && typeof input[0] !== "number" ? input.length : 1;
-  const encode = body.encoding_format === "base64" ? base64Of : numbersTextOf;
-  return {
-    request: { path: "/embeddings", headers: {}, body: withMember(bytes, ["model"], textBytesOf(model)) },
-    texts: [],
-    answerOf(sent) {
-      const answer = parsedObject(sent);
-      const data = listOf(answer?.data).map(objectOf);
-      if (data.length !== count || !data.every(({ embedding }) => isEmbedding(embedding))) return undefined;
-      const encoded = withMembers(sent, "data", (items) => withElements(items, (item) => withMembers(item, "embedding", encode)));
-      return { body: withMember(encoded, ["model"], textBytesOf(id)), usage: usageOf(answer?.usage) };
-    },
-  };
+const openaiRequestOf = (bytes: Buffer, model: string): WireRequest => ({
+  path: "/embeddings",
+  headers: {},
+  body: withMember(bytes, ["model"], textBytesOf(model)),
+});
+
+function openaiAnswerOf(sent: Buffer, { count, isBase64 }: EmbeddingsAsked, id: string): EmbeddingAnswer | undefined {
+  const encode = isBase64 ? base64Of : numbersTextOf;
+  const answer = parsedObject(sent);
+  const data = listOf(answer?.data).map(objectOf);
+  if (data.length !== count || !data.every(({ embedding }) => isEmbedding(embedding))) return undefined;
+  const encoded = withMembers(sent, "data", (items) => withElements(items, (item) => withMembers(item, "embedding", encode)));
+  return { body: withMember(encoded, ["model"], textBytesOf(id)), usage: usageOf(answer?.usage) };
 }
 
 /** Between a caller and an upstream that both speak Google's: bytes stay as they were, but for the model's name. */
-function googleExchangeOf(bytes: Buffer, body: Record<string, unknown>, model: string): EmbeddingExchange {
-  const isBatched = isBatch(body);
+function googleRequestOf(bytes: Buffer, isBatched: boolean, model: string): WireRequest {
   const named = (request: Buffer) => withModel(request, resourceOf(model));
-  const count = isBatched ? listOf(body.requests).length : 1;
   return {
-    request: {
-      path: pathOf(model, isBatched ? "batchEmbedContents" : "embedContent"),
-      headers: {},
-      body: isBatched
-        ? withMembers(withMember(bytes, ["model"], textBytesOf(resourceOf(model))), "requests", (requests) => withElements(requests, named))
-        : named(bytes),
-    },
-    texts: [],
-    answerOf(sent) {
-      const { embedding, embeddings } = parsedObject(sent) ?? {};
-      const given = isBatched ? listOf(embeddings) : [embedding ?? listOf(embeddings)[0]];
-      return given.length === count && given.every((one) => isEmbedding(objectOf(one).values)) ? { body: sent, usage: undefined } : undefined;
-    },
+    path: pathOf(model, isBatched ? "batchEmbedContents" : "embedContent"),
+    headers: {},
+    body: isBatched
+      ? withMembers(withMember(bytes, ["model"], textBytesOf(resourceOf(model))), "requests", (requests) => withElements(requests, named))
+      : named(bytes),
   };
 }
 
-function openaiToGoogleOf(from: ConversationDialect, body: Record<string, unknown>, model: string, id: string): EmbeddingExchange {
-  const { texts, dimensions } = wantedOf(from, body);
+function googleAnswerOf(sent: Buffer, { count, isBatched }: EmbeddingsAsked): EmbeddingAnswer | undefined {
+  const { embedding, embeddings } = parsedObject(sent) ?? {};
+  const given = isBatched ? listOf(embeddings) : [embedding ?? listOf(embeddings)[0]];
+  return given.length === count && given.every((one) => isEmbedding(objectOf(one).values)) ? { body: sent, usage: undefined } : undefined;
+}
+
+function googleRequestFor(texts: readonly string[], dimensions: number | undefined, model: string): WireRequest {
   if (texts.length > googleInputsMax) refuse("input", `may hold ${googleInputsMax} texts at most for this model`);
   const requests = texts.map((text) => ({
     model: resourceOf(model),
     content: { parts: [{ text }] },
     ...(dimensions !== undefined && { outputDimensionality: dimensions }),
   }));
-  return {
-    request: { path: pathOf(model, "batchEmbedContents"), headers: {}, body: Buffer.from(jsonOf({ requests })) },
-    texts,
-    answerOf(sent) {
-      const vectors = listOf(parsedObject(sent)?.embeddings).map((embedding) => numbersOf(objectOf(embedding).values));
-      if (!isComplete(vectors, texts)) return undefined;
-      return { body: Buffer.from(openaiAnswerOf(vectors, body.encoding_format === "base64", id)), usage: undefined };
-    },
-  };
+  return { path: pathOf(model, "batchEmbedContents"), headers: {}, body: Buffer.from(jsonOf({ requests })) };
 }
 
-function googleToOpenaiOf(from: ConversationDialect, body: Record<string, unknown>, model: string): EmbeddingExchange {
-  const { texts, dimensions } = wantedOf(from, body);
+function openaiAnswerFrom(sent: Buffer, { count, isBase64 }: EmbeddingsAsked, id: string): EmbeddingAnswer | undefined {
+  const vectors = listOf(parsedObject(sent)?.embeddings).map((embedding) => numbersOf(objectOf(embedding).values));
+  return isComplete(vectors, count) ? { body: Buffer.from(openaiTextOf(vectors, isBase64, id)), usage: undefined } : undefined;
+}
+
+function openaiRequestFor(texts: readonly string[], dimensions: number | undefined, model: string): WireRequest {
   const sent = { model, input: texts, encoding_format: "float", ...(dimensions !== undefined && { dimensions }) };
-  return {
-    request: { path: "/embeddings", headers: {}, body: Buffer.from(jsonOf(sent)) },
-    texts,
-    answerOf(bytes) {
-      const answer = parsedObject(bytes);
-      const vectors = listOf(answer?.data).map((item) => numbersOf(objectOf(item).embedding));
-      if (!isComplete(vectors, texts)) return undefined;
-      const embeddings = vectors.map((values) => ({ values }));
-      return { body: Buffer.from(jsonOf(isBatch(body) ? { embeddings } : { embedding: embeddings[0] })), usage: usageOf(answer?.usage) };
-    },
-  };
+  return { path: "/embeddings", headers: {}, body: Buffer.from(jsonOf(sent)) };
+}
+
+function googleAnswerFrom(sent: Buffer, { count, isBatched }: EmbeddingsAsked): EmbeddingAnswer | undefined {
+  const answer = parsedObject(sent);
+  const vectors = listOf(answer?.data).map((item) => numbersOf(objectOf(item).embedding));
+  if (!isComplete(vectors, count)) return undefined;
+  const embeddings = vectors.map((values) => ({ values }));
+  return { body: Buffer.from(jsonOf(isBatched ? { embeddings } : { embedding: embeddings[0] })), usage: usageOf(answer?.usage) };
 }
 
 const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.requests);
@@ -187,8 +207,7 @@ const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.r
 const isEmbedding = (value: unknown): boolean => listOf(value).length > 0 || textOf(value) !== undefined;
 
 /** Is there an embedding for each text? */
-const isComplete = (vectors: readonly number[][], texts: readonly string[]): boolean =>
-  vectors.length === texts.length && vectors.every(({ length }) => length > 0);
+const isComplete = (vectors: readonly number[][], count: number): boolean => vectors.length === count && vectors.every(({ length }) => length > 0);
 
 const textBytesOf = (text: string): Buffer => Buffer.from(JSON.stringify(text));
 
@@ -211,7 +230,7 @@ const numbersIn = (json: Buffer): number[] => numbersOf(readSpan(json, { start: 
 export const withEmbeddingUsage = (body: Buffer, tokens: number): Buffer =>
   withMember(body, ["usage"], Buffer.from(jsonOf({ prompt_tokens: tokens, total_tokens: tokens })));
 
-function openaiAnswerOf(vectors: number[][], base64: boolean, model: string): string {
+function openaiTextOf(vectors: number[][], base64: boolean, model: string): string {
   const data = vectors.map((vector, index) => ({ object: "embedding", index, embedding: base64 ? packed(vector) : vector }));
   return jsonOf({ object: "list", data, model, usage: { prompt_tokens: 0, total_tokens: 0 } });
 }

@@ -6,7 +6,7 @@ import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
-import { bytesOfForm, formOf } from "./form.ts";
+import { bytesOfForm } from "./form.ts";
 
 /** The caller's JSON with the upstream's name of the model. Undefined when there is no model in it. */
 export function imageRequestOf(bytes: Buffer, model: string): WireRequest | undefined {
@@ -23,9 +23,8 @@ export function imageRequestOf(bytes: Buffer, model: string): WireRequest | unde
   };
 }
 
-/** The caller's form with the upstream's name of the model; every other field and file as it was. */
-export async function imageEditRequestOf(bytes: Buffer, contentType: string, model: string): Promise<WireRequest> {
-  const form = await formOf(bytes, contentType);
+/** The caller's form, which is changed, with the upstream's name of the model; every other field and file as it was. */
+export async function imageEditRequestOf(form: FormData, model: string): Promise<WireRequest> {
   form.set("model", model);
   const rewritten = await bytesOfForm(form);
   return { path: "/images/edits", headers: { "content-type": rewritten.contentType }, body: rewritten.bytes };

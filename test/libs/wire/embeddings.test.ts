@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ConversationDialect } from "#wire/dialect.ts";
-import { embeddingExchangeOf } from "#wire/embeddings.ts";
+import { embeddingAnswerOf, embeddingRequestOf } from "#wire/embeddings.ts";
 
-const exchangeOf = (text: string, from: ConversationDialect = "openai-chat", to = from) => embeddingExchangeOf(from, to, Buffer.from(text), "theirs", "mine");
+const exchangeOf = (text: string, from: ConversationDialect = "openai-chat", to = from) => {
+  const made = embeddingRequestOf(from, to, Buffer.from(text), "theirs");
+  return { ...made, answerOf: (bytes: Buffer) => embeddingAnswerOf(from, to, made.asked, "mine", bytes) };
+};
 const answered = (request: string, answer: string, from?: ConversationDialect, to?: ConversationDialect) =>
   exchangeOf(request, from, to).answerOf(Buffer.from(answer))?.body.toString();
 

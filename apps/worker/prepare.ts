@@ -1,0 +1,238 @@
+/**
+ * What an upstream is sent, made of the caller's words: verbatim where both speak the same dialect, translated where they don't. Pure but for the attachments that it
+ * asks for, so that a thread can do it for large requests.
+ */
+import { Refusal, refuse } from "#wire/carry.ts";
+import type { Codec, Framing, Target, WireRequest } from "#wire/codec.ts";
+import { codecs } from "#wire/codecs.ts";
+import { consistent } from "#wire/consistent.ts";
+import type { ConversationDialect, Operation, UpstreamDialect } from "#wire/dialect.ts";
+import { type EmbeddingsAsked, embeddingRequestOf } from "#wire/embeddings.ts";
+import type { Failure } from "#wire/errors.ts";
+import { parsedObject, parseJson } from "#wire/json.ts";
+import type { Message, NeutralRequest, Settings } from "#wire/neutral.ts";
+import { formOf, valuesOf } from "#wire/openai-images/form.ts";
+import { geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
+import { imageEditRequestOf, imageRequestOf } from "#wire/openai-images/verbatim.ts";
+import { type Data, remoteSourcesOf, type SourceAddress } from "#wire/sources.ts";
+import { estimatedTokensOf, textTokensOf } from "./token-estimate.ts";
+
+/** A caller's request and the upstream that it is for. */
+export interface PreparationTask {
+  operation: Operation;
+  dialect: ConversationDialect;
+  framing: Framing;
+  headers: Readonly<Record<string, string>>;
+  /** Of the body. */
+  contentType: string;
+  body: Buffer;
+  spoken: UpstreamDialect;
+  target: Target;
+  /** Another target may go on with the answer, if the request can be read at all. */
+  splices: boolean;
+  /** The text of the answer so far, for an upstream that goes on from it. */
+  continued?: string | undefined;
+  /** The upstream counts tokens. */
+  countsTokens: boolean;
+}
+
+/** What of a request its answer is read by. */
+export interface Asked {
+  body: Record<string, unknown>;
+  request: NeutralRequest;
+}
+
+export type Prepared =
+  | { kind: "refused"; failure: Failure }
+  | PreparedConversation
+  | { kind: "counted"; tokens: number }
+  /** `tokens` is how many they are by our own estimate, for upstreams that don't say. */
+  | { kind: "embeddings"; request: WireRequest; asked: EmbeddingsAsked; tokens: number | undefined }
+  /** `count` is how many pictures are wanted. */
+  | { kind: "pictures"; request: WireRequest; count: number };
+
+interface PreparedConversation {
+  kind: "conversation";
+  request: WireRequest;
+  splices: boolean;
+  /** Undefined where the caller's own bytes are sent. */
+  asked: Asked | undefined;
+  /** In place of the body, for who looks for settings in it; undefined where that is small. */
+  settings?: Buffer;
+}
+
+/** Has these attachments fetched, or checked, in order; undefined for one that is left to the upstream. */
+export type ResolveAddresses = (found: readonly SourceAddress[]) => Promise<readonly (Data | undefined)[]>;
+
+/** More than any upstream takes. */
+const addressesMax = 4_096;
+
+export async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
+  const bounded: ResolveAddresses = (found) => {
+    const surplus = found[addressesMax];
+    if (surplus !== undefined) refuse(surplus.path, `is one address too many: a request may name ${addressesMax} at most`);
+    return resolve(found);
+  };
+  try {
+    return await prepareFor(task, bounded);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
+  }
+}
+
+function prepareFor(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
+  switch (task.operation) {
+    case "answer":
+      return prepareAnswer(task, resolve);
+    case "compaction":
+      return prepareCompaction(task, resolve);
+    case "token-count":
+      return prepareTokenCount(task, resolve);
+    case "embedding":
+      return prepareEmbeddings(task, resolve);
+    case "image-generation":
+    case "image-edit":
+      return preparePictures(task);
+    default:
+      return task.operation satisfies never;
+  }
+}
+
+const refused = (message: string, param?: string): Prepared => ({
+  kind: "refused",
+  failure: { code: "invalid_request", message, ...(param !== undefined && { param }) },
+});
+
+/** The same for every operation that an upstream does not know. */
+export const refusedFor = (what: string) => refused(`This model does not serve ${what}.`, "model") as Extract<Prepared, { kind: "refused" }>;
+
+async function prepareAnswer(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
+  const { dialect, framing, body, headers, target, splices, continued } = task;
+  const spoken = task.spoken as ConversationDialect;
+  const from = codecs[dialect];
+  const isTranslated = spoken !== dialect || splices;
+  const parsed = isTranslated ? (parsedObject(body) ?? {}) : {};
+  const decode = () => from.decodeRequest({ body: parsed, framing, headers });
+  const decoded = spoken !== dialect ? decode() : splices ? unlessRefused(decode) : undefined;
+  if (decoded === undefined) {
+    const request = from.verbatim.request(await ownBytesOf(task, resolve), framing, target);
+    if (request === undefined) return refused("The body is not a JSON object with a model.");
+    return { kind: "conversation", request, splices: false, asked: undefined };
+  }
+  const request = consistent(decoded);
+  await resolveIn(request, resolve);
+  if (target.reasons === false) request.settings = withoutThinking(request.settings);
+  const messages = continued === undefined ? request.messages : [...request.messages, answeredSoFar(continued)];
+  return {
+    kind: "conversation",
+    request: codecs[spoken].encodeRequest({ ...request, messages }, framing, target),
+    splices,
+    asked: { body: parsed, request },
+  };
+}
+
+const answeredSoFar = (text: string): Message => ({ role: "assistant", parts: [{ kind: "text", text, path: "messages" }], path: "messages" });
+
+/** Only upstreams of the same dialect compact conversations; what they make of one is opaque. */
+async function prepareCompaction(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
+  const request = codecs[task.dialect].verbatim.compaction?.(await ownBytesOf(task, resolve), task.target.model);
+  return request === undefined ? refusedFor("requests without a model") : { kind: "conversation", request, splices: false, asked: undefined };
+}
+
+async function prepareTokenCount(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
+  const { dialect, body, headers, target } = task;
+  const spoken = task.spoken as ConversationDialect;
+  const from = codecs[dialect];
+  const to = codecs[spoken];
+  if (from.tokenCount === undefined) return refusedFor("token counts");
+  const { conversationOf, prefixOf } = from.tokenCount;
+  const callerBody = parseJson(body) as Record<string, unknown>;
+  const conversation = conversationOf(callerBody);
+  const within = prefixOf?.(callerBody) ?? "";
+  const request =
+    spoken === dialect ? undefined : await prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole", headers })));
+  const counting = to.tokenCount;
+  if (counting === undefined || !task.countsTokens)
+    return { kind: "counted", tokens: await estimatedTokensOf(request ?? readableRequestOf(from, conversation, "whole")) };
+  if (request === undefined) {
+    const bytes = await ownBytesOf(task, resolve);
+    const question = counting.requestOf(bytes === body ? conversation : conversationOf(parsedObject(bytes) ?? {}), target);
+    return { kind: "conversation", request: question, splices: false, asked: undefined };
+  }
+  const question = await prefixed(within, async () => {
+    await resolveIn(request, resolve);
+    return counting.requestOf(parsedObject(to.encodeRequest(request, "whole", target).body) ?? {}, target);
+  });
+  return { kind: "conversation", request: question, splices: false, asked: { body: callerBody, request } };
+}
+
+/** What is refused of a conversation that stands within a body, by its name in that body. */
+async function prefixed<Result>(prefix: string, act: () => Result | Promise<Result>): Promise<Result> {
+  try {
+    return await act();
+  } catch (error) {
+    if (!(error instanceof Refusal) || prefix === "") throw error;
+    throw new Refusal(`${prefix}${error.param}`, error.message.startsWith(error.param) ? `${prefix}${error.message}` : error.message);
+  }
+}
+
+async function prepareEmbeddings(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
+  const { dialect, target } = task;
+  const spoken = task.spoken as ConversationDialect;
+  const body = spoken === "gemini" && dialect === "gemini" ? await ownBytesOf(task, resolve) : task.body;
+  const { request, texts, asked } = embeddingRequestOf(dialect, spoken, body, target.model);
+  const tokens = texts.length === 0 || spoken !== "gemini" ? undefined : Math.ceil(await textTokensOf(texts));
+  return { kind: "embeddings", request, asked, tokens };
+}
+
+async function preparePictures({ operation, body, contentType, spoken, target }: PreparationTask): Promise<Prepared> {
+  const form = operation === "image-edit" ? await formOf(body, contentType) : undefined;
+  const values = form === undefined ? (parsedObject(body) ?? {}) : valuesOf(form);
+  const count = typeof values.n === "number" ? values.n : 1;
+  if (spoken === "gemini") return { kind: "pictures", request: await geminiImageRequestOf(values, form, target.model), count };
+  const request = form === undefined ? imageRequestOf(body, target.model) : await imageEditRequestOf(form, target.model);
+  return request === undefined ? refusedFor("requests without a model") : { kind: "pictures", request, count };
+}
+
+/** The caller's own bytes for an upstream of its dialect, with the addresses dealt with that are not for the upstream to fetch. */
+async function ownBytesOf({ dialect, body }: PreparationTask, resolve: ResolveAddresses): Promise<Buffer> {
+  const { verbatim } = codecs[dialect];
+  const found: SourceAddress[] = [];
+  verbatim.withAddresses(body, (address) => {
+    if (found.length <= addressesMax) found.push(address);
+    return undefined;
+  });
+  if (found.length === 0) return body;
+  const data = await resolve(found);
+  if (!data.some((one) => one !== undefined)) return body;
+  let place = 0;
+  return verbatim.withAddresses(body, () => data[place++]);
+}
+
+async function resolveIn(request: NeutralRequest, resolve: ResolveAddresses): Promise<void> {
+  const found = remoteSourcesOf(request);
+  if (found.length === 0) return;
+  const data = await resolve(found.map(({ part, url, path }) => ({ part, url, path })));
+  for (const [place, { replace }] of found.entries()) {
+    const fetched = data[place];
+    if (fetched !== undefined) replace(fetched);
+  }
+}
+
+/** An upstream refuses a wish for reasoning to a model that does not. */
+const withoutThinking = ({ effort: _effort, thinkingTokensMax: _tokens, thinkingShown: _shown, ...settings }: Settings): Settings => settings;
+
+/** Undefined for what the neutral form has no place for. */
+function unlessRefused(decode: () => NeutralRequest): NeutralRequest | undefined {
+  try {
+    return decode();
+  } catch (error) {
+    if (error instanceof Refusal) return undefined;
+    throw error;
+  }
+}
+
+/** A request as far as the neutral form has a place for it; an empty one where that is not all. */
+export const readableRequestOf = (codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest =>
+  unlessRefused(() => codec.decodeRequest({ body, framing })) ?? { system: [], messages: [], tools: [], settings: {} };
