@@ -1,8 +1,8 @@
-/** Prepares requests where each does not hold up its neighbours: small ones at once, large ones in a thread. */
+/** Prepares requests where each does not hold up its neighbours: small ones at once, large ones and estimates in a thread. */
 import { bufferOf, copyOf, TaskThread, TaskTimeout } from "#service/task-thread.ts";
 import type { Failure } from "#wire/errors.ts";
 import type { Data } from "#wire/sources.ts";
-import { type PreparationTask, type Prepared, prepare, type ResolveAddresses } from "./prepare.ts";
+import { isEstimated, type PreparationTask, type Prepared, prepare, type ResolveAddresses } from "./prepare.ts";
 import type { ThreadAnswer, ThreadTask } from "./prepare-thread.ts";
 
 /** A request of so many bytes, whatever it holds, takes some 20 ms at most. */
@@ -61,7 +61,8 @@ export class Preparation {
       isResolved = true;
       return resolve(found);
     };
-    const prepared = body.length <= preparedAtOnceBytesMax ? await prepare(task, resolving) : await this.#inThread(task, resolving, signal);
+    const isAtOnce = body.length <= preparedAtOnceBytesMax && !isEstimated(task);
+    const prepared = isAtOnce ? await prepare(task, resolving) : await this.#inThread(task, resolving, signal);
     // What was fetched is let go of between two targets.
     this.#kept = isResolved ? undefined : { name, prepared };
     return prepared;

@@ -67,6 +67,12 @@ export type ResolveAddresses = (found: readonly SourceAddress[]) => Promise<read
 /** More than any upstream takes. */
 const addressesMax = 4_096;
 
+/** Are its tokens counted here? That takes a vocabulary of some 70 MB, and a while even for short texts. */
+export const isEstimated = ({ operation, dialect, spoken, countsTokens }: PreparationTask): boolean =>
+  operation === "token-count"
+    ? !countsTokens || codecs[spoken as ConversationDialect].tokenCount === undefined
+    : operation === "embedding" && spoken === "gemini" && dialect !== "gemini";
+
 export async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
   const bounded: ResolveAddresses = (found) => {
     const surplus = found[addressesMax];
@@ -153,7 +159,7 @@ async function prepareTokenCount(task: PreparationTask, resolve: ResolveAddresse
   const request =
     spoken === dialect ? undefined : await prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole", headers })));
   const counting = to.tokenCount;
-  if (counting === undefined || !task.countsTokens)
+  if (counting === undefined || isEstimated(task))
     return { kind: "counted", tokens: await estimatedTokensOf(request ?? readableRequestOf(from, conversation, "whole")) };
   if (request === undefined) {
     const bytes = await ownBytesOf(task, resolve);
@@ -182,7 +188,7 @@ async function prepareEmbeddings(task: PreparationTask, resolve: ResolveAddresse
   const spoken = task.spoken as ConversationDialect;
   const body = spoken === "gemini" && dialect === "gemini" ? await ownBytesOf(task, resolve) : task.body;
   const { request, texts, asked } = embeddingRequestOf(dialect, spoken, body, target.model);
-  const tokens = texts.length === 0 || spoken !== "gemini" ? undefined : Math.ceil(await textTokensOf(texts));
+  const tokens = isEstimated(task) && texts.length > 0 ? Math.ceil(await textTokensOf(texts)) : undefined;
   return { kind: "embeddings", request, asked, tokens };
 }
 

@@ -6,13 +6,16 @@ import { words } from "../e2e/bad-input/raw.ts";
 const containers = 99_000;
 const members = 199_000;
 const values = 990_000;
-const bytes = 31 << 20;
+/** Bytes of the longest texts: some less than a body may have. */
+export const textBytesMax = 31 << 20;
 
-const list = (count: number, of: (place: number) => string) => Array.from({ length: count }, (_, place) => of(place)).join(",");
-const same = (count: number, text: string) => new Array<string>(count).fill(text).join(",");
+const list = (count: number, of: (place: number) => string) => Array.from({ length: Math.floor(count) }, (_, place) => of(place)).join(",");
+const same = (count: number, text: string) => new Array<string>(Math.floor(count)).fill(text).join(",");
 
 export interface Shape {
   name: string;
+  /** Caller and upstream where it matters, for who asks it once. */
+  pair?: readonly [from: ConversationDialect, to: ConversationDialect];
   /** Undefined where a dialect has no words for it. */
   body(dialect: ConversationDialect, model: string): string | undefined;
 }
@@ -27,9 +30,11 @@ const forms = (name: string, form: (dialect: ConversationDialect) => string): Sh
   body: (dialect, model) => words[dialect].ask(model, words[dialect].text("x"), form(dialect)),
 });
 
-const callsOf: Record<ConversationDialect, number> = { "openai-chat": 33_000, "openai-responses": 49_000, "anthropic-messages": 33_000, gemini: 19_000 };
-const partsOf: Record<ConversationDialect, number> = { "openai-chat": 98_000, "openai-responses": 98_000, "anthropic-messages": 98_000, gemini: 98_000 };
-const picturesOf: Record<ConversationDialect, number> = { "openai-chat": 49_000, "openai-responses": 98_000, "anthropic-messages": 49_000, gemini: 49_000 };
+const callsOf: Record<ConversationDialect, number> = { "openai-chat": 24_500, "openai-responses": 28_000, "anthropic-messages": 28_000, gemini: 16_400 };
+const callTurnsOf: Record<ConversationDialect, number> = { "openai-chat": 19_000, "openai-responses": 19_000, "anthropic-messages": 11_000, gemini: 8_500 };
+const picturesOf: Record<ConversationDialect, number> = { "openai-chat": 39_000, "openai-responses": 95_000, "anthropic-messages": 39_000, gemini: 49_000 };
+const partsMax = 98_000;
+const messagesOf = (dialect: ConversationDialect) => (dialect === "gemini" ? 32_000 : 98_000);
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 const calls = (name: string, id: (place: number, count: number) => string): Shape => ({
@@ -44,7 +49,6 @@ const calls = (name: string, id: (place: number, count: number) => string): Shap
 const callTurns: Shape = {
   name: "many turns of one call",
   body: (dialect, model) => {
-    const count = callsOf[dialect] * 0.6;
     const head = words[dialect].calls(model, ["@"], ["@"]);
     const [before = "", call = "", after = ""] = {
       "openai-chat": ['{"role":"assistant"', ',{"role":"user","content":"y"}'],
@@ -59,24 +63,41 @@ const callTurns: Shape = {
       },
       [head],
     );
-    return `${before}${list(Math.floor(count), (place) => call.replaceAll("@", `c${place}`))}${after}`;
+    return `${before}${list(callTurnsOf[dialect], (place) => call.replaceAll("@", `c${place}`))}${after}`;
   },
 };
+
+const address: Record<ConversationDialect, string> = {
+  "openai-chat": '{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}',
+  "openai-responses": '{"type":"input_image","image_url":"https://example.com/a.png"}',
+  "anthropic-messages": '{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}',
+  gemini: '{"fileData":{"fileUri":"https://example.com/a.png"}}',
+};
+
+/** One call whose arguments are a text of their own, where a dialect has them so. */
+const calledWith = (name: string, input: () => string): Shape => ({
+  name,
+  pair: ["openai-chat", "anthropic-messages"],
+  body: (dialect, model) =>
+    dialect === "openai-chat" || dialect === "openai-responses"
+      ? words[dialect].calls(model, ["a"], ["a"]).replace('"arguments":"{}"', () => `"arguments":"${input()}"`)
+      : undefined,
+});
 
 const object = (count: number, of: (place: number) => string) => `{${list(count, (place) => `"${of(place)}":0`)}}`;
 const nested = (depth: number) => `${'{"a":['.repeat(depth / 2)}1${"]}".repeat(depth / 2)}`;
 
-export const shapes: Shape[] = [
+/** `bytes` is how long texts are. */
+export const shapesOf = (bytes: number): Shape[] => [
   asks("distinct keys, unknown field", () => `,"x":${object(members, (place) => `k${place}`)}`),
   asks("distinct long keys", () => `,"x":${object(members, (place) => `${place}${"k".repeat(140)}`)}`),
-  asks("integer keys", () => `,"x":${object(members, (place) => String(place * 7919))}`),
   asks("colliding integer keys", () => `,"x":${object(members, (place) => String(place * 65_536))}`),
   asks("deep nesting, often", () => `,"x":[${same(495, nested(190))}]`),
   asks("empty arrays", () => `,"x":[${same(containers, "[]")}]`),
   asks("empty objects", () => `,"x":[${same(containers, "{}")}]`),
   asks("many numbers", () => `,"x":[${same(values, "1")}]`),
   asks("long numbers", () => `,"x":[${same(200_000, `1${"0".repeat(140)}`)}]`),
-  asks("one number of 30 MB", () => `,"x":${"9".repeat(bytes)}`),
+  asks("one long number", () => `,"x":${"9".repeat(bytes)}`),
   asks("numbers that a double can't hold", () => `,"x":[${same(values, "12345678901234567890123")}]`),
   asks("many short strings", () => `,"x":[${same(values, '"abcdefgh"')}]`),
   says("escapes", () => "\\n".repeat(bytes / 2)),
@@ -84,7 +105,7 @@ export const shapes: Shape[] = [
   says("lone surrogates", () => "\\ud800".repeat(bytes / 6)),
   says("characters of four bytes", () => "😀".repeat(bytes / 4)),
   says("line separators", () => "\u2028".repeat(bytes / 3)),
-  says("a text of 31 MB", () => "lorem ipsum ".repeat(bytes / 12)),
+  says("a long text", () => "lorem ipsum ".repeat(bytes / 12)),
   says("white space", () => " ".repeat(bytes)),
   says("one word", () => "a".repeat(bytes)),
   {
@@ -92,7 +113,7 @@ export const shapes: Shape[] = [
     body: (dialect, model) =>
       words[dialect].turns(
         model,
-        Array.from({ length: dialect === "gemini" ? 32_000 : 98_000 }, (_, place) => [place % 2 === 0 ? "user" : "assistant", "x"] as const),
+        Array.from({ length: messagesOf(dialect) }, (_, place) => [place % 2 === 0 ? "user" : "assistant", "x"] as const),
       ),
   },
   {
@@ -100,13 +121,13 @@ export const shapes: Shape[] = [
     body: (dialect, model) =>
       words[dialect].turns(
         model,
-        Array.from({ length: dialect === "gemini" ? 32_000 : 98_000 }, () => ["user", "x"] as const),
+        Array.from({ length: messagesOf(dialect) }, () => ["user", "x"] as const),
       ),
   },
-  asks("many parts", "", (dialect) => same(partsOf[dialect], words[dialect].text("x"))),
+  asks("many parts", "", (dialect) => same(partsMax, words[dialect].text("x"))),
   asks("many pictures", "", (dialect) => same(picturesOf[dialect], words[dialect].image("image/png", png))),
-  asks("one picture of 30 MB", "", (dialect) => words[dialect].image("image/png", png.slice(0, 88) + "A".repeat(bytes - 88 - ((bytes - 88) % 4)))),
-  asks("a text document of 30 MB", "", (dialect) => `${words[dialect].document("text/plain", "QUJD".repeat(bytes / 4))},${words[dialect].text("x")}`),
+  asks("one large picture", "", (dialect) => words[dialect].image("image/png", png.slice(0, 88) + "A".repeat(bytes - 88 - ((bytes - 88) % 4)))),
+  asks("a large text document", "", (dialect) => `${words[dialect].document("text/plain", "QUJD".repeat(bytes / 4))},${words[dialect].text("x")}`),
   calls("calls with ids of their own", (place) => `call_${place}`),
   calls("calls of one id", () => "same"),
   calls("calls whose ids look like numbered ones", (place, count) => (place < count / 2 ? `a_${place + 2}` : "a")),
@@ -136,11 +157,11 @@ export const shapes: Shape[] = [
   forms("a schema of many references", (dialect) =>
     words[dialect].tools(
       ["f"],
-      `{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{${list(45_000, (place) => `"d${place}":{"anyOf":[{"$ref":"#/$defs/d${(place * 7) % 45_000}"}]}`)}}}`,
+      `{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{${list(32_000, (place) => `"d${place}":{"anyOf":[{"$ref":"#/$defs/d${(place * 7) % 32_000}"}]}`)}}}`,
     ),
   ),
   forms("a tool with many properties", (dialect) =>
-    words[dialect].tools(["f"], `{"type":"object","properties":{${list(90_000, (place) => `"p${place}":{"type":"string","minLength":1}`)}}}`),
+    words[dialect].tools(["f"], `{"type":"object","properties":{${list(60_000, (place) => `"p${place}":{"type":"string","minLength":1}`)}}}`),
   ),
   forms("a schema, deep", (dialect) => words[dialect].tools(["f"], `${'{"type":"object","properties":{"a":'.repeat(95)}{}${"}}".repeat(95)}`)),
   forms("many alternatives", (dialect) => words[dialect].tools(["f"], `{"anyOf":[${same(80_000, '{"type":"string"}')}],"type":"object"}`)),
@@ -170,4 +191,50 @@ export const shapes: Shape[] = [
       return words[dialect].ask(model, words[dialect].text("x"), field);
     },
   },
+  {
+    name: "deep names of addresses",
+    pair: ["openai-responses", "openai-responses"],
+    body: (dialect, model) => {
+      const name = { "openai-chat": "image_url", "openai-responses": "image_url", "anthropic-messages": "url", gemini: "fileUri" }[dialect];
+      return words[dialect].ask(model, words[dialect].text("x"), `,"x":${'{"level":'.repeat(190)}[${same(95_000, `{"${name}":"x"}`)}]${"}".repeat(190)}`);
+    },
+  },
+  asks("as many addresses as there may be", "", (dialect) => same(4_000, address[dialect])),
+  asks("more addresses than there may be", "", (dialect) => same(40_000, address[dialect])),
+  calledWith("arguments with many members", () => `{${list(bytes / 18, (place) => `\\"k${place}\\":1`)}}`),
+  calledWith("arguments with many objects", () => `{\\"a\\":[${same(bytes / 4, "{}")}]}`),
+  calledWith("deep arguments", () => `{\\"a\\":${"[".repeat(bytes / 4)}${"]".repeat(bytes / 4)}}`),
+  asks("names in snake case", () => `,"x":${object(190_000, (place) => `abc_def_${place}`)}`),
+  asks("bodies of a hundred kilobytes: distinct keys", () => `,"x":${object(11_000, (place) => `k${place}`)}`),
+  asks("bodies of a hundred kilobytes: empty objects", () => `,"x":[${same(40_000, "{}")}]`),
+  asks("bodies of a hundred kilobytes: parts", "", (dialect) => same(3_500, words[dialect].text("x"))),
+  says("bodies of a hundred kilobytes: lone surrogates", () => "\\ud800".repeat(20_000)),
+  asks("bodies of a hundred kilobytes: numbers that a double can't hold", () => `,"x":[${same(5_000, "12345678901234567890123")}]`),
 ];
+
+/** Much like others: asked by who has the time. */
+const further = new Set([
+  "colliding integer keys",
+  "one long number",
+  "many short strings",
+  "escapes",
+  "characters of four bytes",
+  "a long text",
+  "white space",
+  "one word",
+  "many messages of one role",
+  "one large picture",
+  "calls of one id",
+  "calls whose ids become one",
+  "many tools",
+  "too many tools",
+  "a schema, deep",
+  "a tool with many properties",
+  "many alternatives",
+  "as many addresses as there may be",
+  "arguments with many objects",
+  "bodies of a hundred kilobytes: lone surrogates",
+]);
+
+/** The shapes that differ most, with short texts. */
+export const briefShapes = (): Shape[] => shapesOf(1 << 20).filter(({ name }) => !further.has(name));
