@@ -14,7 +14,14 @@ const answerBytesMax = 32 << 20;
 const errorBytesMax = 64 * 1024;
 
 /** What an answer's bytes lead to: bytes for the caller, an end, or a failure. */
-export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep;
+export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep | LateStep;
+
+/** The answer is complete, and takes a while to be read. */
+interface LateStep {
+  kind: "late";
+  bytes: Buffer[];
+  step: Promise<AnswerStep>;
+}
 
 export interface FailedStep {
   kind: "failed";
@@ -185,11 +192,11 @@ class WholeReader implements AnswerReader {
   readonly produced = undefined;
   readonly settled = false;
   readonly answerId = undefined;
-  readonly #read: (bytes: Buffer) => WholeAnswer;
+  readonly #read: Reading["whole"];
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
-  constructor(read: (bytes: Buffer) => WholeAnswer) {
+  constructor(read: Reading["whole"]) {
     this.#read = read;
   }
 
@@ -202,6 +209,10 @@ class WholeReader implements AnswerReader {
 
   end(): AnswerStep {
     const answer = this.#read(Buffer.concat(this.#chunks));
+    return answer instanceof Promise ? { kind: "late", bytes: [], step: answer.then((read) => this.#stepOf(read)) } : this.#stepOf(answer);
+  }
+
+  #stepOf(answer: WholeAnswer): AnswerStep {
     if (answer.kind === "answer") {
       this.usage = answer.usage;
       this.committed = true;

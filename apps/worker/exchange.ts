@@ -16,10 +16,12 @@ import type { Data, RemoteSource, SourceAddress } from "#wire/sources.ts";
 import { resumed, SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
 import { toolNameOf } from "#wire/tools.ts";
 import { TranslatedStream } from "#wire/translated.ts";
+import type { Asked } from "./asked.ts";
 import type { Preparation } from "./preparation.ts";
-import { type Asked, type PreparationTask, type Prepared, readableRequestOf } from "./prepare.ts";
+import { type PreparationTask, type Prepared, readableRequestOf } from "./prepare.ts";
 import type { RequestSources } from "./request-sources.ts";
 import type { UpstreamRequest } from "./upstream.ts";
+import { translatedTask, wholeOf } from "./whole.ts";
 
 /** How an upstream's answer is to be read. */
 export interface Reading {
@@ -30,11 +32,11 @@ export interface Reading {
   headers?: Record<string, string>;
   /** Reads a stream of the upstream's for a caller who wants one. */
   stream?(): StreamRelay;
-  /** Reads a whole answer for a caller who wants one. */
-  whole(bytes: Buffer): WholeAnswer;
+  /** Reads a whole answer for a caller who wants one; a large one takes a while. */
+  whole(bytes: Buffer): WholeAnswer | Promise<WholeAnswer>;
   /** What an answer that came the other way, whole for a stream or streamed for a whole, comes to; nothing where that can't be. */
   turned?: {
-    toStream(bytes: Buffer): WholeAnswer;
+    toStream(bytes: Buffer): WholeAnswer | Promise<WholeAnswer>;
     events?(): Pick<StreamEvents, "push" | "end" | "usage"> & { whole(events: readonly AnswerEvent[]): WholeAnswer };
   };
   errorOf(body: unknown): UpstreamError;
@@ -121,7 +123,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   const { asked, settings = body } = prepared;
   if (asked === undefined) {
     const { request } = prepared;
-    const turned = turnedOf(to, from, () => {
+    const turned = turnedOf(to, job.dialect, () => {
       const callerBody = parsedObject(settings) ?? {};
       return contextOf(job, model, { body: callerBody, request: readableRequestOf(from, callerBody, job.framing) });
     });
@@ -131,7 +133,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
       reading: {
         ...common,
         stream: () => from.verbatim.stream(settings, job.framing, model.id),
-        whole: (bytes) => from.verbatim.answer(bytes, model.id),
+        whole: (bytes) => input.preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
         turned,
       },
     };
@@ -146,7 +148,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
     prepared = await preparedFor(input, spoken, { continued: splice.answer.text ?? "" });
     if (prepared.kind !== "conversation") return { kind: "refused", failure: prepared.kind === "refused" ? prepared.failure : lost };
   }
-  const turned = turnedOf(to, from, () => context);
+  const turned = turnedOf(to, job.dialect, () => context);
   return {
     kind: "exchange",
     request: prepared.request,
@@ -163,10 +165,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
               splice.mode === "first" ? undefined : { tokens: splice.answer.tokens, isCounted: splice.mode === "repeat" },
             )
           : new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context)),
-      whole: (bytes) => {
-        const value = parsedObject(bytes);
-        return value === undefined ? { kind: "malformed" } : wholeOf(to.decodeAnswer(value), from, context);
-      },
+      whole: (bytes) => input.preparation.read(() => translatedTask(job.dialect, spoken, context), bytes),
       ...((splice === undefined || splice.mode === "first") && { turned }),
     },
   };
@@ -264,7 +263,8 @@ function asksSeveral({ n, generationConfig, generation_config: otherConfig }: Re
   return Number(n ?? candidateCount ?? otherCount ?? 1) > 1;
 }
 
-function turnedOf(to: Codec, from: Codec, context: () => AnswerContext): NonNullable<Reading["turned"]> {
+function turnedOf(to: Codec, dialect: ConversationDialect, context: () => AnswerContext): NonNullable<Reading["turned"]> {
+  const from = codecs[dialect];
   return {
     toStream(bytes) {
       if (asksSeveral(context().body)) return { kind: "malformed" };
@@ -285,15 +285,8 @@ function turnedOf(to: Codec, from: Codec, context: () => AnswerContext): NonNull
         },
         push: (event) => decoder.push(event),
         end: () => decoder.end(),
-        whole: (events) => (asksSeveral(context().body) ? { kind: "malformed" } : wholeOf(events, from, context())),
+        whole: (events) => (asksSeveral(context().body) ? { kind: "malformed" } : wholeOf(events, dialect, context())),
       };
     },
   };
-}
-
-function wholeOf(events: readonly AnswerEvent[], from: Codec, context: AnswerContext): WholeAnswer {
-  const answer = foldedOf(events);
-  if (answer === undefined) return { kind: "malformed" };
-  if ("error" in answer) return { kind: "error", error: answer.error };
-  return { kind: "answer", body: Buffer.from(from.encodeAnswer(answer, context)), usage: answer.usage };
 }

@@ -459,6 +459,10 @@ export class Generation {
   }
 
   #step(step: AnswerStep): void {
+    if (step.kind === "late") {
+      this.#stepLater(step.step);
+      return;
+    }
     this.#measure();
     if (step.kind !== "failed") this.#prove();
     if (step.bytes.length > 0) this.#write(step.bytes);
@@ -476,6 +480,20 @@ export class Generation {
       this.#sources.release();
       this.#drain();
     }
+  }
+
+  /** While a large answer is read, its upstream can no longer be late. */
+  #stepLater(later: Promise<AnswerStep>): void {
+    const turn = this.#turn;
+    this.#limits = undefined;
+    later.then(
+      (step) => {
+        if (!this.#isOver() && turn === this.#turn) this.#guarded(() => this.#step(step));
+      },
+      (error: unknown) => {
+        if (!this.#isOver()) this.#crash(error);
+      },
+    );
   }
 
   /** The first content proves the target to all who wait for it; the answer may go on for minutes. */

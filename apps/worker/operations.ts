@@ -1,11 +1,8 @@
 /** What each operation says to an upstream: an answer in a conversation, or one of the shorter exchanges. */
 import { spokenWith } from "#catalogue/catalogue.ts";
 import { codecs } from "#wire/codecs.ts";
-import { embeddingAnswerOf, withEmbeddingUsage } from "#wire/embeddings.ts";
 import { parsedObject } from "#wire/json.ts";
-import { geminiImageAnswerOf } from "#wire/openai-images/gemini.ts";
-import { imageAnswerOf, imageEventsOf, imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
-import { plainUsageOf } from "#wire/usage.ts";
+import { imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
 import {
   answerExchangeOf,
   callerHeadersOf,
@@ -53,6 +50,8 @@ async function exchangeWithMarks(input: ExchangeInput): Promise<Exchanged> {
 }
 
 const json = "application/json";
+/** Bytes of an answer with a good status that is an error all the same. */
+const errorBytesMax = 64 * 1024;
 
 /** Only upstreams of the same dialect compact conversations; what they make of one is opaque. */
 async function compactionExchangeOf(input: ExchangeInput): Promise<Exchanged> {
@@ -65,7 +64,12 @@ async function compactionExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   return {
     kind: "exchange",
     request: prepared.request,
-    reading: { streams: false, contentType: json, errorOf, whole: (bytes) => verbatim.answer(bytes, model.id) },
+    reading: {
+      streams: false,
+      contentType: json,
+      errorOf,
+      whole: (bytes) => input.preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
+    },
   };
 }
 
@@ -127,14 +131,11 @@ async function embeddingExchange(input: ExchangeInput): Promise<Exchanged> {
       contentType: json,
       errorOf,
       ...(tokens !== undefined && { headers: estimatedHeader }),
-      whole(bytes) {
-        const answer = embeddingAnswerOf(job.dialect, spoken, asked, model.id, bytes);
-        if (answer === undefined) {
-          const body = parsedObject(bytes);
-          return body?.error === undefined || body.error === null ? { kind: "malformed" } : { kind: "error", error: errorOf(body) };
-        }
-        if (tokens === undefined) return { kind: "answer", ...answer };
-        return { kind: "answer", body: withEmbeddingUsage(answer.body, tokens), usage: plainUsageOf(tokens) };
+      async whole(bytes) {
+        const answer = await input.preparation.read(() => ({ kind: "embeddings", from: job.dialect, to: spoken, asked, model: model.id, tokens }), bytes);
+        if (answer.kind !== "malformed" || bytes.length > errorBytesMax) return answer;
+        const body = parsedObject(bytes);
+        return body?.error === undefined || body.error === null ? answer : { kind: "error", error: errorOf(body) };
       },
     },
   };
@@ -150,17 +151,14 @@ async function imageExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   if (prepared.kind !== "pictures") return refusedOr(prepared);
   const { request, count } = prepared;
   const event = job.operation === "image-edit" ? "image_edit" : "image_generation";
-  if (spoken === "openai-images") {
-    const reading: Reading = {
-      ...common,
-      stream: () => imageStreamOf(count),
-      whole: imageAnswerOf,
-      errorOf: upstreamErrorOf,
-      turned: { toStream: (bytes) => imageEventsOf(bytes, event) },
-    };
-    return { kind: "exchange", request, reading };
-  }
   const createdAt = Math.floor(job.admittedAt / 1_000);
-  const read = (bytes: Buffer) => geminiImageAnswerOf(parsedObject(bytes) ?? {}, createdAt, streams ? event : undefined);
-  return { kind: "exchange", request, reading: { ...common, whole: read, errorOf: foreignErrorReaderOf(spoken, undefined), turned: { toStream: read } } };
+  const read = (bytes: Buffer) => input.preparation.read(() => ({ kind: "pictures", spoken, createdAt, event: streams ? event : undefined }), bytes);
+  const reading: Reading = {
+    ...common,
+    ...(spoken === "openai-images" && { stream: () => imageStreamOf(count) }),
+    whole: read,
+    errorOf: spoken === "openai-images" ? upstreamErrorOf : foreignErrorReaderOf(spoken, undefined),
+    turned: { toStream: read },
+  };
+  return { kind: "exchange", request, reading };
 }

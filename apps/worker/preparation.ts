@@ -1,38 +1,49 @@
-/** Prepares requests where each does not hold up its neighbours: small ones at once, large ones and estimates in a thread. */
+/** Prepares requests, and reads whole answers, where each does not hold up its neighbours: small ones at once, large ones and estimates in a thread. */
 import { bufferOf, copyOf, TaskThread, TaskTimeout } from "#service/task-thread.ts";
-import type { Failure } from "#wire/errors.ts";
+import type { WholeAnswer } from "#wire/codec.ts";
+import type { Failure, UpstreamError } from "#wire/errors.ts";
+import { parsedObject } from "#wire/json.ts";
 import type { Data } from "#wire/sources.ts";
 import { isEstimated, type PreparationTask, type Prepared, prepare, type ResolveAddresses } from "./prepare.ts";
 import type { ThreadAnswer, ThreadTask } from "./prepare-thread.ts";
+import { readWhole, type WholeTask } from "./whole.ts";
 
-/** A request of so many bytes, whatever it holds, takes some 20 ms at most. */
-const preparedAtOnceBytesMax = 128 * 1024;
+/** A request or an answer of so many bytes, whatever it holds, takes some 20 ms at most. */
+const atOnceBytesMax = 128 * 1024;
 
-/** Whatever a request of the largest size holds, to prepare it takes a second or two. */
-const prepareTimeoutMs = 10_000;
+/** Whatever a request or an answer of the largest size holds, it takes some seconds at most. */
+const taskTimeoutMs = 10_000;
 const tookTooLong: Failure = {
   code: "invalid_request",
-  message: `The gateway could not prepare this request for its upstream within ${prepareTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
+  message: `The gateway could not prepare this request for its upstream within ${taskTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
+};
+
+const unreadInTime: UpstreamError = {
+  message: `The gateway could not read the answer of this model's upstream within ${taskTimeoutMs / 1_000} s.`,
+  status: 502,
 };
 
 /** Shared by all requests of a worker. */
 export class PreparationThread {
-  readonly #thread = new TaskThread<ThreadTask, ThreadAnswer>(new URL("./prepare-thread.ts", import.meta.url), prepareTimeoutMs);
+  readonly #thread = new TaskThread<ThreadTask, ThreadAnswer>(new URL("./prepare-thread.ts", import.meta.url), taskTimeoutMs);
 
-  /** `key` is whose turn it takes. Rejects with the signal's reason. */
-  async prepare(task: PreparationTask, data: readonly (Data | undefined)[] | undefined, key: string, signal: AbortSignal): Promise<ThreadAnswer> {
-    try {
-      return await this.#thread.run(
-        () => {
-          const body = copyOf(task.body);
-          return { value: { ...task, body, data }, transfer: [body.buffer] };
-        },
-        { key, signal },
-      );
-    } catch (error) {
-      if (error instanceof TaskTimeout) return { kind: "refused", failure: tookTooLong };
-      throw error;
-    }
+  /** `key` is whose turn it takes. Rejects with TaskTimeout, and with the signal's reason. */
+  prepare(task: PreparationTask, data: readonly (Data | undefined)[] | undefined, key: string, signal: AbortSignal): Promise<ThreadAnswer> {
+    return this.#thread.run(
+      () => {
+        const body = copyOf(task.body);
+        return { value: { kind: "prepare", task: { ...task, body: body as Buffer }, data }, transfer: [body.buffer] };
+      },
+      { key, signal },
+    );
+  }
+
+  /** Likewise. */
+  async read(task: WholeTask, bytes: Buffer, key: string): Promise<WholeAnswer> {
+    const copy = copyOf(bytes);
+    const read = await this.#thread.run(() => ({ value: { kind: "read", task, bytes: copy }, transfer: [copy.buffer] }), { key });
+    if (read.kind !== "read") throw new Error(`an answer was read as ${read.kind}`);
+    return read.answer.kind === "answer" ? { ...read.answer, body: bufferOf(read.answer.body) } : read.answer;
   }
 
   close(): Promise<void> {
@@ -61,11 +72,20 @@ export class Preparation {
       isResolved = true;
       return resolve(found);
     };
-    const isAtOnce = body.length <= preparedAtOnceBytesMax && !isEstimated(task);
+    const isAtOnce = body.length <= atOnceBytesMax && !isEstimated(task);
     const prepared = isAtOnce ? await prepare(task, resolving) : await this.#inThread(task, resolving, signal);
     // What was fetched is let go of between two targets.
     this.#kept = isResolved ? undefined : { name, prepared };
     return prepared;
+  }
+
+  /** Reads a whole answer. */
+  read(task: () => WholeTask, bytes: Buffer): WholeAnswer | Promise<WholeAnswer> {
+    if (bytes.length <= atOnceBytesMax) return readWhole(task(), bytes);
+    return this.#thread.read(task(), bytes, this.#key).catch((error: unknown): WholeAnswer => {
+      if (error instanceof TaskTimeout) return { kind: "error", error: unreadInTime };
+      throw error;
+    });
   }
 
   /** An answer has begun: hardly another target will be asked. */
@@ -74,12 +94,18 @@ export class Preparation {
   }
 
   async #inThread(task: PreparationTask, resolve: ResolveAddresses, signal: AbortSignal): Promise<Prepared> {
-    let answer = await this.#thread.prepare(task, undefined, this.#key, signal);
-    if (answer.kind === "addresses") answer = await this.#thread.prepare(task, await resolve(answer.found), this.#key, signal);
-    if (answer.kind === "addresses") throw new Error("the addresses of a request are others than before");
+    const given = (data?: readonly (Data | undefined)[]) =>
+      this.#thread.prepare(task, data, this.#key, signal).catch((error: unknown): ThreadAnswer => {
+        if (error instanceof TaskTimeout) return { kind: "refused", failure: tookTooLong };
+        throw error;
+      });
+    let answer = await given();
+    if (answer.kind === "addresses") answer = await given(await resolve(answer.found));
+    if (answer.kind === "addresses" || answer.kind === "read") throw new Error(`a request was prepared as ${answer.kind}`);
     if (answer.kind === "refused" || answer.kind === "counted") return answer;
     const request = { ...answer.request, body: bufferOf(answer.request.body) };
     if (answer.kind !== "conversation" || answer.settings === undefined) return { ...answer, request };
-    return { ...answer, request, settings: bufferOf(answer.settings) };
+    const settings = bufferOf(answer.settings);
+    return { ...answer, request, settings, asked: answer.asked && { ...answer.asked, body: parsedObject(settings) ?? {} } };
   }
 }

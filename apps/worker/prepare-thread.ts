@@ -1,15 +1,21 @@
-/** The thread in which large requests are prepared. */
+/** The thread in which large requests are prepared, and large whole answers read. */
 import { bufferOf, copyOf, type Sent, serveTasks } from "#service/task-thread.ts";
+import type { WholeAnswer } from "#wire/codec.ts";
 import { parsedObject } from "#wire/json.ts";
-import type { NeutralRequest, Settings } from "#wire/neutral.ts";
 import type { Data, SourceAddress } from "#wire/sources.ts";
+import { briefly, settingsTextOf } from "./asked.ts";
 import { type PreparationTask, type Prepared, prepare } from "./prepare.ts";
+import { readWhole, type WholeTask } from "./whole.ts";
 
-/** `data` is what became of the attachments, once they were asked for. */
-export type ThreadTask = Omit<PreparationTask, "body"> & { body: Uint8Array; data: readonly (Data | undefined)[] | undefined };
+export type ThreadTask =
+  /** `data` is what became of the attachments, once they were asked for. */
+  { kind: "prepare"; task: PreparationTask; data: readonly (Data | undefined)[] | undefined } | { kind: "read"; task: WholeTask; bytes: Uint8Array };
 
-/** Attachments that are to be resolved before the task is given again. */
-export type ThreadAnswer = Prepared | { kind: "addresses"; found: readonly SourceAddress[] };
+export type ThreadAnswer =
+  | Prepared
+  /** Attachments that are to be resolved before the task is given again. */
+  | { kind: "addresses"; found: readonly SourceAddress[] }
+  | { kind: "read"; answer: WholeAnswer };
 
 class Unresolved extends Error {
   readonly found: readonly SourceAddress[];
@@ -20,8 +26,10 @@ class Unresolved extends Error {
   }
 }
 
-serveTasks<ThreadTask, ThreadAnswer>(async ({ data, ...given }) => {
-  const task = { ...given, body: bufferOf(given.body) };
+serveTasks<ThreadTask, ThreadAnswer>(async (given) => {
+  if (given.kind === "read") return readSent(readWhole(given.task, bufferOf(given.bytes)));
+  const { data } = given;
+  const task = { ...given.task, body: bufferOf(given.task.body) };
   try {
     const prepared = await prepare(task, async (found) => {
       if (data === undefined) throw new Unresolved(found);
@@ -34,6 +42,12 @@ serveTasks<ThreadTask, ThreadAnswer>(async ({ data, ...given }) => {
   }
 });
 
+function readSent(answer: WholeAnswer): Sent<ThreadAnswer> {
+  if (answer.kind !== "answer") return { value: { kind: "read", answer } };
+  const bytes = movable(answer.body);
+  return { value: { kind: "read", answer: { ...answer, body: Buffer.from(bytes.buffer) } }, transfer: [bytes.buffer] };
+}
+
 /** What is made of a request, as it leaves the thread: bytes, and what is small. */
 function sentOf(prepared: Prepared, { operation, body }: PreparationTask): Sent<ThreadAnswer> {
   if (prepared.kind === "refused" || prepared.kind === "counted") return { value: prepared };
@@ -42,55 +56,12 @@ function sentOf(prepared: Prepared, { operation, body }: PreparationTask): Sent<
   const transfer = [bytes.buffer];
   if (prepared.kind !== "conversation") return { value: { ...prepared, request }, transfer };
   const { asked } = prepared;
-  if (asked !== undefined) return { value: { ...prepared, request, asked: { body: settingsOf(asked.body), request: briefly(asked.request) } }, transfer };
-  if (operation !== "answer") return { value: { ...prepared, request }, transfer };
-  return { value: { ...prepared, request, settings: Buffer.from(JSON.stringify(settingsOf(parsedObject(body) ?? {}))) }, transfer };
+  if (asked === undefined && operation !== "answer") return { value: { ...prepared, request }, transfer };
+  // As text, for numbers stay as they are written.
+  const settings = Buffer.from(settingsTextOf(asked?.body ?? parsedObject(body) ?? {}));
+  return { value: { ...prepared, request, settings, asked: asked && { body: {}, request: briefly(asked.request) } }, transfer };
 }
 
 /** Bytes in a memory of their own. */
 const movable = (bytes: Buffer): Uint8Array<ArrayBuffer> =>
   bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength ? (bytes as Uint8Array<ArrayBuffer>) : copyOf(bytes);
-
-/** The conversation itself, in every dialect, and what stands for one where settings are read. */
-const conversations: Record<string, unknown> = { messages: [{ role: "user", content: "" }], input: [], contents: [] };
-/** Characters of JSON that all settings have at most: what some answers repeat of their request. */
-const settingsLengthMax = 1 << 20;
-
-/** A body without its conversation, and without settings that are larger than all may be. */
-function settingsOf(body: Record<string, unknown>): Record<string, unknown> {
-  let left = settingsLengthMax;
-  return Object.fromEntries(
-    Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
-      if (Object.hasOwn(conversations, name)) return [[name, conversations[name]]];
-      const { length } = `${name}${JSON.stringify(value)}`;
-      if (length > left) return [];
-      left -= length;
-      return [[name, value]];
-    }),
-  );
-}
-
-/** Texts of more characters and lists of more elements are of no use to who reads an answer. */
-const valueLengthMax = 1_000;
-
-/** The names of tools and settings in a request. */
-function briefly({ tools, toolChoice, settings }: NeutralRequest): NeutralRequest {
-  return {
-    system: [],
-    messages: [],
-    tools: tools.map(({ name, callerName, namespace, takesText, path }) => ({
-      name,
-      callerName,
-      path,
-      ...(namespace !== undefined && { namespace }),
-      ...(takesText !== undefined && { takesText }),
-    })),
-    ...(toolChoice !== undefined && { toolChoice: { mode: toolChoice.mode, path: toolChoice.path } }),
-    settings: Object.fromEntries(Object.entries(settings).map(([name, { path, value }]) => [name, { path, value: shortOf(value) }])) as Settings,
-  };
-}
-
-function shortOf(value: unknown): unknown {
-  if (typeof value === "string" || Array.isArray(value)) return value.length <= valueLengthMax ? value : value.slice(0, 0);
-  return typeof value === "object" ? {} : value;
-}

@@ -15,6 +15,7 @@ import { formOf, valuesOf } from "#wire/openai-images/form.ts";
 import { geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
 import { imageEditRequestOf, imageRequestOf } from "#wire/openai-images/verbatim.ts";
 import { type Data, remoteSourcesOf, type SourceAddress } from "#wire/sources.ts";
+import type { Asked } from "./asked.ts";
 import { estimatedTokensOf, textTokensOf } from "./token-estimate.ts";
 
 /** A caller's request and the upstream that it is for. */
@@ -34,12 +35,6 @@ export interface PreparationTask {
   continued?: string | undefined;
   /** The upstream counts tokens. */
   countsTokens: boolean;
-}
-
-/** What of a request its answer is read by. */
-export interface Asked {
-  body: Record<string, unknown>;
-  request: NeutralRequest;
 }
 
 export type Prepared =

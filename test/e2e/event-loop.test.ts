@@ -39,9 +39,18 @@ const answers: [end: RegExp, answer: object][] = [
   [/embeddings$/, { data: [{ index: 0, embedding: [0.5] }] }],
   [/edits$/, { data: [{ b64_json: "AAAA" }] }],
 ];
+/** As many embeddings, of as many numbers, as an answer has room for. */
+const embedding = Array.from({ length: 1_536 }, (_, place) => Math.sin(place));
+const embeddings = JSON.stringify({ data: Array.from({ length: 1_000 }, (_, index) => ({ index, embedding })) });
+const pictures = JSON.stringify({ data: new Array(4).fill({ b64_json: "A".repeat(7 << 20) }) });
+
 const upstream = createServer((request, response) => {
   request.resume();
   request.on("end", () => {
+    if (request.url?.startsWith("/large/")) {
+      response.writeHead(200, { "content-type": "application/json" }).end(request.url.endsWith("embeddings") ? embeddings : pictures);
+      return;
+    }
     const [, answer = {}] = answers.find(([end]) => end.test(request.url ?? "")) ?? [];
     response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer));
   });
@@ -50,13 +59,15 @@ upstream.listen(0, "127.0.0.1");
 await once(upstream, "listening");
 const base = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
 
-const lines = [...conversationDialects, "openai-images"].map(
-  (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "${base}/v1" }`,
-);
+const lines = [
+  ...[...conversationDialects, "openai-images"].map((dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "${base}/v1" }`),
+  `  large: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${base}/large/v1" }`,
+  `  large-images: { dialect: openai-images, circuitFailuresMax: 0, baseUrl: "${base}/large/v1" }`,
+];
 const model = (id: string) =>
   `  - { id: "${id}", retries: 0, lane: chat, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${id}, model: "m" }] }`;
 const gateway = await startGateway({
-  catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${lines.join("\n")}\nmodels:\n${[...conversationDialects, "openai-images"].map(model).join("\n")}\n`,
+  catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${lines.join("\n")}\nmodels:\n${[...conversationDialects, "openai-images", "large", "large-images"].map(model).join("\n")}\n`,
   environment: { NODE_OPTIONS: `--import=${pathToFileURL(join(import.meta.dirname, "..", "support", "turns.ts"))}` },
 });
 after(async () => {
@@ -172,6 +183,17 @@ test("token counts, embeddings and forms", async () => {
   parts.append("image", new Blob([Buffer.alloc(8, 1)], { type: "image/png" }), "a.png");
   for (let place = 0; place < 900; place++) parts.append(`field_${place}`, "x".repeat(5_000));
   await measured("a form of many parts", () => post("/v1/images/edits", parts));
+  assert.deepEqual(slow.splice(0), []);
+});
+
+test("answers that are as large as they may be", async () => {
+  const input = new Array(1_000).fill("x");
+  for (const format of ["float", "base64"])
+    await measured(`1,000 embeddings as ${format}`, () => post("/v1/embeddings", JSON.stringify({ model: "large", input, encoding_format: format })));
+  const requests = new Array(1_000).fill({ content: { parts: [{ text: "x" }] } });
+  await measured("1,000 embeddings, translated", () => post("/v1beta/models/large:batchEmbedContents", JSON.stringify({ requests })));
+  const drawn = { model: "large-images", prompt: "a hat", n: 4, stream: true };
+  await measured("pictures of 28 MB, as events", () => post("/v1/images/generations", JSON.stringify(drawn)));
   assert.deepEqual(slow.splice(0), []);
 });
 

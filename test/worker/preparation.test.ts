@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { codecs } from "#wire/codecs.ts";
 import { conversationDialects } from "#wire/dialect.ts";
+import { parseExact } from "#wire/json.ts";
 import type { SourceAddress } from "#wire/sources.ts";
 import { Preparation, PreparationThread } from "../../apps/worker/preparation.ts";
 import { type PreparationTask, prepare } from "../../apps/worker/prepare.ts";
+import { translatedAnswerOf, translatedTask } from "../../apps/worker/whole.ts";
 import { words } from "../e2e/bad-input/raw.ts";
 
 const thread = new PreparationThread();
@@ -123,6 +125,40 @@ test("the other operations are prepared alike in the thread: token counts, embed
     else if (kind === "conversation") assert.ok("request" in prepared && "request" in plain && prepared.request.body.equals(plain.request.body));
     else assert.deepEqual(prepared, plain);
   }
+});
+
+test("settings that a large request's answer repeats keep their numbers as they are written", async () => {
+  const body = Buffer.from(`{"model":"m","input":"${long}","metadata":{"id":12345678901234567890},"instructions":"short","prompt_cache_key":"${long}${long}"}`);
+  const task: PreparationTask = { ...common, operation: "answer", dialect: "openai-responses", spoken: "openai-chat", body };
+  const preparation = new Preparation(thread, "k");
+  const prepared = await preparation.prepare(task, fetched([]), never);
+  assert.ok(prepared.kind === "conversation" && prepared.asked !== undefined);
+  assert.equal(JSON.stringify(prepared.asked.body), '{"model":"m","input":[],"metadata":{"id":12345678901234567890},"instructions":"short"}');
+});
+
+test("a large answer is read as it would be without a thread", async () => {
+  const preparation = new Preparation(thread, "k");
+  const request = { system: [], messages: [], tools: [{ name: "f_g", callerName: "f.g", path: "tools[0]", parameters: { const: 1 } }], settings: {} };
+  const body = { metadata: parseExact('{"id":12345678901234567890}') };
+  for (const from of conversationDialects)
+    for (const to of conversationDialects) {
+      const context = { id: "a1", model: "m", createdAt: 1, framing: "whole" as const, request, body };
+      const answer = {
+        blocks: [
+          { kind: "text" as const, text: long },
+          { kind: "call" as const, id: "c", name: "f_g", input: "{}" },
+        ],
+        finish: "calls" as const,
+      };
+      const sent = Buffer.from(codecs[to].encodeAnswer(answer, { ...context, request: { ...request, tools: [] } }));
+      const task = () => translatedTask(from, to, context);
+      const read = await preparation.read(task, sent);
+      const plain = translatedAnswerOf(sent, from, to, context);
+      assert.ok(read.kind === "answer" && plain.kind === "answer");
+      assert.equal(read.body.toString(), plain.body.toString());
+      assert.deepEqual(read.usage, plain.usage);
+    }
+  assert.deepEqual(await preparation.read(() => ({ kind: "verbatim", dialect: "gemini", model: "m" }), Buffer.alloc(200_000)), { kind: "malformed" });
 });
 
 test("who leaves does not wait for the thread", async () => {

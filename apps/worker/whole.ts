@@ -1,0 +1,65 @@
+/** Reads whole answers of upstreams. Pure, so that a thread can do it for large ones. */
+import type { AnswerContext, WholeAnswer } from "#wire/codec.ts";
+import { codecs } from "#wire/codecs.ts";
+import type { ConversationDialect } from "#wire/dialect.ts";
+import { type EmbeddingsAsked, embeddingAnswerOf, withEmbeddingUsage } from "#wire/embeddings.ts";
+import { parsedObject } from "#wire/json.ts";
+import { type AnswerEvent, foldedOf } from "#wire/neutral.ts";
+import { geminiImageAnswerOf } from "#wire/openai-images/gemini.ts";
+import { imageAnswerOf, imageEventsOf } from "#wire/openai-images/verbatim.ts";
+import { plainUsageOf } from "#wire/usage.ts";
+import { briefly, settingsTextOf } from "./asked.ts";
+
+/** How an answer is to be read. `from` is the caller's dialect, `to` the upstream's. */
+export type WholeTask =
+  | { kind: "verbatim"; dialect: ConversationDialect; model: string }
+  /** The caller's body is given as text: numbers stay as they are written. */
+  | { kind: "translated"; from: ConversationDialect; to: ConversationDialect; context: Omit<AnswerContext, "body">; body: string }
+  /** `tokens` is how many the texts are by our own estimate, if that counts. */
+  | { kind: "embeddings"; from: ConversationDialect; to: ConversationDialect; asked: EmbeddingsAsked; model: string; tokens: number | undefined }
+  /** `event` begins the names of events, for a caller who wants a stream. */
+  | { kind: "pictures"; spoken: "gemini" | "openai-images"; createdAt: number; event: string | undefined };
+
+export const translatedTask = (from: ConversationDialect, to: ConversationDialect, { body, request, ...context }: AnswerContext): WholeTask => ({
+  kind: "translated",
+  from,
+  to,
+  context: { ...context, request: briefly(request) },
+  body: settingsTextOf(body),
+});
+
+export function readWhole(task: WholeTask, bytes: Buffer): WholeAnswer {
+  switch (task.kind) {
+    case "verbatim":
+      return codecs[task.dialect].verbatim.answer(bytes, task.model);
+    case "translated":
+      return translatedAnswerOf(bytes, task.from, task.to, { ...task.context, body: parsedObject(Buffer.from(task.body)) ?? {} });
+    case "embeddings":
+      return embeddingsOf(bytes, task);
+    case "pictures":
+      if (task.spoken === "gemini") return geminiImageAnswerOf(parsedObject(bytes) ?? {}, task.createdAt, task.event);
+      return task.event === undefined ? imageAnswerOf(bytes) : imageEventsOf(bytes, task.event);
+    default:
+      return task satisfies never;
+  }
+}
+
+export function translatedAnswerOf(bytes: Buffer, from: ConversationDialect, to: ConversationDialect, context: AnswerContext): WholeAnswer {
+  const value = parsedObject(bytes);
+  return value === undefined ? { kind: "malformed" } : wholeOf(codecs[to].decodeAnswer(value), from, context);
+}
+
+export function wholeOf(events: readonly AnswerEvent[], from: ConversationDialect, context: AnswerContext): WholeAnswer {
+  const answer = foldedOf(events);
+  if (answer === undefined) return { kind: "malformed" };
+  if ("error" in answer) return { kind: "error", error: answer.error };
+  return { kind: "answer", body: Buffer.from(codecs[from].encodeAnswer(answer, context)), usage: answer.usage };
+}
+
+/** An answer that is an error is told as one by who knows its dialect. */
+function embeddingsOf(bytes: Buffer, { from, to, asked, model, tokens }: Extract<WholeTask, { kind: "embeddings" }>): WholeAnswer {
+  const answer = embeddingAnswerOf(from, to, asked, model, bytes);
+  if (answer === undefined) return { kind: "malformed" };
+  if (tokens === undefined) return { kind: "answer", ...answer };
+  return { kind: "answer", body: withEmbeddingUsage(answer.body, tokens), usage: plainUsageOf(tokens) };
+}
