@@ -234,6 +234,13 @@ const further = new Set([
   "as many addresses as there may be",
   "arguments with many objects",
   "bodies of a hundred kilobytes: lone surrogates",
+  "bodies of a hundred kilobytes: numbers that a double can't hold",
+  "deep nesting, often",
+  "long numbers",
+  "a large text document",
+  "calls whose ids look like numbered ones",
+  "a schema with a huge enum",
+  "many stop words",
 ]);
 
 /** The shapes that differ most, with short texts. */
