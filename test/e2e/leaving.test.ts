@@ -196,7 +196,7 @@ test("a caller's own wait counts from the beginning, also when its worker is los
     const response = await gateway.post({ model: "fragile", messages }, { headers: { "x-sluice-max-wait": String(waitMs) } });
     return { response, ms: performance.now() - startedAt };
   });
-  await until("both run", async () => (await gateway.seen(headless)).length === before + 2);
+  await until("both run, and their jobs are done", async () => (await gateway.seen(headless)).length === before + 2 && (await jobsOf("fragile")) === 0);
   await doomed.kill();
   const [past, ahead] = await Promise.all(responses);
   // The first one's time is over when the loss is noticed; the second one waits for the rest of its time.
