@@ -31,6 +31,8 @@ export class Produced {
   /** The estimate as of the last report that was believed. */
   #tokensReported: number;
   #open: BlockStart["kind"] | undefined;
+  /** The answer is complete: the upstream has counted all of it, if it counts. */
+  #isWhole = false;
 
   constructor(delivered: Delivered = { tokens: 0, isCounted: false }) {
     this.#delivered = delivered;
@@ -74,6 +76,9 @@ export class Produced {
       case "signature":
         this.sealed(event.signature.data);
         return;
+      case "finish":
+        this.#isWhole = true;
+        return;
       default:
         return;
     }
@@ -97,7 +102,8 @@ export class Produced {
     const { tokens, isCounted } = this.#delivered;
     const since = this.#estimate - this.#tokensReported;
     const counted = this.#reported?.outputTokens ?? 0;
-    return isCounted && counted > 0 ? Math.max(tokens, counted + since) : tokens + counted + since;
+    if (isCounted && counted > 0) return this.#isWhole ? counted + since : Math.max(tokens, counted + since);
+    return tokens + counted + since;
   }
 
   get reasoningTokens(): number {

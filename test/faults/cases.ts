@@ -280,7 +280,7 @@ export interface Expected {
   pauses: readonly Span[];
   /** From the first target's last call to the second's; undefined when it is not asked. */
   second: Span | undefined;
-  billed: "answer" | "nothing" | "reservation";
+  billed: "answer" | "nothing" | "reservation" | "estimate";
   /** Until the caller has all that it gets, but for what an answer takes. */
   tookMs: Span;
 }
@@ -314,7 +314,7 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
   };
   switch (course.kind) {
     case "harmless":
-      return { ...alone(answered), ...(course.uncounted && { billed: "reservation" }) };
+      return { ...alone(answered), ...(course.uncounted && { billed: streams ? "estimate" : "reservation" }) };
     case "passed":
       return alone(errorOf(course.error));
     case "once":

@@ -48,7 +48,7 @@ function callsText({ pauses }: Expected): string {
 }
 
 const secondText = ({ second }: Expected) => (second === undefined ? "not" : second[1] === 0 ? "at once" : `after ${timeOf(second)}`);
-const billedText = ({ billed }: Expected) => ({ answer: "the answer", nothing: "nothing", reservation: "its reservation" })[billed];
+const billedText = ({ billed }: Expected) => ({ answer: "the answer", nothing: "nothing", reservation: "its reservation", estimate: "an estimate" })[billed];
 
 /** What is said of a whole answer and of a streamed one, where they differ. */
 function bothWays([whole, streamed]: Ways, textOf: (expected: Expected) => string): string {

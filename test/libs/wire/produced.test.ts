@@ -60,6 +60,10 @@ test("of an answer that goes on from another stream's, what was delivered counts
   repeats.text(text(10));
   repeats.report(counted(7, 58));
   assert.equal(repeats.outputTokens, 58);
+  const whole = new Produced({ tokens: 50, isCounted: true });
+  whole.event({ kind: "finish", finish: "stop" });
+  whole.report(counted(7, 40));
+  assert.equal(whole.outputTokens, 40, "the upstream's own count of a whole answer is believed");
 });
 
 /** What each dialect's untouched relay counts of events with 100 tokens, each of another kind. */
