@@ -9,7 +9,7 @@ import type { ConversationDialect } from "#wire/dialect.ts";
 import { errorBodyOf, errorEventOf, type Failure, statusOf } from "#wire/errors.ts";
 import type { Claim } from "./capacity.ts";
 
-/** A whole answer is held back up to this size, so that it can be run anew until its end is there; a larger one is passed on as it comes. */
+/** A whole answer is held back up to this size, as far as its key has room for it, so that it can be run anew until its end is there; a larger one is passed on as it comes. */
 const heldBytesMax = 512 * 1024;
 
 /** What keeps proxies and content-delivery networks from holding a stream back or changing it. */
@@ -46,7 +46,7 @@ export interface AnswerResponse {
   /** All of it was sent, or the caller left. */
   readonly closed: boolean;
   writeHead(status: number, headers: OutgoingHttpHeaders): unknown;
-  /** False: the caller reads more slowly than this is written; "drain" tells when it has caught up. */
+  /** Copies what can't leave at once, if it lies in a larger buffer. False: the caller reads more slowly than this is written; "drain" tells when it has caught up. */
   write(chunk: string | Buffer, written?: () => void): boolean;
   end(chunk?: string | Buffer): unknown;
   destroy(): unknown;
@@ -65,6 +65,8 @@ export interface AnswerOptions {
   /** An answer that has begun may be gone on with by another attempt: what of it was delivered is remembered, as far as there is room for it. */
   spliced: boolean;
   room: Claim;
+  /** Of the bytes of answers: what is held back. */
+  heldBack: Claim;
   listener: AnswerListener;
 }
 
@@ -77,7 +79,6 @@ export class Answer {
   readonly #headers: Record<string, string>;
   #head: AnswerHead | undefined;
   #held: Buffer[] = [];
-  #heldBytes = 0;
   #contentSent = false;
   /** Server-sent events sent so far. */
   #events = 0;
@@ -132,10 +133,11 @@ export class Answer {
       return;
     }
     this.#held.push(Buffer.from(payload));
-    this.#heldBytes += payload.length;
-    if (this.#heldBytes > heldBytesMax) {
+    const { heldBack } = this.#options;
+    const heldBytes = heldBack.amount + payload.length;
+    if (heldBytes > heldBytesMax || heldBack.hold(heldBytes) !== undefined) {
       const held = Buffer.concat(this.#held);
-      this.#held = [];
+      this.#dropHeld();
       this.#write(held, seq, now);
     }
   }
@@ -163,8 +165,12 @@ export class Answer {
     if (this.#blockedAt !== undefined) this.#blockedAt = nothingTaken;
     if (this.#contentSent) return;
     this.#head = undefined;
+    this.#dropHeld();
+  }
+
+  #dropHeld(): void {
     this.#held = [];
-    this.#heldBytes = 0;
+    this.#options.heldBack.hold(0);
   }
 
   /** Before the head: the status and body of the dialect. In a stream: its error event, and no terminator. In mid-body: a broken connection. */
@@ -215,7 +221,7 @@ export class Answer {
     const lastButOne = payload.length > 1 ? payload.at(-2) : this.#lastByte;
     this.#lastByte = payload.at(-1);
     this.#betweenEvents = this.#lastByte === lineFeed && lastButOne === lineFeed;
-    const took = this.#response.write(this.#blockedAt === undefined ? payload : Buffer.from(payload));
+    const took = this.#response.write(payload);
     if (took && this.#blockedAt === undefined) this.#options.listener.taken(seq);
     else {
       if (this.#blockedAt === undefined)
@@ -241,9 +247,11 @@ export class Answer {
     }
   }
 
-  /** No other attempt will go on from here: call it at the end, whatever that is. */
+  /** No other attempt will go on from here, and nothing is held back: call it at the end, whatever that is. */
   forget(): void {
     this.#options.room.end();
+    this.#options.heldBack.end();
+    this.#held = [];
     this.#delivered = undefined;
   }
 }

@@ -7,6 +7,9 @@ const mebibyte = 1 << 20;
 /** Bytes: a larger body leaves a part of `BODIES_BYTES_MAX` to small ones. Up to this size it counts as announced; above it, as it arrives. */
 export const smallBodyBytesMax = 64 * 1024;
 
+/** Bytes: an answer of which more is held leaves a part of `ANSWERS_BYTES_MAX` to others. */
+export const smallAnswerBytesMax = 64 * 1024;
+
 export const ingressSettings = {
   ...listenSettings,
   ...drainSettings,
@@ -17,6 +20,13 @@ export const ingressSettings = {
     mebibyte,
     64 * 1024 * mebibyte,
     "Bytes of all bodies that one ingress holds at most, each until its answer has begun; one key alone gets 7/10 of them, and no body may be larger than that. With its parsed value and what is yet to be collected, a body takes three to five times its size.",
+  ),
+  answersBytesMax: integerSetting(
+    "ANSWERS_BYTES_MAX",
+    memoryShare(8, 512 * mebibyte),
+    4 * mebibyte,
+    64 * 1024 * mebibyte,
+    "Bytes of all answers that one ingress holds at most because their callers have not taken them; one key alone gets 7/10 of them. A key that needs more loses the connections whose callers have not caught up for longest.",
   ),
   generationsMax: integerSetting(
     "GENERATIONS_MAX",

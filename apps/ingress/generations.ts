@@ -32,6 +32,8 @@ export interface GenerationsOptions extends LaneJobsOptions {
   slots: Capacity;
   /** Bytes of request bodies, and of what is remembered of answers. */
   bodyBytes: Capacity;
+  /** Bytes of answers that their callers have not taken. */
+  answerBytes: Capacity;
   redis: Redis;
   queues: ReadonlyMap<string, LaneQueue>;
   limits: CallerLimits;
@@ -142,7 +144,7 @@ export class Generations {
     if (!this.isReady || owner === undefined || queue === undefined) return { kind: "refused", failure: faults.unavailable };
     const now = this.#now();
     const { lane, weight, caller, held } = request;
-    const { slots, bodyBytes, metrics } = this.#options;
+    const { slots, bodyBytes, answerBytes, metrics } = this.#options;
     const waiting = this.#waitingOn(queue.name);
     waiting.max = lane.waitingMax;
     const [slot, waitingSlot] = [slots.claim(caller.id), waiting.claim(caller.id)];
@@ -189,6 +191,7 @@ export class Generations {
           model: request.model.id,
           spliced: request.model.splice,
           room: bodyBytes.claim(caller.id),
+          heldBack: answerBytes.claim(caller.id),
           listener: {
             committed: () => this.#jobs.releaseBody(generation),
             taken: (seq) => owner.taken(number, seq),

@@ -21,7 +21,7 @@ import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
 import { Admission } from "./admission.ts";
 import { BodyReader } from "./body-reader.ts";
 import { Capacity } from "./capacity.ts";
-import { ingressConfigOf, smallBodyBytesMax } from "./config.ts";
+import { ingressConfigOf, smallAnswerBytesMax, smallBodyBytesMax } from "./config.ts";
 import { FileRewrites } from "./file-rewrites.ts";
 import { Generations } from "./generations.ts";
 import { Idempotency } from "./idempotency.ts";
@@ -30,6 +30,7 @@ import { createIngressMetrics } from "./metrics.ts";
 import { createRequestServer } from "./requests.ts";
 import { addResponsesSocket } from "./responses-socket.ts";
 import { addRoutes } from "./routes.ts";
+import { UnreadAnswers } from "./unread.ts";
 
 /** How often the settings of queues are written anew. */
 const restoreSettingsMs = 10_000;
@@ -77,11 +78,16 @@ async function start(log: Logger): Promise<Running> {
   await Promise.all(opening.values());
 
   const bodyBytes = new Capacity(config.bodiesBytesMax, smallBodyBytesMax);
+  const answerBytes = new Capacity(config.answersBytesMax, smallAnswerBytesMax);
   const slots = new Capacity(config.generationsMax);
   const capacities = () => [
-    ...Object.entries({ bodies: bodyBytes, generations: slots, websockets: sockets.websockets, conversations: sockets.conversations }).map(
-      ([limit, { used, max }]) => ({ limit, lane: "", used, max }),
-    ),
+    ...Object.entries({
+      bodies: bodyBytes,
+      answers: answerBytes,
+      generations: slots,
+      websockets: sockets.websockets,
+      conversations: sockets.conversations,
+    }).map(([limit, { used, max }]) => ({ limit, lane: "", used, max })),
     ...[...generations.waiting].map(([lane, { used, max }]) => ({ limit: "waiting", lane, used, max })),
   ];
   const metrics = createIngressMetrics({
@@ -99,11 +105,13 @@ async function start(log: Logger): Promise<Running> {
     capacities,
     keys: () => keys.count(),
   });
+  const unread = new UnreadAnswers(answerBytes, (scope) => metrics.limitRefusals.inc({ limit: "answers", scope }));
   const limits = new CallerLimits({ redis, keyspace, catalogue: catalogue.current, metrics, log });
   const generations = new Generations({
     config,
     slots,
     bodyBytes,
+    answerBytes,
     redis,
     bodies,
     keyspace,
@@ -155,7 +163,7 @@ async function start(log: Logger): Promise<Running> {
   /** Ids that callers see are no counter: they would tell how much others ask, and could be guessed. */
   const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
   const onFault = (error: Error, requestId: string) => log.error({ err: error, requestId }, "request failed by a fault of the gateway");
-  const server = createRequestServer({ config, bodies: bodyBytes, metrics, keys, nextId, isDraining, onFault });
+  const server = createRequestServer({ config, bodies: bodyBytes, unread, metrics, keys, nextId, isDraining, onFault });
   server.addHook("onResponse", async (request, reply) => {
     if (request.isGeneration) return;
     log.info(
@@ -180,7 +188,7 @@ async function start(log: Logger): Promise<Running> {
   });
   const reader = new BodyReader();
   addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies: reader });
-  const sockets = addResponsesSocket(server, { config, admission, bodies: reader, metrics, log, nextId, onFault });
+  const sockets = addResponsesSocket(server, { config, admission, bodies: reader, unread, metrics, log, nextId, onFault });
 
   const connections = new LiveMap<number, Connection>();
   let connectionsCount = 0;

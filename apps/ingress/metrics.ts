@@ -71,7 +71,7 @@ export function createIngressMetrics(readings: IngressReadings) {
   });
   new Gauge({
     name: "sluice_capacity_used",
-    help: "What is taken of each bound that all keys of this ingress share: bytes of bodies and of conversations, generations, those that wait by lane, WebSockets.",
+    help: "What is taken of each bound that all keys of this ingress share: bytes of bodies, of answers that callers have not taken, and of conversations, generations, those that wait by lane, WebSockets.",
     labelNames: ["limit", "lane"],
     registers,
     collect() {
@@ -122,7 +122,7 @@ export function createIngressMetrics(readings: IngressReadings) {
     errors: new Counter({ name: "sluice_errors_total", help: "Requests that failed, by code.", labelNames: ["code"], registers }),
     limitRefusals: new Counter({
       name: "sluice_limit_refusals_total",
-      help: "Requests refused by a limit, by what it is a limit of and whose it is: a key's, a group's or an account's. Of what all keys share (bodies, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
+      help: "Requests refused, and connections of answers broken (answers), by a limit, by what it is a limit of and whose it is: a key's, a group's or an account's. Of what all keys share (bodies, answers, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
       labelNames: ["limit", "scope"],
       registers,
     }),

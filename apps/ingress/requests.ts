@@ -14,6 +14,7 @@ import { credentialsOf } from "./credentials.ts";
 import { dialectOf, isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
 import { failureOf, invalidKey, notFoundOf, overloadOf, tooLarge, tooSlow } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
+import { CallerResponse, type UnreadAnswers } from "./unread.ts";
 import { UploadPace, uploadLookMsOf } from "./upload-pace.ts";
 
 const headerBytesMax = 32 * 1024;
@@ -56,6 +57,8 @@ export interface RequestsOptions {
   config: IngressConfig;
   /** Bytes of request bodies in this process. */
   bodies: Capacity;
+  /** What waits for callers to take it. */
+  unread: UnreadAnswers;
   metrics: IngressMetrics;
   keys: { find(hash: string): KeyRecord | undefined };
   /** An id for a request, which its caller gets as `x-request-id`. */
@@ -77,7 +80,7 @@ export class Refused extends Error {
 }
 
 /** A server without routes. Handlers throw Refused for what can't be served. */
-export function createRequestServer({ config, bodies, metrics, keys, nextId, isDraining, onFault }: RequestsOptions): FastifyInstance {
+export function createRequestServer({ config, bodies, unread, metrics, keys, nextId, isDraining, onFault }: RequestsOptions): FastifyInstance {
   /** The answers that are under way on a connection: nothing may be written into them. */
   const answers = new WeakMap<Socket, ServerResponse[]>();
   const isAnswering = (socket: Socket) => (answers.get(socket) ?? []).some(({ headersSent }) => headersSent);
@@ -91,6 +94,7 @@ export function createRequestServer({ config, bodies, metrics, keys, nextId, isD
     genReqId: nextId,
     routerOptions: { maxParamLength: 300 },
     http: {
+      ServerResponse: CallerResponse,
       maxHeaderSize: headerBytesMax,
       // Node compares the two before Fastify sets its own.
       requestTimeout: config.requestTimeoutMs,
@@ -128,6 +132,7 @@ export function createRequestServer({ config, bodies, metrics, keys, nextId, isD
       underWay.splice(underWay.indexOf(reply.raw), 1);
       uploads.delete(request.id);
       (request.held as Claim | undefined)?.end();
+      (reply.raw as CallerResponse).unread?.end();
       const path = request.routeOptions.url ?? "other";
       const isSocket = request.ws && !reply.raw.writableFinished;
       metrics.requests.inc({ path, status: reply.raw.writableFinished ? reply.raw.statusCode : isSocket ? switchedStatus : callerLeftStatus });
@@ -137,6 +142,8 @@ export function createRequestServer({ config, bodies, metrics, keys, nextId, isD
     if (hasUnknownCoding(request)) throw new Refused({ code: "invalid_request", message: "The only transfer coding that is supported is 'chunked'." });
     request.caller = server.callerOf(request);
     request.held = bodies.claim(request.caller.id);
+    const response = reply.raw as CallerResponse;
+    response.unread = unread.of(request.caller.id, { bytes: () => (socket.destroyed ? 0 : response.writableLength), cut: () => socket.destroy() });
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
 

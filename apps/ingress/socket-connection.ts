@@ -13,6 +13,7 @@ import { failureOf, tooSlow } from "./failures.ts";
 import { Refused } from "./requests.ts";
 import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "./socket-frame.ts";
 import { Turns, type TurnsOptions } from "./socket-turns.ts";
+import type { Unread, UnreadAnswers } from "./unread.ts";
 import { UploadPace } from "./upload-pace.ts";
 
 /** Bytes on their way to the caller from which on an answer waits. */
@@ -25,6 +26,8 @@ const controlBytes = 6;
 const closeCodes = { normal: 1000, goingAway: 1001, policyViolation: 1008, tryAgainLater: 1013 } as const;
 
 export interface ConnectionOptions extends TurnsOptions {
+  /** What waits for callers to take it. */
+  unread: UnreadAnswers;
   log: Logger;
   /** An id for a turn. */
   nextId(): string;
@@ -39,6 +42,7 @@ export class Connection {
   readonly #request: FastifyRequest;
   readonly #options: ConnectionOptions;
   readonly #turns: Turns;
+  readonly #unread: Unread;
   readonly #openedAt: number;
   #pingedAt: number;
   /** Something came or went since the last ping. */
@@ -62,6 +66,7 @@ export class Connection {
       terminate: () => this.terminate(),
     };
     this.#turns = new Turns(request, options, port, now);
+    this.#unread = options.unread.of(request.caller.id, { bytes: () => socket.bufferedAmount, cut: () => this.terminate() });
     this.#openedAt = now;
     this.#pingedAt = now;
     request.raw.socket.prependListener("data", ({ length }: Buffer) => this.#arrive(length));
@@ -219,7 +224,8 @@ export class Connection {
 
   #send(frame: Buffer, sent: () => void): void {
     this.#together();
-    this.#socket.send(frame, { binary: false }, (error) => {
+    this.#unread.wrote();
+    this.#socket.send(this.#unread.isWaiting ? Buffer.from(frame) : frame, { binary: false }, (error) => {
       if (error) return;
       this.#moved = true;
       sent();
@@ -238,6 +244,7 @@ export class Connection {
 
   #closed(code: number): void {
     this.#turns.leave();
+    this.#unread.end();
     const { id, caller } = this.#request;
     const durationMs = Math.round(performance.now() - this.#openedAt);
     this.#options.log.info({ requestId: id, keyId: caller.id, path: responsesPath, turns: this.#turns.count, code, durationMs }, "socket");

@@ -263,5 +263,5 @@ test("whatever ends requests and WebSockets, nothing of what their key held stay
       [...(await metricsOf(role)).matchAll(/^sluice_capacity_used\{.*\} (\S+)$/gm)].every(([, used]) => used === "0"),
     );
   const limits = new Set([...(await metricsOf(few)).matchAll(/^sluice_capacity_used\{limit="(\w+)"/gm)].map(([, limit]) => limit));
-  assert.deepEqual([...limits].toSorted(), ["bodies", "conversations", "generations", "waiting", "websockets"]);
+  assert.deepEqual([...limits].toSorted(), ["answers", "bodies", "conversations", "generations", "waiting", "websockets"]);
 });

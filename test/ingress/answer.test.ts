@@ -28,9 +28,9 @@ class Written implements AnswerResponse {
 
 function answerTo(response: Written, more: Partial<AnswerOptions> = {}): Answer {
   const listener = { committed: () => undefined, taken: () => undefined };
-  const room = new Capacity(1 << 20).claim("key");
+  const [room, heldBack] = [new Capacity(1 << 20).claim("key"), new Capacity(1 << 20).claim("key")];
   return new Answer(
-    { response, dialect: "openai-chat", framing: "sse", model: "m", requestId: "req_1", headers: {}, spliced: false, room, listener, ...more },
+    { response, dialect: "openai-chat", framing: "sse", model: "m", requestId: "req_1", headers: {}, spliced: false, room, heldBack, listener, ...more },
     0,
   );
 }
@@ -70,4 +70,32 @@ test("an event that comes byte by byte is one event", () => {
   assert.equal(response.text.replace(/^\n+/, ""), event);
   answer.keepAlive(1_000 * everyMs, everyMs);
   assert.equal(response.text.replace(/^\n+/, ""), `${event}\n`);
+});
+
+test("a whole answer is held back while its key has room for it, then it is passed on as it comes", () => {
+  const capacity = new Capacity(100);
+  const answers = Array.from({ length: 3 }, () => {
+    const response = new Written();
+    const taken: number[] = [];
+    const listener = { committed: () => undefined, taken: (seq: number) => void taken.push(seq) };
+    return { response, taken, answer: answerTo(response, { framing: "whole", heldBack: capacity.claim("key"), listener }) };
+  });
+  const [one, two, three] = answers as [(typeof answers)[0], (typeof answers)[0], (typeof answers)[0]];
+  one.answer.data(Buffer.alloc(50, "a"), 1, 0);
+  two.answer.data(Buffer.alloc(20, "b"), 1, 0);
+  assert.deepEqual([capacity.used, one.response.text, two.response.text], [70, "", ""]);
+  two.answer.data(Buffer.alloc(20, "c"), 2, 0);
+  assert.deepEqual([capacity.used, two.response.text, two.taken], [50, "b".repeat(20) + "c".repeat(20), [2]]);
+  two.answer.data(Buffer.from("d"), 3, 0);
+  assert.deepEqual([capacity.used, two.response.text.at(-1)], [50, "d"]);
+  three.answer.data(Buffer.alloc(30, "e"), 1, 0);
+  three.answer.restart();
+  assert.deepEqual([capacity.used, three.response.text], [50, ""]);
+  three.answer.data(Buffer.alloc(30, "f"), 1, 0);
+  for (const { answer } of answers) {
+    answer.end();
+    answer.forget();
+  }
+  assert.deepEqual([one.response.text, three.response.text], ["a".repeat(50), "f".repeat(30)]);
+  assert.deepEqual([capacity.used, capacity.keys], [0, 0]);
 });
