@@ -36,14 +36,14 @@ async function numbers(): Promise<{ used: number; cut: number; generations: numb
 
 const saying = (model: string, stream: boolean) => ({ model, stream, messages: [{ role: "user", content: "hello" }] });
 
-/** Asks for answers on a connection of its own, and reads nothing. */
-function askAndNeverRead(key: string, times = 1, headers: string[] = []): Socket {
+/** Asks for answers on a connection of its own, all at once, and reads nothing. */
+function askAndNeverRead(asked: object, times = 1, headers: string[] = []): Socket {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect({ port: Number(port), host: hostname });
   socket.pause();
   socket.on("error", () => undefined);
-  const body = JSON.stringify(saying("large", true));
-  const lines = ["POST /v1/chat/completions HTTP/1.1", "Host: x", `Authorization: Bearer ${key}`, "Content-Type: application/json", ...headers];
+  const body = JSON.stringify(asked);
+  const lines = ["POST /v1/chat/completions HTTP/1.1", "Host: x", `Authorization: Bearer ${greedy}`, "Content-Type: application/json", ...headers];
   socket.write(`${[...lines, `Content-Length: ${body.length}`].join("\r\n")}\r\n\r\n${body}`.repeat(times));
   return socket;
 }
@@ -72,7 +72,7 @@ async function isAllGivenBack(): Promise<void> {
 }
 
 test("one key whose callers read none of their streams loses connections, and another key's answers arrive", async () => {
-  const sockets = Array.from({ length: 48 }, () => askAndNeverRead(greedy));
+  const sockets = Array.from({ length: 48 }, () => askAndNeverRead(saying("large", true)));
   await until("connections are broken", async () => {
     const { used, cut } = await numbers();
     assert.ok(used <= answersBytesMax, String(used));
@@ -97,5 +97,21 @@ test("one key whose callers read none of their WebSockets' frames loses connecti
   });
   await servesOthers();
   for (const socket of sockets) socket[Symbol.dispose]();
+  await isAllGivenBack();
+});
+
+test("one key whose callers ask for a stored answer again and again and read none of them loses connections, and another key's answers arrive", async () => {
+  const before = (await numbers()).cut;
+  const name = "idempotency-key";
+  const stored = await gateway.post(saying("sim", false), { headers: { [name]: "one" } });
+  assert.equal(stored.status, 200, await stored.text());
+  const sockets = Array.from({ length: 2 }, () => askAndNeverRead(saying("sim", false), 60, [`${name}: one`]));
+  await until("connections are broken", async () => {
+    const { used, cut } = await numbers();
+    assert.ok(used <= answersBytesMax, String(used));
+    return cut > before;
+  });
+  await servesOthers();
+  for (const socket of sockets) socket.destroy();
   await isAllGivenBack();
 });
