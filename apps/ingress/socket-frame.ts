@@ -23,6 +23,8 @@ const openBracket = 0x5b;
 const quote = 0x22;
 const space = 0x20;
 const comma = Buffer.from(",");
+const openList = Buffer.from("[");
+const closeList = Buffer.from("]");
 const stringMessage = [Buffer.from('{"type":"message","role":"user","content":'), Buffer.from("}")] as const;
 
 /** Bytes of a value that is not the body's. */
@@ -70,20 +72,24 @@ export function itemsOf({ bytes, spans: { members } }: CallerFrame): Buffer {
   return at === inner.length ? Buffer.alloc(0) : Buffer.from(inner);
 }
 
-/** The list of these items. */
-export const inputOf = (items: readonly Buffer[]): Buffer => {
+/** The list of these items, in pieces. */
+const listOf = (items: readonly Buffer[]): Buffer[] => {
   const given = items.filter(({ length }) => length > 0);
-  return Buffer.concat([Buffer.from("["), ...given.flatMap((part, index) => (index === 0 ? [part] : [comma, part])), Buffer.from("]")]);
+  return [openList, ...given.flatMap((part, index) => (index === 0 ? [part] : [comma, part])), closeList];
 };
 
-/** The frame as the body of a POST request that streams: every byte as it was sent, but for what is the frame's own, and the input if another is given. */
-export function bodyOf({ bytes, spans }: CallerFrame, input?: Buffer): Buffer {
+/** The frame as the body of a POST request that streams: every byte as it was sent, but for what is the frame's own, and the input if its items are given. */
+export function bodyOf({ bytes, spans }: CallerFrame, items?: readonly Buffer[]): Buffer {
+  const { input } = spans.members;
   const type = spans.all.find(({ name }) => name === "type");
   const removed = spans.all.filter((member) => member !== type && envelopeNames.some((name) => name === member.name));
+  // The pieces of the input stand before a removal that begins where the input ends.
   const replaced = [
+    ...(items === undefined || input === undefined
+      ? []
+      : listOf(items).map((by, place) => ({ start: place === 0 ? input.start : input.end, end: input.end, by }))),
     ...removalsOf(bytes, removed),
     ...(type === undefined ? [] : [{ start: type.nameStart, end: type.end, by: Buffer.from('"stream":true') }]),
-    ...(input === undefined || spans.members.input === undefined ? [] : [{ ...spans.members.input, by: input }]),
   ];
   return replaceSpans(
     bytes,

@@ -1,10 +1,11 @@
 /** The turns on one WebSocket: one at a time, each a generation like that of a POST request, which may go on from the one before it. */
+import { setImmediate } from "node:timers/promises";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#wire/json.ts";
 import { responseBodyOf, usageBodyOf } from "#wire/openai-responses/answer.ts";
 import type { Admission } from "./admission.ts";
 import { type BodyRead, type ReadBody, readJson } from "./body.ts";
-import type { BodyReader } from "./body-reader.ts";
+import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
 import type { Capacity } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
 import { Conversation } from "./conversation.ts";
@@ -12,7 +13,7 @@ import { responsesEndpoint, responsesPath } from "./endpoints.ts";
 import { tooLarge } from "./failures.ts";
 import type { IngressMetrics } from "./metrics.ts";
 import { callerLeftStatus, Refused } from "./requests.ts";
-import { bodyOf, type CallerFrame, frameOf, inputOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
+import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
 import { SocketResponse, type TurnPort } from "./socket-response.ts";
 
 /** How many answers may wait to be read; then the next turn must wait. */
@@ -102,7 +103,7 @@ export class Turns {
       throw new Refused(
         socketFailure("response_in_progress", "Another response of this connection is in progress: wait for its end, or open a second connection."),
       );
-    const { server, config, bodies } = this.#options;
+    const { server } = this.#options;
     const request = this.#request;
     request.caller = server.callerOf(request);
     const { previousId, generates } = turnOf(frame);
@@ -116,10 +117,18 @@ export class Turns {
         ),
       );
     const items = [...before, itemsOf(frame)];
-    const bytes = bodyOf(frame, previousId === undefined ? undefined : inputOf(items));
+    const readBody = () => this.#read({ frame, requestId, items, generates, bytes: bodyOf(frame, previousId === undefined ? undefined : items) });
+    // To copy many bytes takes a turn of the event loop of its own.
+    return isReadAtOnce({ length: items.reduce((sum, { length }) => sum + length, 0) }) ? readBody() : setImmediate().then(readBody);
+  }
+
+  #read(checked: Checked): Promise<void> | undefined {
+    const { server, config, bodies } = this.#options;
+    const request = this.#request;
+    const { bytes } = checked;
     if (bytes.length > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
     server.reserve(request, bytes.length);
-    const begin = (read: BodyRead<ReadBody>) => this.#begin({ frame, requestId, items, bytes, generates }, read);
+    const begin = (read: BodyRead<ReadBody>) => this.#begin(checked, read);
     const read = bodies.read(responsesEndpoint, bytes, { key: request.caller.id });
     if (read instanceof Promise) return request.held.during(read).then(begin);
     begin(read);
