@@ -142,7 +142,8 @@ test("groups share a busy lane by weight", async (context) => {
       .slice(10, 34);
     const heavy = middle.filter((words) => words.startsWith("heavy")).length;
     context.diagnostic(`of ${middle.length} requests ${heavy} were the group's with weight 3 against 1`);
-    assert.ok(heavy >= 16 && heavy <= 20, `${heavy} of 24`);
+    // Three workers fetch side by side, so what is near the ends of the slice may be in it or not.
+    assert.ok(heavy >= 14 && heavy <= 22, `${heavy} of 24`);
   }
 });
 

@@ -1,6 +1,5 @@
 /**
- * The process of the attacker: begins the attacks that it is told, a second apart, and ends them when it is told the next. Some 4,500 connections that open within one
- * second cost an ingress about a second, whoever opens them: a proxy in front bounds that.
+ * The process of the attacker: begins the attacks that it is told, a second apart, and ends them when it is told the next.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

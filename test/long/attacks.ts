@@ -20,9 +20,13 @@ const connections = new Agent({ connections: 4_000, headersTimeout: 0, bodyTimeo
 const sentence = [{ role: "user", content: "Write a poem." }];
 const times = (count: number, text: (place: number) => string) => Array.from({ length: count }, (_, place) => text(place)).join(",");
 
+/** New connections a second: more of them delay whoever comes behind them, and only a proxy in front can tell them apart before they are accepted. */
+const connectionsPerSecond = 500;
+
 /** So many at once, one after the other in each place; a fault is the gateway's way to say no. */
 async function together(count: number, signal: AbortSignal, act: (place: number) => Promise<void>): Promise<void> {
   const line = async (_: unknown, place: number) => {
+    await delay((1_000 * place) / connectionsPerSecond, undefined, { signal }).catch(() => undefined);
     while (!signal.aborted) {
       const startedAt = performance.now();
       await act(place).catch(() => undefined);
