@@ -124,6 +124,7 @@ function pageOf(results: { part: Part; judged: Judged[] }[]): string {
 
 \`npm run test:mutation -- --write\` makes this page. It changes one place of the sources at a time (an operator, a condition, a statement left out) and runs
 the tests beside it. A mutant that no test notices survives; some survivors change nothing that anybody could see. End-to-end tests are not run for it.
+With `--sample 30` it judges thirty mutants of each part, spread evenly over its files.
 
 ${totals.join(", ")}.
 
