@@ -114,8 +114,9 @@ const percent = (judged: Judged[]) => Math.round((100 * judged.filter(({ survive
 
 function pageOf(results: { part: Part; judged: Judged[] }[]): string {
   const rows = results.flatMap(({ part, judged }) =>
-    part.files.map((file) => {
+    part.files.flatMap((file) => {
       const own = judged.filter((one) => one.file === file);
+      if (own.length === 0) return [];
       return `| ${part.name} | \`${file}\` | ${own.length} | ${own.filter(({ survived }) => !survived).length} | ${percent(own)} % |`;
     }),
   );
@@ -124,7 +125,7 @@ function pageOf(results: { part: Part; judged: Judged[] }[]): string {
 
 \`npm run test:mutation -- --write\` makes this page. It changes one place of the sources at a time (an operator, a condition, a statement left out) and runs
 the tests beside it. A mutant that no test notices survives; some survivors change nothing that anybody could see. End-to-end tests are not run for it.
-With `--sample 30` it judges thirty mutants of each part, spread evenly over its files.
+With \`--sample 30\` it judges thirty mutants of each part, spread evenly over its files.
 
 ${totals.join(", ")}.
 
