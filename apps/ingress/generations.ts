@@ -371,15 +371,17 @@ export class Generations {
       }
       case "data": {
         const { outputTokens, bytes } = decodeData(payload);
-        this.#produced(generation, generation.progress && { ...generation.progress, outputTokens });
+        this.#produced(generation, generation.progress, outputTokens);
         this.#measure(generation, now);
         generation.answer.data(bytes, seq, now);
         return;
       }
-      case "usage":
-        this.#produced(generation, decodeProgress(payload));
+      case "usage": {
+        const progress = decodeProgress(payload);
+        this.#produced(generation, progress, progress?.outputTokens);
         generation.answer.passed(seq);
         return;
+      }
       case "end":
         this.#ended(generation, decodeEnd(payload));
         this.#settle(generation, "complete");
@@ -473,9 +475,10 @@ export class Generations {
   }
 
   /** An attempt that goes on from another's answer may know less of it than that did. */
-  #produced(generation: Generation, progress: AnswerProgress | undefined): void {
+  #produced(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
     const before = generation.answer.hasBegun ? (generation.progress?.outputTokens ?? 0) : 0;
-    generation.progress = progress && { ...progress, outputTokens: Math.max(before, progress.outputTokens) };
+    generation.progress = progress;
+    if (progress !== undefined) progress.outputTokens = Math.max(before, outputTokens);
   }
 
   #ended(generation: Generation, { usage, model }: AnswerEnd): void {
