@@ -16,11 +16,18 @@ const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ")
 const code = (text: string) => (text === "" ? "" : `\`${text}\``);
 
 function tableOf(heads: string[], rows: string[][]): string {
-  return [heads, heads.map(() => "---"), ...rows.map((row) => row.map(cell))].map((row) => `| ${row.join(" | ")} |`).join("\n");
+  return [heads, heads.map(() => "---"), ...rows.map((row) => row.map(cell))]
+    .map((row) => `| ${row.join(" | ")} |`)
+    .join("\n");
 }
 
 function environmentTable(settings: Record<string, Setting<unknown>>): string {
-  const rows = Object.values(settings).map(({ variable, otherwise, bounds, description }) => [code(variable), code(otherwise), bounds, description]);
+  const rows = Object.values(settings).map(({ variable, otherwise, bounds, description }) => [
+    code(variable),
+    code(otherwise),
+    bounds,
+    description,
+  ]);
   return tableOf(["variable", "default", "allowed", "meaning"], rows);
 }
 
@@ -45,9 +52,13 @@ function schemaRows(schema: Schema, path: string): string[][] {
   for (const [name, member] of Object.entries(schema.properties ?? {})) {
     const at = path === "" ? name : `${path}.${name}`;
     const isRequired = schema.required?.includes(name) === true && member.default === undefined;
-    rows.push([code(at), isRequired ? "required" : defaultOf(member), allowedOf(member), member.description ?? ""], ...schemaRows(member, at));
+    rows.push(
+      [code(at), isRequired ? "required" : defaultOf(member), allowedOf(member), member.description ?? ""],
+      ...schemaRows(member, at),
+    );
   }
-  for (const member of Object.values(schema.patternProperties ?? {})) rows.push(...schemaRows(member, `${path}.<name>`));
+  for (const member of Object.values(schema.patternProperties ?? {}))
+    rows.push(...schemaRows(member, `${path}.<name>`));
   if (schema.items !== undefined) rows.push(...schemaRows(schema.items, `${path}[]`));
   return rows;
 }
@@ -59,20 +70,29 @@ function defaultOf({ default: otherwise }: Schema): string {
 
 function allowedOf(schema: Schema): string {
   if (schema.enum !== undefined) return schema.enum.map((value) => code(String(value))).join(", ");
-  if (schema.minimum !== undefined || schema.maximum !== undefined) return `${schema.type}, ${schema.minimum ?? ""} to ${schema.maximum ?? ""}`;
+  if (schema.minimum !== undefined || schema.maximum !== undefined)
+    return `${schema.type}, ${schema.minimum ?? ""} to ${schema.maximum ?? ""}`;
   if (schema.anyOf !== undefined) return schema.anyOf.map(({ type }) => type ?? "").join(" or ");
   return { object: "mapping", array: "list" }[schema.type ?? ""] ?? schema.type ?? "";
 }
 
 function simulatorRows(): string[][] {
   return Object.entries(settingTable).map(([name, setting]) => {
-    const allowed = "min" in setting ? `${setting.kind}, ${setting.min} to ${setting.max}` : "of" in setting ? setting.of.map(code).join(", ") : setting.kind;
+    const allowed =
+      "min" in setting
+        ? `${setting.kind}, ${setting.min} to ${setting.max}`
+        : "of" in setting
+          ? setting.of.map(code).join(", ")
+          : setting.kind;
     return [code(name), allowed, setting.description];
   });
 }
 
 function helpOf(...args: string[]): string {
-  const { stdout, stderr } = spawnSync(process.execPath, [join(root, "apps/sluice/main.ts"), ...args], { encoding: "utf8", cwd: root });
+  const { stdout, stderr } = spawnSync(process.execPath, [join(root, "apps/sluice/main.ts"), ...args], {
+    encoding: "utf8",
+    cwd: root,
+  });
   return `\`\`\`\n${(stdout || stderr).trim()}\n\`\`\``;
 }
 
@@ -104,7 +124,11 @@ ${environmentTable(simulatorSettings)}
 
 ${tableOf(
   ["option", "default", "meaning"],
-  Object.entries(workerArguments).map(([name, { otherwise, description }]) => [code(`--${name}`), code(otherwise), description]),
+  Object.entries(workerArguments).map(([name, { otherwise, description }]) => [
+    code(`--${name}`),
+    code(otherwise),
+    description,
+  ]),
 )}
 
 ## Command line: sluice

@@ -26,7 +26,11 @@ function buildOf(name: string, version: string, dev: boolean | undefined): Locke
   const words = name.split(/[/-]/);
   const os = words.find((word) => systems.includes(word));
   const cpu = words.find((word) => processors.includes(word));
-  const libc = words.some((word) => word.startsWith("musl")) ? "musl" : words.some((word) => word.startsWith("gnu")) ? "glibc" : undefined;
+  const libc = words.some((word) => word.startsWith("musl"))
+    ? "musl"
+    : words.some((word) => word.startsWith("gnu"))
+      ? "glibc"
+      : undefined;
   return {
     version,
     ...(cpu && { cpu: [cpu] }),

@@ -44,7 +44,9 @@ interface Import {
 
 function importsOf(file: string): Import[] {
   const text = readFileSync(join(root, file), "utf8");
-  const specifiers = [...text.matchAll(/^\s*(?:import|export)\s[^;]*?from\s+"([^"]+)"|^\s*import\s+"([^"]+)"|\bimport\("([^"]+)"\)/gm)];
+  const specifiers = [
+    ...text.matchAll(/^\s*(?:import|export)\s[^;]*?from\s+"([^"]+)"|^\s*import\s+"([^"]+)"|\bimport\("([^"]+)"\)/gm),
+  ];
   return specifiers.map((found) => ({ file, specifier: (found[1] ?? found[2] ?? found[3]) as string }));
 }
 
@@ -74,7 +76,9 @@ test("rooms import only what the table allows", () => {
 });
 
 test("a border is crossed with # and never with a relative path", () => {
-  const crossing = imports.filter(({ file, specifier }) => specifier.startsWith(".") && roomOf(join(dirname(file), specifier)) !== roomOf(file));
+  const crossing = imports.filter(
+    ({ file, specifier }) => specifier.startsWith(".") && roomOf(join(dirname(file), specifier)) !== roomOf(file),
+  );
   assert.deepEqual(crossing, []);
 });
 

@@ -59,7 +59,11 @@ export class Admission {
   }
 
   /** What a request must pass that gets an earlier one's answer: it is admitted, and counts, as a request of its own. `undefined` where nothing is limited. */
-  async replay({ request, endpoint, model }: Pick<Asked, "request" | "endpoint" | "model">): Promise<ReplayAnswer | undefined> {
+  async replay({
+    request,
+    endpoint,
+    model,
+  }: Pick<Asked, "request" | "endpoint" | "model">): Promise<ReplayAnswer | undefined> {
     this.modelFor(request, model);
     try {
       return await this.#options.limits.admitReplay(request.caller, endpoint.dialect);
@@ -69,7 +73,11 @@ export class Admission {
   }
 
   /** Refuses a request before its body is read, where its caller's limits refuse any. `undefined` where nothing is limited, or Redis does not answer. */
-  look({ caller }: FastifyRequest, { dialect, operation }: Endpoint, mayReplay: boolean): Promise<ReplayAnswer | undefined> | undefined {
+  look(
+    { caller }: FastifyRequest,
+    { dialect, operation }: Endpoint,
+    mayReplay: boolean,
+  ): Promise<ReplayAnswer | undefined> | undefined {
     return this.#options.limits.look(caller, dialect, operation, mayReplay)?.catch(() => undefined);
   }
 
@@ -98,7 +106,10 @@ export class Admission {
         response,
         over: asked.over,
         requestId,
-        headers: { ...requestIdHeadersOf({ id: requestId, url, headers }), ...(isDraining() && { connection: "close" }) },
+        headers: {
+          ...requestIdHeadersOf({ id: requestId, url, headers }),
+          ...(isDraining() && { connection: "close" }),
+        },
       },
       bytes,
     );
@@ -109,7 +120,10 @@ export class Admission {
 /** Throws Refused for one that no client sends. */
 function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): string {
   if (type.length <= contentTypeLengthMax) return type;
-  throw new Refused({ code: "unsupported_media_type", message: `The content type may have ${contentTypeLengthMax} characters at most.` });
+  throw new Refused({
+    code: "unsupported_media_type",
+    message: `The content type may have ${contentTypeLengthMax} characters at most.`,
+  });
 }
 
 const maxWaitHeader = "x-sluice-max-wait";

@@ -102,7 +102,9 @@ export class Answer {
 
   /** Whole events of content that the caller has, for another attempt to go on from; undefined where there are none. */
   get delivered(): string | undefined {
-    return this.#contentSent && this.#delivered !== undefined ? Buffer.concat(this.#delivered).toString("utf8") : undefined;
+    return this.#contentSent && this.#delivered !== undefined
+      ? Buffer.concat(this.#delivered).toString("utf8")
+      : undefined;
   }
 
   /** The caller has some of the content. */
@@ -181,7 +183,11 @@ export class Answer {
     if (!this.#response.headersSent) {
       const body = errorBodyOf(dialect, failure, requestId);
       this.status = statusOf(failure.code, dialect);
-      this.#response.writeHead(this.status, { ...this.#headers, ...failureHeadersOf(failure), "content-length": Buffer.byteLength(body) });
+      this.#response.writeHead(this.status, {
+        ...this.#headers,
+        ...failureHeadersOf(failure),
+        "content-length": Buffer.byteLength(body),
+      });
       this.#response.end(body);
     } else if (this.#streams && this.#betweenEvents) this.#breakOff(this.#failureEventOf(failure));
     else this.#response.destroy();
@@ -201,16 +207,30 @@ export class Answer {
 
   /** Call it about once a second. A sign of life before the head settles on a good status: what fails after it fails in the stream. */
   keepAlive(now: number, everyMs: number): void {
-    if (this.#over || !this.#streams || !this.#betweenEvents || this.#blockedAt !== undefined || now - this.#writtenAt < everyMs) return;
+    if (
+      this.#over ||
+      !this.#streams ||
+      !this.#betweenEvents ||
+      this.#blockedAt !== undefined ||
+      now - this.#writtenAt < everyMs
+    )
+      return;
     if (!this.#response.headersSent) this.#sendHead({});
     this.#writtenAt = now;
-    this.#response.write(this.#contentSent && this.#options.framing === "sse" ? signsOfLife[this.#options.dialect] : newline);
+    this.#response.write(
+      this.#contentSent && this.#options.framing === "sse" ? signsOfLife[this.#options.dialect] : newline,
+    );
   }
 
   #sendHead(more: Record<string, string>): void {
     const head = this.#head ?? { status: 200, headers: {} };
     this.status = head.status;
-    this.#response.writeHead(head.status, { ...(this.#streams && streamHeaders), ...this.#headers, ...head.headers, ...more });
+    this.#response.writeHead(head.status, {
+      ...(this.#streams && streamHeaders),
+      ...this.#headers,
+      ...head.headers,
+      ...more,
+    });
   }
 
   #write(payload: Buffer, seq: number, now: number): void {

@@ -38,14 +38,18 @@ export class BodyReader {
     const { bodyBytesMax = Number.POSITIVE_INFINITY } = endpoint;
     if (bytes.length > bodyBytesMax) return { kind: "refused", failure: tooLarge(bodyBytesMax) };
     if (!isReadAtOnce(bytes))
-      return this.#inThread((copy) => ({ kind: "body", bytes: copy, endpoint: nameOf(endpoint), contentType }), bytes, { key }) as Promise<BodyRead<ReadBody>>;
+      return this.#inThread((copy) => ({ kind: "body", bytes: copy, endpoint: nameOf(endpoint), contentType }), bytes, {
+        key,
+      }) as Promise<BodyRead<ReadBody>>;
     const checked = (read: BodyRead<unknown>) => (read.kind === "read" ? checkBody(endpoint, read.value) : read);
     return contentType === undefined ? checked(readJson(bytes)) : readForm(bytes, contentType).then(checked);
   }
 
   /** A large frame of a WebSocket. Rejects with Refused. */
   async readFrame(bytes: Buffer, key: string): Promise<CallerFrame> {
-    const read = (await this.#inThread((copy) => ({ kind: "frame", bytes: copy }), bytes, { key })) as BodyRead<Omit<CallerFrame, "bytes">>;
+    const read = (await this.#inThread((copy) => ({ kind: "frame", bytes: copy }), bytes, { key })) as BodyRead<
+      Omit<CallerFrame, "bytes">
+    >;
     if (read.kind === "refused") throw new Refused(read.failure);
     return { ...read.value, bytes };
   }

@@ -30,7 +30,10 @@ export interface ReadBody {
 
 export type BodyRead<Value> = { kind: "read"; value: Value } | { kind: "refused"; failure: Failure };
 
-const refused = (message: string): { kind: "refused"; failure: Failure } => ({ kind: "refused", failure: { code: "invalid_request", message } });
+const refused = (message: string): { kind: "refused"; failure: Failure } => ({
+  kind: "refused",
+  failure: { code: "invalid_request", message },
+});
 
 /** The JSON value that the bytes are. */
 export function readJson(bytes: Buffer): BodyRead<unknown> {
@@ -65,7 +68,9 @@ export function checkBody({ schema, operation, faultOf }: Endpoint, value: unkno
   const body = value as Body;
   if (Object.keys(body).length > fieldsMax) return refused(`The body has more than ${fieldsMax} fields.`);
   const failure = faultOf?.(body);
-  return failure === undefined ? { kind: "read", value: { body, demand: demandOf(operation, body) } } : { kind: "refused", failure };
+  return failure === undefined
+    ? { kind: "read", value: { body, demand: demandOf(operation, body) } }
+    : { kind: "refused", failure };
 }
 
 /** Characters of a text, elements of a list, and members of all objects within a body, that are settings and no content. */
@@ -78,7 +83,8 @@ export function settingsOf(body: Body, depth = 3, left = { members: settingMembe
   return Object.fromEntries(
     Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
       if (isSetting(value)) return [[name, value]];
-      if (Array.isArray(value)) return value.length <= settingElementsMax && value.every(isSetting) ? [[name, value]] : [];
+      if (Array.isArray(value))
+        return value.length <= settingElementsMax && value.every(isSetting) ? [[name, value]] : [];
       const inner = value as Body;
       left.members -= Object.keys(inner).length;
       return depth > 1 && left.members >= 0 ? [[name, settingsOf(inner, depth - 1, left)]] : [];
@@ -86,4 +92,5 @@ export function settingsOf(body: Body, depth = 3, left = { members: settingMembe
   );
 }
 
-const isSetting = (value: unknown): boolean => (typeof value === "string" ? value.length <= settingLengthMax : typeof value !== "object" || value === null);
+const isSetting = (value: unknown): boolean =>
+  typeof value === "string" ? value.length <= settingLengthMax : typeof value !== "object" || value === null;

@@ -66,7 +66,8 @@ export function largestClaimOf(max: number, smallMax: number): number {
   return max < sharedFrom ? free : Math.floor((free * timesFree) / (timesFree + 1));
 }
 
-const freeOf = (max: number, smallMax: number, total: number): number => (total > smallMax ? max - Math.floor(max / smallPart) : max);
+const freeOf = (max: number, smallMax: number, total: number): number =>
+  total > smallMax ? max - Math.floor(max / smallPart) : max;
 
 /** What one request or connection holds of a capacity. All of it is given back once, whatever ends it first. */
 export class Claim {
@@ -87,7 +88,9 @@ export class Claim {
 
   /** What keeps it from holding this amount. */
   shortageFor(amount: number): Shortage | undefined {
-    return this.#ended || amount <= this.#amount ? undefined : this.#capacity.shortageOf(this.#key, amount - this.#amount, amount);
+    return this.#ended || amount <= this.#amount
+      ? undefined
+      : this.#capacity.shortageOf(this.#key, amount - this.#amount, amount);
   }
 
   /** Holds this amount from now on; returns what keeps it from that, and then it holds what it held. A claim that has ended holds nothing. */

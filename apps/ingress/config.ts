@@ -1,5 +1,13 @@
 /** The ingress's settings, each with its bounds. */
-import { drainSettings, integerSetting, listenSettings, memoryShare, readSettings, secretSetting, textSetting } from "#service/config.ts";
+import {
+  drainSettings,
+  integerSetting,
+  listenSettings,
+  memoryShare,
+  readSettings,
+  secretSetting,
+  textSetting,
+} from "#service/config.ts";
 import { largestClaimOf } from "./capacity.ts";
 
 const mebibyte = 1 << 20;
@@ -13,7 +21,13 @@ export const smallAnswerBytesMax = 64 * 1024;
 export const ingressSettings = {
   ...listenSettings,
   ...drainSettings,
-  bodyBytesMax: integerSetting("BODY_BYTES_MAX", 32 * mebibyte, 1024, 512 * mebibyte, "Bytes of a request's body at most."),
+  bodyBytesMax: integerSetting(
+    "BODY_BYTES_MAX",
+    32 * mebibyte,
+    1024,
+    512 * mebibyte,
+    "Bytes of a request's body at most.",
+  ),
   bodiesBytesMax: integerSetting(
     "BODIES_BYTES_MAX",
     memoryShare(8, 512 * mebibyte),
@@ -56,8 +70,20 @@ export const ingressSettings = {
     3_600_000,
     "How far a sender may fall behind UPLOAD_BYTES_PER_SECOND_MIN: also how long it may send nothing at all.",
   ),
-  sendTimeoutMs: integerSetting("SEND_TIMEOUT_MS", 60_000, 100, 3_600_000, "A caller that takes nothing of what waits for it for this long has left."),
-  keepAliveMs: integerSetting("KEEP_ALIVE_MS", 10_000, 100, 3_600_000, "A stream that has been silent for this long gets a sign of life."),
+  sendTimeoutMs: integerSetting(
+    "SEND_TIMEOUT_MS",
+    60_000,
+    100,
+    3_600_000,
+    "A caller that takes nothing of what waits for it for this long has left.",
+  ),
+  keepAliveMs: integerSetting(
+    "KEEP_ALIVE_MS",
+    10_000,
+    100,
+    3_600_000,
+    "A stream that has been silent for this long gets a sign of life.",
+  ),
   idempotencyWindowMs: integerSetting(
     "IDEMPOTENCY_WINDOW_MS",
     600_000,
@@ -93,7 +119,13 @@ export const ingressSettings = {
     "on or off",
     /^(on|off)$/,
   ),
-  socketsMax: integerSetting("SOCKETS_MAX", 10_000, 0, 1_000_000, "WebSockets that one ingress holds at once at most; one key alone gets 4/5 of them."),
+  socketsMax: integerSetting(
+    "SOCKETS_MAX",
+    10_000,
+    0,
+    1_000_000,
+    "WebSockets that one ingress holds at once at most; one key alone gets 4/5 of them.",
+  ),
   socketPingMs: integerSetting(
     "SOCKET_PING_MS",
     30_000,
@@ -101,8 +133,20 @@ export const ingressSettings = {
     3_600_000,
     "How often a WebSocket is pinged; one on which nothing moved since the last time is closed.",
   ),
-  socketIdleMs: integerSetting("SOCKET_IDLE_MS", 600_000, 100, 86_400_000, "A WebSocket on which no answer was asked for in this time is closed."),
-  socketAgeMs: integerSetting("SOCKET_AGE_MS", 3_600_000, 100, 86_400_000, "A WebSocket older than this is closed, once its answer is complete."),
+  socketIdleMs: integerSetting(
+    "SOCKET_IDLE_MS",
+    600_000,
+    100,
+    86_400_000,
+    "A WebSocket on which no answer was asked for in this time is closed.",
+  ),
+  socketAgeMs: integerSetting(
+    "SOCKET_AGE_MS",
+    3_600_000,
+    100,
+    86_400_000,
+    "A WebSocket older than this is closed, once its answer is complete.",
+  ),
   keptBytesMax: integerSetting(
     "KEPT_BYTES_MAX",
     memoryShare(12, 256 * mebibyte),
@@ -110,7 +154,10 @@ export const ingressSettings = {
     64 * 1024 * mebibyte,
     "Bytes of conversations that one ingress keeps at most, 4/5 of them for one key alone, each for as long as its WebSocket is open, so that the next turn may bring only what is new.",
   ),
-  operatorPassword: secretSetting("OPERATOR_PASSWORD", "Switches job inspection on, at /queues of the operations port; the user's name is `operator`."),
+  operatorPassword: secretSetting(
+    "OPERATOR_PASSWORD",
+    "Switches job inspection on, at /queues of the operations port; the user's name is `operator`.",
+  ),
 };
 
 export type IngressConfig = ReturnType<typeof ingressConfigOf>;
@@ -118,5 +165,8 @@ export type IngressConfig = ReturnType<typeof ingressConfigOf>;
 export function ingressConfigOf(environment: Record<string, string | undefined>) {
   const config = readSettings(ingressSettings, environment);
   /** A body that an ingress without any other would refuse is too large, not too much at once. */
-  return { ...config, bodyBytesMax: Math.min(config.bodyBytesMax, largestClaimOf(config.bodiesBytesMax, smallBodyBytesMax)) };
+  return {
+    ...config,
+    bodyBytesMax: Math.min(config.bodyBytesMax, largestClaimOf(config.bodiesBytesMax, smallBodyBytesMax)),
+  };
 }

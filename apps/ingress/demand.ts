@@ -16,7 +16,14 @@ export interface Demand {
 /** More answers than any upstream gives to one request. */
 const choicesMax = 1_000;
 /** Output of 1024 × 1024 pixels: https://platform.openai.com/docs/guides/image-generation#cost-and-latency. Where no number is published, four times the highest. */
-const imageTokens: Record<string, number> = { low: 272, medium: 1_056, standard: 1_056, high: 4_160, hd: 4_160, auto: 4_160 };
+const imageTokens: Record<string, number> = {
+  low: 272,
+  medium: 1_056,
+  standard: 1_056,
+  high: 4_160,
+  hd: 4_160,
+  auto: 4_160,
+};
 const imageTokensOtherwise = 16_640;
 const imagePixels = 1_024 * 1_024;
 /** The largest of the sizes that `auto` stands for. */
@@ -37,17 +44,25 @@ export function demandOf(operation: Operation, body: Body): Demand {
     outputTokensMax: isPicture ? undefined : outputTokensMaxOf(body),
     mediaTokens: isPicture ? pictureTokensOf(body) : speaks(body) ? spokenTokens : undefined,
     choices: choicesOf(body),
-    attachedTokens: operation === "image-edit" ? filesOf(body) * inputImageTokens : referencesIn(body) * referenceTokens,
+    attachedTokens:
+      operation === "image-edit" ? filesOf(body) * inputImageTokens : referencesIn(body) * referenceTokens,
   };
 }
 
 const googleConfigOf = (body: Body): Body => objectOf(body.generationConfig ?? body.generation_config);
-const isCount = (value: unknown): value is number => typeof value === "number" && Number.isSafeInteger(value) && value > 0;
+const isCount = (value: unknown): value is number =>
+  typeof value === "number" && Number.isSafeInteger(value) && value > 0;
 
 /** In whichever dialect; undefined where that is left open. */
 function outputTokensMaxOf(body: Body): number | undefined {
   const google = googleConfigOf(body);
-  return [body.max_completion_tokens, body.max_output_tokens, body.max_tokens, google.maxOutputTokens, google.max_output_tokens].find(isCount);
+  return [
+    body.max_completion_tokens,
+    body.max_output_tokens,
+    body.max_tokens,
+    google.maxOutputTokens,
+    google.max_output_tokens,
+  ].find(isCount);
 }
 
 function choicesOf(body: Body): number {
@@ -64,7 +79,8 @@ function pictureTokensOf({ quality, size, partial_images: partial }: Body): numb
 }
 
 /** A form's files stand as their MIME types. */
-const filesOf = ({ image, mask }: Body): number => (Array.isArray(image) ? image.length : 0) + (mask === undefined ? 0 : 1);
+const filesOf = ({ image, mask }: Body): number =>
+  (Array.isArray(image) ? image.length : 0) + (mask === undefined ? 0 : 1);
 
 function speaks(body: Body): boolean {
   const google = googleConfigOf(body);

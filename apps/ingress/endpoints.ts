@@ -44,22 +44,65 @@ const storedByGoogle = storedFaultIn(googleFieldIn);
 
 /** Where OpenAI's Responses are served, to POST requests and over WebSockets. */
 export const responsesPath = "/v1/responses";
-export const responsesEndpoint: Endpoint = { dialect: "openai-responses", operation: "answer", schema: responsesRequestSchema, faultOf: storedByOpenai };
+export const responsesEndpoint: Endpoint = {
+  dialect: "openai-responses",
+  operation: "answer",
+  schema: responsesRequestSchema,
+  faultOf: storedByOpenai,
+};
 
 /** Does a request ask to become a WebSocket, where there are any? HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
 export const isSocketHandshake = ({ method, url = "", headers, httpVersion }: IncomingMessage): boolean =>
-  method === "GET" && httpVersion !== "1.0" && url.split("?", 1)[0] === responsesPath && headers.upgrade?.toLowerCase() === "websocket";
+  method === "GET" &&
+  httpVersion !== "1.0" &&
+  url.split("?", 1)[0] === responsesPath &&
+  headers.upgrade?.toLowerCase() === "websocket";
 
 /** Endpoints whose body names the model and says whether it streams. */
 export const endpoints: Record<string, Endpoint> = {
-  "/v1/chat/completions": { dialect: "openai-chat", operation: "answer", schema: chatRequestSchema, faultOf: storedFaultIn(chatFieldIn) },
+  "/v1/chat/completions": {
+    dialect: "openai-chat",
+    operation: "answer",
+    schema: chatRequestSchema,
+    faultOf: storedFaultIn(chatFieldIn),
+  },
   [responsesPath]: responsesEndpoint,
-  "/v1/responses/compact": { dialect: "openai-responses", operation: "compaction", schema: responsesRequestSchema, faultOf: storedByOpenai },
-  "/v1/responses/input_tokens": { dialect: "openai-responses", operation: "token-count", schema: responsesRequestSchema, faultOf: storedByOpenai },
-  "/v1/messages": { dialect: "anthropic-messages", operation: "answer", schema: messagesRequestSchema, faultOf: storedByAnthropic },
-  "/v1/messages/count_tokens": { dialect: "anthropic-messages", operation: "token-count", schema: tokenCountRequestSchema, faultOf: storedByAnthropic },
-  "/v1/embeddings": { dialect: "openai-chat", operation: "embedding", schema: embeddingRequestSchema, bodyBytesMax: embeddingBytesMax },
-  "/v1/images/generations": { dialect: "openai-chat", operation: "image-generation", schema: imageRequestSchema, bodyBytesMax: promptBytesMax },
+  "/v1/responses/compact": {
+    dialect: "openai-responses",
+    operation: "compaction",
+    schema: responsesRequestSchema,
+    faultOf: storedByOpenai,
+  },
+  "/v1/responses/input_tokens": {
+    dialect: "openai-responses",
+    operation: "token-count",
+    schema: responsesRequestSchema,
+    faultOf: storedByOpenai,
+  },
+  "/v1/messages": {
+    dialect: "anthropic-messages",
+    operation: "answer",
+    schema: messagesRequestSchema,
+    faultOf: storedByAnthropic,
+  },
+  "/v1/messages/count_tokens": {
+    dialect: "anthropic-messages",
+    operation: "token-count",
+    schema: tokenCountRequestSchema,
+    faultOf: storedByAnthropic,
+  },
+  "/v1/embeddings": {
+    dialect: "openai-chat",
+    operation: "embedding",
+    schema: embeddingRequestSchema,
+    bodyBytesMax: embeddingBytesMax,
+  },
+  "/v1/images/generations": {
+    dialect: "openai-chat",
+    operation: "image-generation",
+    schema: imageRequestSchema,
+    bodyBytesMax: promptBytesMax,
+  },
 };
 
 /** The same, for endpoints whose body is a form. */
@@ -70,10 +113,25 @@ export const formEndpoints: Record<string, Endpoint> = {
 /** Google's: behind the model's name in the path, after a colon. */
 export const modelMethods: Record<string, Endpoint> = {
   generateContent: { dialect: "gemini", operation: "answer", schema: generateRequestSchema, faultOf: storedByGoogle },
-  streamGenerateContent: { dialect: "gemini", operation: "answer", schema: generateRequestSchema, faultOf: storedByGoogle },
+  streamGenerateContent: {
+    dialect: "gemini",
+    operation: "answer",
+    schema: generateRequestSchema,
+    faultOf: storedByGoogle,
+  },
   countTokens: { dialect: "gemini", operation: "token-count", schema: countRequestSchema, faultOf: storedByGoogle },
-  embedContent: { dialect: "gemini", operation: "embedding", schema: embedContentSchema, bodyBytesMax: embeddingBytesMax },
-  batchEmbedContents: { dialect: "gemini", operation: "embedding", schema: batchEmbedContentsSchema, bodyBytesMax: embeddingBytesMax },
+  embedContent: {
+    dialect: "gemini",
+    operation: "embedding",
+    schema: embedContentSchema,
+    bodyBytesMax: embeddingBytesMax,
+  },
+  batchEmbedContents: {
+    dialect: "gemini",
+    operation: "embedding",
+    schema: batchEmbedContentsSchema,
+    bodyBytesMax: embeddingBytesMax,
+  },
 };
 
 const named = new Map(Object.entries({ ...endpoints, ...formEndpoints, ...modelMethods }));
@@ -132,7 +190,11 @@ export function dialectOf(url: string, headers: IncomingHttpHeaders): Conversati
 function clientDialectOf(url: string, headers: IncomingHttpHeaders): ConversationDialect {
   const query = new URLSearchParams(url.split("?", 2)[1] ?? "");
   const client = `${headers["user-agent"] ?? ""} ${headers["x-goog-api-client"] ?? ""}`;
-  if (headers["x-goog-api-key"] !== undefined || client.includes("google-genai-sdk/") || ["key", "pageSize", "pageToken"].some((name) => query.has(name)))
+  if (
+    headers["x-goog-api-key"] !== undefined ||
+    client.includes("google-genai-sdk/") ||
+    ["key", "pageSize", "pageToken"].some((name) => query.has(name))
+  )
     return "gemini";
   return headers["anthropic-version"] !== undefined ? "anthropic-messages" : "openai-chat";
 }
@@ -143,13 +205,23 @@ export function callerHeadersOf(dialect: ConversationDialect, headers: IncomingH
   return Object.fromEntries(
     names.flatMap((name) => {
       const value = headers[name];
-      return typeof value === "string" && value !== "" && value.length <= 4_096 && /^[\x20-\x7e]*$/.test(value) ? [[name, value]] : [];
+      return typeof value === "string" && value !== "" && value.length <= 4_096 && /^[\x20-\x7e]*$/.test(value)
+        ? [[name, value]]
+        : [];
     }),
   );
 }
 
 /** A request's id under the names that clients look for it. */
-export const requestIdHeadersOf = ({ id, url, headers }: { id: string; url: string; headers: IncomingHttpHeaders }): Record<string, string> => ({
+export const requestIdHeadersOf = ({
+  id,
+  url,
+  headers,
+}: {
+  id: string;
+  url: string;
+  headers: IncomingHttpHeaders;
+}): Record<string, string> => ({
   "x-request-id": id,
   ...(dialectOf(url, headers) === "anthropic-messages" && { "request-id": id }),
 });

@@ -11,7 +11,8 @@ import type { UploadLimits } from "./upload-pace.ts";
 export const invalidKey: Failure = {
   code: "invalid_key",
   // Clients tell a wrong key by OpenAI's first words: https://platform.openai.com/docs/guides/error-codes
-  message: "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key.",
+  message:
+    "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key.",
 };
 
 export const unavailable: Failure = {
@@ -20,7 +21,10 @@ export const unavailable: Failure = {
   retryAfterSeconds: 1,
 };
 
-export const tooLarge = (bytesMax: number): Failure => ({ code: "body_too_large", message: `The body may have ${bytesMax} bytes at most.` });
+export const tooLarge = (bytesMax: number): Failure => ({
+  code: "body_too_large",
+  message: `The body may have ${bytesMax} bytes at most.`,
+});
 
 export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => ({
   code: "request_timeout",
@@ -65,7 +69,8 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
     case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
       return {
         code: "unsupported_media_type",
-        message: "Send the body as JSON, with 'Content-Type: application/json'; but pictures to edit as a form, with 'multipart/form-data'.",
+        message:
+          "Send the body as JSON, with 'Content-Type: application/json'; but pictures to edit as a form, with 'multipart/form-data'.",
       };
     case "FST_ERR_CTP_EMPTY_JSON_BODY":
     case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
@@ -88,19 +93,28 @@ export function invalidBodyOf(fault: ValidationFault): Failure {
 
 export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server: FastifyInstance): Failure {
   const path = pathOf(request.url);
-  const methodsOf = (url: string) => (["GET", "HEAD", "POST"] as const).filter((method) => server.findRoute({ url, method }) !== null);
+  const methodsOf = (url: string) =>
+    (["GET", "HEAD", "POST"] as const).filter((method) => server.findRoute({ url, method }) !== null);
   const allowed = methodsOf(path);
   if (allowed.length > 0) {
     reply.header("allow", allowed.join(", "));
-    return { code: "method_not_allowed", message: `${request.method} is not allowed here; use ${allowed.join(" or ")}.` };
+    return {
+      code: "method_not_allowed",
+      message: `${request.method} is not allowed here; use ${allowed.join(" or ")}.`,
+    };
   }
   const meant = meantPathOf(path, (url) => methodsOf(url).length > 0);
-  const hint = meant === undefined ? "" : ` The path is ${printable(meant)}. ${baseUrlHints[dialectOf(request.url, request.headers)]}`;
+  const hint =
+    meant === undefined
+      ? ""
+      : ` The path is ${printable(meant)}. ${baseUrlHints[dialectOf(request.url, request.headers)]}`;
   return { code: "path_not_found", message: `There is no ${request.method} ${printable(path)} here.${hint}` };
 }
 
-const withVersion = "Set the client's base URL to this gateway's address with one /v1 at the end, and no slash behind it.";
-const withoutVersion = "Set the client's base URL to this gateway's address without a path: the client adds the version itself.";
+const withVersion =
+  "Set the client's base URL to this gateway's address with one /v1 at the end, and no slash behind it.";
+const withoutVersion =
+  "Set the client's base URL to this gateway's address without a path: the client adds the version itself.";
 
 /** What to set in the client, by the dialect that it speaks. */
 const baseUrlHints: Record<ConversationDialect, string> = {
@@ -115,7 +129,11 @@ function meantPathOf(path: string, isServed: (url: string) => boolean): string |
   const { rest } = versionedPathOf(path);
   const call = modelCallIn(rest);
   const meant = `${call === undefined ? "/v1" : "/v1beta"}${rest}`;
-  return rest !== "" && meant !== path && (call !== undefined || isServed(rest.startsWith("/models/") ? "/v1/models/*" : meant)) ? meant : undefined;
+  return rest !== "" &&
+    meant !== path &&
+    (call !== undefined || isServed(rest.startsWith("/models/") ? "/v1/models/*" : meant))
+    ? meant
+    : undefined;
 }
 
 const printable = (path: string) => path.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");

@@ -31,7 +31,10 @@ export class FileRewrites {
     if (redis.status !== "ready" || now - this.#askedAt < Math.min(askEveryMs, everyMs)) return;
     this.#askedAt = now;
     this.#rewriteIfDue().catch((error: unknown) =>
-      log.warn({ err: error }, "Redis did not rewrite its append-only file; request bodies stay in the file until it is rewritten"),
+      log.warn(
+        { err: error },
+        "Redis did not rewrite its append-only file; request bodies stay in the file until it is rewritten",
+      ),
     );
   }
 
@@ -41,7 +44,8 @@ export class FileRewrites {
     const persistence = await redis.info("persistence");
     if (!/^aof_enabled:1/m.test(persistence)) return;
     if ((await redis.set(keyspace.fileRewritten, "1", "PX", everyMs, "NX")) === null) return;
-    if (/^aof_last_bgrewrite_status:err/m.test(persistence)) log.warn("Redis failed to rewrite its append-only file the last time");
+    if (/^aof_last_bgrewrite_status:err/m.test(persistence))
+      log.warn("Redis failed to rewrite its append-only file the last time");
     await redis.bgrewriteaof();
   }
 }

@@ -89,10 +89,15 @@ export function takenBy(generation: Generation, outcome: GenerationOutcome): Tak
   if (outcome === "complete" && usage !== null) return { kind: "used", usage, model: answeredBy };
   if (outcome !== "complete" && outcome !== "left" && outcome !== "invalid_key") return { kind: "nothing" };
   if (progress !== undefined && !thinksUnseen(generation, progress)) return producedBy(generation, progress);
-  const hasBegun = outcome === "complete" || progress !== undefined || (state === "running" && !isStreamedAnswer(generation));
+  const hasBegun =
+    outcome === "complete" || progress !== undefined || (state === "running" && !isStreamedAnswer(generation));
   if (!hasBegun) return { kind: "nothing" };
   const { inputTokens, outputTokens } = tokensOf(generation);
-  return { kind: "used", usage: { ...plainUsageOf(inputTokens, outputTokens), isEstimated: true }, model: generation.model.id };
+  return {
+    kind: "used",
+    usage: { ...plainUsageOf(inputTokens, outputTokens), isEstimated: true },
+    model: generation.model.id,
+  };
 }
 
 function producedBy(generation: Generation, { model, outputTokens, reasoningTokens, reported }: AnswerProgress): Taken {
@@ -101,7 +106,8 @@ function producedBy(generation: Generation, { model, outputTokens, reasoningToke
 }
 
 /** Some upstreams show nothing of what a model thinks before its answer, and count it only at the end. */
-const thinksUnseen = ({ model }: Generation, { outputTokens }: AnswerProgress): boolean => outputTokens === 0 && model.capabilities.includes("reasoning");
+const thinksUnseen = ({ model }: Generation, { outputTokens }: AnswerProgress): boolean =>
+  outputTokens === 0 && model.capabilities.includes("reasoning");
 
 const isStreamedAnswer = ({ operation, framing }: Generation): boolean => operation === "answer" && framing !== "whole";
 

@@ -8,7 +8,16 @@
  */
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import { type AnswerEnd, type AnswerProgress, decodeData, decodeEnd, decodeFailure, decodeHead, decodeProgress, upstreamRequestIdHeader } from "#relay/job.ts";
+import {
+  type AnswerEnd,
+  type AnswerProgress,
+  decodeData,
+  decodeEnd,
+  decodeFailure,
+  decodeHead,
+  decodeProgress,
+  upstreamRequestIdHeader,
+} from "#relay/job.ts";
 import { LaneGate } from "#relay/lane-gate.ts";
 import { announce } from "#relay/lane-places.ts";
 import type { LaneQueue } from "#relay/lane-queue.ts";
@@ -51,7 +60,10 @@ const faults: Record<Exclude<RelayFault, "wait_expired">, Failure> = {
 };
 
 /** Begins as the clients expect it of a key that is not valid. */
-const revokedKey: Failure = { code: "invalid_key", message: "Incorrect API key provided: it was revoked while this request was running." };
+const revokedKey: Failure = {
+  code: "invalid_key",
+  message: "Incorrect API key provided: it was revoked while this request was running.",
+};
 
 /** A worker sent what none of ours sends. */
 const unreadable: Failure = { code: "internal", message: "The gateway failed to process this request." };
@@ -115,7 +127,8 @@ export class Generations {
     }
     for (const generation of this.#live.values()) {
       if (!generation.isAsking) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
-      if (generation.state === "waiting" && !generation.gate.holds(generation.number)) this.#jobs.renewBody(generation, now);
+      if (generation.state === "waiting" && !generation.gate.holds(generation.number))
+        this.#jobs.renewBody(generation, now);
     }
   }
 
@@ -141,7 +154,8 @@ export class Generations {
   begin(request: GenerationRequest, body: Buffer): Begun {
     const queue = this.#options.queues.get(request.model.lane);
     const owner = this.#owner;
-    if (!this.isReady || owner === undefined || queue === undefined) return { kind: "refused", failure: faults.unavailable };
+    if (!this.isReady || owner === undefined || queue === undefined)
+      return { kind: "refused", failure: faults.unavailable };
     const now = this.#now();
     const { lane, weight, caller, held } = request;
     const { slots, bodyBytes, answerBytes, metrics } = this.#options;
@@ -254,7 +268,14 @@ export class Generations {
    * By lane: how many wait and run here, how many of those that wait are held back, how long the oldest has waited, and how many places the workers have
    * that no other ingress takes (undefined where that is not known).
    */
-  statistics(): { lane: string; places: number | undefined; waiting: number; held: number; running: number; oldestWaitMs: number }[] {
+  statistics(): {
+    lane: string;
+    places: number | undefined;
+    waiting: number;
+    held: number;
+    running: number;
+    oldestWaitMs: number;
+  }[] {
     const now = this.#now();
     const lanes = new Map(
       [...this.#options.queues.keys()].map((lane) => {
@@ -306,7 +327,8 @@ export class Generations {
         isOpen: () => !this.#closing && this.isReady,
         release: (number) => {
           const generation = this.#live.get(number);
-          if (generation !== undefined) this.#owner?.start(generation, number, generation.lane.waitMs, this.#now(), generation.startedAt);
+          if (generation !== undefined)
+            this.#owner?.start(generation, number, generation.lane.waitMs, this.#now(), generation.startedAt);
         },
       });
       this.#gates.set(lane, gate);
@@ -325,7 +347,9 @@ export class Generations {
       pulse: mailbox.pulse,
       enqueue: (generation, _number, attempt) => {
         const enqueuedAt = this.#now();
-        this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) => this.#enqueueFailed(generation, attempt, enqueuedAt, isRefused));
+        this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) =>
+          this.#enqueueFailed(generation, attempt, enqueuedAt, isRefused),
+        );
       },
       dequeue: (generation) => this.#jobs.dequeue(generation),
       probe: (jobs) => void this.#probe(jobs),
@@ -353,7 +377,8 @@ export class Generations {
           this.#crashed(generation, error);
         }
       },
-      fail: (generation, fault) => this.#fail(generation, fault === "wait_expired" ? this.#waitExpired(generation) : faults[fault]),
+      fail: (generation, fault) =>
+        this.#fail(generation, fault === "wait_expired" ? this.#waitExpired(generation) : faults[fault]),
     };
   }
 
@@ -401,7 +426,10 @@ export class Generations {
 
   /** A fault of ours while an answer is delivered ends that answer alone, and at once. */
   #crashed(generation: Generation, error: unknown): void {
-    this.#options.log.error({ err: error, requestId: generation.requestId }, "request failed by a fault of the gateway");
+    this.#options.log.error(
+      { err: error, requestId: generation.requestId },
+      "request failed by a fault of the gateway",
+    );
     try {
       this.#giveUp(generation, unreadable);
     } catch {
@@ -455,7 +483,8 @@ export class Generations {
     this.#owner?.enqueueFailed(number, attempt);
     if (isAlone) return;
     for (const generation of this.#live.values())
-      if (generation.gate === gate && gate.holds(generation.number) && generation.startedAt >= since) this.#fail(generation, faults.unavailable);
+      if (generation.gate === gate && gate.holds(generation.number) && generation.startedAt >= since)
+        this.#fail(generation, faults.unavailable);
   }
 
   #waitExpired({ queue }: Generation): Failure {
@@ -532,7 +561,11 @@ export class Generations {
     this.#live.delete(generation.number);
     this.#settle(generation, outcome);
     generation.state = "over";
-    generation.gate.over(generation.number, waitedMs === undefined ? undefined : now - generation.startedAt - waitedMs, now);
+    generation.gate.over(
+      generation.number,
+      waitedMs === undefined ? undefined : now - generation.startedAt - waitedMs,
+      now,
+    );
     generation.over?.(outcome);
     if (generation.response.closed) generation.slot.end();
     else this.#unread.set(generation.number, generation);

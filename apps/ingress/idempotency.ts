@@ -86,7 +86,11 @@ const invalidHeader: Failure = {
   message: `The header ${header} must be 1 to ${headerLengthMax} printable ASCII characters.`,
   param: header,
 };
-const otherRequest: Failure = { code: "unprocessable", message: `This ${header} was used with another request; use a new one for each.`, param: header };
+const otherRequest: Failure = {
+  code: "unprocessable",
+  message: `This ${header} was used with another request; use a new one for each.`,
+  param: header,
+};
 const stillRunning: Failure = {
   code: "unavailable",
   message: `The request with this ${header} is still running; send it again to get its answer.`,
@@ -161,7 +165,8 @@ export class Idempotency {
   async serve(request: FastifyRequest, response: ServerResponse, begin: Begin, replay: Replay): Promise<void> {
     const { redis, keyspace, slots, metrics } = this.#options;
     const name = request.headers[header];
-    if (typeof name !== "string" || name.length > headerLengthMax || !/^[\x20-\x7e]+$/.test(name)) throw new Refused(invalidHeader);
+    if (typeof name !== "string" || name.length > headerLengthMax || !/^[\x20-\x7e]+$/.test(name))
+      throw new Refused(invalidHeader);
     const hash = createHash("sha256").update(name).digest("hex");
     const place: Place = { key: keyspace.idempotency(request.caller.id, hash), keyId: request.caller.id, hash };
     const { key } = place;
@@ -296,5 +301,8 @@ function fingerprintOf({ url, bytes, headers }: FastifyRequest): string {
 function entryOf(value: Buffer): { entry: Entry; body: Buffer } {
   const end = value.indexOf("\n");
   const line = end === -1 ? value : value.subarray(0, end);
-  return { entry: JSON.parse(line.toString("utf8")) as Entry, body: end === -1 ? Buffer.alloc(0) : value.subarray(end + 1) };
+  return {
+    entry: JSON.parse(line.toString("utf8")) as Entry,
+    body: end === -1 ? Buffer.alloc(0) : value.subarray(end + 1),
+  };
 }

@@ -12,7 +12,11 @@ const basePath = "/queues";
 const operatorName = "operator";
 
 /** Serves the board of these lanes, by name, under /queues to the user `operator` with this password; look, don't touch: jobs belong to their owners. */
-export async function addInspection(operations: FastifyInstance, queues: ReadonlyMap<string, LaneQueue>, password: string): Promise<void> {
+export async function addInspection(
+  operations: FastifyInstance,
+  queues: ReadonlyMap<string, LaneQueue>,
+  password: string,
+): Promise<void> {
   const board = new FastifyAdapter();
   board.setBasePath(basePath);
   const { addQueue } = createBullBoard({ queues: [], serverAdapter: board });
@@ -33,7 +37,8 @@ export async function addInspection(operations: FastifyInstance, queues: Readonl
     await scope.register(fastifyBasicAuth, {
       authenticate: { realm: "sluice" },
       validate: async (name, given) => {
-        if (name !== operatorName || !isSame(given, password)) throw Object.assign(new Error("Unauthorized"), { statusCode: 401 });
+        if (name !== operatorName || !isSame(given, password))
+          throw Object.assign(new Error("Unauthorized"), { statusCode: 401 });
       },
     });
     scope.addHook("onRequest", scope.basicAuth);
@@ -43,6 +48,9 @@ export async function addInspection(operations: FastifyInstance, queues: Readonl
 }
 
 const hidden = (texts: Record<string, string | null | undefined>) =>
-  Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, text == null ? text : `${text.length} characters, not shown`]));
+  Object.fromEntries(
+    Object.entries(texts).map(([name, text]) => [name, text == null ? text : `${text.length} characters, not shown`]),
+  );
 
-const isSame = (left: string, right: string) => timingSafeEqual(createHash("sha256").update(left).digest(), createHash("sha256").update(right).digest());
+const isSame = (left: string, right: string) =>
+  timingSafeEqual(createHash("sha256").update(left).digest(), createHash("sha256").update(right).digest());

@@ -113,4 +113,5 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
 }
 
 /** Large bodies, and those that are no text, don't ride in jobs. */
-const liesApart = ({ contentType }: GenerationRequest, body: Buffer): boolean => body.length > jobBodyBytesMax || contentType !== "application/json";
+const liesApart = ({ contentType }: GenerationRequest, body: Buffer): boolean =>
+  body.length > jobBodyBytesMax || contentType !== "application/json";

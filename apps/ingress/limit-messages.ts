@@ -15,14 +15,26 @@ const periods = { budgetPerDay: "day", budgetPerMonth: "month" } as const;
 type BudgetName = keyof typeof periods;
 const isBudget = (limit: LimitName): limit is BudgetName => limit in periods;
 
-export function limitFailureOf({ subject, limit, isSpent, retryMs }: Extract<LimitDecision, { kind: "refused" }>, currency: string): Failure {
+export function limitFailureOf(
+  { subject, limit, isSpent, retryMs }: Extract<LimitDecision, { kind: "refused" }>,
+  currency: string,
+): Failure {
   const who = whose[subject.scope];
   const seconds = Math.max(1, wholeSecondsOf(retryMs));
   const again = `try again in ${seconds} s.`;
-  if (!isBudget(limit)) return { code: "rate_limited", message: `${who} ${sayings[limit](subject.limits)}; ${again}`, retryAfterSeconds: seconds };
+  if (!isBudget(limit))
+    return {
+      code: "rate_limited",
+      message: `${who} ${sayings[limit](subject.limits)}; ${again}`,
+      retryAfterSeconds: seconds,
+    };
   const budget = `budget of ${subject.limits[limit]} ${currency} for this ${periods[limit]} (UTC)`;
   if (isSpent) return { code: "budget_exhausted", message: `${who} has spent its ${budget}.` };
-  return { code: "rate_limited", message: `${who} has reserved the rest of its ${budget} for requests that are running; ${again}`, retryAfterSeconds: seconds };
+  return {
+    code: "rate_limited",
+    message: `${who} has reserved the rest of its ${budget} for requests that are running; ${again}`,
+    retryAfterSeconds: seconds,
+  };
 }
 
 const wholeSecondsOf = (ms: number) => Math.ceil(ms / 1_000);
@@ -31,7 +43,10 @@ const wholeSecondsOf = (ms: number) => Math.ceil(ms / 1_000);
  * OpenAI: https://platform.openai.com/docs/guides/rate-limits#rate-limits-in-headers
  * Anthropic: https://docs.anthropic.com/en/api/rate-limits#response-headers
  */
-export function limitHeadersOf(dialect: ConversationDialect, { requests, tokens, now }: Standings): Record<string, string> {
+export function limitHeadersOf(
+  dialect: ConversationDialect,
+  { requests, tokens, now }: Standings,
+): Record<string, string> {
   const headersOf = (what: string, standing: Standing | undefined): [string, string][] => {
     if (standing === undefined) return [];
     const { limit, remaining, resetMs } = standing;
@@ -48,7 +63,10 @@ export function limitHeadersOf(dialect: ConversationDialect, { requests, tokens,
         return [
           [`anthropic-ratelimit-${what}-limit`, String(limit)],
           [`anthropic-ratelimit-${what}-remaining`, String(remaining)],
-          [`anthropic-ratelimit-${what}-reset`, new Date(Math.ceil((now + resetMs) / 1_000) * 1_000).toISOString().replace(".000Z", "Z")],
+          [
+            `anthropic-ratelimit-${what}-reset`,
+            new Date(Math.ceil((now + resetMs) / 1_000) * 1_000).toISOString().replace(".000Z", "Z"),
+          ],
         ];
       case "gemini":
         return [];

@@ -109,12 +109,19 @@ export class CallerLimits {
    * Would any request of this caller be refused, whatever its body says? Counts and reserves nothing. One that `mayReplay` may get an answer without a
    * generation. Otherwise as `admit`.
    */
-  look(caller: KeyRecord, dialect: ConversationDialect, operation: Operation, mayReplay: boolean): Promise<ReplayAnswer> | undefined {
+  look(
+    caller: KeyRecord,
+    dialect: ConversationDialect,
+    operation: Operation,
+    mayReplay: boolean,
+  ): Promise<ReplayAnswer> | undefined {
     const all = this.#subjectsOf(caller);
     const subjects = mayReplay ? requestLimitsOf(all) : all;
     if (subjects.length === 0) return undefined;
     const models = this.#options.catalogue().modelsOf(caller.group);
-    const costs = operation !== "token-count" && models.every(({ id, prices }) => prices.inputPerMillion > 0 || !allowsModel(caller, id));
+    const costs =
+      operation !== "token-count" &&
+      models.every(({ id, prices }) => prices.inputPerMillion > 0 || !allowsModel(caller, id));
     const least = { inputTokens: operation === "token-count" ? 0 : 1, outputTokens: 0, money: Number(costs) };
     return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, dialect));
   }
@@ -124,12 +131,16 @@ export class CallerLimits {
     this.#repeat(now);
     if (this.#held.size === 0 || now - this.#renewedAt < renewEveryMs) return;
     this.#renewedAt = now;
-    this.#counters.renew(this.#held.values()).catch((error: unknown) => this.#options.log.debug({ err: error }, "leases could not be renewed"));
+    this.#counters
+      .renew(this.#held.values())
+      .catch((error: unknown) => this.#options.log.debug({ err: error }, "leases could not be renewed"));
   }
 
   /** Settles what is not settled, as far as Redis answers. */
   async close(): Promise<void> {
-    await Promise.all([...this.#unsettled.values()].slice(0, repeatedMax).map((settlement) => this.#attempt(settlement)));
+    await Promise.all(
+      [...this.#unsettled.values()].slice(0, repeatedMax).map((settlement) => this.#attempt(settlement)),
+    );
   }
 
   async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
@@ -144,7 +155,10 @@ export class CallerLimits {
     const answer = this.#answerOf(decision, dialect);
     if (answer.kind === "refused") return answer;
     this.#held.set(reservation.generation, reservation);
-    return { ...answer, hold: { settle: (taken) => this.#settle(reservation, usedOf(this.#billedOf(model, taken), taken)) } };
+    return {
+      ...answer,
+      hold: { settle: (taken) => this.#settle(reservation, usedOf(this.#billedOf(model, taken), taken)) },
+    };
   }
 
   #answerOf(decision: LimitDecision, dialect: ConversationDialect): ReplayAnswer {
@@ -155,7 +169,9 @@ export class CallerLimits {
   }
 
   #billedOf(model: CatalogueModel, taken: Taken): CatalogueModel {
-    return taken.kind === "used" ? (this.#options.catalogue().models.find(({ id }) => id === taken.model) ?? model) : model;
+    return taken.kind === "used"
+      ? (this.#options.catalogue().models.find(({ id }) => id === taken.model) ?? model)
+      : model;
   }
 
   #settle(reservation: Reservation, used: Used): void {
@@ -178,7 +194,11 @@ export class CallerLimits {
       if (settlement.attempts === 1) this.#counters.forget(reservation.generation);
     } catch (error) {
       settlement.isUnderWay = false;
-      if (settlement.attempts === 1) this.#options.log.warn({ err: error, generation: reservation.generation }, "a generation could not be settled yet");
+      if (settlement.attempts === 1)
+        this.#options.log.warn(
+          { err: error, generation: reservation.generation },
+          "a generation could not be settled yet",
+        );
     }
   }
 
@@ -202,18 +222,29 @@ export class CallerLimits {
 
   #subjectsOf({ id, group: name, account, limits }: KeyRecord): LimitedSubject[] {
     const group = this.#options.catalogue().groups.get(name);
-    if (limits === undefined && group?.limits === undefined && group?.keyLimits === undefined && group?.accountLimits === undefined) return [];
+    if (
+      limits === undefined &&
+      group?.limits === undefined &&
+      group?.keyLimits === undefined &&
+      group?.accountLimits === undefined
+    )
+      return [];
     const subjects: LimitedSubject[] = [
       { scope: "key", name: id, limits: { ...group?.keyLimits, ...limits } },
       { scope: "group", name, limits: group?.limits ?? {} },
-      ...(account === undefined ? [] : [{ scope: "account" as const, name: account, limits: group?.accountLimits ?? {} }]),
+      ...(account === undefined
+        ? []
+        : [{ scope: "account" as const, name: account, limits: group?.accountLimits ?? {} }]),
     ];
     return subjects.filter((subject) => Object.keys(subject.limits).length > 0);
   }
 }
 
 /** About what is asked for. Only what bears a price: to count tokens costs none. */
-export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequest): { inputTokens: number; outputTokens: number } {
+export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequest): {
+  inputTokens: number;
+  outputTokens: number;
+} {
   if (operation === "token-count") return { inputTokens: 0, outputTokens: 0 };
   const bytesMax = operation === "image-edit" ? formTokensMax * bytesPerToken : Number.POSITIVE_INFINITY;
   const inputTokens = Math.ceil(Math.min(bodyBytes, bytesMax) / bytesPerToken) + demand.attachedTokens;
@@ -225,11 +256,21 @@ export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequ
   };
 }
 
-function moneyOf({ prices }: CatalogueModel, used: Pick<Usage, "inputTokens" | "cachedInputTokens" | "outputTokens">): number {
+function moneyOf(
+  { prices }: CatalogueModel,
+  used: Pick<Usage, "inputTokens" | "cachedInputTokens" | "outputTokens">,
+): number {
   const { inputTokens, cachedInputTokens, outputTokens } = used;
   const cached = Math.min(cachedInputTokens, inputTokens);
-  return ((inputTokens - cached) * prices.inputPerMillion + cached * prices.cachedInputPerMillion + outputTokens * prices.outputPerMillion) / 1_000_000;
+  return (
+    ((inputTokens - cached) * prices.inputPerMillion +
+      cached * prices.cachedInputPerMillion +
+      outputTokens * prices.outputPerMillion) /
+    1_000_000
+  );
 }
 
 const usedOf = (model: CatalogueModel, taken: Taken): Used =>
-  taken.kind === "nothing" ? { tokens: 0, money: 0 } : { tokens: taken.usage.inputTokens + taken.usage.outputTokens, money: moneyOf(model, taken.usage) };
+  taken.kind === "nothing"
+    ? { tokens: 0, money: 0 }
+    : { tokens: taken.usage.inputTokens + taken.usage.outputTokens, money: moneyOf(model, taken.usage) };

@@ -94,7 +94,10 @@ async function start(log: Logger): Promise<Running> {
     lanes: () => generations.statistics(),
     depths: async () => {
       const counted = await Promise.all(
-        [...queues.values()].map(async ({ name, queue }) => ({ name, counts: await queue.getJobCounts("prioritized", "active") })),
+        [...queues.values()].map(async ({ name, queue }) => ({
+          name,
+          counts: await queue.getJobCounts("prioritized", "active"),
+        })),
       );
       return counted.flatMap(({ name, counts }) => [
         { lane: name, state: "waiting", count: counts.prioritized ?? 0 },
@@ -162,7 +165,8 @@ async function start(log: Logger): Promise<Running> {
   const isDraining = () => draining;
   /** Ids that callers see are no counter: they would tell how much others ask, and could be guessed. */
   const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
-  const onFault = (error: Error, requestId: string) => log.error({ err: error, requestId }, "request failed by a fault of the gateway");
+  const onFault = (error: Error, requestId: string) =>
+    log.error({ err: error, requestId }, "request failed by a fault of the gateway");
   const server = createRequestServer({ config, bodies: bodyBytes, unread, metrics, keys, nextId, isDraining, onFault });
   server.addHook("onResponse", async (request, reply) => {
     if (request.isGeneration) return;
@@ -188,7 +192,16 @@ async function start(log: Logger): Promise<Running> {
   });
   const reader = new BodyReader();
   addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies: reader });
-  const sockets = addResponsesSocket(server, { config, admission, bodies: reader, unread, metrics, log, nextId, onFault });
+  const sockets = addResponsesSocket(server, {
+    config,
+    admission,
+    bodies: reader,
+    unread,
+    metrics,
+    log,
+    nextId,
+    onFault,
+  });
 
   const connections = new LiveMap<number, Connection>();
   let connectionsCount = 0;
@@ -207,7 +220,9 @@ async function start(log: Logger): Promise<Running> {
       keys: keys.count(),
       generations: generations.size,
       bodiesBytes: bodyBytes.used,
-      lanes: generations.statistics().map(({ oldestWaitMs, ...lane }) => ({ ...lane, oldestWaitMs: Math.round(oldestWaitMs) })),
+      lanes: generations
+        .statistics()
+        .map(({ oldestWaitMs, ...lane }) => ({ ...lane, oldestWaitMs: Math.round(oldestWaitMs) })),
     }),
   });
   if (config.operatorPassword !== undefined) {
@@ -229,7 +244,11 @@ async function start(log: Logger): Promise<Running> {
       await setTimeout(config.drainNoticeMs);
       sockets.retire();
       await connectionsClosed(server.server as Server, connections, config.drainMs);
-      generations.failAll({ code: "unavailable", message: "The gateway is stopping; send the request again.", retryAfterSeconds: 1 });
+      generations.failAll({
+        code: "unavailable",
+        message: "The gateway is stopping; send the request again.",
+        retryAfterSeconds: 1,
+      });
       clearInterval(pulse);
       catalogue.close();
       keys.close();
@@ -258,7 +277,8 @@ function connectionsClosed(server: Server, connections: LiveMap<number, Connecti
   return new Promise((resolve) => {
     const closing = setInterval(() => {
       server.closeIdleConnections();
-      for (const { socket, since } of connections.values()) if (socket.bytesRead === 0 && performance.now() - since > silentConnectionMs) socket.destroy();
+      for (const { socket, since } of connections.values())
+        if (socket.bytesRead === 0 && performance.now() - since > silentConnectionMs) socket.destroy();
     }, 50);
     const settle = () => {
       clearInterval(closing);

@@ -97,7 +97,12 @@ export function createIngressMetrics(readings: IngressReadings) {
   });
   return {
     registry,
-    requests: new Counter({ name: "sluice_requests_total", help: "Answered requests.", labelNames: ["path", "status"], registers }),
+    requests: new Counter({
+      name: "sluice_requests_total",
+      help: "Answered requests.",
+      labelNames: ["path", "status"],
+      registers,
+    }),
     duration: new Histogram({
       name: "sluice_request_seconds",
       help: "From a request's head to the end of its answer.",
@@ -119,14 +124,24 @@ export function createIngressMetrics(readings: IngressReadings) {
       buckets: seconds,
       registers,
     }),
-    errors: new Counter({ name: "sluice_errors_total", help: "Requests that failed, by code.", labelNames: ["code"], registers }),
+    errors: new Counter({
+      name: "sluice_errors_total",
+      help: "Requests that failed, by code.",
+      labelNames: ["code"],
+      registers,
+    }),
     limitRefusals: new Counter({
       name: "sluice_limit_refusals_total",
       help: "Requests refused, and connections of answers broken (answers), by a limit, by what it is a limit of and whose it is: a key's, a group's or an account's. Of what all keys share (bodies, answers, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
       labelNames: ["limit", "scope"],
       registers,
     }),
-    cancellations: new Counter({ name: "sluice_cancellations_total", help: "Generations whose callers left.", labelNames: ["lane"], registers }),
+    cancellations: new Counter({
+      name: "sluice_cancellations_total",
+      help: "Generations whose callers left.",
+      labelNames: ["lane"],
+      registers,
+    }),
     restarts: new Counter({
       name: "sluice_restarts_total",
       help: "Attempts begun anew, unseen by the caller, because a worker or a job was lost.",

@@ -52,10 +52,16 @@ export function modelBodyOf(
 }
 
 const methodsOf = (capabilities: readonly string[]) =>
-  capabilities.includes("embedding") ? ["embedContent", "batchEmbedContents"] : ["generateContent", "streamGenerateContent", "countTokens"];
+  capabilities.includes("embedding")
+    ? ["embedContent", "batchEmbedContents"]
+    : ["generateContent", "streamGenerateContent", "countTokens"];
 
 /** The list, or the page of it that the query asks for. */
-export function modelListOf(dialect: ConversationDialect, models: readonly CatalogueModel[], query: URLSearchParams): object {
+export function modelListOf(
+  dialect: ConversationDialect,
+  models: readonly CatalogueModel[],
+  query: URLSearchParams,
+): object {
   const bodies = (page: readonly CatalogueModel[]) => page.map((model) => modelBodyOf(dialect, model));
   switch (dialect) {
     case "openai-chat":
@@ -77,7 +83,10 @@ export function modelListOf(dialect: ConversationDialect, models: readonly Catal
   }
 }
 
-function anthropicPageOf(models: readonly CatalogueModel[], query: URLSearchParams): { page: readonly CatalogueModel[]; more: boolean } {
+function anthropicPageOf(
+  models: readonly CatalogueModel[],
+  query: URLSearchParams,
+): { page: readonly CatalogueModel[]; more: boolean } {
   const size = sizeOf(query.get("limit"), anthropicPage, anthropicPageMax);
   const before = query.get("before_id");
   if (before !== null) {
@@ -91,7 +100,8 @@ function anthropicPageOf(models: readonly CatalogueModel[], query: URLSearchPara
   return { page: models.slice(from, from + size), more: from + size < models.length };
 }
 
-const placeBehind = (models: readonly CatalogueModel[], id: string | null) => (id === null ? 0 : models.findIndex((model) => model.id === id) + 1);
+const placeBehind = (models: readonly CatalogueModel[], id: string | null) =>
+  id === null ? 0 : models.findIndex((model) => model.id === id) + 1;
 
 function sizeOf(text: string | null, otherwise: number, max: number): number {
   const size = Number(text);

@@ -2,7 +2,13 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { Transform } from "node:stream";
-import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RequestPayload } from "fastify";
+import Fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type RequestPayload,
+} from "fastify";
 import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { LiveMap } from "#relay/live-map.ts";
@@ -80,7 +86,16 @@ export class Refused extends Error {
 }
 
 /** A server without routes. Handlers throw Refused for what can't be served. */
-export function createRequestServer({ config, bodies, unread, metrics, keys, nextId, isDraining, onFault }: RequestsOptions): FastifyInstance {
+export function createRequestServer({
+  config,
+  bodies,
+  unread,
+  metrics,
+  keys,
+  nextId,
+  isDraining,
+  onFault,
+}: RequestsOptions): FastifyInstance {
   /** The answers that are under way on a connection: nothing may be written into them. */
   const answers = new WeakMap<Socket, ServerResponse[]>();
   const isAnswering = (socket: Socket) => (answers.get(socket) ?? []).some(({ headersSent }) => headersSent);
@@ -135,15 +150,25 @@ export function createRequestServer({ config, bodies, unread, metrics, keys, nex
       (reply.raw as CallerResponse).unread?.end();
       const path = request.routeOptions.url ?? "other";
       const isSocket = request.ws && !reply.raw.writableFinished;
-      metrics.requests.inc({ path, status: reply.raw.writableFinished ? reply.raw.statusCode : isSocket ? switchedStatus : callerLeftStatus });
+      metrics.requests.inc({
+        path,
+        status: reply.raw.writableFinished ? reply.raw.statusCode : isSocket ? switchedStatus : callerLeftStatus,
+      });
       if (!isSocket) metrics.duration.observe({ path }, reply.elapsedTime / 1_000);
     });
     if (isDraining()) reply.header("connection", "close");
-    if (hasUnknownCoding(request)) throw new Refused({ code: "invalid_request", message: "The only transfer coding that is supported is 'chunked'." });
+    if (hasUnknownCoding(request))
+      throw new Refused({
+        code: "invalid_request",
+        message: "The only transfer coding that is supported is 'chunked'.",
+      });
     request.caller = server.callerOf(request);
     request.held = bodies.claim(request.caller.id);
     const response = reply.raw as CallerResponse;
-    response.unread = unread.of(request.caller.id, { bytes: () => (socket.destroyed ? 0 : response.writableLength), cut: () => socket.destroy() });
+    response.unread = unread.of(request.caller.id, {
+      bytes: () => (socket.destroyed ? 0 : response.writableLength),
+      cut: () => socket.destroy(),
+    });
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
 
@@ -154,14 +179,21 @@ export function createRequestServer({ config, bodies, unread, metrics, keys, nex
     const body = admittedBody(request, reply, payload);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
     if (!request.raw.complete && !reply.raw.closed)
-      uploads.set(request.id, { socket: request.raw.socket, body, pace: new UploadPace(config, request.raw.socket.bytesRead, performance.now()) });
+      uploads.set(request.id, {
+        socket: request.raw.socket,
+        body,
+        pace: new UploadPace(config, request.raw.socket.bytesRead, performance.now()),
+      });
     return body;
   });
 
   /** The body as it is read; throws Refused for one that is not wanted, before any of it is read. */
   const admittedBody = (request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload => {
     if (request.headers["content-encoding"] !== undefined && request.headers["content-encoding"] !== "identity")
-      throw new Refused({ code: "unsupported_media_type", message: "Compressed bodies are not supported; send the body as it is." });
+      throw new Refused({
+        code: "unsupported_media_type",
+        message: "Compressed bodies are not supported; send the body as it is.",
+      });
     if (request.headers["transfer-encoding"] !== undefined) return counted(request, reply.raw, payload);
     const announced = Number(request.headers["content-length"] ?? 0);
     if (announced > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
@@ -183,7 +215,8 @@ export function createRequestServer({ config, bodies, unread, metrics, keys, nex
         bytes += chunk.length;
         try {
           if (bytes > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
-          if (!response.writableEnded && !response.destroyed) reserve(request, announced === undefined ? bytes : Math.min(announced, countedAhead * bytes));
+          if (!response.writableEnded && !response.destroyed)
+            reserve(request, announced === undefined ? bytes : Math.min(announced, countedAhead * bytes));
           done(null, chunk);
         } catch (error) {
           done(error as Error);
@@ -201,7 +234,8 @@ export function createRequestServer({ config, bodies, unread, metrics, keys, nex
   const uploads = new LiveMap<string, Upload>();
   const looking = setInterval(() => {
     const now = performance.now();
-    for (const { socket, body, pace } of uploads.values()) if (pace.isTooSlow(socket.bytesRead, now)) cutOff(body, new Refused(tooSlow(config)));
+    for (const { socket, body, pace } of uploads.values())
+      if (pace.isTooSlow(socket.bytesRead, now)) cutOff(body, new Refused(tooSlow(config)));
   }, uploadLookMsOf(config));
   server.addHook("onClose", async () => clearInterval(looking));
 
@@ -232,9 +266,11 @@ export function createRequestServer({ config, bodies, unread, metrics, keys, nex
     metrics.errors.inc({ code: failure.code });
     uploads.delete(request.id);
     const mustClose = isDraining() || hasUnknownCoding(request) || failure.code === "request_timeout";
-    if (mustClose || Number(request.headers["content-length"] ?? 0) > discardedBytesMax) reply.header("connection", "close");
+    if (mustClose || Number(request.headers["content-length"] ?? 0) > discardedBytesMax)
+      reply.header("connection", "close");
     else reply.removeHeader("connection");
-    if (failure.code === "invalid_key" && !request.raw.complete) destroyWithin(request.raw.socket, refusedMs, request.raw);
+    if (failure.code === "invalid_key" && !request.raw.complete)
+      destroyWithin(request.raw.socket, refusedMs, request.raw);
     reply.headers(requestIdHeadersOf(request));
     const dialect = dialectOf(request.url, request.headers);
     return reply
@@ -298,7 +334,8 @@ function destroyWithin(socket: Socket, ms: number, until: Socket | IncomingMessa
 }
 
 /** Are the bytes of the body anything but the body, as a sender or a proxy sees it? https://www.rfc-editor.org/rfc/rfc9112#section-6.1 */
-const hasUnknownCoding = ({ headers }: FastifyRequest): boolean => (headers["transfer-encoding"] ?? "chunked").toLowerCase() !== "chunked";
+const hasUnknownCoding = ({ headers }: FastifyRequest): boolean =>
+  (headers["transfer-encoding"] ?? "chunked").toLowerCase() !== "chunked";
 
 /**
  * Destroys a connection whose peer has taken nothing for this long of what waits for it. A quiet model is no reason to: then nothing waits. Node reports a

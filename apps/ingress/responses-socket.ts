@@ -26,7 +26,10 @@ export interface ResponsesSockets {
 const retryAfterSeconds = 5;
 
 /** Adds the endpoint; switched off, it refuses with 426, by which clients know to POST. */
-export function addResponsesSocket(server: FastifyInstance, options: Omit<ConnectionOptions, "server" | "kept" | "isClosing">): ResponsesSockets {
+export function addResponsesSocket(
+  server: FastifyInstance,
+  options: Omit<ConnectionOptions, "server" | "kept" | "isClosing">,
+): ResponsesSockets {
   const { config, metrics } = options;
   const connections = new Set<Connection>();
   const websockets = new Capacity(config.socketsMax);
@@ -45,7 +48,12 @@ export function addResponsesSocket(server: FastifyInstance, options: Omit<Connec
     throw new Refused({ code: "upgrade_required", message });
   };
 
-  const socketOptions = { maxPayload: config.bodyBytesMax, perMessageDeflate: false, autoPong: false, closeTimeout: closeMs };
+  const socketOptions = {
+    maxPayload: config.bodyBytesMax,
+    perMessageDeflate: false,
+    autoPong: false,
+    closeTimeout: closeMs,
+  };
   server.register(async (scope) => {
     if (config.responsesWebsocket === "on")
       await scope.register(fastifyWebsocket, {
@@ -66,7 +74,12 @@ export function addResponsesSocket(server: FastifyInstance, options: Omit<Connec
       },
       handler: refusePlain,
       wsHandler(socket, request) {
-        const connection = new Connection(socket, request, { ...options, server, kept: conversations, isClosing: () => isClosing }, performance.now());
+        const connection = new Connection(
+          socket,
+          request,
+          { ...options, server, kept: conversations, isClosing: () => isClosing },
+          performance.now(),
+        );
         connections.add(connection);
         socket.once("close", () => connections.delete(connection));
         connection.retire(performance.now());

@@ -6,7 +6,16 @@ import type { Admission } from "./admission.ts";
 import type { AnswerResponse } from "./answer.ts";
 import type { BodyRead, ReadBody } from "./body.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
-import { dialectOf, type Endpoint, endpoints, formEndpoints, framingOf, googleVersions, modelCallOf, modelMethods } from "./endpoints.ts";
+import {
+  dialectOf,
+  type Endpoint,
+  endpoints,
+  formEndpoints,
+  framingOf,
+  googleVersions,
+  modelCallOf,
+  modelMethods,
+} from "./endpoints.ts";
 import type { Idempotency } from "./idempotency.ts";
 import type { ReplayAnswer } from "./limits.ts";
 import { modelBodyOf, modelListOf } from "./models.ts";
@@ -32,7 +41,17 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
     const model = google?.model ?? String(body.model);
     const framing = framingOf(body, google?.method, (request.query as { alt?: string }).alt);
     const start = (response: AnswerResponse, over?: (outcome: string) => void) => {
-      admission.begin({ request, requestId: request.id, endpoint, model, framing, demand, bytes: request.bytes, response, over });
+      admission.begin({
+        request,
+        requestId: request.id,
+        endpoint,
+        model,
+        framing,
+        demand,
+        bytes: request.bytes,
+        response,
+        over,
+      });
       request.isGeneration = true;
     };
     const begun = () => {
@@ -49,12 +68,19 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
   /** Before a large body is asked for, or read: what is refused without a look into it is refused now. */
   const look = async (request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint) => {
     const { headers } = request;
-    const length = headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
-    if (!isReadAtOnce({ length })) admittedHeadersOf(await admission.look(request, endpoint, idempotency.concerns(request)), reply);
+    const length =
+      headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
+    if (!isReadAtOnce({ length }))
+      admittedHeadersOf(await admission.look(request, endpoint, idempotency.concerns(request)), reply);
   };
 
   /** Small bodies are read at once, in the same turn of the event loop. */
-  const handle = (request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint, google?: { model: string; method: string }) => {
+  const handle = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: Endpoint,
+    google?: { model: string; method: string },
+  ) => {
     const contentType = endpoint.operation === "image-edit" ? request.headers["content-type"] : undefined;
     const read = bodies.read(endpoint, request.bytes, { key: request.caller.id, contentType });
     return read instanceof Promise
@@ -64,7 +90,9 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
 
   const serve = (scope: FastifyInstance, served: Record<string, Endpoint>) => {
     for (const [url, endpoint] of Object.entries(served))
-      scope.post(url, { onRequest: (request, reply) => look(request, reply, endpoint) }, (request, reply) => handle(request, reply, endpoint));
+      scope.post(url, { onRequest: (request, reply) => look(request, reply, endpoint) }, (request, reply) =>
+        handle(request, reply, endpoint),
+      );
   };
   serve(server, endpoints);
   server.register(async (scope) => {
@@ -73,10 +101,14 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
   });
 
   for (const version of googleVersions)
-    server.post(`/${version}/models/*`, { onRequest: async (request, reply) => look(request, reply, methodOf(request, reply).endpoint) }, (request, reply) => {
-      const { endpoint, ...google } = methodOf(request, reply);
-      return handle(request, reply, endpoint, google);
-    });
+    server.post(
+      `/${version}/models/*`,
+      { onRequest: async (request, reply) => look(request, reply, methodOf(request, reply).endpoint) },
+      (request, reply) => {
+        const { endpoint, ...google } = methodOf(request, reply);
+        return handle(request, reply, endpoint, google);
+      },
+    );
 
   const modelsOf = (request: FastifyRequest) =>
     catalogue()
@@ -85,7 +117,11 @@ export function addRoutes(server: FastifyInstance, { catalogue, admission, idemp
 
   for (const version of googleVersions) {
     server.get(`/${version}/models`, (request) =>
-      modelListOf(dialectOf(request.url, request.headers), modelsOf(request), new URLSearchParams(request.url.split("?", 2)[1] ?? "")),
+      modelListOf(
+        dialectOf(request.url, request.headers),
+        modelsOf(request),
+        new URLSearchParams(request.url.split("?", 2)[1] ?? ""),
+      ),
     );
     server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) =>
       modelBodyOf(dialectOf(request.url, request.headers), admission.modelFor(request, request.params["*"])),
@@ -101,7 +137,10 @@ function admittedHeadersOf(answer: ReplayAnswer | undefined, reply: FastifyReply
 }
 
 /** What a POST below a model's path asks for. */
-function methodOf({ params }: FastifyRequest, reply: FastifyReply): { model: string; method: string; endpoint: Endpoint } {
+function methodOf(
+  { params }: FastifyRequest,
+  reply: FastifyReply,
+): { model: string; method: string; endpoint: Endpoint } {
   const call = modelCallOf((params as { "*": string })["*"]);
   if (call === undefined) {
     reply.header("allow", "GET, HEAD");
@@ -109,5 +148,8 @@ function methodOf({ params }: FastifyRequest, reply: FastifyReply): { model: str
   }
   const endpoint = Object.hasOwn(modelMethods, call.method) ? modelMethods[call.method] : undefined;
   if (endpoint !== undefined) return { ...call, endpoint };
-  throw new Refused({ code: "path_not_found", message: `Models have no such method here, but ${Object.keys(modelMethods).join(", ")}.` });
+  throw new Refused({
+    code: "path_not_found",
+    message: `Models have no such method here, but ${Object.keys(modelMethods).join(", ")}.`,
+  });
 }

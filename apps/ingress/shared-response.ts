@@ -56,7 +56,9 @@ export class SharedResponse implements AnswerResponse {
 
   /** All that was written, once it has ended; undefined where it was too much to keep. */
   get kept(): KeptAnswer | undefined {
-    return this.#head === undefined || this.#kept === undefined || !this.#ended ? undefined : { ...this.#head, body: Buffer.concat(this.#kept) };
+    return this.#head === undefined || this.#kept === undefined || !this.#ended
+      ? undefined
+      : { ...this.#head, body: Buffer.concat(this.#kept) };
   }
 
   /** Gives the response what was written so far and what will be; false when that is not kept any more, or nobody is left who gets it. */

@@ -66,7 +66,10 @@ export class Connection {
       terminate: () => this.terminate(),
     };
     this.#turns = new Turns(request, options, port, now);
-    this.#unread = options.unread.of(request.caller.id, { bytes: () => socket.bufferedAmount, cut: () => this.terminate() });
+    this.#unread = options.unread.of(request.caller.id, {
+      bytes: () => socket.bufferedAmount,
+      cut: () => this.terminate(),
+    });
     this.#openedAt = now;
     this.#pingedAt = now;
     request.raw.socket.prependListener("data", ({ length }: Buffer) => this.#arrive(length));
@@ -126,7 +129,10 @@ export class Connection {
   /** Clients know by the name to open another connection. */
   #refuseMore(why: string): void {
     if (this.#socket.bufferedAmount > 0) return;
-    this.#shut(closeCodes.goingAway, socketFailure("websocket_connection_limit_reached", `${why}; open a new one to go on.`));
+    this.#shut(
+      closeCodes.goingAway,
+      socketFailure("websocket_connection_limit_reached", `${why}; open a new one to go on.`),
+    );
   }
 
   /** Counts bytes of a frame as they come; fewer than none are those that turned out to be of none. */
@@ -149,7 +155,10 @@ export class Connection {
   #receive(bytes: Buffer, isBinary: boolean): void {
     if (!this.#isOpen) return;
     this.#arrivingBytes = 0;
-    const serving = this.#serving === undefined ? this.#serve(bytes, isBinary) : this.#serving.then(() => this.#serve(bytes, isBinary));
+    const serving =
+      this.#serving === undefined
+        ? this.#serve(bytes, isBinary)
+        : this.#serving.then(() => this.#serve(bytes, isBinary));
     if (serving === undefined) return;
     this.#serving = serving;
     this.#socket.pause();
@@ -169,7 +178,8 @@ export class Connection {
     const { held } = this.#request;
     const giveBack = () => void held.hold(0);
     try {
-      if (isBinary) throw new Refused({ code: "invalid_request", message: "Send text frames, each with one JSON object." });
+      if (isBinary)
+        throw new Refused({ code: "invalid_request", message: "Send text frames, each with one JSON object." });
       const receive = (frame: CallerFrame) => {
         if (!this.#isOpen) return undefined;
         streamId = frame.streamId;
@@ -200,7 +210,14 @@ export class Connection {
   #tell(failure: Failure, requestId: string, streamId?: string): void {
     this.#options.metrics.errors.inc({ code: failure.code });
     const headers = { ...failureHeadersOf(failure), "x-request-id": requestId };
-    this.#say(errorFrameOf(statusOf(failure.code, "openai-responses"), headers, errorBodyOf("openai-responses", failure, requestId), streamId));
+    this.#say(
+      errorFrameOf(
+        statusOf(failure.code, "openai-responses"),
+        headers,
+        errorBodyOf("openai-responses", failure, requestId),
+        streamId,
+      ),
+    );
   }
 
   /** Says why, closes, and reads no further into a frame. */
@@ -247,6 +264,9 @@ export class Connection {
     this.#unread.end();
     const { id, caller } = this.#request;
     const durationMs = Math.round(performance.now() - this.#openedAt);
-    this.#options.log.info({ requestId: id, keyId: caller.id, path: responsesPath, turns: this.#turns.count, code, durationMs }, "socket");
+    this.#options.log.info(
+      { requestId: id, keyId: caller.id, path: responsesPath, turns: this.#turns.count, code, durationMs },
+      "socket",
+    );
   }
 }

@@ -36,18 +36,30 @@ export function callerFrameOf(bytes: Buffer): CallerFrame {
   if (spans === undefined) {
     const read = readJson(bytes);
     if (read.kind === "refused") throw new Refused(read.failure);
-    throw new Refused({ code: "invalid_request", message: `A frame must be a JSON object of at most ${fieldsMax} fields.` });
+    throw new Refused({
+      code: "invalid_request",
+      message: `A frame must be a JSON object of at most ${fieldsMax} fields.`,
+    });
   }
   const frame = { bytes, spans, type: memberOf({ bytes, spans }, "type") };
   const streamId = memberOf(frame, "stream_id") ?? undefined;
-  if (streamId === undefined || (typeof streamId === "string" && streamIdForm.test(streamId))) return { ...frame, streamId };
-  throw new Refused({ code: "invalid_request", message: `'stream_id' must be a string of the form ${streamIdForm.source}.`, param: "stream_id" });
+  if (streamId === undefined || (typeof streamId === "string" && streamIdForm.test(streamId)))
+    return { ...frame, streamId };
+  throw new Refused({
+    code: "invalid_request",
+    message: `'stream_id' must be a string of the form ${streamIdForm.source}.`,
+    param: "stream_id",
+  });
 }
 
-const memberOf = ({ bytes, spans }: Pick<CallerFrame, "bytes" | "spans">, name: (typeof frameNames)[number]): unknown => {
+const memberOf = (
+  { bytes, spans }: Pick<CallerFrame, "bytes" | "spans">,
+  name: (typeof frameNames)[number],
+): unknown => {
   const span = spans.members[name];
   if (span === undefined) return undefined;
-  if (span.end - span.start > memberBytesMax) throw new Refused({ code: "invalid_request", message: `'${name}' is too long.`, param: name });
+  if (span.end - span.start > memberBytesMax)
+    throw new Refused({ code: "invalid_request", message: `'${name}' is too long.`, param: name });
   return readSpan(bytes, span);
 };
 
@@ -55,9 +67,14 @@ const memberOf = ({ bytes, spans }: Pick<CallerFrame, "bytes" | "spans">, name: 
 export function turnOf(frame: CallerFrame): { previousId: string | undefined; generates: boolean } {
   const previousId = memberOf(frame, "previous_response_id") ?? undefined;
   if (previousId !== undefined && typeof previousId !== "string")
-    throw new Refused({ code: "invalid_request", message: "'previous_response_id' must be string or null.", param: "previous_response_id" });
+    throw new Refused({
+      code: "invalid_request",
+      message: "'previous_response_id' must be string or null.",
+      param: "previous_response_id",
+    });
   const generates = memberOf(frame, "generate") ?? true;
-  if (typeof generates !== "boolean") throw new Refused({ code: "invalid_request", message: "'generate' must be boolean or null.", param: "generate" });
+  if (typeof generates !== "boolean")
+    throw new Refused({ code: "invalid_request", message: "'generate' must be boolean or null.", param: "generate" });
   return { previousId, generates };
 }
 
@@ -108,8 +125,15 @@ export const socketFailure = (name: string, message: string, param?: string): Fa
 const toldHeaders = /^(x-request-id|x-upstream-request-id|retry-after|x-should-retry|x-ratelimit-.*)$/;
 
 /** What tells of a failure, whenever it comes: an HTTP answer's status, headers and body in one frame. */
-export function errorFrameOf(status: number, headers: OutgoingHttpHeaders, body: string, streamId: string | undefined): Buffer {
-  const told = Object.fromEntries(Object.entries(headers).flatMap(([name, value]) => (toldHeaders.test(name) ? [[name, String(value)]] : [])));
+export function errorFrameOf(
+  status: number,
+  headers: OutgoingHttpHeaders,
+  body: string,
+  streamId: string | undefined,
+): Buffer {
+  const told = Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) => (toldHeaders.test(name) ? [[name, String(value)]] : [])),
+  );
   const { error } = JSON.parse(body) as { error: object };
   return frameOf({ type: "error", status, error: { ...error, headers: told } }, streamId);
 }
@@ -120,4 +144,6 @@ export const frameOf = (event: object, streamId: string | undefined): Buffer =>
 
 /** An event's JSON as a frame for the lane of that name. */
 export const withStreamId = (data: Buffer, streamId: string | undefined): Buffer =>
-  streamId === undefined ? data : Buffer.concat([Buffer.from(`{"stream_id":"${streamId}",`), data.subarray(data.indexOf("{") + 1)]);
+  streamId === undefined
+    ? data
+    : Buffer.concat([Buffer.from(`{"stream_id":"${streamId}",`), data.subarray(data.indexOf("{") + 1)]);

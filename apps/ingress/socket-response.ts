@@ -74,13 +74,17 @@ export class SocketResponse implements AnswerResponse {
     this.#ended = true;
     const { streamId } = this.#port;
     const last = () => this.close();
-    if (this.#status >= 400) this.#port.send(errorFrameOf(this.#status, this.#headers, chunk.toString(), streamId), last);
+    if (this.#status >= 400)
+      this.#port.send(errorFrameOf(this.#status, this.#headers, chunk.toString(), streamId), last);
     else if (this.#ending !== undefined) {
       this.#port.passed(this.#ending.event, this.#ending.data);
       this.#send(this.#ending.data, last);
     } else {
       this.#status = statusOf(unfinished.code, "openai-responses");
-      this.#port.send(errorFrameOf(this.#status, this.#headers, errorBodyOf("openai-responses", unfinished, ""), streamId), last);
+      this.#port.send(
+        errorFrameOf(this.#status, this.#headers, errorBodyOf("openai-responses", unfinished, ""), streamId),
+        last,
+      );
     }
     this.#port.over(this.#status);
     return this;

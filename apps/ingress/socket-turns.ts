@@ -101,7 +101,10 @@ export class Turns {
   #create(frame: CallerFrame, requestId: string): Promise<void> | undefined {
     if (this.#running !== undefined || this.#unread.size >= unreadMax)
       throw new Refused(
-        socketFailure("response_in_progress", "Another response of this connection is in progress: wait for its end, or open a second connection."),
+        socketFailure(
+          "response_in_progress",
+          "Another response of this connection is in progress: wait for its end, or open a second connection.",
+        ),
       );
     const { server } = this.#options;
     const request = this.#request;
@@ -117,9 +120,18 @@ export class Turns {
         ),
       );
     const items = [...before, itemsOf(frame)];
-    const readBody = () => this.#read({ frame, requestId, items, generates, bytes: bodyOf(frame, previousId === undefined ? undefined : items) });
+    const readBody = () =>
+      this.#read({
+        frame,
+        requestId,
+        items,
+        generates,
+        bytes: bodyOf(frame, previousId === undefined ? undefined : items),
+      });
     // To copy many bytes takes a turn of the event loop of its own.
-    return isReadAtOnce({ length: items.reduce((sum, { length }) => sum + length, 0) }) ? readBody() : setImmediate().then(readBody);
+    return isReadAtOnce({ length: items.reduce((sum, { length }) => sum + length, 0) })
+      ? readBody()
+      : setImmediate().then(readBody);
   }
 
   #read(checked: Checked): Promise<void> | undefined {
@@ -169,7 +181,10 @@ export class Turns {
   }
 
   /** Callers that warm up want no answer, but an id to go on from. */
-  #answerWithout(streamId: string | undefined, { id, model, body }: { id: string; model: string; body: Record<string, unknown> }): void {
+  #answerWithout(
+    streamId: string | undefined,
+    { id, model, body }: { id: string; model: string; body: Record<string, unknown> },
+  ): void {
     const request = { system: [], messages: [], tools: [], settings: {} };
     const context = { id, model, body, request, framing: "sse", createdAt: Math.floor(Date.now() / 1_000) } as const;
     const created = responseBodyOf(context, [], { status: "in_progress" }, null);
@@ -186,8 +201,17 @@ export class Turns {
     const read = readJson(bytes);
     if (read.kind === "refused") throw new Refused(read.failure);
     const { input, previous_response_id } = objectOf(read.value);
-    const error = { type: "invalid_request_error", code: "steering_not_supported", message: "This gateway does not steer responses that are in progress." };
-    this.#port.say(frameOf({ type: "response.steer.failed", sequence_number: 0, error, steer: { previous_response_id, input } }, streamId));
+    const error = {
+      type: "invalid_request_error",
+      code: "steering_not_supported",
+      message: "This gateway does not steer responses that are in progress.",
+    };
+    this.#port.say(
+      frameOf(
+        { type: "response.steer.failed", sequence_number: 0, error, steer: { previous_response_id, input } },
+        streamId,
+      ),
+    );
   }
 
   /** Notes what the next turn may go on from. */

@@ -8,7 +8,8 @@ const lookMsMax = 1_000;
 export type UploadLimits = Pick<IngressConfig, "uploadBytesPerSecondMin" | "uploadGraceMs">;
 
 /** How often `isTooSlow` is to be called, in milliseconds. */
-export const uploadLookMsOf = ({ uploadGraceMs }: UploadLimits): number => Math.min(lookMsMax, uploadGraceMs / looksPerGrace);
+export const uploadLookMsOf = ({ uploadGraceMs }: UploadLimits): number =>
+  Math.min(lookMsMax, uploadGraceMs / looksPerGrace);
 
 /** Times are milliseconds of one clock that never goes back. */
 export class UploadPace {

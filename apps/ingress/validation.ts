@@ -18,7 +18,14 @@ const quickMinLength: AjvPlugin = (ajv) =>
 
 const server = Fastify({
   ajv: {
-    customOptions: { coerceTypes: false, useDefaults: false, removeAdditional: false, allErrors: false, strict: false, verbose: true },
+    customOptions: {
+      coerceTypes: false,
+      useDefaults: false,
+      removeAdditional: false,
+      allErrors: false,
+      strict: false,
+      verbose: true,
+    },
     plugins: [quickMinLength],
   },
 });

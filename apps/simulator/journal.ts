@@ -48,9 +48,17 @@ const withoutSecrets = (entry: JournalEntry): JournalEntry => {
   const headers = { ...entry.headers };
   for (const name of secretHeaders) {
     const value = headers[name];
-    if (typeof value === "string") headers[name] = value.replace(/^(\w+ )?(.+)$/s, (_match, scheme = "", secret: string) => `${scheme}${reduced(secret)}`);
+    if (typeof value === "string")
+      headers[name] = value.replace(
+        /^(\w+ )?(.+)$/s,
+        (_match, scheme = "", secret: string) => `${scheme}${reduced(secret)}`,
+      );
   }
-  return { ...entry, headers, path: entry.path.replace(/([?&]key=)([^&]*)/g, (_match, name: string, secret: string) => name + reduced(secret)) };
+  return {
+    ...entry,
+    headers,
+    path: entry.path.replace(/([?&]key=)([^&]*)/g, (_match, name: string, secret: string) => name + reduced(secret)),
+  };
 };
 
 export function createJournal(): Journal {

@@ -12,7 +12,8 @@ await runProcess("simulator", async () => {
   const { host, port, key, defaultsText } = readSettings(simulatorSettings, process.env);
   const defaults = givenOf(defaultsText);
   const merged = defaults.kind === "ok" ? settingsOf(defaults.value) : defaults;
-  if (merged.kind === "bad" || defaults.kind === "bad") throw new StartupFault(`SIMULATOR_DEFAULTS: ${merged.kind === "bad" ? merged.fault : ""}`);
+  if (merged.kind === "bad" || defaults.kind === "bad")
+    throw new StartupFault(`SIMULATOR_DEFAULTS: ${merged.kind === "bad" ? merged.fault : ""}`);
   const simulator = createSimulator({
     host,
     port,

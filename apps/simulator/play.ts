@@ -53,7 +53,12 @@ export function sendJson(
   more: OutgoingHttpHeaders = {},
 ): void {
   if (entry) entry.status = status;
-  response.writeHead(status, { ...headers, ...more, "content-type": "application/json", "content-length": Buffer.byteLength(body) });
+  response.writeHead(status, {
+    ...headers,
+    ...more,
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+  });
   response.end(body);
 }
 
@@ -67,7 +72,12 @@ export function playRefusal(answering: Answering, status: number, body: string):
 function fail({ settings: { faults }, ...answering }: Playing, status: number): void {
   const { retryAfter } = faults;
   const body = answering.errorBody({ status, message: upstreamFault, ...(retryAfter !== undefined && { retryAfter }) });
-  sendJson(answering, status, body, retryAfter === undefined || answering.retryInBody ? {} : { "retry-after": retryAfter });
+  sendJson(
+    answering,
+    status,
+    body,
+    retryAfter === undefined || answering.retryInBody ? {} : { "retry-after": retryAfter },
+  );
 }
 
 function resetBeforeHead(response: ServerResponse): void {
@@ -135,7 +145,8 @@ export function playEvents(playing: Playing, script: Script): void {
 
   const token = (): string => {
     const event = script.eventAt(sent);
-    if (malformed || event === "" || faults.malformed === undefined || sent + 1 < faults.malformed) return open() + event;
+    if (malformed || event === "" || faults.malformed === undefined || sent + 1 < faults.malformed)
+      return open() + event;
     malformed = true;
     spoil();
     return open() + broken(event);

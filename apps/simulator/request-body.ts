@@ -9,7 +9,10 @@ export interface FormFile {
 }
 
 /** A promise for a form only, so that all other requests are answered in the turn in which they have arrived. Never rejects; undefined if the body is empty. */
-export function bodyValueOf(body: Buffer, contentType: string | undefined): Outcome<unknown> | Promise<Outcome<unknown>> {
+export function bodyValueOf(
+  body: Buffer,
+  contentType: string | undefined,
+): Outcome<unknown> | Promise<Outcome<unknown>> {
   if (contentType !== undefined && /^multipart\/form-data\b/i.test(contentType)) return formOf(body, contentType);
   try {
     return { kind: "ok", value: body.length === 0 ? undefined : JSON.parse(body.toString()) };
@@ -37,4 +40,8 @@ async function formOf(body: Buffer, contentType: string): Promise<Outcome<Record
   return { kind: "ok", value: Object.fromEntries(fields) };
 }
 
-const fileOf = async (part: File): Promise<FormFile> => ({ name: part.name, type: part.type, data: Buffer.from(await part.arrayBuffer()) });
+const fileOf = async (part: File): Promise<FormFile> => ({
+  name: part.name,
+  type: part.type,
+  data: Buffer.from(await part.arrayBuffer()),
+});

@@ -52,7 +52,9 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   const server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => {
     receive(request, (body) => {
       const value: ReturnType<typeof bodyValueOf> =
-        body === undefined ? { kind: "bad", fault: `The body is larger than ${bodyBytesMax} bytes.` } : bodyValueOf(body, request.headers["content-type"]);
+        body === undefined
+          ? { kind: "bad", fault: `The body is larger than ${bodyBytesMax} bytes.` }
+          : bodyValueOf(body, request.headers["content-type"]);
       if (!(value instanceof Promise)) return attempt(request, response, { bytes: body, value });
       value.then((form) => {
         if (!response.closed) attempt(request, response, { bytes: body, value: form });
@@ -69,7 +71,10 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
         sendJson(
           { response },
           500,
-          openaiErrorBody({ status: 500, message: `The simulator has a fault: ${error instanceof Error ? error.message : String(error)}` }),
+          openaiErrorBody({
+            status: 500,
+            message: `The simulator has a fault: ${error instanceof Error ? error.message : String(error)}`,
+          }),
         );
     }
   };
@@ -99,7 +104,9 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     const playing = { response, wheel, journal, entry, errorBody, headers, retryInBody: dialect?.retryInBody ?? false };
     const refuse = (status: number, message: string) => playRefusal(playing, status, errorBody({ status, message }));
     if (dialect === undefined) return refuse(404, `There is no ${method} ${path}.`);
-    const isKnown = request.headers.authorization === `Bearer ${key}` || dialect.credentialOf?.({ query, headers: request.headers }) === key;
+    const isKnown =
+      request.headers.authorization === `Bearer ${key}` ||
+      dialect.credentialOf?.({ query, headers: request.headers }) === key;
     if (key !== undefined && !isKnown) return refuse(401, "The credential is missing or wrong.");
     if (read.kind === "bad") return refuse(bytes === undefined ? 413 : 400, read.fault);
     const settings = settingsFor(model, headerOf(request, "x-simulate"), defaults);
@@ -129,7 +136,8 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   };
 
   const control = (method: string, path: string, query: URLSearchParams, response: ServerResponse) => {
-    const send = (status: number, value: unknown) => response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+    const send = (status: number, value: unknown) =>
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
     if (path === "/healthz") return send(200, { status: "ok" });
     if (path === "/_simulator/active" && method === "GET") return send(200, { active: journal.active() });
     if (path === "/_simulator/requests" && method === "GET") {

@@ -22,49 +22,106 @@ export const settingTable = {
     kind: "integer",
     min: 0,
     max: tokensMax,
-    description: "Length of a text answer in tokens; each token is one event of the stream. Unset: as long as the text is.",
+    description:
+      "Length of a text answer in tokens; each token is one event of the stream. Unset: as long as the text is.",
   },
-  rate: { kind: "number", min: 0, max: 100_000, description: "Tokens per second; 0 is as fast as possible. An image is as many as its usage says." },
-  first: { kind: "integer", min: 0, max: delayMsMax, description: "Delay before the first token, after the head, in ms." },
+  rate: {
+    kind: "number",
+    min: 0,
+    max: 100_000,
+    description: "Tokens per second; 0 is as fast as possible. An image is as many as its usage says.",
+  },
+  first: {
+    kind: "integer",
+    min: 0,
+    max: delayMsMax,
+    description: "Delay before the first token, after the head, in ms.",
+  },
   head: { kind: "integer", min: 0, max: delayMsMax, description: "Delay before the head of the response, in ms." },
   size: { kind: "integer", min: 1, max: 65_536, description: "Bytes of each text token. Unset: one word." },
-  reasoning: { kind: "integer", min: 0, max: tokensMax, description: "Reasoning tokens before the answer. Unset: by the effort that the request asks for." },
-  redacted: { kind: "flag", description: "Reasoning that would be shown comes as data that nobody can read, in dialects that have such a form." },
+  reasoning: {
+    kind: "integer",
+    min: 0,
+    max: tokensMax,
+    description: "Reasoning tokens before the answer. Unset: by the effort that the request asks for.",
+  },
+  redacted: {
+    kind: "flag",
+    description: "Reasoning that would be shown comes as data that nobody can read, in dialects that have such a form.",
+  },
   filter: {
     kind: "integer",
     min: 0,
     max: tokensMax,
-    description: "After this many tokens, or a shorter text, a content filter ends the answer; 0 blocks the prompt, in dialects that tell. No tool is called.",
+    description:
+      "After this many tokens, or a shorter text, a content filter ends the answer; 0 blocks the prompt, in dialects that tell. No tool is called.",
   },
-  cached: { kind: "integer", min: 0, max: 10_000_000, description: "Prompt tokens reported as cached, at most all of them. Unset: a prefix of long prompts." },
-  "image-bytes": { kind: "integer", min: 0, max: 33_554_432, description: "Least size of a generated image, in bytes." },
+  cached: {
+    kind: "integer",
+    min: 0,
+    max: 10_000_000,
+    description: "Prompt tokens reported as cached, at most all of them. Unset: a prefix of long prompts.",
+  },
+  "image-bytes": {
+    kind: "integer",
+    min: 0,
+    max: 33_554_432,
+    description: "Least size of a generated image, in bytes.",
+  },
   usage: {
     kind: "choice",
     of: usageModes,
     description: "Usage in a stream: as the request asks, always, never, or running totals in every event.",
   },
-  "early-opening": { kind: "flag", description: "The event that opens a stream, which has no content, leaves with the head and not with the first token." },
+  "early-opening": {
+    kind: "flag",
+    description:
+      "The event that opens a stream, which has no content, leaves with the head and not with the first token.",
+  },
   status: { kind: "integer", min: 400, max: 599, description: "Fault: the answer is this HTTP status." },
   "retry-after": {
     kind: "instant",
-    description: "The Retry-After of `status`: seconds, or an ISO 8601 instant, which is sent as an HTTP date. Gemini says it in the body.",
+    description:
+      "The Retry-After of `status`: seconds, or an ISO 8601 instant, which is sent as an HTTP date. Gemini says it in the body.",
   },
-  reset: { kind: "integer", min: 0, max: tokensMax, description: "Fault: the connection is reset after this many tokens; 0 is before the head." },
-  stall: { kind: "integer", min: 0, max: tokensMax, description: "Fault: silence for ever after this many tokens, on an open connection." },
-  cut: { kind: "integer", min: 0, max: tokensMax, description: "Fault: the body ends cleanly after this many tokens, without a finish." },
-  error: { kind: "integer", min: 0, max: tokensMax, description: "Fault: after this many tokens an error in the stream, and its end." },
+  reset: {
+    kind: "integer",
+    min: 0,
+    max: tokensMax,
+    description: "Fault: the connection is reset after this many tokens; 0 is before the head.",
+  },
+  stall: {
+    kind: "integer",
+    min: 0,
+    max: tokensMax,
+    description: "Fault: silence for ever after this many tokens, on an open connection.",
+  },
+  cut: {
+    kind: "integer",
+    min: 0,
+    max: tokensMax,
+    description: "Fault: the body ends cleanly after this many tokens, without a finish.",
+  },
+  error: {
+    kind: "integer",
+    min: 0,
+    max: tokensMax,
+    description: "Fault: after this many tokens an error in the stream, and its end.",
+  },
   malformed: {
     kind: "integer",
     min: 1,
     max: tokensMax,
-    description: "Fault: this token's event, counted from 1, or the next that shows is broken JSON; the stream goes on.",
+    description:
+      "Fault: this token's event, counted from 1, or the next that shows is broken JSON; the stream goes on.",
   },
   "no-end": { kind: "flag", description: "Fault: everything is sent but the terminator." },
   "fail-first": {
     kind: "integer",
     min: 1,
     max: 1_000_000,
-    description: "The faults strike only the first so many requests with the same x-simulate-id, or else the same model; with no other fault it is status 503.",
+    description:
+      "The faults strike only the first so many requests with the same x-simulate-id, or else the same model; with no other fault it is status 503.",
   },
 } as const satisfies Record<string, Setting>;
 
@@ -118,7 +175,10 @@ export function givenOf(text: string): Outcome<Given> {
     const value = rest.length === 0 ? undefined : rest.join("=").trim();
     if (name === "" && value === undefined) continue;
     if (!isSettingName(name))
-      return { kind: "bad", fault: `There is no simulator setting "${name.slice(0, 40)}"; there are ${Object.keys(settingTable).join(", ")}.` };
+      return {
+        kind: "bad",
+        fault: `There is no simulator setting "${name.slice(0, 40)}"; there are ${Object.keys(settingTable).join(", ")}.`,
+      };
     if (given.has(name)) return { kind: "bad", fault: `The simulator setting "${name}" is given twice.` };
     const parsed = settingValueOf(name, settingTable[name], value);
     if (parsed.kind === "bad") return parsed;
@@ -136,7 +196,9 @@ function settingValueOf(name: string, setting: Setting, text: string | undefined
     case "flag":
       return text === undefined ? { kind: "ok", value: true } : bad("given without a value");
     case "choice":
-      return text !== undefined && setting.of.includes(text) ? { kind: "ok", value: text } : bad(`one of ${setting.of.join(", ")}`);
+      return text !== undefined && setting.of.includes(text)
+        ? { kind: "ok", value: text }
+        : bad(`one of ${setting.of.join(", ")}`);
     case "instant": {
       if (text !== undefined && /^\d{1,9}$/.test(text)) return { kind: "ok", value: text };
       const instant = text !== undefined && /^\d{4}-\d{2}-\d{2}T/.test(text) ? new Date(text) : undefined;
@@ -192,7 +254,10 @@ export function settingsOf(...sources: Given[]): Outcome<Settings> {
     },
   };
   if ((settings.tokens ?? 0) * (settings.tokenBytes ?? 8) > answerBytesMax)
-    return { kind: "bad", fault: `The simulator settings "tokens" and "size" together make an answer of more than ${answerBytesMax} bytes.` };
+    return {
+      kind: "bad",
+      fault: `The simulator settings "tokens" and "size" together make an answer of more than ${answerBytesMax} bytes.`,
+    };
   return { kind: "ok", value: settings };
 }
 

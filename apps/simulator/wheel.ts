@@ -23,7 +23,12 @@ const slotCount = 4_096;
 /** The timer sleeps at most for so many slots, which bounds the search for the next one that is not empty. */
 const sleepSlotsMax = 64;
 
-export const createWheelEntry = (run: (nowMs: number) => void): WheelEntry => ({ run, dueMs: 0, previous: undefined, next: undefined });
+export const createWheelEntry = (run: (nowMs: number) => void): WheelEntry => ({
+  run,
+  dueMs: 0,
+  previous: undefined,
+  next: undefined,
+});
 
 /** The head of an empty ring. */
 function createRing(): WheelEntry {

@@ -27,8 +27,13 @@ export async function installRedisPackage(logFile: string, signal: AbortSignal):
       progress.say("");
       reason = await aptGet(["install", "--yes", "--no-install-recommends", packageName], logFile, signal);
     }
-    if (reason !== undefined) throw new StartupFault(`Redis could not be installed: ${reason} (all of it: ${logFile}); install it yourself, or set REDIS_URL`);
-    await run("update-rc.d", [packageName, "disable"]).catch((error: Error) => appendFileSync(logFile, `${error.message}\n`));
+    if (reason !== undefined)
+      throw new StartupFault(
+        `Redis could not be installed: ${reason} (all of it: ${logFile}); install it yourself, or set REDIS_URL`,
+      );
+    await run("update-rc.d", [packageName, "disable"]).catch((error: Error) =>
+      appendFileSync(logFile, `${error.message}\n`),
+    );
     progress.end();
   } finally {
     progress.stop();

@@ -5,7 +5,9 @@
  */
 const major = Number(process.versions.node.split(".")[0]);
 if (major < 18) {
-  process.stderr.write(`sluice: Node ${process.versions.node} is too old to set up with; install Node 18 or newer (the gateway itself brings its own)\n`);
+  process.stderr.write(
+    `sluice: Node ${process.versions.node} is too old to set up with; install Node 18 or newer (the gateway itself brings its own)\n`,
+  );
   process.exitCode = 1;
 } else {
   import("./set-up.js").then(({ boot }) => boot(process.argv.slice(2)));

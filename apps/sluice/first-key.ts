@@ -9,7 +9,12 @@ import { connectRedis } from "#service/redis.ts";
 import { type State, writePrivately } from "./state.ts";
 
 /** The key in `.sluice/first-key` if it is in force, else a new one of the group, kept there. Its owner may revoke it like any other. */
-export async function ensureFirstKey(state: State, redisUrl: string, namespace: string, group: string): Promise<string> {
+export async function ensureFirstKey(
+  state: State,
+  redisUrl: string,
+  namespace: string,
+  group: string,
+): Promise<string> {
   const redis = await connectRedis(redisUrl, "request");
   try {
     const keyspace = keyspaceOf(namespace);
@@ -19,7 +24,13 @@ export async function ensureFirstKey(state: State, redisUrl: string, namespace: 
       if (record && record.group === group && stateOf(record, Date.now()) === "live") return kept;
     }
     const { key, hash, hint } = createKey();
-    await addRecord(redis, keyspace, hash, { id: `key_${randomBytes(12).toString("hex")}`, name: "first-run", group, hint, createdAt: Date.now() });
+    await addRecord(redis, keyspace, hash, {
+      id: `key_${randomBytes(12).toString("hex")}`,
+      name: "first-run",
+      group,
+      hint,
+      createdAt: Date.now(),
+    });
     writePrivately(state.firstKeyFile, `${key}\n`);
     return key;
   } finally {

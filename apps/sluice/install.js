@@ -24,7 +24,9 @@ export async function ensureInstalled(root) {
       if (!isInstalled(root)) {
         const running = lockHolderOf(join(root, ".sluice", "start.lock"));
         if (running !== undefined)
-          throw new SetUpFault(`the dependencies have changed, but the gateway runs in this checkout (process ${running}); stop it first`);
+          throw new SetUpFault(
+            `the dependencies have changed, but the gateway runs in this checkout (process ${running}); stop it first`,
+          );
         await install(root);
       }
     } finally {
@@ -32,7 +34,8 @@ export async function ensureInstalled(root) {
     }
   }
   const runtime = runtimeOf(root);
-  if (runtime === undefined) throw new SetUpFault("Node 24 did not come with the dependencies; install Node 24 or newer and run this again");
+  if (runtime === undefined)
+    throw new SetUpFault("Node 24 did not come with the dependencies; install Node 24 or newer and run this again");
   return { runtime };
 }
 
@@ -49,7 +52,12 @@ function isInstalled(root) {
   return Object.entries(locked).every(([path, wanted]) => {
     const found = installed[path];
     if (found === undefined) return path === "" || wanted.optional === true;
-    return found.version === wanted.version && found.integrity === wanted.integrity && suits(wanted.os, process.platform) && suits(wanted.cpu, process.arch);
+    return (
+      found.version === wanted.version &&
+      found.integrity === wanted.integrity &&
+      suits(wanted.os, process.platform) &&
+      suits(wanted.cpu, process.arch)
+    );
   });
 }
 
@@ -80,7 +88,9 @@ const suits = (kinds, kind) => kinds === undefined || kinds.includes(kind);
 function runtimeOf(root) {
   const brought = join(root, "node_modules", "node", "bin", "node");
   if (existsSync(brought)) return brought;
-  return Number(process.versions.node.split(".")[0]) >= 24 && !process.execPath.startsWith(join(root, "node_modules")) ? process.execPath : undefined;
+  return Number(process.versions.node.split(".")[0]) >= 24 && !process.execPath.startsWith(join(root, "node_modules"))
+    ? process.execPath
+    : undefined;
 }
 
 /** @param {string} file */
@@ -90,7 +100,10 @@ async function waitForLock(file) {
   for (;;) {
     const lock = takeLock(file);
     if (lock.kind === "taken") return lock;
-    if (!told) process.stderr.write(`sluice: another set-up is at work in this checkout (process ${lock.pid}); waiting for it\n`);
+    if (!told)
+      process.stderr.write(
+        `sluice: another set-up is at work in this checkout (process ${lock.pid}); waiting for it\n`,
+      );
     told = true;
     if (Date.now() > deadline) throw new SetUpFault(`the other set-up (process ${lock.pid}) does not come to an end`);
     await delay(200);
@@ -115,11 +128,24 @@ async function install(root) {
     progress.say(`${fetched} packages fetched`);
   };
   try {
-    const outcome = await runLogged("npm", ["ci", "--include=dev", "--engine-strict=false", "--loglevel=http", "--no-progress"], root, log, onLine);
-    if (outcome !== undefined) throw new SetUpFault(`the dependencies could not be installed: ${outcome} (all of it: ${logFile})`);
+    const outcome = await runLogged(
+      "npm",
+      ["ci", "--include=dev", "--engine-strict=false", "--loglevel=http", "--no-progress"],
+      root,
+      log,
+      onLine,
+    );
+    if (outcome !== undefined)
+      throw new SetUpFault(`the dependencies could not be installed: ${outcome} (all of it: ${logFile})`);
     if (!isRunnable(join(root, "node_modules", "node", "bin", "node"))) {
       progress.say("fetching Node 24");
-      await runLogged(process.execPath, ["installArchSpecificPackage.js"], join(root, "node_modules", "node"), log, () => {});
+      await runLogged(
+        process.execPath,
+        ["installArchSpecificPackage.js"],
+        join(root, "node_modules", "node"),
+        log,
+        () => {},
+      );
     }
     progress.end();
   } finally {
@@ -142,7 +168,12 @@ const isRunnable = (file) => spawnSync(file, ["--version"], { stdio: "ignore", t
  */
 function runLogged(command, args, directory, log, onLine) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { cwd: directory, env: environmentOf(process.env), stdio: ["ignore", "pipe", "pipe"], detached: true });
+    const child = spawn(command, args, {
+      cwd: directory,
+      env: environmentOf(process.env),
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: true,
+    });
     /** @type {string[]} */
     const errors = [];
     let rest = "";
@@ -169,7 +200,13 @@ function runLogged(command, args, directory, log, onLine) {
       for (const signal of stopSignals) process.off(signal, stop);
       resolve(stoppedBy === undefined ? outcome : `stopped by ${stoppedBy}`);
     };
-    child.on("error", (error) => settle(/** @type {NodeJS.ErrnoException} */ (error).code === "ENOENT" ? `there is no ${command} on PATH` : error.message));
+    child.on("error", (error) =>
+      settle(
+        /** @type {NodeJS.ErrnoException} */ (error).code === "ENOENT"
+          ? `there is no ${command} on PATH`
+          : error.message,
+      ),
+    );
     child.on("close", (code) => settle(code === 0 ? undefined : reasonOf(errors, code)));
   });
 }
@@ -191,7 +228,9 @@ function killGroup(pid) {
  */
 function reasonOf(errors, code) {
   const telling = errors.filter(
-    (line) => !/^(code|errno|syscall|A complete log|path|node:|\[|\{|\}|at )/.test(line) && !/^network (This is|In most)/.test(line),
+    (line) =>
+      !/^(code|errno|syscall|A complete log|path|node:|\[|\{|\}|at )/.test(line) &&
+      !/^network (This is|In most)/.test(line),
   );
   return telling[0] ?? errors[0] ?? `npm ended with ${code}`;
 }
@@ -202,6 +241,8 @@ function reasonOf(errors, code) {
  */
 function environmentOf(environment) {
   const { npm_config_allow_scripts: _, ...rest } = environment;
-  const path = (rest.PATH ?? "").split(delimiter).filter((directory) => !directory.endsWith(join("node_modules", ".bin")));
+  const path = (rest.PATH ?? "")
+    .split(delimiter)
+    .filter((directory) => !directory.endsWith(join("node_modules", ".bin")));
   return { ...rest, PATH: path.join(delimiter) };
 }

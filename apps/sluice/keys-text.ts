@@ -12,9 +12,12 @@ export function expiryOf(text: string, now: number): number | "faulty" {
 
 /** NaN for what is no date; `Date.parse` alone would take 31 February for 3 March. */
 function dateOf(text: string): number {
-  const [, day] = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(text) ?? [];
+  const [, day] =
+    /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(text) ?? [];
   const midnight = day === undefined ? Number.NaN : Date.parse(day);
-  return day !== undefined && !Number.isNaN(midnight) && new Date(midnight).toISOString().startsWith(day) ? Date.parse(text) : Number.NaN;
+  return day !== undefined && !Number.isNaN(midnight) && new Date(midnight).toISOString().startsWith(day)
+    ? Date.parse(text)
+    : Number.NaN;
 }
 
 /** The options that give a key limits of its own, each with the limit's name and how it is shown. */
@@ -36,24 +39,30 @@ export const limitOptions = {
 } satisfies Record<keyof typeof limitWords, typeof limitOption>;
 
 /** A key's own limits; undefined when none was given, and a text for what can't be understood. */
-export function limitsOf(values: { readonly [Option in keyof typeof limitWords]?: string | undefined }): KeyRecord["limits"] | string {
+export function limitsOf(
+  values: { readonly [Option in keyof typeof limitWords]?: string | undefined },
+): KeyRecord["limits"] | string {
   const given = Object.entries(limitWords).flatMap(([option, { limit, form }]) => {
     const text = values[option as keyof typeof limitWords];
     return text === undefined ? [] : [{ option, limit, text, isGood: form.test(text) }];
   });
   const bad = given.find(({ isGood }) => !isGood);
-  if (bad) return `--${bad.option} must be ${bad.option.startsWith("budget") ? "an amount such as 2.50, of at most 999999" : "a whole number from 1"}`;
+  if (bad)
+    return `--${bad.option} must be ${bad.option.startsWith("budget") ? "an amount such as 2.50, of at most 999999" : "a whole number from 1"}`;
   return given.length === 0 ? undefined : Object.fromEntries(given.map(({ limit, text }) => [limit, Number(text)]));
 }
 
 const limitTextOf = (limits: KeyRecord["limits"]): string =>
   Object.values(limitWords)
-    .flatMap(({ limit, unit }) => (limits?.[limit] === undefined ? [] : [`${limits[limit]}${unit.startsWith("/") ? "" : " "}${unit}`]))
+    .flatMap(({ limit, unit }) =>
+      limits?.[limit] === undefined ? [] : [`${limits[limit]}${unit.startsWith("/") ? "" : " "}${unit}`],
+    )
     .join(", ") || "those of its group";
 
 /** One line for each key, under a line of titles. */
 export function keyTableOf(records: readonly KeyRecord[], now: number): string {
-  const timeTextOf = (ms: number | undefined) => (ms === undefined ? "never" : new Date(ms).toISOString().slice(0, 16).replace("T", " "));
+  const timeTextOf = (ms: number | undefined) =>
+    ms === undefined ? "never" : new Date(ms).toISOString().slice(0, 16).replace("T", " ");
   const rows = records.map((record) => [
     record.id,
     record.name,
@@ -66,7 +75,10 @@ export function keyTableOf(records: readonly KeyRecord[], now: number): string {
     record.account ?? "none",
     limitTextOf(record.limits),
   ]);
-  const table = [["ID", "NAME", "GROUP", "KEY", "STATE", "CREATED (UTC)", "EXPIRES (UTC)", "MODELS", "ACCOUNT", "LIMITS"], ...rows];
+  const table = [
+    ["ID", "NAME", "GROUP", "KEY", "STATE", "CREATED (UTC)", "EXPIRES (UTC)", "MODELS", "ACCOUNT", "LIMITS"],
+    ...rows,
+  ];
   const widths = table[0]!.map((_, column) => Math.max(...table.map((row) => row[column]!.length)));
   return table
     .map(

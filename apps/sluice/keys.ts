@@ -39,10 +39,17 @@ interface Output {
   err(text: string): void;
 }
 
-const standardOutput: Output = { out: (text) => void process.stdout.write(text), err: (text) => void process.stderr.write(text) };
+const standardOutput: Output = {
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+};
 
 /** Runs one command on the arguments after `keys`; resolves to the exit code: 0, 1 failed, 2 not understood. Does not reject. */
-export async function keysCommand(args: string[], environment: Environment, output: Output = standardOutput): Promise<number> {
+export async function keysCommand(
+  args: string[],
+  environment: Environment,
+  output: Output = standardOutput,
+): Promise<number> {
   const [command, ...rest] = args;
   try {
     if (command === "create") return await create(rest, environment, output);
@@ -57,7 +64,9 @@ export async function keysCommand(args: string[], environment: Environment, outp
     }
     const isExpected = error instanceof KeysFault || error instanceof StartupFault || error instanceof CatalogueFault;
     const text = (error as Error).message;
-    output.err(`sluice keys ${command}: ${isExpected ? text : `not confirmed (${text}); "sluice keys list" shows what is in force`}\n`);
+    output.err(
+      `sluice keys ${command}: ${isExpected ? text : `not confirmed (${text}); "sluice keys list" shows what is in force`}\n`,
+    );
     return 1;
   }
 }
@@ -77,16 +86,22 @@ async function create(args: string[], environment: Environment, output: Output):
   });
   const { name, group } = values;
   if (group === undefined || name === undefined) throw new KeysFault("--group and --name are needed");
-  if (!/^[^\p{Cc}]{1,100}$/u.test(name)) throw new KeysFault("--name must be 1 to 100 characters without control characters");
+  if (!/^[^\p{Cc}]{1,100}$/u.test(name))
+    throw new KeysFault("--name must be 1 to 100 characters without control characters");
   const { account } = values;
-  if (account !== undefined && !accountForm.test(account)) throw new KeysFault("--account must be 1 to 100 of A-Z, a-z, 0-9 and ._@-");
+  if (account !== undefined && !accountForm.test(account))
+    throw new KeysFault("--account must be 1 to 100 of A-Z, a-z, 0-9 and ._@-");
   const limits = limitsOf(values);
   if (typeof limits === "string") throw new KeysFault(limits);
   const now = Date.now();
   const expiresAt = values.expires === undefined ? undefined : expiryOf(values.expires, now);
-  if (expiresAt === "faulty") throw new KeysFault("--expires must lie ahead: a time from now such as 12h, 90d or 4w, or a date such as 2030-12-31");
+  if (expiresAt === "faulty")
+    throw new KeysFault(
+      "--expires must lie ahead: a time from now such as 12h, 90d or 4w, or a date such as 2030-12-31",
+    );
   const catalogue = loadCatalogue(serviceConfigOf(environment).catalogueFile, environment);
-  if (!catalogue.groups.has(group)) throw new KeysFault(`no group is named "${group}"; the catalogue has ${[...catalogue.groups.keys()].join(", ")}`);
+  if (!catalogue.groups.has(group))
+    throw new KeysFault(`no group is named "${group}"; the catalogue has ${[...catalogue.groups.keys()].join(", ")}`);
   const models = values.models === undefined ? undefined : modelsOf(values.models, catalogue);
 
   const { key, hash, hint } = createKey();
@@ -121,13 +136,18 @@ async function list(args: string[], environment: Environment, output: Output): P
 async function revoke(args: string[], environment: Environment, output: Output): Promise<number> {
   const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { json: { type: "boolean" } } });
   const [wanted] = positionals;
-  if (wanted === undefined || positionals.length > 1) throw new KeysFault("say one key: by its id, its name or its last four characters");
+  if (wanted === undefined || positionals.length > 1)
+    throw new KeysFault("say one key: by its id, its name or its last four characters");
   const revoked = await withStore(environment, async ({ redis, keyspace }) => {
     const [hash] = findOne([...(await readRecords(redis, keyspace))], wanted);
     return revokeRecord(redis, keyspace, hash, Date.now());
   });
   if (!revoked) throw new KeysFault(`no key is known by "${wanted}"`);
-  output.out(values.json ? `${JSON.stringify(revoked)}\n` : `Revoked ${revoked.id}, named ${revoked.name}, ending in ${revoked.hint}.\n`);
+  output.out(
+    values.json
+      ? `${JSON.stringify(revoked)}\n`
+      : `Revoked ${revoked.id}, named ${revoked.name}, ending in ${revoked.hint}.\n`,
+  );
   return 0;
 }
 
@@ -135,7 +155,9 @@ async function revoke(args: string[], environment: Environment, output: Output):
 function findOne(records: [hash: string, record: KeyRecord][], wanted: string): [hash: string, record: KeyRecord] {
   const byId = records.find(([, { id }]) => id === wanted);
   if (byId) return byId;
-  const found = records.filter(([, { hint, name, revokedAt }]) => revokedAt === undefined && (hint === wanted || name === wanted));
+  const found = records.filter(
+    ([, { hint, name, revokedAt }]) => revokedAt === undefined && (hint === wanted || name === wanted),
+  );
   if (found.length > 1)
     throw new KeysFault(
       `${found.length} keys are known by "${wanted}"; say the id: ${found
@@ -159,7 +181,9 @@ function modelsOf(text: string, { declaredModelIds }: Catalogue): string[] {
 }
 
 async function withStore<Result>(environment: Environment, use: (store: Store) => Promise<Result>): Promise<Result> {
-  const redis = environment.REDIS_URL ? await connectRedis(environment.REDIS_URL, "request") : await connectPrivateRedis();
+  const redis = environment.REDIS_URL
+    ? await connectRedis(environment.REDIS_URL, "request")
+    : await connectPrivateRedis();
   try {
     return await use({ redis, keyspace: keyspaceOf(serviceConfigOf(environment).namespace) });
   } finally {
@@ -175,4 +199,5 @@ async function connectPrivateRedis(): Promise<Redis> {
   return redis;
 }
 
-const isParseFault = (error: unknown): error is Error => error instanceof Error && String((error as NodeJS.ErrnoException).code).startsWith("ERR_PARSE_ARGS");
+const isParseFault = (error: unknown): error is Error =>
+  error instanceof Error && String((error as NodeJS.ErrnoException).code).startsWith("ERR_PARSE_ARGS");

@@ -31,7 +31,8 @@ async function command([name, ...args]: string[]): Promise<number> {
   switch (name) {
     case "start":
       if (args.includes("--help") || args.includes("-h")) return showHelp();
-      if (args.length > 0) return misunderstood(`start takes no arguments, only settings from the environment: ${args.join(" ")}`);
+      if (args.length > 0)
+        return misunderstood(`start takes no arguments, only settings from the environment: ${args.join(" ")}`);
       return start(environmentAtRoot());
     case "keys":
       return keysCommand(args, environmentAtRoot());

@@ -112,7 +112,10 @@ export interface Guard {
  */
 export function guardRedis(state: State): Guard {
   const script = 'while read -r _; do :; done; [ -s "$0" ] || sleep 1; kill -TERM "$(cat "$0")"';
-  const shell = spawn("/bin/sh", ["-c", script, pidFileOf(state, process.pid)], { detached: true, stdio: ["pipe", "ignore", "ignore"] });
+  const shell = spawn("/bin/sh", ["-c", script, pidFileOf(state, process.pid)], {
+    detached: true,
+    stdio: ["pipe", "ignore", "ignore"],
+  });
   shell.on("error", () => {});
   shell.stdin.on("error", () => {});
   return { lifeline: shell.stdin, dismiss: () => void shell.kill("SIGKILL") };

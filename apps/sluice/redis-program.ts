@@ -20,25 +20,36 @@ export interface RedisProgram {
   version: string;
 }
 
-type Found = { kind: "found"; program: RedisProgram } | { kind: "none" } | { kind: "tooOld"; path: string; version: string };
+type Found =
+  | { kind: "found"; program: RedisProgram }
+  | { kind: "none" }
+  | { kind: "tooOld"; path: string; version: string };
 
 /**
  * The program on PATH; else, on Debian and Ubuntu as root, the one of a package that is installed now (its output goes to
  * `install.log`; `signal` ends it).
  * A StartupFault that says what to install when there is none.
  */
-export async function ensureRedisProgram(environment: Environment, { logs }: State, signal: AbortSignal): Promise<RedisProgram> {
+export async function ensureRedisProgram(
+  environment: Environment,
+  { logs }: State,
+  signal: AbortSignal,
+): Promise<RedisProgram> {
   const present = await findRedisProgram(environment.PATH ?? "");
   if (present.kind === "found") return present.program;
   if (present.kind === "tooOld") throw new StartupFault(`${present.path} is ${present.version}; ${advice}`);
-  if (!existsSync("/usr/bin/apt-get") || process.getuid?.() !== 0) throw new StartupFault(`there is no redis-server or valkey-server on PATH; ${advice}`);
+  if (!existsSync("/usr/bin/apt-get") || process.getuid?.() !== 0)
+    throw new StartupFault(`there is no redis-server or valkey-server on PATH; ${advice}`);
   await installRedisPackage(join(logs, "install.log"), signal);
   const installed = await findRedisProgram(`${environment.PATH ?? ""}${delimiter}/usr/bin`);
   if (installed.kind === "found") return installed.program;
-  throw new StartupFault(`this system's redis-server is ${installed.kind === "tooOld" ? installed.version : "not there after its installation"}; ${advice}`);
+  throw new StartupFault(
+    `this system's redis-server is ${installed.kind === "tooOld" ? installed.version : "not there after its installation"}; ${advice}`,
+  );
 }
 
-const advice = "install Redis 7 or Valkey 8, or newer (on Debian and Ubuntu: apt-get install redis-server), or set REDIS_URL";
+const advice =
+  "install Redis 7 or Valkey 8, or newer (on Debian and Ubuntu: apt-get install redis-server), or set REDIS_URL";
 
 /** Looks along a PATH. Of several the first that is new enough. */
 export async function findRedisProgram(path: string): Promise<Found> {
@@ -49,7 +60,8 @@ export async function findRedisProgram(path: string): Promise<Found> {
       if (!isExecutable(file)) continue;
       const version = await versionOf(file);
       if (!version) continue;
-      if (version.major >= (versionsMin[version.kind] ?? 0)) return { kind: "found", program: { path: file, version: version.text } };
+      if (version.major >= (versionsMin[version.kind] ?? 0))
+        return { kind: "found", program: { path: file, version: version.text } };
       tooOld ??= { kind: "tooOld", path: file, version: version.text };
     }
   }

@@ -63,7 +63,11 @@ export function rolePlan(role: Role, { root, logs, commands, lifeline }: RolePla
 }
 
 const isListening = (message: unknown): message is { urls: Urls } =>
-  typeof message === "object" && message !== null && "type" in message && message.type === "listening" && "urls" in message;
+  typeof message === "object" &&
+  message !== null &&
+  "type" in message &&
+  message.type === "listening" &&
+  "urls" in message;
 
 function portsOf(urls: Urls | undefined): Environment {
   const port = (url: string | undefined) => (url === undefined ? undefined : new URL(url).port);
@@ -78,7 +82,11 @@ const secretPattern = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
  * What each role may know. Secrets of upstreams are the worker's alone: the ingress is told that there are such, for it depends on them which
  * models are offered; the simulator is told nothing. The operator's password is the ingress' alone.
  */
-export function roleEnvironmentOf(role: Role, environment: Environment, credentialNames: ReadonlySet<string>): Environment {
+export function roleEnvironmentOf(
+  role: Role,
+  environment: Environment,
+  credentialNames: ReadonlySet<string>,
+): Environment {
   const known = Object.entries(environment).flatMap(([name, value]): [string, string | undefined][] => {
     if (value === undefined || /^(npm_|INIT_CWD$|NODE_CHANNEL_)/i.test(name)) return [];
     if (name === "OPERATOR_PASSWORD") return role === "ingress" ? [[name, value]] : [];

@@ -17,10 +17,14 @@ const npmLookMs = 1_000;
 export async function boot(args) {
   for (const output of [process.stdout, process.stderr]) output.on("error", () => {});
   try {
-    if (process.platform === "win32") throw new SetUpFault("Windows has no Redis; run this in WSL, or the containers of docker-compose.yml");
+    if (process.platform === "win32")
+      throw new SetUpFault("Windows has no Redis; run this in WSL, or the containers of docker-compose.yml");
     ensureState();
     const { runtime } = await ensureInstalled(root);
-    process.exitCode = args[0] === "run" ? await runScript(runtime, args.slice(1)) : await handOver(runtime, [main, ...args], process.env);
+    process.exitCode =
+      args[0] === "run"
+        ? await runScript(runtime, args.slice(1))
+        : await handOver(runtime, [main, ...args], process.env);
   } catch (error) {
     if (!(error instanceof SetUpFault)) throw error;
     process.stderr.write(`sluice: ${error.message}\n`);
@@ -48,7 +52,12 @@ async function runScript(runtime, [script, ...args]) {
   const redis = await handOver(runtime, [main, "redis"], process.env);
   if (redis !== 0) return redis;
   const path = [join(root, "node_modules", ".bin"), dirname(runtime), process.env.PATH ?? ""].join(delimiter);
-  return handOver("npm", ["run", script, ...(args.length > 0 ? ["--", ...args] : [])], { ...process.env, PATH: path }, root);
+  return handOver(
+    "npm",
+    ["run", script, ...(args.length > 0 ? ["--", ...args] : [])],
+    { ...process.env, PATH: path },
+    root,
+  );
 }
 
 /**
@@ -65,7 +74,11 @@ function handOver(command, args, environment, directory) {
     const pass = (/** @type {NodeJS.Signals} */ signal) => child.kill(signal);
     // Before there is a child: a signal meanwhile would end this process alone.
     for (const signal of signals) process.on(signal, pass);
-    const child = spawn(command, args, { cwd: directory, env: environment, stdio: isNode ? ["inherit", "inherit", "inherit", "ipc"] : "inherit" });
+    const child = spawn(command, args, {
+      cwd: directory,
+      env: environment,
+      stdio: isNode ? ["inherit", "inherit", "inherit", "ipc"] : "inherit",
+    });
     const look = watchNpm(() => child.kill("SIGTERM"));
     const settle = (/** @type {number} */ exitCode) => {
       clearInterval(look);

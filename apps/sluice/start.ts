@@ -25,7 +25,11 @@ const tell = (line: string) => void process.stdout.write(`${line}\n`);
 const complain = (line: string) => void process.stderr.write(`${line}\n`);
 
 /** Runs the gateway of a checkout until a signal; resolves to the exit code. A fault at start is one line on stderr and 1; nothing it started is left. */
-export async function start(environment: Environment, root = checkout, commands: RoleCommands = roleCommands): Promise<number> {
+export async function start(
+  environment: Environment,
+  root = checkout,
+  commands: RoleCommands = roleCommands,
+): Promise<number> {
   const requests = onStopRequests();
   const held = new AsyncDisposableStack();
   try {
@@ -42,7 +46,13 @@ export async function start(environment: Environment, root = checkout, commands:
 }
 
 /** What it starts is given to `held`, which ends it in the opposite order. */
-async function run(environment: Environment, root: string, commands: RoleCommands, requests: StopRequests, held: AsyncDisposableStack): Promise<void> {
+async function run(
+  environment: Environment,
+  root: string,
+  commands: RoleCommands,
+  requests: StopRequests,
+  held: AsyncDisposableStack,
+): Promise<void> {
   const config = serviceConfigOf(environment);
   const { host, port } = readSettings(listenSettings, environment);
   const { operationsPort } = config;
@@ -81,13 +91,22 @@ async function run(environment: Environment, root: string, commands: RoleCommand
   const place = { root, logs: state.logs, commands, lifeline: redis.lifeline };
   const { HOST: _, PORT: __, OPERATIONS_PORT: ___, ...shared } = environment;
   const common = { ...shared, REDIS_URL: redis.url, SLUICE_CATALOGUE: catalogueFile };
-  const startRole = (role: Role, own: Environment) => keep(rolePlan(role, place, { ...roleEnvironmentOf(role, common, credentialNames), ...own }));
+  const startRole = (role: Role, own: Environment) =>
+    keep(rolePlan(role, place, { ...roleEnvironmentOf(role, common, credentialNames), ...own }));
 
   tell("Starting simulator, worker and ingress …");
   const simulator = startRole("simulator", { HOST: "127.0.0.1", PORT: "0", SIMULATOR_PORT: "0", OPERATIONS_PORT: "0" });
   const simulatorUrl = (await requests.unlessStopped(simulator.serving)).simulator!;
-  const worker = startRole("worker", { SIMULATOR_URL: simulatorUrl, OPERATIONS_PORT: String(operationsPort && operationsPort + 1) });
-  const ingress = startRole("ingress", { SIMULATOR_URL: simulatorUrl, HOST: host, PORT: String(port), OPERATIONS_PORT: String(operationsPort) });
+  const worker = startRole("worker", {
+    SIMULATOR_URL: simulatorUrl,
+    OPERATIONS_PORT: String(operationsPort && operationsPort + 1),
+  });
+  const ingress = startRole("ingress", {
+    SIMULATOR_URL: simulatorUrl,
+    HOST: host,
+    PORT: String(port),
+    OPERATIONS_PORT: String(operationsPort),
+  });
   const [workerUrls, ingressUrls] = await requests.unlessStopped(Promise.all([worker.serving, ingress.serving]));
 
   const address = `http://${callableHostOf(host)}:${new URL(ingressUrls.api!).port || 80}`;
@@ -98,7 +117,10 @@ async function run(environment: Environment, root: string, commands: RoleCommand
     operationsUrls: { ingress: ingressUrls.operations!, worker: workerUrls.operations! },
     simulatorUrl,
     redisUrl: redis.url,
-    pids: { sluice: process.pid, ...Object.fromEntries(supervised.map((each) => [each.name, each.pid()]).filter(([, pid]) => pid !== undefined)) },
+    pids: {
+      sluice: process.pid,
+      ...Object.fromEntries(supervised.map((each) => [each.name, each.pid()]).filter(([, pid]) => pid !== undefined)),
+    },
   });
   announce = () => writePrivately(state.readyFile, `${JSON.stringify(readyNow(), null, 2)}\n`);
   held.defer(() => {
@@ -118,13 +140,21 @@ function lockState(state: State, held: AsyncDisposableStack): void {
   const lock = takeLock(state.lockFile);
   if (lock.kind === "held") {
     const address = readReady(state)?.address;
-    throw new StartupFault(`the gateway already runs in this checkout (process ${lock.pid}${address ? `, ${address}` : ""}); stop it first`);
+    throw new StartupFault(
+      `the gateway already runs in this checkout (process ${lock.pid}${address ? `, ${address}` : ""}); stop it first`,
+    );
   }
   held.defer(lock.release);
 }
 
 /** The one of REDIS_URL, or a private one. */
-async function startRedis(environment: Environment, state: State, stop: AbortSignal, keep: Keep, held: AsyncDisposableStack) {
+async function startRedis(
+  environment: Environment,
+  state: State,
+  stop: AbortSignal,
+  keep: Keep,
+  held: AsyncDisposableStack,
+) {
   if (environment.REDIS_URL) {
     tell(`Using the Redis at ${redisAddressOf(environment.REDIS_URL)}`);
     await checkRedis(environment.REDIS_URL);
@@ -145,7 +175,8 @@ async function checkRedis(url: string): Promise<void> {
   const redis = await connectRedis(url, "request");
   try {
     const [, version, major] = /^redis_version:((\d+)[\d.]*)/m.exec(await redis.info("server").catch(() => "")) ?? [];
-    if (Number(major) < 7) throw new StartupFault(`the Redis at ${redisAddressOf(url)} has version ${version}; 7 or newer is needed`);
+    if (Number(major) < 7)
+      throw new StartupFault(`the Redis at ${redisAddressOf(url)} has version ${version}; 7 or newer is needed`);
   } finally {
     redis.disconnect();
   }
@@ -153,8 +184,14 @@ async function checkRedis(url: string): Promise<void> {
 
 /** The environment variables that a catalogue mentions for its upstreams, also for those that are not offered now. */
 function credentialNamesOf(file: string): ReadonlySet<string> {
-  const { upstreams = {} } = readDocument(readFileSync(file), file).value as { upstreams?: Record<string, { credential?: string; requires?: string }> };
-  return new Set(Object.values(upstreams).flatMap(({ credential, requires }) => [credential, requires].filter((name) => name !== undefined)));
+  const { upstreams = {} } = readDocument(readFileSync(file), file).value as {
+    upstreams?: Record<string, { credential?: string; requires?: string }>;
+  };
+  return new Set(
+    Object.values(upstreams).flatMap(({ credential, requires }) =>
+      [credential, requires].filter((name) => name !== undefined),
+    ),
+  );
 }
 
 /** A simulated model if there is one: the first call should cost nothing. */

@@ -29,12 +29,15 @@ export interface State {
 export function openState(root: string): State {
   const state = stateOf(root);
   try {
-    for (const directory of [state.directory, state.logs, state.redis]) mkdirSync(directory, { recursive: true, mode: 0o700 });
+    for (const directory of [state.directory, state.logs, state.redis])
+      mkdirSync(directory, { recursive: true, mode: 0o700 });
     chmodSync(state.directory, 0o700);
     writeFileSync(join(state.directory, ".writable"), "");
     rmSync(join(state.directory, ".writable"));
   } catch (error) {
-    throw new StartupFault(`cannot write ${state.directory}: ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}`);
+    throw new StartupFault(
+      `cannot write ${state.directory}: ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}`,
+    );
   }
   return state;
 }
@@ -56,7 +59,10 @@ export function stateOf(root: string): State {
 
 /** A short path for a checkout with a long one: always the same, and nobody else's. */
 function shortDirectoryOf(root: string): string {
-  const directory = join(tmpdir(), `sluice-${process.getuid?.() ?? 0}-${createHash("sha256").update(root).digest("hex").slice(0, 12)}`);
+  const directory = join(
+    tmpdir(),
+    `sluice-${process.getuid?.() ?? 0}-${createHash("sha256").update(root).digest("hex").slice(0, 12)}`,
+  );
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const { uid, mode } = lstatSync(directory);
   const isOurs = lstatSync(directory).isDirectory() && uid === (process.getuid?.() ?? 0) && (mode & 0o077) === 0;

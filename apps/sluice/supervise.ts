@@ -69,8 +69,10 @@ export function supervise(plan: Plan, say: (line: string) => void, onChange: () 
       onChange();
       if (stopping.signal.aborted) return;
       failures = served && performance.now() - begun > steadyMs ? 1 : failures + 1;
-      if (!urls && end.code === startupFaultExitCode) return first.reject(new StartupFault(end.lastLine ?? `${name} refuses to start; see ${plan.logFile}`));
-      if (!urls && failures >= plan.attemptsMax) return first.reject(new StartupFault(`${name} does not start: it ended with ${end.how}; see ${plan.logFile}`));
+      if (!urls && end.code === startupFaultExitCode)
+        return first.reject(new StartupFault(end.lastLine ?? `${name} refuses to start; see ${plan.logFile}`));
+      if (!urls && failures >= plan.attemptsMax)
+        return first.reject(new StartupFault(`${name} does not start: it ended with ${end.how}; see ${plan.logFile}`));
       const delayMs = Math.min(restartDelayMsMin * 2 ** (failures - 1), restartDelayMsMax);
       say(`sluice: ${name} ended with ${end.how}; starting it again in ${delayMs} ms`);
       await delay(delayMs, undefined, { signal: stopping.signal }).catch(() => {});

@@ -52,11 +52,18 @@ export interface AnswerReader {
   end(): AnswerStep;
 }
 
-const incomplete: Failure = { code: "upstream_failed", message: "The upstream of this model ended its answer before it was complete." };
-const unreadable: Failure = { code: "upstream_failed", message: "The upstream of this model sent an answer that is not in its format." };
+const incomplete: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model ended its answer before it was complete.",
+};
+const unreadable: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model sent an answer that is not in its format.",
+};
 const redirected: Failure = {
   code: "upstream_failed",
-  message: "The upstream of this model answered with a redirect, which the gateway does not follow; its operator has been told.",
+  message:
+    "The upstream of this model answered with a redirect, which the gateway does not follow; its operator has been told.",
 };
 const tooLarge: Failure = {
   code: "upstream_failed",
@@ -67,7 +74,8 @@ const tooLarge: Failure = {
 const retryAfterSecondsMax = 60;
 
 /** Some servers and proxies answer with another good status than 200. */
-export const isAnswerStatus = (status: number): boolean => status >= 200 && status <= 206 && status !== 204 && status !== 205;
+export const isAnswerStatus = (status: number): boolean =>
+  status >= 200 && status <= 206 && status !== 204 && status !== 205;
 
 /**
  * The reader for an answer with this status and these headers. Some servers label events as JSON, or JSON as events, so the first byte that is no white
@@ -84,7 +92,9 @@ export function readerOf(
   if (!isAnswerStatus(status)) return errorReader();
   const { turned } = reading;
   const type = String(headers["content-type"] ?? "").toLowerCase();
-  const isJson = isJsonStart(firstByte) ?? (reading.streams ? type.startsWith("application/json") : !type.startsWith("text/event-stream"));
+  const isJson =
+    isJsonStart(firstByte) ??
+    (reading.streams ? type.startsWith("application/json") : !type.startsWith("text/event-stream"));
   if (reading.streams) {
     if (!isJson && reading.stream !== undefined) return new StreamReader(reading.stream());
     return turned === undefined ? errorReader() : new WholeReader(turned.toStream);
@@ -209,7 +219,9 @@ class WholeReader implements AnswerReader {
 
   end(): AnswerStep {
     const answer = this.#read(Buffer.concat(this.#chunks));
-    return answer instanceof Promise ? { kind: "late", bytes: [], step: answer.then((read) => this.#stepOf(read)) } : this.#stepOf(answer);
+    return answer instanceof Promise
+      ? { kind: "late", bytes: [], step: answer.then((read) => this.#stepOf(read)) }
+      : this.#stepOf(answer);
   }
 
   #stepOf(answer: WholeAnswer): AnswerStep {
@@ -260,7 +272,10 @@ class FoldingReader implements AnswerReader {
   }
 
   end(): AnswerStep {
-    const step = this.#gather([...this.#events.end().flatMap((event) => this.#stream.push(event)), ...this.#stream.end()]);
+    const step = this.#gather([
+      ...this.#events.end().flatMap((event) => this.#stream.push(event)),
+      ...this.#stream.end(),
+    ]);
     return step.kind === "more" ? { kind: "failed", bytes: [], failure: incomplete } : step;
   }
 
@@ -300,7 +315,12 @@ class ErrorReader implements AnswerReader {
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
-  constructor(status: number, reading: Reading, retryAfterSeconds: number | undefined, isQuoted: ((text: string) => boolean) | undefined) {
+  constructor(
+    status: number,
+    reading: Reading,
+    retryAfterSeconds: number | undefined,
+    isQuoted: ((text: string) => boolean) | undefined,
+  ) {
     this.#isQuoted = isQuoted;
     this.#status = status;
     this.#reading = reading;
@@ -317,18 +337,30 @@ class ErrorReader implements AnswerReader {
     const step = this.#read();
     const seconds = this.#retryAfterSeconds ?? step.retryAfterSeconds;
     if (seconds === undefined) return step;
-    return { ...step, retryAfterSeconds: seconds, failure: { ...step.failure, retryAfterSeconds: Math.min(retryAfterSecondsMax, Math.max(1, seconds)) } };
+    return {
+      ...step,
+      retryAfterSeconds: seconds,
+      failure: { ...step.failure, retryAfterSeconds: Math.min(retryAfterSecondsMax, Math.max(1, seconds)) },
+    };
   }
 
   #read(): FailedStep {
     const failed = (failure: Failure): FailedStep => ({ kind: "failed", bytes: [], failure });
     if (this.#status >= 300 && this.#status < 400) return failed(redirected);
     const body = this.#body();
-    if (isAnswerStatus(this.#status) && (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null)) return failed(unreadable);
+    if (
+      isAnswerStatus(this.#status) &&
+      (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null)
+    )
+      return failed(unreadable);
     const error = this.#reading.errorOf(body);
     const status = isAnswerStatus(this.#status) ? (error.status ?? 502) : this.#status;
     const { message: reason, retryAfterSeconds } = error;
-    return { ...failed(failureOf(status, error, this.#isQuoted)), reason, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) };
+    return {
+      ...failed(failureOf(status, error, this.#isQuoted)),
+      reason,
+      ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    };
   }
 
   /** The JSON value, or the text where it is no JSON: a server's own words, or a page of a proxy in front of it. */

@@ -40,11 +40,14 @@ export function briefly({ tools, toolChoice, settings }: NeutralRequest): Neutra
       ...(takesText !== undefined && { takesText }),
     })),
     ...(toolChoice !== undefined && { toolChoice: { mode: toolChoice.mode, path: toolChoice.path } }),
-    settings: Object.fromEntries(Object.entries(settings).map(([name, { path, value }]) => [name, { path, value: shortOf(value) }])) as Settings,
+    settings: Object.fromEntries(
+      Object.entries(settings).map(([name, { path, value }]) => [name, { path, value: shortOf(value) }]),
+    ) as Settings,
   };
 }
 
 function shortOf(value: unknown): unknown {
-  if (typeof value === "string" || Array.isArray(value)) return value.length <= valueLengthMax ? value : value.slice(0, 0);
+  if (typeof value === "string" || Array.isArray(value))
+    return value.length <= valueLengthMax ? value : value.slice(0, 0);
   return typeof value === "object" ? {} : value;
 }

@@ -58,12 +58,19 @@ export function createAuthorization(environment: Environment): Authorize {
 
   async function googleOf(credential: string): Promise<GoogleAuth> {
     const { GoogleAuth } = await import("google-auth-library");
-    const source = credential.startsWith("{") ? { credentials: JSON.parse(credential) as object } : credential === "" ? {} : { keyFilename: credential };
+    const source = credential.startsWith("{")
+      ? { credentials: JSON.parse(credential) as object }
+      : credential === ""
+        ? {}
+        : { keyFilename: credential };
     return new GoogleAuth({ scopes: googleScope, ...source });
   }
 
   /** https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html */
-  async function awsHeadersOf({ region, service }: CatalogueUpstream, { method, url, headers, body }: SignedRequest): Promise<Record<string, string>> {
+  async function awsHeadersOf(
+    { region, service }: CatalogueUpstream,
+    { method, url, headers, body }: SignedRequest,
+  ): Promise<Record<string, string>> {
     const place = region ?? environment.AWS_REGION ?? "us-east-1";
     const signer = await kept(signers, `${place} ${service}`, () => signerOf(place, service));
     const contentHash = { [contentHashHeader]: await sha256Of(body) };

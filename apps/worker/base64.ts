@@ -72,7 +72,11 @@ export class Base64Writer {
   #write(bytes: Buffer, from: number, to: number): void {
     const { blocks, length } = this.#written;
     if (length % blockBytes === 0) blocks.push(this.#pool.take());
-    this.#written.length += (blocks.at(-1) as Buffer).write(bytes.toString("base64", from, to), length % blockBytes, "latin1");
+    this.#written.length += (blocks.at(-1) as Buffer).write(
+      bytes.toString("base64", from, to),
+      length % blockBytes,
+      "latin1",
+    );
   }
 }
 
@@ -83,7 +87,13 @@ export const base64BytesOf = (bytes: number): number => Math.ceil(bytes / 3) * 4
 export const heldBytesOf = (bytes: number): number => Math.ceil(base64BytesOf(bytes) / blockBytes) * blockBytes;
 
 /** Parts of it, each to be read before the next is asked for; it ends early once its blocks are gone. */
-export function* partsOf({ blocks, length }: { readonly blocks: Buffer[]; readonly length: number }): Generator<Buffer, void> {
+export function* partsOf({
+  blocks,
+  length,
+}: {
+  readonly blocks: Buffer[];
+  readonly length: number;
+}): Generator<Buffer, void> {
   for (let place = 0; place * blockBytes < length; place++) {
     const block = blocks[place];
     if (block === undefined) return;

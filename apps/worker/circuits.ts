@@ -104,7 +104,9 @@ export class Circuits {
     if (openUntil === undefined) return 0;
     if (now < openUntil) return openUntil - now;
     try {
-      const forMs = Number(await runScript(this.#redis, enterScript, [this.#key, this.#proofKey(target)], [target, holder, proofMs]));
+      const forMs = Number(
+        await runScript(this.#redis, enterScript, [this.#key, this.#proofKey(target)], [target, holder, proofMs]),
+      );
       if (forMs > 0) this.#known.set(target, { openUntil: now + forMs });
       return forMs < 0 ? pollMs : forMs;
     } catch {
@@ -132,7 +134,12 @@ export class Circuits {
   failed(target: string, failuresMax: number): void {
     const known = this.#known.get(target);
     if (known === undefined) this.#known.set(target, { openUntil: undefined });
-    runScript(this.#redis, failScript, [this.#key, this.#proofKey(target)], [target, failuresMax, rowMs, openMs, openMsMax, entryLifeSeconds]).then(
+    runScript(
+      this.#redis,
+      failScript,
+      [this.#key, this.#proofKey(target)],
+      [target, failuresMax, rowMs, openMs, openMsMax, entryLifeSeconds],
+    ).then(
       (answer) => {
         const forMs = Number(answer);
         if (forMs > 0) this.#known.set(target, { openUntil: performance.now() + forMs });

@@ -42,7 +42,8 @@ export const workerArguments = {
   },
 };
 
-export const workerConfigOf = (environment: Record<string, string | undefined>) => readSettings(workerSettings, environment);
+export const workerConfigOf = (environment: Record<string, string | undefined>) =>
+  readSettings(workerSettings, environment);
 
 /** Stands for every lane of the catalogue that is not named beside it. */
 const everyOther = "*";
@@ -51,7 +52,10 @@ const everyOther = "*";
 export function lanesOf(args: string[]): Map<string, number> {
   let text: string;
   try {
-    text = parseArgs({ args, options: { lanes: { type: "string", multiple: true, default: [workerArguments.lanes.otherwise] } } }).values.lanes.join(",");
+    text = parseArgs({
+      args,
+      options: { lanes: { type: "string", multiple: true, default: [workerArguments.lanes.otherwise] } },
+    }).values.lanes.join(",");
   } catch (error) {
     throw new StartupFault((error as Error).message);
   }
@@ -60,7 +64,9 @@ export function lanesOf(args: string[]): Map<string, number> {
     const [, name, count] = /^([a-z0-9][a-z0-9._-]{0,39}|\*)=(\d+)$/.exec(part.trim()) ?? [];
     const capacity = Number(count);
     if (name === undefined || !(capacity >= 1 && capacity <= capacityMax) || lanes.has(name))
-      throw new StartupFault(`--lanes must be like ${workerArguments.lanes.otherwise}, each lane once with 1 to ${capacityMax} generations, not "${text}"`);
+      throw new StartupFault(
+        `--lanes must be like ${workerArguments.lanes.otherwise}, each lane once with 1 to ${capacityMax} generations, not "${text}"`,
+      );
     lanes.set(name, capacity);
   }
   return lanes;

@@ -14,14 +14,20 @@ const localHosts = ["localhost", "127.0.0.1", "::1"];
  * Connections to one upstream, `connectionsMax` at most. Reads the TLS files; throws when one of them can't be read. `HTTPS_PROXY`, `HTTP_PROXY` and
  * `NO_PROXY` of the environment apply, in capitals or not; through a proxy only HTTP/1.1 is spoken.
  */
-export function openConnections(upstream: CatalogueUpstream, connectionsMax: number, environment: Environment): Dispatcher {
+export function openConnections(
+  upstream: CatalogueUpstream,
+  connectionsMax: number,
+  environment: Environment,
+): Dispatcher {
   const { connectTimeoutMs } = upstream.limits;
   const { origin } = new URL(upstream.baseUrl);
   const tls = tlsOptionsOf(upstream);
   const common = { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 };
   const [httpProxy, httpsProxy] = proxiesOf(environment);
   if (httpProxy !== undefined || httpsProxy !== undefined) {
-    const noProxy = [settingOf(environment, "no_proxy"), ...localHosts].filter((hosts) => hosts !== undefined).join(",");
+    const noProxy = [settingOf(environment, "no_proxy"), ...localHosts]
+      .filter((hosts) => hosts !== undefined)
+      .join(",");
     return new EnvHttpProxyAgent({
       ...common,
       httpProxy: httpProxy ?? "",
@@ -47,11 +53,14 @@ export function openConnections(upstream: CatalogueUpstream, connectionsMax: num
 
 const settingOf = (environment: Environment, name: string) => environment[name] || environment[name.toUpperCase()];
 /** A proxy may be named without its scheme, as other programs have it. */
-const proxyUrlOf = (setting: string | undefined): string | undefined => (setting === undefined || setting.includes("://") ? setting : `http://${setting}`);
-const proxiesOf = (environment: Environment) => ["http_proxy", "https_proxy"].map((name) => proxyUrlOf(settingOf(environment, name)));
+const proxyUrlOf = (setting: string | undefined): string | undefined =>
+  setting === undefined || setting.includes("://") ? setting : `http://${setting}`;
+const proxiesOf = (environment: Environment) =>
+  ["http_proxy", "https_proxy"].map((name) => proxyUrlOf(settingOf(environment, name)));
 
 /** Are upstreams called through a proxy? */
-export const isProxied = (environment: Environment): boolean => proxiesOf(environment).some((proxy) => proxy !== undefined);
+export const isProxied = (environment: Environment): boolean =>
+  proxiesOf(environment).some((proxy) => proxy !== undefined);
 
 function tlsOptionsOf({ tls }: CatalogueUpstream): { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string } {
   if (tls === undefined) return {};

@@ -12,7 +12,9 @@ const retryAfterMsMax = 3_600_000;
 const cooldownsMax = 10_000;
 
 /** `credential` is the name of one; undefined for an upstream that wants none. */
-export type Chosen = { kind: "chosen"; credential: string | undefined } | { kind: "blocked"; by: "credential" | "rate-limit"; forMs: number };
+export type Chosen =
+  | { kind: "chosen"; credential: string | undefined }
+  | { kind: "blocked"; by: "credential" | "rate-limit"; forMs: number };
 
 /** Why an upstream refused: the credential, its empty account, or the target's model, which this credential does not have. */
 export type Refusal = "credential" | "quota" | "missing";
@@ -51,7 +53,13 @@ export class Credentials {
   }
 
   /** The upstream refused the credential for this target. */
-  refused({ key }: Place, credential: string | undefined, why: Refusal, retryAfterMs: number | undefined, now: number): void {
+  refused(
+    { key }: Place,
+    credential: string | undefined,
+    why: Refusal,
+    retryAfterMs: number | undefined,
+    now: number,
+  ): void {
     const id = idOf(key, credential);
     const refusals = (this.#cooldowns.get(id)?.refusals ?? 0) + 1;
     const cooldownMs = retryAfterMs ?? Math.min(cooldownMsMax[why], firstCooldownMs[why] * 2 ** (refusals - 1));
@@ -59,9 +67,19 @@ export class Credentials {
   }
 
   /** The upstream limits the rate. Where it names no time and there is no other credential, only the generation's own retries wait. */
-  rateLimited({ upstream, key }: Place, credential: string | undefined, retryAfterMs: number | undefined, now: number): void {
+  rateLimited(
+    { upstream, key }: Place,
+    credential: string | undefined,
+    retryAfterMs: number | undefined,
+    now: number,
+  ): void {
     const cooldownMs = retryAfterMs ?? (credentialNamesOf(upstream).length > 1 ? rateLimitedMs : undefined);
-    if (cooldownMs !== undefined) this.#set(idOf(key, credential), { until: now + Math.min(retryAfterMsMax, cooldownMs), by: "rate-limit", refusals: 0 });
+    if (cooldownMs !== undefined)
+      this.#set(idOf(key, credential), {
+        until: now + Math.min(retryAfterMsMax, cooldownMs),
+        by: "rate-limit",
+        refusals: 0,
+      });
   }
 
   /** The upstream took the credential for this target. */

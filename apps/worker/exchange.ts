@@ -86,14 +86,30 @@ const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" | "upst
   tokenLimitField: upstream.tokenLimitField,
 });
 
-export const isConversation = (dialect: string): dialect is ConversationDialect => conversationDialects.some((known) => known === dialect);
+export const isConversation = (dialect: string): dialect is ConversationDialect =>
+  conversationDialects.some((known) => known === dialect);
 
 /** The request as it is sent to this upstream, with marks where what was fetched goes. Throws Refusal for attachments that can't be had. */
-export function preparedFor(input: ExchangeInput, spoken: UpstreamDialect, more: Partial<PreparationTask> = {}): Promise<Prepared> {
+export function preparedFor(
+  input: ExchangeInput,
+  spoken: UpstreamDialect,
+  more: Partial<PreparationTask> = {},
+): Promise<Prepared> {
   const { job, body, model, upstream, preparation, signal } = input;
   const { operation, dialect, framing, headers, contentType } = job;
   const splices = operation === "answer" && model.splice && framing !== "whole";
-  const task = { operation, dialect, framing, headers, contentType, body, spoken, target: targetOf(input), splices, countsTokens: upstream.countsTokens };
+  const task = {
+    operation,
+    dialect,
+    framing,
+    headers,
+    contentType,
+    body,
+    spoken,
+    target: targetOf(input),
+    splices,
+    countsTokens: upstream.countsTokens,
+  };
   return preparation.prepare({ ...task, ...more }, (found) => resolveAddresses(found, input, spoken), signal);
 }
 
@@ -104,7 +120,11 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   if (!isConversation(spoken))
     return {
       kind: "refused",
-      failure: { code: "invalid_request", message: "This model makes pictures: ask for them at /v1/images/generations.", param: "model" },
+      failure: {
+        code: "invalid_request",
+        message: "This model makes pictures: ask for them at /v1/images/generations.",
+        param: "model",
+      },
     };
   const from = codecs[job.dialect];
   const to = codecs[spoken];
@@ -119,7 +139,8 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   let prepared = await preparedFor(input, spoken, { continued });
   if (prepared.kind === "refused") return prepared;
   if (prepared.kind !== "conversation") throw new Error("a conversation was prepared as something else");
-  if (hasDelivered && !prepared.splices) return { kind: "refused", failure: job.delivered === undefined ? notContinued : lost };
+  if (hasDelivered && !prepared.splices)
+    return { kind: "refused", failure: job.delivered === undefined ? notContinued : lost };
   const { asked, settings = body } = prepared;
   if (asked === undefined) {
     const { request } = prepared;
@@ -133,7 +154,8 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
       reading: {
         ...common,
         stream: () => from.verbatim.stream(settings, job.framing, model.id),
-        whole: (bytes) => input.preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
+        whole: (bytes) =>
+          input.preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
         turned,
       },
     };
@@ -141,12 +163,14 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
 
   const context = contextOf(job, model, asked);
   const begin = () => new SplicedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
-  const resume = (delivered: string) => resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(asked.request.tools, callerName));
+  const resume = (delivered: string) =>
+    resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(asked.request.tools, callerName));
   const splice = prepared.splices ? spliceOf(input, begin, resume) : undefined;
   if (splice?.kind === "refused") return splice;
   if (splice?.mode === "continue" && continued === undefined) {
     prepared = await preparedFor(input, spoken, { continued: splice.answer.text ?? "" });
-    if (prepared.kind !== "conversation") return { kind: "refused", failure: prepared.kind === "refused" ? prepared.failure : lost };
+    if (prepared.kind !== "conversation")
+      return { kind: "refused", failure: prepared.kind === "refused" ? prepared.failure : lost };
   }
   const turned = turnedOf(to, job.dialect, () => context);
   return {
@@ -162,7 +186,9 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
               new SplicedDecoder(splice.answer, to.streamDecoder(), splice.mode),
               splice.answer,
               splice.answer.answerId,
-              splice.mode === "first" ? undefined : { tokens: splice.answer.tokens, isCounted: splice.mode === "repeat" },
+              splice.mode === "first"
+                ? undefined
+                : { tokens: splice.answer.tokens, isCounted: splice.mode === "repeat" },
             )
           : new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context)),
       whole: (bytes) => input.preparation.read(() => translatedTask(job.dialect, spoken, context), bytes),
@@ -172,7 +198,11 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
 }
 
 /** What becomes of each address: data where it is fetched here. */
-async function resolveAddresses(found: readonly SourceAddress[], input: ExchangeInput, spoken: UpstreamDialect): Promise<(Data | undefined)[]> {
+async function resolveAddresses(
+  found: readonly SourceAddress[],
+  input: ExchangeInput,
+  spoken: UpstreamDialect,
+): Promise<(Data | undefined)[]> {
   const data = new Array<Data | undefined>(found.length).fill(undefined);
   const remote = found.map((address, place) => ({
     ...address,
@@ -188,20 +218,32 @@ async function resolveAddresses(found: readonly SourceAddress[], input: Exchange
  * Fetches what the upstream does not fetch itself. An upstream that is not on the public internet is given only addresses that the worker would call too: it may reach
  * what its callers must not.
  */
-async function resolveSources(found: readonly RemoteSource[], { upstream, sources, signal }: ExchangeInput, spoken: UpstreamDialect): Promise<void> {
-  const isFetchedHere = ({ part }: RemoteSource) => part !== "server" && (!upstream.fetchesSources || (part === "file" && spoken === "openai-chat"));
+async function resolveSources(
+  found: readonly RemoteSource[],
+  { upstream, sources, signal }: ExchangeInput,
+  spoken: UpstreamDialect,
+): Promise<void> {
+  const isFetchedHere = ({ part }: RemoteSource) =>
+    part !== "server" && (!upstream.fetchesSources || (part === "file" && spoken === "openai-chat"));
   for (const source of found)
     if (source.part === "media" && isFetchedHere(source))
       refuse(source.path, "must hold the content itself: only images and documents are fetched for this model");
   const passed = found.filter((source) => !isFetchedHere(source));
-  if (passed.length > 0 && !(await sources.fetcher.isPublic(upstream.baseUrl))) for (const source of passed) await sources.fetcher.check(source);
+  if (passed.length > 0 && !(await sources.fetcher.isPublic(upstream.baseUrl)))
+    for (const source of passed) await sources.fetcher.check(source);
   await sources.inline(found.filter(isFetchedHere), upstream.limits.firstContentTimeoutMs, signal);
 }
 
 type Splice = { kind: "splice"; answer: SplicedAnswer; mode: SpliceMode } | Extract<Exchanged, { kind: "refused" }>;
 
-const notContinued: Failure = { code: "upstream_failed", message: "The upstream of this model failed, and no other can continue its answer." };
-export const lost: Failure = { code: "worker_lost", message: "The process that ran this request was lost; send it again." };
+const notContinued: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model failed, and no other can continue its answer.",
+};
+export const lost: Failure = {
+  code: "worker_lost",
+  message: "The process that ran this request was lost; send it again.",
+};
 
 /** How this target's stream joins what was delivered before, if anything was: by a target of this attempt, or by an attempt whose worker was lost. */
 function spliceOf(
@@ -221,7 +263,10 @@ function spliceOf(
  * How the error of an upstream of another dialect than the caller's is read. The field that it names is its own: the caller is told the one of its own that
  * it stands for, if there is one, and the upstream's in the message.
  */
-export function foreignErrorReaderOf(upstream: ConversationDialect, request: NeutralRequest | undefined): Reading["errorOf"] {
+export function foreignErrorReaderOf(
+  upstream: ConversationDialect,
+  request: NeutralRequest | undefined,
+): Reading["errorOf"] {
   return (body) => {
     const { param, ...error } = codecs[upstream].upstreamErrorOf(body);
     const named = param ?? /^[\w.]+(?=: )/.exec(error.message)?.[0];
@@ -232,7 +277,8 @@ export function foreignErrorReaderOf(upstream: ConversationDialect, request: Neu
 }
 
 /** Whether a model reasons; undefined where its catalogue entry lists no capabilities. */
-const reasonsOf = ({ capabilities }: CatalogueModel): boolean | undefined => (capabilities.length === 0 ? undefined : capabilities.includes("reasoning"));
+const reasonsOf = ({ capabilities }: CatalogueModel): boolean | undefined =>
+  capabilities.length === 0 ? undefined : capabilities.includes("reasoning");
 
 /** What of the caller's own headers its upstream is given: a version, and the betas that it knows. */
 export function callerHeadersOf({ headers }: GenerationJob, { betas }: CatalogueUpstream): Record<string, string> {
@@ -263,7 +309,11 @@ function asksSeveral({ n, generationConfig, generation_config: otherConfig }: Re
   return Number(n ?? candidateCount ?? otherCount ?? 1) > 1;
 }
 
-function turnedOf(to: Codec, dialect: ConversationDialect, context: () => AnswerContext): NonNullable<Reading["turned"]> {
+function turnedOf(
+  to: Codec,
+  dialect: ConversationDialect,
+  context: () => AnswerContext,
+): NonNullable<Reading["turned"]> {
   const from = codecs[dialect];
   return {
     toStream(bytes) {

@@ -9,7 +9,14 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue, UpstreamLimits } from "#catalogue/catalogue.ts";
-import { type AnswerProgress, dataBytesMax, encodeData, encodePayload, type GenerationJob, upstreamRequestIdHeader } from "#relay/job.ts";
+import {
+  type AnswerProgress,
+  dataBytesMax,
+  encodeData,
+  encodePayload,
+  type GenerationJob,
+  upstreamRequestIdHeader,
+} from "#relay/job.ts";
 import type { Place } from "#relay/lane-worker.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import type { Held, Outcome } from "#relay/runner.ts";
@@ -144,7 +151,9 @@ export class Generation {
   /** About what was produced of a stream that its caller left before its upstream counted anything; undefined for nothing. */
   get producedUsage(): Usage | undefined {
     const { outputTokens = 0 } = this.#reader?.produced ?? {};
-    return outputTokens === 0 ? undefined : plainUsageOf(Math.ceil((this.#body?.length ?? 0) / bytesPerToken), outputTokens);
+    return outputTokens === 0
+      ? undefined
+      : plainUsageOf(Math.ceil((this.#body?.length ?? 0) / bytesPerToken), outputTokens);
   }
 
   /** Never throws: a fault of ours fails the generation, and is kept as its cause. */
@@ -179,9 +188,14 @@ export class Generation {
     this.#phase = "preparing";
     const catalogue = this.#around.catalogue();
     const model = catalogue.modelFor(this.job.group, this.job.model);
-    const candidates = model === undefined ? [] : candidatesOf(catalogue, this.job.group, model, this.job.fallbacks ?? [], Math.random);
+    const candidates =
+      model === undefined ? [] : candidatesOf(catalogue, this.job.group, model, this.job.fallbacks ?? [], Math.random);
     if (model === undefined || candidates.length === 0)
-      return this.#fail({ code: "unavailable", message: "The model of this request is being added or removed; try again in a moment.", retryAfterSeconds: 1 });
+      return this.#fail({
+        code: "unavailable",
+        message: "The model of this request is being added or removed; try again in a moment.",
+        retryAfterSeconds: 1,
+      });
     let body: Buffer | null;
     try {
       body = this.job.body === null ? await this.#around.readBody(this.job.generation) : Buffer.from(this.job.body);
@@ -189,7 +203,11 @@ export class Generation {
       body = null;
     }
     if (this.#isOver()) return;
-    if (body === null) return this.#fail({ code: "unavailable", message: "The request was lost before it could be answered; send it again." });
+    if (body === null)
+      return this.#fail({
+        code: "unavailable",
+        message: "The request was lost before it could be answered; send it again.",
+      });
     this.#body = body;
     this.#retryState = new RetryState(candidates, performance.now(), Math.random);
     await this.#tryNext(this.#retryState, body);
@@ -208,7 +226,10 @@ export class Generation {
           retryState.unsuitable(candidate, exchange.failure);
           continue;
         }
-        const permission = await this.#around.routing.permit(candidate, `${this.job.generation}-${this.job.attempt}-${retryState.calls}`);
+        const permission = await this.#around.routing.permit(
+          candidate,
+          `${this.job.generation}-${this.job.attempt}-${retryState.calls}`,
+        );
         if (permission.kind === "blocked") {
           retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), performance.now());
           continue;
@@ -263,13 +284,22 @@ export class Generation {
   /** Enforces the time limits; call it a few times a second. `now` is that of performance.now(). */
   watch(now: number): void {
     const limits = this.#limits;
-    if (limits === undefined || this.#current === undefined || this.#isOver() || !this.#open || this.#pending.length > 0) return;
+    if (
+      limits === undefined ||
+      this.#current === undefined ||
+      this.#isOver() ||
+      !this.#open ||
+      this.#pending.length > 0
+    )
+      return;
     this.#guarded(() => {
       if ((this.#reader?.produced?.outputTokens ?? 0) > (this.#told?.outputTokens ?? 0)) this.#tell();
       if (!this.#reader?.settled) this.#finishedAt = undefined;
       else this.#finishedAt ??= now;
-      if (this.#finishedAt !== undefined && now - this.#finishedAt > lingerMs) return this.#step((this.#reader as AnswerReader).end());
-      if (this.#errorHeadAt !== undefined && now - this.#errorHeadAt > lingerMs) return this.#step(this.#readerFor(undefined).end());
+      if (this.#finishedAt !== undefined && now - this.#finishedAt > lingerMs)
+        return this.#step((this.#reader as AnswerReader).end());
+      if (this.#errorHeadAt !== undefined && now - this.#errorHeadAt > lingerMs)
+        return this.#step(this.#readerFor(undefined).end());
       const overdue = this.#overdueAt(limits, now);
       if (overdue !== undefined) this.#timeOut(overdue);
     });
@@ -284,7 +314,8 @@ export class Generation {
     // Nobody hears of an answer that does not stream before it is complete, so giving it up is of use only where another target is left.
     if (!this.#streams) return isLate && this.#isReplaceable ? "did not begin to answer in time" : undefined;
     if (isLate) return "did not begin to answer in time";
-    if (this.#phase === "head") return now - this.#calledAt > limits.firstByteTimeoutMs ? "did not begin to answer in time" : undefined;
+    if (this.#phase === "head")
+      return now - this.#calledAt > limits.firstByteTimeoutMs ? "did not begin to answer in time" : undefined;
     return quietMs > limits.firstTokenTimeoutMs ? "fell silent" : undefined;
   }
 
@@ -334,7 +365,8 @@ export class Generation {
         whileCurrent(() => {
           this.#headArrived(status, headers);
           if (unlessThere !== undefined && [404, 405, 501].includes(status)) this.#answerInstead(unlessThere);
-          else this.#begin = (firstByte) => readerOf(status, headers, reading, firstByte, (text) => this.#isQuoted(text));
+          else
+            this.#begin = (firstByte) => readerOf(status, headers, reading, firstByte, (text) => this.#isQuoted(text));
         }),
       data: (chunk) => whileCurrent(() => this.#read(chunk)),
       end: () => {
@@ -386,7 +418,10 @@ export class Generation {
     const from = chunk.findIndex((byte) => byte > 0x20);
     this.#leadingBytes += chunk.length;
     if (from < 0 && this.#leadingBytes <= leadingBytesMax) this.#progressedAt = performance.now();
-    else this.#step(this.#readerFor(chunk[from]).push(chunk[from] === openBrace || from <= 0 ? chunk : chunk.subarray(from)));
+    else
+      this.#step(
+        this.#readerFor(chunk[from]).push(chunk[from] === openBrace || from <= 0 ? chunk : chunk.subarray(from)),
+      );
   }
 
   /** Does a text in lower case stand in the caller's request? True for requests that are too large to be looked through. */
@@ -428,19 +463,34 @@ export class Generation {
   }
 
   /** Before content the next target may be asked unseen; after it, the failure is the caller's to know. */
-  #callFailed(failure: Failure, { retryAfterSeconds, reason }: Pick<FailedStep, "retryAfterSeconds" | "reason"> = {}): void {
+  #callFailed(
+    failure: Failure,
+    { retryAfterSeconds, reason }: Pick<FailedStep, "retryAfterSeconds" | "reason"> = {},
+  ): void {
     const current = this.#current;
     const { status } = this.diagnosis;
     const failureClass = classifyFailure(failure, status);
     const retryAfterMs = retryAfterSeconds === undefined ? undefined : Math.max(0, retryAfterSeconds * 1_000);
-    if (current !== undefined) this.#around.callFailed(this, { target: current.candidate.key, credential: current.permit.credential, failure, reason });
+    if (current !== undefined)
+      this.#around.callFailed(this, {
+        target: current.candidate.key,
+        credential: current.permit.credential,
+        failure,
+        reason,
+      });
     if (current !== undefined) current.retryAfterMs = retryAfterMs;
-    this.#around.metrics.upstreamErrors.inc({ upstream: this.upstream as string, code: failure.code, status: status ?? "none" });
+    this.#around.metrics.upstreamErrors.inc({
+      upstream: this.upstream as string,
+      code: failure.code,
+      status: status ?? "none",
+    });
     this.#call?.abort();
     this.#leave(outcomeOf(failureClass));
     const retryState = this.#retryState;
     const body = this.#body;
-    const mayHaveBegun = this.job.operation.startsWith("image") && (failureClass === "silent" || (failureClass === "transient" && status === undefined));
+    const mayHaveBegun =
+      this.job.operation.startsWith("image") &&
+      (failureClass === "silent" || (failureClass === "transient" && status === undefined));
     if (
       current === undefined ||
       retryState === undefined ||
@@ -533,7 +583,12 @@ export class Generation {
   get #hasNewInput(): boolean {
     const { reported } = this.#reader?.produced ?? {};
     const { reported: told } = this.#told ?? {};
-    return reported !== undefined && (["inputTokens", "cachedInputTokens", "cacheWriteTokens"] as const).some((name) => reported[name] !== told?.[name]);
+    return (
+      reported !== undefined &&
+      (["inputTokens", "cachedInputTokens", "cacheWriteTokens"] as const).some(
+        (name) => reported[name] !== told?.[name],
+      )
+    );
   }
 
   #write(bytes: Buffer[]): void {
@@ -542,11 +597,16 @@ export class Generation {
       this.#headSent = true;
       const answerId = this.#reader?.answerId;
       const { requestId } = this.diagnosis;
-      const headers = { "content-type": this.#contentType, ...this.#headers, ...(requestId !== undefined && { [upstreamRequestIdHeader]: requestId }) };
+      const headers = {
+        "content-type": this.#contentType,
+        ...this.#headers,
+        ...(requestId !== undefined && { [upstreamRequestIdHeader]: requestId }),
+      };
       this.#send("head", encodePayload({ status: 200, headers, ...(answerId !== undefined && { answerId }) }));
     }
     const whole = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
-    for (let from = 0; from < whole.length; from += dataBytesMax) this.#pending.push(whole.subarray(from, from + dataBytesMax));
+    for (let from = 0; from < whole.length; from += dataBytesMax)
+      this.#pending.push(whole.subarray(from, from + dataBytesMax));
     this.#drain();
     if (this.#pending.length > 0) this.#call?.flow(false);
   }

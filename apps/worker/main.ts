@@ -53,7 +53,10 @@ async function start(log: Logger): Promise<Running> {
     for (const upstream of current.upstreams.values())
       for (const variable of credentialNamesOf(upstream))
         if (secretOf(variable, environment) === undefined)
-          log.warn({ upstream: upstream.name, variable }, "a credential of an upstream is not set; it is called without one");
+          log.warn(
+            { upstream: upstream.name, variable },
+            "a credential of an upstream is not set; it is called without one",
+          );
   };
   const catalogue = checkedAtStart(() =>
     watchCatalogue(config.catalogueFile, environment, {
@@ -62,7 +65,10 @@ async function start(log: Logger): Promise<Running> {
         upstreams.retain(changed.upstreams);
         warnOfCredentials(changed);
       },
-      onFault: (fault) => (fault === undefined ? log.info("catalogue good again") : log.error({ fault }, "catalogue refused; the last good one stays")),
+      onFault: (fault) =>
+        fault === undefined
+          ? log.info("catalogue good again")
+          : log.error({ fault }, "catalogue refused; the last good one stays"),
     }),
   );
   warnOfCredentials(catalogue.current());
@@ -112,7 +118,8 @@ async function start(log: Logger): Promise<Running> {
           failure: failure?.code,
           upstreamAnswer: diagnosis,
         };
-        if (diagnosis.malformedEvents !== undefined && upstream !== undefined) metrics.malformedEvents.inc({ upstream }, diagnosis.malformedEvents);
+        if (diagnosis.malformedEvents !== undefined && upstream !== undefined)
+          metrics.malformedEvents.inc({ upstream }, diagnosis.malformedEvents);
         if (cause !== undefined) log.error({ ...line, err: cause }, "generation failed by a fault of the gateway");
         else if (diagnosis.malformedEvents !== undefined) log.warn(line, "an upstream's answer had malformed events");
         else if (usage?.isCapped) log.warn(line, "an upstream reported an implausible usage, which was capped");
@@ -137,11 +144,22 @@ async function start(log: Logger): Promise<Running> {
     metrics,
     callFailed: ({ job, diagnosis: { status, requestId, cause } }, { target, credential, failure, reason }) => {
       const { code, operatorFault } = failure;
-      const line = { generation: job.generation, attempt: job.attempt, target, credential, status, upstreamRequestId: requestId, cause, failure: code };
+      const line = {
+        generation: job.generation,
+        attempt: job.attempt,
+        target,
+        credential,
+        status,
+        upstreamRequestId: requestId,
+        cause,
+        failure: code,
+      };
       // The words of an unclear refusal may be about the request, and so the caller's.
       if (operatorFault === "unclear") log.error({ ...line, operatorFault }, "an upstream refused the gateway");
-      else if (operatorFault !== undefined) log.error({ ...line, operatorFault, reason }, "an upstream refused the gateway");
-      else if (cause === "redirect") log.error(line, "an upstream answered with a redirect: its base URL must be the final address");
+      else if (operatorFault !== undefined)
+        log.error({ ...line, operatorFault, reason }, "an upstream refused the gateway");
+      else if (cause === "redirect")
+        log.error(line, "an upstream answered with a redirect: its base URL must be the final address");
       else log.debug(line, "a call of an upstream failed");
     },
     readBody: (generation) => redis.getBuffer(keyspace.body(generation)),

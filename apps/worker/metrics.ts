@@ -36,7 +36,11 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
   return {
     registry,
     /** Each is read when the metrics are scraped. */
-    watch(circuits: Pick<Circuits, "states">, credentials: Pick<Credentials, "cooling">, sources: Pick<SourceBudget, "heldBytes" | "waiting">) {
+    watch(
+      circuits: Pick<Circuits, "states">,
+      credentials: Pick<Credentials, "cooling">,
+      sources: Pick<SourceBudget, "heldBytes" | "waiting">,
+    ) {
       new Gauge({
         name: "sluice_worker_source_bytes",
         help: "Bytes of fetched images and documents that this worker holds or has reserved.",
@@ -60,7 +64,8 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
         registers,
         collect() {
           this.reset();
-          for (const { target, state } of circuits.states(performance.now())) if (state !== "closed") this.set({ target }, state === "open" ? 1 : 0.5);
+          for (const { target, state } of circuits.states(performance.now()))
+            if (state !== "closed") this.set({ target }, state === "open" ? 1 : 0.5);
         },
       });
       new Gauge({

@@ -68,7 +68,8 @@ async function compactionExchangeOf(input: ExchangeInput): Promise<Exchanged> {
       streams: false,
       contentType: json,
       errorOf,
-      whole: (bytes) => input.preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
+      whole: (bytes) =>
+        input.preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
     },
   };
 }
@@ -83,7 +84,11 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   if (!isConversation(spoken) || from.tokenCount === undefined) return refusedFor("token counts");
   const to = codecs[spoken];
   const { answerOf } = from.tokenCount;
-  const estimated = (tokens: number) => ({ body: Buffer.from(answerOf(tokens)), contentType: json, headers: estimatedHeader });
+  const estimated = (tokens: number) => ({
+    body: Buffer.from(answerOf(tokens)),
+    contentType: json,
+    headers: estimatedHeader,
+  });
   const prepared = await preparedFor(input, spoken);
   if (prepared.kind === "counted") return { kind: "answered", ...estimated(prepared.tokens) };
   if (prepared.kind !== "conversation") return refusedOr(prepared);
@@ -91,14 +96,19 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   const counting = to.tokenCount;
   return {
     kind: "exchange",
-    request: asked === undefined ? { ...request, headers: { ...request.headers, ...callerHeadersOf(job, upstream) } } : request,
+    request:
+      asked === undefined
+        ? { ...request, headers: { ...request.headers, ...callerHeadersOf(job, upstream) } }
+        : request,
     reading: {
       streams: false,
       contentType: json,
       errorOf: asked === undefined ? to.upstreamErrorOf : foreignErrorReaderOf(spoken, asked.request),
       whole(bytes) {
         const tokens = counting?.countIn(parsedObject(bytes) ?? {});
-        return tokens === undefined ? { kind: "malformed" } : { kind: "answer", body: Buffer.from(answerOf(tokens)), usage: undefined };
+        return tokens === undefined
+          ? { kind: "malformed" }
+          : { kind: "answer", body: Buffer.from(answerOf(tokens)), usage: undefined };
       },
     },
     async unlessThere() {
@@ -122,7 +132,10 @@ async function embeddingExchange(input: ExchangeInput): Promise<Exchanged> {
   const prepared = await preparedFor(input, spoken);
   if (prepared.kind !== "embeddings") return refusedOr(prepared);
   const { request, asked, tokens } = prepared;
-  const errorOf = (job.dialect === "gemini") === (spoken === "gemini") ? codecs[spoken].upstreamErrorOf : foreignErrorReaderOf(spoken, undefined);
+  const errorOf =
+    (job.dialect === "gemini") === (spoken === "gemini")
+      ? codecs[spoken].upstreamErrorOf
+      : foreignErrorReaderOf(spoken, undefined);
   return {
     kind: "exchange",
     request,
@@ -132,7 +145,10 @@ async function embeddingExchange(input: ExchangeInput): Promise<Exchanged> {
       errorOf,
       ...(tokens !== undefined && { headers: estimatedHeader }),
       async whole(bytes) {
-        const answer = await input.preparation.read(() => ({ kind: "embeddings", from: job.dialect, to: spoken, asked, model: model.id, tokens }), bytes);
+        const answer = await input.preparation.read(
+          () => ({ kind: "embeddings", from: job.dialect, to: spoken, asked, model: model.id, tokens }),
+          bytes,
+        );
         if (answer.kind !== "malformed" || bytes.length > errorBytesMax) return answer;
         const body = parsedObject(bytes);
         return body?.error === undefined || body.error === null ? answer : { kind: "error", error: errorOf(body) };
@@ -152,7 +168,8 @@ async function imageExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   const { request, count } = prepared;
   const event = job.operation === "image-edit" ? "image_edit" : "image_generation";
   const createdAt = Math.floor(job.admittedAt / 1_000);
-  const read = (bytes: Buffer) => input.preparation.read(() => ({ kind: "pictures", spoken, createdAt, event: streams ? event : undefined }), bytes);
+  const read = (bytes: Buffer) =>
+    input.preparation.read(() => ({ kind: "pictures", spoken, createdAt, event: streams ? event : undefined }), bytes);
   const reading: Reading = {
     ...common,
     ...(spoken === "openai-images" && { stream: () => imageStreamOf(count) }),

@@ -25,10 +25,18 @@ const unreadInTime: UpstreamError = {
 
 /** Shared by all requests of a worker. */
 export class PreparationThread {
-  readonly #thread = new TaskThread<ThreadTask, ThreadAnswer>(new URL("./prepare-thread.ts", import.meta.url), taskTimeoutMs);
+  readonly #thread = new TaskThread<ThreadTask, ThreadAnswer>(
+    new URL("./prepare-thread.ts", import.meta.url),
+    taskTimeoutMs,
+  );
 
   /** `key` is whose turn it takes. Rejects with TaskTimeout, and with the signal's reason. */
-  prepare(task: PreparationTask, data: readonly (Data | undefined)[] | undefined, key: string, signal: AbortSignal): Promise<ThreadAnswer> {
+  prepare(
+    task: PreparationTask,
+    data: readonly (Data | undefined)[] | undefined,
+    key: string,
+    signal: AbortSignal,
+  ): Promise<ThreadAnswer> {
     return this.#thread.run(
       () => {
         const body = copyOf(task.body);
@@ -41,7 +49,10 @@ export class PreparationThread {
   /** Likewise. */
   async read(task: WholeTask, bytes: Buffer, key: string): Promise<WholeAnswer> {
     const copy = copyOf(bytes);
-    const read = await this.#thread.run(() => ({ value: { kind: "read", task, bytes: copy }, transfer: [copy.buffer] }), { key });
+    const read = await this.#thread.run(
+      () => ({ value: { kind: "read", task, bytes: copy }, transfer: [copy.buffer] }),
+      { key },
+    );
     if (read.kind !== "read") throw new Error(`an answer was read as ${read.kind}`);
     return read.answer.kind === "answer" ? { ...read.answer, body: bufferOf(read.answer.body) } : read.answer;
   }
@@ -101,11 +112,17 @@ export class Preparation {
       });
     let answer = await given();
     if (answer.kind === "addresses") answer = await given(await resolve(answer.found));
-    if (answer.kind === "addresses" || answer.kind === "read") throw new Error(`a request was prepared as ${answer.kind}`);
+    if (answer.kind === "addresses" || answer.kind === "read")
+      throw new Error(`a request was prepared as ${answer.kind}`);
     if (answer.kind === "refused" || answer.kind === "counted") return answer;
     const request = { ...answer.request, body: bufferOf(answer.request.body) };
     if (answer.kind !== "conversation" || answer.settings === undefined) return { ...answer, request };
     const settings = bufferOf(answer.settings);
-    return { ...answer, request, settings, asked: answer.asked && { ...answer.asked, body: parsedObject(settings) ?? {} } };
+    return {
+      ...answer,
+      request,
+      settings,
+      asked: answer.asked && { ...answer.asked, body: parsedObject(settings) ?? {} },
+    };
   }
 }

@@ -9,7 +9,8 @@ import { readWhole, type WholeTask } from "./whole.ts";
 
 export type ThreadTask =
   /** `data` is what became of the attachments, once they were asked for. */
-  { kind: "prepare"; task: PreparationTask; data: readonly (Data | undefined)[] | undefined } | { kind: "read"; task: WholeTask; bytes: Uint8Array };
+  | { kind: "prepare"; task: PreparationTask; data: readonly (Data | undefined)[] | undefined }
+  | { kind: "read"; task: WholeTask; bytes: Uint8Array };
 
 export type ThreadAnswer =
   | Prepared
@@ -59,9 +60,14 @@ function sentOf(prepared: Prepared, { operation, body }: PreparationTask): Sent<
   if (asked === undefined && operation !== "answer") return { value: { ...prepared, request }, transfer };
   // As text, for numbers stay as they are written.
   const settings = Buffer.from(settingsTextOf(asked?.body ?? parsedObject(body) ?? {}));
-  return { value: { ...prepared, request, settings, asked: asked && { body: {}, request: briefly(asked.request) } }, transfer };
+  return {
+    value: { ...prepared, request, settings, asked: asked && { body: {}, request: briefly(asked.request) } },
+    transfer,
+  };
 }
 
 /** Bytes in a memory of their own. */
 const movable = (bytes: Buffer): Uint8Array<ArrayBuffer> =>
-  bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength ? (bytes as Uint8Array<ArrayBuffer>) : copyOf(bytes);
+  bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
+    ? (bytes as Uint8Array<ArrayBuffer>)
+    : copyOf(bytes);

@@ -71,7 +71,8 @@ export const isEstimated = ({ operation, dialect, spoken, countsTokens }: Prepar
 export async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
   const bounded: ResolveAddresses = (found) => {
     const surplus = found[addressesMax];
-    if (surplus !== undefined) refuse(surplus.path, `is one address too many: a request may name ${addressesMax} at most`);
+    if (surplus !== undefined)
+      refuse(surplus.path, `is one address too many: a request may name ${addressesMax} at most`);
     return resolve(found);
   };
   try {
@@ -106,7 +107,8 @@ const refused = (message: string, param?: string): Prepared => ({
 });
 
 /** The same for every operation that an upstream does not know. */
-export const refusedFor = (what: string) => refused(`This model does not serve ${what}.`, "model") as Extract<Prepared, { kind: "refused" }>;
+export const refusedFor = (what: string) =>
+  refused(`This model does not serve ${what}.`, "model") as Extract<Prepared, { kind: "refused" }>;
 
 async function prepareAnswer(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
   const { dialect, framing, body, headers, target, splices, continued } = task;
@@ -133,12 +135,18 @@ async function prepareAnswer(task: PreparationTask, resolve: ResolveAddresses): 
   };
 }
 
-const answeredSoFar = (text: string): Message => ({ role: "assistant", parts: [{ kind: "text", text, path: "messages" }], path: "messages" });
+const answeredSoFar = (text: string): Message => ({
+  role: "assistant",
+  parts: [{ kind: "text", text, path: "messages" }],
+  path: "messages",
+});
 
 /** Only upstreams of the same dialect compact conversations; what they make of one is opaque. */
 async function prepareCompaction(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
   const request = codecs[task.dialect].verbatim.compaction?.(await ownBytesOf(task, resolve), task.target.model);
-  return request === undefined ? refusedFor("requests without a model") : { kind: "conversation", request, splices: false, asked: undefined };
+  return request === undefined
+    ? refusedFor("requests without a model")
+    : { kind: "conversation", request, splices: false, asked: undefined };
 }
 
 async function prepareTokenCount(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
@@ -152,13 +160,21 @@ async function prepareTokenCount(task: PreparationTask, resolve: ResolveAddresse
   const conversation = conversationOf(callerBody);
   const within = prefixOf?.(callerBody) ?? "";
   const request =
-    spoken === dialect ? undefined : await prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole", headers })));
+    spoken === dialect
+      ? undefined
+      : await prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole", headers })));
   const counting = to.tokenCount;
   if (counting === undefined || isEstimated(task))
-    return { kind: "counted", tokens: await estimatedTokensOf(request ?? readableRequestOf(from, conversation, "whole")) };
+    return {
+      kind: "counted",
+      tokens: await estimatedTokensOf(request ?? readableRequestOf(from, conversation, "whole")),
+    };
   if (request === undefined) {
     const bytes = await ownBytesOf(task, resolve);
-    const question = counting.requestOf(bytes === body ? conversation : conversationOf(parsedObject(bytes) ?? {}), target);
+    const question = counting.requestOf(
+      bytes === body ? conversation : conversationOf(parsedObject(bytes) ?? {}),
+      target,
+    );
     return { kind: "conversation", request: question, splices: false, asked: undefined };
   }
   const question = await prefixed(within, async () => {
@@ -174,7 +190,10 @@ async function prefixed<Result>(prefix: string, act: () => Result | Promise<Resu
     return await act();
   } catch (error) {
     if (!(error instanceof Refusal) || prefix === "") throw error;
-    throw new Refusal(`${prefix}${error.param}`, error.message.startsWith(error.param) ? `${prefix}${error.message}` : error.message);
+    throw new Refusal(
+      `${prefix}${error.param}`,
+      error.message.startsWith(error.param) ? `${prefix}${error.message}` : error.message,
+    );
   }
 }
 
@@ -191,8 +210,10 @@ async function preparePictures({ operation, body, contentType, spoken, target }:
   const form = operation === "image-edit" ? await formOf(body, contentType) : undefined;
   const values = form === undefined ? (parsedObject(body) ?? {}) : valuesOf(form);
   const count = typeof values.n === "number" ? values.n : 1;
-  if (spoken === "gemini") return { kind: "pictures", request: await geminiImageRequestOf(values, form, target.model), count };
-  const request = form === undefined ? imageRequestOf(body, target.model) : await imageEditRequestOf(form, target.model);
+  if (spoken === "gemini")
+    return { kind: "pictures", request: await geminiImageRequestOf(values, form, target.model), count };
+  const request =
+    form === undefined ? imageRequestOf(body, target.model) : await imageEditRequestOf(form, target.model);
   return request === undefined ? refusedFor("requests without a model") : { kind: "pictures", request, count };
 }
 
@@ -222,7 +243,12 @@ async function resolveIn(request: NeutralRequest, resolve: ResolveAddresses): Pr
 }
 
 /** An upstream refuses a wish for reasoning to a model that does not. */
-const withoutThinking = ({ effort: _effort, thinkingTokensMax: _tokens, thinkingShown: _shown, ...settings }: Settings): Settings => settings;
+const withoutThinking = ({
+  effort: _effort,
+  thinkingTokensMax: _tokens,
+  thinkingShown: _shown,
+  ...settings
+}: Settings): Settings => settings;
 
 /** Undefined for what the neutral form has no place for. */
 function unlessRefused(decode: () => NeutralRequest): NeutralRequest | undefined {

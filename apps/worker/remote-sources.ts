@@ -50,7 +50,8 @@ const internal = networksOf("::/96, 168.63.129.16/32");
 export function isReachable(address: string, networks: readonly Network[]): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.process(address);
-  const isIn = (among: readonly Network[]) => among.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
+  const isIn = (among: readonly Network[]) =>
+    among.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
   return (parsed.range() === "unicast" && !isIn(internal)) || isIn(networks);
 }
 
@@ -97,7 +98,11 @@ export function createSourceFetcher(networks: readonly Network[], mayBeProxied =
         let at = addressOf(url, path);
         for (let redirects = 0; ; redirects++) {
           checkAddress(at, path, networks);
-          const answer = await request(at, { dispatcher: agent, signal, headers: { accept: mimeTypes[part].join(", "), "user-agent": "sluice" } });
+          const answer = await request(at, {
+            dispatcher: agent,
+            signal,
+            headers: { accept: mimeTypes[part].join(", "), "user-agent": "sluice" },
+          });
           const { location } = answer.headers;
           if (answer.statusCode >= 300 && answer.statusCode < 400 && typeof location === "string") {
             await answer.body.dump({ limit: 16_384 });
@@ -117,7 +122,8 @@ export function createSourceFetcher(networks: readonly Network[], mayBeProxied =
               path,
               typeOf: (head) => {
                 const mimeType = mimeTypeOf(head) ?? (isText ? text : undefined);
-                if (mimeType === undefined || !mimeTypes[part].includes(mimeType)) throw unfetched(path, `it is none of ${mimeTypes[part].join(", ")}`);
+                if (mimeType === undefined || !mimeTypes[part].includes(mimeType))
+                  throw unfetched(path, `it is none of ${mimeTypes[part].join(", ")}`);
                 return mimeType;
               },
             });
@@ -126,8 +132,10 @@ export function createSourceFetcher(networks: readonly Network[], mayBeProxied =
           }
         }
       } catch (error) {
-        if (error instanceof Unreachable || (error as Error).cause instanceof Unreachable) throw unfetched(path, "its address is not a public one");
-        if (isOfTransport(error)) throw unfetched(path, signal.aborted ? "it did not arrive in time" : "its server could not be reached");
+        if (error instanceof Unreachable || (error as Error).cause instanceof Unreachable)
+          throw unfetched(path, "its address is not a public one");
+        if (isOfTransport(error))
+          throw unfetched(path, signal.aborted ? "it did not arrive in time" : "its server could not be reached");
         throw error;
       }
     },
@@ -139,9 +147,13 @@ export function createSourceFetcher(networks: readonly Network[], mayBeProxied =
         addresses = await resolvedOf(at.hostname);
       } catch (error) {
         if (error instanceof Refusal) throw error;
-        throw unfetched(path, error instanceof Unreachable ? "its address is not a public one" : "its server could not be found");
+        throw unfetched(
+          path,
+          error instanceof Unreachable ? "its address is not a public one" : "its server could not be found",
+        );
       }
-      if (!addresses.every((address) => isReachable(address, networks))) throw unfetched(path, "its address is not a public one");
+      if (!addresses.every((address) => isReachable(address, networks)))
+        throw unfetched(path, "its address is not a public one");
     },
     isPublic(url) {
       const { hostname } = new URL(url);
@@ -165,10 +177,15 @@ class Unreachable extends Error {}
 /** What a claim throws when there is no more for it. */
 export class TooMuch extends Error {}
 
-export const unfetched = (path: string, why: string) => new Refusal(path, `${path}: what this address names can't be fetched: ${why}.`);
+export const unfetched = (path: string, why: string) =>
+  new Refusal(path, `${path}: what this address names can't be fetched: ${why}.`);
 
 /** An address in the URL itself is never resolved, so it is looked at here. */
-function checkAddress({ protocol, hostname, username, password }: URL, path: string, networks: readonly Network[]): void {
+function checkAddress(
+  { protocol, hostname, username, password }: URL,
+  path: string,
+  networks: readonly Network[],
+): void {
   if (protocol !== "http:" && protocol !== "https:") throw unfetched(path, "it is not an http(s) address");
   if (username !== "" || password !== "") throw unfetched(path, "it may not hold a name or password");
   const literal = hostname.replace(/^\[|\]$/g, "");
@@ -197,7 +214,11 @@ interface ReadOptions extends Hold {
 }
 
 /** Reads a body into base64. Nothing that is too large or of another kind is read to its end. */
-async function read(body: AsyncIterable<Buffer>, announced: string | string[] | undefined, { claim, pool, pace, path, typeOf }: ReadOptions): Promise<Fetched> {
+async function read(
+  body: AsyncIterable<Buffer>,
+  announced: string | string[] | undefined,
+  { claim, pool, pace, path, typeOf }: ReadOptions,
+): Promise<Fetched> {
   const writer = new Base64Writer(pool);
   const length = typeof announced === "string" && /^\d{1,15}$/.test(announced) ? Number(announced) : undefined;
   let limit = sourceBytesMax;

@@ -79,7 +79,11 @@ export class RequestSources {
     const [first] = sources;
     if (first === undefined) return;
     const surplus = sources[sourcesMax];
-    if (surplus !== undefined) throw new Refusal(surplus.path, `${surplus.path}: a request may name ${sourcesMax} addresses at most for this model.`);
+    if (surplus !== undefined)
+      throw new Refusal(
+        surplus.path,
+        `${surplus.path}: a request may name ${sourcesMax} addresses at most for this model.`,
+      );
     const wanted = wantedOf(sources);
     if (!wanted.every(({ key }) => this.#batch?.held.has(key))) {
       this.#free(this.#batch);
@@ -170,7 +174,11 @@ export class RequestSources {
       for (let next = left.shift(); next !== undefined; next = left.shift()) {
         const { key, sources } = next;
         const source = sources[0] as RemoteSource;
-        const fetched = await this.fetcher.fetch(source, { claim: claims.of(next), pool: this.#budget.pool, pace: this.#budget.pace }, until);
+        const fetched = await this.fetcher.fetch(
+          source,
+          { claim: claims.of(next), pool: this.#budget.pool, pace: this.#budget.pace },
+          until,
+        );
         held.set(key, { ...fetched, mark: `${this.#markPrefix}${String(this.#marks++).padStart(markDigits, "0")}` });
       }
     };
@@ -203,7 +211,11 @@ const markDigits = 6;
 function dataOf(held: Held | undefined): Data | undefined {
   if (held === undefined) return undefined;
   const { mimeType, mark } = held;
-  return { kind: "data", mimeType, data: isTextType(mimeType) ? Buffer.concat([...partsOf(held)]).toString("latin1") : mark };
+  return {
+    kind: "data",
+    mimeType,
+    data: isTextType(mimeType) ? Buffer.concat([...partsOf(held)]).toString("latin1") : mark,
+  };
 }
 
 /** What the sources of a request need of its grant, as it becomes known. */
@@ -229,7 +241,11 @@ class Claims {
     for (const [{ sources }, claimed] of this.#claimed) inAll += claimed.bytes * sources.length;
     if (inAll > allBytesMax) throw unfetched(path, `all that the request names has more than ${allBytesMax} bytes`);
     const needed = this.#needed;
-    if (needed > this.#bytesMax) throw unfetched(path, `all that the request names has more than the ${this.#bytesMax} bytes that are held at once here`);
+    if (needed > this.#bytesMax)
+      throw unfetched(
+        path,
+        `all that the request names has more than the ${this.#bytesMax} bytes that are held at once here`,
+      );
     if (needed <= this.#grant.bytes) return;
     // What is not announced grows in few steps.
     const grown = isKnown ? needed : Math.min(this.#bytesMax, needed + guessedBytes);
@@ -239,7 +255,10 @@ class Claims {
   /** What all of them need, as far as that can be said. */
   expectedOf(count: number): number {
     const known = [...this.#claimed.values()].filter(({ isKnown }) => isKnown);
-    return known.reduce((sum, { bytes }) => sum + heldBytesOf(bytes), 0) + (count - known.length) * heldBytesOf(sourceBytesMax);
+    return (
+      known.reduce((sum, { bytes }) => sum + heldBytesOf(bytes), 0) +
+      (count - known.length) * heldBytesOf(sourceBytesMax)
+    );
   }
 
   /** Gives back what was not needed. */

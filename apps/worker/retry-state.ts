@@ -20,7 +20,16 @@ import type { BlockedBy, CallOutcome } from "./routing.ts";
  * - `silent`, `missing`: this request does not ask the target again.
  * - `unclear`: the request or the target may be at fault. The next target is asked, and nothing is concluded about this one.
  */
-export type FailureClass = "caller" | "context" | "credential" | "quota" | "capacity" | "transient" | "silent" | "missing" | "unclear";
+export type FailureClass =
+  | "caller"
+  | "context"
+  | "credential"
+  | "quota"
+  | "capacity"
+  | "transient"
+  | "silent"
+  | "missing"
+  | "unclear";
 
 /** `status` is the upstream's; undefined when it sent none. */
 export function classifyFailure({ code, operatorFault }: Failure, status: number | undefined): FailureClass {
@@ -48,7 +57,9 @@ export function classifyFailure({ code, operatorFault }: Failure, status: number
     case "upstream_timeout":
       return status === undefined || status < 300 ? "silent" : "transient";
     default:
-      return status !== undefined && status >= 300 && status < 500 && !retriedStatuses.includes(status) ? "unclear" : "transient";
+      return status !== undefined && status >= 300 && status < 500 && !retriedStatuses.includes(status)
+        ? "unclear"
+        : "transient";
   }
 }
 
@@ -133,7 +144,8 @@ export class RetryState {
       for (const { key } of this.#leftOf(model)) {
         const pause = this.#pauses.get(key);
         const mayWait = this.#failure !== undefined || pause?.by === "concurrency" || pause?.by === "rate-limit";
-        if (pause !== undefined && mayWait && pause.until - now <= waitMsMax) blockedMs.push(Math.max(0, pause.until - now));
+        if (pause !== undefined && mayWait && pause.until - now <= waitMsMax)
+          blockedMs.push(Math.max(0, pause.until - now));
       }
     }
     return blockedMs.length === 0 || now - this.#startedAt > blockedMsMax ? undefined : Math.min(...blockedMs);
@@ -158,7 +170,13 @@ export class RetryState {
   }
 
   /** A call failed before its content. Returns whether another call is possible. */
-  failed(candidate: Candidate, failureClass: FailureClass, failure: Failure, retryAfterMs: number | undefined, now: number): boolean {
+  failed(
+    candidate: Candidate,
+    failureClass: FailureClass,
+    failure: Failure,
+    retryAfterMs: number | undefined,
+    now: number,
+  ): boolean {
     this.#failure = failure;
     const hasOtherCredentials = credentialNamesOf(candidate.upstream).length > 1;
     switch (failureClass) {
@@ -203,11 +221,23 @@ export class RetryState {
     const retryAfterSeconds = Math.min(60, Math.max(1, Math.ceil((this.#blocked?.forMs ?? 1_000) / 1_000)));
     switch (this.#blocked?.by) {
       case "concurrency":
-        return { code: "overloaded", message: "The upstream of this model is full; try again in a moment.", retryAfterSeconds };
+        return {
+          code: "overloaded",
+          message: "The upstream of this model is full; try again in a moment.",
+          retryAfterSeconds,
+        };
       case "rate-limit":
-        return { code: "rate_limited", message: "The upstream of this model takes no more requests at the moment; try again later.", retryAfterSeconds };
+        return {
+          code: "rate_limited",
+          message: "The upstream of this model takes no more requests at the moment; try again later.",
+          retryAfterSeconds,
+        };
       default:
-        return { code: "unavailable", message: "No upstream of this model can take requests at the moment; try again in a moment.", retryAfterSeconds };
+        return {
+          code: "unavailable",
+          message: "No upstream of this model can take requests at the moment; try again in a moment.",
+          retryAfterSeconds,
+        };
     }
   }
 
@@ -221,7 +251,8 @@ export class RetryState {
     const waits = this.#leftOf(model).flatMap(({ key }) => {
       const pause = this.#pauses.get(key);
       const isShort = pause !== undefined && pause.until - now <= waitMsMax;
-      const isWaitedFor = pause?.by === "backoff" || (pause?.by === "rate-limit" && now - this.#startedAt <= blockedMsMax);
+      const isWaitedFor =
+        pause?.by === "backoff" || (pause?.by === "rate-limit" && now - this.#startedAt <= blockedMsMax);
       return isShort && isWaitedFor ? [Math.max(0, pause.until - now)] : [];
     });
     return waits.length === 0 ? undefined : Math.min(...waits);
@@ -236,6 +267,7 @@ export class RetryState {
   }
 
   #giveUp(isGivenUp: (candidate: Candidate) => boolean): void {
-    for (const { candidates } of this.#models) for (const candidate of candidates) if (isGivenUp(candidate)) this.#givenUp.add(candidate);
+    for (const { candidates } of this.#models)
+      for (const candidate of candidates) if (isGivenUp(candidate)) this.#givenUp.add(candidate);
   }
 }

@@ -12,8 +12,17 @@ export interface Candidate {
 }
 
 /** The model's own targets, then those of its fallbacks that are `allowed` and that the group may use. `random` gives numbers from 0 to below 1. */
-export function candidatesOf(catalogue: Catalogue, group: string, model: CatalogueModel, allowed: readonly string[], random: () => number): Candidate[] {
-  const models = [model, ...model.fallbacks.filter((id) => allowed.includes(id)).flatMap((id) => catalogue.modelFor(group, id) ?? [])];
+export function candidatesOf(
+  catalogue: Catalogue,
+  group: string,
+  model: CatalogueModel,
+  allowed: readonly string[],
+  random: () => number,
+): Candidate[] {
+  const models = [
+    model,
+    ...model.fallbacks.filter((id) => allowed.includes(id)).flatMap((id) => catalogue.modelFor(group, id) ?? []),
+  ];
   return models.flatMap((one) =>
     inTurn(one.route, random).flatMap((target): Candidate[] => {
       const upstream = catalogue.upstreams.get(target.upstream);

@@ -56,7 +56,8 @@ export class Slots {
   }
 
   release(upstream: string, holder: string): void {
-    if (this.#held.get(upstream)?.delete(holder) === true) this.#redis.zrem(this.#keyOf(upstream), holder).catch(() => undefined);
+    if (this.#held.get(upstream)?.delete(holder) === true)
+      this.#redis.zrem(this.#keyOf(upstream), holder).catch(() => undefined);
   }
 
   /** How many are held here, by upstream. */
@@ -72,6 +73,7 @@ export class Slots {
 
   #renew(): void {
     for (const [upstream, holders] of this.#held)
-      if (holders.size > 0) runScript(this.#redis, renewScript, [this.#keyOf(upstream)], [leaseMs, ...holders]).catch(() => undefined);
+      if (holders.size > 0)
+        runScript(this.#redis, renewScript, [this.#keyOf(upstream)], [leaseMs, ...holders]).catch(() => undefined);
   }
 }

@@ -83,7 +83,8 @@ export class SourceBudget {
 
   resize(grant: Grant, bytes: number): boolean {
     const more = bytes - grant.bytes;
-    if (more > 0 && (this.#heldBytes + more > this.bytesMax || !this.#isInShare(grant.key, more) || this.#isWaitedFor)) return false;
+    if (more > 0 && (this.#heldBytes + more > this.bytesMax || !this.#isInShare(grant.key, more) || this.#isWaitedFor))
+      return false;
     this.#give(grant, more);
     if (more < 0) this.#serve();
     return true;
@@ -91,7 +92,11 @@ export class SourceBudget {
 
   /** The next in turn gets its bytes before all that come after it, however little those need. */
   #serve(): void {
-    for (let next = this.#next(); next !== undefined && this.#heldBytes + next.bytes <= this.bytesMax; next = this.#next()) {
+    for (
+      let next = this.#next();
+      next !== undefined && this.#heldBytes + next.bytes <= this.bytesMax;
+      next = this.#next()
+    ) {
       const { key } = next.grant;
       const others = this.#waiting.get(key)?.slice(1) ?? [];
       this.#waiting.delete(key);
@@ -103,7 +108,8 @@ export class SourceBudget {
 
   /** A key that has its share has no turn. */
   #next(): Waiter | undefined {
-    for (const [key, [first]] of this.#waiting) if (first !== undefined && this.#isInShare(key, first.bytes)) return first;
+    for (const [key, [first]] of this.#waiting)
+      if (first !== undefined && this.#isInShare(key, first.bytes)) return first;
     return undefined;
   }
 

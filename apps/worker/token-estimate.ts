@@ -58,7 +58,8 @@ export async function estimatedTokensOf({ system, messages, tools, settings }: N
   };
   system.forEach(count);
   for (const { parts } of messages) parts.forEach(count);
-  for (const { name, description = "", parameters } of tools) texts.push(name, description, parameters === undefined ? "" : JSON.stringify(parameters));
+  for (const { name, description = "", parameters } of tools)
+    texts.push(name, description, parameters === undefined ? "" : JSON.stringify(parameters));
   if (settings.format?.value.kind === "schema") texts.push(JSON.stringify(settings.format.value.schema));
   return Math.max(1, Math.round(others + (await textTokensOf(texts))));
 }
@@ -77,7 +78,9 @@ export async function textTokensOf(texts: readonly string[]): Promise<number> {
 function sampleOf(text: string): string {
   const pieces = 20;
   const step = Math.floor(text.length / pieces);
-  return Array.from({ length: pieces }, (_, place) => text.slice(place * step, place * step + sampleMax / pieces)).join("");
+  return Array.from({ length: pieces }, (_, place) => text.slice(place * step, place * step + sampleMax / pieces)).join(
+    "",
+  );
 }
 
 function imageTokensOf(source: Source): number {
@@ -90,4 +93,5 @@ function imageTokensOf(source: Source): number {
   }
 }
 
-const documentTokensOf = (source: Source): number => (source.kind === "url" ? imageTokensUnknown : (source.data.length * 3) / 4 / bytesPerDocumentToken);
+const documentTokensOf = (source: Source): number =>
+  source.kind === "url" ? imageTokensUnknown : (source.data.length * 3) / 4 / bytesPerDocumentToken;

@@ -64,13 +64,23 @@ export class Upstreams {
   }
 
   /** Sends a POST; `credential` is the name of one. The caller enforces the time limits, except the one for connecting. */
-  call(upstream: CatalogueUpstream, credential: string | undefined, request: UpstreamRequest, handlers: UpstreamHandlers): UpstreamCall {
+  call(
+    upstream: CatalogueUpstream,
+    credential: string | undefined,
+    request: UpstreamRequest,
+    handlers: UpstreamHandlers,
+  ): UpstreamCall {
     const call = new Call(handlers);
     let line: Line;
     try {
       line = this.#lineOf(upstream);
     } catch (error) {
-      queueMicrotask(() => call.fail(failureOfConfiguration, `TLS files or proxy: ${(error as NodeJS.ErrnoException).code ?? "not usable"}`));
+      queueMicrotask(() =>
+        call.fail(
+          failureOfConfiguration,
+          `TLS files or proxy: ${(error as NodeJS.ErrnoException).code ?? "not usable"}`,
+        ),
+      );
       return call;
     }
     const start = () => {
@@ -81,12 +91,23 @@ export class Upstreams {
         startNext(line);
         this.#closeOnceOver(line);
       });
-      const refused = (error: unknown) => call.fail(failureOfAuthorization, `authorization: ${error instanceof Error ? error.name : "failed"}`);
+      const refused = (error: unknown) =>
+        call.fail(failureOfAuthorization, `authorization: ${error instanceof Error ? error.name : "failed"}`);
       const { url, ...options } = dispatchOptionsOf(upstream, request);
       const send = (authorization: Record<string, string>) =>
-        call.send(line.connections, { ...options, body: dispatchedOf(options.body), origin: url.origin, headers: { ...options.headers, ...authorization } });
+        call.send(line.connections, {
+          ...options,
+          body: dispatchedOf(options.body),
+          origin: url.origin,
+          headers: { ...options.headers, ...authorization },
+        });
       try {
-        const authorization = this.#authorize(upstream, credential, { method: "POST", url, headers: options.headers, body: request.body });
+        const authorization = this.#authorize(upstream, credential, {
+          method: "POST",
+          url,
+          headers: options.headers,
+          body: request.body,
+        });
         if (authorization instanceof Promise) authorization.then(send).catch(refused);
         else send(authorization);
       } catch (error) {
@@ -109,11 +130,22 @@ export class Upstreams {
     const headers = { ...upstream.headers, "user-agent": "sluice" };
     let connections: Dispatcher | undefined;
     try {
-      const authorization = await this.#authorize(upstream, credential, { method: "GET", url, headers, body: Buffer.alloc(0) });
+      const authorization = await this.#authorize(upstream, credential, {
+        method: "GET",
+        url,
+        headers,
+        body: Buffer.alloc(0),
+      });
       connections = openConnections(upstream, 1, this.#environment);
       const signal = AbortSignal.timeout(presenceMs);
       const path = `${url.pathname}${url.search}`;
-      const { statusCode, body } = await connections.request({ origin: url.origin, path, method: "GET", headers: { ...headers, ...authorization }, signal });
+      const { statusCode, body } = await connections.request({
+        origin: url.origin,
+        path,
+        method: "GET",
+        headers: { ...headers, ...authorization },
+        signal,
+      });
       body.on("error", () => undefined).destroy();
       return !absentStatuses.includes(statusCode);
     } catch {
@@ -294,7 +326,8 @@ function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, head
 }
 
 /** Of a body in pieces, one is read when the one before it is on its way. */
-const dispatchedOf = (body: Buffer | SourcedBody): Buffer | Readable => (Buffer.isBuffer(body) ? body : Readable.from(body, { highWaterMark: 1 }));
+const dispatchedOf = (body: Buffer | SourcedBody): Buffer | Readable =>
+  Buffer.isBuffer(body) ? body : Readable.from(body, { highWaterMark: 1 });
 
 /** The headers in which vendors name a request: OpenAI and most others, Anthropic, Azure, AWS. */
 const requestIdHeaders = ["x-request-id", "request-id", "apim-request-id", "x-ms-request-id", "x-amzn-requestid"];
@@ -302,7 +335,9 @@ const requestIdLengthMax = 100;
 
 /** The upstream's own id of a request, if it names one that is fit to be shown. */
 export function upstreamRequestIdOf(headers: UpstreamHeaders): string | undefined {
-  const named = requestIdHeaders.map((name) => headers[name]).find((value) => typeof value === "string" && /^[\x21-\x7e]+$/.test(value));
+  const named = requestIdHeaders
+    .map((name) => headers[name])
+    .find((value) => typeof value === "string" && /^[\x21-\x7e]+$/.test(value));
   return typeof named === "string" ? named.slice(0, requestIdLengthMax) : undefined;
 }
 
@@ -312,14 +347,31 @@ const leadsToSame = (left: CatalogueUpstream, right: CatalogueUpstream) =>
   left.limits.connectionsMax === right.limits.connectionsMax &&
   left.limits.connectTimeoutMs === right.limits.connectTimeoutMs;
 
-const failureOfConfiguration: Failure = { code: "upstream_failed", message: "The upstream of this model is not set up; its operator has been told." };
-const failureOfEncoding: Failure = { code: "upstream_failed", message: "The upstream of this model sent an answer whose compression is broken." };
-const failureOfAuthorization: Failure = { code: "upstream_failed", message: "The upstream of this model refused the gateway; its operator has been told." };
+const failureOfConfiguration: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model is not set up; its operator has been told.",
+};
+const failureOfEncoding: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model sent an answer whose compression is broken.",
+};
+const failureOfAuthorization: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model refused the gateway; its operator has been told.",
+};
 
 /** The message names no address: it goes to the caller. */
 function failureOfTransport(error: Error): Failure {
-  if (error instanceof errors.ConnectTimeoutError) return { code: "upstream_timeout", message: "The upstream of this model could not be reached in time." };
-  if (["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes((error as NodeJS.ErrnoException).code ?? ""))
+  if (error instanceof errors.ConnectTimeoutError)
+    return { code: "upstream_timeout", message: "The upstream of this model could not be reached in time." };
+  if (
+    ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(
+      (error as NodeJS.ErrnoException).code ?? "",
+    )
+  )
     return { code: "upstream_failed", message: "The upstream of this model could not be reached." };
-  return { code: "upstream_failed", message: "The upstream of this model broke the connection before its answer was complete." };
+  return {
+    code: "upstream_failed",
+    message: "The upstream of this model broke the connection before its answer was complete.",
+  };
 }

@@ -14,13 +14,30 @@ import { briefly, settingsTextOf } from "./asked.ts";
 export type WholeTask =
   | { kind: "verbatim"; dialect: ConversationDialect; model: string }
   /** The caller's body is given as text: numbers stay as they are written. */
-  | { kind: "translated"; from: ConversationDialect; to: ConversationDialect; context: Omit<AnswerContext, "body">; body: string }
+  | {
+      kind: "translated";
+      from: ConversationDialect;
+      to: ConversationDialect;
+      context: Omit<AnswerContext, "body">;
+      body: string;
+    }
   /** `tokens` is how many the texts are by our own estimate, if that counts. */
-  | { kind: "embeddings"; from: ConversationDialect; to: ConversationDialect; asked: EmbeddingsAsked; model: string; tokens: number | undefined }
+  | {
+      kind: "embeddings";
+      from: ConversationDialect;
+      to: ConversationDialect;
+      asked: EmbeddingsAsked;
+      model: string;
+      tokens: number | undefined;
+    }
   /** `event` begins the names of events, for a caller who wants a stream. */
   | { kind: "pictures"; spoken: "gemini" | "openai-images"; createdAt: number; event: string | undefined };
 
-export const translatedTask = (from: ConversationDialect, to: ConversationDialect, { body, request, ...context }: AnswerContext): WholeTask => ({
+export const translatedTask = (
+  from: ConversationDialect,
+  to: ConversationDialect,
+  { body, request, ...context }: AnswerContext,
+): WholeTask => ({
   kind: "translated",
   from,
   to,
@@ -33,7 +50,10 @@ export function readWhole(task: WholeTask, bytes: Buffer): WholeAnswer {
     case "verbatim":
       return codecs[task.dialect].verbatim.answer(bytes, task.model);
     case "translated":
-      return translatedAnswerOf(bytes, task.from, task.to, { ...task.context, body: parsedObject(Buffer.from(task.body)) ?? {} });
+      return translatedAnswerOf(bytes, task.from, task.to, {
+        ...task.context,
+        body: parsedObject(Buffer.from(task.body)) ?? {},
+      });
     case "embeddings":
       return embeddingsOf(bytes, task);
     case "pictures":
@@ -44,12 +64,21 @@ export function readWhole(task: WholeTask, bytes: Buffer): WholeAnswer {
   }
 }
 
-export function translatedAnswerOf(bytes: Buffer, from: ConversationDialect, to: ConversationDialect, context: AnswerContext): WholeAnswer {
+export function translatedAnswerOf(
+  bytes: Buffer,
+  from: ConversationDialect,
+  to: ConversationDialect,
+  context: AnswerContext,
+): WholeAnswer {
   const value = parsedObject(bytes);
   return value === undefined ? { kind: "malformed" } : wholeOf(codecs[to].decodeAnswer(value), from, context);
 }
 
-export function wholeOf(events: readonly AnswerEvent[], from: ConversationDialect, context: AnswerContext): WholeAnswer {
+export function wholeOf(
+  events: readonly AnswerEvent[],
+  from: ConversationDialect,
+  context: AnswerContext,
+): WholeAnswer {
   const answer = foldedOf(events);
   if (answer === undefined) return { kind: "malformed" };
   if ("error" in answer) return { kind: "error", error: answer.error };
@@ -57,7 +86,10 @@ export function wholeOf(events: readonly AnswerEvent[], from: ConversationDialec
 }
 
 /** An answer that is an error is told as one by who knows its dialect. */
-function embeddingsOf(bytes: Buffer, { from, to, asked, model, tokens }: Extract<WholeTask, { kind: "embeddings" }>): WholeAnswer {
+function embeddingsOf(
+  bytes: Buffer,
+  { from, to, asked, model, tokens }: Extract<WholeTask, { kind: "embeddings" }>,
+): WholeAnswer {
   const answer = embeddingAnswerOf(from, to, asked, model, bytes);
   if (answer === undefined) return { kind: "malformed" };
   if (tokens === undefined) return { kind: "answer", ...answer };

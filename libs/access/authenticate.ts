@@ -12,7 +12,11 @@ export type Authentication = { kind: "admitted"; record: KeyRecord } | { kind: "
  * The first live key among the credentials, which stand in order of precedence: a stale or foreign one does not hide a good one.
  * Keys are found by their hash, so no secret is compared. `now` in epoch milliseconds.
  */
-export function authenticate(credentials: readonly string[], keys: { find(hash: string): KeyRecord | undefined }, now: number): Authentication {
+export function authenticate(
+  credentials: readonly string[],
+  keys: { find(hash: string): KeyRecord | undefined },
+  now: number,
+): Authentication {
   for (const credential of credentials.slice(0, credentialsMax)) {
     const record = looksLikeKey(credential) ? keys.find(hashOf(credential)) : undefined;
     if (record && stateOf(record, now) === "live") return { kind: "admitted", record };

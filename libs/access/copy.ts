@@ -118,7 +118,8 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
         if (isDoubtful) await work();
         const seen = await readVersion(redis, keyspace);
         if (seen > version) await new Promise((resolve) => setTimeout(resolve, noticeLatenessMs));
-        if (isWorking || seen === version || (seen < version && (await readVersion(redis, keyspace)) >= version)) return;
+        if (isWorking || seen === version || (seen < version && (await readVersion(redis, keyspace)) >= version))
+          return;
         log.info({ seen, held: version }, "a change of keys was missed: reading them again");
         doubt();
       } catch (error) {

@@ -33,7 +33,11 @@ export function hashOf(key: string): string {
 
 /** Whether a text has a key's form and checksum: without a look-up, in bounded time whatever its length. */
 export function looksLikeKey(text: string): boolean {
-  return text.length === keyLength && keyPattern.test(text) && checksumOf(text.slice(0, -checksumLength)) === text.slice(-checksumLength);
+  return (
+    text.length === keyLength &&
+    keyPattern.test(text) &&
+    checksumOf(text.slice(0, -checksumLength)) === text.slice(-checksumLength)
+  );
 }
 
 /** CRC-32 of what precedes it, as base62 digits, the highest first. */

@@ -14,7 +14,13 @@ const renewalsMax = 1_000;
 const forgottenMax = 500;
 const knownMax = 100_000;
 
-const limitNames = ["requestsPerMinute", "tokensPerMinute", "generationsMax", "budgetPerDay", "budgetPerMonth"] as const;
+const limitNames = [
+  "requestsPerMinute",
+  "tokensPerMinute",
+  "generationsMax",
+  "budgetPerDay",
+  "budgetPerMonth",
+] as const;
 export type LimitName = (typeof limitNames)[number];
 
 /** What a caller may; a limit that is absent does not exist. Tokens are input and output together, budgets are in the catalogue's currency, days and months in UTC. */
@@ -75,9 +81,20 @@ export type LimitDecision =
    * `isSpent`: the limit is a budget, and what was used fills it, without what running generations have reserved. `retryMs`: when there is room, at most a minute
    * from now; of a budget that is spent it says nothing.
    */
-  | { kind: "refused"; subject: LimitedSubject; limit: LimitName; isSpent: boolean; retryMs: number; standings: Standings };
+  | {
+      kind: "refused";
+      subject: LimitedSubject;
+      limit: LimitName;
+      isSpent: boolean;
+      retryMs: number;
+      standings: Standings;
+    };
 
-export const reservationOf = (generation: string, subjects: readonly LimitedSubject[], { inputTokens, outputTokens, money }: Estimate): Reservation => ({
+export const reservationOf = (
+  generation: string,
+  subjects: readonly LimitedSubject[],
+  { inputTokens, outputTokens, money }: Estimate,
+): Reservation => ({
   generation,
   subjects,
   inputTokens,
@@ -124,19 +141,46 @@ export class LimitCounters {
     return this.#decide(reservationOf("", subjects, estimate), leaseMs, false);
   }
 
-  async #decide({ generation, subjects, inputTokens, tokens, money }: Reservation, lifeMs: number, takes = true): Promise<LimitDecision> {
+  async #decide(
+    { generation, subjects, inputTokens, tokens, money }: Reservation,
+    lifeMs: number,
+    takes = true,
+  ): Promise<LimitDecision> {
     const keys = subjects.flatMap((subject) => this.#keysOf(subject));
     const limits = subjects.flatMap((subject) => limitNames.map((name) => subject.limits[name] ?? ""));
-    const answer = (await runScript(this.#redis, scripts.admit, keys, [generation, inputTokens, tokens, money, lifeMs, Number(takes), ...limits])) as number[];
+    const answer = (await runScript(this.#redis, scripts.admit, keys, [
+      generation,
+      inputTokens,
+      tokens,
+      money,
+      lifeMs,
+      Number(takes),
+      ...limits,
+    ])) as number[];
     const [isAdmitted, place = 0, limit = 0, isSpent, retryMs = 0, now = 0, ...windows] = answer;
     const standings = {
-      requests: tightestOf(subjects.map((subject, index) => standingOf(subject.limits.requestsPerMinute, windows[index * 4], windows[index * 4 + 1]))),
-      tokens: tightestOf(subjects.map((subject, index) => standingOf(subject.limits.tokensPerMinute, windows[index * 4 + 2], windows[index * 4 + 3]))),
+      requests: tightestOf(
+        subjects.map((subject, index) =>
+          standingOf(subject.limits.requestsPerMinute, windows[index * 4], windows[index * 4 + 1]),
+        ),
+      ),
+      tokens: tightestOf(
+        subjects.map((subject, index) =>
+          standingOf(subject.limits.tokensPerMinute, windows[index * 4 + 2], windows[index * 4 + 3]),
+        ),
+      ),
       now,
     };
     if (isAdmitted === 1) return { kind: "admitted", standings };
     const subject = subjects[place - 1] as LimitedSubject;
-    return { kind: "refused", subject, limit: limitNames[limit - 1] as LimitName, isSpent: isSpent === 1, retryMs, standings };
+    return {
+      kind: "refused",
+      subject,
+      limit: limitNames[limit - 1] as LimitName,
+      isSpent: isSpent === 1,
+      retryMs,
+      standings,
+    };
   }
 
   /**
@@ -146,9 +190,20 @@ export class LimitCounters {
   async settle({ generation, subjects }: Reservation, { tokens, money, neverBegan = false }: Used): Promise<void> {
     const known = this.#known.splice(0, forgottenMax);
     const keys = [this.#keyspace.limitsSettled, ...subjects.flatMap((subject) => this.#keysOf(subject))];
-    const counted = [...subjects.map(({ limits }) => Number(countsTokens(limits))), ...subjects.map(({ limits }) => Number(countsMoney(limits)))];
+    const counted = [
+      ...subjects.map(({ limits }) => Number(countsTokens(limits))),
+      ...subjects.map(({ limits }) => Number(countsMoney(limits))),
+    ];
     try {
-      await runScript(this.#redis, scripts.settle, keys, [generation, tokens, money, Number(neverBegan), settledMs, ...counted, ...known]);
+      await runScript(this.#redis, scripts.settle, keys, [
+        generation,
+        tokens,
+        money,
+        Number(neverBegan),
+        settledMs,
+        ...counted,
+        ...known,
+      ]);
     } catch (error) {
       this.#known.push(...known);
       throw error;
@@ -191,14 +246,21 @@ export class LimitCounters {
   }
 
   #keysOf({ scope, name }: LimitedSubject): string[] {
-    return (["window", "running", "reserved", "budget"] as const).map((what) => this.#keyspace.limit(scope, name, what));
+    return (["window", "running", "reserved", "budget"] as const).map((what) =>
+      this.#keyspace.limit(scope, name, what),
+    );
   }
 }
 
-const scripts = { admit: scriptOf(admitScript, "refuse"), settle: scriptOf(settleScript, "run"), renew: scriptOf(renewScript, "run") };
+const scripts = {
+  admit: scriptOf(admitScript, "refuse"),
+  settle: scriptOf(settleScript, "run"),
+  renew: scriptOf(renewScript, "run"),
+};
 
 const countsTokens = ({ tokensPerMinute }: Limits): boolean => tokensPerMinute !== undefined;
-const countsMoney = ({ budgetPerDay, budgetPerMonth }: Limits): boolean => budgetPerDay !== undefined || budgetPerMonth !== undefined;
+const countsMoney = ({ budgetPerDay, budgetPerMonth }: Limits): boolean =>
+  budgetPerDay !== undefined || budgetPerMonth !== undefined;
 
 const standingOf = (limit: number | undefined, used = 0, resetMs = 0): Standing[] =>
   limit === undefined ? [] : [{ limit, remaining: Math.max(0, limit - used), resetMs }];
@@ -206,5 +268,8 @@ const standingOf = (limit: number | undefined, used = 0, resetMs = 0): Standing[
 function tightestOf(standings: Standing[][]): Standing | undefined {
   return standings
     .flat()
-    .reduce<Standing | undefined>((least, standing) => (least === undefined || standing.remaining < least.remaining ? standing : least), undefined);
+    .reduce<Standing | undefined>(
+      (least, standing) => (least === undefined || standing.remaining < least.remaining ? standing : least),
+      undefined,
+    );
 }

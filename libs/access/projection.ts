@@ -102,18 +102,28 @@ export async function readRecords(redis: Redis, keyspace: Keyspace): Promise<Map
 }
 
 /** The records of these hashes, in their order; undefined for those that are missing or no records. */
-export async function readSome(redis: Redis, keyspace: Keyspace, hashes: readonly string[]): Promise<(KeyRecord | undefined)[]> {
+export async function readSome(
+  redis: Redis,
+  keyspace: Keyspace,
+  hashes: readonly string[],
+): Promise<(KeyRecord | undefined)[]> {
   const texts = await redis.hmget(keyspace.keys, ...hashes);
   return texts.map((text) => (text === null ? undefined : parseRecord(text)));
 }
 
 /** Adds a new key's record; it is live at every ingress within a second. When it rejects with a time-out the outcome is unknown; the same call may be repeated. */
 export async function addRecord(redis: Redis, keyspace: Keyspace, hash: string, record: KeyRecord): Promise<void> {
-  if (!(await write(redis, keyspace, hash, "", JSON.stringify(record)))) throw new Error("another record has this key's hash");
+  if (!(await write(redis, keyspace, hash, "", JSON.stringify(record))))
+    throw new Error("another record has this key's hash");
 }
 
 /** Revokes a key at `now` (epoch milliseconds), once: the first revocation's time stays. Undefined when there is no such record. */
-export async function revokeRecord(redis: Redis, keyspace: Keyspace, hash: string, now: number): Promise<KeyRecord | undefined> {
+export async function revokeRecord(
+  redis: Redis,
+  keyspace: Keyspace,
+  hash: string,
+  now: number,
+): Promise<KeyRecord | undefined> {
   for (let attempt = 1; attempt <= revokeAttemptsMax; attempt++) {
     const present = await redis.hget(keyspace.keys, hash);
     const record = present === null ? undefined : parseRecord(present);
@@ -142,7 +152,18 @@ export async function restoreRecords(
   if (written > 0) await runScript(redis, announceScript, [keyspace.keysVersion], [version, keyspace.keysChanged]);
 }
 
-async function write(redis: Redis, keyspace: Keyspace, hash: string, expected: string, record: string): Promise<boolean> {
-  const version = await runScript(redis, writeScript, [keyspace.keys, keyspace.keysVersion], [hash, expected, record, keyspace.keysChanged]);
+async function write(
+  redis: Redis,
+  keyspace: Keyspace,
+  hash: string,
+  expected: string,
+  record: string,
+): Promise<boolean> {
+  const version = await runScript(
+    redis,
+    writeScript,
+    [keyspace.keys, keyspace.keysVersion],
+    [hash, expected, record, keyspace.keysChanged],
+  );
   return version !== 0;
 }

@@ -17,11 +17,23 @@ const keyRecordSchema = Type.Object({
   createdAt: time("Epoch milliseconds."),
   expiresAt: Type.Optional(time("Epoch milliseconds; valid before it. Absent: never expires.")),
   revokedAt: Type.Optional(time("Epoch milliseconds. Never taken back.")),
-  models: Type.Optional(Type.Array(Type.String(), { description: "Model ids, or beginnings followed by `*`, to which the key is further restricted." })),
-  account: Type.Optional(Type.String({ pattern: accountForm.source, description: "Whose key it is: keys of one account share its limits." })),
+  models: Type.Optional(
+    Type.Array(Type.String(), {
+      description: "Model ids, or beginnings followed by `*`, to which the key is further restricted.",
+    }),
+  ),
+  account: Type.Optional(
+    Type.String({ pattern: accountForm.source, description: "Whose key it is: keys of one account share its limits." }),
+  ),
   limits: Type.Optional(
     Type.Object(
-      { requestsPerMinute: count, tokensPerMinute: count, generationsMax: count, budgetPerDay: money, budgetPerMonth: money },
+      {
+        requestsPerMinute: count,
+        tokensPerMinute: count,
+        generationsMax: count,
+        budgetPerDay: money,
+        budgetPerMonth: money,
+      },
       { description: "In place of those that its group gives to each key." },
     ),
   ),
@@ -52,5 +64,8 @@ export function stateOf({ expiresAt, revokedAt }: KeyRecord, now: number): KeySt
 
 /** Whether the key's own list lets it use a model; its group is another question. */
 export function allowsModel({ models }: KeyRecord, id: string): boolean {
-  return models === undefined || models.some((pattern) => (pattern.endsWith("*") ? id.startsWith(pattern.slice(0, -1)) : id === pattern));
+  return (
+    models === undefined ||
+    models.some((pattern) => (pattern.endsWith("*") ? id.startsWith(pattern.slice(0, -1)) : id === pattern))
+  );
 }

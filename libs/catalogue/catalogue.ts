@@ -23,7 +23,12 @@ export interface CatalogueUpstream {
   /** Without a trailing slash; may have a query. */
   readonly baseUrl: string;
   /** Paths of PEM files, which only workers read. */
-  readonly tls?: { readonly caFile?: string; readonly certificateFile?: string; readonly keyFile?: string; readonly serverName?: string };
+  readonly tls?: {
+    readonly caFile?: string;
+    readonly certificateFile?: string;
+    readonly keyFile?: string;
+    readonly serverName?: string;
+  };
   /** The name of an environment variable; `credentialOf` reads it. */
   readonly credential?: string;
   /** Further ones. */
@@ -149,7 +154,14 @@ export interface Catalogue extends CatalogueParts {
 
 /** Freezes the parts, deeply but for the maps, which TypeScript keeps from being written. */
 export function createCatalogue(parts: CatalogueParts): Catalogue {
-  for (const part of [parts.addresses, parts.models, ...parts.lanes.values(), ...parts.groups.values(), ...parts.upstreams.values()]) freezeDeep(part);
+  for (const part of [
+    parts.addresses,
+    parts.models,
+    ...parts.lanes.values(),
+    ...parts.groups.values(),
+    ...parts.upstreams.values(),
+  ])
+    freezeDeep(part);
   const offers = new Map<string, ReadonlyMap<string, CatalogueModel>>();
   for (const [name, group] of parts.groups) {
     const isMeant = matcherOf(group.models);

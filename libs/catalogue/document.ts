@@ -21,7 +21,13 @@ export interface CatalogueDocument {
 export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument {
   const text = textOf(bytes, file);
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, stringKeys: true, merge: true, prettyErrors: false, logLevel: "error" });
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    stringKeys: true,
+    merge: true,
+    prettyErrors: false,
+    logLevel: "error",
+  });
   const placeOf = (offset: number) => {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
@@ -62,7 +68,9 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
   return {
     value,
     faultOf: (findings) => {
-      const [first, ...others] = findings.map((finding) => ({ finding, offset: offsetOf(finding) })).sort((a, b) => a.offset - b.offset);
+      const [first, ...others] = findings
+        .map((finding) => ({ finding, offset: offsetOf(finding) }))
+        .sort((a, b) => a.offset - b.offset);
       if (!first) throw new TypeError("a fault needs a finding");
       const path = pathTextOf(first.finding.path);
       const more = others.length === 0 ? "" : ` (and ${others.length} more)`;

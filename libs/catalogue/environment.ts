@@ -6,7 +6,10 @@ const reference = /\$\{([^}]*)\}/g;
 const inside = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/;
 
 /** Fills in `${NAME}` and `${NAME:-default}`; a variable that is empty counts as unset. */
-export function filledIn(text: string, environment: Environment): { kind: "filled"; text: string } | { kind: "faulty"; reason: string } {
+export function filledIn(
+  text: string,
+  environment: Environment,
+): { kind: "filled"; text: string } | { kind: "faulty"; reason: string } {
   let reason: string | undefined;
   const filled = text.replaceAll(reference, (whole, content: string) => {
     const [, name, otherwise] = inside.exec(content) ?? [];
@@ -31,7 +34,8 @@ export function isOffered({ requires }: { requires?: string | undefined }, envir
 export function baseUrlFaultOf(text: string, mayHaveQuery: boolean): string | undefined {
   if (!URL.canParse(text)) return "not a URL; write http://host or https://host, with a path if it needs one";
   const url = new URL(text);
-  if (url.protocol !== "http:" && url.protocol !== "https:") return `the scheme must be http or https, not ${url.protocol.slice(0, -1)}`;
+  if (url.protocol !== "http:" && url.protocol !== "https:")
+    return `the scheme must be http or https, not ${url.protocol.slice(0, -1)}`;
   if (url.username || url.password) return "must not hold a name or password; name a credential instead";
   if (text.includes("#")) return "must not have a fragment";
   if (text.includes("?") && !mayHaveQuery) return "must not have a query";
@@ -40,8 +44,13 @@ export function baseUrlFaultOf(text: string, mayHaveQuery: boolean): string | un
 }
 
 /** The names of an upstream's credentials, each an environment variable. */
-export const credentialNamesOf = ({ credential, credentials }: { credential?: string; credentials: readonly string[] }): string[] =>
-  credential === undefined ? [...credentials] : [credential, ...credentials];
+export const credentialNamesOf = ({
+  credential,
+  credentials,
+}: {
+  credential?: string;
+  credentials: readonly string[];
+}): string[] => (credential === undefined ? [...credentials] : [credential, ...credentials]);
 
 /** The secret of a credential; undefined when its variable is unset or empty. Bearer of secrets: never log it. */
 export const secretOf = (credential: string | undefined, environment: Environment): string | undefined =>

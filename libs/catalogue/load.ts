@@ -2,7 +2,13 @@
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import type { UpstreamDialect } from "#wire/dialect.ts";
-import { type Authentication, type Catalogue, type CatalogueModel, type CatalogueUpstream, createCatalogue } from "./catalogue.ts";
+import {
+  type Authentication,
+  type Catalogue,
+  type CatalogueModel,
+  type CatalogueUpstream,
+  createCatalogue,
+} from "./catalogue.ts";
 import { readDocument } from "./document.ts";
 import { type Environment, filledIn, isOffered } from "./environment.ts";
 import { CatalogueFault } from "./fault.ts";
@@ -64,7 +70,9 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
     const route = model.route.filter((target) => upstreams.has(target.upstream));
     const { inputPerMillion, outputPerMillion, cachedInputPerMillion = inputPerMillion } = model.prices;
     const prices = { inputPerMillion, outputPerMillion, cachedInputPerMillion };
-    return route.length === 0 ? [] : [{ ...model, name: model.name ?? model.id, created: createdSecondsOf(model.created) ?? 0, prices, route }];
+    return route.length === 0
+      ? []
+      : [{ ...model, name: model.name ?? model.id, created: createdSecondsOf(model.created) ?? 0, prices, route }];
   });
   return createCatalogue({
     version,

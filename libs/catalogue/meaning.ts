@@ -10,14 +10,21 @@ const ownHeaders =
 
 /** Everything that is wrong with a file of the right shape. */
 export function meaningFindingsOf(file: CatalogueFile, environment: Environment): Finding[] {
-  return [...addressFindingsOf(file), ...upstreamFindingsOf(file, environment), ...modelFindingsOf(file), ...groupFindingsOf(file)];
+  return [
+    ...addressFindingsOf(file),
+    ...upstreamFindingsOf(file, environment),
+    ...modelFindingsOf(file),
+    ...groupFindingsOf(file),
+  ];
 }
 
 function addressFindingsOf({ addresses }: CatalogueFile): Finding[] {
   if (!addresses) return [];
   return [
     ...baseUrlFindingsOf(["addresses", "baseUrl"], addresses.baseUrl),
-    ...Object.entries(addresses.alternatives).flatMap(([name, url]) => baseUrlFindingsOf(["addresses", "alternatives", name], url)),
+    ...Object.entries(addresses.alternatives).flatMap(([name, url]) =>
+      baseUrlFindingsOf(["addresses", "alternatives", name], url),
+    ),
   ];
 }
 
@@ -36,7 +43,10 @@ function upstreamFindingsOf({ upstreams }: CatalogueFile, environment: Environme
     if (!isOffered(upstream, environment)) return findings;
     const address = filledIn(upstream.baseUrl, environment);
     const at = [...path, "baseUrl"];
-    return [...findings, ...(address.kind === "faulty" ? [{ path: at, text: address.reason }] : baseUrlFindingsOf(at, address.text, true))];
+    return [
+      ...findings,
+      ...(address.kind === "faulty" ? [{ path: at, text: address.reason }] : baseUrlFindingsOf(at, address.text, true)),
+    ];
   });
 }
 
@@ -54,17 +64,23 @@ function modelFindingsOf({ models, lanes, upstreams }: CatalogueFile): Finding[]
     const twin = firstWith.get(model.id);
     if (twin === undefined) firstWith.set(model.id, index);
     else found(["id"], `"${model.id}" is already the id of models[${twin}]`);
-    if (!Object.hasOwn(lanes, model.lane)) found(["lane"], `no lane is named "${model.lane}"${suggestionOf(model.lane, Object.keys(lanes))}`);
-    if (createdSecondsOf(model.created) === undefined) found(["created"], "must be a date such as 2026-01-31, or seconds since 1970");
+    if (!Object.hasOwn(lanes, model.lane))
+      found(["lane"], `no lane is named "${model.lane}"${suggestionOf(model.lane, Object.keys(lanes))}`);
+    if (createdSecondsOf(model.created) === undefined)
+      found(["created"], "must be a date such as 2026-01-31, or seconds since 1970");
     const { contextWindow = Number.POSITIVE_INFINITY, outputTokensMax = 0 } = model;
-    if (outputTokensMax > contextWindow) found(["outputTokensMax"], `is more than contextWindow, which is ${contextWindow}`);
+    if (outputTokensMax > contextWindow)
+      found(["outputTokensMax"], `is more than contextWindow, which is ${contextWindow}`);
     for (const [place, id] of model.fallbacks.entries()) {
       if (id === model.id) found(["fallbacks", place], "is the model itself");
       else if (!ids.has(id)) found(["fallbacks", place], `no model has the id "${id}"${suggestionOf(id, ids)}`);
     }
     for (const [place, { upstream }] of model.route.entries()) {
       if (Object.hasOwn(upstreams, upstream)) continue;
-      found(["route", place, "upstream"], `no upstream is named "${upstream}"${suggestionOf(upstream, Object.keys(upstreams))}`);
+      found(
+        ["route", place, "upstream"],
+        `no upstream is named "${upstream}"${suggestionOf(upstream, Object.keys(upstreams))}`,
+      );
     }
     return findings;
   });
@@ -77,12 +93,16 @@ function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
       const path = ["groups", name, "models", index];
       const star = pattern.indexOf("*");
       if (star !== -1 && star !== pattern.length - 1) return [{ path, text: "`*` may stand only at the end" }];
-      return star === -1 && !ids.has(pattern) ? [{ path, text: `no model has the id "${pattern}"${suggestionOf(pattern, ids)}` }] : [];
+      return star === -1 && !ids.has(pattern)
+        ? [{ path, text: `no model has the id "${pattern}"${suggestionOf(pattern, ids)}` }]
+        : [];
     }),
     ...(["limits", "keyLimits", "accountLimits"] as const).flatMap((of): Finding[] => {
       const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY } = group[of] ?? {};
       const path = ["groups", name, of, "budgetPerDay"];
-      return budgetPerDay > budgetPerMonth ? [{ path, text: `is more than budgetPerMonth, which is ${budgetPerMonth}` }] : [];
+      return budgetPerDay > budgetPerMonth
+        ? [{ path, text: `is more than budgetPerMonth, which is ${budgetPerMonth}` }]
+        : [];
     }),
   ]);
 }

@@ -12,7 +12,9 @@ Settings.Set({ maxErrors: 10_000 });
 const builtInLanes: Record<string, object> = { chat: {}, image: { waitMs: 600_000 } };
 
 /** The file with its defaults, or what is wrong with it. Owns and changes the value it is given. */
-export function shapeOf(value: unknown): { kind: "well"; file: CatalogueFile } | { kind: "faulty"; findings: Finding[] } {
+export function shapeOf(
+  value: unknown,
+): { kind: "well"; file: CatalogueFile } | { kind: "faulty"; findings: Finding[] } {
   if (isRecord(value)) addBuiltInLanes(value);
   const whole: unknown = Value.Default(catalogueSchema, value);
   if (Value.Check(catalogueSchema, whole)) return { kind: "well", file: whole };
@@ -34,7 +36,9 @@ type SchemaError = ReturnType<typeof Value.Errors>[number];
 
 function findingsOf(value: unknown): Finding[] {
   const errors = Value.Errors(catalogueSchema, value);
-  const alternatives = new Set(errors.filter(({ keyword }) => keyword === "anyOf").map(({ instancePath }) => instancePath));
+  const alternatives = new Set(
+    errors.filter(({ keyword }) => keyword === "anyOf").map(({ instancePath }) => instancePath),
+  );
   return errors.flatMap((error) => {
     const isPartOfAlternative = alternatives.has(error.instancePath) && error.keyword !== "anyOf";
     return isPartOfAlternative ? [] : findingsOfError(error, value);
@@ -42,7 +46,9 @@ function findingsOf(value: unknown): Finding[] {
 }
 
 function findingsOfError(error: SchemaError, value: unknown): Finding[] {
-  const path = stepsOf(error.instancePath).map((step, index, steps) => (Array.isArray(valueAt(value, steps.slice(0, index))) ? Number(step) : step));
+  const path = stepsOf(error.instancePath).map((step, index, steps) =>
+    Array.isArray(valueAt(value, steps.slice(0, index))) ? Number(step) : step,
+  );
   const schema = schemaAt(error.schemaPath);
   const said = typeof schema.faultText === "string" ? schema.faultText : undefined;
   const at = (text: string): Finding[] => [{ path, text }];
@@ -58,7 +64,11 @@ function findingsOfError(error: SchemaError, value: unknown): Finding[] {
       }));
     }
     case "propertyNames":
-      return error.params.propertyNames.map((name) => ({ path: [...path, name], atKey: true, text: String(schema.nameFaultText) }));
+      return error.params.propertyNames.map((name) => ({
+        path: [...path, name],
+        atKey: true,
+        text: String(schema.nameFaultText),
+      }));
     case "required":
       return error.params.requiredProperties.map((name) => ({ path: [...path, name], text: "missing" }));
     case "type":
@@ -74,8 +84,11 @@ function findingsOfError(error: SchemaError, value: unknown): Finding[] {
 function typeText(expected: string | string[], value: unknown): string {
   const wanted = [expected]
     .flat()
-    .map((type) => (type === "object" ? "a mapping" : type === "array" ? "a list" : `${/^[aeio]/.test(type) ? "an" : "a"} ${type}`));
-  const found = value === null ? "empty" : Array.isArray(value) ? "a list" : isRecord(value) ? "a mapping" : JSON.stringify(value);
+    .map((type) =>
+      type === "object" ? "a mapping" : type === "array" ? "a list" : `${/^[aeio]/.test(type) ? "an" : "a"} ${type}`,
+    );
+  const found =
+    value === null ? "empty" : Array.isArray(value) ? "a list" : isRecord(value) ? "a mapping" : JSON.stringify(value);
   const hint = expected === "string" && ["number", "boolean"].includes(typeof value) ? " (put it in quotes)" : "";
   return `must be ${wanted.join(" or ")}, not ${found}${hint}`;
 }
@@ -83,7 +96,8 @@ function typeText(expected: string | string[], value: unknown): string {
 const enumText = (allowed: string[], value: unknown) =>
   `must be ${allowed.map((name) => `"${name}"`).join(" or ")}, not ${JSON.stringify(value)}${suggestionOf(String(value), allowed)}`;
 
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The steps of a JSON pointer, with or without its leading `#`. */
 const stepsOf = (pointer: string): string[] =>
@@ -94,7 +108,10 @@ const stepsOf = (pointer: string): string[] =>
     .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
 
 function valueAt(value: unknown, path: Path): unknown {
-  return path.reduce<unknown>((at, step) => (typeof at === "object" && at !== null ? Reflect.get(at, step) : undefined), value);
+  return path.reduce<unknown>(
+    (at, step) => (typeof at === "object" && at !== null ? Reflect.get(at, step) : undefined),
+    value,
+  );
 }
 
 function schemaAt(pointer: string): Schema {

@@ -30,7 +30,11 @@ export interface WatchListeners {
 type Reading = { kind: "content"; bytes: Uint8Array } | { kind: "unreadable"; reason: string };
 
 /** Loads the file, throwing CatalogueFault, then follows it until closed, throwing nothing. */
-export function watchCatalogue(file: string, environment: Environment, { onChange, onFault }: WatchListeners): CatalogueWatch {
+export function watchCatalogue(
+  file: string,
+  environment: Environment,
+  { onChange, onFault }: WatchListeners,
+): CatalogueWatch {
   let current = loadCatalogue(file, environment);
   let fault: string | undefined;
   let seen: Reading | undefined;
@@ -39,7 +43,11 @@ export function watchCatalogue(file: string, environment: Environment, { onChang
 
   const settle = (reading: Reading) => {
     const isCurrent = reading.kind === "content" && versionOf(reading.bytes) === current.version;
-    const outcome = isCurrent ? current : reading.kind === "content" ? catalogueOrFault(reading.bytes, file, environment) : reading.reason;
+    const outcome = isCurrent
+      ? current
+      : reading.kind === "content"
+        ? catalogueOrFault(reading.bytes, file, environment)
+        : reading.reason;
     if (typeof outcome === "string") {
       if (outcome !== fault) tell(() => onFault(outcome));
       fault = outcome;

@@ -12,7 +12,10 @@ export const contentTypeLengthMax = 500;
 
 /** One attempt of one generation: the caller's own words, who asks, and where to answer. */
 const generationJobSchema = Type.Object({
-  generation: Type.String({ pattern: "^gen_[0-9a-z]{1,60}$", description: "Also the stem of its job's id, if it is the first of it." }),
+  generation: Type.String({
+    pattern: "^gen_[0-9a-z]{1,60}$",
+    description: "Also the stem of its job's id, if it is the first of it.",
+  }),
   owner: Type.String({ pattern: "^[0-9A-Za-z-]{1,100}$", description: "The owner's mailbox." }),
   number: Type.Integer({ minimum: 1, maximum: 0xffff_ffff, description: "The generation's number at its owner." }),
   attempt: Type.Integer({ minimum: 1, maximum: 0xffff }),
@@ -20,18 +23,28 @@ const generationJobSchema = Type.Object({
   operation: Type.Enum(operations),
   framing: Type.Enum(framings, { description: "How the caller wants the answer." }),
   contentType: Type.String({ maxLength: contentTypeLengthMax, description: "Of the body." }),
-  headers: Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), { description: "The caller's own, of those that upstreams of its dialect read." }),
+  headers: Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), {
+    description: "The caller's own, of those that upstreams of its dialect read.",
+  }),
   model: Type.String({ description: "The catalogue's model id." }),
   fallbacks: Type.Optional(
-    Type.Array(Type.String(), { maxItems: 10, description: "Other models that may answer: those of the model's fallbacks that the caller's key may use." }),
+    Type.Array(Type.String(), {
+      maxItems: 10,
+      description: "Other models that may answer: those of the model's fallbacks that the caller's key may use.",
+    }),
   ),
   group: Type.String(),
   keyId: Type.String({ description: "The id of the caller's key, never the key." }),
   admittedAt: Type.Number({ description: "When the caller's request was admitted: epoch milliseconds." }),
   delivered: Type.Optional(
-    Type.String({ description: "What the caller has of the answer, from an attempt whose worker was lost: whole events, to be gone on from." }),
+    Type.String({
+      description:
+        "What the caller has of the answer, from an attempt whose worker was lost: whole events, to be gone on from.",
+    }),
   ),
-  body: Type.Union([Type.String(), Type.Null()], { description: "The caller's body; null when it lies under the keyspace's `body` key of this generation." }),
+  body: Type.Union([Type.String(), Type.Null()], {
+    description: "The caller's body; null when it lies under the keyspace's `body` key of this generation.",
+  }),
 });
 
 export type GenerationJob = Type.Static<typeof generationJobSchema>;
@@ -55,7 +68,8 @@ const membersOf = (data: unknown): unknown[] => {
 export const sizeOf = (data: unknown): number => Math.max(1, membersOf(data).length);
 
 /** Those of a job that are ours: whatever else may lie on a lane is not run. */
-export const generationsIn = (data: unknown): GenerationJob[] => membersOf(data).filter((member): member is GenerationJob => validator.Check(member));
+export const generationsIn = (data: unknown): GenerationJob[] =>
+  membersOf(data).filter((member): member is GenerationJob => validator.Check(member));
 
 /** A body up to this size rides in its job; a larger one lies under a key of its own. */
 export const jobBodyBytesMax = 32 * 1024;
@@ -64,7 +78,8 @@ export const jobBodyBytesMax = 32 * 1024;
 export const deliveredBytesMax = 1 << 20;
 
 /** A lane job is called by its first generation. */
-export const jobIdOf = ({ generation, attempt }: Pick<GenerationJob, "generation" | "attempt">): string => `${generation}-${attempt}`;
+export const jobIdOf = ({ generation, attempt }: Pick<GenerationJob, "generation" | "attempt">): string =>
+  `${generation}-${attempt}`;
 
 /** The header that tells the caller the upstream's own id of its request. */
 export const upstreamRequestIdHeader = "x-upstream-request-id";
@@ -98,7 +113,8 @@ export interface AnswerEnd {
 /** Payload of `fail`. */
 export type AnswerFailure = Failure;
 
-export const encodePayload = (payload: AnswerHead | AnswerProgress | null | AnswerEnd | AnswerFailure): Buffer => Buffer.from(JSON.stringify(payload));
+export const encodePayload = (payload: AnswerHead | AnswerProgress | null | AnswerEnd | AnswerFailure): Buffer =>
+  Buffer.from(JSON.stringify(payload));
 
 /** Before the bytes in the payload of `data`: a u32, how many output tokens were produced so far. */
 const dataHeadBytes = 4;
@@ -120,7 +136,9 @@ export const decodeData = (payload: Buffer): { outputTokens: number; bytes: Buff
 /** Undefined where nothing was produced. */
 export function decodeProgress(payload: Buffer): AnswerProgress | undefined {
   const progress = parsed(payload) as Partial<AnswerProgress> | undefined;
-  return typeof progress?.model === "string" && Number.isInteger(progress.outputTokens) ? (progress as AnswerProgress) : undefined;
+  return typeof progress?.model === "string" && Number.isInteger(progress.outputTokens)
+    ? (progress as AnswerProgress)
+    : undefined;
 }
 
 /** Undefined for what no worker of ours sends. */
@@ -132,7 +150,11 @@ export function decodeHead(payload: Buffer): AnswerHead | undefined {
     Number(head?.status) <= 599 &&
     Object.values(head?.headers ?? {}).every((value) => typeof value === "string" && /^[\x20-\x7e]*$/.test(value));
   if (!isGood) return undefined;
-  return { status: Number(head?.status), headers: head?.headers ?? {}, ...(typeof head?.answerId === "string" && { answerId: head.answerId.slice(0, 200) }) };
+  return {
+    status: Number(head?.status),
+    headers: head?.headers ?? {},
+    ...(typeof head?.answerId === "string" && { answerId: head.answerId.slice(0, 200) }),
+  };
 }
 
 export function decodeEnd(payload: Buffer): AnswerEnd {

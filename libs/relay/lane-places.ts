@@ -41,8 +41,18 @@ return { places, running }
 );
 
 /** Announces for the process `name` at `key`; resolves with the places of all workers, and with what runs for other processes. Rejects when Redis does not answer. */
-export async function announce(redis: Redis, key: string, name: string, { places, running }: Announced): Promise<Announced> {
-  const [allPlaces, othersRunning] = (await runScript(redis, announceScript, [key], [name, places, running, lapseMs])) as [number, number];
+export async function announce(
+  redis: Redis,
+  key: string,
+  name: string,
+  { places, running }: Announced,
+): Promise<Announced> {
+  const [allPlaces, othersRunning] = (await runScript(
+    redis,
+    announceScript,
+    [key],
+    [name, places, running, lapseMs],
+  )) as [number, number];
   return { places: allPlaces, running: othersRunning };
 }
 

@@ -53,7 +53,12 @@ export interface LaneQueue {
 }
 
 /** `redis` is a connection of the `request` kind, which the caller closes. */
-export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspace, onError: (error: Error) => void): Promise<LaneQueue> {
+export async function openLaneQueue(
+  name: string,
+  redis: Redis,
+  keyspace: Keyspace,
+  onError: (error: Error) => void,
+): Promise<LaneQueue> {
   const queue = new Queue(name, {
     connection: redis,
     prefix: keyspace.queuePrefix,
@@ -70,7 +75,10 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
 
   const flush = async () => {
     while (gathered.length > 0) {
-      const sizeMax = performance.now() - roomHeardAt > roomLifeMs ? 1 : Math.max(1, Math.min(generationsPerJobMax, Math.floor(room * roomShare)));
+      const sizeMax =
+        performance.now() - roomHeardAt > roomLifeMs
+          ? 1
+          : Math.max(1, Math.min(generationsPerJobMax, Math.floor(room * roomShare)));
       const members: Queued[] = [];
       const jobs: BulkJob[] = [];
       for (let characters = 0; jobs.length < bulkMax && characters < bulkCharactersMax && gathered.length > 0; ) {
@@ -94,7 +102,10 @@ export async function openLaneQueue(name: string, redis: Redis, keyspace: Keyspa
   /** Whoever left in the meantime, too, is written by neither of two at once. */
   const withdraw = async (id: string, left: ReadonlySet<string>) => {
     const job = (await queue.getJob(id)) as Job<LaneJob> | undefined;
-    if (job !== undefined) await job.updateData({ generations: job.data.generations.filter((generation) => !left.has(jobIdOf(generation))) });
+    if (job !== undefined)
+      await job.updateData({
+        generations: job.data.generations.filter((generation) => !left.has(jobIdOf(generation))),
+      });
   };
 
   return {
@@ -164,7 +175,8 @@ function fittingIn(gathered: readonly Queued[], sizeMax: number): number {
   return count;
 }
 
-const charactersOf = ({ generation }: Queued): number => (generation?.body?.length ?? 0) + (generation?.delivered?.length ?? 0);
+const charactersOf = ({ generation }: Queued): number =>
+  (generation?.body?.length ?? 0) + (generation?.delivered?.length ?? 0);
 
 interface BulkJob {
   name: string;

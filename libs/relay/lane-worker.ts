@@ -172,7 +172,8 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
   /** The next job on the lane, by the same step that takes an ended one off it. */
   const next = async (before?: Job): Promise<Job | undefined> => {
     const token = before?.token ?? `${worker.id}:${++counter}`;
-    const reply = before === undefined ? await backend.moveToActive(token) : await before.moveToCompleted("", token, true);
+    const reply =
+      before === undefined ? await backend.moveToActive(token) : await before.moveToCompleted("", token, true);
     const [data, id] = (reply ?? []) as [JobJson | null | undefined, string | undefined];
     if (!data || id === undefined) return undefined;
     const job = Job.fromJSON(worker, data, id) as Job;
@@ -187,7 +188,8 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
       return;
     }
     const generations = generationsIn(job.data);
-    if (generations.length < sizeOf(job.data)) onError(new Error(`the job ${job.id} is not all ours; the rest of it was taken off the lane`));
+    if (generations.length < sizeOf(job.data))
+      onError(new Error(`the job ${job.id} is not all ours; the rest of it was taken off the lane`));
     if (generations.length === 0) {
       finish(job);
       return;
@@ -212,7 +214,8 @@ export async function openLaneWorker(options: LaneWorkerOptions): Promise<LaneWo
 
   /** The job is off the lane soon: with the next one in the same breath, if that may be fetched. */
   const finish = (job: Job) => {
-    if (stopping || drained || !mayFetch() || !options.isReady()) job.moveToCompleted("", job.token as string, false).catch(onError);
+    if (stopping || drained || !mayFetch() || !options.isReady())
+      job.moveToCompleted("", job.token as string, false).catch(onError);
     else {
       fetching++;
       next(job).then((following) => {

@@ -62,14 +62,26 @@ export interface Mailbox {
 }
 
 /** A name no other process ever had, that shows its role. */
-const incarnationOf = (role: string) => `${role}-${randomBytes(9).toString("base64url").replaceAll("-", "a").replaceAll("_", "b")}`;
+const incarnationOf = (role: string) =>
+  `${role}-${randomBytes(9).toString("base64url").replaceAll("-", "a").replaceAll("_", "b")}`;
 
 /** Opens a mailbox of its own for this process; a StartupFault when there is no Redis. */
-export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: string, handlers: MailboxHandlers): Promise<Mailbox> {
+export async function openMailbox(
+  redisUrl: string,
+  keyspace: Keyspace,
+  role: string,
+  handlers: MailboxHandlers,
+): Promise<Mailbox> {
   const self = incarnationOf(role);
   const publisher = await connectRedis(redisUrl, "request");
   const subscriber = await connectRedis(redisUrl, "patient");
-  const statistics: MailboxStatistics = { publishes: 0, publishFailures: 0, framesSent: 0, framesReceived: 0, roundTripMs: 0 };
+  const statistics: MailboxStatistics = {
+    publishes: 0,
+    publishFailures: 0,
+    framesSent: 0,
+    framesReceived: 0,
+    roundTripMs: 0,
+  };
   const destinations = new Map<string, Destination>();
   const due = new Set<Destination>();
   const idle = new Set<Destination>();
@@ -116,7 +128,15 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
   const owe = (mailbox: string, idly: boolean): Destination => {
     let destination = destinations.get(mailbox);
     if (destination === undefined) {
-      destination = { mailbox, channel: keyspace.mailbox(mailbox), frames: [], bytes: 0, publishing: false, urgent: false, pulse: false };
+      destination = {
+        mailbox,
+        channel: keyspace.mailbox(mailbox),
+        frames: [],
+        bytes: 0,
+        publishing: false,
+        urgent: false,
+        pulse: false,
+      };
       destinations.set(mailbox, destination);
     }
     if (!idly) destination.urgent = true;

@@ -20,7 +20,11 @@ export function registerRelayMetrics(registry: Registry, mailbox: Mailbox, resen
   counter("sluice_frames_received_total", "Frames that reached this process.", () => statistics.framesReceived);
   counter("sluice_frames_resent_total", "Frames that were sent again because they had been missed.", resends);
   counter("sluice_publishes_total", "Envelopes published.", () => statistics.publishes);
-  counter("sluice_publish_failures_total", "Envelopes that could not be published, or of which nobody knows.", () => statistics.publishFailures);
+  counter(
+    "sluice_publish_failures_total",
+    "Envelopes that could not be published, or of which nobody knows.",
+    () => statistics.publishFailures,
+  );
   new Gauge({
     name: "sluice_redis_round_trip_seconds",
     help: "The last round trip of a PUBLISH.",

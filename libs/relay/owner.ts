@@ -197,7 +197,8 @@ export class Owner<Client> {
       owned.unackedBytes += frame.bytes;
     }
     if (first > 0) owned.untaken.splice(0, first);
-    if (owned.worker !== undefined && owned.unackedBytes * 2 >= this.#limits.windowBytes) this.#acknowledge(owned, owned.worker);
+    if (owned.worker !== undefined && owned.unackedBytes * 2 >= this.#limits.windowBytes)
+      this.#acknowledge(owned, owned.worker);
   }
 
   /** Something came from `sender`; call it once for every envelope, before its frames. */
@@ -217,7 +218,9 @@ export class Owner<Client> {
       if (frame.kind !== frameKinds.gone) this.#sendCancel(sender, frame, false);
     } else if (frame.kind === frameKinds.gone) this.#lost(owned, now);
     else {
-      const worker = owned.worker ?? this.#bind(owned, sender, now, frame.kind === frameKinds.accept ? decodeAccept(frame.payload) : undefined);
+      const worker =
+        owned.worker ??
+        this.#bind(owned, sender, now, frame.kind === frameKinds.accept ? decodeAccept(frame.payload) : undefined);
       if (frame.kind === frameKinds.quiet) {
         if (frame.seq >= owned.expected) this.#askMissing(owned, worker, now);
       } else this.#sequenced(owned, worker, frame, now);
@@ -253,7 +256,8 @@ export class Owner<Client> {
     }
     for (const worker of this.#workers.values()) {
       if (worker.bound.size === 0) this.#workers.delete(worker.mailbox);
-      else if (this.#link.isSilentSince(worker.heardAt, now)) for (const owned of worker.bound.values()) this.#lost(owned, now);
+      else if (this.#link.isSilentSince(worker.heardAt, now))
+        for (const owned of worker.bound.values()) this.#lost(owned, now);
       else this.#pulse(worker, now);
     }
     this.#probeNext(now);
@@ -294,7 +298,8 @@ export class Owner<Client> {
     owned.untaken.push({ seq: frame.seq, bytes });
     if (kind === "end" || kind === "fail") this.#finish(owned, "done");
     this.#port.deliver(owned.client, kind, frame.payload, frame.seq);
-    if (worker.unackedBytes * 4 > this.#limits.mailboxWindowBytes || now - worker.ackedAt > this.#limits.ackMs) this.#acknowledgeAll(worker, now);
+    if (worker.unackedBytes * 4 > this.#limits.mailboxWindowBytes || now - worker.ackedAt > this.#limits.ackMs)
+      this.#acknowledgeAll(worker, now);
   }
 
   #askMissing(owned: Owned<Client>, worker: Worker<Client>, now: number): void {
@@ -307,7 +312,8 @@ export class Owner<Client> {
   #pulse(worker: Worker<Client>, now: number): void {
     this.#port.pulse(worker.mailbox);
     for (const owned of worker.bound.values()) {
-      if (!owned.heard || owned.expected !== owned.ackedExpected || owned.taken !== owned.ackedTaken) this.#acknowledge(owned, worker);
+      if (!owned.heard || owned.expected !== owned.ackedExpected || owned.taken !== owned.ackedTaken)
+        this.#acknowledge(owned, worker);
       owned.heard = false;
     }
     worker.unackedBytes = 0;
@@ -315,7 +321,8 @@ export class Owner<Client> {
   }
 
   #acknowledgeAll(worker: Worker<Client>, now: number): void {
-    for (const owned of worker.bound.values()) if (owned.expected !== owned.ackedExpected) this.#acknowledge(owned, worker, true);
+    for (const owned of worker.bound.values())
+      if (owned.expected !== owned.ackedExpected) this.#acknowledge(owned, worker, true);
     worker.unackedBytes = 0;
     worker.ackedAt = now;
   }
@@ -331,7 +338,8 @@ export class Owner<Client> {
 
   #lost(owned: Owned<Client>, now: number): void {
     owned.lostRuns++;
-    if (!this.#port.mayRestart(owned.client) || owned.lostRuns >= this.#limits.runsMax) this.#fail(owned, "worker_lost");
+    if (!this.#port.mayRestart(owned.client) || owned.lostRuns >= this.#limits.runsMax)
+      this.#fail(owned, "worker_lost");
     else {
       if (owned.worker !== undefined) owned.waitUntil = now + owned.waitMs;
       this.#enqueueAgain(owned, now);
@@ -375,7 +383,16 @@ export class Owner<Client> {
   #finish(owned: Owned<Client>, verdict: "done" | "cancel", tell = true): void {
     this.#forget(owned);
     this.#finished.set(owned.number, { attempt: owned.attempt, worker: owned.worker?.mailbox, verdict });
-    if (tell && owned.worker !== undefined) this.#send(owned.worker.mailbox, frameKinds.done, owned.number, owned.attempt, 0, noPayload, owned.worker.hasRoom);
+    if (tell && owned.worker !== undefined)
+      this.#send(
+        owned.worker.mailbox,
+        frameKinds.done,
+        owned.number,
+        owned.attempt,
+        0,
+        noPayload,
+        owned.worker.hasRoom,
+      );
   }
 
   #forget(owned: Owned<Client>): void {
@@ -387,7 +404,8 @@ export class Owner<Client> {
   #answerForFinished(sender: string, frame: Frame): void {
     if (frame.kind === frameKinds.gone) return;
     const finished = this.#finished.get(frame.number) ?? this.#finishedBefore.get(frame.number);
-    const counts = finished !== undefined && finished.attempt === frame.attempt && (finished.worker ?? sender) === sender;
+    const counts =
+      finished !== undefined && finished.attempt === frame.attempt && (finished.worker ?? sender) === sender;
     if (!counts) this.#sendCancel(sender, frame, false);
     else {
       finished.worker = sender;
@@ -400,7 +418,11 @@ export class Owner<Client> {
     if (!this.#link.isUp(now) || (this.#probesOpen > 0 && now - this.#probedAt < this.#limits.graceMs)) return;
     const jobs: { client: Client; number: number; attempt: number }[] = [];
     for (const owned of this.#waiting.values()) {
-      if (jobs.length >= this.#limits.probesMax || now - owned.probedAt < (this.#probesFoundLost ? 1 : this.#limits.probeMs)) break;
+      if (
+        jobs.length >= this.#limits.probesMax ||
+        now - owned.probedAt < (this.#probesFoundLost ? 1 : this.#limits.probeMs)
+      )
+        break;
       jobs.push({ client: owned.client, number: owned.number, attempt: owned.attempt });
     }
     if (jobs.length === 0) return;
@@ -420,7 +442,15 @@ export class Owner<Client> {
     this.#send(mailbox, frameKinds.cancel, number, attempt, 0, settle ? settlePayload : dropPayload);
   }
 
-  #send(mailbox: string, kind: FrameKind, number: number, attempt: number, seq = 0, payload = noPayload, idly = false): void {
+  #send(
+    mailbox: string,
+    kind: FrameKind,
+    number: number,
+    attempt: number,
+    seq = 0,
+    payload = noPayload,
+    idly = false,
+  ): void {
     this.#port.send(mailbox, { kind, number, attempt, seq, payload }, idly);
   }
 }

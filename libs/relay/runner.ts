@@ -205,7 +205,8 @@ export class Runner<Task> {
     this.#wake(now);
     const held = this.#owners.get(sender)?.held.get(frame.number);
     if (held === undefined || held.attempt !== frame.attempt) {
-      if (frame.kind === frameKinds.go || frame.kind === frameKinds.ack || frame.kind === frameKinds.missing) this.#sendGone(sender, frame);
+      if (frame.kind === frameKinds.go || frame.kind === frameKinds.ack || frame.kind === frameKinds.missing)
+        this.#sendGone(sender, frame);
       return;
     }
     switch (frame.kind) {
@@ -241,7 +242,9 @@ export class Runner<Task> {
     let idle = 0;
     for (const owner of [...this.#owners.values()].reverse()) {
       if (owner.held.size === 0) {
-        const isRemembered = now - (owner.goneAt ?? owner.heardAt) <= (owner.goneAt === undefined ? this.#limits.graceMs : this.#limits.rememberMs);
+        const isRemembered =
+          now - (owner.goneAt ?? owner.heardAt) <=
+          (owner.goneAt === undefined ? this.#limits.graceMs : this.#limits.rememberMs);
         if (++idle > idleOwnersMax || !isRemembered) this.#owners.delete(owner.mailbox);
       } else if (lost || this.#link.isSilentSince(Math.max(owner.heardAt, oldestOf(owner.held).takenAt), now)) {
         if (!lost) owner.goneAt = now;
@@ -259,7 +262,13 @@ export class Runner<Task> {
         continue;
       }
       if (held.quiet)
-        this.#port.send(owner.mailbox, { kind: frameKinds.quiet, number: held.number, attempt: held.attempt, seq: held.nextSeq - 1, payload: noPayload });
+        this.#port.send(owner.mailbox, {
+          kind: frameKinds.quiet,
+          number: held.number,
+          attempt: held.attempt,
+          seq: held.nextSeq - 1,
+          payload: noPayload,
+        });
       held.quiet = true;
     }
   }
@@ -283,7 +292,14 @@ export class Runner<Task> {
   #ownerOf(mailbox: string): OwnerPeer<Task> {
     let owner = this.#owners.get(mailbox);
     if (owner === undefined) {
-      owner = { mailbox, heardAt: Number.NEGATIVE_INFINITY, goneAt: undefined, held: new LiveMap(), travellingBytes: 0, closed: new Set() };
+      owner = {
+        mailbox,
+        heardAt: Number.NEGATIVE_INFINITY,
+        goneAt: undefined,
+        held: new LiveMap(),
+        travellingBytes: 0,
+        closed: new Set(),
+      };
       this.#owners.set(mailbox, owner);
     }
     return owner;
@@ -324,7 +340,8 @@ export class Runner<Task> {
       held.arrived = arrived;
     }
     let first = 0;
-    for (; first < held.sent.length && (held.sent[first] as Sent).seq < taken; first++) held.sentBytes -= (held.sent[first] as Sent).bytes;
+    for (; first < held.sent.length && (held.sent[first] as Sent).seq < taken; first++)
+      held.sentBytes -= (held.sent[first] as Sent).bytes;
     if (first > 0) held.sent.splice(0, first);
     this.#flow(held);
     this.#reopen(held.owner);
@@ -345,13 +362,16 @@ export class Runner<Task> {
   }
 
   #reopen(owner: OwnerPeer<Task>): void {
-    if (owner.closed.size > 0 && this.#hasRoom(owner)) for (const number of owner.closed) this.#flow(owner.held.get(number) as Held<Task>);
+    if (owner.closed.size > 0 && this.#hasRoom(owner))
+      for (const number of owner.closed) this.#flow(owner.held.get(number) as Held<Task>);
   }
 
   /** A full window closes; it opens again when it is half empty, and the mailbox has room. */
   #flow(held: Held<Task>): void {
     if (held.ended || held.forgotten) return;
-    const open = this.#hasRoom(held.owner) && held.sentBytes < (held.open ? this.#limits.windowBytes : this.#limits.windowBytes / 2);
+    const open =
+      this.#hasRoom(held.owner) &&
+      held.sentBytes < (held.open ? this.#limits.windowBytes : this.#limits.windowBytes / 2);
     if (open === held.open) return;
     held.open = open;
     if (open) held.owner.closed.delete(held.number);

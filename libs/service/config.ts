@@ -21,8 +21,13 @@ export interface Setting<Value> {
 type SettingsOf<Table> = { [Name in keyof Table]: Table[Name] extends Setting<infer Value> ? Value : never };
 
 /** Reads all of a table. */
-export function readSettings<Table extends Record<string, Setting<unknown>>>(table: Table, environment: Environment): SettingsOf<Table> {
-  return Object.fromEntries(Object.entries(table).map(([name, setting]) => [name, setting.read(environment)])) as SettingsOf<Table>;
+export function readSettings<Table extends Record<string, Setting<unknown>>>(
+  table: Table,
+  environment: Environment,
+): SettingsOf<Table> {
+  return Object.fromEntries(
+    Object.entries(table).map(([name, setting]) => [name, setting.read(environment)]),
+  ) as SettingsOf<Table>;
 }
 
 /** A default that depends on the machine, and what of it people are told. */
@@ -39,8 +44,15 @@ export function memoryShare(part: number, bytesMax: number): Derived {
 }
 
 /** An integer within [min, max]. */
-export function integerSetting(variable: string, otherwise: number | Derived, min: number, max: number, description: string): Setting<number> {
-  const { value: fallback, text } = typeof otherwise === "number" ? { value: otherwise, text: String(otherwise) } : otherwise;
+export function integerSetting(
+  variable: string,
+  otherwise: number | Derived,
+  min: number,
+  max: number,
+  description: string,
+): Setting<number> {
+  const { value: fallback, text } =
+    typeof otherwise === "number" ? { value: otherwise, text: String(otherwise) } : otherwise;
   return {
     variable,
     description,
@@ -50,14 +62,21 @@ export function integerSetting(variable: string, otherwise: number | Derived, mi
       const given = environment[variable];
       if (given === undefined || given === "") return fallback;
       const value = Number(given);
-      if (!/^\d+$/.test(given) || value < min || value > max) throw new StartupFault(`${variable} must be an integer from ${min} to ${max}, not "${given}"`);
+      if (!/^\d+$/.test(given) || value < min || value > max)
+        throw new StartupFault(`${variable} must be an integer from ${min} to ${max}, not "${given}"`);
       return value;
     },
   };
 }
 
 /** A text of the given form; `form` says in words what `pattern` allows. */
-export function textSetting(variable: string, otherwise: string, description: string, form = "any text", pattern = /^/): Setting<string> {
+export function textSetting(
+  variable: string,
+  otherwise: string,
+  description: string,
+  form = "any text",
+  pattern = /^/,
+): Setting<string> {
   return {
     variable,
     description,
@@ -73,7 +92,13 @@ export function textSetting(variable: string, otherwise: string, description: st
 
 /** A text that is never shown; undefined when it is unset. */
 export function secretSetting(variable: string, description: string): Setting<string | undefined> {
-  return { variable, description, otherwise: "", bounds: "a secret", read: (environment) => environment[variable] || undefined };
+  return {
+    variable,
+    description,
+    otherwise: "",
+    bounds: "a secret",
+    read: (environment) => environment[variable] || undefined,
+  };
 }
 
 const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
@@ -95,9 +120,26 @@ export const serviceSettings = {
     /^[a-z0-9-]{1,40}$/,
   ),
   catalogueFile: textSetting("SLUICE_CATALOGUE", "catalogue.yaml", "The catalogue's file.", "a path"),
-  operationsHost: textSetting("OPERATIONS_HOST", "127.0.0.1", "Where the operations port listens.", "a host name or address"),
-  operationsPort: integerSetting("OPERATIONS_PORT", 0, 0, 65_535, "The port of /healthz, /readyz and /metrics; 0 takes any free one."),
-  logLevel: textSetting("LOG_LEVEL", "info", "How much is logged.", levels.join(", "), new RegExp(`^(${levels.join("|")})$`)),
+  operationsHost: textSetting(
+    "OPERATIONS_HOST",
+    "127.0.0.1",
+    "Where the operations port listens.",
+    "a host name or address",
+  ),
+  operationsPort: integerSetting(
+    "OPERATIONS_PORT",
+    0,
+    0,
+    65_535,
+    "The port of /healthz, /readyz and /metrics; 0 takes any free one.",
+  ),
+  logLevel: textSetting(
+    "LOG_LEVEL",
+    "info",
+    "How much is logged.",
+    levels.join(", "),
+    new RegExp(`^(${levels.join("|")})$`),
+  ),
 };
 
 export type ServiceConfig = SettingsOf<typeof serviceSettings>;
@@ -119,5 +161,11 @@ export const drainSettings = {
     600_000,
     "How long a stopping ingress goes on serving while it says that it is not ready, so that a load balancer sees it.",
   ),
-  drainMs: integerSetting("DRAIN_MS", 30_000, 0, 3_600_000, "How long what is under way may take to finish, after that."),
+  drainMs: integerSetting(
+    "DRAIN_MS",
+    30_000,
+    0,
+    3_600_000,
+    "How long what is under way may take to finish, after that.",
+  ),
 };

@@ -35,7 +35,9 @@ export class OpenFiles {
 /** Node has raised the soft limit to the hard one by now. */
 function openFilesMax(): number {
   try {
-    return Number(/^Max open files +(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1] ?? Number.POSITIVE_INFINITY);
+    return Number(
+      /^Max open files +(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1] ?? Number.POSITIVE_INFINITY,
+    );
   } catch {
     return Number.POSITIVE_INFINITY;
   }

@@ -20,7 +20,11 @@ export function createOperations({ metrics, notReady, status }: OperationsOption
     if (reason !== undefined) reply.code(503);
     return reason === undefined ? { status: "ready" } : { status: "not ready", reason };
   });
-  server.get("/status", () => ({ ready: notReady() === undefined, ...(notReady() !== undefined && { reason: notReady() }), ...status() }));
+  server.get("/status", () => ({
+    ready: notReady() === undefined,
+    ...(notReady() !== undefined && { reason: notReady() }),
+    ...status(),
+  }));
   server.get("/metrics", async (_request, reply) => {
     reply.type(metrics.contentType);
     return metrics.metrics();

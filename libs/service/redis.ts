@@ -50,7 +50,13 @@ function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
     socketTimeout: silenceMs,
   };
   if (purpose === "patient") return { ...common, maxRetriesPerRequest: null };
-  return { ...common, maxRetriesPerRequest: 0, enableOfflineQueue: false, autoResendUnfulfilledCommands: false, commandTimeout: commandTimeoutMs };
+  return {
+    ...common,
+    maxRetriesPerRequest: 0,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    commandTimeout: commandTimeoutMs,
+  };
 }
 
 function addressOf(url: string): RedisOptions {
@@ -58,7 +64,9 @@ function addressOf(url: string): RedisOptions {
   try {
     parsed = new URL(url);
   } catch {
-    throw new StartupFault("REDIS_URL is not a URL; use redis://host:port, rediss://host:port or unix:///path/to/socket");
+    throw new StartupFault(
+      "REDIS_URL is not a URL; use redis://host:port, rediss://host:port or unix:///path/to/socket",
+    );
   }
   const login: RedisOptions = {
     ...(parsed.username && { username: decodeURIComponent(parsed.username) }),

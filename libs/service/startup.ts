@@ -28,7 +28,8 @@ export interface Running {
 const describe = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error);
   const { code, address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
-  if (code === "EADDRINUSE") return `port ${port} on ${address} is already in use; set PORT or OPERATIONS_PORT to another`;
+  if (code === "EADDRINUSE")
+    return `port ${port} on ${address} is already in use; set PORT or OPERATIONS_PORT to another`;
   if (code === "EACCES" && port !== undefined) return `no permission to listen on port ${port}`;
   return error.message.split("\n", 1)[0] ?? error.name;
 };
@@ -37,7 +38,8 @@ const describe = (error: unknown): string => {
 const addressCodes = ["EADDRINUSE", "EACCES", "EADDRNOTAVAIL", "ENOTFOUND"];
 
 const isOfSurroundings = (error: unknown): boolean =>
-  error instanceof StartupFault || (error instanceof Error && addressCodes.includes((error as NodeJS.ErrnoException).code ?? ""));
+  error instanceof StartupFault ||
+  (error instanceof Error && addressCodes.includes((error as NodeJS.ErrnoException).code ?? ""));
 
 /**
  * Starts a role and stays with it until SIGTERM, SIGINT or the loss of the parent process, then stops it once.

@@ -97,7 +97,8 @@ export class TaskThread<Task, Result> {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const { waiting } of this.#lines.values()) for (const { fail } of waiting) fail(new Error("the thread has ended"));
+    for (const { waiting } of this.#lines.values())
+      for (const { fail } of waiting) fail(new Error("the thread has ended"));
     this.#lines.clear();
     await this.#worker?.terminate();
   }
@@ -209,4 +210,5 @@ export function serveTasks<Task, Result>(work: (task: Task) => Promise<Sent<Resu
 export const copyOf = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => new Uint8Array(bytes);
 
 /** Bytes of a task or a result, which structured clone makes plain. */
-export const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer => Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);
+export const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
+  Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);

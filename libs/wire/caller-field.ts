@@ -12,8 +12,14 @@ const settingNames: readonly [RegExp, readonly SettingName[]][] = [
   [/^(presence_penalty|presencePenalty)\b/, ["presencePenalty"]],
   [/^(frequency_penalty|frequencyPenalty)\b/, ["frequencyPenalty"]],
   [/^(parallel_tool_calls|tool_choice\.disable_parallel_tool_use)\b/, ["parallelCalls"]],
-  [/^(response_format|text\.format|output_config\.format|output_format|response_?(mime_?type|json_?schema|schema))\b/i, ["format"]],
-  [/^(reasoning_effort|reasoning|output_config\.effort|thinking|thinking_?config)\b/i, ["effort", "thinkingTokensMax", "thinkingShown"]],
+  [
+    /^(response_format|text\.format|output_config\.format|output_format|response_?(mime_?type|json_?schema|schema))\b/i,
+    ["format"],
+  ],
+  [
+    /^(reasoning_effort|reasoning|output_config\.effort|thinking|thinking_?config)\b/i,
+    ["effort", "thinkingTokensMax", "thinkingShown"],
+  ],
   [/^(verbosity|text\.verbosity)\b/, ["verbosity"]],
   [/^(user|safety_identifier|metadata\.user_id)\b/, ["user"]],
   [/^prompt_cache_key\b/, ["cacheKey"]],

@@ -101,7 +101,10 @@ export interface StreamRelay {
 }
 
 /** A whole answer of an upstream, as far as it can be relayed. */
-export type WholeAnswer = { kind: "answer"; body: Buffer; usage: Usage | undefined } | { kind: "error"; error: UpstreamError } | { kind: "malformed" };
+export type WholeAnswer =
+  | { kind: "answer"; body: Buffer; usage: Usage | undefined }
+  | { kind: "error"; error: UpstreamError }
+  | { kind: "malformed" };
 
 /** The upstream's side of a dialect's untouched relay. */
 export interface Verbatim {

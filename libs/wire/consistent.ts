@@ -19,13 +19,20 @@ export function consistent(request: NeutralRequest): NeutralRequest {
   checkSources(request);
   const ids = idsOf(request.messages);
   if (ids.size === 0) return request;
-  return { ...request, messages: request.messages.map((message) => ({ ...message, parts: message.parts.map((part) => renamed(part, ids)) })) };
+  return {
+    ...request,
+    messages: request.messages.map((message) => ({
+      ...message,
+      parts: message.parts.map((part) => renamed(part, ids)),
+    })),
+  };
 }
 
 /** Empty texts are left out, and so is thinking where it can't be read. */
 function checkSaid({ system, messages }: NeutralRequest): void {
   const says = (part: Part) => (part.kind === "text" ? part.text !== "" : part.kind !== "reasoning");
-  if (!system.some(says) && !messages.some(({ parts }) => parts.some(says))) refuse((messages[0] ?? system[0])?.path ?? "input", "must say something");
+  if (!system.some(says) && !messages.some(({ parts }) => parts.some(says)))
+    refuse((messages[0] ?? system[0])?.path ?? "input", "must say something");
 }
 
 function checkChoice({ tools, toolChoice }: NeutralRequest): void {
@@ -55,7 +62,9 @@ function idsOf(messages: readonly Message[]): Map<Named, string> {
     before = role;
     for (const part of parts)
       if (part.kind === "result") {
-        const call = nextOf(open.get(part.callId)) ?? refuse(part.path, "is the result of no call in the assistant's turn before it");
+        const call =
+          nextOf(open.get(part.callId)) ??
+          refuse(part.path, "is the result of no call in the assistant's turn before it");
         const id = changed.get(call);
         if (id !== undefined) changed.set(part, id);
       } else if (part.kind === "call") {

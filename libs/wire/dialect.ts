@@ -12,5 +12,12 @@ export const upstreamDialects = [...conversationDialects, "openai-images"] as co
 export type UpstreamDialect = (typeof upstreamDialects)[number];
 
 /** What a caller may want done. */
-export const operations = ["answer", "compaction", "token-count", "embedding", "image-generation", "image-edit"] as const;
+export const operations = [
+  "answer",
+  "compaction",
+  "token-count",
+  "embedding",
+  "image-generation",
+  "image-edit",
+] as const;
 export type Operation = (typeof operations)[number];

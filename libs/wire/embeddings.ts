@@ -7,7 +7,18 @@ import { refuse } from "./carry.ts";
 import type { WireRequest } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import { camelOf, pathOf, resourceOf } from "./gemini/names.ts";
-import { jsonOf, listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, textOf, withElements, withMembers } from "./json.ts";
+import {
+  jsonOf,
+  listOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  readSpan,
+  replaceSpans,
+  textOf,
+  withElements,
+  withMembers,
+} from "./json.ts";
 import { plainUsageOf, tokensOf, type Usage } from "./usage.ts";
 import { withMember } from "./verbatim.ts";
 
@@ -32,7 +43,11 @@ export const embeddingRequestSchema = Type.Object({
 });
 
 const part = { type: "object", properties: { text: nullable("string") } };
-const content = { type: "object", required: ["parts"], properties: { parts: { type: "array", minItems: 1, maxItems: 1_000, items: part } } };
+const content = {
+  type: "object",
+  required: ["parts"],
+  properties: { parts: { type: "array", minItems: 1, maxItems: 1_000, items: part } },
+};
 const size = { ...nullable("integer"), minimum: 1, maximum: 65_536 };
 const googleEmbedding = {
   content,
@@ -42,7 +57,10 @@ const googleEmbedding = {
   title: nullable("string"),
   outputDimensionality: size,
   output_dimensionality: size,
-  embedContentConfig: { ...nullable("object"), properties: { outputDimensionality: size, output_dimensionality: size } },
+  embedContentConfig: {
+    ...nullable("object"),
+    properties: { outputDimensionality: size, output_dimensionality: size },
+  },
 };
 
 export const embedContentSchema = Type.Unsafe<Record<string, unknown>>({
@@ -54,7 +72,12 @@ export const batchEmbedContentsSchema = Type.Unsafe<Record<string, unknown>>({
   type: "object",
   required: ["requests"],
   properties: {
-    requests: { type: "array", minItems: 1, maxItems: inputsMax, items: { type: "object", required: ["content"], properties: googleEmbedding } },
+    requests: {
+      type: "array",
+      minItems: 1,
+      maxItems: inputsMax,
+      items: { type: "object", required: ["content"], properties: googleEmbedding },
+    },
   },
 });
 
@@ -70,7 +93,9 @@ function wantedOf(dialect: ConversationDialect, written: Record<string, unknown>
     const body = written;
     const inputs = typeof body.input === "string" ? [body.input] : listOf(body.input);
     const texts = inputs.map((input, place) =>
-      typeof input === "string" ? input : refuse(`input[${place}]`, "must be a text: tokens of one model mean nothing to another"),
+      typeof input === "string"
+        ? input
+        : refuse(`input[${place}]`, "must be a text: tokens of one model mean nothing to another"),
     );
     if (texts.length > inputsMax) refuse("input", `may hold ${inputsMax} texts at most`);
     return { texts, dimensions: typeof body.dimensions === "number" ? body.dimensions : undefined };
@@ -81,11 +106,17 @@ function wantedOf(dialect: ConversationDialect, written: Record<string, unknown>
     const path = isBatch(body) ? `requests[${place}].content` : "content";
     return listOf(objectOf(request.content).parts)
       .map((part, at) =>
-        typeof objectOf(part).text === "string" ? (objectOf(part).text as string) : refuse(`${path}.parts[${at}]`, "must be a text for this model"),
+        typeof objectOf(part).text === "string"
+          ? (objectOf(part).text as string)
+          : refuse(`${path}.parts[${at}]`, "must be a text for this model"),
       )
       .join("\n");
   });
-  const sizes = new Set(requests.map((request) => request.outputDimensionality ?? objectOf(request.embedContentConfig).outputDimensionality));
+  const sizes = new Set(
+    requests.map(
+      (request) => request.outputDimensionality ?? objectOf(request.embedContentConfig).outputDimensionality,
+    ),
+  );
   if (sizes.size > 1) refuse("requests", "must all ask for one outputDimensionality for this model");
   const [dimensions] = sizes;
   return { texts, dimensions: typeof dimensions === "number" ? dimensions : undefined };
@@ -113,18 +144,31 @@ export interface EmbeddingAnswer {
 }
 
 /** `to` is the upstream's dialect; both of OpenAI's embed alike. `model` is its name there. Throws Refusal. */
-export function embeddingRequestOf(from: ConversationDialect, to: ConversationDialect, bytes: Buffer, model: string): EmbeddingRequest {
+export function embeddingRequestOf(
+  from: ConversationDialect,
+  to: ConversationDialect,
+  bytes: Buffer,
+  model: string,
+): EmbeddingRequest {
   const body = parsedObject(bytes) ?? {};
   const isBase64 = body.encoding_format === "base64";
   const isBatched = isBatch(body);
   if ((from === "gemini") === (to === "gemini")) {
     const { input } = body;
-    const count = from === "gemini" ? (isBatched ? listOf(body.requests).length : 1) : Array.isArray(input) && typeof input[0] !== "number" ? input.length : 1;
+    const count =
+      from === "gemini"
+        ? isBatched
+          ? listOf(body.requests).length
+          : 1
+        : Array.isArray(input) && typeof input[0] !== "number"
+          ? input.length
+          : 1;
     const request = from === "gemini" ? googleRequestOf(bytes, isBatched, model) : openaiRequestOf(bytes, model);
     return { request, texts: [], asked: { count, isBatched, isBase64 } };
   }
   const { texts, dimensions } = wantedOf(from, body);
-  const request = to === "gemini" ? googleRequestFor(texts, dimensions, model) : openaiRequestFor(texts, dimensions, model);
+  const request =
+    to === "gemini" ? googleRequestFor(texts, dimensions, model) : openaiRequestFor(texts, dimensions, model);
   return { request, texts, asked: { count: texts.length, isBatched, isBase64 } };
 }
 
@@ -152,7 +196,9 @@ function openaiAnswerOf(sent: Buffer, { count, isBase64 }: EmbeddingsAsked, id: 
   const answer = parsedObject(sent);
   const data = listOf(answer?.data).map(objectOf);
   if (data.length !== count || !data.every(({ embedding }) => isEmbedding(embedding))) return undefined;
-  const encoded = withMembers(sent, "data", (items) => withElements(items, (item) => withMembers(item, "embedding", encode)));
+  const encoded = withMembers(sent, "data", (items) =>
+    withElements(items, (item) => withMembers(item, "embedding", encode)),
+  );
   return { body: withMember(encoded, ["model"], textBytesOf(id)), usage: usageOf(answer?.usage) };
 }
 
@@ -163,7 +209,9 @@ function googleRequestOf(bytes: Buffer, isBatched: boolean, model: string): Wire
     path: pathOf(model, isBatched ? "batchEmbedContents" : "embedContent"),
     headers: {},
     body: isBatched
-      ? withMembers(withMember(bytes, ["model"], textBytesOf(resourceOf(model))), "requests", (requests) => withElements(requests, named))
+      ? withMembers(withMember(bytes, ["model"], textBytesOf(resourceOf(model))), "requests", (requests) =>
+          withElements(requests, named),
+        )
       : named(bytes),
   };
 }
@@ -171,7 +219,9 @@ function googleRequestOf(bytes: Buffer, isBatched: boolean, model: string): Wire
 function googleAnswerOf(sent: Buffer, { count, isBatched }: EmbeddingsAsked): EmbeddingAnswer | undefined {
   const { embedding, embeddings } = parsedObject(sent) ?? {};
   const given = isBatched ? listOf(embeddings) : [embedding ?? listOf(embeddings)[0]];
-  return given.length === count && given.every((one) => isEmbedding(objectOf(one).values)) ? { body: sent, usage: undefined } : undefined;
+  return given.length === count && given.every((one) => isEmbedding(objectOf(one).values))
+    ? { body: sent, usage: undefined }
+    : undefined;
 }
 
 function googleRequestFor(texts: readonly string[], dimensions: number | undefined, model: string): WireRequest {
@@ -186,7 +236,9 @@ function googleRequestFor(texts: readonly string[], dimensions: number | undefin
 
 function openaiAnswerFrom(sent: Buffer, { count, isBase64 }: EmbeddingsAsked, id: string): EmbeddingAnswer | undefined {
   const vectors = listOf(parsedObject(sent)?.embeddings).map((embedding) => numbersOf(objectOf(embedding).values));
-  return isComplete(vectors, count) ? { body: Buffer.from(openaiTextOf(vectors, isBase64, id)), usage: undefined } : undefined;
+  return isComplete(vectors, count)
+    ? { body: Buffer.from(openaiTextOf(vectors, isBase64, id)), usage: undefined }
+    : undefined;
 }
 
 function openaiRequestFor(texts: readonly string[], dimensions: number | undefined, model: string): WireRequest {
@@ -199,7 +251,10 @@ function googleAnswerFrom(sent: Buffer, { count, isBatched }: EmbeddingsAsked): 
   const vectors = listOf(answer?.data).map((item) => numbersOf(objectOf(item).embedding));
   if (!isComplete(vectors, count)) return undefined;
   const embeddings = vectors.map((values) => ({ values }));
-  return { body: Buffer.from(jsonOf(isBatched ? { embeddings } : { embedding: embeddings[0] })), usage: usageOf(answer?.usage) };
+  return {
+    body: Buffer.from(jsonOf(isBatched ? { embeddings } : { embedding: embeddings[0] })),
+    usage: usageOf(answer?.usage),
+  };
 }
 
 const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.requests);
@@ -207,7 +262,8 @@ const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.r
 const isEmbedding = (value: unknown): boolean => listOf(value).length > 0 || textOf(value) !== undefined;
 
 /** Is there an embedding for each text? */
-const isComplete = (vectors: readonly number[][], count: number): boolean => vectors.length === count && vectors.every(({ length }) => length > 0);
+const isComplete = (vectors: readonly number[][], count: number): boolean =>
+  vectors.length === count && vectors.every(({ length }) => length > 0);
 
 const textBytesOf = (text: string): Buffer => Buffer.from(JSON.stringify(text));
 
@@ -220,8 +276,10 @@ function withModel(bytes: Buffer, model: string): Buffer {
 }
 
 /** The embedding as the caller asked for it; the same bytes where it is already. */
-const base64Of = (embedding: Buffer): Buffer => (isText(embedding) ? embedding : textBytesOf(packed(numbersIn(embedding))));
-const numbersTextOf = (embedding: Buffer): Buffer => (isText(embedding) ? Buffer.from(JSON.stringify(numbersIn(embedding))) : embedding);
+const base64Of = (embedding: Buffer): Buffer =>
+  isText(embedding) ? embedding : textBytesOf(packed(numbersIn(embedding)));
+const numbersTextOf = (embedding: Buffer): Buffer =>
+  isText(embedding) ? Buffer.from(JSON.stringify(numbersIn(embedding))) : embedding;
 
 const isText = (json: Buffer): boolean => json[0] === 0x22;
 const numbersIn = (json: Buffer): number[] => numbersOf(readSpan(json, { start: 0, end: json.length }));
@@ -231,7 +289,11 @@ export const withEmbeddingUsage = (body: Buffer, tokens: number): Buffer =>
   withMember(body, ["usage"], Buffer.from(jsonOf({ prompt_tokens: tokens, total_tokens: tokens })));
 
 function openaiTextOf(vectors: number[][], base64: boolean, model: string): string {
-  const data = vectors.map((vector, index) => ({ object: "embedding", index, embedding: base64 ? packed(vector) : vector }));
+  const data = vectors.map((vector, index) => ({
+    object: "embedding",
+    index,
+    embedding: base64 ? packed(vector) : vector,
+  }));
   return jsonOf({ object: "list", data, model, usage: { prompt_tokens: 0, total_tokens: 0 } });
 }
 

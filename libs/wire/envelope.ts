@@ -35,13 +35,22 @@ export function envelopeOf({ dialect, data, redacted, itemId }: Signature, text?
 export const isEnvelope = (text: string): boolean => text.startsWith(envelopeMark);
 
 /** The signature, and the thinking if the envelope holds it; undefined for what is no envelope of ours. */
-export function opened(envelope: string): (Pick<ReasoningPart, "signature"> & { signature: Signature; text?: string }) | undefined {
+export function opened(
+  envelope: string,
+): (Pick<ReasoningPart, "signature"> & { signature: Signature; text?: string }) | undefined {
   if (!isEnvelope(envelope)) return undefined;
   try {
-    const { dialect, data, redacted, itemId, text }: Partial<Contents> = JSON.parse(Buffer.from(envelope, "base64").toString("utf8"));
+    const { dialect, data, redacted, itemId, text }: Partial<Contents> = JSON.parse(
+      Buffer.from(envelope, "base64").toString("utf8"),
+    );
     if (!conversationDialects.some((known) => known === dialect) || typeof data !== "string") return undefined;
     return {
-      signature: { dialect: dialect as ConversationDialect, data, ...(redacted === true && { redacted }), ...(typeof itemId === "string" && { itemId }) },
+      signature: {
+        dialect: dialect as ConversationDialect,
+        data,
+        ...(redacted === true && { redacted }),
+        ...(typeof itemId === "string" && { itemId }),
+      },
       ...(typeof text === "string" && { text }),
     };
   } catch {

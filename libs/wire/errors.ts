@@ -34,17 +34,41 @@ const row = (
 
 const table = {
   invalid_request: row(400, "invalid_request_error", null, "invalid_request_error", "INVALID_ARGUMENT"),
-  context_too_long: row(400, "invalid_request_error", "context_length_exceeded", "invalid_request_error", "INVALID_ARGUMENT"),
+  context_too_long: row(
+    400,
+    "invalid_request_error",
+    "context_length_exceeded",
+    "invalid_request_error",
+    "INVALID_ARGUMENT",
+  ),
   content_filter: row(400, "invalid_request_error", "content_filter", "invalid_request_error", "INVALID_ARGUMENT"),
   invalid_key: row(401, "invalid_request_error", "invalid_api_key", "authentication_error", "UNAUTHENTICATED"),
   path_not_found: row(404, "invalid_request_error", "unknown_url", "not_found_error", "NOT_FOUND"),
   model_not_found: row(404, "invalid_request_error", "model_not_found", "not_found_error", "NOT_FOUND"),
-  method_not_allowed: row(405, "invalid_request_error", "method_not_allowed", "invalid_request_error", "INVALID_ARGUMENT"),
+  method_not_allowed: row(
+    405,
+    "invalid_request_error",
+    "method_not_allowed",
+    "invalid_request_error",
+    "INVALID_ARGUMENT",
+  ),
   request_timeout: row(408, "invalid_request_error", "request_timeout", "timeout_error", "DEADLINE_EXCEEDED"),
   body_too_large: row(413, "invalid_request_error", "request_too_large", "request_too_large", "INVALID_ARGUMENT"),
-  unsupported_media_type: row(415, "invalid_request_error", "unsupported_media_type", "invalid_request_error", "INVALID_ARGUMENT"),
+  unsupported_media_type: row(
+    415,
+    "invalid_request_error",
+    "unsupported_media_type",
+    "invalid_request_error",
+    "INVALID_ARGUMENT",
+  ),
   unprocessable: row(422, "invalid_request_error", null, "invalid_request_error", "INVALID_ARGUMENT"),
-  upgrade_required: row(426, "invalid_request_error", "upgrade_required", "invalid_request_error", "FAILED_PRECONDITION"),
+  upgrade_required: row(
+    426,
+    "invalid_request_error",
+    "upgrade_required",
+    "invalid_request_error",
+    "FAILED_PRECONDITION",
+  ),
   headers_too_large: row(431, "invalid_request_error", "headers_too_large", "request_too_large", "INVALID_ARGUMENT"),
   rate_limited: row(429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"),
   budget_exhausted: row(429, "insufficient_quota", "insufficient_quota", "billing_error", "RESOURCE_EXHAUSTED", 402),
@@ -95,7 +119,15 @@ export interface UpstreamError {
    * `over_rate_limit` where this request alone is more than a rate limit admits,
    * `invalid_request` where the status blames the gateway. `markup` is a page in HTML or XML, which comes from something in front of the upstream's API.
    */
-  means?: "context_too_long" | "content_filter" | "rate_limited" | "invalid_request" | "over_rate_limit" | "markup" | OperatorFault | undefined;
+  means?:
+    | "context_too_long"
+    | "content_filter"
+    | "rate_limited"
+    | "invalid_request"
+    | "over_rate_limit"
+    | "markup"
+    | OperatorFault
+    | undefined;
   /** The text that `means` was read from, in lower case, where the upstream may have quoted it from its caller. */
   evidence?: string | undefined;
 }
@@ -113,16 +145,27 @@ export function errorBodyOf(dialect: ConversationDialect, failure: Failure, requ
     case "openai-chat":
     case "openai-responses":
       return JSON.stringify({
-        error: { message: failure.message, type: openaiType, param: failure.param ?? null, code: failure.upstreamCode ?? openaiCode },
+        error: {
+          message: failure.message,
+          type: openaiType,
+          param: failure.param ?? null,
+          code: failure.upstreamCode ?? openaiCode,
+        },
       });
     case "anthropic-messages":
       return JSON.stringify({
         type: "error",
-        error: { type: anthropicType, message: anthropicMessageOf(failure), ...(failure.upstreamCode && { details: { error_code: failure.upstreamCode } }) },
+        error: {
+          type: anthropicType,
+          message: anthropicMessageOf(failure),
+          ...(failure.upstreamCode && { details: { error_code: failure.upstreamCode } }),
+        },
         request_id: requestId,
       });
     case "gemini":
-      return JSON.stringify({ error: { code: status, message: failure.message, status: googleStatus, ...googleDetailsOf(failure) } });
+      return JSON.stringify({
+        error: { code: status, message: failure.message, status: googleStatus, ...googleDetailsOf(failure) },
+      });
     default:
       return dialect satisfies never;
   }
@@ -139,7 +182,11 @@ export interface FailedAnswer {
 }
 
 /** What ends a stream in failure, in server-sent events; no success terminator may follow it. */
-export function errorEventOf(dialect: ConversationDialect, failure: Failure, { requestId, answerId, model, events }: FailedAnswer): string {
+export function errorEventOf(
+  dialect: ConversationDialect,
+  failure: Failure,
+  { requestId, answerId, model, events }: FailedAnswer,
+): string {
   switch (dialect) {
     case "openai-chat":
     case "gemini":
@@ -152,7 +199,14 @@ export function errorEventOf(dialect: ConversationDialect, failure: Failure, { r
       const { openaiCode, openaiType } = table[failure.code];
       const code = failure.upstreamCode ?? openaiCode ?? openaiType;
       const { message, param = null } = failure;
-      const error = { type: "error", sequence_number: events, code, message, param, error: { type: openaiType, code, message, param } };
+      const error = {
+        type: "error",
+        sequence_number: events,
+        code,
+        message,
+        param,
+        error: { type: openaiType, code, message, param },
+      };
       const response = {
         id: answerId ?? `resp_${requestId.replace(/^[a-z]+_/, "")}`,
         object: "response",
@@ -183,9 +237,20 @@ const exhaustedBudget = { quotaMetric: "sluice/budget", quotaId: "BudgetPerDay" 
 /** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
 function googleDetailsOf({ code, message, param, retryAfterSeconds }: Failure): object {
   const details = [
-    ...(param === undefined ? [] : [{ "@type": "type.googleapis.com/google.rpc.BadRequest", fieldViolations: [{ field: param, description: message }] }]),
-    ...(retryAfterSeconds === undefined ? [] : [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${retryAfterSeconds}s` }]),
-    ...(code === "budget_exhausted" ? [{ "@type": "type.googleapis.com/google.rpc.QuotaFailure", violations: [exhaustedBudget] }] : []),
+    ...(param === undefined
+      ? []
+      : [
+          {
+            "@type": "type.googleapis.com/google.rpc.BadRequest",
+            fieldViolations: [{ field: param, description: message }],
+          },
+        ]),
+    ...(retryAfterSeconds === undefined
+      ? []
+      : [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${retryAfterSeconds}s` }]),
+    ...(code === "budget_exhausted"
+      ? [{ "@type": "type.googleapis.com/google.rpc.QuotaFailure", violations: [exhaustedBudget] }]
+      : []),
   ];
   return details.length === 0 ? {} : { details };
 }
@@ -195,9 +260,17 @@ function googleDetailsOf({ code, message, param, retryAfterSeconds }: Failure): 
  * own words: an upstream's may name its address, its accounts or the credential. `isQuoted` says whether a text stands in the caller's request: words that the
  * caller wrote prove nothing about the operator's account.
  */
-export function failureOf(status: number, error: UpstreamError, isQuoted: (text: string) => boolean = () => false): Failure {
+export function failureOf(
+  status: number,
+  error: UpstreamError,
+  isQuoted: (text: string) => boolean = () => false,
+): Failure {
   const { message, code, param, evidence } = error;
-  const affectsOthers = error.means === "credential" || error.means === "quota" || error.means === "model" || error.means === "rate_limited";
+  const affectsOthers =
+    error.means === "credential" ||
+    error.means === "quota" ||
+    error.means === "model" ||
+    error.means === "rate_limited";
   const means = affectsOthers && evidence !== undefined && isQuoted(evidence) ? undefined : error.means;
   const reason = { message, ...(code !== undefined && { upstreamCode: code }), ...(param !== undefined && { param }) };
   switch (means) {
@@ -217,7 +290,8 @@ export function failureOf(status: number, error: UpstreamError, isQuoted: (text:
     case "over_rate_limit":
       return { ...rateLimited, operatorFault: "unclear" };
     case "markup":
-      if (status === 413) return { code: "body_too_large", message: "The request is larger than the upstream of this model takes." };
+      if (status === 413)
+        return { code: "body_too_large", message: "The request is larger than the upstream of this model takes." };
       if (status === 400 || status === 403 || status === 422) return failed;
   }
   switch (status) {
@@ -247,8 +321,14 @@ export function failureOf(status: number, error: UpstreamError, isQuoted: (text:
   }
 }
 
-const failed: Failure = { code: "upstream_failed", message: "The upstream of this model failed; try again in a moment." };
-const rateLimited: Failure = { code: "rate_limited", message: "The upstream of this model takes no more requests at the moment; try again later." };
+const failed: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model failed; try again in a moment.",
+};
+const rateLimited: Failure = {
+  code: "rate_limited",
+  message: "The upstream of this model takes no more requests at the moment; try again later.",
+};
 const operatorFailure = (operatorFault: OperatorFault): Failure => ({
   code: "upstream_failed",
   message: "The upstream of this model refused the gateway; its operator has been told.",

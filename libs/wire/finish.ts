@@ -25,7 +25,17 @@ const words: Record<Finish, readonly string[]> = {
   "stop-sequence": ["stop_sequence"],
   // `pause_turn` and `continuation`: the vendor would go on with the answer; for callers of other dialects it is cut off. `repetition`: the server stopped a
   // model that repeated itself.
-  length: ["length", "max_tokens", "max_output_tokens", "max_length", "model_length", "pause_turn", "continuation", "repetition", "repetition_truncation"],
+  length: [
+    "length",
+    "max_tokens",
+    "max_output_tokens",
+    "max_length",
+    "model_length",
+    "pause_turn",
+    "continuation",
+    "repetition",
+    "repetition_truncation",
+  ],
   "context-full": ["model_context_window_exceeded"],
   calls: ["tool_calls", "tool_call", "tool_use", "function_call"],
   "content-filter": [
@@ -49,7 +59,11 @@ const words: Record<Finish, readonly string[]> = {
   ],
 };
 
-const finishes = new Map((Object.entries(words) as [Finish, string[]][]).flatMap(([finish, names]) => names.map((name) => [name, finish] as const)));
+const finishes = new Map(
+  (Object.entries(words) as [Finish, string[]][]).flatMap(([finish, names]) =>
+    names.map((name) => [name, finish] as const),
+  ),
+);
 
 /** Words that say that the answer failed. */
 const failures = new Set([
@@ -79,7 +93,8 @@ export function finishOf(reason: string, called: boolean): Finish | undefined {
 }
 
 /** True for a reason that says that the answer failed. An unknown reason says nothing of the kind. */
-export const isFailure = (reason: unknown): reason is string => typeof reason === "string" && failures.has(wordOf(reason));
+export const isFailure = (reason: unknown): reason is string =>
+  typeof reason === "string" && failures.has(wordOf(reason));
 
 /** The error of an answer that ended with a reason which is no success. */
 export const stoppedBy = (reason: string): UpstreamError => ({
@@ -94,4 +109,7 @@ export const unreadableEvent: UpstreamError = {
   status: 502,
 };
 
-export const emptyAnswer: UpstreamError = { message: "The upstream of this model sent an answer without content and without a reason.", status: 502 };
+export const emptyAnswer: UpstreamError = {
+  message: "The upstream of this model sent an answer without content and without a reason.",
+  status: 502,
+};

@@ -21,12 +21,19 @@ const pathLengthMax = 300;
 export function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): InvalidField {
   const steps = stepsOf(instancePath.slice(0, pathLengthMax));
   if (keyword === "required") steps.push(String(params.missingProperty ?? [params.requiredProperties].flat()[0]));
-  const param = steps.reduce((path, step) => (/^\d+$/.test(step) ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`), "");
+  const param = steps.reduce(
+    (path, step) => (/^\d+$/.test(step) ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`),
+    "",
+  );
   if (param === "") return { param, message: "The body must be a JSON object." };
   if (keyword === "const") return { message: `'${param}' must be ${JSON.stringify(params.allowedValue)}.`, param };
-  const allowed = keyword === "enum" ? `: ${(params.allowedValues as unknown[]).map((value) => JSON.stringify(value)).join(", ")}` : "";
+  const allowed =
+    keyword === "enum"
+      ? `: ${(params.allowedValues as unknown[]).map((value) => JSON.stringify(value)).join(", ")}`
+      : "";
   const isEmpty = keyword === "minLength" && params.limit === 1;
-  const types = keyword === "type" ? `must be ${[params.type].flat().join(" or ")}` : isEmpty ? "must NOT be empty" : undefined;
+  const types =
+    keyword === "type" ? `must be ${[params.type].flat().join(" or ")}` : isEmpty ? "must NOT be empty" : undefined;
   const what = keyword === "required" ? "is missing" : (types ?? `${message ?? "is not valid"}${allowed}`);
   return { message: `'${param}' ${what}.`, param };
 }
@@ -61,7 +68,8 @@ export function invalidFieldIn(schema: object, value: unknown): InvalidField | u
  * only what follows from it.
  */
 function faultIn(schema: Node, value: unknown, at: string): ValidationFault | undefined {
-  for (const [step, inner, part] of partsOf(schema, value)) if (!isValid(inner, part)) return faultIn(inner, part, `${at}/${step}`);
+  for (const [step, inner, part] of partsOf(schema, value))
+    if (!isValid(inner, part)) return faultIn(inner, part, `${at}/${step}`);
   const { items: _items, properties: _properties, additionalProperties: _others, ...own } = schema;
   const [, [fault]] = Schema.Errors(own, value);
   if (fault === undefined) return undefined;
@@ -72,17 +80,24 @@ function faultIn(schema: Node, value: unknown, at: string): ValidationFault | un
 }
 
 /** The parts of a value that have a schema of their own, with their steps in a JSON pointer. */
-function* partsOf({ items, properties, additionalProperties: others }: Node, value: unknown): Generator<[step: string | number, schema: Node, part: unknown]> {
+function* partsOf(
+  { items, properties, additionalProperties: others }: Node,
+  value: unknown,
+): Generator<[step: string | number, schema: Node, part: unknown]> {
   if (Array.isArray(value)) {
     if (items !== undefined) for (const [place, item] of value.entries()) yield [place, items as Node, item];
   } else if (typeof value === "object" && value !== null) {
     const known = (properties ?? {}) as Record<string, Node>;
-    for (const [name, inner] of Object.entries(known)) if (Object.hasOwn(value, name)) yield [name, inner, (value as Node)[name]];
-    if (others !== undefined) for (const [name, part] of Object.entries(value)) if (!Object.hasOwn(known, name)) yield [escaped(name), others as Node, part];
+    for (const [name, inner] of Object.entries(known))
+      if (Object.hasOwn(value, name)) yield [name, inner, (value as Node)[name]];
+    if (others !== undefined)
+      for (const [name, part] of Object.entries(value))
+        if (!Object.hasOwn(known, name)) yield [escaped(name), others as Node, part];
   }
 }
 
 const escaped = (step: string): string => step.replaceAll("~", "~0").replaceAll("/", "~1");
 
 /** The value that a JSON pointer leads to. */
-const memberAt = (value: unknown, pointer: string): unknown => stepsOf(pointer).reduce<unknown>((inner, step) => (inner as Node | undefined)?.[step], value);
+const memberAt = (value: unknown, pointer: string): unknown =>
+  stepsOf(pointer).reduce<unknown>((inner, step) => (inner as Node | undefined)?.[step], value);

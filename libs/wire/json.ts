@@ -33,7 +33,9 @@ export function parseExact(text: string): unknown {
 export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined {
   try {
     const value = parseExact(textOfJson(bytes));
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined;
   } catch {
     return undefined;
   }
@@ -226,10 +228,18 @@ export function removalsOf(bytes: Buffer, members: readonly Placed[]): (Span & {
   for (let member = members[next++]; member !== undefined; member = members[next++]) {
     const first = member.nameStart;
     let behind = skipSpace(bytes, member.end);
-    for (let neighbour = members[next]; bytes[behind] === comma && neighbour?.nameStart === skipSpace(bytes, behind + 1); neighbour = members[++next])
+    for (
+      let neighbour = members[next];
+      bytes[behind] === comma && neighbour?.nameStart === skipSpace(bytes, behind + 1);
+      neighbour = members[++next]
+    )
       behind = skipSpace(bytes, neighbour.end);
     const isLast = bytes[behind] !== comma;
-    removals.push({ start: isLast ? commaBefore(bytes, first) : first, end: isLast ? behind : behind + 1, by: nothing });
+    removals.push({
+      start: isLast ? commaBefore(bytes, first) : first,
+      end: isLast ? behind : behind + 1,
+      by: nothing,
+    });
   }
   return removals;
 }
@@ -289,7 +299,11 @@ const plainName = /^[A-Za-z0-9_]+$/;
  * Every string that is the value of a member with one of these names (ASCII), in order and within 40 levels; names that are repeated included. `spelled` says how
  * names are told. Right for valid JSON; one pass over the bytes.
  */
-export function* namedStringsOf(bytes: Buffer, names: readonly string[], spelled = (name: string) => name): Generator<NamedString, void> {
+export function* namedStringsOf(
+  bytes: Buffer,
+  names: readonly string[],
+  spelled = (name: string) => name,
+): Generator<NamedString, void> {
   const frames: Frame[] = [];
   /** The names that lead to what is in this frame at this moment. What is around a frame stays as it is for as long as the frame is open. */
   const namesTo = (level: number): string => {
@@ -298,7 +312,8 @@ export function* namedStringsOf(bytes: Buffer, names: readonly string[], spelled
     frame.names ??= namesTo(level - 1);
     if (!frame.isObject) return frame.names;
     const { nameStart, nameEnd } = frame;
-    const name = nameEnd - nameStart > knownNameBytesMax ? undefined : readSpan(bytes, { start: nameStart, end: nameEnd });
+    const name =
+      nameEnd - nameStart > knownNameBytesMax ? undefined : readSpan(bytes, { start: nameStart, end: nameEnd });
     const told = typeof name === "string" && plainName.test(name) ? spelled(name) : "";
     return level === 0 ? told : `${frame.names}.${told}`;
   };
@@ -312,12 +327,24 @@ export function* namedStringsOf(bytes: Buffer, names: readonly string[], spelled
         frame.expectsName = false;
         frame.nameStart = at;
         frame.nameEnd = end;
-      } else if (frame?.isObject === true && frames.length <= namedLevelsMax && nameOf(bytes, frame.nameStart + 1, frame.nameEnd - 1, names) !== undefined)
+      } else if (
+        frame?.isObject === true &&
+        frames.length <= namedLevelsMax &&
+        nameOf(bytes, frame.nameStart + 1, frame.nameEnd - 1, names) !== undefined
+      )
         yield new NamedString(bytes, frames, { start: at, end }, namesTo(frames.length - 1));
       at = end - 1;
     } else if (byte === openBrace || byte === openBracket) {
       const isObject = byte === openBrace;
-      frames.push({ start: at, isObject, expectsName: isObject, nameStart: -1, nameEnd: -1, place: 0, names: undefined });
+      frames.push({
+        start: at,
+        isObject,
+        expectsName: isObject,
+        nameStart: -1,
+        nameEnd: -1,
+        place: 0,
+        names: undefined,
+      });
     } else if (byte === closeBrace || byte === closeBracket) frames.pop();
     else if (byte === comma && frame !== undefined) {
       frame.expectsName = frame.isObject;
@@ -338,7 +365,10 @@ export interface JsonBounds {
 }
 
 /** Which of the bounds the bytes go beyond, if any. Right for valid JSON; linear in the bytes. */
-export function boundBroken(bytes: Buffer, { depthMax, containersMax, membersMax, valuesMax }: JsonBounds): keyof JsonBounds | undefined {
+export function boundBroken(
+  bytes: Buffer,
+  { depthMax, containersMax, membersMax, valuesMax }: JsonBounds,
+): keyof JsonBounds | undefined {
   let depth = 0;
   let containers = 0;
   let members = 0;
@@ -412,7 +442,12 @@ export function isEmptyArray(bytes: Buffer): boolean {
 export const isNull = (bytes: Buffer, span: Span): boolean => bytes[span.start] === 0x6e;
 
 /** The name that stands between two quotes, if it is one of those. */
-function nameOf<Name extends string>(bytes: Buffer, start: number, end: number, names: readonly Name[]): Name | undefined {
+function nameOf<Name extends string>(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  names: readonly Name[],
+): Name | undefined {
   for (const name of names) if (name.length === end - start && isText(bytes, start, name)) return name;
   for (let at = start; at < end; at++)
     if (bytes[at] === backslash) {
@@ -467,7 +502,14 @@ function endOfValue(bytes: Buffer, from: number): number {
   if (first === quote) return endOfString(bytes, from);
   if (first !== openBrace && first !== openBracket) {
     let at = from;
-    while (at < bytes.length && bytes[at] !== comma && bytes[at] !== closeBrace && bytes[at] !== closeBracket && !isSpace(bytes[at])) at++;
+    while (
+      at < bytes.length &&
+      bytes[at] !== comma &&
+      bytes[at] !== closeBrace &&
+      bytes[at] !== closeBracket &&
+      !isSpace(bytes[at])
+    )
+      at++;
     return at > from ? at : -1;
   }
   let depth = 0;
@@ -500,7 +542,8 @@ export const objectOf = (value: unknown): Record<string, unknown> =>
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /** The value if it is a text that is not empty. */
-export const textOf = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
+export const textOf = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : undefined;
 
 /** Tells when the pieces of a text have come to a whole JSON object or array, in one pass over them. */
 export class JsonProgress {

@@ -45,7 +45,13 @@ export type ReasoningPart = Placed & { kind: "reasoning"; text: string; signatur
 /** `name` is the tool's neutral name. `input` is JSON text, for a tool that takes free text `{"input":"…"}`; "" stands for no arguments. */
 export type CallPart = Placed & { kind: "call"; id: string; name: string; input: string };
 /** `name` is the neutral name of the tool that was called; "" when no call of that id came before. */
-export type ResultPart = Placed & { kind: "result"; callId: string; name: string; content: (TextPart | ImagePart | FilePart)[]; isError: boolean };
+export type ResultPart = Placed & {
+  kind: "result";
+  callId: string;
+  name: string;
+  content: (TextPart | ImagePart | FilePart)[];
+  isError: boolean;
+};
 
 export type Part = TextPart | ImagePart | FilePart | AudioPart | RefusalPart | ReasoningPart | CallPart | ResultPart;
 
@@ -97,7 +103,10 @@ export interface Settings {
   frequencyPenalty?: Setting<number>;
   parallelCalls?: Setting<boolean>;
   /** `json` is any JSON object; a schema without a name is called "answer" where a dialect wants one. */
-  format?: Setting<{ kind: "json" } | { kind: "schema"; schema: Record<string, unknown>; name?: string; description?: string; strict?: boolean }>;
+  format?: Setting<
+    | { kind: "json" }
+    | { kind: "schema"; schema: Record<string, unknown>; name?: string; description?: string; strict?: boolean }
+  >;
   effort?: Setting<Effort>;
   /** Tokens to think with, at least 1, where the caller gave a number and no effort. */
   thinkingTokensMax?: Setting<number>;
@@ -169,7 +178,13 @@ export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: Upst
     switch (event.kind) {
       case "block":
         pieces = [];
-        blocks.push(event.block.kind === "image" ? event.block : event.block.kind === "call" ? { ...event.block, input: "" } : { ...event.block, text: "" });
+        blocks.push(
+          event.block.kind === "image"
+            ? event.block
+            : event.block.kind === "call"
+              ? { ...event.block, input: "" }
+              : { ...event.block, text: "" },
+        );
         break;
       case "delta":
         pieces.push(event.text);
@@ -183,7 +198,12 @@ export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: Upst
         break;
       case "finish": {
         const { finish, stopSequence, usage } = event;
-        return { blocks, finish, ...(stopSequence !== undefined && { stopSequence }), ...(usage !== undefined && { usage }) };
+        return {
+          blocks,
+          finish,
+          ...(stopSequence !== undefined && { stopSequence }),
+          ...(usage !== undefined && { usage }),
+        };
       }
       case "error":
         return { error: event.error };
@@ -201,10 +221,16 @@ export function eventsOf({ blocks, finish, stopSequence, usage }: Answer): Answe
     events.push({ kind: "block", block: startOf(block) });
     const text = block.kind === "call" ? block.input : block.kind === "image" ? "" : block.text;
     if (text !== "") events.push({ kind: "delta", text });
-    if (block.kind === "reasoning" && block.signature !== undefined) events.push({ kind: "signature", signature: block.signature });
+    if (block.kind === "reasoning" && block.signature !== undefined)
+      events.push({ kind: "signature", signature: block.signature });
     events.push({ kind: "block-end" });
   }
-  events.push({ kind: "finish", finish, ...(stopSequence !== undefined && { stopSequence }), ...(usage !== undefined && { usage }) });
+  events.push({
+    kind: "finish",
+    finish,
+    ...(stopSequence !== undefined && { stopSequence }),
+    ...(usage !== undefined && { usage }),
+  });
   return events;
 }
 
@@ -239,7 +265,9 @@ export function turnsOf(messages: readonly Message[], apart = false): Message[] 
     } else for (const part of kept) turn.parts.push(part);
     if (answers) answering.add(turn);
   }
-  for (const turn of answering) if (turn.role === "user") turn.parts = [...turn.parts.filter(isResult), ...turn.parts.filter((part) => !isResult(part))];
+  for (const turn of answering)
+    if (turn.role === "user")
+      turn.parts = [...turn.parts.filter(isResult), ...turn.parts.filter((part) => !isResult(part))];
   return turns;
 }
 

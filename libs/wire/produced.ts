@@ -88,7 +88,8 @@ export class Produced {
   report(usage: Usage | undefined): void {
     if (usage === undefined || usage === this.#reported) return;
     const isCount =
-      usage.outputTokens > (this.#reported?.outputTokens ?? 0) || usage.outputTokens >= (this.#estimate - this.#delivered.tokens) * reportShareMin;
+      usage.outputTokens > (this.#reported?.outputTokens ?? 0) ||
+      usage.outputTokens >= (this.#estimate - this.#delivered.tokens) * reportShareMin;
     this.#reported = usage;
     if (isCount) this.#tokensReported = this.#estimate;
   }
@@ -135,7 +136,16 @@ const tokensIn = (text: string): number => Math.max(1, Math.floor(Buffer.byteLen
 
 /** A choice's delta in a chunk of OpenAI's chat-completions format. */
 export function chatDelta(delta: Record<string, unknown>, produced: Produced): void {
-  const { content, refusal, reasoning_content: thinking, reasoning, reasoning_details: details, tool_calls: calls, images, audio } = delta;
+  const {
+    content,
+    refusal,
+    reasoning_content: thinking,
+    reasoning,
+    reasoning_details: details,
+    tool_calls: calls,
+    images,
+    audio,
+  } = delta;
   if (typeof content === "string") produced.text(content);
   else for (const part of listOf(content)) produced.text(objectOf(part).text);
   produced.text(refusal);
@@ -143,7 +153,8 @@ export function chatDelta(delta: Record<string, unknown>, produced: Produced): v
   for (const detail of listOf(details)) produced.sealed(objectOf(detail).data ?? objectOf(detail).signature);
   for (const call of listOf(calls)) {
     const { function: named, custom } = objectOf(call);
-    for (const called of [objectOf(named), objectOf(custom)]) for (const text of [called.name, called.arguments, called.input]) produced.text(text);
+    for (const called of [objectOf(named), objectOf(custom)])
+      for (const text of [called.name, called.arguments, called.input]) produced.text(text);
   }
   for (const _ of listOf(images)) produced.picture();
   produced.text(objectOf(audio).transcript);
@@ -167,7 +178,14 @@ export function messagesPiece({ content_block: block, delta }: Record<string, un
 
 /** A part of a candidate in Google's Gemini format. */
 export function geminiPart(part: Record<string, unknown>, produced: Produced): void {
-  const { text, thought, thoughtSignature: signature, functionCall: call, inlineData: media, executableCode: code } = part;
+  const {
+    text,
+    thought,
+    thoughtSignature: signature,
+    functionCall: call,
+    inlineData: media,
+    executableCode: code,
+  } = part;
   if (thought === true) produced.thought(text);
   else produced.text(text);
   produced.sealed(signature);
@@ -179,10 +197,15 @@ export function geminiPart(part: Record<string, unknown>, produced: Produced): v
 }
 
 /** An event of OpenAI's Responses format. Its events named `done` say again what was streamed. */
-export function responsesPiece(type: string, { delta, item, ...event }: Record<string, unknown>, produced: Produced): void {
+export function responsesPiece(
+  type: string,
+  { delta, item, ...event }: Record<string, unknown>,
+  produced: Produced,
+): void {
   if (type === "response.output_item.done") produced.sealed(objectOf(item).encrypted_content);
   else if (type === "response.output_item.added") produced.text(objectOf(item).name);
-  else if (type.startsWith("response.image_generation_call.partial_image") && event.partial_image_b64 !== undefined) produced.picture();
+  else if (type.startsWith("response.image_generation_call.partial_image") && event.partial_image_b64 !== undefined)
+    produced.picture();
   else if (type === "response.audio.delta") produced.speech(delta);
   else if (type.startsWith("response.reasoning") && type.endsWith(".delta")) produced.thought(delta);
   else if (type.endsWith(".delta")) produced.text(delta);

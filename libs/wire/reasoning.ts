@@ -2,12 +2,24 @@
 import type { Effort, Settings } from "./neutral.ts";
 
 /** Shares of the output that the words stand for where only a number will do. */
-const shares: Record<Exclude<Effort, "none">, number> = { minimal: 0.02, low: 0.1, medium: 0.3, high: 0.6, xhigh: 0.9, max: 0.95 };
+const shares: Record<Exclude<Effort, "none">, number> = {
+  minimal: 0.02,
+  low: 0.1,
+  medium: 0.3,
+  high: 0.6,
+  xhigh: 0.9,
+  max: 0.95,
+};
 const thinkingTokensMin = 1_024;
 
 /** Tokens to think with, of an answer of at most `outputTokensMax`: at least 1024, and less than the whole. 0 for no thinking. */
 export const thinkingTokensOf = (effort: Effort, outputTokensMax: number): number =>
-  effort === "none" ? 0 : Math.min(Math.max(thinkingTokensMin, Math.floor(outputTokensMax * shares[effort])), Math.max(thinkingTokensMin, outputTokensMax - 1));
+  effort === "none"
+    ? 0
+    : Math.min(
+        Math.max(thinkingTokensMin, Math.floor(outputTokensMax * shares[effort])),
+        Math.max(thinkingTokensMin, outputTokensMax - 1),
+      );
 
 /** The word for a number of tokens; 0 is none. */
 function effortOf(thinkingTokensMax: number): Effort {

@@ -7,7 +7,10 @@ type Header = string | string[] | undefined;
  * or at a date (https://docs.anthropic.com/en/api/rate-limits).
  */
 const limits = [
-  ...["requests", "tokens"].map((what) => ({ remaining: `x-ratelimit-remaining-${what}`, reset: `x-ratelimit-reset-${what}` })),
+  ...["requests", "tokens"].map((what) => ({
+    remaining: `x-ratelimit-remaining-${what}`,
+    reset: `x-ratelimit-reset-${what}`,
+  })),
   ...["requests", "tokens", "input-tokens", "output-tokens"].map((what) => ({
     remaining: `anthropic-ratelimit-${what}-remaining`,
     reset: `anthropic-ratelimit-${what}-reset`,
@@ -23,13 +26,16 @@ export function retryAfterSecondsOf(headers: Readonly<Record<string, Header>>, n
   if (milliseconds !== undefined) return Math.ceil(milliseconds / 1_000);
   const named = headers["retry-after"];
   const resets = limits.flatMap(({ remaining, reset }) =>
-    numberIn(headers[remaining]) === 0 ? (numberIn(headers[reset]) ?? durationIn(headers[reset]) ?? secondsUntil(headers[reset], now) ?? []) : [],
+    numberIn(headers[remaining]) === 0
+      ? (numberIn(headers[reset]) ?? durationIn(headers[reset]) ?? secondsUntil(headers[reset], now) ?? [])
+      : [],
   );
   const seconds = numberIn(named) ?? secondsUntil(named, now) ?? (resets.length > 0 ? Math.max(...resets) : undefined);
   return seconds === undefined ? undefined : Math.ceil(seconds);
 }
 
-const numberIn = (header: Header): number | undefined => (typeof header === "string" && /^\d+(\.\d+)?$/.test(header) ? Number(header) : undefined);
+const numberIn = (header: Header): number | undefined =>
+  typeof header === "string" && /^\d+(\.\d+)?$/.test(header) ? Number(header) : undefined;
 
 /** As HTTP writes them, and RFC 3339. */
 const date = /^\w{3,9}, .* GMT$|^\d{4}-\d\d-\d\dT/;
@@ -43,5 +49,8 @@ const secondsIn: Readonly<Record<string, number>> = { h: 3_600, m: 60, s: 1, ms:
 
 function durationIn(header: Header): number | undefined {
   if (typeof header !== "string" || !/^(?:\d+(?:\.\d+)?(?:ms|[hms]))+$/.test(header)) return undefined;
-  return [...header.matchAll(/([\d.]+)(ms|[hms])/g)].reduce((sum, [, count, unit]) => sum + Number(count) * (secondsIn[unit as string] as number), 0);
+  return [...header.matchAll(/([\d.]+)(ms|[hms])/g)].reduce(
+    (sum, [, count, unit]) => sum + Number(count) * (secondsIn[unit as string] as number),
+    0,
+  );
 }

@@ -33,12 +33,14 @@ const labelledAccount =
   /\b(team|organi[sz]ation|org|project|account|workspace|tenant|subscription|customer|consumer|key)((?:[ _-]?(?:id|number))?["'`]?\s{0,2}[:=#]?\s{0,2}["'`]?)([0-9a-f]{8}-[0-9a-f-]{9,27}|\d{6,})/gi;
 
 const urls = /\b[a-z][a-z0-9+.-]{0,20}:\/\/[^\s"'<>`]*[^\s"'<>`.,;:)\]}]/gi;
-const ipv6 = /(?<![\w:.])\[?((?:[0-9a-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{1,4})?)(?:%[\w.-]{1,20})?(?![\w:])(?:\](?::\d{1,5})?)?/gi;
+const ipv6 =
+  /(?<![\w:.])\[?((?:[0-9a-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{1,4})?)(?:%[\w.-]{1,20})?(?![\w:])(?:\](?::\d{1,5})?)?/gi;
 const ipv4 = /(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?(?![\w])/g;
 /** A run that may be a host, an e-mail address or a masked key, and a port behind it. */
 const words = /[\w.@+*~-]+(?::\d{2,5}(?![\w:.]*\w))?/g;
 /** A name without dots is an address only where a port and what it is for stand beside it. */
-const namedPorts = /\b(tcp|host|upstream|server|backend|address|ECONNREFUSED|(?:connect|connecting|connected) to)(\s{1,3})[a-z][\w-]{0,62}:\d{2,5}\b/gi;
+const namedPorts =
+  /\b(tcp|host|upstream|server|backend|address|ECONNREFUSED|(?:connect|connecting|connected) to)(\s{1,3})[a-z][\w-]{0,62}:\d{2,5}\b/gi;
 
 /** The text without secrets, accounts' ids and addresses. Takes linear time. */
 export function scrubbed(text: string): string {
@@ -90,7 +92,8 @@ function isAddress(word: string): boolean {
   const host = name.replace(/^[.~+*-]+|\.+$/g, "");
   const labels = host.split(".");
   const zone = labels.at(-1)?.toLowerCase() ?? "";
-  if (labels.length === 1) return zone === "localhost" || (port !== undefined && port.length >= 4 && /^[a-z][a-z0-9-]*\d$/i.test(host));
+  if (labels.length === 1)
+    return zone === "localhost" || (port !== undefined && port.length >= 4 && /^[a-z][a-z0-9-]*\d$/i.test(host));
   if (labels.includes("") || !/^[a-z]/.test(zone) || !/^[\w.-]+$/.test(host) || fileEndings.has(zone)) return false;
   if (port !== undefined) return labels.every((label) => /[a-z]/i.test(label));
   if (!zones.has(zone) || host.includes("_") || fieldRoots.has(labels[0] ?? "")) return false;

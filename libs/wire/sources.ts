@@ -13,7 +13,11 @@ export function sourceOf(url: string, path: string): Source {
   if (/^https?:\/\//i.test(url)) return { kind: "url", url };
   const match = dataUrl.exec(url.slice(0, 300));
   if (match === null) refuse(path, "must be an http(s) address or a data URL with base64");
-  return { kind: "data", mimeType: (match[1] as string).toLowerCase(), data: checkedBase64(url.slice(match[0].length), path) };
+  return {
+    kind: "data",
+    mimeType: (match[1] as string).toLowerCase(),
+    data: checkedBase64(url.slice(match[0].length), path),
+  };
 }
 
 /** The same text if it is base64 of something; throws Refusal, naming `path`, if not. Line breaks are taken out, the URL-safe alphabet is put right. */
@@ -79,7 +83,8 @@ const headLength = 1_400;
 export function checkSources({ messages }: NeutralRequest): void {
   const look = (part: Part) => {
     if (part.kind === "result") part.content.forEach(look);
-    else if ((part.kind === "image" || part.kind === "file") && part.source.kind === "data") part.source = checkedData(part.source, part.kind, part.path);
+    else if ((part.kind === "image" || part.kind === "file") && part.source.kind === "data")
+      part.source = checkedData(part.source, part.kind, part.path);
   };
   for (const { parts } of messages) parts.forEach(look);
 }
@@ -87,12 +92,16 @@ export function checkSources({ messages }: NeutralRequest): void {
 /** Are these first bytes plainly a text, as the page of an error is that somebody took for the file? */
 function isText(head: Buffer): boolean {
   if (head.length < textLengthMin || !isUtf8(head.subarray(0, textLengthMin))) return false;
-  return head.subarray(0, textLengthMin).every((byte) => byte >= 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d);
+  return head
+    .subarray(0, textLengthMin)
+    .every((byte) => byte >= 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d);
 }
 
 /** The same picture, of a kind that every vendor reads. Throws Refusal, naming `path`, for others. */
 export function checkedPicture(source: Data, path: string): Data {
-  return pictures.includes(source.mimeType) ? source : refuse(path, "must be a PNG, JPEG, GIF or WebP picture for the upstream of this model");
+  return pictures.includes(source.mimeType)
+    ? source
+    : refuse(path, "must be a PNG, JPEG, GIF or WebP picture for the upstream of this model");
 }
 
 function checkedData(source: Data, kind: "image" | "file", path: string): Data {
@@ -100,14 +109,18 @@ function checkedData(source: Data, kind: "image" | "file", path: string): Data {
   const head = Buffer.from(source.data.slice(0, headLength), "base64");
   const found = mimeTypeOf(head);
   if (kind === "image") {
-    if (found !== undefined && !pictures.includes(found)) refuse(path, `is said to be a picture (${declared}), and its bytes are ${found}`);
-    if (found === undefined && isText(head)) refuse(path, `is said to be a picture (${declared}), and its bytes are a text`);
+    if (found !== undefined && !pictures.includes(found))
+      refuse(path, `is said to be a picture (${declared}), and its bytes are ${found}`);
+    if (found === undefined && isText(head))
+      refuse(path, `is said to be a picture (${declared}), and its bytes are a text`);
     return { ...source, mimeType: found ?? declared };
   }
   if (found === "application/pdf") return { ...source, mimeType: found };
   if (found !== undefined) refuse(path, `is a picture (${found}) where a document belongs`);
-  if (declared === "application/pdf" && isText(head) && !head.includes("%PDF-")) refuse(path, "is said to be a PDF, and its bytes are a text");
-  if (declared === "text/plain" && !isUtf8(Buffer.from(source.data, "base64"))) refuse(path, "is said to be a text, and its bytes are none in UTF-8");
+  if (declared === "application/pdf" && isText(head) && !head.includes("%PDF-"))
+    refuse(path, "is said to be a PDF, and its bytes are a text");
+  if (declared === "text/plain" && !isUtf8(Buffer.from(source.data, "base64")))
+    refuse(path, "is said to be a text, and its bytes are none in UTF-8");
   return source;
 }
 

@@ -50,12 +50,15 @@ export class SplicedAnswer implements StreamEncoder {
   /** The text so far, if that is all there is and it is open: what an assistant's turn can be begun with. */
   get text(): string | undefined {
     const [only, ...others] = this.blocks;
-    return only !== undefined && others.length === 0 && only.what === "text" && !only.ended ? only.pieces.join("") : undefined;
+    return only !== undefined && others.length === 0 && only.what === "text" && !only.ended
+      ? only.pieces.join("")
+      : undefined;
   }
 
   push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
     const open = this.blocks.at(-1);
-    if (event.kind === "block") this.blocks.push({ what: whatOf(event), pieces: [], length: 0, signed: false, ended: false });
+    if (event.kind === "block")
+      this.blocks.push({ what: whatOf(event), pieces: [], length: 0, signed: false, ended: false });
     else if (event.kind === "delta" && open !== undefined) {
       if (this.#length <= deliveredMax) open.pieces.push(event.text);
       open.length += event.text.length;
@@ -71,21 +74,32 @@ export class SplicedAnswer implements StreamEncoder {
  * `answer`, which nothing was written of, as it stands after its caller was sent these events of its own dialect; undefined where they ended it, or don't
  * say enough to write them again byte for byte. `nameOf` gives the neutral name of a tool.
  */
-export function resumed(answer: SplicedAnswer, decoder: StreamDecoder, delivered: string, nameOf: (callerName: string) => string): SplicedAnswer | undefined {
+export function resumed(
+  answer: SplicedAnswer,
+  decoder: StreamDecoder,
+  delivered: string,
+  nameOf: (callerName: string) => string,
+): SplicedAnswer | undefined {
   let written = "";
   for (const sent of new SseReader(Number.POSITIVE_INFINITY).push(Buffer.from(delivered)))
     for (const event of decoder.push(sent)) {
       if (event.kind === "error") return undefined;
       const { block } = event as Partial<Extract<AnswerEvent, { kind: "block" }>>;
-      written += answer.push(block?.kind === "call" ? { kind: "block", block: { ...block, name: nameOf(block.name) } } : event);
+      written += answer.push(
+        block?.kind === "call" ? { kind: "block", block: { ...block, name: nameOf(block.name) } } : event,
+      );
     }
   answer.isResumed = true;
   return answer.canBeSpliced && written === delivered ? answer : undefined;
 }
 
-const whatOf = ({ block }: Extract<AnswerEvent, { kind: "block" }>): string => (block.kind === "call" ? `call ${block.name}` : block.kind);
+const whatOf = ({ block }: Extract<AnswerEvent, { kind: "block" }>): string =>
+  block.kind === "call" ? `call ${block.name}` : block.kind;
 
-const differs: AnswerEvent = { kind: "error", error: { message: "The next upstream of this model answered differently.", status: 502 } };
+const differs: AnswerEvent = {
+  kind: "error",
+  error: { message: "The next upstream of this model answered differently.", status: 502 },
+};
 
 /** Reads one stream of such an answer: what of it is new. */
 export class SplicedDecoder implements StreamDecoder {
@@ -168,7 +182,12 @@ export class SplicedDecoder implements StreamDecoder {
     }
     switch (event.kind) {
       case "block": {
-        if (this.#answer.isResumed && event.block.kind === "reasoning" && blocks[this.#block + 1]?.what !== "reasoning" && this.#block + 1 < blocks.length) {
+        if (
+          this.#answer.isResumed &&
+          event.block.kind === "reasoning" &&
+          blocks[this.#block + 1]?.what !== "reasoning" &&
+          this.#block + 1 < blocks.length
+        ) {
           this.#isUnseen = true;
           return undefined;
         }

@@ -54,7 +54,8 @@ export class SseReader {
       from = end + 1;
     }
     if (from < bytes.length) this.#hold(bytes.subarray(from));
-    if (this.#piecesBytes + this.#dataBytes > this.#eventBytesMax) throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
+    if (this.#piecesBytes + this.#dataBytes > this.#eventBytesMax)
+      throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
     return events;
   }
 
@@ -97,10 +98,15 @@ export class SseReader {
   }
 
   #line(bytes: Buffer, events: SseEvent[]): void {
-    const line = !this.#started && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
+    const line =
+      !this.#started && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
     this.#started = true;
     if (line.length === 0) {
-      if (this.#data.length > 0) events.push({ event: this.#event, data: this.#data.length === 1 ? (this.#data[0] as Buffer) : Buffer.concat(this.#data) });
+      if (this.#data.length > 0)
+        events.push({
+          event: this.#event,
+          data: this.#data.length === 1 ? (this.#data[0] as Buffer) : Buffer.concat(this.#data),
+        });
       this.#data = [];
       this.#dataLines = 0;
       this.#dataBytes = 0;
@@ -112,8 +118,10 @@ export class SseReader {
       if (this.#data.length > 0) this.#data.push(lineFeedByte);
       this.#data.push(value);
       this.#dataBytes += value.length + 1;
-      if (this.#dataBytes > this.#eventBytesMax) throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
-      if (++this.#dataLines > dataLinesMax) throw new SseEventTooLarge(`an event of more than ${dataLinesMax} data lines`);
+      if (this.#dataBytes > this.#eventBytesMax)
+        throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
+      if (++this.#dataLines > dataLinesMax)
+        throw new SseEventTooLarge(`an event of more than ${dataLinesMax} data lines`);
     } else if (isField(line, "event")) this.#event = fieldValueOf(line, "event").toString("utf8");
   }
 }
@@ -124,4 +132,5 @@ function isField(line: Buffer, name: string): boolean {
   return line.length === name.length || line[name.length] === colon;
 }
 
-const fieldValueOf = (line: Buffer, name: string): Buffer => line.subarray(line[name.length + 1] === space ? name.length + 2 : name.length + 1);
+const fieldValueOf = (line: Buffer, name: string): Buffer =>
+  line.subarray(line[name.length + 1] === space ? name.length + 2 : name.length + 1);

@@ -38,7 +38,12 @@ export function toolNameOf(tools: readonly Tool[], callerName: string, namespace
 }
 
 /** The first tool that the caller offers under a name; "any" takes it from whichever namespace. */
-export function offeredTool(tools: readonly Tool[], callerName: string, namespace: string | undefined, from: "here" | "any" = "here"): Tool | undefined {
+export function offeredTool(
+  tools: readonly Tool[],
+  callerName: string,
+  namespace: string | undefined,
+  from: "here" | "any" = "here",
+): Tool | undefined {
   const { byPlace, byCallerName } = indexOf(tools);
   return from === "any" ? byCallerName.get(callerName) : byPlace.get(JSON.stringify([callerName, namespace]));
 }
@@ -79,7 +84,12 @@ function neutralNameOf(callerName: string, namespace: string | undefined): strin
 }
 
 /** The arguments schema that stands for free text in dialects without such tools. */
-export const textToolParameters = { type: "object", properties: { input: { type: "string" } }, required: ["input"], additionalProperties: false };
+export const textToolParameters = {
+  type: "object",
+  properties: { input: { type: "string" } },
+  required: ["input"],
+  additionalProperties: false,
+};
 
 /** The arguments that stand for free text. */
 export const inputOfText = (text: string): string => JSON.stringify({ input: text });
@@ -99,7 +109,9 @@ export function argumentsOf(input: string): Record<string, unknown> | undefined 
   if (nestsDeeperThan(input, argumentsDepthMax)) return undefined;
   try {
     const value = parseExact(input);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined;
   } catch {
     return undefined;
   }

@@ -84,4 +84,7 @@ const isContent = (event: AnswerEvent): boolean =>
   event.kind === "finish" ||
   event.kind === "signature" ||
   (event.kind === "delta" && event.text !== "") ||
-  (event.kind === "block" && event.block.kind !== "text" && event.block.kind !== "reasoning" && event.block.kind !== "refusal");
+  (event.kind === "block" &&
+    event.block.kind !== "text" &&
+    event.block.kind !== "reasoning" &&
+    event.block.kind !== "refusal");

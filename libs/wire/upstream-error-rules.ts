@@ -21,7 +21,8 @@ interface Rule {
 const overAllowance: readonly Rule[] = [
   {
     means: "over_rate_limit",
-    words: /^(?:request too large for (?:model )?\S{1,200} (?:in organization|on tokens per)|extra usage is required for long context)/i,
+    words:
+      /^(?:request too large for (?:model )?\S{1,200} (?:in organization|on tokens per)|extra usage is required for long context)/i,
   },
   { means: "unclear", words: /^this request requires more credits, or fewer max_tokens/i },
 ];
@@ -44,7 +45,8 @@ const rules: readonly Rule[] = [
   },
   {
     means: "rate_limited",
-    names: /^(?:rate_limit_exceeded|rate_limit_error|RESOURCE_EXHAUSTED|RATE_LIMIT_EXCEEDED|ThrottlingException|TooManyRequestsException)$/,
+    names:
+      /^(?:rate_limit_exceeded|rate_limit_error|RESOURCE_EXHAUSTED|RATE_LIMIT_EXCEEDED|ThrottlingException|TooManyRequestsException)$/,
     words: /^(?:rate limit (?:reached|exceeded)|too many requests)/i,
   },
   {
@@ -60,7 +62,8 @@ const rules: readonly Rule[] = [
   },
   {
     means: "model",
-    names: /^(?:model_not_found|model_decommissioned|DeploymentNotFound|invalid_model|model_not_supported|model_not_available)$/,
+    names:
+      /^(?:model_not_found|model_decommissioned|DeploymentNotFound|invalid_model|model_not_supported|model_not_available)$/,
     words:
       /^(?:the )?(?:model|models\/|deployment)[\s`'":/]{0,4}[\w./:@-]{1,200}[`'"]? (?:has been (?:deprecated|decommissioned|retired|shut down)|does not exist|is not found|was not found|not found|is deprecated|is no longer|is not available)|^(?:model not (?:exist|found)|invalid model\b|\/[\w/]{1,40}: invalid model name|the api deployment for this resource does not exist|project \S{1,200} does not have access to model|your organization must be verified to use the model|you are not allowed to sample from this model|you don't have access to the model|the provided model identifier is invalid|invocation of model id \S{1,200} with on-demand|this model version has reached|\S{1,200} is not a valid model id|unable to access (?:non-serverless )?model|project \S{1,200} is not allowed to use publisher model|publisher model \S{1,300} (?:was not found|is not servable in region))/i,
   },

@@ -41,17 +41,22 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
   const layers: Layer[] = [];
   read(body, layers, 0);
   const inner = layers.toReversed();
-  const innermost = <Name extends keyof Layer>(name: Name): Layer[Name] | undefined => inner.find((layer) => layer[name] !== undefined)?.[name];
+  const innermost = <Name extends keyof Layer>(name: Name): Layer[Name] | undefined =>
+    inner.find((layer) => layer[name] !== undefined)?.[name];
   const code = shownNameOf(innermost("code"));
   const type = shownNameOf(innermost("type"));
   const retryAfterSeconds = innermost("retryAfterSeconds");
   const { means, evidence } = layersMeaningOf(layers);
   return {
-    message: shownTextOf(innermost("message"), messageLengthMax) ?? "The upstream of this model reported an error without a message.",
+    message:
+      shownTextOf(innermost("message"), messageLengthMax) ??
+      "The upstream of this model reported an error without a message.",
     code,
     type,
     param: shownTextOf(innermost("param"), nameLengthMax),
-    status: layers.find(({ status }) => status !== undefined)?.status ?? statuses.find(([names]) => names.test(code ?? "") || names.test(type ?? ""))?.[1],
+    status:
+      layers.find(({ status }) => status !== undefined)?.status ??
+      statuses.find(([names]) => names.test(code ?? "") || names.test(type ?? ""))?.[1],
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
     ...(means !== undefined && { means }),
     ...(evidence !== undefined && { evidence }),
@@ -61,12 +66,16 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
 function layersMeaningOf(layers: readonly Layer[]): Pick<UpstreamError, "means" | "evidence"> {
   if (layers.some(({ flagged }) => flagged)) return { means: "content_filter" };
   const namesOf = (some: readonly Layer[]) =>
-    some.flatMap(({ code = "", type = "", reasons = [] }) => [code, type, ...reasons]).map((name) => name.slice(0, nameLengthMax));
+    some
+      .flatMap(({ code = "", type = "", reasons = [] }) => [code, type, ...reasons])
+      .map((name) => name.slice(0, nameLengthMax));
   // One vendor sends its messages percent-encoded.
   const messages = layers.map(({ message = "" }) => message.slice(0, messageLengthMax).replaceAll("%20", " "));
   const names = namesOf(layers.filter(({ isQuoted }) => !isQuoted));
   const quotedNames = namesOf(layers.filter(({ isQuoted }) => isQuoted));
-  return meaningOf({ names, quotedNames, messages }) ?? (layers.some(({ isMarkup }) => isMarkup) ? { means: "markup" } : {});
+  return (
+    meaningOf({ names, quotedNames, messages }) ?? (layers.some(({ isMarkup }) => isMarkup) ? { means: "markup" } : {})
+  );
 }
 
 /** Scrubs before it cuts: a secret that is cut in two would no longer look like one. */
@@ -112,7 +121,9 @@ function readList(list: readonly unknown[], layers: Layer[], depth: number): voi
     return;
   }
   const paths = violations.map(({ loc }) => pathOf(listOf(loc)));
-  const message = violations.map(({ msg }, index) => (paths[index] === "" ? msg : `${paths[index]}: ${msg}`)).join("; ");
+  const message = violations
+    .map(({ msg }, index) => (paths[index] === "" ? msg : `${paths[index]}: ${msg}`))
+    .join("; ");
   layers.push({ message, param: textOf(paths[0]), code: textOf(violations[0]?.type) });
 }
 
@@ -120,7 +131,9 @@ function readList(list: readonly unknown[], layers: Layer[], depth: number): voi
 const pathOf = (location: readonly unknown[]): string =>
   location
     .slice(location[0] === "body" ? 1 : 0, 20)
-    .map((step, index) => (typeof step === "number" ? `[${step}]` : `${index === 0 ? "" : "."}${String(step).slice(0, nameLengthMax)}`))
+    .map((step, index) =>
+      typeof step === "number" ? `[${step}]` : `${index === 0 ? "" : "."}${String(step).slice(0, nameLengthMax)}`,
+    )
     .join("");
 
 function readObject(error: Record<string, unknown>, layers: Layer[], depth: number): void {
@@ -130,7 +143,9 @@ function readObject(error: Record<string, unknown>, layers: Layer[], depth: numb
     ...detailsOf(listOf(error.details).map(objectOf)),
     code: [error.code, detailedCode].map(codeOf).find((code) => code !== undefined),
     type: typeOf(error),
-    status: [error.status, error.code, error.status_code, error.statusCode].map(statusOf).find((status) => status !== undefined),
+    status: [error.status, error.code, error.status_code, error.statusCode]
+      .map(statusOf)
+      .find((status) => status !== undefined),
     // https://openrouter.ai/docs/api/reference/errors-and-debugging
     flagged: metadata.flagged_input !== undefined,
     ...(textOf(error.param) !== undefined && { param: error.param as string }),
@@ -140,7 +155,8 @@ function readObject(error: Record<string, unknown>, layers: Layer[], depth: numb
   const message = [error.message, error.msg, error.Message, error.detail].find(isPresent);
   if (message !== undefined) read(message, layers, depth + 1);
   // Beside a message, a text is only the status in words.
-  if (isPresent(error.error) && (message === undefined || typeof error.error === "object")) read(error.error, layers, depth + 1);
+  if (isPresent(error.error) && (message === undefined || typeof error.error === "object"))
+    read(error.error, layers, depth + 1);
   else if (message === undefined && Array.isArray(error.errors)) read(error.errors, layers, depth + 1);
   if (isPresent(objectOf(error.response).error)) read(objectOf(error.response).error, layers, depth + 1);
   if (isPresent(metadata.raw)) read(metadata.raw, layers, depth + 1);
@@ -148,9 +164,15 @@ function readObject(error: Record<string, unknown>, layers: Layer[], depth: numb
 
 /** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
 function detailsOf(details: readonly Record<string, unknown>[]): Layer {
-  const fields = details.flatMap(({ fieldViolations }) => listOf(fieldViolations)).map((violation) => textOf(objectOf(violation).field));
-  const quotas = details.flatMap(({ violations }) => listOf(violations)).map((violation) => objectOf(violation).quotaId);
-  const delay = details.map(({ retryDelay }) => /^(\d{1,9}(?:\.\d+)?)s$/.exec(textOf(retryDelay) ?? "")?.[1]).find((found) => found !== undefined);
+  const fields = details
+    .flatMap(({ fieldViolations }) => listOf(fieldViolations))
+    .map((violation) => textOf(objectOf(violation).field));
+  const quotas = details
+    .flatMap(({ violations }) => listOf(violations))
+    .map((violation) => objectOf(violation).quotaId);
+  const delay = details
+    .map(({ retryDelay }) => /^(\d{1,9}(?:\.\d+)?)s$/.exec(textOf(retryDelay) ?? "")?.[1])
+    .find((found) => found !== undefined);
   return {
     param: fields[0],
     reasons: [...details.map(({ reason }) => reason), ...quotas].filter((reason) => typeof reason === "string"),
@@ -162,13 +184,17 @@ function detailsOf(details: readonly Record<string, unknown>[]): Layer {
 function typeOf({ status, ...error }: Record<string, unknown>): string | undefined {
   if (typeof status === "string" && /^[A-Z][A-Z_]+$/.test(status)) return status;
   const type = [error.type, error.error_type, error.__type].map(textOf).find((name) => name !== undefined);
-  return type === undefined || type === "error" || type.startsWith("response.") ? undefined : type.slice(type.lastIndexOf("#") + 1);
+  return type === undefined || type === "error" || type.startsWith("response.")
+    ? undefined
+    : type.slice(type.lastIndexOf("#") + 1);
 }
 
-const isPresent = (value: unknown): boolean => (typeof value === "string" && value.trim() !== "") || (typeof value === "object" && value !== null);
+const isPresent = (value: unknown): boolean =>
+  (typeof value === "string" && value.trim() !== "") || (typeof value === "object" && value !== null);
 
 /** A code, also one that is a number; undefined where it repeats the status. */
-const codeOf = (code: unknown): string | undefined => (statusOf(code) !== undefined ? undefined : typeof code === "number" ? String(code) : textOf(code));
+const codeOf = (code: unknown): string | undefined =>
+  statusOf(code) !== undefined ? undefined : typeof code === "number" ? String(code) : textOf(code);
 
 function statusOf(value: unknown): number | undefined {
   const status = typeof value === "string" && /^\d{3}$/.test(value) ? Number(value) : value;
@@ -186,7 +212,8 @@ function readText(text: string, layers: Layer[], depth: number): void {
   if (/^<(?:!doctype|\?xml|html|head|body|center|h1|title|error)\b/i.test(words)) layers.push({ isMarkup: true });
   else if (/^[{[]/.test(words) && (readEmbedded(words, layers, depth) || brokenJson.test(words))) return;
   // Control characters are no text but compressed or binary data.
-  else if (words !== "" && !/[^\P{Cc}\s]|\ufffd/u.test(words.slice(0, messageLengthMax))) layers.push({ message: words.replace(suffix, "") });
+  else if (words !== "" && !/[^\P{Cc}\s]|\ufffd/u.test(words.slice(0, messageLengthMax)))
+    layers.push({ message: words.replace(suffix, "") });
 }
 
 /** JSON that was cut off, which is no reason to show. */
@@ -196,7 +223,13 @@ const brokenJson = /^(?:\{\s*"|\[\s*(?:\{\s*"|"))/;
 function readEmbedded(text: string, layers: Layer[], depth: number): boolean {
   const inner: Layer[] = [];
   read(jsonAtStartOf(text.slice(0, embeddedLengthMax)), inner, depth + 1);
-  if (!inner.some(({ message, code, type, isMarkup }) => message !== undefined || code !== undefined || type !== undefined || isMarkup)) return false;
+  if (
+    !inner.some(
+      ({ message, code, type, isMarkup }) =>
+        message !== undefined || code !== undefined || type !== undefined || isMarkup,
+    )
+  )
+    return false;
   // The body itself may come as a text; what stands inside of one of its texts may be the caller's.
   for (const layer of inner) layers.push(layers.length === 0 ? layer : { ...layer, isQuoted: true });
   return true;

@@ -22,13 +22,20 @@ export const plainUsageOf = (inputTokens: number, outputTokens = 0): Usage =>
   plausible({ inputTokens, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens, reasoningTokens: 0 });
 
 /** A counter as an upstream reports it; 0 for what is none. */
-export const tokensOf = (value: unknown): number => (typeof value === "number" && Number.isInteger(value) && value > 0 ? value : 0);
+export const tokensOf = (value: unknown): number =>
+  typeof value === "number" && Number.isInteger(value) && value > 0 ? value : 0;
 
 /** Tokens of one answer, in or out, at most: ten times the largest context window on offer, for answers with hosted tools count their prompt several times. */
 const tokensMax = 100_000_000;
 
 /** What can be true of a report: a counter beyond the bound is cut to it and told as capped, and no part is larger than its whole. */
-export function plausible({ inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens }: Usage): Usage {
+export function plausible({
+  inputTokens,
+  cachedInputTokens,
+  cacheWriteTokens,
+  outputTokens,
+  reasoningTokens,
+}: Usage): Usage {
   const input = Math.min(inputTokens, tokensMax);
   const output = Math.min(outputTokens, tokensMax);
   const cached = Math.min(cachedInputTokens, input);

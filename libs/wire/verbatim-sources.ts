@@ -1,6 +1,14 @@
 /** Images and documents that a request names by address, in the caller's own bytes: found, and replaced by what was fetched, while every other byte stays. */
 import { refuse } from "./carry.ts";
-import { type NamedString, namedStringsOf, objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "./json.ts";
+import {
+  type NamedString,
+  namedStringsOf,
+  objectSpansOf,
+  readSpan,
+  removalsOf,
+  replaceSpans,
+  type Span,
+} from "./json.ts";
 import { type Data, dataUrlOf, type SourceAddress } from "./sources.ts";
 
 type Edit = Span & { by: Buffer };
@@ -40,7 +48,11 @@ function hasEscapedLetter(bytes: Buffer): boolean {
  * The bytes with the addresses in them replaced. Throws Refusal, naming the field, where a source is given twice. A request without sources costs a few native
  * searches.
  */
-export function withAddresses(bytes: Buffer, { marks, names, spelled = (name) => name, placeOf }: SourceFinder, replace: ReplaceAddress): Buffer {
+export function withAddresses(
+  bytes: Buffer,
+  { marks, names, spelled = (name) => name, placeOf }: SourceFinder,
+  replace: ReplaceAddress,
+): Buffer {
   if (!marks.some((mark) => bytes.includes(mark)) && !hasEscapedLetter(bytes)) return bytes;
   const edits: Edit[] = [];
   let lastObject = -1;
@@ -51,10 +63,14 @@ export function withAddresses(bytes: Buffer, { marks, names, spelled = (name) =>
     const url = String(readSpan(bytes, string));
     if (/^\s*data:/i.test(url)) continue;
     const path = string.path.map((step) => (typeof step === "string" ? spelled(step) : step));
-    const own = path.reduce<string>((before, step) => (typeof step === "number" ? `${before}[${step}]` : before === "" ? step : `${before}.${step}`), "");
+    const own = path.reduce<string>(
+      (before, step) => (typeof step === "number" ? `${before}[${step}]` : before === "" ? step : `${before}.${step}`),
+      "",
+    );
     const object = objectAround(string, 0);
     const all = objectSpansOf(bytes.subarray(object), names)?.all.map(({ name }) => spelled(name)) ?? [];
-    if (object === lastObject || all.length > new Set(all).size) refuse(own, "stands beside another address: give each in a part of its own");
+    if (object === lastObject || all.length > new Set(all).size)
+      refuse(own, "stands beside another address: give each in a part of its own");
     lastObject = object;
     const data = replace({ part: place.part, url, path: own });
     if (data !== undefined) edits.push(...place.edits(data));
@@ -66,7 +82,8 @@ export function withAddresses(bytes: Buffer, { marks, names, spelled = (name) =>
 }
 
 const dataUrlStart = Buffer.from("data:");
-const isDataUrl = (bytes: Buffer, { start }: Span): boolean => bytes.compare(dataUrlStart, 0, dataUrlStart.length, start + 1, start + 6) === 0;
+const isDataUrl = (bytes: Buffer, { start }: Span): boolean =>
+  bytes.compare(dataUrlStart, 0, dataUrlStart.length, start + 1, start + 6) === 0;
 
 /** Longer than any address: what may also be base64 without more is then not looked at. */
 const addressLengthMax = 16_384;
@@ -94,7 +111,12 @@ export const fixed = (part: "media" | "server"): Place => ({ part, edits: () => 
 export function objectEdits(
   bytes: Buffer,
   start: number,
-  { name, instead, values = {}, without = [] }: { name: string; instead: string; values?: Record<string, string>; without?: readonly string[] },
+  {
+    name,
+    instead,
+    values = {},
+    without = [],
+  }: { name: string; instead: string; values?: Record<string, string>; without?: readonly string[] },
 ): Edit[] {
   const object = bytes.subarray(start);
   const { all = [] } = objectSpansOf(object, [name, ...Object.keys(values), ...without]) ?? {};
@@ -107,5 +129,7 @@ export function objectEdits(
     if (member.name === name) edits.push({ start: member.nameStart, end: member.end, by: Buffer.from(instead) });
     else if (value !== undefined) edits.push({ start: member.start, end: member.end, by: Buffer.from(value) });
   }
-  return edits.sort((left, right) => left.start - right.start).map((edit) => ({ ...edit, start: start + edit.start, end: start + edit.end }));
+  return edits
+    .sort((left, right) => left.start - right.start)
+    .map((edit) => ({ ...edit, start: start + edit.start, end: start + edit.end }));
 }

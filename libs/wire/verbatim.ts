@@ -12,7 +12,11 @@ import type { Usage } from "./usage.ts";
 const heldEventsMax = 32;
 
 /** What becomes of one event: `terminator` is the upstream's own end of its answer, `relay` any other event. */
-export type Passing = { kind: "relay"; bytes: Buffer; content: boolean } | { kind: "terminator"; bytes: Buffer } | { kind: "hidden" } | Failed;
+export type Passing =
+  | { kind: "relay"; bytes: Buffer; content: boolean }
+  | { kind: "terminator"; bytes: Buffer }
+  | { kind: "hidden" }
+  | Failed;
 
 type Failed = { kind: "error"; error: UpstreamError };
 
@@ -150,11 +154,20 @@ const eventEnd = Buffer.from("\n\n");
 const lineFeed = 0x0a;
 
 /** An event as the upstream sent it, with its name if it had one, but for the spans that are replaced. `data` may be JSON over several lines. */
-export function eventBytesOf(name: string | undefined, data: Buffer, replacements: readonly (Span & { by: Buffer })[] = []): Buffer {
+export function eventBytesOf(
+  name: string | undefined,
+  data: Buffer,
+  replacements: readonly (Span & { by: Buffer })[] = [],
+): Buffer {
   const pieces = data.includes(lineFeed)
     ? [Buffer.from(replaceSpans(data, replacements).toString("utf8").replaceAll("\n", "\ndata: "))]
     : piecesOf(data, replacements);
-  return Buffer.concat([...(name === undefined ? [] : [Buffer.from(`event: ${name}\n`)]), dataPrefix, ...pieces, eventEnd]);
+  return Buffer.concat([
+    ...(name === undefined ? [] : [Buffer.from(`event: ${name}\n`)]),
+    dataPrefix,
+    ...pieces,
+    eventEnd,
+  ]);
 }
 
 /**

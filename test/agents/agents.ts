@@ -14,7 +14,8 @@ import { install } from "./install.ts";
 import { libraryClients } from "./libraries.ts";
 
 const interrupted = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interrupted.abort(new Error(`interrupted by ${signal}`)));
+for (const signal of ["SIGINT", "SIGTERM"] as const)
+  process.once(signal, () => interrupted.abort(new Error(`interrupted by ${signal}`)));
 process.stdout.on("error", (error) => interrupted.abort(error));
 
 const modelOf = (upstream: ConversationDialect) => `sim-${upstream}`;
@@ -22,13 +23,21 @@ const reasonerOf = (upstream: ConversationDialect, family: Client["family"]) => 
 
 function catalogue(): string {
   const upstreams = conversationDialects.map(
-    (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+    (dialect) =>
+      `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
   );
   const line = (id: string, upstream: ConversationDialect, model: string, more = "") =>
     `  - { id: ${id}, retries: 0, contextWindow: 128000, outputTokensMax: 32000, ${more}prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: ${upstream}, model: "${model};rate=0;first=0" }] }`;
   const models = conversationDialects.flatMap((upstream) => [
     line(modelOf(upstream), upstream, "sim-text"),
-    ...families.map((family) => line(reasonerOf(upstream, family), upstream, "sim-reasoning", "capabilities: [text, streaming, tools, json, reasoning], ")),
+    ...families.map((family) =>
+      line(
+        reasonerOf(upstream, family),
+        upstream,
+        "sim-reasoning",
+        "capabilities: [text, streaming, tools, json, reasoning], ",
+      ),
+    ),
   ]);
   return `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`;
 }
@@ -40,8 +49,13 @@ interface Row {
 
 function tableOf(rows: Row[], versions: Map<string, string>): string {
   const packagesOf = ({ packages }: Client) => packages.map((name) => `${name} ${versions.get(name)}`).join(", ");
-  const lines = [["client", "packages", ...conversationDialects], ...rows.map(({ client, cells }) => [client.name, packagesOf(client), ...cells])];
-  const widths = (lines[0] as string[]).map((_, column) => Math.max(...lines.map((line) => (line[column] as string).length)));
+  const lines = [
+    ["client", "packages", ...conversationDialects],
+    ...rows.map(({ client, cells }) => [client.name, packagesOf(client), ...cells]),
+  ];
+  const widths = (lines[0] as string[]).map((_, column) =>
+    Math.max(...lines.map((line) => (line[column] as string).length)),
+  );
   const isText = (column: number) => column < 2;
   const padded = (line: string[]) =>
     line.map((cell, column) => {
@@ -59,7 +73,8 @@ async function writeTable(table: string): Promise<void> {
   const text = await readFile(file, "utf8");
   const [begin, end] = ["<!-- npm run test:agents -- --write -->\n", "<!-- end -->"];
   const [before, place = "", ...more] = text.split(begin);
-  if (more.length > 0 || !place.includes(end)) throw new Error("README.md has no place, or several, that is marked for the table");
+  if (more.length > 0 || !place.includes(end))
+    throw new Error("README.md has no place, or several, that is marked for the table");
   await writeFile(file, `${before}${begin}\n${table}\n\n${place.slice(place.indexOf(end))}`);
 }
 
@@ -80,10 +95,19 @@ async function passes(client: Client, upstream: ConversationDialect): Promise<bo
   const folder = await mkdtemp(join(tmpdir(), "sluice-agent-"));
   try {
     const began = performance.now();
-    const run = { folder, gateway, model: modelOf(upstream), reasoner: reasonerOf(upstream, client.family), installed, signal: interrupted.signal };
+    const run = {
+      folder,
+      gateway,
+      model: modelOf(upstream),
+      reasoner: reasonerOf(upstream, client.family),
+      installed,
+      signal: interrupted.signal,
+    };
     const { passed, failed, output } = await client.check(run);
     const isGood = failed.length === 0;
-    console.log(`${isGood ? "ok  " : "FAIL"} ${client.name} on ${upstream}, ${Math.round(performance.now() - began)} ms: ${passed.join(", ")}`);
+    console.log(
+      `${isGood ? "ok  " : "FAIL"} ${client.name} on ${upstream}, ${Math.round(performance.now() - began)} ms: ${passed.join(", ")}`,
+    );
     for (const check of failed) console.log(`  failed: ${check}`);
     if (!isGood) console.log(output.replaceAll(/^/gm, "  | "));
     return isGood;

@@ -26,7 +26,12 @@ const clientOf = (agent: CommandLine): Client => ({
     const { folder, installed, signal } = run;
     await agent.prepare?.(run);
     const environment = { PATH: process.env.PATH, HOME: folder, ...agent.environment(run) };
-    const { code, output } = await runProgram(join(installed.binaries, agent.bin), agent.args(run), { cwd: folder, environment, timeoutMs, signal });
+    const { code, output } = await runProgram(join(installed.binaries, agent.bin), agent.args(run), {
+      cwd: folder,
+      environment,
+      timeoutMs,
+      signal,
+    });
     const written = await readFile(join(folder, proof), "utf8").catch(() => "");
     const isTold = /returned/.test(output);
     if (code === 0 && written.trim() === "it-works" && isTold) return { passed: [check], failed: [], output };
@@ -67,7 +72,8 @@ const agents: CommandLine[] = [
     name: "Codex CLI over WebSocket",
     package: "@openai/codex",
     bin: "codex",
-    prepare: ({ folder, gateway }) => writeSettings(join(folder, ".codex"), "config.toml", `openai_base_url = "${gateway.url}/v1"\n`),
+    prepare: ({ folder, gateway }) =>
+      writeSettings(join(folder, ".codex"), "config.toml", `openai_base_url = "${gateway.url}/v1"\n`),
     args: codexArgs,
     environment: ({ gateway, folder }) => ({ CODEX_API_KEY: gateway.key, CODEX_HOME: join(folder, ".codex") }),
   },
@@ -88,8 +94,21 @@ const agents: CommandLine[] = [
     name: "Gemini CLI",
     package: "@google/gemini-cli",
     bin: "gemini",
-    prepare: ({ folder }) => writeSettings(join(folder, ".gemini"), "settings.json", '{"security":{"auth":{"selectedType":"gemini-api-key"}}}'),
-    args: ({ model }) => ["-m", model, "--skip-trust", "--approval-mode", "yolo", "-p", `Use run_shell_command to run "${command}".`],
+    prepare: ({ folder }) =>
+      writeSettings(
+        join(folder, ".gemini"),
+        "settings.json",
+        '{"security":{"auth":{"selectedType":"gemini-api-key"}}}',
+      ),
+    args: ({ model }) => [
+      "-m",
+      model,
+      "--skip-trust",
+      "--approval-mode",
+      "yolo",
+      "-p",
+      `Use run_shell_command to run "${command}".`,
+    ],
     environment: ({ gateway }) => ({ GOOGLE_GEMINI_BASE_URL: gateway.url, GEMINI_API_KEY: gateway.key }),
   },
 ];

@@ -13,9 +13,17 @@ const packagesOf = (clients: Client[], registry: Client["registry"]) => [
 ];
 
 /** Throws with what the installer said. `versions` has every package by its name. */
-export async function install(clients: Client[], signal: AbortSignal): Promise<{ installed: Installed; versions: Map<string, string> }> {
+export async function install(
+  clients: Client[],
+  signal: AbortSignal,
+): Promise<{ installed: Installed; versions: Map<string, string> }> {
   const installer = async (file: string, args: string[]) => {
-    const { code, stdout, output } = await runProgram(file, args, { cwd: folder, environment: process.env, timeoutMs, signal }).catch((error) => {
+    const { code, stdout, output } = await runProgram(file, args, {
+      cwd: folder,
+      environment: process.env,
+      timeoutMs,
+      signal,
+    }).catch((error) => {
       throw error.code === "ENOENT" ? new Error(`${file} is not installed, and these clients need it`) : error;
     });
     if (code !== 0) throw new Error(`${file} ${args.join(" ")} ended with ${code}: ${output}`);
@@ -29,7 +37,9 @@ export async function install(clients: Client[], signal: AbortSignal): Promise<{
     await writeFile(join(folder, "package.json"), '{"private":true,"type":"module"}');
     await installer("npm", ["install", "--no-audit", "--no-fund", ...fromNpm.map((name) => `${name}@latest`)]);
     for (const name of fromNpm) {
-      const { version } = JSON.parse(await readFile(join(folder, "node_modules", name, "package.json"), "utf8")) as { version: string };
+      const { version } = JSON.parse(await readFile(join(folder, "node_modules", name, "package.json"), "utf8")) as {
+        version: string;
+      };
       versions.set(name, version);
     }
   }
@@ -38,13 +48,15 @@ export async function install(clients: Client[], signal: AbortSignal): Promise<{
   if (fromPypi.length > 0) {
     await installer("python3", ["-m", "venv", join(folder, "python")]);
     await installer(python, ["-m", "pip", "install", "--quiet", "--no-input", "--upgrade", ...fromPypi]);
-    const program = "import importlib.metadata, json, sys; print(json.dumps([importlib.metadata.version(name) for name in sys.argv[1:]]))";
+    const program =
+      "import importlib.metadata, json, sys; print(json.dumps([importlib.metadata.version(name) for name in sys.argv[1:]]))";
     const found = JSON.parse(await installer(python, ["-c", program, ...fromPypi])) as string[];
     for (const [index, name] of fromPypi.entries()) versions.set(name, found[index] as string);
   }
 
   const scripts = join(folder, "scripts");
   await rm(scripts, { recursive: true, force: true });
-  for (const language of ["python", "javascript"]) await cp(join(import.meta.dirname, language), join(scripts, language), { recursive: true });
+  for (const language of ["python", "javascript"])
+    await cp(join(import.meta.dirname, language), join(scripts, language), { recursive: true });
   return { installed: { binaries: join(folder, "node_modules", ".bin"), python, scripts }, versions };
 }

@@ -43,16 +43,26 @@ function clientOf({ name, family = "gpt-5", packages, script, args = [] }: Libra
         SLUICE_REASONER: reasoner,
       };
       const program = isPython ? installed.python : process.execPath;
-      const { code, stdout, output } = await runProgram(program, [file, ...args], { cwd: folder, environment, timeoutMs, signal });
+      const { code, stdout, output } = await runProgram(program, [file, ...args], {
+        cwd: folder,
+        environment,
+        timeoutMs,
+        signal,
+      });
       const reports = reportsIn(stdout);
       const failed = reports.flatMap(({ check, error }) => (error === null ? [] : [`${check}: ${error}`]));
-      if ((code !== 0 && failed.length === 0) || reports.length === 0) failed.push(`the script ended with ${code} after ${reports.length} checks`);
+      if ((code !== 0 && failed.length === 0) || reports.length === 0)
+        failed.push(`the script ended with ${code} after ${reports.length} checks`);
       return { passed: reports.filter(({ error }) => error === null).map(({ check }) => check), failed, output };
     },
   };
 }
 
-const aiSdk = (provider: string, call: string, { family = "gpt-5", argument = provider }: { family?: Client["family"]; argument?: string } = {}): Library => ({
+const aiSdk = (
+  provider: string,
+  call: string,
+  { family = "gpt-5", argument = provider }: { family?: Client["family"]; argument?: string } = {},
+): Library => ({
   name: `AI SDK, ${call}`,
   family,
   packages: ["ai", `@ai-sdk/${provider}`],
@@ -62,8 +72,18 @@ const aiSdk = (provider: string, call: string, { family = "gpt-5", argument = pr
 
 const libraries: Library[] = [
   { name: "OpenAI's Python client", packages: ["openai"], script: "openai_client.py" },
-  { name: "Anthropic's Python client", family: "claude-opus-5", packages: ["anthropic"], script: "anthropic_client.py" },
-  { name: "Google's Python client", family: "gemini-3-pro", packages: ["google-genai"], script: "google_genai_client.py" },
+  {
+    name: "Anthropic's Python client",
+    family: "claude-opus-5",
+    packages: ["anthropic"],
+    script: "anthropic_client.py",
+  },
+  {
+    name: "Google's Python client",
+    family: "gemini-3-pro",
+    packages: ["google-genai"],
+    script: "google_genai_client.py",
+  },
   { name: "OpenAI Agents SDK, Python", packages: ["openai-agents"], script: "openai_agents.py" },
   { name: "OpenAI Agents SDK, JavaScript", packages: ["@openai/agents"], script: "openai-agents.js" },
   aiSdk("openai", '`openai("…")` with `store: false`'),
@@ -71,7 +91,12 @@ const libraries: Library[] = [
   aiSdk("openai-compatible", "`openai-compatible`"),
   aiSdk("anthropic", "`anthropic`", { family: "claude-opus-5" }),
   aiSdk("google", "`google`", { family: "gemini-3-pro" }),
-  { name: "LangChain, `ChatOpenAI`", packages: ["langchain", "langchain-openai"], script: "langchain_client.py", args: ["chat"] },
+  {
+    name: "LangChain, `ChatOpenAI`",
+    packages: ["langchain", "langchain-openai"],
+    script: "langchain_client.py",
+    args: ["chat"],
+  },
   {
     name: "LangChain, `ChatOpenAI` with `use_responses_api`",
     packages: ["langchain", "langchain-openai"],

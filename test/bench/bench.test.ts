@@ -13,7 +13,8 @@ test("the bench measures short answers of two systems and says what they took", 
 }, async () => {
   const args = [join(import.meta.dirname, "bench.ts"), "--quick", "--only", "short", "--systems", "direct,sluice"];
   const { stdout } = await run(process.execPath, args, { timeout: 300_000 });
-  for (const title of ["# Performance", "## Short answers", "## Short answers: CPU by process"]) assert.ok(stdout.includes(`${title}\n`), stdout);
+  for (const title of ["# Performance", "## Short answers", "## Short answers: CPU by process"])
+    assert.ok(stdout.includes(`${title}\n`), stdout);
   const rows = stdout.split("\n").filter((line) => /^\|.*\| (direct|sluice) +\|/.test(line));
   assert.ok(rows.length >= 4, stdout);
   assert.ok(

@@ -6,7 +6,7 @@
  *   --only a,b       these sections: short, streams, bodies, scale, memory, images
  *   --systems a,b    these of the systems that are compared: upstream, nginx, direct, portkey, litellm (if installed), sluice, sluice-2
  *   --rounds N       3 unless said otherwise
- *   --write          docs/performance.md and docs/performance.json as well
+ *   --write          docs/performance.md as well
  */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -61,20 +61,29 @@ const { values: flags } = parseArgs({
   },
 });
 const quickSystems = [upstreamName, "nginx", "direct", "sluice"];
-const namesOf = (text: string | undefined, known: readonly string[], otherwise: readonly string[]): readonly string[] => {
+const namesOf = (
+  text: string | undefined,
+  known: readonly string[],
+  otherwise: readonly string[],
+): readonly string[] => {
   const names = text?.split(",") ?? otherwise;
   const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined) throw new Error(`there is no "${unknown}"; there are ${known.join(", ")}`);
   return known.filter((name) => names.includes(name));
 };
-const systemNames = namesOf(flags.systems, [upstreamName, ...Object.keys(starters)], flags.quick ? quickSystems : [upstreamName, ...Object.keys(starters)]);
+const systemNames = namesOf(
+  flags.systems,
+  [upstreamName, ...Object.keys(starters)],
+  flags.quick ? quickSystems : [upstreamName, ...Object.keys(starters)],
+);
 const sectionNames = namesOf(flags.only, Object.keys(sections), Object.keys(sections));
 wrkProgram();
 
 // Whoever stops it may say so twice: a terminal to all of its group, and what started this.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
 const began = performance.now();
-const tell = (text: string) => void process.stderr.write(`${((performance.now() - began) / 1_000).toFixed(0).padStart(5)} s  ${text}\n`);
+const tell = (text: string) =>
+  void process.stderr.write(`${((performance.now() - began) / 1_000).toFixed(0).padStart(5)} s  ${text}\n`);
 await using held = new AsyncDisposableStack();
 const upstream = await startUpstream();
 held.defer(() => upstream.stop());
@@ -95,11 +104,20 @@ for (const name of systemNames) {
         await system.stop();
       });
     const streams = { body: chatBodyOf(streamModel, { stream: true }), chunks: streamChunks };
-    await warmUp(system, flags, shortModel, streams).catch((error: Error) => tell(`${name} is measured as warm as it became: ${error.message}`));
+    await warmUp(system, flags, shortModel, streams).catch((error: Error) =>
+      tell(`${name} is measured as warm as it became: ${error.message}`),
+    );
     if (system !== upstream && !flags.quick) pause(system);
   }
 }
-const bench: Bench = { systems, upstream, rounds: Number(flags.rounds ?? (flags.quick ? 1 : 3)), quick: flags.quick, shortModel, tell };
+const bench: Bench = {
+  systems,
+  upstream,
+  rounds: Number(flags.rounds ?? (flags.quick ? 1 : 3)),
+  quick: flags.quick,
+  shortModel,
+  tell,
+};
 const tables: Table[] = [];
 const faults: string[] = [];
 for (const measure of sectionNames.flatMap((name) => sections[name] as Measure[]))
@@ -117,10 +135,10 @@ if (flags.write) {
   const docs = join(import.meta.dirname, "..", "..", "docs");
   await mkdir(docs, { recursive: true });
   await writeFile(join(docs, "performance.md"), text);
-  await writeFile(join(docs, "performance.json"), `${JSON.stringify({ ...surroundings, verdicts, tables }, undefined, 1)}\n`);
 }
 for (const { title, rows } of tables)
-  for (const { labels, errors } of rows) faults.push(...new Set(errors.map((error) => `${title}, ${labels.join(", ")}: ${error}`)));
+  for (const { labels, errors } of rows)
+    faults.push(...new Set(errors.map((error) => `${title}, ${labels.join(", ")}: ${error}`)));
 if (faults.length > 0) {
   process.exitCode = 1;
   process.stderr.write(`bench: not all went as it should:\n${faults.map((fault) => `  ${fault}\n`).join("")}`);

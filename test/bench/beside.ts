@@ -43,7 +43,10 @@ const pictureBody = (megabytes: number): string =>
         role: "user",
         content: [
           { type: "text", text: "What is in this picture?" },
-          { type: "image_url", image_url: { url: `data:image/png;base64,${"iVBORw0K".repeat((megabytes * 1e6) / 8)}` } },
+          {
+            type: "image_url",
+            image_url: { url: `data:image/png;base64,${"iVBORw0K".repeat((megabytes * 1e6) / 8)}` },
+          },
         ],
       },
     ],
@@ -51,7 +54,14 @@ const pictureBody = (megabytes: number): string =>
 
 export function measureBigBodies(bench: Bench): Promise<Table> {
   const sizes = bench.quick ? [1] : [1, 8];
-  const heavies = sizes.map((megabytes): Heavy => ({ name: `requests of ${megabytes} MB`, path: chatPath, body: pictureBody(megabytes), callers: 8 }));
+  const heavies = sizes.map(
+    (megabytes): Heavy => ({
+      name: `requests of ${megabytes} MB`,
+      path: chatPath,
+      body: pictureBody(megabytes),
+      callers: 8,
+    }),
+  );
   const note = `${light}; first alone, then beside 8 callers who send requests of megabytes (a picture as base64), each as soon as the one before is answered.`;
   return measureBeside(
     bench,
@@ -78,10 +88,16 @@ export function measureImages(bench: Bench): Promise<Table> {
   );
 }
 
-async function measureBeside(bench: Bench, about: Pick<Table, "key" | "title" | "notes">, heavies: Heavy[], names: string[]): Promise<Table> {
+async function measureBeside(
+  bench: Bench,
+  about: Pick<Table, "key" | "title" | "notes">,
+  heavies: Heavy[],
+  names: string[],
+): Promise<Table> {
   const table: Table = { ...about, labels: ["beside", "system"], columns, rows: [] };
   for (const name of ["nothing", ...heavies.map((heavy) => heavy.name)])
-    for (const system of bench.systems) if (names.includes(system.name) && isPresent(system)) rowOf(table, [name, system.name]);
+    for (const system of bench.systems)
+      if (names.includes(system.name) && isPresent(system)) rowOf(table, [name, system.name]);
   await interleaved(
     { ...bench, systems: bench.systems.filter(({ name }) => names.includes(name)) },
     about.title.toLowerCase(),
@@ -94,7 +110,14 @@ async function measureBeside(bench: Bench, about: Pick<Table, "key" | "title" | 
 async function measure(bench: Bench, table: Table, system: System, heavies: Heavy[]): Promise<void> {
   const seconds = bench.quick ? 1 : 3;
   const body = chatBodyOf(streamModel, { stream: true });
-  const streams = await startStreams({ system, path: chatPath, body, callers: lightStreams, rampMs: streamMs, chunks: streamChunks });
+  const streams = await startStreams({
+    system,
+    path: chatPath,
+    body,
+    callers: lightStreams,
+    rampMs: streamMs,
+    chunks: streamChunks,
+  });
   try {
     for (const heavy of [undefined, ...heavies]) {
       let short: ShortResult | undefined;
@@ -112,7 +135,11 @@ async function measure(bench: Bench, table: Table, system: System, heavies: Heav
           ...figuresOf(window),
           shortP50: short?.p50Ms ?? Number.NaN,
           shortP99: short?.p99Ms ?? Number.NaN,
-          ...(beside && { heavyPerSecond: beside.requests / beside.seconds, heavyP50: beside.p50Ms, heavyP99: beside.p99Ms }),
+          ...(beside && {
+            heavyPerSecond: beside.requests / beside.seconds,
+            heavyP50: beside.p50Ms,
+            heavyP99: beside.p99Ms,
+          }),
         },
         [...window.errors, ...(short?.errors ?? []), ...(beside?.errors ?? [])],
       );

@@ -16,7 +16,14 @@ const roundMs = Number(process.env.BENCH_ROUND_MS ?? 150);
 const chunkBytes = 1_400;
 
 const request: NeutralRequest = { system: [], messages: [], tools: [], settings: {} };
-const context: AnswerContext = { id: "bench", model: "mine", createdAt: 1_767_225_600, framing: "sse", request, body: { stream: true } };
+const context: AnswerContext = {
+  id: "bench",
+  model: "mine",
+  createdAt: 1_767_225_600,
+  framing: "sse",
+  request,
+  body: { stream: true },
+};
 
 /** An answer as models give it: some thinking, a text of 200 tokens, a call. */
 const events: AnswerEvent[] = [
@@ -42,7 +49,9 @@ function streamOf(dialect: ConversationDialect): { chunks: Buffer[]; bytes: numb
   const encoder = codecs[dialect].streamEncoder(context);
   const text = events.map((event) => (event.kind === "error" ? "" : encoder.push(event))).join("");
   const whole = Buffer.from(text);
-  const chunks = Array.from({ length: Math.ceil(whole.length / chunkBytes) }, (_, place) => whole.subarray(place * chunkBytes, (place + 1) * chunkBytes));
+  const chunks = Array.from({ length: Math.ceil(whole.length / chunkBytes) }, (_, place) =>
+    whole.subarray(place * chunkBytes, (place + 1) * chunkBytes),
+  );
   return { chunks, bytes: whole.length, events: text.split("\n\n").length - 1 };
 }
 
@@ -69,12 +78,18 @@ function measure(from: ConversationDialect, to: ConversationDialect, chunks: rea
   return (user + system) / 1e6 / answers;
 }
 
-const pairs = conversationDialects.flatMap((to) => conversationDialects.map((from) => ({ from, to, source: streamOf(to), seconds: [] as number[] })));
+const pairs = conversationDialects.flatMap((to) =>
+  conversationDialects.map((from) => ({ from, to, source: streamOf(to), seconds: [] as number[] })),
+);
 for (const { from, to, source } of pairs) measure(from, to, source.chunks);
-for (let round = 0; round < rounds; round++) for (const { from, to, source, seconds } of pairs) seconds.push(measure(from, to, source.chunks));
+for (let round = 0; round < rounds; round++)
+  for (const { from, to, source, seconds } of pairs) seconds.push(measure(from, to, source.chunks));
 
-const median = (values: number[]) => values.toSorted((left, right) => left - right)[Math.floor(values.length / 2)] as number;
-console.log("| upstream | caller | events/s | MB/s | CPU µs per event | of verbatim |\n| --- | --- | --: | --: | --: | --: |");
+const median = (values: number[]) =>
+  values.toSorted((left, right) => left - right)[Math.floor(values.length / 2)] as number;
+console.log(
+  "| upstream | caller | events/s | MB/s | CPU µs per event | of verbatim |\n| --- | --- | --: | --: | --: | --: |",
+);
 for (const { from, to, source, seconds } of pairs) {
   const second = median(seconds);
   const verbatim = median(pairs.find((pair) => pair.from === to && pair.to === to)?.seconds ?? []);

@@ -34,7 +34,9 @@ export async function gather(url: string, request: string, count: number): Promi
     },
     answered: async (msMax) => {
       const timeout = AbortSignal.timeout(msMax);
-      const late = new Promise<never>((_, reject) => timeout.addEventListener("abort", () => reject(new Error(`not all were answered within ${msMax} ms`))));
+      const late = new Promise<never>((_, reject) =>
+        timeout.addEventListener("abort", () => reject(new Error(`not all were answered within ${msMax} ms`))),
+      );
       const counts = await Promise.race([Promise.all(answers), late]);
       return counts.reduce((sum, one) => sum + one, 0);
     },

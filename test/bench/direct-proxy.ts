@@ -10,7 +10,12 @@ const connectionsMax = 20_000;
 /** Of the hop, not of the message (RFC 9110, 7.6.1), and what the pool says itself. */
 const hopHeaders = new Set(["connection", "keep-alive", "transfer-encoding", "upgrade", "host", "expect"]);
 
-const pool = new Pool(process.env.UPSTREAM_URL as string, { connections: connectionsMax, pipelining: 1, headersTimeout: 0, bodyTimeout: 0 });
+const pool = new Pool(process.env.UPSTREAM_URL as string, {
+  connections: connectionsMax,
+  pipelining: 1,
+  headersTimeout: 0,
+  bodyTimeout: 0,
+});
 const server = fastify({ bodyLimit: bodyBytesMax, keepAliveTimeout: 120_000 });
 server.removeAllContentTypeParsers();
 server.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
@@ -33,7 +38,13 @@ server.post("/v1/*", (request, reply) => {
       },
       onResponseStart(started, status, answered) {
         controller = started;
-        raw.writeHead(status, Object.fromEntries(Object.entries(answered).filter(([name]) => !hopHeaders.has(name))) as Record<string, string>);
+        raw.writeHead(
+          status,
+          Object.fromEntries(Object.entries(answered).filter(([name]) => !hopHeaders.has(name))) as Record<
+            string,
+            string
+          >,
+        );
       },
       onResponseData(started, chunk) {
         if (!raw.write(chunk)) started.pause();

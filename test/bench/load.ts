@@ -38,19 +38,30 @@ export interface ShortResult {
 
 export const chatPath = "/v1/chat/completions";
 export const chatBodyOf = (model: string, more: object = {}): string =>
-  JSON.stringify({ model, ...more, messages: [{ role: "user", content: "Say in one sentence how things are at the other end of the wire." }] });
+  JSON.stringify({
+    model,
+    ...more,
+    messages: [{ role: "user", content: "Say in one sentence how things are at the other end of the wire." }],
+  });
 
 /** The program, or an error that says what to install. */
 export function wrkProgram(): string {
   const program = programOf("wrk");
-  if (program === undefined) throw new Error("wrk is not installed, the load generator for short answers: apt-get install wrk");
+  if (program === undefined)
+    throw new Error("wrk is not installed, the load generator for short answers: apt-get install wrk");
   return program;
 }
 
 /** A whole request, as it goes over the wire; `headers` in place of the system's own. */
 export function requestOf(system: System, path: string, body: string, headers: Record<string, string> = {}): string {
   const { host } = new URL(system.urls[0] as string);
-  const all = { host, "content-type": "application/json", "content-length": String(Buffer.byteLength(body)), ...system.headers, ...headers };
+  const all = {
+    host,
+    "content-type": "application/json",
+    "content-length": String(Buffer.byteLength(body)),
+    ...system.headers,
+    ...headers,
+  };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
   return `POST ${path} HTTP/1.1\r\n${lines.join("")}\r\n${body}`;
 }
@@ -85,8 +96,14 @@ export async function runShort({ system, path, bodies, keys, connections, second
       ],
       { env: { ...process.env, BENCH_REQUESTS: file, BENCH_ADDRESSES: addresses.join(",") }, maxBuffer: 1 << 20 },
     );
-    const { refused, broken, ...result } = JSON.parse(stdout.trim().split("\n").at(-1) as string) as ShortResult & { refused: number; broken: number };
-    const errors = [...(refused > 0 ? [`${refused} answers were not 200`] : []), ...(broken > 0 ? [`${broken} connections failed`] : [])];
+    const { refused, broken, ...result } = JSON.parse(stdout.trim().split("\n").at(-1) as string) as ShortResult & {
+      refused: number;
+      broken: number;
+    };
+    const errors = [
+      ...(refused > 0 ? [`${refused} answers were not 200`] : []),
+      ...(broken > 0 ? [`${broken} connections failed`] : []),
+    ];
     return { ...result, errors: result.requests === 0 ? [...errors, "no answer came"] : errors };
   } finally {
     await rm(directory, { recursive: true, force: true });
@@ -111,11 +128,25 @@ export interface Streams {
 }
 
 /** Callers that have streams, one after the other; resolves when each has had its first chunk. */
-export async function startStreams({ system, path, body, callers, rampMs, chunks, terminator = "[DONE]" }: StreamLoad): Promise<Streams> {
-  const child = fork(join(import.meta.dirname, "stream-load.ts"), { serialization: "advanced", stdio: ["ignore", "ignore", "inherit", "ipc"] });
+export async function startStreams({
+  system,
+  path,
+  body,
+  callers,
+  rampMs,
+  chunks,
+  terminator = "[DONE]",
+}: StreamLoad): Promise<Streams> {
+  const child = fork(join(import.meta.dirname, "stream-load.ts"), {
+    serialization: "advanced",
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
   const order = (message: StreamOrder) => child.send(message);
   try {
-    order({ type: "begin", options: { urls: system.urls, request: requestOf(system, path, body), callers, rampMs, chunks, terminator } });
+    order({
+      type: "begin",
+      options: { urls: system.urls, request: requestOf(system, path, body), callers, rampMs, chunks, terminator },
+    });
     await reportOf(child, "flowing", rampMs + flowMsMax);
   } catch (error) {
     await end(child);
@@ -133,7 +164,11 @@ export async function startStreams({ system, path, body, callers, rampMs, chunks
   };
 }
 
-async function reportOf<Type extends StreamReport["type"]>(child: ChildProcess, type: Type, msMax: number): Promise<Extract<StreamReport, { type: Type }>> {
+async function reportOf<Type extends StreamReport["type"]>(
+  child: ChildProcess,
+  type: Type,
+  msMax: number,
+): Promise<Extract<StreamReport, { type: Type }>> {
   const signal = AbortSignal.timeout(msMax);
   const [report] = (await once(child, "message", { signal }).catch((error: Error) => {
     throw signal.aborted ? new Error(`streams: not ${type} within ${msMax / 1_000} s`) : error;

@@ -43,7 +43,13 @@ export async function measureMemory(bench: Bench): Promise<Table> {
     try {
       await delay(holdMs / 2);
       const rest = look(system);
-      await runShort({ system, path: chatPath, bodies: [chatBodyOf(shortModel)], connections: 16, seconds: bench.quick ? 1 : 3 });
+      await runShort({
+        system,
+        path: chatPath,
+        bodies: [chatBodyOf(shortModel)],
+        connections: 16,
+        seconds: bench.quick ? 1 : 3,
+      });
       await delay(holdMs / 2);
       const warm = look(system);
       const load = await startStreams(slowStreamsOf(system, streams));
@@ -54,8 +60,16 @@ export async function measureMemory(bench: Bench): Promise<Table> {
       await delay(holdMs);
       const after = look(system);
       for (const [place, { name }] of system.processes.entries()) {
-        const [resting, warmed, opened, left] = [rest, warm, open, after].map((figures) => figures[place] as number) as [number, number, number, number];
-        const figures = { rest: resting / 1024, warm: warmed / 1024, open: opened / 1024, perStream: (opened - warmed) / streams, after: left / 1024 };
+        const [resting, warmed, opened, left] = [rest, warm, open, after].map(
+          (figures) => figures[place] as number,
+        ) as [number, number, number, number];
+        const figures = {
+          rest: resting / 1024,
+          warm: warmed / 1024,
+          open: opened / 1024,
+          perStream: (opened - warmed) / streams,
+          after: left / 1024,
+        };
         record(table, [system.name, name, streams], figures, errors);
       }
     } finally {
@@ -66,7 +80,9 @@ export async function measureMemory(bench: Bench): Promise<Table> {
     bench.tell(`memory, round ${round + 1}`);
     if (!bench.quick) await measure(await startDirect(bench.upstream.url));
     const models = [shortModel, slowModelOf(streams)];
-    await measure(await startSluice({ name: "sluice", ingresses: 1, workers: 1, upstreamUrl: bench.upstream.url, models }));
+    await measure(
+      await startSluice({ name: "sluice", ingresses: 1, workers: 1, upstreamUrl: bench.upstream.url, models }),
+    );
   }
   return table;
 }
@@ -82,7 +98,9 @@ export function memoryAfterRun(bench: Bench): Table {
     rows: [],
   };
   for (const system of bench.systems)
-    if (isPresent(system)) for (const { name, pid } of system.processes) record(table, [system.name, name], { after: residentKibibytesOf(pid) / 1024 });
+    if (isPresent(system))
+      for (const { name, pid } of system.processes)
+        record(table, [system.name, name], { after: residentKibibytesOf(pid) / 1024 });
   return table;
 }
 
@@ -119,7 +137,8 @@ function copyOfCheckout(): string {
   for (const name of ["apps", "libs", "package.json", "package-lock.json", "catalogue.yaml"])
     cpSync(join(checkout, name), join(root, name), { recursive: true });
   for (const name of ["node_modules", "tmp"]) mkdirSync(join(root, name));
-  for (const name of readdirSync(join(checkout, "node_modules"))) symlinkSync(join(checkout, "node_modules", name), join(root, "node_modules", name));
+  for (const name of readdirSync(join(checkout, "node_modules")))
+    symlinkSync(join(checkout, "node_modules", name), join(root, "node_modules", name));
   return root;
 }
 
@@ -127,7 +146,11 @@ async function timeStart(root: string): Promise<number> {
   const { REDIS_URL: _, ...environment } = process.env;
   const began = performance.now();
   rmSync(stateOf(root).readyFile, { force: true });
-  const child = spawn("npm", ["start"], { cwd: root, env: { ...environment, PORT: "0", TMPDIR: join(root, "tmp") }, stdio: ["ignore", "ignore", "ignore"] });
+  const child = spawn("npm", ["start"], {
+    cwd: root,
+    env: { ...environment, PORT: "0", TMPDIR: join(root, "tmp") },
+    stdio: ["ignore", "ignore", "ignore"],
+  });
   const ended = once(child, "exit");
   try {
     while (performance.now() - began < startMsMax && child.exitCode === null) {

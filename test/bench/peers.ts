@@ -13,7 +13,15 @@ import type { Absent, System } from "./system.ts";
 export async function startUpstream(): Promise<System & { url: string }> {
   const { urls, pid, stop } = await startScript("test/bench/upstream.ts");
   const url = urls.api as string;
-  return { name: "upstream", version: "none between", url, urls: [url], headers: {}, processes: [{ name: "upstream", pid }], stop };
+  return {
+    name: "upstream",
+    version: "none between",
+    url,
+    urls: [url],
+    headers: {},
+    processes: [{ name: "upstream", pid }],
+    stop,
+  };
 }
 
 export async function startDirect(upstreamUrl: string): Promise<System> {
@@ -33,7 +41,9 @@ export async function startNginx(upstreamUrl: string): Promise<System | Absent> 
   if (program === undefined) return { name: "nginx", absent: "not installed (apt-get install nginx-light)" };
   const directory = await mkdtemp(join(tmpdir(), "sluice-bench-nginx-"));
   const port = await freePort();
-  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${directory}/${name};`).join(" ");
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+    .map((name) => `${name}_temp_path ${directory}/${name};`)
+    .join(" ");
   await writeFile(
     join(directory, "nginx.conf"),
     `daemon off; worker_processes 1; worker_rlimit_nofile 40000; pid ${directory}/nginx.pid; error_log ${directory}/error.log warn;
@@ -52,7 +62,9 @@ http {
 }
 `,
   );
-  const child = spawn(program, ["-p", directory, "-c", join(directory, "nginx.conf")], { stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(program, ["-p", directory, "-c", join(directory, "nginx.conf")], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   endWithBench(child);
   const url = `http://127.0.0.1:${port}`;
   await untilServing(url, child);
@@ -80,12 +92,17 @@ export async function startPortkey(upstreamUrl: string): Promise<System | Absent
   const program = join(directory, "node_modules", portkey.name, "build", "start-server.js");
   if (!existsSync(program)) {
     await mkdir(directory, { recursive: true });
-    await writeFile(join(directory, "package.json"), JSON.stringify({ private: true, overrides: { [portkeyServer.name]: portkeyServer.version } }));
+    await writeFile(
+      join(directory, "package.json"),
+      JSON.stringify({ private: true, overrides: { [portkeyServer.name]: portkeyServer.version } }),
+    );
     const args = ["install", "--no-audit", "--no-fund", "--ignore-scripts", `${portkey.name}@${portkey.version}`];
     const installed = spawnSync("npm", args, { cwd: directory, encoding: "utf8", timeout: 300_000 });
     if (installed.status !== 0) return { name: "portkey", absent: "npm could not install it" };
   }
-  const { version } = JSON.parse(await readFile(join(directory, "node_modules", portkey.name, "package.json"), "utf8")) as { version: string };
+  const { version } = JSON.parse(
+    await readFile(join(directory, "node_modules", portkey.name, "package.json"), "utf8"),
+  ) as { version: string };
   const port = await freePort();
   const child = spawn(process.execPath, [program, `--port=${port}`, "--headless"], {
     cwd: directory,
@@ -99,7 +116,11 @@ export async function startPortkey(upstreamUrl: string): Promise<System | Absent
     name: "portkey",
     version: `Portkey ${version} (${portkeyServer.name} ${portkeyServer.version}), Node ${process.versions.node}`,
     urls: [url],
-    headers: { authorization: "Bearer bench", "x-portkey-provider": "openai", "x-portkey-custom-host": `${upstreamUrl}/v1` },
+    headers: {
+      authorization: "Bearer bench",
+      "x-portkey-provider": "openai",
+      "x-portkey-custom-host": `${upstreamUrl}/v1`,
+    },
     processes: [{ name: "gateway", pid: child.pid as number }],
     stop: () => end(child),
   };
@@ -111,15 +132,32 @@ export async function startLitellm(upstreamUrl: string, models: readonly string[
   if (program === undefined) return { name: "litellm", absent: "not installed (pip install 'litellm[proxy]')" };
   const directory = await mkdtemp(join(tmpdir(), "sluice-bench-litellm-"));
   const config = join(directory, "config.json");
-  const parametersOf = (model: string) => ({ model: `openai/${model}`, api_base: `${upstreamUrl}/v1`, api_key: "bench" });
-  await writeFile(config, JSON.stringify({ model_list: models.map((model) => ({ model_name: model, litellm_params: parametersOf(model) })) }));
+  const parametersOf = (model: string) => ({
+    model: `openai/${model}`,
+    api_base: `${upstreamUrl}/v1`,
+    api_key: "bench",
+  });
+  await writeFile(
+    config,
+    JSON.stringify({ model_list: models.map((model) => ({ model_name: model, litellm_params: parametersOf(model) })) }),
+  );
   const port = await freePort();
   const key = `sk-${randomBytes(24).toString("hex")}`;
-  const child = spawn(program, ["--config", config, "--host", "127.0.0.1", "--port", String(port), "--telemetry", "False"], {
-    cwd: directory,
-    env: { PATH: process.env.PATH, HOME: directory, LITELLM_MASTER_KEY: key, LITELLM_LOG: "ERROR", LITELLM_LOCAL_MODEL_COST_MAP: "True" },
-    stdio: ["ignore", "ignore", "pipe"],
-  });
+  const child = spawn(
+    program,
+    ["--config", config, "--host", "127.0.0.1", "--port", String(port), "--telemetry", "False"],
+    {
+      cwd: directory,
+      env: {
+        PATH: process.env.PATH,
+        HOME: directory,
+        LITELLM_MASTER_KEY: key,
+        LITELLM_LOG: "ERROR",
+        LITELLM_LOCAL_MODEL_COST_MAP: "True",
+      },
+      stdio: ["ignore", "ignore", "pipe"],
+    },
+  );
   endWithBench(child);
   const url = `http://127.0.0.1:${port}`;
   await untilServing(url, child);

@@ -21,7 +21,9 @@ export async function startScript(script: string, environment: Record<string, st
     env: { PATH: process.env.PATH, ...environment },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
-  const ended = once(child, "exit").then(([code, signal]) => Promise.reject(new Error(`${script} ended with ${code ?? signal}`)));
+  const ended = once(child, "exit").then(([code, signal]) =>
+    Promise.reject(new Error(`${script} ended with ${code ?? signal}`)),
+  );
   ended.catch(() => {});
   const [message] = (await Promise.race([once(child, "message"), ended])) as [{ urls: Record<string, string> }];
   return { pid: child.pid as number, child, urls: message.urls, stop: () => end(child) };
@@ -55,7 +57,8 @@ export async function untilServing(url: string, child: ChildProcess): Promise<vo
       () => undefined,
     );
     if (answer !== undefined) return;
-    if (child.exitCode !== null || performance.now() > deadline) throw new Error(`nothing serves at ${url}: ${complaints}`);
+    if (child.exitCode !== null || performance.now() > deadline)
+      throw new Error(`nothing serves at ${url}: ${complaints}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
@@ -101,4 +104,5 @@ export function residentKibibytesOf(pid: number): number {
 }
 
 /** Open files that a process may have, the limit that it can raise itself to. */
-export const openFilesMax = (): number => Number(/Max open files\s+\S+\s+(\d+)/.exec(readFileSync("/proc/self/limits", "utf8"))?.[1] ?? 1_024);
+export const openFilesMax = (): number =>
+  Number(/Max open files\s+\S+\s+(\d+)/.exec(readFileSync("/proc/self/limits", "utf8"))?.[1] ?? 1_024);

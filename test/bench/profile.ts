@@ -27,7 +27,9 @@ interface Profile {
   timeDeltas: number[];
 }
 
-const { values: flags } = parseArgs({ options: { seconds: { type: "string", default: "10" }, lines: { type: "string", default: "30" } } });
+const { values: flags } = parseArgs({
+  options: { seconds: { type: "string", default: "10" }, lines: { type: "string", default: "30" } },
+});
 const seconds = Number(flags.seconds);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const shortModel = "short-0";
@@ -37,12 +39,22 @@ const upstream = await startUpstream();
 held.defer(() => upstream.stop());
 const directory = await mkdtemp(join(tmpdir(), "sluice-profile-"));
 
-await profiled("64 callers of short answers", (system) => runShort({ system, path: chatPath, bodies: [chatBodyOf(shortModel)], connections: 64, seconds }));
+await profiled("64 callers of short answers", (system) =>
+  runShort({ system, path: chatPath, bodies: [chatBodyOf(shortModel)], connections: 64, seconds }),
+);
 const body = chatBodyOf(streamModel, { stream: true });
 await profiled("300 streams of 64 chunks at 20 ms", (system) =>
-  measureStreams(upstream, { system, path: chatPath, body, callers: 300, rampMs: streamMs, chunks: streamChunks }, { settleMs: 0, windowMs: seconds * 1_000 }),
+  measureStreams(
+    upstream,
+    { system, path: chatPath, body, callers: 300, rampMs: streamMs, chunks: streamChunks },
+    { settleMs: 0, windowMs: seconds * 1_000 },
+  ),
 );
-const codecs = spawn(process.execPath, ["--cpu-prof", `--cpu-prof-dir=${directory}`, join(import.meta.dirname, "codecs.ts")], { stdio: "ignore" });
+const codecs = spawn(
+  process.execPath,
+  ["--cpu-prof", `--cpu-prof-dir=${directory}`, join(import.meta.dirname, "codecs.ts")],
+  { stdio: "ignore" },
+);
 await once(codecs, "exit");
 await print("the codecs alone", codecs.pid as number, 0);
 console.log(`The profiles are in ${directory}`);
@@ -50,7 +62,14 @@ console.log(`The profiles are in ${directory}`);
 async function profiled(what: string, load: (system: System) => Promise<unknown>): Promise<void> {
   const environment = { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${directory}` };
   const models = [shortModel, streamModel];
-  const system = await startSluice({ name: "sluice", ingresses: 1, workers: 1, upstreamUrl: upstream.url, models, environment });
+  const system = await startSluice({
+    name: "sluice",
+    ingresses: 1,
+    workers: 1,
+    upstreamUrl: upstream.url,
+    models,
+    environment,
+  });
   const began = nowMicroseconds();
   await load(system).finally(() => system.stop());
   for (const { name, pid } of system.processes) if (name !== "redis") await print(`${name}, ${what}`, pid, began);
@@ -60,7 +79,9 @@ async function profiled(what: string, load: (system: System) => Promise<unknown>
 async function print(what: string, pid: number, since: number): Promise<void> {
   const file = (await readdir(directory)).find((name) => name.split(".")[3] === String(pid));
   if (file === undefined) throw new Error(`process ${pid} left no profile in ${directory}`);
-  const { startTime, nodes, samples, timeDeltas } = JSON.parse(await readFile(join(directory, file), "utf8")) as Profile;
+  const { startTime, nodes, samples, timeDeltas } = JSON.parse(
+    await readFile(join(directory, file), "utf8"),
+  ) as Profile;
   const placeOf = new Map(nodes.map(({ id, callFrame }) => [id, placeIn(callFrame)]));
   const took = new Map<string, number>();
   let now = startTime;

@@ -47,7 +47,12 @@ export function rowOf(table: Table, labels: Row["labels"]): Row {
 }
 
 /** Adds a round's figures to a row. */
-export function record(table: Table, labels: Row["labels"], figures: Record<string, number>, errors: readonly string[] = []): void {
+export function record(
+  table: Table,
+  labels: Row["labels"],
+  figures: Record<string, number>,
+  errors: readonly string[] = [],
+): void {
   const row = rowOf(table, labels);
   for (const [key, value] of Object.entries(figures)) {
     row.figures[key] ??= [];
@@ -57,14 +62,21 @@ export function record(table: Table, labels: Row["labels"], figures: Record<stri
 }
 
 /** A figure's median; undefined when it was not measured. */
-export function figureOf(tables: readonly Table[], table: string, labels: Row["labels"], key: string): number | undefined {
+export function figureOf(
+  tables: readonly Table[],
+  table: string,
+  labels: Row["labels"],
+  key: string,
+): number | undefined {
   const row = tables.find((one) => one.key === table)?.rows.find((one) => one.labels.join("\t") === labels.join("\t"));
   const value = median(row?.figures[key] ?? []);
   return Number.isNaN(value) ? undefined : value;
 }
 
 export const numberText = (value: number, digits: number): string =>
-  Number.isNaN(value) ? "–" : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  Number.isNaN(value)
+    ? "–"
+    : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
 /** A table in Markdown, its columns as wide as they must be. */
 export function gridOf(head: readonly string[], lines: readonly (readonly string[])[], labels: number): string {
@@ -89,7 +101,9 @@ export function textOf(table: Table): string {
 
 /** Of a table's rows, those whose system is of several kinds of processes: what each kind took. Undefined when there are none. */
 export function byProcess(table: Table): Table | undefined {
-  const rows = table.rows.filter(({ figures }) => Object.keys(figures).filter((key) => key.startsWith(cpuOf)).length > 1);
+  const rows = table.rows.filter(
+    ({ figures }) => Object.keys(figures).filter((key) => key.startsWith(cpuOf)).length > 1,
+  );
   const keys = [...new Set(rows.flatMap(({ figures }) => Object.keys(figures)))].filter((key) => key.startsWith(cpuOf));
   const whole = table.columns.find(({ key }) => key === "cpu");
   if (rows.length === 0 || whole === undefined) return undefined;

@@ -20,8 +20,19 @@ export interface Bench {
 }
 
 /** Runtimes compile what they run often: this is for the time before that, so that it is in nobody's figures. */
-export async function warmUp(system: System, { quick }: { quick: boolean }, shortModel: string, streams?: Pick<StreamLoad, "body" | "chunks">): Promise<void> {
-  await runShort({ system, path: chatPath, bodies: [chatBodyOf(shortModel)], connections: quick ? 16 : 64, seconds: quick ? 1 : 10 });
+export async function warmUp(
+  system: System,
+  { quick }: { quick: boolean },
+  shortModel: string,
+  streams?: Pick<StreamLoad, "body" | "chunks">,
+): Promise<void> {
+  await runShort({
+    system,
+    path: chatPath,
+    bodies: [chatBodyOf(shortModel)],
+    connections: quick ? 16 : 64,
+    seconds: quick ? 1 : 10,
+  });
   if (quick || streams === undefined) return;
   const load = await startStreams({ system, path: chatPath, callers: 300, rampMs: 1_000, ...streams });
   await delay(10_000);
@@ -133,13 +144,27 @@ export async function measureStreams(
       seconds = meter();
       aroundSeconds = cpuSecondsOf(around) - before;
     });
-    return { window, figures: { ...figuresOf(window), ...perOne(seconds, window.chunks), around: (aroundSeconds * 1e6) / window.chunks } };
+    return {
+      window,
+      figures: {
+        ...figuresOf(window),
+        ...perOne(seconds, window.chunks),
+        around: (aroundSeconds * 1e6) / window.chunks,
+      },
+    };
   } finally {
     await streams.stop();
   }
 }
 
-export const figuresOf = ({ seconds, chunks, ended, complete, errors: _, ...times }: StreamWindow): Record<string, number> => ({
+export const figuresOf = ({
+  seconds,
+  chunks,
+  ended,
+  complete,
+  errors: _,
+  ...times
+}: StreamWindow): Record<string, number> => ({
   ...times,
   chunksPerSecond: chunks / seconds,
   completeShare: ended === 0 ? Number.NaN : (100 * complete) / ended,

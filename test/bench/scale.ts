@@ -34,8 +34,18 @@ export const slowStreamsOf = (system: System, streams: number) => ({
   chunks: slowChunksOf(streams),
 });
 
-const withFresh = async (bench: Bench, options: Partial<SluiceOptions> & { models: string[] }, use: (sluice: Sluice) => Promise<void>) => {
-  const sluice = await startSluice({ name: "sluice", ingresses: 1, workers: 1, upstreamUrl: bench.upstream.url, ...options });
+const withFresh = async (
+  bench: Bench,
+  options: Partial<SluiceOptions> & { models: string[] },
+  use: (sluice: Sluice) => Promise<void>,
+) => {
+  const sluice = await startSluice({
+    name: "sluice",
+    ingresses: 1,
+    workers: 1,
+    upstreamUrl: bench.upstream.url,
+    ...options,
+  });
   try {
     if (!bench.quick) await warmUp(sluice, bench, shortModel);
     await use(sluice);
@@ -45,10 +55,17 @@ const withFresh = async (bench: Bench, options: Partial<SluiceOptions> & { model
 };
 
 /** Requests as fast as they are answered: what each costs, less what goes on without them anyway, in seconds of CPU a second by kind of process. */
-async function measureRequests(table: Table, labels: Row["labels"], load: ShortLoad, background: Record<string, number> = {}): Promise<void> {
+async function measureRequests(
+  table: Table,
+  labels: Row["labels"],
+  load: ShortLoad,
+  background: Record<string, number> = {},
+): Promise<void> {
   const meter = meterOf(load.system);
   const { requests, seconds, p50Ms, p99Ms, errors } = await runShort(load);
-  const cpu = Object.fromEntries(Object.entries(meter()).map(([key, took]) => [key, took - (background[key] ?? 0) * seconds]));
+  const cpu = Object.fromEntries(
+    Object.entries(meter()).map(([key, took]) => [key, took - (background[key] ?? 0) * seconds]),
+  );
   record(table, labels, { requestsPerSecond: requests / seconds, p50Ms, p99Ms, ...perOne(cpu, requests) }, errors);
 }
 
@@ -60,7 +77,9 @@ const requestColumns = [
 ];
 
 export async function measureOpenStreams(bench: Bench): Promise<Table> {
-  const counts = (bench.quick ? [10, 200] : [10, 100, 1_000, 5_000, 10_000]).filter((count) => count + filesBeside <= openFilesMax());
+  const counts = (bench.quick ? [10, 200] : [10, 100, 1_000, 5_000, 10_000]).filter(
+    (count) => count + filesBeside <= openFilesMax(),
+  );
   const seconds = bench.quick ? 1 : 3;
   const table: Table = {
     key: "open-streams",
@@ -89,7 +108,12 @@ export async function measureOpenStreams(bench: Bench): Promise<Table> {
         background = perOne(meter(), seconds * 1e6);
       });
       const { delayP50, delayP99, chunks, errors } = window;
-      record(table, [count, system.name], { chunk: ((background.cpu as number) * seconds * 1e6) / chunks, delayP50, delayP99 }, errors);
+      record(
+        table,
+        [count, system.name],
+        { chunk: ((background.cpu as number) * seconds * 1e6) / chunks, delayP50, delayP99 },
+        errors,
+      );
       const load: ShortLoad = { system, path: chatPath, bodies: [chatBodyOf(shortModel)], connections: 16, seconds };
       const beside = await streams.watch(0, () => measureRequests(table, [count, system.name], load, background));
       record(table, [count, system.name], {}, beside.errors);
@@ -102,7 +126,10 @@ export async function measureOpenStreams(bench: Bench): Promise<Table> {
   await withFresh(bench, { models: [shortModel, ...counts.map(slowModelOf)] }, async (sluice) => {
     for (let round = 0; round < bench.rounds; round++)
       for (const count of counts)
-        for (const system of [sluice, ...(direct && directCounts.includes(count) && 2 * count + filesBeside <= openFilesMax() ? [direct] : [])]) {
+        for (const system of [
+          sluice,
+          ...(direct && directCounts.includes(count) && 2 * count + filesBeside <= openFilesMax() ? [direct] : []),
+        ]) {
           bench.tell(`${count} open streams, round ${round + 1}: ${system.name}`);
           if (system === direct) await inTurn(system, shortModel, () => measure(system, count));
           else await measure(system, count);
@@ -117,7 +144,11 @@ export async function measureWorkers(bench: Bench): Promise<Table> {
     title: "Scale: workers",
     notes: ["One ingress and so many workers: short answers for 64 callers, and 300 streams of 64 chunks at 20 ms."],
     labels: ["workers"],
-    columns: [...requestColumns, { key: "chunk", head: "CPU µs/chunk", digits: 1 }, { key: "chunksPerSecond", head: "chunks/s", digits: 0 }],
+    columns: [
+      ...requestColumns,
+      { key: "chunk", head: "CPU µs/chunk", digits: 1 },
+      { key: "chunksPerSecond", head: "chunks/s", digits: 0 },
+    ],
     rows: [],
   };
   const callers = bench.quick ? 16 : 300;
@@ -125,11 +156,32 @@ export async function measureWorkers(bench: Bench): Promise<Table> {
     await withFresh(bench, { workers, models: [shortModel, streamModel] }, async (system) => {
       for (let round = 0; round < bench.rounds; round++) {
         bench.tell(`${workers} workers, round ${round + 1}`);
-        await measureRequests(table, [workers], { system, path: chatPath, bodies: [chatBodyOf(shortModel)], connections: 64, seconds: bench.quick ? 1 : 3 });
+        await measureRequests(table, [workers], {
+          system,
+          path: chatPath,
+          bodies: [chatBodyOf(shortModel)],
+          connections: 64,
+          seconds: bench.quick ? 1 : 3,
+        });
         const body = chatBodyOf(streamModel, { stream: true });
-        const load = { system, path: chatPath, body, callers, rampMs: bench.quick ? 300 : streamMs, chunks: streamChunks };
-        const { window, figures } = await measureStreams(bench.upstream, load, { settleMs: bench.quick ? 0 : 700, windowMs: bench.quick ? 1_000 : 4_000 });
-        record(table, [workers], { chunk: figures.cpu as number, chunksPerSecond: figures.chunksPerSecond as number }, window.errors);
+        const load = {
+          system,
+          path: chatPath,
+          body,
+          callers,
+          rampMs: bench.quick ? 300 : streamMs,
+          chunks: streamChunks,
+        };
+        const { window, figures } = await measureStreams(bench.upstream, load, {
+          settleMs: bench.quick ? 0 : 700,
+          windowMs: bench.quick ? 1_000 : 4_000,
+        });
+        record(
+          table,
+          [workers],
+          { chunk: figures.cpu as number, chunksPerSecond: figures.chunksPerSecond as number },
+          window.errors,
+        );
       }
     });
   return table;
@@ -151,13 +203,23 @@ export async function measureWaiting(bench: Bench): Promise<Table> {
     rows: [],
   };
   const measure = (system: System, label: string) =>
-    measureRequests(table, [label], { system, path: chatPath, bodies: [chatBodyOf(shortModel)], connections: 16, seconds: bench.quick ? 1 : 4 });
+    measureRequests(table, [label], {
+      system,
+      path: chatPath,
+      bodies: [chatBodyOf(shortModel)],
+      connections: 16,
+      seconds: bench.quick ? 1 : 4,
+    });
   const answerAll = async (system: System, label: string, total: number, portion: number) => {
     const meter = meterOf(system);
     const began = performance.now();
     let bad = 0;
     for (let asked = 0; asked < total; asked += portion) {
-      const crowd = await gather(system.urls[0] as string, requestOf(system, chatPath, chatBodyOf(shortModel)), portion);
+      const crowd = await gather(
+        system.urls[0] as string,
+        requestOf(system, chatPath, chatBodyOf(shortModel)),
+        portion,
+      );
       bad += await crowd.answered(120_000).finally(crowd.leave);
     }
     const figures = { requestsPerSecond: (total * 1_000) / (performance.now() - began), ...perOne(meter(), total) };
@@ -167,7 +229,11 @@ export async function measureWaiting(bench: Bench): Promise<Table> {
     for (let round = 0; round < bench.rounds; round++) {
       bench.tell(`waiting generations, round ${round + 1}`);
       await measure(system, "none");
-      const crowd = await gather(system.urls[0] as string, requestOf(system, chatPath, chatBodyOf(unattendedModel)), count);
+      const crowd = await gather(
+        system.urls[0] as string,
+        requestOf(system, chatPath, chatBodyOf(unattendedModel)),
+        count,
+      );
       await untilCalm(system);
       await measure(system, `${many} held by the ingress`);
       if (crowd.seen > 0) record(table, [`${many} held by the ingress`], {}, [`${crowd.seen} of them were answered`]);
@@ -233,7 +299,12 @@ export async function measureKeysAndModels(bench: Bench): Promise<Table> {
         for (const place of cases.keys()) {
           const [label, load] = cases[(place + round) % cases.length] as (typeof cases)[number];
           bench.tell(`keys and models, round ${round + 1}: ${label}`);
-          await measureRequests(table, [label], { ...load, path: chatPath, connections: 64, seconds: bench.quick ? 1 : 3 });
+          await measureRequests(table, [label], {
+            ...load,
+            path: chatPath,
+            connections: 64,
+            seconds: bench.quick ? 1 : 3,
+          });
         }
     }),
   );

@@ -34,7 +34,12 @@ export async function measureShortAnswers(bench: Bench): Promise<Table> {
           const result = await runShort({ system, path: chatPath, bodies: [chatBodyOf(model)], connections, seconds });
           const { p50Ms, p99Ms, requests, errors } = result;
           const figures = requests === 0 ? {} : { p50Ms, p99Ms, ...perOne(meter(), requests) };
-          record(table, [pace, connections, system.name], { requestsPerSecond: requests / result.seconds, ...figures }, errors);
+          record(
+            table,
+            [pace, connections, system.name],
+            { requestsPerSecond: requests / result.seconds, ...figures },
+            errors,
+          );
         },
         (system, fault) => record(table, [pace, connections, system], {}, [fault]),
       );

@@ -107,14 +107,19 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
     };
     await Promise.all([
       ...Array.from({ length: options.ingresses }, () => add("ingress", "ingress", [])),
-      ...Array.from({ length: options.workers }, () => add("worker", "worker", ["--lanes", `chat=${laneCapacity},image=8`])),
+      ...Array.from({ length: options.workers }, () =>
+        add("worker", "worker", ["--lanes", `chat=${laneCapacity},image=8`]),
+      ),
     ]);
     return {
       name: options.name,
       version: `${options.ingresses} ingress, ${options.workers} worker, ${program.program.version}, Node ${process.versions.node}`,
       urls: roles.flatMap(({ role }) => role.urls.api ?? []),
       headers: { authorization: `Bearer ${key}` },
-      processes: [...roles.map(({ name, role }) => ({ name, pid: role.process.pid as number })), { name: "redis", pid: redis.pid as number }],
+      processes: [
+        ...roles.map(({ name, role }) => ({ name, pid: role.process.pid as number })),
+        { name: "redis", pid: redis.pid as number },
+      ],
       redisUrl,
       createKeys,
       stop,

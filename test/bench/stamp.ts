@@ -18,4 +18,5 @@ export function findStamp(text: string, from: number): number {
 }
 
 export const numberAt = (text: string, at: number): number => Number(text.substr(at + mark.length, numberDigits));
-export const microsecondsAt = (text: string, at: number): number => Number(text.substr(at + mark.length + numberDigits + 1, timeDigits));
+export const microsecondsAt = (text: string, at: number): number =>
+  Number(text.substr(at + mark.length + numberDigits + 1, timeDigits));

@@ -86,10 +86,13 @@ function callerOf(options: StreamOptions, url: URL): Promise<() => void> {
   const connectAnd = (then: () => void) => {
     let isConnected = false;
     input = "";
-    socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true, onread: { buffer, callback: receive } }, () => {
-      isConnected = true;
-      then();
-    });
+    socket = connect(
+      { host: url.hostname, port: Number(url.port), noDelay: true, onread: { buffer, callback: receive } },
+      () => {
+        isConnected = true;
+        then();
+      },
+    );
     socket.on("error", (error) => fault(`connection: ${(error as NodeJS.ErrnoException).code ?? error.message}`));
     socket.on("close", () => {
       if (state !== "head" || next > 0) fault(`the answer was cut after ${next} chunks`);
@@ -188,7 +191,8 @@ async function begin(options: StreamOptions): Promise<void> {
     connecting.push(callerOf(options, urls[place % urls.length] as URL));
     if (place % connectsPerMs === 0) await delay(1);
   }
-  for (const [place, ask] of (await Promise.all(connecting)).entries()) setTimeout(ask, (place * options.rampMs) / options.callers);
+  for (const [place, ask] of (await Promise.all(connecting)).entries())
+    setTimeout(ask, (place * options.rampMs) / options.callers);
 }
 
 process.on("message", (order: StreamOrder) => {

@@ -14,7 +14,10 @@ export interface StreamOptions {
   terminator: string;
 }
 
-export type StreamOrder = { type: "begin"; options: StreamOptions } | { type: "open-window" } | { type: "close-window" };
+export type StreamOrder =
+  | { type: "begin"; options: StreamOptions }
+  | { type: "open-window" }
+  | { type: "close-window" };
 
 /** What was seen between `open-window` and `close-window`; times in milliseconds. */
 export interface StreamWindow {

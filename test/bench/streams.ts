@@ -88,12 +88,21 @@ export async function measureStreamCases(bench: Bench): Promise<Table[]> {
     await interleaved(
       bench,
       `streams, ${callers} callers`,
-      (system) => measure(table, [callers, system.name], system, callers, { path: chatPath, body: chatBodyOf(streamModel, { stream: true }) }),
+      (system) =>
+        measure(table, [callers, system.name], system, callers, {
+          path: chatPath,
+          body: chatBodyOf(streamModel, { stream: true }),
+        }),
       (system, fault) => record(table, [callers, system], {}, [fault]),
     );
   const callers = bench.quick ? 64 : 300;
   const translating = { ...bench, systems: bench.systems.filter(({ name }) => name === "sluice") };
-  const verbatim: Translation = { name: "openai-chat", path: chatPath, body: chatBodyOf(streamModel, { stream: true }), terminator: "[DONE]" };
+  const verbatim: Translation = {
+    name: "openai-chat",
+    path: chatPath,
+    body: chatBodyOf(streamModel, { stream: true }),
+    terminator: "[DONE]",
+  };
   for (let round = 0; round < bench.rounds; round++)
     for (const { name, ...load } of [verbatim, ...translations])
       await interleaved(

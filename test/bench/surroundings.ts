@@ -22,6 +22,8 @@ export function surroundingsOf({ systems }: Bench, args: readonly string[]): Sur
     date: new Date().toISOString().slice(0, 10),
     machine: `${processors.length} cores of ${processors[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${type()} ${release()}`,
     versions: `Node ${process.versions.node}, ${/^wrk \S+/.exec(spawnSync(wrkProgram(), ["-v"], { encoding: "utf8" }).stdout)?.[0] ?? "wrk"}`,
-    systems: Object.fromEntries(systems.map((system) => [system.name, isPresent(system) ? system.version : system.absent])),
+    systems: Object.fromEntries(
+      systems.map((system) => [system.name, isPresent(system) ? system.version : system.absent]),
+    ),
   };
 }

@@ -20,7 +20,9 @@ const wheel = createWheel();
 const plays = new Map<string, Play>();
 
 function whole(status: string, body: string): Buffer {
-  return Buffer.from(`HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  return Buffer.from(
+    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
 }
 
 function later(answer: Buffer, afterMs: number): Play {
@@ -42,19 +44,30 @@ const shortAnswer = (model: string) =>
       object: "chat.completion",
       created: 1_767_225_600,
       model,
-      choices: [{ index: 0, message: { role: "assistant", content: "All is well at the other end of the wire." }, finish_reason: "stop" }],
+      choices: [
+        {
+          index: 0,
+          message: { role: "assistant", content: "All is well at the other end of the wire." },
+          finish_reason: "stop",
+        },
+      ],
       usage,
     }),
   );
 
-const imageAnswer = (bytes: number) => whole("200 OK", JSON.stringify({ created: 1_767_225_600, data: [{ b64_json: "A".repeat(Math.ceil(bytes / 3) * 4) }] }));
+const imageAnswer = (bytes: number) =>
+  whole(
+    "200 OK",
+    JSON.stringify({ created: 1_767_225_600, data: [{ b64_json: "A".repeat(Math.ceil(bytes / 3) * 4) }] }),
+  );
 
 /** An event as a chunk of the HTTP body. */
 const chunkOf = (event: string) => `${event.length.toString(16)}\r\n${event}\r\n`;
 
 function stream(model: string, chunks: number, intervalMs: number): Play {
   const about = `"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1767225600,"model":"${model}"`;
-  const head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n";
+  const head =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n";
   const stampPlace = stampOf(0, 0);
   const [before, after] = chunkOf(
     `data: {${about},"choices":[{"index":0,"delta":{"role":"assistant","content":"${stampPlace}"},"finish_reason":null}]}\n\n`,
@@ -69,7 +82,10 @@ function stream(model: string, chunks: number, intervalMs: number): Play {
       const chunk = before + stampOf(number, nowMicroseconds()) + after;
       number++;
       const isLast = number === chunks;
-      socket.write((number === 1 ? head : "") + chunk + (isLast ? finish + (body.wantsUsage ? usageEvent : "") + end : ""), "latin1");
+      socket.write(
+        (number === 1 ? head : "") + chunk + (isLast ? finish + (body.wantsUsage ? usageEvent : "") + end : ""),
+        "latin1",
+      );
       if (!isLast) wheel.set(timer, beganMs + number * intervalMs);
     });
     leave(() => wheel.remove(timer));
@@ -80,7 +96,9 @@ function stream(model: string, chunks: number, intervalMs: number): Play {
 function playOf(model: string): Play | undefined {
   const known = plays.get(model);
   if (known !== undefined) return known;
-  const [kind, first = 0, second = 0] = model.split("-", 3).map((part, place) => (place === 0 ? part : Number(part))) as [string, number?, number?];
+  const [kind, first = 0, second = 0] = model
+    .split("-", 3)
+    .map((part, place) => (place === 0 ? part : Number(part))) as [string, number?, number?];
   const made =
     kind === "short"
       ? later(shortAnswer(model), first)
@@ -94,7 +112,10 @@ function playOf(model: string): Play | undefined {
 }
 
 const badRequest = whole("400 Bad Request", '{"error":{"message":"The bench\'s upstream knows no such model."}}');
-const lengthRequired = whole("411 Length Required", '{"error":{"message":"The bench\'s upstream wants a Content-Length."}}');
+const lengthRequired = whole(
+  "411 Length Required",
+  '{"error":{"message":"The bench\'s upstream wants a Content-Length."}}',
+);
 const modelPattern = /"model" ?: ?"([a-z0-9-]+)"/;
 
 /** One connection: its requests come one after the other, their bodies with a length. */

@@ -64,15 +64,23 @@ test("connections to Redis that fall silent without a word are replaced", async 
   await gateway.addWorker("chat=4", { REDIS_URL: proxy.url });
   assert.equal((await ask(gateway, "fast", false, urls.api)).status, 200);
   proxy.silence();
-  await until("requests are served again", async () => (await ask(gateway, "fast", false, urls.api)).status === 200, 30_000);
+  await until(
+    "requests are served again",
+    async () => (await ask(gateway, "fast", false, urls.api)).status === 200,
+    30_000,
+  );
   await Promise.all([...gateway.ingresses, ...gateway.workers].map((role) => role.kill()));
 });
 
 test("the jobs that a dead ingress left do not keep the callers of another waiting for their turn", async () => {
   await using gateway = await startGateway({ catalogue, ingresses: 2, workers: ["chat=4"] });
   const [dying, living] = gateway.ingresses;
-  const abandoned = Array.from({ length: 60 }, () => ask(gateway, "silent", false, dying?.urls.api).catch(() => undefined));
-  await until("they wait", async () => /sluice_generations{lane="chat",state="waiting"} 56/.test(await metricsOf(dying?.urls ?? {})));
+  const abandoned = Array.from({ length: 60 }, () =>
+    ask(gateway, "silent", false, dying?.urls.api).catch(() => undefined),
+  );
+  await until("they wait", async () =>
+    /sluice_generations{lane="chat",state="waiting"} 56/.test(await metricsOf(dying?.urls ?? {})),
+  );
   await dying?.kill();
   await Promise.all(abandoned);
   // One time of grace for each four of the jobs would be longer than a request may wait.
@@ -125,9 +133,29 @@ test("jobs and frames that are none of ours harm nobody", async () => {
     admittedAt: 1,
     body: "{",
   };
-  const bad = [null, { ...job, number: -1 }, { ...job, attempt: 1e9 }, { ...job, owner: "x".repeat(300) }, { ...job, admittedAt: "now" }];
-  const foreign = [{}, null, [], "text", { generations: [] }, { generations: new Array(17).fill(job) }, ...bad.map((one) => ({ generations: [one] }))];
-  await queue.addBulk(foreign.map((data) => ({ name: "foreign", data, opts: { priority: 1, removeOnComplete: true, removeOnFail: true } })));
+  const bad = [
+    null,
+    { ...job, number: -1 },
+    { ...job, attempt: 1e9 },
+    { ...job, owner: "x".repeat(300) },
+    { ...job, admittedAt: "now" },
+  ];
+  const foreign = [
+    {},
+    null,
+    [],
+    "text",
+    { generations: [] },
+    { generations: new Array(17).fill(job) },
+    ...bad.map((one) => ({ generations: [one] })),
+  ];
+  await queue.addBulk(
+    foreign.map((data) => ({
+      name: "foreign",
+      data,
+      opts: { priority: 1, removeOnComplete: true, removeOnFail: true },
+    })),
+  );
   const channels = (await redis.call("PUBSUB", "CHANNELS", keyspace.mailbox("*"))) as string[];
   assert.equal(channels.length, 2);
   const head = Buffer.from([1, 1, 0x78]);
@@ -145,7 +173,13 @@ test("jobs and frames that are none of ours harm nobody", async () => {
     pieces = count;
   });
   for (const channel of channels) {
-    for (const bytes of [Buffer.alloc(0), Buffer.from("hello"), head, frame(3, 1_000, Buffer.alloc(4)), frame(255, 0, Buffer.alloc(0))])
+    for (const bytes of [
+      Buffer.alloc(0),
+      Buffer.from("hello"),
+      head,
+      frame(3, 1_000, Buffer.alloc(4)),
+      frame(255, 0, Buffer.alloc(0)),
+    ])
       await redis.publish(channel, bytes);
     for (let kind = 0; kind < 24; kind++) await redis.publish(channel, frame(kind, 5, Buffer.from("{bad}")));
   }
@@ -167,7 +201,10 @@ test("running generations do not keep their callers' bodies: 240 MiB of them pas
   const messages = [{ role: "user", content: "x".repeat(2 << 20) }];
   const controller = new AbortController();
   for (let count = 0; count < 120; count++) {
-    const stream = await gateway.post({ model: "stream", stream: true, messages }, { url: ingress.urls.api as string, signal: controller.signal });
+    const stream = await gateway.post(
+      { model: "stream", stream: true, messages },
+      { url: ingress.urls.api as string, signal: controller.signal },
+    );
     assert.equal(stream.status, 200);
   }
   assert.match(await metricsOf(ingress.urls), /sluice_generations{lane="chat",state="running"} \d/);

@@ -32,15 +32,21 @@ test("a full image lane takes nothing from the chat lane", async (context) => {
   const alone = await series();
   const controller = new AbortController();
   const images = Array.from({ length: 200 }, () =>
-    gateway.post({ model: "image", messages: [{ role: "user", content: "draw" }] }, { signal: controller.signal }).catch(() => undefined),
+    gateway
+      .post({ model: "image", messages: [{ role: "user", content: "draw" }] }, { signal: controller.signal })
+      .catch(() => undefined),
   );
   const metrics = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
-  await until("the image lane is full", async () => /sluice_generations{lane="image",state="waiting"} 196/.test(await metrics()));
+  await until("the image lane is full", async () =>
+    /sluice_generations{lane="image",state="waiting"} 196/.test(await metrics()),
+  );
   const beside = await series();
   assert.match(await metrics(), /sluice_generations{lane="image",state="waiting"} 196/);
   controller.abort();
   await Promise.all(images);
-  context.diagnostic(`a chat completion took ${alone.toFixed(1)} ms alone and ${beside.toFixed(1)} ms beside a full image lane (medians of 60)`);
+  context.diagnostic(
+    `a chat completion took ${alone.toFixed(1)} ms alone and ${beside.toFixed(1)} ms beside a full image lane (medians of 60)`,
+  );
   // Other work on this machine may begin between the two; what waited for a place, a pulse or a probe would take longer than that.
   assert.ok(beside < 3 * alone + 200, `${alone} ms alone, ${beside} ms beside`);
 });

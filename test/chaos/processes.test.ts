@@ -55,12 +55,17 @@ test("a worker that freezes is replaced, and says nothing of what it held when i
   const read = await readStream(await answer);
   assert.ok(read.done);
   assert.equal(read.text.match(/"role":"assistant"/g)?.length, 1);
-  await until("the first call is over", async () => (await gateway.seen(models.late)).every(({ closedAt }) => closedAt !== undefined));
+  await until("the first call is over", async () =>
+    (await gateway.seen(models.late)).every(({ closedAt }) => closedAt !== undefined),
+  );
   assert.equal((await ask(gateway, "fast")).status, 200);
 });
 
 test("without any worker a request waits for as long as its lane allows, then is refused with a time to come back", async () => {
-  await using gateway = await startGateway({ catalogue: `${catalogue}lanes: { chat: { waitMs: 3000 } }\n`, workers: [] });
+  await using gateway = await startGateway({
+    catalogue: `${catalogue}lanes: { chat: { waitMs: 3000 } }\n`,
+    workers: [],
+  });
   const response = await ask(gateway, "fast");
   assert.equal(response.status, 503);
   assert.match(response.headers.get("retry-after") ?? "", /^\d+$/);
@@ -76,7 +81,11 @@ test("when an ingress dies, the upstream calls of its callers end", async () => 
   const { status, error, broken } = await reading;
   assert.deepEqual({ status, error, broken }, { status: 200, error: undefined, broken: true });
   // A worker that did not hear itself meanwhile gives the ingress its time of grace anew.
-  await until("the call is closed", async () => (await gateway.seen(models.endless))[0]?.outcome === "client-closed", 60_000);
+  await until(
+    "the call is closed",
+    async () => (await gateway.seen(models.endless))[0]?.outcome === "client-closed",
+    60_000,
+  );
 });
 
 test("when a caller leaves, its upstream call ends within a second, streamed or not, before and after the first token", async () => {
@@ -93,7 +102,11 @@ test("when a caller leaves, its upstream call ends within a second, streamed or 
     answer.catch(() => undefined);
     await seenRunning(gateway, model, already + 1);
     controller.abort();
-    await within(1_000, `${model} is closed`, async () => (await gateway.seen(models[model]))[already]?.outcome === "client-closed");
+    await within(
+      1_000,
+      `${model} is closed`,
+      async () => (await gateway.seen(models[model]))[already]?.outcome === "client-closed",
+    );
   }
 });
 
@@ -108,6 +121,9 @@ test("when a caller leaves while it waits, its job is taken off the lane and nev
   controller.abort();
   await within(1_000, "its job is gone", async () => (await waiting()) === 0);
   await gateway.addWorker("chat=4");
-  assert.equal((await ask(gateway, "stream", true).then((response) => response.body?.cancel().then(() => response.status))) ?? 0, 200);
+  assert.equal(
+    (await ask(gateway, "stream", true).then((response) => response.body?.cancel().then(() => response.status))) ?? 0,
+    200,
+  );
   assert.deepEqual(await gateway.seen(models.fast), []);
 });

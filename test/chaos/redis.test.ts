@@ -19,10 +19,13 @@ before(async () => {
 });
 after(() => gateway[Symbol.asyncDispose]());
 
-const ask = (model: string, stream = false) => gateway.post({ model, stream, messages: [{ role: "user", content: "hello" }] });
+const ask = (model: string, stream = false) =>
+  gateway.post({ model, stream, messages: [{ role: "user", content: "hello" }] });
 
 /** The status, and how long it took. */
-async function timed(model: string): Promise<{ status: number; ms: number; body: { error?: { type: string; code: string } } }> {
+async function timed(
+  model: string,
+): Promise<{ status: number; ms: number; body: { error?: { type: string; code: string } } }> {
   const startedAt = performance.now();
   const response = await ask(model);
   const body = (await response.json()) as { error?: { type: string; code: string } };
@@ -79,7 +82,10 @@ test("a request that a full Redis refuses is refused alone: the ingress stays re
       gateway.post({ model: "fast", messages: [{ role: "user", content: large }] }),
       gateway.post({ model: "held", messages: [{ role: "user", content: "hello" }] }),
     ]);
-    assert.deepEqual([refused.status, served.status, (await timed("fast")).status, await readyz()], [503, 200, 200, 200]);
+    assert.deepEqual(
+      [refused.status, served.status, (await timed("fast")).status, await readyz()],
+      [503, 200, 200, 200],
+    );
   } finally {
     await redis.config("SET", "maxmemory", "0");
     await redis.call("ACL", "SETUSER", "default", "allkeys");
@@ -103,9 +109,14 @@ test("a stream outlives a Redis that dies and comes back empty: every piece come
 test("what waited on a lane is answered after Redis came back empty", async () => {
   const before = (await gateway.seen("sim-text;rate=0;first=4000;tokens=8")).length;
   const answers = Array.from({ length: 10 }, () => ask("held"));
-  await until("four run", async () => (await gateway.seen("sim-text;rate=0;first=4000;tokens=8")).length === before + 4);
+  await until(
+    "four run",
+    async () => (await gateway.seen("sim-text;rate=0;first=4000;tokens=8")).length === before + 4,
+  );
   await until("the others are held back, or on the lane", async () => {
-    const { lanes } = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as { lanes: Record<string, string | number>[] };
+    const { lanes } = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
+      lanes: Record<string, string | number>[];
+    };
     const chat = lanes.find(({ lane }) => lane === "chat");
     const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
     const onLane = Number(/sluice_lane_jobs\{lane="chat",state="waiting"\} (\d+)/.exec(metrics)?.[1]);

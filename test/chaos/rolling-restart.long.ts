@@ -8,7 +8,12 @@ const catalogue = catalogueOf(Object.entries(models).map(([id, model]) => ({ id,
 
 test("a rolling restart of every process under load loses no request", async () => {
   // The notice is for whoever asks after readiness, which takes as long as that process is held up.
-  await using gateway = await startGateway({ catalogue, ingresses: 2, workers: ["chat=32", "chat=32"], environment: { DRAIN_NOTICE_MS: "3000" } });
+  await using gateway = await startGateway({
+    catalogue,
+    ingresses: 2,
+    workers: ["chat=32", "chat=32"],
+    environment: { DRAIN_NOTICE_MS: "3000" },
+  });
   let running = true;
   let ingresses = gateway.ingresses.map((role) => role.urls);
   const ready = new Set<string>();
@@ -38,12 +43,19 @@ test("a rolling restart of every process under load loses no request", async () 
       }
       const stream = turn % 2 === 0;
       try {
-        const response = await gateway.post({ model: stream ? "short" : "fast", stream, messages: [{ role: "user", content: "hello" }] }, { url });
-        const complete = stream ? (await readStream(response)).done : response.ok && ((await response.json()) as { choices: unknown[] }).choices.length === 1;
+        const response = await gateway.post(
+          { model: stream ? "short" : "fast", stream, messages: [{ role: "user", content: "hello" }] },
+          { url },
+        );
+        const complete = stream
+          ? (await readStream(response)).done
+          : response.ok && ((await response.json()) as { choices: unknown[] }).choices.length === 1;
         if (complete) outcomes.complete++;
         else outcomes.lost.push(`${response.status} from ${url}`);
       } catch (error) {
-        outcomes.lost.push(`${(error as Error).message} (${((error as Error).cause as Error | undefined)?.message}) from ${url}`);
+        outcomes.lost.push(
+          `${(error as Error).message} (${((error as Error).cause as Error | undefined)?.message}) from ${url}`,
+        );
       }
     }
   };

@@ -29,11 +29,25 @@ models:
 ${dialects.map((dialect) => model(`repeats-${dialect}`, dialect, pace, "splice: true, deterministic: true, ") + model(`stops-${dialect}`, dialect, endless, "splice: true, ")).join("")}`;
 
 /** Sends a stream's request, tells when its first content is there, and reads it to its end. */
-async function streamed(gateway: Gateway, dialect: ConversationDialect, name: string, begun?: () => void): Promise<string> {
-  const { path, body } = callers[dialect].requestOf({ turns: [{ role: "user", text: "Tell me something long." }] }, name, true);
+async function streamed(
+  gateway: Gateway,
+  dialect: ConversationDialect,
+  name: string,
+  begun?: () => void,
+): Promise<string> {
+  const { path, body } = callers[dialect].requestOf(
+    { turns: [{ role: "user", text: "Tell me something long." }] },
+    name,
+    true,
+  );
   const response = await fetch(`${gateway.url}${path}`, {
     method: "POST",
-    headers: { "content-type": "application/json", authorization: `Bearer ${gateway.key}`, "x-api-key": gateway.key, "x-goog-api-key": gateway.key },
+    headers: {
+      "content-type": "application/json",
+      authorization: `Bearer ${gateway.key}`,
+      "x-api-key": gateway.key,
+      "x-goog-api-key": gateway.key,
+    },
     body: JSON.stringify(body),
   });
   assert.equal(response.status, 200, `${dialect} of ${name}`);

@@ -14,10 +14,15 @@ after(() => gateway[Symbol.asyncDispose]());
 
 const messages = [{ role: "user" as const, content: "hello there" }];
 const wantsWeather: Anthropic.MessageParam[] = [{ role: "user", content: 'Use get_weather for "Paris".' }];
-const tool = { name: weather.name, description: weather.description, input_schema: weather.schema } as unknown as Anthropic.Tool;
+const tool = {
+  name: weather.name,
+  description: weather.description,
+  input_schema: weather.schema,
+} as unknown as Anthropic.Tool;
 const max_tokens = 2_000;
 
-const textOf = ({ content }: { content: { type: string; text?: string }[] }) => content.map(({ text }) => text ?? "").join("");
+const textOf = ({ content }: { content: { type: string; text?: string }[] }) =>
+  content.map(({ text }) => text ?? "").join("");
 const resultOf = (message: Anthropic.Message): Anthropic.MessageParam => ({
   role: "user",
   content: message.content.flatMap((block) =>
@@ -36,7 +41,10 @@ for (const [name, Client] of [
 
     test(`${name}, messages from ${upstream}: whole, streamed, by the stream helper, in the beta`, async () => {
       const whole = await client.messages.create({ model, max_tokens, messages, system: "Be brief." });
-      assert.deepEqual([textOf(whole), whole.stop_reason, whole.model, whole.role], [greeting, "end_turn", model, "assistant"]);
+      assert.deepEqual(
+        [textOf(whole), whole.stop_reason, whole.model, whole.role],
+        [greeting, "end_turn", model, "assistant"],
+      );
       assert.ok(whole.usage.input_tokens > 0 && whole.usage.output_tokens > 0);
       assert.match((whole as { _request_id?: string })._request_id ?? "", /^req_/);
       let text = "";
@@ -46,12 +54,22 @@ for (const [name, Client] of [
       const helped = await client.messages.stream({ model, max_tokens, messages }).finalMessage();
       assert.deepEqual([textOf(helped), helped.stop_reason], [greeting, "end_turn"]);
       assert.ok(helped.usage.input_tokens > 0);
-      assert.equal(textOf(await client.beta.messages.create({ model, max_tokens, messages, betas: ["a-beta-of-tomorrow-2027-01-01"] })), greeting);
+      assert.equal(
+        textOf(
+          await client.beta.messages.create({ model, max_tokens, messages, betas: ["a-beta-of-tomorrow-2027-01-01"] }),
+        ),
+        greeting,
+      );
     });
 
     test(`${name}, messages from ${upstream}: calls and their results with the thinking sent back`, async () => {
       for (const streams of [false, true]) {
-        const options = { model, max_tokens, tools: [tool], thinking: { type: "enabled" as const, budget_tokens: 1_024 } };
+        const options = {
+          model,
+          max_tokens,
+          tools: [tool],
+          thinking: { type: "enabled" as const, budget_tokens: 1_024 },
+        };
         const ask = (conversation: Anthropic.MessageParam[]) => {
           const body = { ...options, messages: conversation };
           return streams ? client.messages.stream(body).finalMessage() : client.messages.create(body);
@@ -77,7 +95,12 @@ for (const [name, Client] of [
           return "It rains.";
         },
       });
-      const last = await client.beta.messages.toolRunner({ model, max_tokens, messages: wantsWeather as never, tools: [runnable] });
+      const last = await client.beta.messages.toolRunner({
+        model,
+        max_tokens,
+        messages: wantsWeather as never,
+        tools: [runnable],
+      });
       assert.match(textOf(last as never), /The tool get_weather returned: .*It rains\./);
       assert.deepEqual(asked, [{ city: "Paris" }]);
 
@@ -106,7 +129,9 @@ for (const [name, Client] of [
       });
       assert.match(textOf(seen), /^I see 1 image \(image\/png, 70 bytes\)/);
 
-      const { data, response } = await client.messages.countTokens({ model, messages, system: "Be brief.", tools: [tool] }).withResponse();
+      const { data, response } = await client.messages
+        .countTokens({ model, messages, system: "Be brief.", tools: [tool] })
+        .withResponse();
       assert.ok(data.input_tokens > 10);
       assert.equal(response.headers.get("x-sluice-token-count"), upstream === "openai-chat" ? "estimated" : null);
     });
@@ -121,12 +146,23 @@ for (const [name, Client] of [
           return true;
         },
       );
-      await assert.rejects(client.messages.create({ model: modelOf(upstream, "failing"), max_tokens, messages, stream: true }), Client.InternalServerError);
-      const broken = await client.messages.create({ model: modelOf(upstream, "breaking"), max_tokens, messages, stream: true });
+      await assert.rejects(
+        client.messages.create({ model: modelOf(upstream, "failing"), max_tokens, messages, stream: true }),
+        Client.InternalServerError,
+      );
+      const broken = await client.messages.create({
+        model: modelOf(upstream, "breaking"),
+        max_tokens,
+        messages,
+        stream: true,
+      });
       await assert.rejects(async () => {
         for await (const _ of broken);
       }, Client.APIError);
-      await assert.rejects(client.messages.stream({ model: modelOf(upstream, "breaking"), max_tokens, messages }).finalMessage(), Client.APIError);
+      await assert.rejects(
+        client.messages.stream({ model: modelOf(upstream, "breaking"), max_tokens, messages }).finalMessage(),
+        Client.APIError,
+      );
     });
 
     if (upstream !== "anthropic-messages")
@@ -142,12 +178,16 @@ for (const [name, Client] of [
           const first = await client.messages.create({ model, max_tokens, tools, messages: asked });
           const call = first.content.find((block) => block.type === "tool_use");
           assert.ok(call?.type === "tool_use" && call.name === called, `${type}: ${JSON.stringify(first.content)}`);
-          if (member !== undefined) assert.equal(typeof (call.input as Record<string, unknown>)[member], "string", type);
+          if (member !== undefined)
+            assert.equal(typeof (call.input as Record<string, unknown>)[member], "string", type);
           asked.push(
             { role: "assistant", content: first.content },
             { role: "user", content: [{ type: "tool_result", tool_use_id: call.id, content: "done" }] },
           );
-          assert.match(textOf(await client.messages.create({ model, max_tokens, tools, messages: asked })), new RegExp(`The tool ${called} returned: .*done`));
+          assert.match(
+            textOf(await client.messages.create({ model, max_tokens, tools, messages: asked })),
+            new RegExp(`The tool ${called} returned: .*done`),
+          );
         }
       });
 
@@ -158,7 +198,12 @@ for (const [name, Client] of [
         statuses.push(response.status);
         return response;
       };
-      const patient = new Client({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 1, fetch: counted }) as unknown as Anthropic;
+      const patient = new Client({
+        apiKey: gateway.key,
+        baseURL: gateway.url,
+        maxRetries: 1,
+        fetch: counted,
+      }) as unknown as Anthropic;
       await assert.rejects(
         patient.messages.create({ model: modelOf(upstream, "overloaded"), max_tokens, messages }),
         (error: InstanceType<typeof Anthropic.APIError>) =>
@@ -169,23 +214,37 @@ for (const [name, Client] of [
 
     test(`${name} on ${upstream}: it retries what may heal, and what it aborts is aborted upstream`, async () => {
       const patient = new Client({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 2 }) as unknown as Anthropic;
-      assert.equal(textOf(await patient.messages.create({ model: modelOf(upstream, "busy"), max_tokens, messages })), greeting);
+      assert.equal(
+        textOf(await patient.messages.create({ model: modelOf(upstream, "busy"), max_tokens, messages })),
+        greeting,
+      );
       const stream = client.messages.stream({ model: modelOf(upstream, "slow"), max_tokens, messages });
       for await (const event of stream) if (event.type === "content_block_delta") break;
       stream.abort();
       const slow = simulatedModelOf(upstream, "slow");
-      await until("the upstream call is closed", async () => (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined));
+      await until("the upstream call is closed", async () =>
+        (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined),
+      );
     });
   }
 
   test(`${name}: a key as authToken, wrong keys, unknown models`, async () => {
-    const withToken = new Client({ apiKey: null, authToken: gateway.key, baseURL: gateway.url, maxRetries: 0 }) as unknown as Anthropic;
-    assert.equal(textOf(await withToken.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages })), greeting);
+    const withToken = new Client({
+      apiKey: null,
+      authToken: gateway.key,
+      baseURL: gateway.url,
+      maxRetries: 0,
+    }) as unknown as Anthropic;
+    assert.equal(
+      textOf(await withToken.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages })),
+      greeting,
+    );
     const stranger = new Client({ apiKey: "nothing", baseURL: gateway.url, maxRetries: 0 }) as unknown as Anthropic;
     await assert.rejects(
       stranger.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages }),
       (error: InstanceType<typeof Anthropic.AuthenticationError>) =>
-        error instanceof Client.AuthenticationError && (error.error as { error: Error }).error.message.startsWith("Incorrect API key provided"),
+        error instanceof Client.AuthenticationError &&
+        (error.error as { error: Error }).error.message.startsWith("Incorrect API key provided"),
     );
     await assert.rejects(client.messages.create({ model: "nothing", max_tokens, messages }), Client.NotFoundError);
   });

@@ -10,22 +10,36 @@ import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather 
 const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());
 
-const tool: FunctionDeclaration = { name: weather.name, description: weather.description, parametersJsonSchema: weather.schema };
+const tool: FunctionDeclaration = {
+  name: weather.name,
+  description: weather.description,
+  parametersJsonSchema: weather.schema,
+};
 const wantsWeather = 'Use get_weather for "Paris".';
 
 for (const [name, Client] of [
   ["@google/genai 3", GoogleGenAI],
   ["@google/genai 2", GoogleOld],
 ] as const) {
-  const { models, chats } = new Client({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url } }) as unknown as GoogleGenAI;
+  const { models, chats } = new Client({
+    apiKey: gateway.key,
+    httpOptions: { baseUrl: gateway.url },
+  }) as unknown as GoogleGenAI;
 
   for (const upstream of conversationDialects) {
     const model = modelOf(upstream);
 
     test(`${name} from ${upstream}: an enum is answered by the bare value, whole and streamed`, async () => {
       const values = ["Percussion", "String", "Woodwind"];
-      for (const schema of [{ responseSchema: { type: "STRING" as never, enum: values } }, { responseJsonSchema: { type: "string", enum: values } }]) {
-        const asked = { model, contents: "What kind of instrument is an oboe?", config: { responseMimeType: "text/x.enum", ...schema } };
+      for (const schema of [
+        { responseSchema: { type: "STRING" as never, enum: values } },
+        { responseJsonSchema: { type: "string", enum: values } },
+      ]) {
+        const asked = {
+          model,
+          contents: "What kind of instrument is an oboe?",
+          config: { responseMimeType: "text/x.enum", ...schema },
+        };
         const whole = await models.generateContent(asked);
         assert.ok(values.includes(whole.text ?? ""), whole.text);
         let text = "";
@@ -42,15 +56,30 @@ for (const [name, Client] of [
       assert.ok(call?.name === weather.name && first.candidates?.[0]?.content);
       contents.push(first.candidates[0].content, {
         role: "user",
-        parts: [{ functionResponse: { name: weather.name, ...(call.id && { id: call.id }), response: { output: "It rains." } } }],
+        parts: [
+          {
+            functionResponse: {
+              name: weather.name,
+              ...(call.id && { id: call.id }),
+              response: { output: "It rains." },
+            },
+          },
+        ],
       });
       const second = await models.generateContent({ model: "gemini-reasoner", contents, config });
       assert.match(second.text ?? "", /The tool get_weather returned: .*It rains\./);
     });
 
     test(`${name} from ${upstream}: whole, streamed, and as a chat`, async () => {
-      const whole = await models.generateContent({ model, contents: "hello there", config: { systemInstruction: "Be brief.", temperature: 0.5 } });
-      assert.deepEqual([whole.text, whole.candidates?.[0]?.finishReason, whole.modelVersion], [greeting, "STOP", model]);
+      const whole = await models.generateContent({
+        model,
+        contents: "hello there",
+        config: { systemInstruction: "Be brief.", temperature: 0.5 },
+      });
+      assert.deepEqual(
+        [whole.text, whole.candidates?.[0]?.finishReason, whole.modelVersion],
+        [greeting, "STOP", model],
+      );
       assert.ok((whole.usageMetadata?.totalTokenCount ?? 0) > 0);
       let text = "";
       let finish: unknown;
@@ -68,9 +97,13 @@ for (const [name, Client] of [
 
     test(`${name} from ${upstream}: calls and their results with the thinking sent back`, async () => {
       for (const streams of [false, true]) {
-        const config = { tools: [{ functionDeclarations: [tool] }], thinkingConfig: { includeThoughts: true, thinkingBudget: 1_024 } };
+        const config = {
+          tools: [{ functionDeclarations: [tool] }],
+          thinkingConfig: { includeThoughts: true, thinkingBudget: 1_024 },
+        };
         const ask = async (contents: Content[]) => {
-          if (!streams) return (await models.generateContent({ model, contents, config })).candidates?.[0]?.content as Content;
+          if (!streams)
+            return (await models.generateContent({ model, contents, config })).candidates?.[0]?.content as Content;
           const parts: Content["parts"] = [];
           for await (const chunk of await models.generateContentStream({ model, contents, config }))
             parts.push(...(chunk.candidates?.[0]?.content?.parts ?? []));
@@ -80,9 +113,16 @@ for (const [name, Client] of [
         const first = await ask(asked);
         const call = first.parts?.find(({ functionCall }) => functionCall !== undefined)?.functionCall;
         assert.deepEqual([call?.name, call?.args], ["get_weather", { city: "Paris" }]);
-        const response = { ...(call?.id !== undefined && { id: call.id }), name: "get_weather", response: { result: "It rains." } };
+        const response = {
+          ...(call?.id !== undefined && { id: call.id }),
+          name: "get_weather",
+          response: { result: "It rains." },
+        };
         const second = await ask([...asked, first, { role: "user", parts: [{ functionResponse: response }] }]);
-        assert.match(second.parts?.map(({ text, thought }) => (thought ? "" : (text ?? ""))).join("") ?? "", /The tool get_weather returned: .*It rains\./);
+        assert.match(
+          second.parts?.map(({ text, thought }) => (thought ? "" : (text ?? ""))).join("") ?? "",
+          /The tool get_weather returned: .*It rains\./,
+        );
       }
     });
 
@@ -93,7 +133,11 @@ for (const [name, Client] of [
         required: ["color"],
         additionalProperties: false,
       };
-      const parsed = await models.generateContent({ model, contents: "hello there", config: { responseMimeType: "application/json", responseJsonSchema } });
+      const parsed = await models.generateContent({
+        model,
+        contents: "hello there",
+        config: { responseMimeType: "application/json", responseJsonSchema },
+      });
       assert.ok(["red", "green"].includes(JSON.parse(parsed.text ?? "").color));
       const inlineData = { mimeType: "image/png", data: png.toString("base64") };
       const seen = await models.generateContent({ model, contents: [{ inlineData }, { text: "hello there" }] });
@@ -102,42 +146,78 @@ for (const [name, Client] of [
     });
 
     test(`${name} on ${upstream}: errors are its own class, before and inside of streams`, async () => {
-      await assert.rejects(models.generateContent({ model: modelOf(upstream, "refusing"), contents: "hello there" }), { name: "ApiError", status: 400 });
-      await assert.rejects(models.generateContentStream({ model: modelOf(upstream, "failing"), contents: "hello there" }), { name: "ApiError", status: 502 });
+      await assert.rejects(models.generateContent({ model: modelOf(upstream, "refusing"), contents: "hello there" }), {
+        name: "ApiError",
+        status: 400,
+      });
+      await assert.rejects(
+        models.generateContentStream({ model: modelOf(upstream, "failing"), contents: "hello there" }),
+        { name: "ApiError", status: 502 },
+      );
       await assert.rejects(
         async () => {
-          for await (const _ of await models.generateContentStream({ model: modelOf(upstream, "breaking"), contents: "hello there" }));
+          for await (const _ of await models.generateContentStream({
+            model: modelOf(upstream, "breaking"),
+            contents: "hello there",
+          }));
         },
         { name: "ApiError" },
       );
     });
 
     test(`${name} on ${upstream}: it retries what may heal, and what it aborts is aborted upstream`, async () => {
-      const patient = new Client({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url, retryOptions: { attempts: 3 } } }) as unknown as GoogleGenAI;
-      assert.equal((await patient.models.generateContent({ model: modelOf(upstream, "busy"), contents: "hello there" })).text, greeting);
+      const patient = new Client({
+        apiKey: gateway.key,
+        httpOptions: { baseUrl: gateway.url, retryOptions: { attempts: 3 } },
+      }) as unknown as GoogleGenAI;
+      assert.equal(
+        (await patient.models.generateContent({ model: modelOf(upstream, "busy"), contents: "hello there" })).text,
+        greeting,
+      );
       const abort = new AbortController();
-      const stream = await models.generateContentStream({ model: modelOf(upstream, "slow"), contents: "hello there", config: { abortSignal: abort.signal } });
+      const stream = await models.generateContentStream({
+        model: modelOf(upstream, "slow"),
+        contents: "hello there",
+        config: { abortSignal: abort.signal },
+      });
       for await (const chunk of stream) if (chunk.text) break;
       abort.abort();
       const slow = simulatedModelOf(upstream, "slow");
-      await until("the upstream call is closed", async () => (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined));
+      await until("the upstream call is closed", async () =>
+        (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined),
+      );
     });
   }
 
   test(`${name}: embeddings and pictures, from both kinds of upstream`, async () => {
     for (const model of ["embedding", "gemini-embedding"]) {
-      const { embeddings } = await models.embedContent({ model, contents: ["one", "two"], config: { outputDimensionality: 8 } });
+      const { embeddings } = await models.embedContent({
+        model,
+        contents: ["one", "two"],
+        config: { outputDimensionality: 8 },
+      });
       assert.deepEqual([embeddings?.length, embeddings?.[1]?.values?.length], [2, 8]);
     }
-    const made = await models.generateContent({ model: "gemini-picture", contents: "a cat", config: { responseModalities: ["IMAGE"] } });
-    const data = made.candidates?.[0]?.content?.parts?.find(({ inlineData }) => inlineData !== undefined)?.inlineData?.data ?? "";
+    const made = await models.generateContent({
+      model: "gemini-picture",
+      contents: "a cat",
+      config: { responseModalities: ["IMAGE"] },
+    });
+    const data =
+      made.candidates?.[0]?.content?.parts?.find(({ inlineData }) => inlineData !== undefined)?.inlineData?.data ?? "";
     assert.equal(Buffer.from(data, "base64").subarray(1, 4).toString(), "PNG");
   });
 
   test(`${name}: wrong keys and unknown models`, async () => {
     const stranger = new Client({ apiKey: "nothing", httpOptions: { baseUrl: gateway.url } }) as unknown as GoogleGenAI;
-    await assert.rejects(stranger.models.generateContent({ model: modelOf("gemini"), contents: "x" }), { name: "ApiError", status: 401 });
-    await assert.rejects(models.generateContent({ model: "nothing", contents: "x" }), { name: "ApiError", status: 404 });
+    await assert.rejects(stranger.models.generateContent({ model: modelOf("gemini"), contents: "x" }), {
+      name: "ApiError",
+      status: 401,
+    });
+    await assert.rejects(models.generateContent({ model: "nothing", contents: "x" }), {
+      name: "ApiError",
+      status: 404,
+    });
   });
 }
 

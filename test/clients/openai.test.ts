@@ -11,8 +11,17 @@ const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());
 
 const messages = [{ role: "user" as const, content: "hello there" }];
-const chatTool = { type: "function" as const, function: { name: weather.name, description: weather.description, parameters: weather.schema, strict: true } };
-const responsesTool = { type: "function" as const, name: weather.name, description: weather.description, parameters: weather.schema, strict: true };
+const chatTool = {
+  type: "function" as const,
+  function: { name: weather.name, description: weather.description, parameters: weather.schema, strict: true },
+};
+const responsesTool = {
+  type: "function" as const,
+  name: weather.name,
+  description: weather.description,
+  parameters: weather.schema,
+  strict: true,
+};
 const wantsWeather = 'Use get_weather for "Paris".';
 const answerSchema = {
   type: "object" as const,
@@ -32,12 +41,20 @@ for (const [name, Client] of [
 
     test(`${name}, chat completions from ${upstream}: whole, streamed, and by the stream helper`, async () => {
       const whole = await client.chat.completions.create({ model, messages });
-      assert.deepEqual([whole.choices[0]?.message.content, whole.choices[0]?.finish_reason, whole.model], [greeting, "stop", model]);
+      assert.deepEqual(
+        [whole.choices[0]?.message.content, whole.choices[0]?.finish_reason, whole.model],
+        [greeting, "stop", model],
+      );
       assert.ok((whole.usage?.total_tokens ?? 0) > 0);
       assert.match(whole._request_id ?? "", /^req_/);
       let text = "";
       let usage = 0;
-      for await (const chunk of await client.chat.completions.create({ model, messages, stream: true, stream_options: { include_usage: true } })) {
+      for await (const chunk of await client.chat.completions.create({
+        model,
+        messages,
+        stream: true,
+        stream_options: { include_usage: true },
+      })) {
         text += chunk.choices[0]?.delta.content ?? "";
         usage += chunk.usage?.total_tokens ?? 0;
       }
@@ -65,7 +82,13 @@ for (const [name, Client] of [
         ];
         const question = [{ role: "user" as const, content: wantsWeather }];
         const runner = stream
-          ? client.chat.completions.runTools({ model, messages: question, tools, stream: true, reasoning_effort: "low" } as never)
+          ? client.chat.completions.runTools({
+              model,
+              messages: question,
+              tools,
+              stream: true,
+              reasoning_effort: "low",
+            } as never)
           : client.chat.completions.runTools({ model, messages: question, tools, reasoning_effort: "low" } as never);
         assert.match((await runner.finalContent()) ?? "", /The tool get_weather returned: .*It rains\./);
         assert.deepEqual(asked, [{ city: "Paris" }]);
@@ -80,13 +103,18 @@ for (const [name, Client] of [
 
     test(`${name}, responses from ${upstream}: whole, streamed, and by the stream helper`, async () => {
       const whole = await client.responses.create({ model, input: "hello there" });
-      assert.deepEqual([whole.output_text, whole.status, whole.model, (whole as { store?: unknown }).store], [greeting, "completed", model, false]);
+      assert.deepEqual(
+        [whole.output_text, whole.status, whole.model, (whole as { store?: unknown }).store],
+        [greeting, "completed", model, false],
+      );
       assert.ok((whole.usage?.total_tokens ?? 0) > 0);
       let text = "";
       for await (const event of await client.responses.create({ model, input: "hello there", stream: true }))
         if (event.type === "response.output_text.delta") text += event.delta;
       assert.equal(text, greeting);
-      const helped = await client.responses.stream({ model, input: "hello there", instructions: "Be brief." }).finalResponse();
+      const helped = await client.responses
+        .stream({ model, input: "hello there", instructions: "Be brief." })
+        .finalResponse();
       assert.deepEqual([helped.output_text, helped.status], [greeting, "completed"]);
     });
 
@@ -120,13 +148,19 @@ for (const [name, Client] of [
         text: { format: { type: "json_schema", name: "answer", schema: answerSchema, strict: true } },
       });
       assert.ok(["red", "green"].includes(JSON.parse(parsed.output_text).color));
-      const { data, response } = await client.responses.inputTokens.count({ model, input: "hello there", instructions: "Be brief." }).withResponse();
+      const { data, response } = await client.responses.inputTokens
+        .count({ model, input: "hello there", instructions: "Be brief." })
+        .withResponse();
       assert.ok((data.input_tokens ?? 0) > 3);
       assert.equal(response.headers.get("x-sluice-token-count"), upstream === "openai-chat" ? "estimated" : null);
     });
 
     test(`${name}, responses from ${upstream}: image generation that is only offered is left out, and refused by name where it is forced`, async () => {
-      const asked = { model, input: wantsWeather, tools: [responsesTool, { type: "image_generation" as const }, { type: "web_search" as const }] };
+      const asked = {
+        model,
+        input: wantsWeather,
+        tools: [responsesTool, { type: "image_generation" as const }, { type: "web_search" as const }],
+      };
       const offered = await client.responses.create(asked);
       assert.ok(offered.output.some((item) => item.type === "function_call" && item.name === weather.name));
       if (upstream === "openai-responses") return;
@@ -134,10 +168,13 @@ for (const [name, Client] of [
         { type: "image_generation" as const },
         { type: "allowed_tools" as const, mode: "required" as const, tools: [{ type: "image_generation" }] },
       ])
-        await assert.rejects(client.responses.create({ ...asked, tool_choice }), (error: InstanceType<typeof OpenAI.APIError>) => {
-          assert.deepEqual([error.status, error.param], [400, "tool_choice"]);
-          return error.message.includes("image_generation");
-        });
+        await assert.rejects(
+          client.responses.create({ ...asked, tool_choice }),
+          (error: InstanceType<typeof OpenAI.APIError>) => {
+            assert.deepEqual([error.status, error.param], [400, "tool_choice"]);
+            return error.message.includes("image_generation");
+          },
+        );
     });
 
     test(`${name} on ${upstream}: errors are its own classes, before and inside of streams`, async () => {
@@ -149,14 +186,23 @@ for (const [name, Client] of [
           return true;
         },
       );
-      await assert.rejects(client.responses.create({ model: modelOf(upstream, "failing"), input: "x", stream: true }), Client.InternalServerError);
-      const broken = await client.chat.completions.create({ model: modelOf(upstream, "breaking"), messages, stream: true });
+      await assert.rejects(
+        client.responses.create({ model: modelOf(upstream, "failing"), input: "x", stream: true }),
+        Client.InternalServerError,
+      );
+      const broken = await client.chat.completions.create({
+        model: modelOf(upstream, "breaking"),
+        messages,
+        stream: true,
+      });
       const reading = async (stream: AsyncIterable<unknown>) => {
         for await (const _ of stream);
       };
       await assert.rejects(reading(broken), Client.APIError);
       await assert.rejects(
-        reading(await client.responses.create({ model: modelOf(upstream, "breaking"), input: "hello there", stream: true })),
+        reading(
+          await client.responses.create({ model: modelOf(upstream, "breaking"), input: "hello there", stream: true }),
+        ),
         Client.APIError,
       );
     });
@@ -169,10 +215,16 @@ for (const [name, Client] of [
       assert.equal(answered.choices[0]?.message.content, greeting);
       assert.ok((await gateway.seen(simulated)).length - before >= 1);
       const slow = simulatedModelOf(upstream, "slow");
-      const stream = await client.responses.create({ model: modelOf(upstream, "slow"), input: "hello there", stream: true });
+      const stream = await client.responses.create({
+        model: modelOf(upstream, "slow"),
+        input: "hello there",
+        stream: true,
+      });
       for await (const event of stream) if (event.type === "response.output_text.delta") break;
       stream.controller.abort();
-      await until("the upstream call is closed", async () => (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined));
+      await until("the upstream call is closed", async () =>
+        (await gateway.seen(slow)).every(({ closedAt }) => closedAt !== undefined),
+      );
     });
   }
 
@@ -181,7 +233,9 @@ for (const [name, Client] of [
       const input: OpenAI.Responses.ResponseInput = [{ role: "user", content: wantsWeather }];
       const ask = async () => {
         const asked = { model: "reasoner", input, tools: [responsesTool] };
-        const response = streams ? await client.responses.stream(asked).finalResponse() : await client.responses.create(asked);
+        const response = streams
+          ? await client.responses.stream(asked).finalResponse()
+          : await client.responses.create(asked);
         input.push(...(response.output as OpenAI.Responses.ResponseInput));
         return response;
       };
@@ -223,13 +277,19 @@ for (const [name, Client] of [
       ["response.compaction", ["message", "compaction"], true],
     );
     await goesOn(compacted.output as OpenAI.Responses.ResponseInput);
-    const triggered = await client.responses.stream({ model: "reasoner", input: [...input, { type: "compaction_trigger" } as never] }).finalResponse();
+    const triggered = await client.responses
+      .stream({ model: "reasoner", input: [...input, { type: "compaction_trigger" } as never] })
+      .finalResponse();
     assert.deepEqual(
       triggered.output.map(({ type }) => type),
       ["compaction"],
     );
     await goesOn(triggered.output as OpenAI.Responses.ResponseInput);
-    const managed = await client.responses.create({ model: "reasoner", input, context_management: [{ type: "compaction", compact_threshold: 1_000_000 }] });
+    const managed = await client.responses.create({
+      model: "reasoner",
+      input,
+      context_management: [{ type: "compaction", compact_threshold: 1_000_000 }],
+    });
     assert.ok(managed.output.every(({ type }) => type !== "compaction"));
     const short = await client.responses.create({
       model: "reasoner",
@@ -241,20 +301,40 @@ for (const [name, Client] of [
     for (const upstream of ["openai-chat", "anthropic-messages", "gemini"] as const)
       for (const refused of [
         client.responses.compact({ model: modelOf(upstream) as never, input }),
-        client.responses.create({ model: modelOf(upstream), input: [...input, { type: "compaction_trigger" } as never] }),
-        client.responses.create({ model: modelOf(upstream), input: compacted.output as OpenAI.Responses.ResponseInput }),
+        client.responses.create({
+          model: modelOf(upstream),
+          input: [...input, { type: "compaction_trigger" } as never],
+        }),
+        client.responses.create({
+          model: modelOf(upstream),
+          input: compacted.output as OpenAI.Responses.ResponseInput,
+        }),
       ])
-        await assert.rejects(refused, (error: Error) => error instanceof Client.BadRequestError && error.message.includes("openai-responses"));
+        await assert.rejects(
+          refused,
+          (error: Error) => error instanceof Client.BadRequestError && error.message.includes("openai-responses"),
+        );
     const stored = { model: "reasoner", previous_response_id: compacted.id, input };
-    await assert.rejects(client.responses.compact(stored), (error: Error) => error.message.includes("previous_response_id"));
+    await assert.rejects(client.responses.compact(stored), (error: Error) =>
+      error.message.includes("previous_response_id"),
+    );
   });
 
   test(`${name}: embeddings, in both encodings, from both kinds of upstream`, async () => {
     for (const model of ["embedding", "gemini-embedding"]) {
       const packed = await client.embeddings.create({ model, input: ["one", "two"], dimensions: 8 });
-      const plain = await client.embeddings.create({ model, input: ["one", "two"], dimensions: 8, encoding_format: "float" });
-      assert.deepEqual([packed.data.length, packed.data[1]?.index, packed.data[0]?.embedding.length, packed.model], [2, 1, 8, model]);
-      for (const [place, value] of (plain.data[1]?.embedding ?? []).entries()) assert.ok(Math.abs(value - Number(packed.data[1]?.embedding[place])) < 1e-6);
+      const plain = await client.embeddings.create({
+        model,
+        input: ["one", "two"],
+        dimensions: 8,
+        encoding_format: "float",
+      });
+      assert.deepEqual(
+        [packed.data.length, packed.data[1]?.index, packed.data[0]?.embedding.length, packed.model],
+        [2, 1, 8, model],
+      );
+      for (const [place, value] of (plain.data[1]?.embedding ?? []).entries())
+        assert.ok(Math.abs(value - Number(packed.data[1]?.embedding[place])) < 1e-6);
       assert.ok(packed.usage.prompt_tokens > 0);
     }
   });
@@ -270,9 +350,18 @@ for (const [name, Client] of [
       );
       assert.ok((made.usage?.total_tokens ?? 0) > 0);
       const types: string[] = [];
-      for await (const event of await client.images.generate({ model, prompt: "a cat", stream: true, partial_images: 2 })) types.push(event.type);
+      for await (const event of await client.images.generate({
+        model,
+        prompt: "a cat",
+        stream: true,
+        partial_images: 2,
+      }))
+        types.push(event.type);
       const partial = "image_generation.partial_image";
-      assert.deepEqual(types, model === "picture" ? [partial, partial, "image_generation.completed"] : ["image_generation.completed"]);
+      assert.deepEqual(
+        types,
+        model === "picture" ? [partial, partial, "image_generation.completed"] : ["image_generation.completed"],
+      );
       const image = new File([new Uint8Array(png)], "a.png", { type: "image/png" });
       const edited = await client.images.edit({ model, prompt: "with a hat", image: [image, image] });
       assert.equal(
@@ -282,13 +371,17 @@ for (const [name, Client] of [
         "PNG",
       );
       const edits: string[] = [];
-      for await (const event of await client.images.edit({ model, prompt: "with a hat", image, stream: true })) edits.push(event.type);
+      for await (const event of await client.images.edit({ model, prompt: "with a hat", image, stream: true }))
+        edits.push(event.type);
       assert.equal(edits.at(-1), "image_edit.completed");
     }
     await assert.rejects(
       client.images.generate({ model: "gemini-picture", prompt: "a cat", n: 2 }),
       (error: InstanceType<typeof OpenAI.APIError>) => error.status === 400 && error.param === "n",
     );
-    await assert.rejects(client.images.generate({ model: modelOf("openai-chat"), prompt: "a cat" }), Client.BadRequestError);
+    await assert.rejects(
+      client.images.generate({ model: modelOf("openai-chat"), prompt: "a cat" }),
+      Client.BadRequestError,
+    );
   });
 }

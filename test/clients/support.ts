@@ -13,28 +13,36 @@ const variants = {
   breaking: "error=3;rate=0",
 } as const;
 
-export const modelOf = (upstream: ConversationDialect, variant: keyof typeof variants = "text"): string => `${upstream}-${variant}`;
+export const modelOf = (upstream: ConversationDialect, variant: keyof typeof variants = "text"): string =>
+  `${upstream}-${variant}`;
 
 /** What the simulator calls it. */
 const simulated = (upstream: ConversationDialect, variant: keyof typeof variants) =>
   `sim-text;${variants[variant]};cached=${conversationDialects.indexOf(upstream)}`;
 
-export const simulatedModelOf = (upstream: ConversationDialect, variant: keyof typeof variants = "text"): string => simulated(upstream, variant);
+export const simulatedModelOf = (upstream: ConversationDialect, variant: keyof typeof variants = "text"): string =>
+  simulated(upstream, variant);
 
 export function startClientsGateway(): Promise<Gateway> {
   const upstreams = [
     ...conversationDialects.map(
-      (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+      (dialect) =>
+        `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
     ),
     `  images: { dialect: openai-images, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }`,
   ];
   const line = (id: string, upstream: string, model: string, lane = "chat") =>
     `  - { id: "${id}", retries: 0, lane: ${lane}, contextWindow: 128000, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }`;
   const models = [
-    line("reasoner", "openai-responses", "sim-reasoning").replace("retries: 0", "retries: 0, capabilities: [text, reasoning]"),
+    line("reasoner", "openai-responses", "sim-reasoning").replace(
+      "retries: 0",
+      "retries: 0, capabilities: [text, reasoning]",
+    ),
     line("gemini-reasoner", "gemini", "sim-reasoning"),
     ...conversationDialects.flatMap((upstream) =>
-      (Object.keys(variants) as (keyof typeof variants)[]).map((variant) => line(modelOf(upstream, variant), upstream, simulated(upstream, variant))),
+      (Object.keys(variants) as (keyof typeof variants)[]).map((variant) =>
+        line(modelOf(upstream, variant), upstream, simulated(upstream, variant)),
+      ),
     ),
     line("picture", "images", "sim-image", "image"),
     line("gemini-picture", "gemini", "sim-image", "image"),
@@ -48,7 +56,10 @@ export function startClientsGateway(): Promise<Gateway> {
 }
 
 export const greeting = "You said: hello there\nThis is the simulator: the same words always get the same answer.";
-export const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+export const png = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+  "base64",
+);
 
 export const weather = {
   name: "get_weather",

@@ -91,7 +91,8 @@ export function eventsIn(text: string, faults: string[]): Event[] {
     const lines = block.split("\n").filter((line) => line !== "");
     const name = lines.find((line) => line.startsWith("event: "))?.slice(7);
     const data = lines.filter((line) => line.startsWith("data: ")).map((line) => line.slice(6));
-    if (data.length !== 1 || lines.length !== data.length + (name === undefined ? 0 : 1)) faults.push(`an odd event: ${block.slice(0, 80)}`);
+    if (data.length !== 1 || lines.length !== data.length + (name === undefined ? 0 : 1))
+      faults.push(`an odd event: ${block.slice(0, 80)}`);
     events.push({ name, data: data.join("\n") });
   }
   return events;

@@ -28,7 +28,12 @@ const asking = (text: string, more: Partial<Ask> = {}): Ask => ({ turns: [{ role
 const weather = {
   name: "get_weather",
   description: "Says the weather of a city.",
-  parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false },
+  parameters: {
+    type: "object",
+    properties: { city: { type: "string" } },
+    required: ["city"],
+    additionalProperties: false,
+  },
 };
 const clock = { name: "get_time", description: "Says the time." };
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -65,9 +70,16 @@ export const casesOf = (address: string): Case[] => [
   {
     name: "unicode",
     ask: asking('naïve 漢字 👩‍👩‍👧 \u2028 \u0000 \\u0041 "quoted" </script>'),
-    expect: saying('You said: naïve 漢字 👩‍👩‍👧 \u2028 \u0000 \\u0041 "quoted" </script>\nThis is the simulator: the same words always get the same answer.'),
+    expect: saying(
+      'You said: naïve 漢字 👩‍👩‍👧 \u2028 \u0000 \\u0041 "quoted" </script>\nThis is the simulator: the same words always get the same answer.',
+    ),
   },
-  { name: "system prompt", ask: asking("hello there", { system: "Be brief.\n\nVery." }), expect: saying(greeting), golden: true },
+  {
+    name: "system prompt",
+    ask: asking("hello there", { system: "Be brief.\n\nVery." }),
+    expect: saying(greeting),
+    golden: true,
+  },
   {
     name: "multi-turn",
     ask: {
@@ -137,7 +149,11 @@ export const casesOf = (address: string): Case[] => [
     results: [{ text: "No such city.", isError: true }],
     expect: saying(/The tool get_weather (failed|returned): .*No such city\./),
   },
-  { name: "tools not to be called", ask: asking("Use get_time.", { tools: [clock], toolChoice: "none" }), expect: saying(/^You said: Use get_time\./) },
+  {
+    name: "tools not to be called",
+    ask: asking("Use get_time.", { tools: [clock], toolChoice: "none" }),
+    expect: saying(/^You said: Use get_time\./),
+  },
   {
     name: "a tool demanded",
     ask: asking("hello there", { tools: [weather, clock], toolChoice: { name: "get_time" } }),
@@ -166,7 +182,9 @@ export const casesOf = (address: string): Case[] => [
   {
     name: "image, address",
     ask: asking("hello there", { attachments: [{ kind: "image", mimeType: "image/png", url: `${address}/a.png` }] }),
-    expect: saying(/^I see 1 image \((image\/png, 70 bytes|at http:.*\/a\.png.*|.*a\.png.*)\)\.\nYou said: hello there/),
+    expect: saying(
+      /^I see 1 image \((image\/png, 70 bytes|at http:.*\/a\.png.*|.*a\.png.*)\)\.\nYou said: hello there/,
+    ),
   },
   {
     name: "document",
@@ -197,7 +215,8 @@ export const casesOf = (address: string): Case[] => [
       assert.equal(answer.text, greeting);
       assert.ok((answer.usage?.thinking ?? 0) > 0, "the thinking is counted");
       // Callers of chat completions can't ask to be shown it.
-      if (caller !== "openai-chat" || (upstream !== "openai-responses" && upstream !== "gemini")) assert.notEqual(answer.thinking, "");
+      if (caller !== "openai-chat" || (upstream !== "openai-responses" && upstream !== "gemini"))
+        assert.notEqual(answer.thinking, "");
     },
     golden: true,
   },
@@ -243,9 +262,25 @@ export const casesOf = (address: string): Case[] => [
   },
   { name: "empty answer", ask: asking("hello there"), settings: "tokens=0", expect: saying("") },
   { name: "refused by the upstream", ask: asking("hello there"), settings: "status=400", expect: failing(/./, 400) },
-  { name: "upstream fails", ask: asking("hello there"), settings: "status=500", expect: failing(/upstream of this model failed/, 502) },
-  { name: "upstream busy", ask: asking("hello there"), settings: "status=429;retry-after=7", expect: failing(/takes no more requests/, 429) },
-  { name: "error before content", ask: asking("hello there"), settings: "error=0", expect: failing(/./, 502), streamOnly: true },
+  {
+    name: "upstream fails",
+    ask: asking("hello there"),
+    settings: "status=500",
+    expect: failing(/upstream of this model failed/, 502),
+  },
+  {
+    name: "upstream busy",
+    ask: asking("hello there"),
+    settings: "status=429;retry-after=7",
+    expect: failing(/takes no more requests/, 429),
+  },
+  {
+    name: "error before content",
+    ask: asking("hello there"),
+    settings: "error=0",
+    expect: failing(/./, 502),
+    streamOnly: true,
+  },
   {
     name: "error in mid-stream",
     ask: asking("hello there"),

@@ -32,7 +32,12 @@ const tableFile = join(import.meta.dirname, "..", "..", "docs", "conformance.md"
 const pictures = createServer((_request, response) => {
   response
     .writeHead(200, { "content-type": "image/png" })
-    .end(Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64"));
+    .end(
+      Buffer.from(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+        "base64",
+      ),
+    );
 });
 pictures.listen(0, "127.0.0.1");
 await once(pictures, "listening");
@@ -48,7 +53,8 @@ const models = conversationDialects.flatMap((upstream) =>
   ),
 );
 const upstreams = conversationDialects.map(
-  (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "${recorder.url}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+  (dialect) =>
+    `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "${recorder.url}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
 );
 const gateway = await startGateway({
   catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,
@@ -80,7 +86,12 @@ async function ask(caller: Caller, path: string, body: Record<string, unknown>, 
   const text = await textOf(response);
   const isStream = (response.headers.get("content-type") ?? "").startsWith("text/event-stream");
   assert.equal(isStream, streams && response.status === 200);
-  return { answer: isStream ? caller.readStream(text) : caller.readWhole(response.status, text), text, asked: recorder.last(), body };
+  return {
+    answer: isStream ? caller.readStream(text) : caller.readWhole(response.status, text),
+    text,
+    asked: recorder.last(),
+    body,
+  };
 }
 
 async function textOf(response: Response): Promise<string> {
@@ -96,7 +107,10 @@ async function textOf(response: Response): Promise<string> {
 /** Ids and times differ from run to run. */
 const settled = (text: string) =>
   text
-    .replaceAll(/"(id|response_id|responseId|item_id|call_id|request_id)":"((?:[a-z]+_)+|chatcmpl-|)[0-9a-z]{8,}(_\d+)?"/g, '"$1":"$2…$3"')
+    .replaceAll(
+      /"(id|response_id|responseId|item_id|call_id|request_id)":"((?:[a-z]+_)+|chatcmpl-|)[0-9a-z]{8,}(_\d+)?"/g,
+      '"$1":"$2…$3"',
+    )
     .replaceAll(/"(created|created_at|completed_at)":\d+/g, '"$1":0')
     .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1");
 
@@ -104,7 +118,12 @@ type Result = "yes" | "refused" | "unsaid";
 const results = new Map<string, Result>();
 const golden = new Map<string, string[]>();
 
-async function play(callerDialect: ConversationDialect, upstream: ConversationDialect, one: Case, streams: boolean): Promise<Result> {
+async function play(
+  callerDialect: ConversationDialect,
+  upstream: ConversationDialect,
+  one: Case,
+  streams: boolean,
+): Promise<Result> {
   if (one.unsaid?.includes(callerDialect)) return "unsaid";
   const caller = callers[callerDialect];
   const { path, body } = caller.requestOf(one.ask, modelOf(upstream, one), streams);
@@ -123,7 +142,10 @@ async function play(callerDialect: ConversationDialect, upstream: ConversationDi
   try {
     one.expect(exchange.answer, upstream, callerDialect);
   } catch (error) {
-    throw new Error(`${(error as Error).message}\n\nthe upstream was asked: ${exchange.asked}\n\nthe caller got: ${exchange.text}`, { cause: error });
+    throw new Error(
+      `${(error as Error).message}\n\nthe upstream was asked: ${exchange.asked}\n\nthe caller got: ${exchange.text}`,
+      { cause: error },
+    );
   }
   if (one.golden) {
     const file = `${callerDialect}--${upstream}.md`;
@@ -150,11 +172,23 @@ for (const caller of conversationDialects)
 const marks: Record<Result, string> = { yes: "✓", refused: "400", unsaid: "–" };
 
 function table(): string {
-  const short: Record<ConversationDialect, string> = { "openai-chat": "C", "openai-responses": "R", "anthropic-messages": "A", gemini: "G" };
-  const pairs = conversationDialects.flatMap((caller) => conversationDialects.map((upstream) => ({ caller, upstream })));
-  const rows = cases.map(({ name }) => [name, ...pairs.map(({ caller, upstream }) => marks[results.get(`${name} ${caller} ${upstream}`) ?? "yes"])]);
+  const short: Record<ConversationDialect, string> = {
+    "openai-chat": "C",
+    "openai-responses": "R",
+    "anthropic-messages": "A",
+    gemini: "G",
+  };
+  const pairs = conversationDialects.flatMap((caller) =>
+    conversationDialects.map((upstream) => ({ caller, upstream })),
+  );
+  const rows = cases.map(({ name }) => [
+    name,
+    ...pairs.map(({ caller, upstream }) => marks[results.get(`${name} ${caller} ${upstream}`) ?? "yes"]),
+  ]);
   const heads = ["case", ...pairs.map(({ caller, upstream }) => `${short[caller]}←${short[upstream]}`)];
-  return [heads, heads.map((_, place) => (place === 0 ? "---" : ":-:")), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
+  return [heads, heads.map((_, place) => (place === 0 ? "---" : ":-:")), ...rows]
+    .map((row) => `| ${row.join(" | ")} |`)
+    .join("\n");
 }
 
 test("the published table and the golden files are what these tests saw", () => {
@@ -165,5 +199,6 @@ test("the published table and the golden files are what these tests saw", () => 
     writeFileSync(tableFile, page);
   }
   assert.equal(readFileSync(tableFile, "utf8"), page);
-  for (const [file, sections] of golden) assert.equal(readFileSync(join(goldenFolder, file), "utf8"), `${sections.join("\n\n")}\n`, file);
+  for (const [file, sections] of golden)
+    assert.equal(readFileSync(join(goldenFolder, file), "utf8"), `${sections.join("\n\n")}\n`, file);
 });

@@ -21,11 +21,15 @@ export async function startRecorder(): Promise<Recorder> {
     request.on("end", () => {
       const body = Buffer.concat(parts);
       seen = `POST ${request.url}\n${body.toString("utf8")}`;
-      const forwarded = ask(`${target}${request.url}`, { method: request.method, headers: request.headers }, (answer) => {
-        response.writeHead(answer.statusCode as number, answer.headers);
-        answer.pipe(response);
-        answer.on("error", () => response.destroy());
-      });
+      const forwarded = ask(
+        `${target}${request.url}`,
+        { method: request.method, headers: request.headers },
+        (answer) => {
+          response.writeHead(answer.statusCode as number, answer.headers);
+          answer.pipe(response);
+          answer.on("error", () => response.destroy());
+        },
+      );
       forwarded.on("error", () => response.destroy());
       response.on("close", () => forwarded.destroy());
       forwarded.end(body);

@@ -31,11 +31,19 @@ const urls = gateway.ingresses.map((ingress) => ingress.urls.api as string);
 /** A key with a record of its own, known to every ingress unless it is refused by its nature. */
 async function keyWith(more: Partial<KeyRecord>): Promise<string> {
   const { key, hash, hint } = createKey();
-  await addRecord(redis, keyspace, hash, { id: `key_${hash.slice(0, 24)}`, name: `test-${hint}`, group: "default", hint, createdAt: Date.now(), ...more });
+  await addRecord(redis, keyspace, hash, {
+    id: `key_${hash.slice(0, 24)}`,
+    name: `test-${hint}`,
+    group: "default",
+    hint,
+    createdAt: Date.now(),
+    ...more,
+  });
   return key;
 }
 
-const statusAt = async (url: string, headers: Record<string, string>, query = "") => (await fetch(`${url}/v1/models${query}`, { headers })).status;
+const statusAt = async (url: string, headers: Record<string, string>, query = "") =>
+  (await fetch(`${url}/v1/models${query}`, { headers })).status;
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 const chatBody = JSON.stringify({ model: "alpha", messages: [{ role: "user", content: "hello" }] });
 
@@ -117,7 +125,11 @@ test("keys that are missing, malformed, unknown, expired or revoked get the same
       ["GET", "/"],
     ] as const) {
       const body = method === "POST" ? { body: chatBody } : {};
-      const response = await fetch(`${gateway.url}${path}${query}`, { method, headers: { "content-type": "application/json", ...headers }, ...body });
+      const response = await fetch(`${gateway.url}${path}${query}`, {
+        method,
+        headers: { "content-type": "application/json", ...headers },
+        ...body,
+      });
       assert.equal(response.status, 401, `${name} at ${method} ${path}`);
       ids.add(response.headers.get("x-request-id") ?? "");
       const head = [...response.headers].filter(([header]) => !["x-request-id", "date"].includes(header));
@@ -137,8 +149,13 @@ test("the client has an AuthenticationError with a request id, also for a body t
   for (const content of ["hello", "x".repeat(20 << 20)])
     for (let count = 0; count < 3; count++)
       await assert.rejects(
-        gateway.client({ key: mistyped }).chat.completions.create({ model: "alpha", messages: [{ role: "user", content }] }),
-        (error) => error instanceof OpenAI.AuthenticationError && error.code === "invalid_api_key" && /^req_/.test(error.requestID ?? ""),
+        gateway
+          .client({ key: mistyped })
+          .chat.completions.create({ model: "alpha", messages: [{ role: "user", content }] }),
+        (error) =>
+          error instanceof OpenAI.AuthenticationError &&
+          error.code === "invalid_api_key" &&
+          /^req_/.test(error.requestID ?? ""),
       );
 });
 
@@ -156,9 +173,11 @@ test("without a good key no body is read, and no fault of it told", async () => 
 
 test("a new key is good at every ingress within a second, and a revoked one is refused", async () => {
   const key = await keyWith({});
-  for (const url of urls) await within(1_000, "the new key is good", async () => (await statusAt(url, bearer(key))) === 200);
+  for (const url of urls)
+    await within(1_000, "the new key is good", async () => (await statusAt(url, bearer(key))) === 200);
   await revokeRecord(redis, keyspace, hashOf(key), Date.now());
-  for (const url of urls) await within(1_000, "the revoked key is refused", async () => (await statusAt(url, bearer(key))) === 401);
+  for (const url of urls)
+    await within(1_000, "the revoked key is refused", async () => (await statusAt(url, bearer(key))) === 401);
 });
 
 test("a key ends when its time is up, without anybody doing anything", async () => {
@@ -204,7 +223,10 @@ test("the running answers of a revoked key end within seconds, those of others g
   const revokedKey = await gateway.createKey("default");
   const hash = hashOf(revokedKey);
   const begin = async (key: string) => {
-    const response = await gateway.post({ model: "slow", stream: true, messages: [{ role: "user", content: "hello" }] }, { key });
+    const response = await gateway.post(
+      { model: "slow", stream: true, messages: [{ role: "user", content: "hello" }] },
+      { key },
+    );
     assert.equal(response.status, 200);
     return response;
   };
@@ -213,6 +235,8 @@ test("the running answers of a revoked key end within seconds, those of others g
   const text = await ended.text();
   assert.match(text, /Incorrect API key provided: it was revoked/);
   assert.doesNotMatch(text, /\[DONE\]/);
-  await until("its upstream call has ended", async () => (await gateway.seen(slow)).some(({ outcome }) => outcome === "client-closed"));
+  await until("its upstream call has ended", async () =>
+    (await gateway.seen(slow)).some(({ outcome }) => outcome === "client-closed"),
+  );
   await other.body?.cancel();
 });

@@ -50,7 +50,10 @@ function fieldIn(text: string, dialect: ConversationDialect): string {
   switch (dialect) {
     case "openai-chat":
     case "openai-responses":
-      assert.deepEqual([error.type, Object.keys(error)], ["invalid_request_error", ["message", "type", "param", "code"]]);
+      assert.deepEqual(
+        [error.type, Object.keys(error)],
+        ["invalid_request_error", ["message", "type", "param", "code"]],
+      );
       return error.param ?? "";
     case "anthropic-messages":
       assert.deepEqual([error.type, others.type], ["invalid_request_error", "error"]);
@@ -65,7 +68,8 @@ function fieldIn(text: string, dialect: ConversationDialect): string {
 }
 
 /** Each vendor writes paths in a way of its own. */
-const plain = (path: string) => path.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()).replace(/\.(\d+)(?=\.|$)/g, "[$1]");
+const plain = (path: string) =>
+  path.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()).replace(/\.(\d+)(?=\.|$)/g, "[$1]");
 const parentOf = (path: string) => path.replace(/(^|\.)[^.[\]]*$|\[\d+\]$/, "");
 
 /** What contradicts each other is told by either name. */
@@ -76,7 +80,10 @@ const partners: readonly [RegExp, RegExp][] = [
   [/^thinking$/, /^maxTokens$/],
   [/^generateContentRequest$/, /^contents$/],
   // A call and its result.
-  [/^(messages|input|(generateContentRequest\.)?contents)\[\d\]/, /^(messages|input|(generateContentRequest\.)?contents)(\[\d\]|$)/],
+  [
+    /^(messages|input|(generateContentRequest\.)?contents)\[\d\]/,
+    /^(messages|input|(generateContentRequest\.)?contents)(\[\d\]|$)/,
+  ],
 ];
 
 /** Does it name what was changed, what is in it, what it is in, or what stands beside it there? */
@@ -88,7 +95,12 @@ function isNamed(field: string, path: string): boolean {
   return partners.some(([one, other]) => one.test(asked) && other.test(named));
 }
 
-async function check(endpoint: RichRequest, model: string, { kind, path, value, body }: Mutation, mustFail: boolean): Promise<void> {
+async function check(
+  endpoint: RichRequest,
+  model: string,
+  { kind, path, value, body }: Mutation,
+  mustFail: boolean,
+): Promise<void> {
   const { status, text } = await post(endpoint.pathOf(model), body);
   const what = `${path} ${kind === "missing" ? "is missing" : `= ${JSON.stringify(value).slice(0, 80)}`}, answered ${status} ${text.slice(0, 400)}`;
   if (status === 200) return assert.ok(!mustFail, what);
@@ -127,7 +139,9 @@ for (const [name, endpoint] of Object.entries(endpoints))
       }
       const mustBeInRange = !isOwn || readHere === undefined;
       for (const [path, ...values] of outOfRange)
-        for (const value of values) checks.push(() => check(endpoint, model, withValue(body, path, value), mustBeInRange));
-      for (const [path, ...values] of unsuitable) for (const value of values) checks.push(() => check(endpoint, model, withValue(body, path, value), !isOwn));
+        for (const value of values)
+          checks.push(() => check(endpoint, model, withValue(body, path, value), mustBeInRange));
+      for (const [path, ...values] of unsuitable)
+        for (const value of values) checks.push(() => check(endpoint, model, withValue(body, path, value), !isOwn));
       await all(checks);
     });

@@ -33,7 +33,11 @@ const client = gateway.client();
 const hello: Message[] = [{ role: "user", content: "Hello, how are you?" }];
 const answer = "You said: Hello, how are you?\nThis is the simulator: the same words always get the same answer.";
 const textOf = (chunks: Chunk[], index = 0) =>
-  chunks.flatMap(({ choices }) => choices.filter((choice) => choice.index === index).map(({ delta }) => delta.content ?? "")).join("");
+  chunks
+    .flatMap(({ choices }) =>
+      choices.filter((choice) => choice.index === index).map(({ delta }) => delta.content ?? ""),
+    )
+    .join("");
 
 async function chunksOf(stream: AsyncIterable<Chunk>): Promise<Chunk[]> {
   const chunks: Chunk[] = [];
@@ -60,14 +64,25 @@ test("a stream has the same text, the catalogue's name in every chunk, and no us
 
 test("a stream that was asked for its usage ends with it, and it is that of the whole answer", async () => {
   const whole = await client.chat.completions.create({ model: "sim", messages: hello });
-  const chunks = await chunksOf(await client.chat.completions.create({ model: "sim", messages: hello, stream: true, stream_options: { include_usage: true } }));
+  const chunks = await chunksOf(
+    await client.chat.completions.create({
+      model: "sim",
+      messages: hello,
+      stream: true,
+      stream_options: { include_usage: true },
+    }),
+  );
   assert.deepEqual(chunks.at(-1)?.choices, []);
   assert.deepEqual(chunks.at(-1)?.usage, whole.usage);
   assert.equal(chunks.filter(({ usage }) => usage).length, 1);
 });
 
 test("the client's stream helper accumulates the answer and its usage", async () => {
-  const stream = client.chat.completions.stream({ model: "sim", messages: hello, stream_options: { include_usage: true } });
+  const stream = client.chat.completions.stream({
+    model: "sim",
+    messages: hello,
+    stream_options: { include_usage: true },
+  });
   const deltas: string[] = [];
   stream.on("content", (delta) => deltas.push(delta));
   const completion = await stream.finalChatCompletion();
@@ -83,7 +98,12 @@ const toolOf = (name: string): OpenAI.Chat.ChatCompletionFunctionTool => ({
     name,
     description: name,
     strict: true,
-    parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false },
+    parameters: {
+      type: "object",
+      properties: { city: { type: "string" } },
+      required: ["city"],
+      additionalProperties: false,
+    },
   },
 });
 const tools = [toolOf("get_weather"), toolOf("get_time")];
@@ -100,9 +120,18 @@ async function finishLoop(message: OpenAI.Chat.ChatCompletionMessage): Promise<v
     ],
   );
   assert.equal(new Set(calls.map(({ id }) => id)).size, 2);
-  const results = calls.map((call, index): Message => ({ role: "tool", tool_call_id: call.id, content: `result ${index}` }));
-  const last = await client.chat.completions.create({ model: "sim", messages: [...question, message, ...results], tools });
-  assert.match(last.choices[0]?.message.content ?? "", /get_weather returned: result 0\nThe tool get_time returned: result 1/);
+  const results = calls.map(
+    (call, index): Message => ({ role: "tool", tool_call_id: call.id, content: `result ${index}` }),
+  );
+  const last = await client.chat.completions.create({
+    model: "sim",
+    messages: [...question, message, ...results],
+    tools,
+  });
+  assert.match(
+    last.choices[0]?.message.content ?? "",
+    /get_weather returned: result 0\nThe tool get_time returned: result 1/,
+  );
   assert.equal(last.choices[0]?.finish_reason, "stop");
 }
 
@@ -142,25 +171,38 @@ test("the client's own tool runner comes to its end, streamed and not", async ()
       },
     });
     const body = { model: "sim", messages: question, tools: [runnable("get_weather"), runnable("get_time")] };
-    const runner = stream ? client.chat.completions.runTools({ ...body, stream: true }) : client.chat.completions.runTools(body);
+    const runner = stream
+      ? client.chat.completions.runTools({ ...body, stream: true })
+      : client.chat.completions.runTools(body);
     assert.match((await runner.finalContent()) ?? "", /get_weather returned: fine in Oslo/);
     assert.deepEqual(called, ["get_weather Oslo", "get_time Rome"]);
   }
 });
 
 test("structured output parses, streamed and not", async () => {
-  const schema = { type: "object", properties: { name: { type: "string" }, age: { type: "integer" } }, required: ["name", "age"], additionalProperties: false };
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string" }, age: { type: "integer" } },
+    required: ["name", "age"],
+    additionalProperties: false,
+  };
   const response_format = makeParseableResponseFormat(
     { type: "json_schema", json_schema: { name: "person", strict: true, schema } },
     (text) => JSON.parse(text) as { name: string; age: number },
   );
   const parsed = await client.chat.completions.parse({ model: "sim", messages: hello, response_format });
-  const streamed = await client.chat.completions.stream({ model: "sim", messages: hello, response_format }).finalChatCompletion();
+  const streamed = await client.chat.completions
+    .stream({ model: "sim", messages: hello, response_format })
+    .finalChatCompletion();
   for (const { choices } of [parsed, streamed]) {
     assert.equal(typeof choices[0]?.message.parsed?.name, "string");
     assert.ok(Number.isInteger(choices[0]?.message.parsed?.age));
   }
-  const object = await client.chat.completions.create({ model: "sim", messages: hello, response_format: { type: "json_object" } });
+  const object = await client.chat.completions.create({
+    model: "sim",
+    messages: hello,
+    response_format: { type: "json_object" },
+  });
   assert.equal(JSON.parse(object.choices[0]?.message.content ?? "").simulated, true);
 });
 
@@ -168,7 +210,10 @@ test("pictures reach the model, by address and by value", async () => {
   const png = Buffer.alloc(70_000, 7).toString("base64");
   const head = Buffer.from("89504e470d0a1a0a", "hex");
   await using place = await startScriptedUpstream();
-  place.answerWith((response) => void response.writeHead(200, { "content-type": "image/png" }).end(Buffer.concat([head, Buffer.alloc(992)])));
+  place.answerWith(
+    (response) =>
+      void response.writeHead(200, { "content-type": "image/png" }).end(Buffer.concat([head, Buffer.alloc(992)])),
+  );
   const { choices } = await client.chat.completions.create({
     model: "sim",
     messages: [
@@ -191,7 +236,9 @@ test("several choices, streamed and not", async () => {
     whole.choices.map(({ index }) => index),
     [0, 1, 2],
   );
-  const chunks = await chunksOf(await client.chat.completions.create({ model: "sim", messages: hello, n: 3, stream: true }));
+  const chunks = await chunksOf(
+    await client.chat.completions.create({ model: "sim", messages: hello, n: 3, stream: true }),
+  );
   const helped = await client.chat.completions.stream({ model: "sim", messages: hello, n: 3 }).finalChatCompletion();
   for (const { index, message } of whole.choices) {
     assert.equal(textOf(chunks, index), message.content);
@@ -203,7 +250,9 @@ test("the limits of an answer are kept and told", async () => {
   const short = await client.chat.completions.create({ model: "sim", messages: hello, max_completion_tokens: 3 });
   assert.equal(short.choices[0]?.finish_reason, "length");
   assert.equal(short.usage?.completion_tokens, 3);
-  const chunks = await chunksOf(await client.chat.completions.create({ model: "sim", messages: hello, max_completion_tokens: 3, stream: true }));
+  const chunks = await chunksOf(
+    await client.chat.completions.create({ model: "sim", messages: hello, max_completion_tokens: 3, stream: true }),
+  );
   assert.equal(chunks.at(-1)?.choices[0]?.finish_reason, "length");
   const stopped = await client.chat.completions.create({ model: "sim", messages: hello, stop: ["simulator"] });
   assert.equal(stopped.choices[0]?.message.content, answer.slice(0, answer.indexOf("simulator")));
@@ -212,7 +261,8 @@ test("the limits of an answer are kept and told", async () => {
 test("reasoning passes as the upstream writes it, for a model whose id holds a slash and a colon", async () => {
   const request = { model: "maker/thinks:1", messages: hello, reasoning_effort: "low" as const };
   const whole = await client.chat.completions.create(request);
-  const reasoningIn = (part: object | undefined) => (part as { reasoning_content?: string } | undefined)?.reasoning_content ?? "";
+  const reasoningIn = (part: object | undefined) =>
+    (part as { reasoning_content?: string } | undefined)?.reasoning_content ?? "";
   const reasoning = reasoningIn(whole.choices[0]?.message);
   assert.ok(reasoning.length > 0);
   assert.equal(whole.model, "maker/thinks:1");
@@ -240,7 +290,9 @@ test("a conversation of several turns, with every role, is carried", async () =>
 test("an answer of megabytes, in events larger than a frame, comes whole", async () => {
   const whole = await client.chat.completions.create({ model: "large", messages: hello });
   assert.equal(whole.choices[0]?.message.content?.length, 80 * 65_536);
-  const chunks = await chunksOf(await client.chat.completions.create({ model: "large", messages: hello, stream: true }));
+  const chunks = await chunksOf(
+    await client.chat.completions.create({ model: "large", messages: hello, stream: true }),
+  );
   assert.equal(textOf(chunks), whole.choices[0]?.message.content);
 });
 
@@ -313,7 +365,10 @@ test("a failure after a sign of life is told in the stream, for its status is sp
   const [response, stream] = await Promise.all([post(late), client.chat.completions.create(late)]);
   fail.resolve();
   assert.equal(response.status, 200);
-  assert.match(await response.text(), /^\n+data: \{"error":\{"message":"[^"]+","type":"server_error","param":null,"code":"upstream_error"\}\}\n\n$/);
+  assert.match(
+    await response.text(),
+    /^\n+data: \{"error":\{"message":"[^"]+","type":"server_error","param":null,"code":"upstream_error"\}\}\n\n$/,
+  );
   const outcome = await chunksOf(stream).catch((error: unknown) => error);
   assert.ok(outcome instanceof OpenAI.APIError);
   assert.equal(outcome.code, "upstream_error");

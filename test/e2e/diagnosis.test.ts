@@ -13,7 +13,10 @@ const models = {
   malformed: "sim-text;tokens=6;malformed=3",
 };
 
-const boasting = JSON.stringify({ ...JSON.parse(chatCompletion), usage: { prompt_tokens: 9e15, completion_tokens: 1, total_tokens: 9e15 } });
+const boasting = JSON.stringify({
+  ...JSON.parse(chatCompletion),
+  usage: { prompt_tokens: 9e15, completion_tokens: 1, total_tokens: 9e15 },
+});
 
 test("the worker's log and metrics say what an upstream answered, and which credential is not set", async () => {
   await using boaster = await startScriptedUpstream();
@@ -22,7 +25,8 @@ test("the worker's log and metrics say what an upstream answered, and which cred
   await using gateway = await startGateway({
     workers: [],
     catalogue:
-      catalogueOf(served, `  boaster: { dialect: openai-chat, baseUrl: "${boaster.url}" }\n`) + modelLine({ id: "boasting", upstream: "boaster", model: "m" }),
+      catalogueOf(served, `  boaster: { dialect: openai-chat, baseUrl: "${boaster.url}" }\n`) +
+      modelLine({ id: "boasting", upstream: "boaster", model: "m" }),
   });
   const worker = spawn(process.execPath, ["apps/worker/main.ts", "--lanes", "chat=4"], {
     env: {
@@ -38,7 +42,8 @@ test("the worker's log and metrics say what an upstream answered, and which cred
   worker.stdout.on("data", (chunk: Buffer) => {
     log += chunk.toString();
   });
-  const lineOf = (model: string) => JSON.parse(log.split("\n").find((line) => line.includes(`"model":"${model}"`)) ?? "null");
+  const lineOf = (model: string) =>
+    JSON.parse(log.split("\n").find((line) => line.includes(`"model":"${model}"`)) ?? "null");
   try {
     for (const id of Object.keys(models)) {
       const response = await gateway.post({ model: id, stream: true, messages: [{ role: "user", content: "hello" }] });
@@ -52,7 +57,10 @@ test("the worker's log and metrics say what an upstream answered, and which cred
     const refused = lineOf("refused");
     assert.equal(refused.outcome, "failed");
     const told = JSON.parse(log.split("\n").find((line) => line.includes("an upstream refused the gateway")) ?? "null");
-    assert.deepEqual([told.level, told.operatorFault, told.target, told.status], [50, "credential", "simulator/sim-text;status=401", 401]);
+    assert.deepEqual(
+      [told.level, told.operatorFault, told.target, told.status],
+      [50, "credential", "simulator/sim-text;status=401", 401],
+    );
     assert.equal(typeof told.reason, "string");
     assert.equal(refused.upstreamAnswer.requestId, told.upstreamRequestId);
     assert.equal(refused.upstreamAnswer.status, 401);

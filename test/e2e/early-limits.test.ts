@@ -39,7 +39,9 @@ const announce = (key: string, { lines = [large], path = "/v1/chat/completions" 
   );
 
 const limitHeadersOf = (headers: Record<string, string>) =>
-  Object.fromEntries(Object.entries(headers).filter(([name]) => /^x-ratelimit-(limit|remaining)|^x-should-retry$/.test(name)));
+  Object.fromEntries(
+    Object.entries(headers).filter(([name]) => /^x-ratelimit-(limit|remaining)|^x-should-retry$/.test(name)),
+  );
 const withoutSeconds = (text: string) => text.replace(/try again in \d+ s/, "try again");
 
 const cases: { limits: Limits; spend: (key: string) => Promise<unknown> }[] = [
@@ -70,7 +72,9 @@ for (const { limits, spend } of cases)
       assert.equal(early.answers, 1);
       assert.equal(withoutSeconds(early.body), withoutSeconds(text));
       assert.deepEqual(limitHeadersOf(early.headers), limitHeadersOf(Object.fromEntries(response.headers)));
-      const waits = [early.headers["retry-after"], response.headers.get("retry-after") ?? undefined].map((seconds) => seconds && Number(seconds));
+      const waits = [early.headers["retry-after"], response.headers.get("retry-after") ?? undefined].map(
+        (seconds) => seconds && Number(seconds),
+      );
       assert.equal(waits[0] === undefined, waits[1] === undefined);
       if (waits[0] !== undefined) assert.ok(Math.abs(Number(waits[0]) - Number(waits[1])) <= 2, String(waits));
     }

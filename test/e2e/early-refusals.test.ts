@@ -10,7 +10,8 @@ const gateway = await startGateway();
 after(() => gateway[Symbol.asyncDispose]());
 
 const body = JSON.stringify({ model: "sim-fast", messages: [{ role: "user", content: "hello" }] });
-const head = (...lines: string[]) => `${["POST /v1/chat/completions HTTP/1.1", "Host: x", "Content-Type: application/json", ...lines].join("\r\n")}\r\n\r\n`;
+const head = (...lines: string[]) =>
+  `${["POST /v1/chat/completions HTTP/1.1", "Host: x", "Content-Type: application/json", ...lines].join("\r\n")}\r\n\r\n`;
 const keyHeader = `Authorization: Bearer ${gateway.key}`;
 const wrongKeyHeader = "Authorization: Bearer sk-wrong";
 const codeIn = (text: string) => JSON.parse(text).error.code;
@@ -90,17 +91,25 @@ test("a transfer coding other than 'chunked' is refused, and nothing behind it i
   const smuggled = `GET /v1/models HTTP/1.1\r\nHost: x\r\n${keyHeader}\r\n\r\n`;
   for (const coding of ["gzip, chunked", "deflate, chunked", "identity, chunked", "chunked, chunked", "gzip"])
     for (const key of [keyHeader, wrongKeyHeader]) {
-      const { status, answers } = await exchange(gateway.url, `${head(key, `Transfer-Encoding: ${coding}`)}${chunked}${smuggled}`);
+      const { status, answers } = await exchange(
+        gateway.url,
+        `${head(key, `Transfer-Encoding: ${coding}`)}${chunked}${smuggled}`,
+      );
       assert.deepEqual([status, answers], [400, 1], coding);
     }
   for (const coding of ["chunked", "Chunked"]) {
-    const { status } = await exchange(gateway.url, head(keyHeader, `Transfer-Encoding: ${coding}`, "Connection: close") + chunked);
+    const { status } = await exchange(
+      gateway.url,
+      head(keyHeader, `Transfer-Encoding: ${coding}`, "Connection: close") + chunked,
+    );
     assert.equal(status, 200);
   }
 });
 
 test("request ids have nothing in common from which another could be guessed", async () => {
-  const ids = await Promise.all(Array.from({ length: 32 }, async () => (await gateway.post(body)).headers.get("x-request-id") ?? ""));
+  const ids = await Promise.all(
+    Array.from({ length: 32 }, async () => (await gateway.post(body)).headers.get("x-request-id") ?? ""),
+  );
   assert.equal(new Set(ids).size, ids.length);
   for (const id of ids) assert.match(id, /^req_[0-9a-z]{24,60}$/);
   const characters = ids.map((id) => [...id.slice("req_".length)]);

@@ -26,14 +26,28 @@ const answers: [end: RegExp, answer: object][] = [
   [/input_tokens$/, { object: "response.input_tokens", input_tokens: 7 }],
   [/count_tokens$/, { input_tokens: 7 }],
   [/:countTokens$/, { totalTokens: 7 }],
-  [/chat\/completions$/, { choices: [{ index: 0, message: { role: "assistant", content: "x" }, finish_reason: "stop" }], usage }],
+  [
+    /chat\/completions$/,
+    { choices: [{ index: 0, message: { role: "assistant", content: "x" }, finish_reason: "stop" }], usage },
+  ],
   [
     /responses$/,
-    { id: "resp_1", object: "response", status: "completed", output: [{ type: "message", role: "assistant", content: [{ type: "output_text", text: "x" }] }] },
+    {
+      id: "resp_1",
+      object: "response",
+      status: "completed",
+      output: [{ type: "message", role: "assistant", content: [{ type: "output_text", text: "x" }] }],
+    },
   ],
   [
     /messages$/,
-    { type: "message", role: "assistant", content: [{ type: "text", text: "x" }], stop_reason: "end_turn", usage: { input_tokens: 1, output_tokens: 1 } },
+    {
+      type: "message",
+      role: "assistant",
+      content: [{ type: "text", text: "x" }],
+      stop_reason: "end_turn",
+      usage: { input_tokens: 1, output_tokens: 1 },
+    },
   ],
   [/:generateContent$/, { candidates: [{ content: { role: "model", parts: [{ text: "x" }] }, finishReason: "STOP" }] }],
   [/embeddings$/, { data: [{ index: 0, embedding: [0.5] }] }],
@@ -48,7 +62,9 @@ const upstream = createServer((request, response) => {
   request.resume();
   request.on("end", () => {
     if (request.url?.startsWith("/large/")) {
-      response.writeHead(200, { "content-type": "application/json" }).end(request.url.endsWith("embeddings") ? embeddings : pictures);
+      response
+        .writeHead(200, { "content-type": "application/json" })
+        .end(request.url.endsWith("embeddings") ? embeddings : pictures);
       return;
     }
     const [, answer = {}] = answers.find(([end]) => end.test(request.url ?? "")) ?? [];
@@ -60,7 +76,9 @@ await once(upstream, "listening");
 const base = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
 
 const lines = [
-  ...[...conversationDialects, "openai-images"].map((dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "${base}/v1" }`),
+  ...[...conversationDialects, "openai-images"].map(
+    (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "${base}/v1" }`,
+  ),
   `  large: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${base}/large/v1" }`,
   `  large-images: { dialect: openai-images, circuitFailuresMax: 0, baseUrl: "${base}/large/v1" }`,
 ];
@@ -119,13 +137,18 @@ const slow: string[] = [];
 /** Bodies of the largest size are copied several times, and WebSocket frames unmasked, each in one turn: 40 to 140 ms were measured. */
 const copyMsMax = 2 * turnMsMax;
 
-async function measured(name: string, act: () => Promise<{ status: number; text: string }>, msMax = turnMsMax): Promise<void> {
+async function measured(
+  name: string,
+  act: () => Promise<{ status: number; text: string }>,
+  msMax = turnMsMax,
+): Promise<void> {
   let result = { status: 0, text: "" };
   const { ingress, worker } = await turnsDuring(async () => {
     result = await act();
   });
   const line = `${name}: ingress ${ingress.toFixed(0)} ms, worker ${worker.toFixed(0)} ms (${result.status})`;
-  if (asksAll || process.env.HOSTILE_PRINT) console.log(line, result.status === 200 ? "" : result.text.slice(0, 150).replaceAll("\n", " "));
+  if (asksAll || process.env.HOSTILE_PRINT)
+    console.log(line, result.status === 200 ? "" : result.text.slice(0, 150).replaceAll("\n", " "));
   assert.ok(result.status === 200 || result.status === 400, `${line} ${result.text.slice(0, 300)}`);
   if (Math.max(ingress, worker) >= msMax) slow.push(line);
 }
@@ -147,7 +170,8 @@ test("shapes of conversations", async () => {
   for (const [place, shape] of (asksAll ? shapesOf(textBytesMax) : briefShapes()).entries())
     for (const [from, to] of asksAll ? allPairs : [shape.pair ?? pairAt(place)]) {
       const body = shape.body(from, to);
-      if (body !== undefined) await measured(`${shape.name}, ${from} to ${to}`, () => post(words[from].path(to), Buffer.from(body)));
+      if (body !== undefined)
+        await measured(`${shape.name}, ${from} to ${to}`, () => post(words[from].path(to), Buffer.from(body)));
     }
   assert.deepEqual(slow.splice(0), []);
 });
@@ -155,11 +179,16 @@ test("shapes of conversations", async () => {
 const longText = "lorem ipsum ".repeat(textBytesMax / 12);
 
 test("the largest bodies, several at once", async () => {
-  const named = (from: ConversationDialect, to: ConversationDialect) => () => post(words[from].path(to), words[from].ask(to, words[from].text(longText)));
+  const named = (from: ConversationDialect, to: ConversationDialect) => () =>
+    post(words[from].path(to), words[from].ask(to, words[from].text(longText)));
   await measured("31 MB as they are", named("openai-responses", "openai-responses"), copyMsMax);
   await measured("31 MB, translated", named("openai-chat", "gemini"), copyMsMax);
   const three = async () => {
-    const [first] = await Promise.all([named("gemini", "gemini")(), named("anthropic-messages", "openai-chat")(), named("openai-responses", "gemini")()]);
+    const [first] = await Promise.all([
+      named("gemini", "gemini")(),
+      named("anthropic-messages", "openai-chat")(),
+      named("openai-responses", "gemini")(),
+    ]);
     return first;
   };
   await measured("three of them at once", three, copyMsMax);
@@ -169,12 +198,21 @@ test("the largest bodies, several at once", async () => {
 test("token counts, embeddings and forms", async () => {
   const text = "lörem ipsum ".repeat(300_000);
   const { ask, text: textOf } = words["anthropic-messages"];
-  await measured("tokens counted by the upstream", () => post("/v1/messages/count_tokens", ask("anthropic-messages", textOf(text))));
-  await measured("tokens of another dialect", () => post("/v1/messages/count_tokens", ask("openai-responses", textOf(text))));
+  await measured("tokens counted by the upstream", () =>
+    post("/v1/messages/count_tokens", ask("anthropic-messages", textOf(text))),
+  );
+  await measured("tokens of another dialect", () =>
+    post("/v1/messages/count_tokens", ask("openai-responses", textOf(text))),
+  );
   await measured("tokens estimated", () => post("/v1/messages/count_tokens", ask("openai-chat", textOf(text))));
-  await measured("tokens of 100 kB estimated", () => post("/v1/messages/count_tokens", ask("openai-chat", textOf(text.slice(0, 100_000)))));
+  await measured("tokens of 100 kB estimated", () =>
+    post("/v1/messages/count_tokens", ask("openai-chat", textOf(text.slice(0, 100_000)))),
+  );
   await measured("tokens of many parts", () =>
-    post("/v1beta/models/gemini:countTokens", words.gemini.ask("gemini", new Array(98_000).fill(words.gemini.text("x")).join(","))),
+    post(
+      "/v1beta/models/gemini:countTokens",
+      words.gemini.ask("gemini", new Array(98_000).fill(words.gemini.text("x")).join(",")),
+    ),
   );
   const embed = (input: unknown) => () => post("/v1/embeddings", JSON.stringify({ model: "openai-chat", input }));
   await measured("embeddings of tokens", embed([Array.from({ length: 500_000 }, (_, place) => place)]));
@@ -182,7 +220,8 @@ test("token counts, embeddings and forms", async () => {
   const form = new FormData();
   form.set("model", "openai-images");
   form.set("prompt", "a hat");
-  for (let place = 0; place < 14; place++) form.append("image[]", new Blob([Buffer.alloc(2 << 20, place)], { type: "image/png" }), "a.png");
+  for (let place = 0; place < 14; place++)
+    form.append("image[]", new Blob([Buffer.alloc(2 << 20, place)], { type: "image/png" }), "a.png");
   await measured("a form of 28 MB", () => post("/v1/images/edits", form));
   const parts = new FormData();
   parts.set("model", "openai-images");
@@ -196,9 +235,13 @@ test("token counts, embeddings and forms", async () => {
 test("answers that are as large as they may be", async () => {
   const input = new Array(1_000).fill("x");
   for (const format of ["float", "base64"])
-    await measured(`1,000 embeddings as ${format}`, () => post("/v1/embeddings", JSON.stringify({ model: "large", input, encoding_format: format })));
+    await measured(`1,000 embeddings as ${format}`, () =>
+      post("/v1/embeddings", JSON.stringify({ model: "large", input, encoding_format: format })),
+    );
   const requests = new Array(1_000).fill({ content: { parts: [{ text: "x" }] } });
-  await measured("1,000 embeddings, translated", () => post("/v1beta/models/large:batchEmbedContents", JSON.stringify({ requests })));
+  await measured("1,000 embeddings, translated", () =>
+    post("/v1beta/models/large:batchEmbedContents", JSON.stringify({ requests })),
+  );
   const drawn = { model: "large-images", prompt: "a hat", n: 4, stream: true };
   await measured("pictures of 28 MB, as events", () => post("/v1/images/generations", JSON.stringify(drawn)));
   assert.deepEqual(slow.splice(0), []);
@@ -211,13 +254,22 @@ test("turns over a WebSocket", async () => {
   const turn = (fields: object) => async () => {
     const frame = await socket.turn({ model: "openai-responses", ...fields });
     latest = frame.response?.id;
-    return { status: frame.type === "response.completed" ? 200 : (frame.status ?? 0), text: JSON.stringify(frame).slice(0, 300) };
+    return {
+      status: frame.type === "response.completed" ? 200 : (frame.status ?? 0),
+      text: JSON.stringify(frame).slice(0, 300),
+    };
   };
   await measured("a frame of 15 MB", turn({ input: item(longText.slice(0, 15 << 20)) }));
-  await measured("a turn that goes on from it", turn({ input: item(longText.slice(0, 15 << 20)), previous_response_id: latest }));
+  await measured(
+    "a turn that goes on from it",
+    turn({ input: item(longText.slice(0, 15 << 20)), previous_response_id: latest }),
+  );
   await measured("a frame of many items", turn({ input: new Array(95_000).fill({ role: "user", content: "x" }) }));
   await measured("a turn that goes on from that", turn({ input: item("x"), previous_response_id: latest }));
   await measured("a frame of 31 MB", turn({ input: item(longText) }), copyMsMax);
-  await measured("a frame of many keys", turn({ input: "x", unknown: Object.fromEntries(Array.from({ length: 190_000 }, (_, place) => [`k${place}`, 1])) }));
+  await measured(
+    "a frame of many keys",
+    turn({ input: "x", unknown: Object.fromEntries(Array.from({ length: 190_000 }, (_, place) => [`k${place}`, 1])) }),
+  );
   assert.deepEqual(slow.splice(0), []);
 });

@@ -10,7 +10,12 @@ import { chatCompletion } from "../support/upstream.ts";
 
 /** An upstream whose every target does what a test tells it to, and remembers who asked. */
 interface Target {
-  seen: { at: number; authorization: string | undefined; closed: boolean; messages: { role: string; content: string }[] }[];
+  seen: {
+    at: number;
+    authorization: string | undefined;
+    closed: boolean;
+    messages: { role: string; content: string }[];
+  }[];
   answer: (response: ServerResponse) => void;
 }
 const targets = new Map<string, Target>();
@@ -29,7 +34,9 @@ let presenceAsked = 0;
 const ok = (response: ServerResponse) => {
   if (!streams) response.writeHead(200, { "content-type": "application/json" }).end(chatCompletion);
   else
-    response.writeHead(200, { "content-type": "text/event-stream" }).end(`${chunk({ role: "assistant", content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`);
+    response
+      .writeHead(200, { "content-type": "text/event-stream" })
+      .end(`${chunk({ role: "assistant", content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`);
 };
 const failing =
   (status: number, headers: Record<string, string> = {}, error: object = { message: "no" }) =>
@@ -48,9 +55,18 @@ const server = createServer((request, response) => {
     body += part.toString();
   });
   request.on("end", () => {
-    const asked = JSON.parse(body) as { model: string; stream?: boolean; messages: { role: string; content: string }[] };
+    const asked = JSON.parse(body) as {
+      model: string;
+      stream?: boolean;
+      messages: { role: string; content: string }[];
+    };
     const target = targetOf(asked.model);
-    const seen = { at: performance.now(), authorization: request.headers.authorization, closed: false, messages: asked.messages };
+    const seen = {
+      at: performance.now(),
+      authorization: request.headers.authorization,
+      closed: false,
+      messages: asked.messages,
+    };
     target.seen.push(seen);
     response.on("close", () => {
       seen.closed = true;
@@ -64,7 +80,8 @@ await once(server, "listening");
 const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
 
 let gateway: Gateway;
-const model = (id: string, route: string, more = "") => `  - { id: ${id}, ${more}prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [${route}] }\n`;
+const model = (id: string, route: string, more = "") =>
+  `  - { id: ${id}, ${more}prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [${route}] }\n`;
 const at = (name: string, upstream = "here", more = "") => `{ upstream: ${upstream}, model: ${name}${more} }`;
 const refusals = [401, 402].flatMap((status) => ["whole", "streamed"].map((way) => `refused-${status}-${way}`));
 const pairs = [
@@ -110,12 +127,15 @@ after(async () => {
   server.close();
 });
 
-const ask = (id: string, stream = false) => gateway.post({ model: id, messages: [{ role: "user", content: "hello" }], stream });
+const ask = (id: string, stream = false) =>
+  gateway.post({ model: id, messages: [{ role: "user", content: "hello" }], stream });
 const calls = (...names: string[]) => names.map((name) => targetOf(name).seen.length);
 const textOf = async (response: Response, stream: boolean) => {
   const text = await response.text();
   if (response.status !== 200) return JSON.parse(text).error.message as string;
-  return stream ? [...text.matchAll(/"content":"([^"]*)"/g)].map(([, part]) => part).join("") : (JSON.parse(text).choices[0].message.content as string);
+  return stream
+    ? [...text.matchAll(/"content":"([^"]*)"/g)].map(([, part]) => part).join("")
+    : (JSON.parse(text).choices[0].message.content as string);
 };
 
 for (const stream of [false, true]) {
@@ -137,7 +157,11 @@ for (const stream of [false, true]) {
 
   test(`the caller's own fault is passed on at once, with the upstream's reason (${way})`, async () => {
     forget();
-    targetOf("caller-one").answer = failing(400, {}, { message: "Bad temperature.", type: "invalid_request_error", param: "temperature", code: null });
+    targetOf("caller-one").answer = failing(
+      400,
+      {},
+      { message: "Bad temperature.", type: "invalid_request_error", param: "temperature", code: null },
+    );
     const response = await ask("caller", stream);
     assert.equal(response.status, 400);
     assert.match(await textOf(response, stream), /Bad temperature/);
@@ -162,7 +186,10 @@ for (const stream of [false, true]) {
     assert.equal(response.status, 200);
     const times = targetOf("alone-one").seen.map((seen) => seen.at);
     assert.equal(times.length, 3);
-    assert.ok((times[1] as number) - (times[0] as number) >= 95 && (times[2] as number) - (times[1] as number) >= 195, String(times));
+    assert.ok(
+      (times[1] as number) - (times[0] as number) >= 95 && (times[2] as number) - (times[1] as number) >= 195,
+      String(times),
+    );
     forget();
     targetOf("alone-one").answer = failing(503, { "retry-after": "7" });
     const refused = await ask("alone", stream);
@@ -182,7 +209,8 @@ for (const stream of [false, true]) {
 }
 
 test("a slow first token moves on to the next target", async () => {
-  targetOf("slow-one").answer = (response) => void response.writeHead(200, { "content-type": "text/event-stream" }).write(chunk({ role: "assistant" }));
+  targetOf("slow-one").answer = (response) =>
+    void response.writeHead(200, { "content-type": "text/event-stream" }).write(chunk({ role: "assistant" }));
   const response = await ask("slow", true);
   assert.equal(await textOf(response, true), "hi");
   assert.deepEqual(calls("slow-one", "slow-two"), [1, 1]);
@@ -190,7 +218,9 @@ test("a slow first token moves on to the next target", async () => {
 
 test("after its first content an answer is nobody else's to go on with", async () => {
   targetOf("cut-one").answer = (response) => {
-    response.writeHead(200, { "content-type": "text/event-stream" }).write(chunk({ role: "assistant", content: "begun" }));
+    response
+      .writeHead(200, { "content-type": "text/event-stream" })
+      .write(chunk({ role: "assistant", content: "begun" }));
     setImmediate(() => response.destroy());
   };
   const text = await (await ask("cut", true)).text();
@@ -206,7 +236,9 @@ const dying = (text: string) => (response: ServerResponse) => {
   setImmediate(() => response.destroy());
 };
 const ending = (text: string) => (response: ServerResponse) =>
-  void response.writeHead(200, { "content-type": "text/event-stream" }).end(`${text}${chunk({}, "stop")}data: [DONE]\n\n`);
+  void response
+    .writeHead(200, { "content-type": "text/event-stream" })
+    .end(`${text}${chunk({}, "stop")}data: [DONE]\n\n`);
 
 test("an answer whose upstream dies goes on from the next target, which repeats what was delivered: every character once", async () => {
   targetOf("same-one").answer = dying(streaming("Hel", "lo wor"));
@@ -215,12 +247,18 @@ test("an answer whose upstream dies goes on from the next target, which repeats 
   assert.equal([...text.matchAll(/"content":"([^"]+)"/g)].map(([, part]) => part).join(""), "Hello world, again");
   assert.match(text, /"finish_reason":"stop".*data: \[DONE\]\n\n$/s);
   assert.equal(new Set([...text.matchAll(/"id":"([^"]+)"/g)].map(([, id]) => id)).size, 1);
-  const call = (pieces: string[]) => pieces.map((piece) => chunk({ tool_calls: [{ index: 0, function: { arguments: piece } }] })).join("");
-  const start = chunk({ tool_calls: [{ index: 0, id: "call_x", type: "function", function: { name: "weather", arguments: "" } }] });
+  const call = (pieces: string[]) =>
+    pieces.map((piece) => chunk({ tool_calls: [{ index: 0, function: { arguments: piece } }] })).join("");
+  const start = chunk({
+    tool_calls: [{ index: 0, id: "call_x", type: "function", function: { name: "weather", arguments: "" } }],
+  });
   targetOf("same-one").answer = dying(start + call(['{"ci', 'ty":']));
   targetOf("same-two").answer = ending(start.replace("call_x", "call_y") + call(['{"city":"Par', 'is"}']));
   const called = await (await ask("same", true)).text();
-  assert.equal([...called.matchAll(/"arguments":"((?:[^"\\]|\\.)*)"/g)].map(([, part]) => JSON.parse(`"${part}"`)).join(""), '{"city":"Paris"}');
+  assert.equal(
+    [...called.matchAll(/"arguments":"((?:[^"\\]|\\.)*)"/g)].map(([, part]) => JSON.parse(`"${part}"`)).join(""),
+    '{"city":"Paris"}',
+  );
   assert.doesNotMatch(called, /call_y/);
 });
 
@@ -282,10 +320,12 @@ for (const stream of [false, true]) {
 
   test(`a fallback model is asked only after the model's own target used up its retries (${way})`, async () => {
     targets.clear();
-    targetOf("own-one").answer = (response) => (targetOf("own-one").seen.length === 1 ? failing(500)(response) : ok(response));
+    targetOf("own-one").answer = (response) =>
+      targetOf("own-one").seen.length === 1 ? failing(500)(response) : ok(response);
     assert.match(await (await ask("own", stream)).text(), /"model":"own"/);
     targets.clear();
-    targetOf("own-one").answer = (response) => (targetOf("own-one").seen.length === 1 ? failing(429, { "retry-after": "1" })(response) : ok(response));
+    targetOf("own-one").answer = (response) =>
+      targetOf("own-one").seen.length === 1 ? failing(429, { "retry-after": "1" })(response) : ok(response);
     assert.match(await (await ask("own", stream)).text(), /"model":"own"/);
     const [first, second] = targetOf("own-one").seen.map(({ at: time }) => time) as [number, number];
     assert.ok(second - first >= 950, `${second - first} ms`);
@@ -301,7 +341,8 @@ for (const stream of [false, true]) {
 
   test(`a target that is listed twice is paused all the same (${way})`, async () => {
     targets.clear();
-    targetOf("twice-one").answer = (response) => (targetOf("twice-one").seen.length === 1 ? failing(500)(response) : ok(response));
+    targetOf("twice-one").answer = (response) =>
+      targetOf("twice-one").seen.length === 1 ? failing(500)(response) : ok(response);
     assert.equal((await ask("twice", stream)).status, 200);
     const [first, second] = targetOf("twice-one").seen.map(({ at: time }) => time) as [number, number];
     assert.ok(second - first >= 95, `${second - first} ms`);
@@ -309,7 +350,10 @@ for (const stream of [false, true]) {
 
   test(`an account problem that comes as a 400 is the operator's, and a caller reads nothing of it (${way})`, async () => {
     targets.clear();
-    const billing = { type: "invalid_request_error", message: "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing." };
+    const billing = {
+      type: "invalid_request_error",
+      message: "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.",
+    };
     targetOf(`billing-${way}-one`).answer = failing(400, {}, billing);
     assert.equal(await textOf(await ask(`billing-${way}`, stream), stream), "hi");
     targetOf(`billing-${way}-two`).answer = failing(400, {}, billing);
@@ -320,7 +364,11 @@ for (const stream of [false, true]) {
 
   test(`one caller's refused content blocks nobody (${way})`, async () => {
     targets.clear();
-    const flagged = { code: 403, message: "Your chosen model requires moderation and your input was flagged", metadata: { reasons: ["violence"] } };
+    const flagged = {
+      code: 403,
+      message: "Your chosen model requires moderation and your input was flagged",
+      metadata: { reasons: ["violence"] },
+    };
     targetOf("flagged-one").answer = failing(403, {}, flagged);
     for (let request = 0; request < 3; request++) assert.equal((await ask("flagged", stream)).status, 400);
     targetOf("flagged-one").answer = ok;
@@ -329,7 +377,11 @@ for (const stream of [false, true]) {
     targets.clear();
     targetOf("closed-one").answer = failing(403);
     for (let request = 0; request < 3; request++) assert.equal((await ask("closed", stream)).status, 200);
-    assert.deepEqual(calls("closed-one", "closed-two"), [3, 3], "a 403 without a reason says nothing about the credential");
+    assert.deepEqual(
+      calls("closed-one", "closed-two"),
+      [3, 3],
+      "a 403 without a reason says nothing about the credential",
+    );
   });
 
   test(`five unknown 4xx of one caller open no circuit (${way})`, async () => {
@@ -364,8 +416,13 @@ for (const stream of [false, true]) {
   test(`a compressed answer is read (${way})`, async () => {
     targets.clear();
     targetOf("encoding-one").answer = (response) => {
-      response.writeHead(200, { "content-type": stream ? "text/event-stream" : "application/json", "content-encoding": "gzip" });
-      response.end(gzipSync(stream ? `${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n` : chatCompletion));
+      response.writeHead(200, {
+        "content-type": stream ? "text/event-stream" : "application/json",
+        "content-encoding": "gzip",
+      });
+      response.end(
+        gzipSync(stream ? `${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n` : chatCompletion),
+      );
     };
     assert.equal(await textOf(await ask("encoding", stream), stream), "hi");
     assert.deepEqual(calls("encoding-one", "encoding-two"), [1, 0]);
@@ -396,7 +453,12 @@ test("a Retry-After of an hour is remembered", async () => {
 test("a credential without quota is left for the next one, and asked no more", async () => {
   targetOf("rotating-one").answer = (response) => {
     const isEmpty = targetOf("rotating-one").seen.at(-1)?.authorization === "Bearer one";
-    if (isEmpty) failing(429, {}, { message: "You exceeded your current quota.", type: "insufficient_quota", code: "insufficient_quota" })(response);
+    if (isEmpty)
+      failing(
+        429,
+        {},
+        { message: "You exceeded your current quota.", type: "insufficient_quota", code: "insufficient_quota" },
+      )(response);
     else ok(response);
   };
   for (let request = 0; request < 10; request++) assert.equal((await ask("rotating")).status, 200);
@@ -411,7 +473,12 @@ test("a fault of the gateway while it reads an answer ends that answer at once",
     const message = { role: "assistant", content: null, tool_calls: [call] };
     response.writeHead(200, { "content-type": "application/json" });
     // Some servers send arguments as an object.
-    response.end(JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] }).replace('"@"', `{"a":${nested}}`));
+    response.end(
+      JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] }).replace(
+        '"@"',
+        `{"a":${nested}}`,
+      ),
+    );
   };
   const response = await fetch(`${gateway.url}/v1/messages`, {
     method: "POST",
@@ -436,14 +503,19 @@ test("weights share the requests", async () => {
 });
 
 /** Of every worker. */
-const told = (path: string) => Promise.all(gateway.workers.map(async ({ urls }) => (await fetch(`${urls.operations}${path}`)).text()));
+const told = (path: string) =>
+  Promise.all(gateway.workers.map(async ({ urls }) => (await fetch(`${urls.operations}${path}`)).text()));
 
 /** Asks until every worker knows that the first target of this model is not to be called. */
 const opened = (id: string) =>
   until("the circuit is open everywhere", async () => {
     assert.equal((await ask(id)).status, 200);
-    const known = (await told("/status")).map((text) => (JSON.parse(text) as { targets: { target: string; state: string }[] }).targets);
-    return known.every((targets) => targets.some(({ target, state }) => target === `guarded/${id}-one` && state !== "closed"));
+    const known = (await told("/status")).map(
+      (text) => (JSON.parse(text) as { targets: { target: string; state: string }[] }).targets,
+    );
+    return known.every((targets) =>
+      targets.some(({ target, state }) => target === `guarded/${id}-one` && state !== "closed"),
+    );
   });
 
 test("an outage costs a few calls in all, over two workers, and its end is seen within seconds", async () => {
@@ -491,10 +563,18 @@ test("an upstream that is down as a whole is risked no generation until it is th
 
 test("the operator sees circuits, resting credentials and calls", async () => {
   const [worker] = gateway.workers;
-  const status = (await (await fetch(`${worker?.urls.operations}/status`)).json()) as { role: string; ready: boolean; lanes: object[]; targets: object[] };
+  const status = (await (await fetch(`${worker?.urls.operations}/status`)).json()) as {
+    role: string;
+    ready: boolean;
+    lanes: object[];
+    targets: object[];
+  };
   assert.deepEqual([status.role, status.ready, status.lanes.length], ["worker", true, 1]);
   assert.ok(Array.isArray(status.targets));
-  const ingress = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as { role: string; lanes: { lane: string }[] };
+  const ingress = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
+    role: string;
+    lanes: { lane: string }[];
+  };
   assert.deepEqual([ingress.role, ingress.lanes.map(({ lane }) => lane).includes("chat")], ["ingress", true]);
   // Which of them took what is theirs to settle.
   const metrics = (await told("/metrics")).join("");
@@ -507,8 +587,12 @@ test("the first content of a proof closes the circuit, not the end of its answer
   one.answer = failing(500);
   await until("the circuit is open everywhere", async () => {
     await ask("proving", true);
-    const known = (await told("/status")).map((text) => (JSON.parse(text) as { targets: { target: string; state: string }[] }).targets);
-    return known.every((all) => all.some(({ target, state }) => target === "guarded/proving-one" && state !== "closed"));
+    const known = (await told("/status")).map(
+      (text) => (JSON.parse(text) as { targets: { target: string; state: string }[] }).targets,
+    );
+    return known.every((all) =>
+      all.some(({ target, state }) => target === "guarded/proving-one" && state !== "closed"),
+    );
   });
   let end: (() => void) | undefined;
   one.answer = (response) => {
@@ -523,7 +607,11 @@ test("the first content of a proof closes the circuit, not the end of its answer
     return proof !== undefined;
   });
   assert.notEqual(end, undefined);
-  await until("others are served while the proof goes on", async () => (await ask("proving", true)).status === 200, 4_000);
+  await until(
+    "others are served while the proof goes on",
+    async () => (await ask("proving", true)).status === 200,
+    4_000,
+  );
   end?.();
   assert.match((await proof?.text()) ?? "", /begun/);
 });
@@ -536,8 +624,14 @@ test("words that a caller has its upstream quote block nobody", async () => {
     else ok(response);
   };
   for (let request = 0; request < 3; request++) {
-    const refused = await gateway.post({ model: "words", messages: [{ role: "user", content: "Your credit \u0062alance is too low" }] });
-    assert.deepEqual([refused.status, ((await refused.json()) as { error: { message: string } }).error.message], [400, message]);
+    const refused = await gateway.post({
+      model: "words",
+      messages: [{ role: "user", content: "Your credit \u0062alance is too low" }],
+    });
+    assert.deepEqual(
+      [refused.status, ((await refused.json()) as { error: { message: string } }).error.message],
+      [400, message],
+    );
     assert.equal((await ask("words")).status, 200);
   }
 });
@@ -555,7 +649,10 @@ test("a server that puts a finish reason on every chunk is heard to the end, and
       if (place === 12 || response.destroyed) clearInterval(speaking);
     }, 300);
   };
-  assert.equal(await textOf(await ask("eager", true), true), Array.from({ length: 12 }, (_, place) => `w${place} `).join(""));
+  assert.equal(
+    await textOf(await ask("eager", true), true),
+    Array.from({ length: 12 }, (_, place) => `w${place} `).join(""),
+  );
   breaks = true;
   const broken = await (await ask("eager", true)).text();
   assert.match(broken, /"error"/);
@@ -569,13 +666,17 @@ test("the retries of one caller's request are one failure of their target", asyn
   };
   targetOf("poison-one").answer = poison;
   for (let request = 0; request < 2; request++)
-    assert.equal((await gateway.post({ model: "poison", messages: [{ role: "user", content: "poison" }] })).status, 502);
+    assert.equal(
+      (await gateway.post({ model: "poison", messages: [{ role: "user", content: "poison" }] })).status,
+      502,
+    );
   assert.equal(targetOf("poison-one").seen.length, 6);
   for (let request = 0; request < 4; request++) assert.equal((await ask("poison")).status, 200);
 });
 
 test("an error whose body never ends is not waited for", async () => {
-  targetOf("stuck-one").answer = (response) => void response.writeHead(503, { "content-type": "application/json" }).write('{"error":');
+  targetOf("stuck-one").answer = (response) =>
+    void response.writeHead(503, { "content-type": "application/json" }).write('{"error":');
   const startedAt = performance.now();
   assert.equal((await ask("stuck")).status, 200);
   assert.ok(performance.now() - startedAt < 10_000, "its time limits are 30 s and more");
@@ -591,7 +692,9 @@ test("a fallback that the key may not use does not answer", async () => {
 
 test("several choices that come in one are no answer", async () => {
   targetOf("choices-one").answer = (response) =>
-    void response.writeHead(200, { "content-type": "text/event-stream" }).end(`${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`);
+    void response
+      .writeHead(200, { "content-type": "text/event-stream" })
+      .end(`${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`);
   const response = await gateway.post({ model: "choices", n: 2, messages: [{ role: "user", content: "hello" }] });
   assert.equal(response.status, 200);
   assert.deepEqual(calls("choices-one", "choices-two"), [1, 1]);
@@ -604,9 +707,13 @@ test("a target that can't be reached is passed over", async () => {
 
 test("credentials are taken in turn, and one that is refused rests by itself", async () => {
   await Promise.all(Array.from({ length: 8 }, () => ask("keys")));
-  assert.deepEqual(new Set(targetOf("keys-one").seen.map(({ authorization }) => authorization)), new Set(["Bearer one", "Bearer two"]));
+  assert.deepEqual(
+    new Set(targetOf("keys-one").seen.map(({ authorization }) => authorization)),
+    new Set(["Bearer one", "Bearer two"]),
+  );
   targetOf("keys-one").seen.length = 0;
-  targetOf("keys-one").answer = (response) => (targetOf("keys-one").seen.at(-1)?.authorization === "Bearer one" ? failing(401)(response) : ok(response));
+  targetOf("keys-one").answer = (response) =>
+    targetOf("keys-one").seen.at(-1)?.authorization === "Bearer one" ? failing(401)(response) : ok(response);
   for (let count = 0; count < 20; count++) assert.equal((await ask("keys")).status, 200);
   const refused = targetOf("keys-one").seen.filter(({ authorization }) => authorization === "Bearer one").length;
   assert.ok(refused >= 1 && refused <= 2, `${refused} calls with the refused one: one for each worker`);
@@ -634,7 +741,9 @@ test("a dead worker's places at a full upstream come back", async () => {
   targetOf("full-one").answer = () => undefined;
   const abort = new AbortController();
   const hanging = [1, 2].map(() =>
-    gateway.post({ model: "full", messages: [{ role: "user", content: "x" }] }, { signal: abort.signal }).catch(() => undefined),
+    gateway
+      .post({ model: "full", messages: [{ role: "user", content: "x" }] }, { signal: abort.signal })
+      .catch(() => undefined),
   );
   const seen = targetOf("full-one").seen.length;
   await until("both places are taken", () => targetOf("full-one").seen.length >= seen + 2);

@@ -66,14 +66,19 @@ async function ask(index: number, key: string, words: string): Promise<void> {
 }
 
 async function total(metric: RegExp): Promise<number> {
-  const texts = await Promise.all(gateway.ingresses.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()));
+  const texts = await Promise.all(
+    gateway.ingresses.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()),
+  );
   return texts.reduce((sum, text) => sum + Number(metric.exec(text)?.[1] ?? 0), 0);
 }
 const waitingTotal = () => total(/sluice_generations\{lane="chat",state="waiting"\} (\d+)/);
 const heldTotal = () => total(/sluice_held_generations\{lane="chat"\} (\d+)/);
 /** While answers are held nothing moves any more, once all places are taken and all others wait. */
 const settled = (asked: number) =>
-  until("all places are taken, and all others wait", async () => open === places && (await waitingTotal()) === asked - arrived.length);
+  until(
+    "all places are taken, and all others wait",
+    async () => open === places && (await waitingTotal()) === asked - arrived.length,
+  );
 
 test("a key that sends 200 at once delays another key's single request by about one service time", async (context) => {
   await Promise.all([ask(0, gateway.key, "first"), ask(1, gateway.key, "first")]);
@@ -127,7 +132,8 @@ test("a key whose requests run for long leaves places for another key's", async 
 test("groups share a busy lane by weight", async (context) => {
   hold();
   const from = arrived.length;
-  const send = (name: string, key: string) => Array.from({ length: 45 }, (_, index) => ask(index, key, `${name} at ${index % 2}`));
+  const send = (name: string, key: string) =>
+    Array.from({ length: 45 }, (_, index) => ask(index, key, `${name} at ${index % 2}`));
   const light = send("light", gateway.key);
   await settled(from + 45);
   const all = [...light, ...send("heavy", heavyKey)];
@@ -151,7 +157,9 @@ test("a request that is held back costs nothing once its caller has left", async
   hold();
   const controller = new AbortController();
   const asked = arrived.length + 50;
-  const left = Array.from({ length: 50 }, () => gateway.post(saying("left"), { signal: controller.signal }).catch(() => undefined));
+  const left = Array.from({ length: 50 }, () =>
+    gateway.post(saying("left"), { signal: controller.signal }).catch(() => undefined),
+  );
   await settled(asked);
   controller.abort();
   await Promise.all(left);
@@ -167,7 +175,9 @@ test("a caller's own wait ends when it says, with a Retry-After, and can't be lo
     return { response, ms: performance.now() - startedAt };
   };
   const waits = [["300"], ["350"], ["400"], ["999999999", "brief"]] as const;
-  for (const [index, { response, ms }] of (await Promise.all(waits.map(([wait, model]) => stuck(wait, model)))).entries()) {
+  for (const [index, { response, ms }] of (
+    await Promise.all(waits.map(([wait, model]) => stuck(wait, model)))
+  ).entries()) {
     assert.ok(ms >= ([300, 350, 400, 500][index] as number) && ms < 20_000, `${waits[index]}: ${ms} ms`);
     assert.equal(response.status, 503);
     assert.match(response.headers.get("retry-after") ?? "", /^([1-9]|[1-5]\d|60)$/);

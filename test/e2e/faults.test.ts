@@ -7,7 +7,16 @@ import { readStream } from "../support/stream.ts";
 import { modelLine } from "./support.ts";
 
 /** Of the simulator. */
-const faults = ["status=400", "status=401", "status=404", "status=422", "status=429;retry-after=7", "status=500", "error=3", "cut=3"];
+const faults = [
+  "status=400",
+  "status=401",
+  "status=404",
+  "status=422",
+  "status=429;retry-after=7",
+  "status=500",
+  "error=3",
+  "cut=3",
+];
 
 const gateway: Gateway = await startGateway({
   catalogue:
@@ -50,7 +59,10 @@ test("the client has the class of error that it should have, with its request id
       return assert.fail("no error");
     } catch (error) {
       assert.ok(error instanceof OpenAI.APIError, String(error));
-      assert.match(error.requestID ?? error.headers?.get("x-request-id") ?? "", fault.endsWith("=3") && stream ? /^(req_.*)?$/ : /^req_/);
+      assert.match(
+        error.requestID ?? error.headers?.get("x-request-id") ?? "",
+        fault.endsWith("=3") && stream ? /^(req_.*)?$/ : /^req_/,
+      );
       return error;
     }
   };

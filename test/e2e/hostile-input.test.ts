@@ -27,8 +27,11 @@ async function post(path: string, body: string | FormData | Buffer, contentType?
 }
 
 /** Every caller with every upstream. */
-async function everyPair(act: (caller: ConversationDialect, model: string, upstream: ConversationDialect) => Promise<void>): Promise<void> {
-  for (const caller of conversationDialects) await Promise.all(conversationDialects.map((upstream) => act(caller, modelOf(upstream), upstream)));
+async function everyPair(
+  act: (caller: ConversationDialect, model: string, upstream: ConversationDialect) => Promise<void>,
+): Promise<void> {
+  for (const caller of conversationDialects)
+    await Promise.all(conversationDialects.map((upstream) => act(caller, modelOf(upstream), upstream)));
 }
 
 const times = (count: number, text: string) => new Array<string>(count).fill(text).join(",");
@@ -79,10 +82,17 @@ test("what is nested without end is refused, whatever it is part of", async () =
     const { path, ask, text } = words[caller];
     const model = modelOf(caller);
     const nested = "[".repeat(100_000);
-    for (const body of [nested, '{"a":'.repeat(100_000), ask(model, text("x"), `,"unknown":${nested}${"]".repeat(100_000)}`)]) {
+    for (const body of [
+      nested,
+      '{"a":'.repeat(100_000),
+      ask(model, text("x"), `,"unknown":${nested}${"]".repeat(100_000)}`),
+    ]) {
       const answer = await post(path(model), body);
       assert.equal(answer.status, 400);
-      assert.deepEqual(faultIn(answer, caller), { kind: invalid[caller], message: "The body is nested more than 200 levels deep." });
+      assert.deepEqual(faultIn(answer, caller), {
+        kind: invalid[caller],
+        message: "The body is nested more than 200 levels deep.",
+      });
     }
   }
 });
@@ -94,7 +104,9 @@ const workedSeconds = () => workedSecondsOf([...gateway.ingresses, ...gateway.wo
  * How long a neighbour waits at most while something goes on, and what was worked meanwhile, for the neighbours too. They ask what a worker refuses, so that
  * no upstream has a part in it.
  */
-async function neighbourDuring<Result>(act: () => Promise<Result>): Promise<{ result: Result; longestSeconds: number }> {
+async function neighbourDuring<Result>(
+  act: () => Promise<Result>,
+): Promise<{ result: Result; longestSeconds: number }> {
   const workedBefore = await workedSeconds();
   let done = false;
   const ended = act().finally(() => {
@@ -103,7 +115,12 @@ async function neighbourDuring<Result>(act: () => Promise<Result>): Promise<{ re
   let longestMs = 0;
   while (!done) {
     const startedAt = performance.now();
-    const { status } = await ask("openai-chat", modelOf("gemini"), '{"type":"text","text":"hi"}', ',"logit_bias":{"1":1}');
+    const { status } = await ask(
+      "openai-chat",
+      modelOf("gemini"),
+      '{"type":"text","text":"hi"}',
+      ',"logit_bias":{"1":1}',
+    );
     assert.equal(status, 400);
     longestMs = Math.max(longestMs, performance.now() - startedAt);
   }
@@ -129,15 +146,28 @@ test("as many parts, calls and tools as there may be are passed on or refused by
   const ids = Array.from({ length: 15_000 }, (_, place) => `call_${place}`);
   for (const [caller, upstream, body] of [
     ["openai-chat", "gemini", words["openai-chat"].ask(modelOf("gemini"), times(90_000, '{"type":"text","text":"x"}'))],
-    ["openai-responses", "openai-chat", words["openai-responses"].ask(modelOf("openai-chat"), times(90_000, '{"type":"input_text","text":"x"}'))],
+    [
+      "openai-responses",
+      "openai-chat",
+      words["openai-responses"].ask(modelOf("openai-chat"), times(90_000, '{"type":"input_text","text":"x"}')),
+    ],
     ["gemini", "openai-chat", words.gemini.calls(modelOf("openai-chat"), ids, ids)],
-    ["openai-responses", "gemini", words["openai-responses"].calls(modelOf("gemini"), Array(20_000).fill("same"), Array(20_000).fill("same"))],
+    [
+      "openai-responses",
+      "gemini",
+      words["openai-responses"].calls(modelOf("gemini"), Array(20_000).fill("same"), Array(20_000).fill("same")),
+    ],
   ] as const) {
     const { result, longestSeconds } = await neighbourDuring(() => post(words[caller].path(modelOf(upstream)), body));
     assert.equal(result.status, 200, `${caller} ${upstream} ${result.text.slice(0, 200)}`);
     assert.ok(longestSeconds < neighbourSeconds, `${caller} ${upstream} ${longestSeconds} s`);
   }
-  const surplus = await ask("openai-chat", modelOf("gemini"), '{"type":"text","text":"x"}', words["openai-chat"].tools(Array(5_000).fill("f"), "{}"));
+  const surplus = await ask(
+    "openai-chat",
+    modelOf("gemini"),
+    '{"type":"text","text":"x"}',
+    words["openai-chat"].tools(Array(5_000).fill("f"), "{}"),
+  );
   assert.equal(JSON.parse(surplus.text).error.param, "tools[4096]");
 });
 
@@ -194,8 +224,20 @@ test("what is no base64 is refused by its field, in time that grows with its len
       }
     }
   });
-  assert.equal((await ask("openai-chat", modelOf("anthropic-messages"), words["openai-chat"].image("image/png", large))).status, 200);
-  assert.equal((await ask("gemini", modelOf("openai-responses"), words.gemini.image("image/png", pngData.replace(/(.{20})/g, "$1\\n")))).status, 200);
+  assert.equal(
+    (await ask("openai-chat", modelOf("anthropic-messages"), words["openai-chat"].image("image/png", large))).status,
+    200,
+  );
+  assert.equal(
+    (
+      await ask(
+        "gemini",
+        modelOf("openai-responses"),
+        words.gemini.image("image/png", pngData.replace(/(.{20})/g, "$1\\n")),
+      )
+    ).status,
+    200,
+  );
 });
 
 test("odd characters, numbers and names are nobody's undoing", async () => {
@@ -203,20 +245,38 @@ test("odd characters, numbers and names are nobody's undoing", async () => {
     ["lone surrogates", (caller, model) => words[caller].ask(model, words[caller].text("a\\ud800b\\udc00"))],
     ["NULs", (caller, model) => words[caller].ask(model, words[caller].text("a\\u0000b"))],
     ["line separators", (caller, model) => words[caller].ask(model, words[caller].text("a\u2028b\u2029"))],
-    ["a million of them", (caller, model) => words[caller].ask(model, words[caller].text("\\ud800\\u0000".repeat(100_000)))],
-    ["huge numbers", (caller, model) => words[caller].ask(model, words[caller].text("x"), `,"unknown":[${"9".repeat(100_000)},1e400,-1e-400]`)],
+    [
+      "a million of them",
+      (caller, model) => words[caller].ask(model, words[caller].text("\\ud800\\u0000".repeat(100_000))),
+    ],
+    [
+      "huge numbers",
+      (caller, model) =>
+        words[caller].ask(model, words[caller].text("x"), `,"unknown":[${"9".repeat(100_000)},1e400,-1e-400]`),
+    ],
     [
       "names of prototypes",
       (caller, model) =>
-        words[caller].ask(model, words[caller].text("x"), words[caller].tools(["__proto__", "constructor"], '{"type":"object","properties":{"__proto__":{}}}')),
+        words[caller].ask(
+          model,
+          words[caller].text("x"),
+          words[caller].tools(["__proto__", "constructor"], '{"type":"object","properties":{"__proto__":{}}}'),
+        ),
     ],
     [
       "repeated names",
-      (caller, model) => words[caller].ask(model, words[caller].text("x")).replace(/^\{/, '{"model":"nothing","messages":7,"input":7,"contents":7,'),
+      (caller, model) =>
+        words[caller]
+          .ask(model, words[caller].text("x"))
+          .replace(/^\{/, '{"model":"nothing","messages":7,"input":7,"contents":7,'),
     ],
     [
       "escaped names",
-      (caller, model) => words[caller].ask(model, words[caller].text("x")).replace('"model"', '"\\u006dodel"').replace('"messages"', '"\\u006dessages"'),
+      (caller, model) =>
+        words[caller]
+          .ask(model, words[caller].text("x"))
+          .replace('"model"', '"\\u006dodel"')
+          .replace('"messages"', '"\\u006dessages"'),
     ],
   ];
   await everyPair(async (caller, model) => {
@@ -246,7 +306,8 @@ test("schemas that lead back to themselves, or are none, reach an upstream or ar
       assert.ok(status === 200 || status === 400, `${caller} ${model} ${schema.slice(0, 100)} ${told.slice(0, 300)}`);
     }
   });
-  const own = ',"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT","properties":{"a":{"$ref":"#"}}}}]}]';
+  const own =
+    ',"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT","properties":{"a":{"$ref":"#"}}}}]}]';
   for (const upstream of conversationDialects) {
     const { status } = await ask("gemini", modelOf(upstream), words.gemini.text("x"), own);
     assert.equal(status, upstream === "gemini" ? 400 : 200, upstream);
@@ -261,7 +322,12 @@ test("tools may have any name that their own format allows; those without one ar
     assert.match(faultIn(empty, caller).message, /tools\[0\]\..*name/);
     if (caller === upstream || caller === "anthropic-messages") return;
     for (const names of [["x".repeat(200)], ["wetter für 東京", "a.b/c"], ["a\ud800b"], ["f", "f"]]) {
-      const answer = await ask(caller, model, text(`Use ${names[0]?.length === 1 ? "f" : "it"}.`), tools(names, '{"type":"object"}'));
+      const answer = await ask(
+        caller,
+        model,
+        text(`Use ${names[0]?.length === 1 ? "f" : "it"}.`),
+        tools(names, '{"type":"object"}'),
+      );
       assert.equal(answer.status, 200, `${caller} ${model} ${names} ${answer.text.slice(0, 300)}`);
     }
   });
@@ -294,7 +360,11 @@ test("results without calls, calls without results and turns that say nothing ar
       ["assistant", "Hello"],
       ["user", "x"],
     ]);
-    await check(begins, upstream === "anthropic-messages" ? 400 : 200, upstream === "anthropic-messages" ? /^\S+\[0\]\S* must be the user's/ : undefined);
+    await check(
+      begins,
+      upstream === "anthropic-messages" ? 400 : 200,
+      upstream === "anthropic-messages" ? /^\S+\[0\]\S* must be the user's/ : undefined,
+    );
   });
 });
 
@@ -342,7 +412,10 @@ test("a form that is none, or of a hundred thousand fields, is refused, and so i
       ["response_format", "tiff", 400],
     ] as const) {
       const fields = new FormData();
-      for (const [own, given] of [...valid(model).filter(([own]) => own !== name), ...(value === undefined ? [] : [[name, value] as [string, string | Blob]])])
+      for (const [own, given] of [
+        ...valid(model).filter(([own]) => own !== name),
+        ...(value === undefined ? [] : [[name, value] as [string, string | Blob]]),
+      ])
         fields.append(own, given as string);
       const answer = await post(path, fields);
       const what = `${model} ${name} ${answer.text.slice(0, 200)}`;

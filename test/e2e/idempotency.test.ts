@@ -29,8 +29,14 @@ before(async () => {
     Object.entries(models).map(([id, model]) => ({ id, model })),
     `  scripted: { dialect: openai-chat, baseUrl: "${upstream.url}" }\n`,
   );
-  const grouped = simulated.replace("groups:\n", `groups:\n  metered: { models: ["*"], keyLimits: { requestsPerMinute: 3, generationsMax: 1 } }\n`);
-  gateway = await startGateway({ ingresses: 2, catalogue: `${grouped}${modelLine({ id: "scripted", model: "scripted", upstream: "scripted" })}` });
+  const grouped = simulated.replace(
+    "groups:\n",
+    `groups:\n  metered: { models: ["*"], keyLimits: { requestsPerMinute: 3, generationsMax: 1 } }\n`,
+  );
+  gateway = await startGateway({
+    ingresses: 2,
+    catalogue: `${grouped}${modelLine({ id: "scripted", model: "scripted", upstream: "scripted" })}`,
+  });
   redis = await connectRedis(gateway.redis.url, "patient");
   redis.on("error", () => undefined);
 });
@@ -51,7 +57,12 @@ interface Sending {
 function send(name: string, model: Model, { stream = false, at = 0, words = "hello", key, signal }: Sending = {}) {
   const url = gateway.ingresses[at]?.urls.api as string;
   const body = { model, stream, messages: [{ role: "user", content: words }] };
-  return gateway.post(body, { url, headers: { "idempotency-key": name }, ...(key && { key }), ...(signal && { signal }) });
+  return gateway.post(body, {
+    url,
+    headers: { "idempotency-key": name },
+    ...(key && { key }),
+    ...(signal && { signal }),
+  });
 }
 
 async function told(answer: Promise<Response>) {
@@ -65,7 +76,8 @@ async function told(answer: Promise<Response>) {
   };
 }
 
-const event = (content: string) => `data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })}\n\n`;
+const event = (content: string) =>
+  `data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })}\n\n`;
 
 /** Has the scripted upstream begin its answers, streams with a word and whole ones not at all, and go on when it is told to. */
 function holdAnswers() {
@@ -84,9 +96,13 @@ function holdAnswers() {
 
 const runs = async (model: keyof typeof models) => (await gateway.seen(models[model])).length;
 const operations = (at: number, path: string) => fetch(`${gateway.ingresses[at]?.urls.operations}${path}`);
-const status = async () => (await (await operations(0, "/status")).json()) as { generations: number; bodiesBytes: number };
+const status = async () =>
+  (await (await operations(0, "/status")).json()) as { generations: number; bodiesBytes: number };
 /** Requests that the first ingress' callers left. */
-const leavings = async () => Number(/sluice_requests_total\{.*status="499"\} (\d+)/.exec(await (await operations(0, "/metrics")).text())?.[1] ?? 0);
+const leavings = async () =>
+  Number(
+    /sluice_requests_total\{.*status="499"\} (\d+)/.exec(await (await operations(0, "/metrics")).text())?.[1] ?? 0,
+  );
 /** What lies in Redis under any Idempotency-Key; who counts it forgets all before. */
 const entries = () => redis.keys("*:idempotency:*");
 const forgetEntries = async () => void (await redis.del("none", ...(await entries())));
@@ -101,7 +117,10 @@ for (const [model, stream] of [
     await until("it runs", async () => (await runs(model)) === before + 1);
     const beside = [0, 0, 1].map((at) => told(send(`again-${model}`, model, { stream, at })));
     const given = await first;
-    const others = [...(await Promise.all(beside)), ...(await Promise.all([0, 1].map((at) => told(send(`again-${model}`, model, { stream, at })))))];
+    const others = [
+      ...(await Promise.all(beside)),
+      ...(await Promise.all([0, 1].map((at) => told(send(`again-${model}`, model, { stream, at }))))),
+    ];
     assert.equal(given.status, 200);
     assert.equal(given.replayed, null);
     for (const other of others) {
@@ -114,7 +133,9 @@ for (const [model, stream] of [
 
 test("ten at once at two ingresses are run once", async () => {
   const before = await runs("whole");
-  const answers = await Promise.all(Array.from({ length: 10 }, (_, index) => told(send("ten", "whole", { at: index % 2 }))));
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, (_, index) => told(send("ten", "whole", { at: index % 2 }))),
+  );
   assert.deepEqual(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size, 1);
   assert.equal(answers.filter(({ replayed }) => replayed === null).length, 1);
   assert.equal(await runs("whole"), before + 1);
@@ -153,14 +174,19 @@ test("an Idempotency-Key of a request that still runs does not join another body
     const running = told(send(name, "scripted", { stream }));
     await until("it runs", () => holding.runs === 1);
     for (const at of [0, 1]) {
-      const other = await told(send(name, "scripted", { stream, at, words: "something else", signal: AbortSignal.timeout(10_000) }));
+      const other = await told(
+        send(name, "scripted", { stream, at, words: "something else", signal: AbortSignal.timeout(10_000) }),
+      );
       assert.equal(other.status, 422);
       assert.equal(JSON.parse(other.text).error.param, "idempotency-key");
     }
     const joined = told(send(name, "scripted", { stream }));
     holding.goOn();
     const [first, second] = await Promise.all([running, joined]);
-    assert.deepEqual([first.status, first.replayed, second.status, second.replayed, second.text], [200, null, 200, "true", first.text]);
+    assert.deepEqual(
+      [first.status, first.replayed, second.status, second.replayed, second.text],
+      [200, null, 200, "true", first.text],
+    );
     assert.equal(holding.runs, 1);
   }
 });
@@ -213,14 +239,19 @@ test("what all its callers left ends when it becomes too large to be kept", asyn
   const response = await send("growing", "growing", { stream: true, signal: controller.signal });
   assert.equal(response.status, 200);
   controller.abort();
-  await until("its upstream is hung up on", async () => (await gateway.seen(models.growing))[0]?.outcome === "client-closed");
+  await until(
+    "its upstream is hung up on",
+    async () => (await gateway.seen(models.growing))[0]?.outcome === "client-closed",
+  );
   await until("nothing of it is left", async () => (await status()).generations === 0);
 });
 
 test("who joined still gets the answer when the first caller leaves", async () => {
   const before = await runs("streamed");
   const controller = new AbortController();
-  const first = send("leaving", "streamed", { stream: true, signal: controller.signal }).then((response) => response.text());
+  const first = send("leaving", "streamed", { stream: true, signal: controller.signal }).then((response) =>
+    response.text(),
+  );
   first.catch(() => undefined);
   await until("it runs", async () => (await runs("streamed")) === before + 1);
   const joined = await send("leaving", "streamed", { stream: true });
@@ -325,7 +356,10 @@ test("an answer for a retry counts as a request, whether it is stored or still r
   const stored = await send("counted", "scripted", { key, at: 1 });
   await stored.text();
   assert.deepEqual([stored.status, stored.headers.get("idempotent-replayed")], [200, "true"]);
-  assert.deepEqual([stored.headers.get("x-ratelimit-limit-requests"), stored.headers.get("x-ratelimit-remaining-requests")], ["3", "0"]);
+  assert.deepEqual(
+    [stored.headers.get("x-ratelimit-limit-requests"), stored.headers.get("x-ratelimit-remaining-requests")],
+    ["3", "0"],
+  );
   for (const at of [0, 1]) {
     const refused = await send("counted", "scripted", { key, at });
     assert.equal(refused.status, 429);
@@ -341,7 +375,10 @@ test("a stored answer is given only for a model that its caller may use now", as
   assert.equal((await told(send("allowed", "whole", { key }))).status, 200);
   assert.equal((await told(send("allowed", "whole", { key }))).replayed, "true");
   const catalogue = await readFile(gateway.catalogueFile, "utf8");
-  await writeFile(gateway.catalogueFile, catalogue.replace('default: { models: ["*"] }', "default: { models: [failing] }"));
+  await writeFile(
+    gateway.catalogueFile,
+    catalogue.replace('default: { models: ["*"] }', "default: { models: [failing] }"),
+  );
   const listed = async () => {
     const response = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
     return ((await response.json()) as { data: unknown[] }).data.length;
@@ -358,7 +395,10 @@ test("a stored answer is given only for a model that its caller may use now", as
 async function storedOf(names: string[], { at, key = gateway.key }: { at: number; key?: string }): Promise<boolean[]> {
   const stored: boolean[] = [];
   for (const name of names) {
-    const entry = keyspaceOf("sluice").idempotency(`key_${hashOf(key).slice(0, 24)}`, createHash("sha256").update(name).digest("hex"));
+    const entry = keyspaceOf("sluice").idempotency(
+      `key_${hashOf(key).slice(0, 24)}`,
+      createHash("sha256").update(name).digest("hex"),
+    );
     const { status: code, replayed } = await told(send(name, "middling", { at, key }));
     assert.deepEqual([code, replayed], [200, null]);
     let value: string | null = null;
@@ -374,7 +414,11 @@ async function storedOf(names: string[], { at, key = gateway.key }: { at: number
 test("what is stored is bounded for each key and in all, and there is space again when answers lapse", async () => {
   await forgetEntries();
   await redis.del("{sluice}:idempotent:stored", "{sluice}:idempotent:bytes");
-  await gateway.addIngress({ IDEMPOTENCY_KEY_BYTES_MAX: "500000", IDEMPOTENCY_BYTES_MAX: "1100000", IDEMPOTENCY_WINDOW_MS: "60000" });
+  await gateway.addIngress({
+    IDEMPOTENCY_KEY_BYTES_MAX: "500000",
+    IDEMPOTENCY_BYTES_MAX: "1100000",
+    IDEMPOTENCY_WINDOW_MS: "60000",
+  });
   const keys = await Promise.all(Array.from({ length: 3 }, () => gateway.createKey("default")));
   const stored = [];
   for (const [place, key] of keys.entries())
@@ -396,7 +440,8 @@ test("what is stored is bounded for each key and in all, and there is space agai
     Object.entries(bytes).reduce((sum, [name, value]) => sum + (name === "total" ? 0 : Number(value)), 0),
   );
   assert.ok(Number(bytes.total) <= 1_100_000 && Number(bytes.total) > 1_000_000, bytes.total);
-  for (const member of await redis.zrange("{sluice}:idempotent:stored", "0", "-1")) await redis.zadd("{sluice}:idempotent:stored", 1, member);
+  for (const member of await redis.zrange("{sluice}:idempotent:stored", "0", "-1"))
+    await redis.zadd("{sluice}:idempotent:stored", 1, member);
   assert.deepEqual(await storedOf(["anew"], { at: 2, key: keys[0] as string }), [true]);
   assert.equal(await redis.hlen("{sluice}:idempotent:bytes"), 2);
 });
@@ -420,5 +465,7 @@ test("nothing is stored while Redis uses more than half of its memory, and each 
 
 test("nothing of it is counted as held once it is over", async () => {
   for (const { urls } of gateway.ingresses)
-    await until("no bytes are held", async () => /sluice_bodies_bytes 0\n/.test(await (await fetch(`${urls.operations}/metrics`)).text()));
+    await until("no bytes are held", async () =>
+      /sluice_bodies_bytes 0\n/.test(await (await fetch(`${urls.operations}/metrics`)).text()),
+    );
 });

@@ -19,7 +19,8 @@ const gateway = await startGateway({
 });
 /** A second ingress with tight bounds, and a third one that does not wait long: nothing but slow senders is its business. */
 const bodyBytesMax = 100_000;
-const ingressWith = async (environment: Record<string, string>) => (await gateway.addIngress(environment)).urls.api as string;
+const ingressWith = async (environment: Record<string, string>) =>
+  (await gateway.addIngress(environment)).urls.api as string;
 const tight = await ingressWith({ BODY_BYTES_MAX: String(bodyBytesMax), BODIES_BYTES_MAX: String(1 << 20) });
 const { api: hasty = "", operations } = (await gateway.addIngress({ REQUEST_TIMEOUT_MS: "1000" })).urls;
 after(() => gateway[Symbol.asyncDispose]());
@@ -51,13 +52,18 @@ test("every bad body is told apart, with the field at fault as its sender would 
   }
   const { status } = await exchange(
     gateway.url,
-    Buffer.concat([Buffer.from(chatHead(`${json}Content-Length: 3\r\nConnection: close\r\n`)), Buffer.from([0x22, 0xff, 0x22])]),
+    Buffer.concat([
+      Buffer.from(chatHead(`${json}Content-Length: 3\r\nConnection: close\r\n`)),
+      Buffer.from([0x22, 0xff, 0x22]),
+    ]),
   );
   assert.equal(status, 400);
 });
 
 test("an object at the end of a body's field is named by its path, and nothing of a body's content is in the answer", async () => {
-  const response = await gateway.post(translated(saying({ role: "user", content: [{ type: "image_url", image_url: { url: "" } }] })));
+  const response = await gateway.post(
+    translated(saying({ role: "user", content: [{ type: "image_url", image_url: { url: "" } }] })),
+  );
   assert.equal(((await response.json()) as ErrorBody).error.param, "messages[0].content[0].image_url.url");
   const secret = await gateway.post(`{"model":"sim","messages":[{"role":"user","content":"a secret"}], a secret`);
   assert.doesNotMatch(await secret.text(), /secret/);
@@ -73,7 +79,9 @@ test("the client has a BadRequestError that names the field", async () => {
 });
 
 test("a body over the limit is refused, announced or not, and the sender sees the answer", async () => {
-  const announced = await exchange(tight, chatHead(`${json}Content-Length: ${bodyBytesMax + 1}\r\n`), { until: (text) => text.endsWith("}") });
+  const announced = await exchange(tight, chatHead(`${json}Content-Length: ${bodyBytesMax + 1}\r\n`), {
+    until: (text) => text.endsWith("}"),
+  });
   assert.equal(announced.status, 413);
   assert.equal(JSON.parse(announced.body).error.code, "request_too_large");
   assert.match(announced.body, /100000 bytes/);
@@ -102,7 +110,10 @@ test("a body over the limit is refused, announced or not, and the sender sees th
 });
 
 test("a body of unknown length is taken if it is small enough", async () => {
-  const { status, body } = await exchange(tight, `${chatHead(`${json}Transfer-Encoding: chunked\r\nConnection: close\r\n`)}2\r\n{}\r\n0\r\n\r\n`);
+  const { status, body } = await exchange(
+    tight,
+    `${chatHead(`${json}Transfer-Encoding: chunked\r\nConnection: close\r\n`)}2\r\n{}\r\n0\r\n\r\n`,
+  );
   assert.equal(status, 400);
   assert.equal(JSON.parse(body).error.param, "model");
 });
@@ -112,7 +123,9 @@ test("more large bodies at once than the gateway may hold are refused before the
   const sockets = Array.from({ length: 10 }, () => {
     const socket = connect(Number(port), hostname);
     socket.on("error", () => undefined);
-    socket.write(`${chatHead(`${json}Transfer-Encoding: chunked\r\n`)}${(99_000).toString(16)}\r\n${"{".padEnd(99_000)}\r\n`);
+    socket.write(
+      `${chatHead(`${json}Transfer-Encoding: chunked\r\n`)}${(99_000).toString(16)}\r\n${"{".padEnd(99_000)}\r\n`,
+    );
     return socket;
   });
   const post = async () => {
@@ -158,12 +171,22 @@ test("a body that is not said to be JSON, or is compressed, is refused", async (
     `${json}Content-Encoding: gzip\r\n`,
     `${json}Content-Encoding: br\r\n`,
   ]) {
-    const { status, body } = await exchange(gateway.url, `${chatHead(`${more}Content-Length: 2\r\nConnection: close\r\n`)}{}`);
+    const { status, body } = await exchange(
+      gateway.url,
+      `${chatHead(`${more}Content-Length: 2\r\nConnection: close\r\n`)}{}`,
+    );
     assert.equal(status, 415, more);
     assert.equal(JSON.parse(body).error.code, "unsupported_media_type");
   }
-  for (const more of ["Content-Type: application/json; charset=utf-8\r\n", "Content-Type: Application/JSON\r\n", `${json}Content-Encoding: identity\r\n`]) {
-    const { status } = await exchange(gateway.url, `${chatHead(`${more}Content-Length: 2\r\nConnection: close\r\n`)}{}`);
+  for (const more of [
+    "Content-Type: application/json; charset=utf-8\r\n",
+    "Content-Type: Application/JSON\r\n",
+    `${json}Content-Encoding: identity\r\n`,
+  ]) {
+    const { status } = await exchange(
+      gateway.url,
+      `${chatHead(`${more}Content-Length: 2\r\nConnection: close\r\n`)}{}`,
+    );
     assert.equal(status, 400, more);
   }
 });
@@ -181,7 +204,9 @@ test("a wrong method is told the right ones, whatever its body", async () => {
     ["POST", "/v1/models/sim", "GET, HEAD"],
     ["OPTIONS", "/v1/models", "GET, HEAD"],
   ] as const) {
-    const body = ["GET", "HEAD"].includes(method) ? {} : { body: "{ no JSON", headers: { "x-api-key": gateway.key, "content-type": "text/plain" } };
+    const body = ["GET", "HEAD"].includes(method)
+      ? {}
+      : { body: "{ no JSON", headers: { "x-api-key": gateway.key, "content-type": "text/plain" } };
     const response = await fetch(`${gateway.url}${path}`, { method, headers: { "x-api-key": gateway.key }, ...body });
     assert.equal(response.status, 405, `${method} ${path}`);
     assert.equal(response.headers.get("allow"), allow);
@@ -223,13 +248,28 @@ test("a path whose base URL is wrong is answered in the dialect that it suggests
     ["/v1/messages/count_tokens/", "/v1/messages/count_tokens", anthropicShape, withoutVersion],
     ["/v1/v1beta/models/m:generateContent", "/v1beta/models/m:generateContent", googleShape, withoutVersion],
     ["/v1beta/v1beta/models/m:generateContent", "/v1beta/models/m:generateContent", googleShape, withoutVersion],
-    ["/v1beta/v1/models/m:streamGenerateContent?alt=sse", "/v1beta/models/m:streamGenerateContent", googleShape, withoutVersion],
-    ["/models/m:generateContent", "/v1beta/models/m:generateContent", googleShape, /AI SDK's Google provider and LiteLLM want \/v1beta/],
+    [
+      "/v1beta/v1/models/m:streamGenerateContent?alt=sse",
+      "/v1beta/models/m:streamGenerateContent",
+      googleShape,
+      withoutVersion,
+    ],
+    [
+      "/models/m:generateContent",
+      "/v1beta/models/m:generateContent",
+      googleShape,
+      /AI SDK's Google provider and LiteLLM want \/v1beta/,
+    ],
     ["/models", "/v1/models", openaiShape, withVersion],
     ["/v1/v1/models/sim", "/v1/models/sim", openaiShape, withVersion],
   ] as const) {
     const message = await unknownPath(path, shape);
-    assert.ok(message.startsWith(`There is no POST ${path.split("?")[0]} here. The path is ${meant}. Set the client's base URL to `), message);
+    assert.ok(
+      message.startsWith(
+        `There is no POST ${path.split("?")[0]} here. The path is ${meant}. Set the client's base URL to `,
+      ),
+      message,
+    );
     assert.match(message, advice, path);
   }
 });
@@ -249,7 +289,10 @@ test("a path of no dialect is answered in that of the caller's headers, without 
 });
 
 test("headers that are too large are refused", async () => {
-  const { status, body } = await exchange(gateway.url, `GET /v1/models HTTP/1.1\r\nHost: x\r\n${authorization}X: ${"a".repeat(40_000)}\r\n\r\n`);
+  const { status, body } = await exchange(
+    gateway.url,
+    `GET /v1/models HTTP/1.1\r\nHost: x\r\n${authorization}X: ${"a".repeat(40_000)}\r\n\r\n`,
+  );
   assert.equal(status, 431);
   assert.equal(JSON.parse(body).error.code, "headers_too_large");
 });
@@ -272,7 +315,9 @@ test("a sender that was too slow and stays is cut off, and nothing of it is held
   const told = new Promise<string>((resolve) => socket.once("data", (bytes: Buffer) => resolve(bytes.toString())));
   socket.write(`${chatHead(`${json}Content-Length: 50000\r\n`)}{"model":`);
   assert.match(await told, /^HTTP\/1\.1 408 /);
-  await until("nothing of it is held", async () => /sluice_bodies_bytes 0\n/.test(await (await fetch(`${operations}/metrics`)).text()));
+  await until("nothing of it is held", async () =>
+    /sluice_bodies_bytes 0\n/.test(await (await fetch(`${operations}/metrics`)).text()),
+  );
   socket.destroy();
 });
 
@@ -326,9 +371,14 @@ test("none of this reached an upstream", async () => {
 });
 
 test("what the gateway does not know it passes on, and to whoever asks for many turns; what is nested without end is refused", async () => {
-  const deep = requestWith({ unknown: 0, stream_options: null }).replace('"unknown":0', `"unknown":${nested(190)},"__proto__":{"stream":true},"constructor":1`);
+  const deep = requestWith({ unknown: 0, stream_options: null }).replace(
+    '"unknown":0',
+    `"unknown":${nested(190)},"__proto__":{"stream":true},"constructor":1`,
+  );
   assert.equal((await gateway.post(deep)).status, 200);
-  const refused = await gateway.post(requestWith({ unknown: 0 }).replace('"unknown":0', `"unknown":${nested(100_000)}`));
+  const refused = await gateway.post(
+    requestWith({ unknown: 0 }).replace('"unknown":0', `"unknown":${nested(100_000)}`),
+  );
   assert.equal(refused.status, 400);
   assert.match(((await refused.json()) as ErrorBody).error.message, /nested more than 200 levels/);
   const many = saying(...Array.from({ length: 90_000 }, () => user));
@@ -339,13 +389,17 @@ test("what the gateway does not know it passes on, and to whoever asks for many 
 test("nothing is written into an answer that is under way, whatever its caller sends meanwhile", async () => {
   const body = requestWith({ model: "paced", stream: true });
   let garbled = false;
-  const { answers, text } = await exchange(gateway.url, `${chatHead(`${json}Content-Length: ${body.length}\r\n`)}${body}`, {
-    more: () => {
-      if (garbled) return undefined;
-      garbled = true;
-      return "garbage\r\n\r\n";
+  const { answers, text } = await exchange(
+    gateway.url,
+    `${chatHead(`${json}Content-Length: ${body.length}\r\n`)}${body}`,
+    {
+      more: () => {
+        if (garbled) return undefined;
+        garbled = true;
+        return "garbage\r\n\r\n";
+      },
     },
-  });
+  );
   assert.equal(answers, 1);
   assert.doesNotMatch(text, /not a valid HTTP/);
 });
@@ -356,5 +410,7 @@ test("the numbers of bad requests are told by code, and no path of a caller's be
     assert.match(metrics, new RegExp(`sluice_errors_total\\{code="${code}"\\} [1-9]`));
   const paths = new Set([...metrics.matchAll(/sluice_requests_total\{path="([^"]*)"/g)].map(([, path]) => path));
   assert.deepEqual([...paths].toSorted(), ["/v1/chat/completions", "/v1/models", "/v1/models/*", "other"]);
-  await until("no bytes are held", async () => /sluice_bodies_bytes 0\n/.test(await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text()));
+  await until("no bytes are held", async () =>
+    /sluice_bodies_bytes 0\n/.test(await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text()),
+  );
 });

@@ -26,10 +26,14 @@ const models = {
 /** A token costs 1, so that money counts tokens. */
 const prices = "prices: { inputPerMillion: 1000000, cachedInputPerMillion: 1000000, outputPerMillion: 1000000 }";
 const lines = Object.entries(models).flatMap(([name, model]) =>
-  conversationDialects.map((dialect) => `  - { id: ${name}-${dialect}, ${prices}, retries: 0, route: [{ upstream: ${dialect}, model: "${model}" }] }`),
+  conversationDialects.map(
+    (dialect) =>
+      `  - { id: ${name}-${dialect}, ${prices}, retries: 0, route: [{ upstream: ${dialect}, model: "${model}" }] }`,
+  ),
 );
 const upstreams = conversationDialects.map(
-  (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+  (dialect) =>
+    `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
 );
 const gateway = await startGateway({
   workers: ["chat=256"],
@@ -67,12 +71,28 @@ function requestOf(dialect: ConversationDialect, model: string, more: object = {
   const prompt = "hello";
   switch (dialect) {
     case "openai-chat":
-      return { path: "/v1/chat/completions", body: { model, stream: true, messages: [{ role: "user", content: prompt }], ...more } };
+      return {
+        path: "/v1/chat/completions",
+        body: { model, stream: true, messages: [{ role: "user", content: prompt }], ...more },
+      };
     case "openai-responses":
-      return { path: "/v1/responses", body: { model, stream: true, input: prompt, reasoning: { effort: "low", summary: "auto" }, ...more } };
+      return {
+        path: "/v1/responses",
+        body: { model, stream: true, input: prompt, reasoning: { effort: "low", summary: "auto" }, ...more },
+      };
     case "anthropic-messages": {
       const thinking = { type: "enabled", budget_tokens: 1_024 };
-      return { path: "/v1/messages", body: { model, stream: true, max_tokens: 10_000, thinking, messages: [{ role: "user", content: prompt }], ...more } };
+      return {
+        path: "/v1/messages",
+        body: {
+          model,
+          stream: true,
+          max_tokens: 10_000,
+          thinking,
+          messages: [{ role: "user", content: prompt }],
+          ...more,
+        },
+      };
     }
     case "gemini": {
       const generationConfig = { thinkingConfig: { includeThoughts: true } };
@@ -99,8 +119,12 @@ function textIn(dialect: ConversationDialect, event: unknown): string {
       return (event as { delta?: { text?: string } }).delta?.text ?? "";
     }
     case "gemini": {
-      const { candidates = [] } = event as { candidates?: { content?: { parts?: { text?: string; thought?: boolean }[] } }[] };
-      return candidates.flatMap(({ content }) => (content?.parts ?? []).map(({ text, thought }) => (thought ? "" : (text ?? "")))).join("");
+      const { candidates = [] } = event as {
+        candidates?: { content?: { parts?: { text?: string; thought?: boolean }[] } }[];
+      };
+      return candidates
+        .flatMap(({ content }) => (content?.parts ?? []).map(({ text, thought }) => (thought ? "" : (text ?? ""))))
+        .join("");
     }
     default:
       return dialect satisfies never;
@@ -123,7 +147,12 @@ async function open(key: string, dialect: ConversationDialect, model: string, mo
   const { path, body } = requestOf(dialect, model, more);
   const leaving = new AbortController();
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-  const asked = fetch(`${gateway.url}${path}`, { method: "POST", headers, body: JSON.stringify(body), signal: leaving.signal });
+  const asked = fetch(`${gateway.url}${path}`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify(body),
+    signal: leaving.signal,
+  });
   asked.catch(() => undefined);
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   const events = new SseReader(1 << 24);
@@ -149,7 +178,8 @@ async function open(key: string, dialect: ConversationDialect, model: string, mo
       for (let seen = 0; seen < count; seen++) assert.equal(String(Buffer.from((await next()) ?? [])), "\n");
     },
     async readUntilQuiet() {
-      for (let seen = 0; seen < 2; ) seen = /^\n$|^event: (?:ping|keepalive)\n/.test(String(Buffer.from((await next()) ?? []))) ? seen + 1 : 0;
+      for (let seen = 0; seen < 2; )
+        seen = /^\n$|^event: (?:ping|keepalive)\n/.test(String(Buffer.from((await next()) ?? []))) ? seen + 1 : 0;
     },
     async rest() {
       while ((await next()) !== undefined);
@@ -159,10 +189,16 @@ async function open(key: string, dialect: ConversationDialect, model: string, mo
 }
 
 /** Upstreams for a caller: its own dialect, which is relayed as it comes, and one that is translated. */
-const upstreamsOf = (dialect: ConversationDialect) => [dialect, dialect === "openai-chat" ? "anthropic-messages" : "openai-chat"] as const;
+const upstreamsOf = (dialect: ConversationDialect) =>
+  [dialect, dialect === "openai-chat" ? "anthropic-messages" : "openai-chat"] as const;
 
 /** What a caller pays who reads so many bytes of text and leaves. */
-async function paidFor(dialect: ConversationDialect, model: string, textBytes: number, more: object = {}): Promise<number> {
+async function paidFor(
+  dialect: ConversationDialect,
+  model: string,
+  textBytes: number,
+  more: object = {},
+): Promise<number> {
   const key = await gateway.createKey("paying");
   const stream = await open(key, dialect, model, more);
   await stream.read(textBytes);
@@ -296,5 +332,8 @@ test("a hundred callers who leave do not take a key beyond its budget by more th
   }
   const spent = await spentBy(key);
   assert.ok(begun < 100, `${begun} of 100 were admitted`);
-  assert.ok(spent >= (begun * bytes) / 4 && spent >= budget && spent <= budget + reserved + inputTokensMax, `${spent} of ${budget} for ${begun} answers`);
+  assert.ok(
+    spent >= (begun * bytes) / 4 && spent >= budget && spent <= budget + reserved + inputTokensMax,
+    `${spent} of ${budget} for ${begun} answers`,
+  );
 });

@@ -14,16 +14,18 @@ const headless = text("head=60000");
 const fast = text("rate=0;first=0");
 const gateway = await startGateway({
   workers: ["chat=8"],
-  catalogue: `lanes:\n  fragile: {}\n  short: { waitMs: 1200 }\n  narrow: { waitingMax: 2, waitMs: 60000 }\n${catalogueOf([
-    { id: "paced", model: paced },
-    { id: "silent", model: silent },
-    { id: "headless", model: headless },
-    { id: "fast", model: fast },
-    { id: "unserved", model: text("tokens=1"), lane: "image" },
-    { id: "impatient", model: text("tokens=1"), lane: "short" },
-    { id: "fragile", model: headless, lane: "fragile" },
-    { id: "crowded", model: text("tokens=1"), lane: "narrow" },
-  ])}`,
+  catalogue: `lanes:\n  fragile: {}\n  short: { waitMs: 1200 }\n  narrow: { waitingMax: 2, waitMs: 60000 }\n${catalogueOf(
+    [
+      { id: "paced", model: paced },
+      { id: "silent", model: silent },
+      { id: "headless", model: headless },
+      { id: "fast", model: fast },
+      { id: "unserved", model: text("tokens=1"), lane: "image" },
+      { id: "impatient", model: text("tokens=1"), lane: "short" },
+      { id: "fragile", model: headless, lane: "fragile" },
+      { id: "crowded", model: text("tokens=1"), lane: "narrow" },
+    ],
+  )}`,
 });
 const redis: Redis = await connectRedis(gateway.redis.url, "patient");
 after(async () => {
@@ -44,7 +46,8 @@ async function leave(name: string, model: string, stream: boolean, afterPieces: 
   const outcome = (async () => {
     const completion = await client.chat.completions.create({ model, messages, stream }, { signal: controller.signal });
     let pieces = 0;
-    if (Symbol.asyncIterator in completion) for await (const _ of completion) if (++pieces === afterPieces) controller.abort();
+    if (Symbol.asyncIterator in completion)
+      for await (const _ of completion) if (++pieces === afterPieces) controller.abort();
   })().catch((error: unknown) => error);
   await until("the upstream was asked", async () => (await gateway.seen(name)).length > before);
   if (afterPieces === 0) controller.abort();
@@ -59,8 +62,10 @@ async function leave(name: string, model: string, stream: boolean, afterPieces: 
 
 test("a caller that leaves in mid-stream takes its upstream along", () => leave(paced, "paced", true, 5));
 test("a caller that leaves before the first word takes its upstream along", () => leave(silent, "silent", true, 0));
-test("a caller that leaves before the upstream's head takes its upstream along", () => leave(headless, "headless", true, 0));
-test("a caller that leaves while a whole answer is made takes its upstream along", () => leave(paced, "paced", false, 0));
+test("a caller that leaves before the upstream's head takes its upstream along", () =>
+  leave(headless, "headless", true, 0));
+test("a caller that leaves while a whole answer is made takes its upstream along", () =>
+  leave(paced, "paced", false, 0));
 
 test("requests whose callers left are counted, and hold nothing", async () => {
   await until("all is over", async () => {
@@ -76,7 +81,8 @@ test("requests whose callers left are counted, and hold nothing", async () => {
 
 test("what was produced for a caller who left is counted once, about", async () => {
   const metrics = await (await fetch(`${gateway.workers[0]?.urls.operations}/metrics`)).text();
-  const counted = (kind: string) => Number(new RegExp(`sluice_tokens_total\\{model="paced",kind="${kind}"\\} (\\d+)`).exec(metrics)?.[1] ?? 0);
+  const counted = (kind: string) =>
+    Number(new RegExp(`sluice_tokens_total\\{model="paced",kind="${kind}"\\} (\\d+)`).exec(metrics)?.[1] ?? 0);
   const sent = (await gateway.seen(paced))[0]?.chunksSent ?? 0;
   // The first of its five pieces was the stream's opening, which says nothing; long words count for more than one token.
   assert.ok(counted("output") >= 4 && counted("output") <= 1.5 * sent, `${counted("output")} of ${sent}`);
@@ -130,7 +136,8 @@ test("a large body whose caller leaves, waiting or running, stays nowhere", asyn
   for (const model of ["unserved", "silent"]) {
     const controller = new AbortController();
     const outcome = gateway.post(largeBody(model), { signal: controller.signal }).catch(() => undefined);
-    if (model === "unserved") await until("it waits in Redis", async () => (await isWaiting()) && (await holdsMarker()));
+    if (model === "unserved")
+      await until("it waits in Redis", async () => (await isWaiting()) && (await holdsMarker()));
     else await until("the upstream has it", async () => (await gateway.seen(silent)).at(-1)?.outcome === "running");
     for (const key of await redis.keys("*:body:*")) {
       const lifeMs = await redis.pttl(key);
@@ -178,7 +185,9 @@ test("no request waits longer than its lane lets it", async () => {
 test("no more requests wait than may", async () => {
   const bothWait = async () => /sluice_generations\{lane="narrow",state="waiting"\} 2\n/.test(await metricsText());
   const controller = new AbortController();
-  const waiting = [false, true].map((stream) => gateway.post({ model: "crowded", messages, stream }, { signal: controller.signal }).catch(() => undefined));
+  const waiting = [false, true].map((stream) =>
+    gateway.post({ model: "crowded", messages, stream }, { signal: controller.signal }).catch(() => undefined),
+  );
   await until("both wait", bothWait);
   await assertOverloaded(await gateway.post({ model: "crowded", messages }));
   assert.ok(await bothWait());
@@ -193,10 +202,16 @@ test("a caller's own wait counts from the beginning, also when its worker is los
   const startedAt = performance.now();
   const waits = [1_000, 8_000];
   const responses = waits.map(async (waitMs) => {
-    const response = await gateway.post({ model: "fragile", messages }, { headers: { "x-sluice-max-wait": String(waitMs) } });
+    const response = await gateway.post(
+      { model: "fragile", messages },
+      { headers: { "x-sluice-max-wait": String(waitMs) } },
+    );
     return { response, ms: performance.now() - startedAt };
   });
-  await until("both run, and their jobs are done", async () => (await gateway.seen(headless)).length === before + 2 && (await jobsOf("fragile")) === 0);
+  await until(
+    "both run, and their jobs are done",
+    async () => (await gateway.seen(headless)).length === before + 2 && (await jobsOf("fragile")) === 0,
+  );
   await doomed.kill();
   const [past, ahead] = await Promise.all(responses);
   // The first one's time is over when the loss is noticed; the second one waits for the rest of its time.

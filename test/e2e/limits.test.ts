@@ -51,13 +51,17 @@ const keyspace = keyspaceOf("sluice");
 const runningOf = (key: string) => keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "running");
 const messages = [{ role: "user" as const, content: "hello" }];
 const ask = (key: string, url = urls[0], model = "fast", more: { signal?: AbortSignal; stream?: boolean } = {}) =>
-  gateway.post({ model, messages, ...(more.stream && { stream: true }) }, { key, url, ...(more.signal && { signal: more.signal }) });
+  gateway.post(
+    { model, messages, ...(more.stream && { stream: true }) },
+    { key, url, ...(more.signal && { signal: more.signal }) },
+  );
 const statusOf = async (response: Promise<Response>) => {
   const { status, body } = await response;
   await body?.cancel();
   return status;
 };
-const headersOf = (response: Response, beginning: string) => Object.fromEntries([...response.headers].filter(([name]) => name.startsWith(beginning)));
+const headersOf = (response: Response, beginning: string) =>
+  Object.fromEntries([...response.headers].filter(([name]) => name.startsWith(beginning)));
 
 test("two ingresses share a key's requests, refusals cost nothing, and other keys of the group have their own", async () => {
   const [one, other] = [await gateway.createKey("requests"), await gateway.createKey("requests")];
@@ -118,7 +122,10 @@ test("Anthropic's and Google's callers are told in their own way", async () => {
   assert.ok(lies > 50_000 && lies < 62_000, String(lies));
   assert.equal(response.headers.get("anthropic-ratelimit-tokens-limit"), "100000");
   await anthropic.messages.create(asked);
-  await assert.rejects(anthropic.messages.create(asked), (error) => error instanceof AnthropicRateLimitError && Number(error.headers?.get("retry-after")) > 50);
+  await assert.rejects(
+    anthropic.messages.create(asked),
+    (error) => error instanceof AnthropicRateLimitError && Number(error.headers?.get("retry-after")) > 50,
+  );
 
   const google = new GoogleGenAI({ apiKey: key, httpOptions: { baseUrl: urls[0] } });
   await assert.rejects(google.models.generateContent({ model: "fast", contents: "hello" }), (error) => {
@@ -143,13 +150,19 @@ test("an exhausted budget is told in each dialect's way, and not to be tried aga
   const anthropic = new Anthropic({ apiKey: key, baseURL: urls[0], maxRetries: 5 });
   await assert.rejects(anthropic.messages.create({ model: "fast", max_tokens: 10, messages }), (refusal) => {
     assert.ok(refusal instanceof Anthropic.APIError);
-    assert.deepEqual([refusal.status, refusal.type, refusal.headers?.get("x-should-retry")], [402, "billing_error", "false"]);
+    assert.deepEqual(
+      [refusal.status, refusal.type, refusal.headers?.get("x-should-retry")],
+      [402, "billing_error", "false"],
+    );
     return true;
   });
   const google = new GoogleGenAI({ apiKey: key, httpOptions: { baseUrl: urls[0] } });
   await assert.rejects(google.models.generateContent({ model: "fast", contents: "hello" }), (refusal) => {
     assert.ok(refusal instanceof ApiError && refusal.status === 429);
-    assert.match(refusal.message, /RESOURCE_EXHAUSTED.*google\.rpc\.QuotaFailure","violations":\[\{[^}]*"quotaId":"[^"]*PerDay/s);
+    assert.match(
+      refusal.message,
+      /RESOURCE_EXHAUSTED.*google\.rpc\.QuotaFailure","violations":\[\{[^}]*"quotaId":"[^"]*PerDay/s,
+    );
     return true;
   });
 });
@@ -187,7 +200,10 @@ test("all choices of a request are reserved: sixty at once for a hundred choices
   const key = await gateway.createKey("default", { limits: { budgetPerDay: 5 } });
   const leaving = new AbortController();
   const post = (_: unknown, index: number) =>
-    gateway.post({ model: "slow", messages, n: 100, stream: true }, { key, url: urls[index % 2] as string, signal: leaving.signal });
+    gateway.post(
+      { model: "slow", messages, n: 100, stream: true },
+      { key, url: urls[index % 2] as string, signal: leaving.signal },
+    );
   const responses = await Promise.all(Array.from({ length: 60 }, post));
   assert.deepEqual(responses.map(({ status }) => status).sort(), [200, ...Array(59).fill(429)]);
   leaving.abort();
@@ -203,10 +219,15 @@ test("tokens are settled by what the answer took; a failed one takes none", asyn
     await until("the failed answer gave its tokens back", async () => (await redis.hget(window, "t")) === "0");
   }
   const answer = (await (await ask(key)).json()) as { usage: { total_tokens: number } };
-  await until("the answer was settled", async () => (await redis.hget(window, "t")) === String(answer.usage.total_tokens));
+  await until(
+    "the answer was settled",
+    async () => (await redis.hget(window, "t")) === String(answer.usage.total_tokens),
+  );
   assert.ok(answer.usage.total_tokens < 100);
   // Streams that last: what the first one reserved is not settled before the others have come.
-  const responses = await Promise.all(Array.from({ length: 5 }, (_, index) => ask(key, urls[index % 2], "slow", { stream: true })));
+  const responses = await Promise.all(
+    Array.from({ length: 5 }, (_, index) => ask(key, urls[index % 2], "slow", { stream: true })),
+  );
   assert.deepEqual(responses.map(({ status }) => status).sort(), [200, 429, 429, 429, 429]);
   for (const { body } of responses) await body?.cancel();
 });
@@ -217,7 +238,8 @@ test("of a stream that its caller left, about what it was sent is taken", async 
   // It is sent no more than that, however late it leaves.
   const response = await ask(key, urls[0], "stalling", { stream: true, signal: leaving.signal });
   const reader = response.body?.getReader();
-  for (let text = ""; text.split("\n\n").length < 5; ) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+  for (let text = ""; text.split("\n\n").length < 5; )
+    text += Buffer.from((await reader?.read())?.value ?? []).toString();
   const window = keyspace.limit("group", "left", "window");
   assert.equal(await redis.hget(window, "t"), "121", "what was reserved");
   leaving.abort();
@@ -232,7 +254,11 @@ test("a slot returns when its answer ends, fails, or is left by its caller", asy
   const running = runningOf(key);
   const free = async (what: string) => {
     // Sooner than it would lapse by itself.
-    await until(`a slot is free after ${what}`, async () => (await statusOf(ask(key, urls[1], "broken"))) === 400, leaseMs - 1_000);
+    await until(
+      `a slot is free after ${what}`,
+      async () => (await statusOf(ask(key, urls[1], "broken"))) === 400,
+      leaseMs - 1_000,
+    );
     await until("that of the probe is back too", async () => (await redis.zcard(running)) === 0);
   };
   assert.equal(await statusOf(ask(key)), 200);
@@ -258,15 +284,25 @@ test("a turn over a WebSocket is refused in a frame, which says when to come bac
   assert.equal(await statusOf(ask(key)), 200);
   using socket = await Bare.open(urls[0], key);
   socket.send({ type: "response.create", model: "fast", input: "hello" });
-  const frame = (await socket.next()) as { type: string; status: number; error: { code: string; headers: Record<string, string> } };
+  const frame = (await socket.next()) as {
+    type: string;
+    status: number;
+    error: { code: string; headers: Record<string, string> };
+  };
   assert.deepEqual([frame.type, frame.status, frame.error.code], ["error", 429, "rate_limit_exceeded"]);
   assert.ok(Number(frame.error.headers["retry-after"]) > 50);
   assert.equal(frame.error.headers["x-ratelimit-limit-requests"], "1");
 });
 
 test("the operator sees refusals by limit and by whose it is", async () => {
-  const texts = await Promise.all(gateway.ingresses.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()));
-  for (const series of ['{limit="requestsPerMinute",scope="key"}', '{limit="budgetPerDay",scope="key"}', '{limit="requestsPerMinute",scope="account"}'])
+  const texts = await Promise.all(
+    gateway.ingresses.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()),
+  );
+  for (const series of [
+    '{limit="requestsPerMinute",scope="key"}',
+    '{limit="budgetPerDay",scope="key"}',
+    '{limit="requestsPerMinute",scope="account"}',
+  ])
     assert.ok(
       texts.some((text) => text.includes(`sluice_limit_refusals_total${series}`)),
       series,
@@ -312,7 +348,9 @@ test("what was answered while Redis stood still is settled once it serves again,
   const stream = await ask(key, urls[0], "brief", { stream: true });
   assert.equal(stream.status, 200);
   gateway.redis.pause();
-  const refused = await Promise.all(Array.from({ length: 5 }, () => statusOf(ask(key, urls[0])))).finally(() => gateway.redis.resume());
+  const refused = await Promise.all(Array.from({ length: 5 }, () => statusOf(ask(key, urls[0])))).finally(() =>
+    gateway.redis.resume(),
+  );
   assert.deepEqual(refused, Array(5).fill(503));
   await stream.text();
   await until("all leases are over", async () => (await redis.zcard(keyspace.limit("key", subject, "running"))) === 0);
@@ -323,7 +361,10 @@ test("what was answered while Redis stood still is settled once it serves again,
   await until("the next one is settled", async () => (await redis.hget(budget, "dayMoney")) !== spent);
   // Input and output at one price for each token: its usage is its price.
   const price = (tokens: number) => (tokens * 1_000) / 1_000_000;
-  assert.equal(Number(await redis.hget(budget, "dayMoney")).toFixed(6), (Number(spent) + price(log.usage.total_tokens)).toFixed(6));
+  assert.equal(
+    Number(await redis.hget(budget, "dayMoney")).toFixed(6),
+    (Number(spent) + price(log.usage.total_tokens)).toFixed(6),
+  );
   assert.ok(Number(spent) < price(60), `one answer of 40 tokens and its prompt was spent, not ${spent}`);
 });
 
@@ -332,9 +373,14 @@ test("what is spent after Redis lost its data counts, of requests too that it lo
   const subject = `key_${hashOf(key).slice(0, 24)}`;
   const stream = await ask(key, urls[0], "brief", { stream: true });
   assert.equal(stream.status, 200);
-  await redis.del(...(["window", "running", "reserved", "budget"] as const).map((what) => keyspace.limit("key", subject, what)));
+  await redis.del(
+    ...(["window", "running", "reserved", "budget"] as const).map((what) => keyspace.limit("key", subject, what)),
+  );
   await stream.text();
-  await until("it is settled", async () => Number(await redis.hget(keyspace.limit("key", subject, "budget"), "dayMoney")) > 0.03);
+  await until(
+    "it is settled",
+    async () => Number(await redis.hget(keyspace.limit("key", subject, "budget"), "dayMoney")) > 0.03,
+  );
 });
 
 test("without Redis a limited caller gets a 503, and none of its slots is lost", async () => {
@@ -355,7 +401,9 @@ test("what its caller left while Redis was away is settled when Redis is back", 
   await gateway.redis.kill();
   leaving.abort();
   await until("its caller is gone", async () => {
-    const status = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as { generations: number };
+    const status = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
+      generations: number;
+    };
     return status.generations === 0;
   });
   await gateway.redis.restartEmpty();

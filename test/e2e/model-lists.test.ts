@@ -34,7 +34,14 @@ for (const Client of [OpenAI, OpenAIOld])
     const model = await client.models.retrieve("maker/model:free");
     assert.deepEqual(
       { ...model },
-      { id: "maker/model:free", object: "model", created: 1_769_817_600, owned_by: "sluice", context_window: 1_000, max_output_tokens: 100 },
+      {
+        id: "maker/model:free",
+        object: "model",
+        created: 1_769_817_600,
+        owned_by: "sluice",
+        context_window: 1_000,
+        max_output_tokens: 100,
+      },
     );
     await assert.rejects(client.models.retrieve("nothing"), Client.NotFoundError);
   });
@@ -45,7 +52,10 @@ for (const Client of [Anthropic, AnthropicOld])
     assert.deepEqual(await gathered(client.models.list({ limit: 10 }), ({ id }) => id), ids);
     assert.deepEqual(await gathered(client.models.list(), ({ id }) => id), ids);
     const page = await client.models.list({ limit: 2, before_id: "model-4" });
-    assert.deepEqual([page.data.map(({ id }) => id), page.has_more, page.first_id, page.last_id], [["model-2", "model-3"], true, "model-2", "model-3"]);
+    assert.deepEqual(
+      [page.data.map(({ id }) => id), page.has_more, page.first_id, page.last_id],
+      [["model-2", "model-3"], true, "model-2", "model-3"],
+    );
     const model = await client.models.retrieve("maker/model:free");
     assert.deepEqual(
       [model.type, model.display_name, model.created_at, model.max_input_tokens, model.max_tokens],
@@ -67,6 +77,9 @@ for (const Client of [GoogleGenAI, GoogleOld])
       ids.map((id) => `models/${id}`),
     );
     const model = await client.models.get({ model: "maker/model:free" });
-    assert.deepEqual([model.name, model.displayName, model.inputTokenLimit, model.outputTokenLimit], ["models/maker/model:free", "Model 7", 1_000, 100]);
+    assert.deepEqual(
+      [model.name, model.displayName, model.inputTokenLimit, model.outputTokenLimit],
+      ["models/maker/model:free", "Model 7", 1_000, 100],
+    );
     await assert.rejects(client.models.get({ model: "nothing" }), { name: "ApiError", status: 404 });
   });

@@ -37,7 +37,13 @@ test("the list is that of the catalogue, in its order and in OpenAI's shape, and
   assert.deepEqual(await response.json(), {
     object: "list",
     data: [
-      { id: "alpha", object: "model", created: Date.UTC(2026, 0, 31) / 1_000, owned_by: "someone", context_window: 1000 },
+      {
+        id: "alpha",
+        object: "model",
+        created: Date.UTC(2026, 0, 31) / 1_000,
+        owned_by: "someone",
+        context_window: 1000,
+      },
       { id: "maker/model:7b", object: "model", created: 0, owned_by: "sluice" },
       { id: "beta@1+x", object: "model", created: 0, owned_by: "sluice" },
     ],
@@ -70,7 +76,10 @@ test("a key sees its group's models and no others, and those it can't see do not
   assert.deepEqual(await idsOf(gateway.client({ key: emptyKey })), []);
   assert.equal((await narrow.chat.completions.create({ model: "maker/model:7b", messages })).model, "maker/model:7b");
   await assert.rejects(narrow.models.retrieve("beta@1+x"), OpenAI.NotFoundError);
-  await assert.rejects(narrow.chat.completions.create({ model: "beta@1+x", messages, stream: true }), OpenAI.NotFoundError);
+  await assert.rejects(
+    narrow.chat.completions.create({ model: "beta@1+x", messages, stream: true }),
+    OpenAI.NotFoundError,
+  );
 });
 
 test("an unknown model and one of another group get the same answer, but for the name, on every path", async () => {
@@ -105,14 +114,23 @@ const withinMs = 8_000;
 async function change(text: string, holds: (ids: string[]) => boolean): Promise<void> {
   await writeFile(gateway.catalogueFile, text);
   for (const { urls } of gateway.ingresses)
-    await until("the change is seen", async () => holds(await idsOf(gateway.client({ url: urls.api as string }))), withinMs);
+    await until(
+      "the change is seen",
+      async () => holds(await idsOf(gateway.client({ url: urls.api as string }))),
+      withinMs,
+    );
 }
 
 test("a change of the catalogue is in force at every ingress within a second: models come and go", async () => {
   await change(catalogue + modelLine({ id: "gamma", model: fast }), (ids) => ids.includes("gamma"));
-  await until("the worker has it too", async () => (await gateway.post({ model: "gamma", messages })).status === 200, withinMs);
+  await until(
+    "the worker has it too",
+    async () => (await gateway.post({ model: "gamma", messages })).status === 200,
+    withinMs,
+  );
   await change(`${head}models:\n${models.slice(0, 2).join("")}`, (ids) => !ids.includes("gamma"));
-  for (const id of ["gamma", "beta@1+x"]) await assert.rejects(client.chat.completions.create({ model: id, messages }), OpenAI.NotFoundError);
+  for (const id of ["gamma", "beta@1+x"])
+    await assert.rejects(client.chat.completions.create({ model: id, messages }), OpenAI.NotFoundError);
   await change(catalogue.replace('["alpha", "maker/*"]', '["beta@*"]'), (ids) => ids.includes("beta@1+x"));
   assert.deepEqual(await idsOf(gateway.client({ key: narrowKey })), ["beta@1+x"]);
   await change(catalogue, () => true);
@@ -121,7 +139,9 @@ test("a change of the catalogue is in force at every ingress within a second: mo
 test("a lane that is new is worked on by workers of every other lane, from then on and from the start", async () => {
   const text = `${catalogue}${modelLine({ id: "apart", model: fast, lane: "new" })}lanes: { new: {} }\n`;
   const lanesOf = async (urls: Record<string, string>) => {
-    const { lanes } = (await (await fetch(`${urls.operations}/status`)).json()) as { lanes: { lane: string; capacity: number }[] };
+    const { lanes } = (await (await fetch(`${urls.operations}/status`)).json()) as {
+      lanes: { lane: string; capacity: number }[];
+    };
     return lanes.map(({ lane, capacity }) => `${lane}=${capacity}`);
   };
   const { urls } = await gateway.addWorker("chat=2,*=3");
@@ -135,7 +155,9 @@ test("a lane that is new is worked on by workers of every other lane, from then 
 });
 
 test("a stream goes on when its model is taken out of the catalogue", async () => {
-  await change(catalogue + modelLine({ id: "leaving", model: "sim-text;rate=20;tokens=30" }), (ids) => ids.includes("leaving"));
+  await change(catalogue + modelLine({ id: "leaving", model: "sim-text;rate=20;tokens=30" }), (ids) =>
+    ids.includes("leaving"),
+  );
   let text = "";
   await until("the worker has it too", async () => {
     const response = await gateway.post({ model: "leaving", messages, stream: true });
@@ -149,7 +171,12 @@ test("a stream goes on when its model is taken out of the catalogue", async () =
 
 test("a broken catalogue changes nothing, and the next good one does", async () => {
   const before = await idsOf(client);
-  for (const broken of ["models: [", catalogue.replace("upstream: simulator", "upstream: nowhere"), "", `${catalogue}  - { id: delta }\n`]) {
+  for (const broken of [
+    "models: [",
+    catalogue.replace("upstream: simulator", "upstream: nowhere"),
+    "",
+    `${catalogue}  - { id: delta }\n`,
+  ]) {
     await writeFile(gateway.catalogueFile, broken);
     const refusedAt = performance.now() + 700;
     while (performance.now() < refusedAt) {

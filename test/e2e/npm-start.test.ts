@@ -16,9 +16,15 @@ for (const name of ["apps", "libs", "catalogue.yaml", "package.json", "package-l
 symlinkSync(join(checkout, "node_modules"), join(root, "node_modules"));
 
 const { REDIS_URL: _, NODE_TEST_CONTEXT: __, ...environment } = process.env;
-const gateway = spawn("npm", ["start"], { cwd: root, env: { ...environment, PORT: "0" }, stdio: ["ignore", "pipe", "pipe"], detached: true });
+const gateway = spawn("npm", ["start"], {
+  cwd: root,
+  env: { ...environment, PORT: "0" },
+  stdio: ["ignore", "pipe", "pipe"],
+  detached: true,
+});
 let output = "";
-for (const stream of [gateway.stdout, gateway.stderr]) stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
+for (const stream of [gateway.stdout, gateway.stderr])
+  stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
 const ended = once(gateway, "exit");
 
 interface Ready {
@@ -40,7 +46,8 @@ before(async () => {
 });
 
 after(() => {
-  if (gateway.exitCode === null && gateway.signalCode === null && gateway.pid !== undefined) process.kill(-gateway.pid, "SIGKILL");
+  if (gateway.exitCode === null && gateway.signalCode === null && gateway.pid !== undefined)
+    process.kill(-gateway.pid, "SIGKILL");
   rmSync(root, { recursive: true, force: true });
 });
 
@@ -60,7 +67,10 @@ test("it offers models and answers, streamed with usage as asked, and not", asyn
   const models = [];
   for await (const model of client.models.list()) models.push(model.id);
   assert.ok(models.includes("sim-text"));
-  const answer = await client.chat.completions.create({ model: "sim-fast", messages: [{ role: "user", content: "Hello" }] });
+  const answer = await client.chat.completions.create({
+    model: "sim-fast",
+    messages: [{ role: "user", content: "Hello" }],
+  });
   assert.match(answer.choices[0]?.message.content ?? "", /Hello/);
   assert.equal(answer.model, "sim-fast");
   let content = "";
@@ -88,18 +98,28 @@ test("tools make their round trip, streamed and not", async () => {
   assert.equal(typeof JSON.parse(call.function.arguments).city, "string");
   const second = await client.chat.completions.create({
     model: "sim-fast",
-    messages: [...messages, message as OpenAI.ChatCompletionMessage, { role: "tool", tool_call_id: call.id, content: '{"celsius":-3}' }],
+    messages: [
+      ...messages,
+      message as OpenAI.ChatCompletionMessage,
+      { role: "tool", tool_call_id: call.id, content: '{"celsius":-3}' },
+    ],
     tools,
   });
   assert.equal(second.choices[0]?.finish_reason, "stop");
-  const streamed = await client.chat.completions.stream({ model: "sim-fast", messages, tools, tool_choice: "required" }).finalChatCompletion();
+  const streamed = await client.chat.completions
+    .stream({ model: "sim-fast", messages, tools, tool_choice: "required" })
+    .finalChatCompletion();
   const streamedCall = streamed.choices[0]?.message.tool_calls?.[0];
   assert.ok(streamedCall?.type === "function");
   assert.deepEqual(JSON.parse(streamedCall.function.arguments), JSON.parse(call.function.arguments));
 });
 
 test("a stream that is aborted in the middle ends its generation", async () => {
-  const stream = await client.chat.completions.create({ model: "sim-slow", messages: [{ role: "user", content: "Hello" }], stream: true });
+  const stream = await client.chat.completions.create({
+    model: "sim-slow",
+    messages: [{ role: "user", content: "Hello" }],
+    stream: true,
+  });
   for await (const chunk of stream) if (chunk.choices[0]?.delta.content) stream.controller.abort();
   const metrics = async () => (await fetch(`${ready.operationsUrls.worker}/metrics`)).text();
   await until("no generation is held", async () => /sluice_worker_generations{lane="chat"} 0/.test(await metrics()));

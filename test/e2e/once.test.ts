@@ -32,12 +32,15 @@ const server = createServer((request, response) => {
   });
   request.on("end", () => {
     const { model, stream, messages } = JSON.parse(body) as Asked;
-    const [, first, second] = /break at (\d+) then (\d+)/.exec(messages.find(({ role }) => role === "user")?.content ?? "") ?? [];
+    const [, first, second] =
+      /break at (\d+) then (\d+)/.exec(messages.find(({ role }) => role === "user")?.content ?? "") ?? [];
     const isFirst = model.startsWith("first");
     const breaksAt = Number(isFirst ? first : second);
     const last = messages.at(-1);
     const from = model.includes("prefill") && last?.role === "assistant" ? last.content.trim().split(/\s+/).length : 0;
-    const words = Array.from({ length: wordsMax }, (_, place) => (isFirst || model.includes("same") ? wordAt(place) : loud(wordAt(place))));
+    const words = Array.from({ length: wordsMax }, (_, place) =>
+      isFirst || model.includes("same") ? wordAt(place) : loud(wordAt(place)),
+    );
     const said = words.slice(from, Math.max(from, breaksAt));
     const breaks = breaksAt < wordsMax + 1;
     if (stream === true) {
@@ -47,7 +50,9 @@ const server = createServer((request, response) => {
       else response.end(`${chunk({}, "stop")}data: [DONE]\n\n`);
       return;
     }
-    const whole = JSON.stringify({ choices: [{ index: 0, message: { role: "assistant", content: said.join("") }, finish_reason: "stop" }] });
+    const whole = JSON.stringify({
+      choices: [{ index: 0, message: { role: "assistant", content: said.join("") }, finish_reason: "stop" }],
+    });
     response.writeHead(200, { "content-type": "application/json", "content-length": whole.length });
     if (!breaks) response.end(whole);
     else {
@@ -74,13 +79,20 @@ const setups: Setup[] = flags.flatMap((splice) =>
       const id = `${splice ? "resume" : "plain"}-${deterministic ? "same" : "other"}-${prefill ? "prefill" : "fresh"}`;
       const own = `splice: ${splice}, deterministic: ${deterministic}, ${prices}`;
       const first = "{ upstream: fresh, model: first }";
-      const second = (same: boolean) => `{ upstream: ${prefill ? "prefill" : "fresh"}, model: "second ${same ? "same" : ""} ${prefill ? "prefill" : ""}" }`;
-      const target = { id: `target-${id}`, catalogue: `  - { id: target-${id}, retries: 1, ${own}, route: [${first}, ${second(deterministic)}] }\n` };
+      const second = (same: boolean) =>
+        `{ upstream: ${prefill ? "prefill" : "fresh"}, model: "second ${same ? "same" : ""} ${prefill ? "prefill" : ""}" }`;
+      const target = {
+        id: `target-${id}`,
+        catalogue: `  - { id: target-${id}, retries: 1, ${own}, route: [${first}, ${second(deterministic)}] }\n`,
+      };
       const fallbacks = flags.flatMap((theirSplice) =>
         flags.map((theirSame) => {
           const name = `fallback-${id}-${theirSplice ? "resume" : "plain"}-${theirSame ? "same" : "other"}`;
           const other = `  - { id: other-${name}, retries: 0, splice: ${theirSplice}, deterministic: ${theirSame}, ${prices}, route: [${second(theirSame)}] }\n`;
-          return { id: name, catalogue: `${other}  - { id: ${name}, retries: 0, ${own}, fallbacks: [other-${name}], route: [${first}] }\n` };
+          return {
+            id: name,
+            catalogue: `${other}  - { id: ${name}, retries: 0, ${own}, fallbacks: [other-${name}], route: [${first}] }\n`,
+          };
         }),
       );
       return [target, ...fallbacks];
@@ -142,17 +154,24 @@ for (const [place, { name, path, body, end, stream }] of Object.entries(callers)
       const words = text.match(/[wW]\d\d/g) ?? [];
       const isComplete = response.status === 200 && (!stream || end.test(text));
       outcomes[isComplete ? "complete" : "failed"]++;
-      const complain = (what: string) => complaints.push(`${setup.id}, ${first} then ${second}: ${what}: ${words.join(" ")}`);
-      if (words.some((word, place) => word.toLowerCase() !== wordAt(place).trim())) complain("not every word once and in order");
+      const complain = (what: string) =>
+        complaints.push(`${setup.id}, ${first} then ${second}: ${what}: ${words.join(" ")}`);
+      if (words.some((word, place) => word.toLowerCase() !== wordAt(place).trim()))
+        complain("not every word once and in order");
       if (isComplete && words.length !== wordsMax) complain("complete, but not all of it");
       if (!isComplete && response.status === 200 && !text.includes('"error"')) complain("neither an end nor an error");
-      if (new Set(words.map((word) => word[0])).size > 1 && !setup.id.includes("prefill")) complain("two answers in one");
+      if (new Set(words.map((word) => word[0])).size > 1 && !setup.id.includes("prefill"))
+        complain("two answers in one");
       if (first > wordsMax && !isComplete) complain("a healthy target did not do");
-      if (first === 0 && second > wordsMax && !isComplete) complain("nothing was delivered, and yet the next target did not do");
+      if (first === 0 && second > wordsMax && !isComplete)
+        complain("nothing was delivered, and yet the next target did not do");
     };
-    const allCells = setups.flatMap((setup) => breaks.flatMap((first) => [wordsMax + 1, 10].map((second) => [setup, first, second] as const)));
+    const allCells = setups.flatMap((setup) =>
+      breaks.flatMap((first) => [wordsMax + 1, 10].map((second) => [setup, first, second] as const)),
+    );
     const cells = allCells.filter((_, at) => isLong || at % 3 === place % 3);
-    for (let from = 0; from < cells.length; from += 40) await Promise.all(cells.slice(from, from + 40).map((cell) => play(...cell)));
+    for (let from = 0; from < cells.length; from += 40)
+      await Promise.all(cells.slice(from, from + 40).map((cell) => play(...cell)));
     assert.deepEqual(complaints, []);
     assert.ok(outcomes.complete > 0 && outcomes.failed > 0, JSON.stringify(outcomes));
   });

@@ -9,11 +9,15 @@ import { startRedis } from "../support/redis.ts";
 
 const openFilesMax = 200;
 const redis = await startRedis();
-const ingress = spawn("/bin/sh", ["-c", `ulimit -n ${openFilesMax} && exec "$0" apps/ingress/main.ts`, process.execPath], {
-  cwd: join(import.meta.dirname, "../.."),
-  env: { PATH: process.env.PATH, REDIS_URL: redis.url, PORT: "0", OPERATIONS_PORT: "0", LOG_LEVEL: "warn" },
-  stdio: ["ignore", "ignore", "inherit", "ipc"],
-});
+const ingress = spawn(
+  "/bin/sh",
+  ["-c", `ulimit -n ${openFilesMax} && exec "$0" apps/ingress/main.ts`, process.execPath],
+  {
+    cwd: join(import.meta.dirname, "../.."),
+    env: { PATH: process.env.PATH, REDIS_URL: redis.url, PORT: "0", OPERATIONS_PORT: "0", LOG_LEVEL: "warn" },
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  },
+);
 after(async () => {
   ingress.kill("SIGKILL");
   await redis.stop();

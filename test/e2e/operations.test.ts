@@ -50,7 +50,10 @@ async function startLogged(role: string, args: string[], environment: Record<str
   return { urls: message.urls, process: child, log: () => log.slice(0, log.lastIndexOf("\n") + 1) };
 }
 
-const [ingress, worker] = await Promise.all([startLogged("ingress", [], { OPERATOR_PASSWORD: password }), startLogged("worker", ["--lanes", "chat=8"], {})]);
+const [ingress, worker] = await Promise.all([
+  startLogged("ingress", [], { OPERATOR_PASSWORD: password }),
+  startLogged("worker", ["--lanes", "chat=8"], {}),
+]);
 after(async () => {
   redis.disconnect();
   for (const role of [ingress, worker]) {
@@ -108,7 +111,9 @@ test("traffic of every kind", async () => {
   );
   assert.ok(answers[0]?.text.includes(words));
   const controller = new AbortController();
-  const leaving = gateway.post({ model: "silent", messages, stream: true }, { url, signal: controller.signal }).catch(() => undefined);
+  const leaving = gateway
+    .post({ model: "silent", messages, stream: true }, { url, signal: controller.signal })
+    .catch(() => undefined);
   await until("the upstream was asked", async () => (await gateway.seen("sim-text;first=60000")).length === 1);
   controller.abort();
   await leaving;
@@ -149,11 +154,14 @@ test("an ingress tells its numbers in Prometheus' format", async () => {
   assert.equal(number(`sluice_requests_total{${path},status="404"}`), 1);
   assert.equal(number(`sluice_requests_total{${path},status="499"}`), 1);
   assert.equal(number(`sluice_request_seconds_count{${path}}`), 9);
-  for (const code of ["upstream_failed", "model_not_found", "invalid_key"]) assert.equal(number(`sluice_errors_total{code="${code}"}`), 1);
+  for (const code of ["upstream_failed", "model_not_found", "invalid_key"])
+    assert.equal(number(`sluice_errors_total{code="${code}"}`), 1);
   assert.equal(number('sluice_errors_total{code="invalid_request"}'), 2);
   for (const lane of ["chat", "image"]) {
-    for (const state of ["waiting", "running"]) assert.equal(number(`sluice_generations{lane="${lane}",state="${state}"}`), 0);
-    for (const state of ["waiting", "active"]) assert.equal(number(`sluice_lane_jobs{lane="${lane}",state="${state}"}`), 0);
+    for (const state of ["waiting", "running"])
+      assert.equal(number(`sluice_generations{lane="${lane}",state="${state}"}`), 0);
+    for (const state of ["waiting", "active"])
+      assert.equal(number(`sluice_lane_jobs{lane="${lane}",state="${state}"}`), 0);
     assert.equal(number(`sluice_oldest_wait_seconds{lane="${lane}"}`), 0);
   }
   assert.equal(number('sluice_first_token_seconds_count{lane="chat"}'), 4);
@@ -162,7 +170,9 @@ test("an ingress tells its numbers in Prometheus' format", async () => {
   assert.ok(number("sluice_frames_received_total") > 40);
   assert.ok(number("sluice_frames_sent_total") > 0);
   assert.equal(number("sluice_publish_failures_total"), 0);
-  assert.ok(number("sluice_redis_round_trip_seconds") > 0 && number("sluice_redis_round_trip_seconds") < secondsSince());
+  assert.ok(
+    number("sluice_redis_round_trip_seconds") > 0 && number("sluice_redis_round_trip_seconds") < secondsSince(),
+  );
   assert.equal(number("sluice_relay_connected"), 1);
   assert.equal(number("sluice_keys"), 1);
   assert.equal(number("sluice_bodies_bytes"), 0);
@@ -171,7 +181,10 @@ test("an ingress tells its numbers in Prometheus' format", async () => {
 });
 
 test("a worker tells its numbers too, and the tokens are those that the callers were told", async () => {
-  await until("all is over", async () => numberIn(await metricsOf(worker), 'sluice_worker_generations{lane="chat"}') === 0);
+  await until(
+    "all is over",
+    async () => numberIn(await metricsOf(worker), 'sluice_worker_generations{lane="chat"}') === 0,
+  );
   const metrics = await metricsOf(worker);
   const number = (series: string) => numberIn(metrics, series);
   assert.equal(number('sluice_worker_capacity{lane="chat"}'), 8);
@@ -198,7 +211,9 @@ test("logs are JSON lines, one for each answer with the request id that its call
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line) as Record<string, unknown>);
-  await until("every request is logged", () => requestIds.every((id) => lines().some(({ requestId }) => requestId === id)));
+  await until("every request is logged", () =>
+    requestIds.every((id) => lines().some(({ requestId }) => requestId === id)),
+  );
   const answered = lines().filter(({ msg }) => msg === "request");
   for (const { status, method, path, durationMs, role } of answered) {
     assert.ok(Number(status) >= 200 && Number(durationMs) >= 0);
@@ -226,8 +241,10 @@ test("no key and no word of a caller's is in any log, in any metric, or left in 
 });
 
 test("jobs can't be looked at unless the operator set a password", async () => {
-  for (const path of ["/queues", "/queues/", "/queues/api/queues"]) assert.equal((await fetch(`${gateway.ingresses[0]?.urls.operations}${path}`)).status, 404);
-  for (const path of ["/healthz", "/metrics", "/queues"]) assert.equal((await fetch(`${url}${path}`)).status, 401, "nothing of it is on the callers' port");
+  for (const path of ["/queues", "/queues/", "/queues/api/queues"])
+    assert.equal((await fetch(`${gateway.ingresses[0]?.urls.operations}${path}`)).status, 404);
+  for (const path of ["/healthz", "/metrics", "/queues"])
+    assert.equal((await fetch(`${url}${path}`)).status, 401, "nothing of it is on the callers' port");
 });
 
 test("with a password jobs can be looked at and not touched, and what their callers wrote is not shown", async () => {
@@ -235,7 +252,9 @@ test("with a password jobs can be looked at and not touched, and what their call
   const ask = (path: string, secret?: string, method = "GET") =>
     fetch(`${operations}${path}`, {
       method,
-      ...(secret !== undefined && { headers: { authorization: `Basic ${Buffer.from(`operator:${secret}`).toString("base64")}` } }),
+      ...(secret !== undefined && {
+        headers: { authorization: `Basic ${Buffer.from(`operator:${secret}`).toString("base64")}` },
+      }),
     });
   for (const path of ["/queues", "/queues/", "/queues/api/queues", "/queues/static/none"]) {
     for (const secret of [undefined, "", "wrong", `${password} `]) {
@@ -249,10 +268,14 @@ test("with a password jobs can be looked at and not touched, and what their call
   assert.equal(board.status, 200);
   assert.match(await board.text(), /<html/i);
   await appendFile(gateway.catalogueFile, "lanes: { added: {} }\n");
-  await until("a lane that is new is shown", async () => (await (await ask("/queues/api/queues", password)).text()).includes('"name":"added"'));
+  await until("a lane that is new is shown", async () =>
+    (await (await ask("/queues/api/queues", password)).text()).includes('"name":"added"'),
+  );
 
   const controller = new AbortController();
-  const waiting = gateway.post({ model: "unserved", messages }, { url, signal: controller.signal }).catch(() => undefined);
+  const waiting = gateway
+    .post({ model: "unserved", messages }, { url, signal: controller.signal })
+    .catch(() => undefined);
   const listing = "/queues/api/queues?activeQueue=image&status=prioritized&page=1";
   let shown = "";
   await until("the job waits", async () => {

@@ -14,9 +14,15 @@ after(() => gateway[Symbol.asyncDispose]());
 
 const url = draining.urls.api as string;
 const path = "/v1/responses";
-const websocket = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="];
+const websocket = [
+  "Connection: Upgrade",
+  "Upgrade: websocket",
+  "Sec-WebSocket-Version: 13",
+  "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+];
 const keyHeader = `Authorization: Bearer ${gateway.key}`;
-const handshake = (lines: readonly string[], start = `GET ${path} HTTP/1.1`) => `${[start, "Host: x", ...lines].join("\r\n")}\r\n\r\n`;
+const handshake = (lines: readonly string[], start = `GET ${path} HTTP/1.1`) =>
+  `${[start, "Host: x", ...lines].join("\r\n")}\r\n\r\n`;
 const without = (name: string) => websocket.filter((line) => !line.startsWith(name));
 
 /** Sends a request, ends this side as soon as it is answered, and returns the status when the server has closed its side as well. */
@@ -47,7 +53,10 @@ function statusUntilClosed(to: string, request: string, { ends = true } = {}): P
 const refusals: Record<string, [request: string, status: number]> = {
   "no key": [handshake(websocket), 401],
   "a wrong key": [handshake(["Authorization: Bearer sk-wrong", ...websocket]), 401],
-  "a wrong key, and frames behind the handshake": [`${handshake(["Authorization: Bearer sk-wrong", ...websocket])}${"x".repeat(100_000)}`, 401],
+  "a wrong key, and frames behind the handshake": [
+    `${handshake(["Authorization: Bearer sk-wrong", ...websocket])}${"x".repeat(100_000)}`,
+    401,
+  ],
   "a path without WebSockets": [handshake([keyHeader, ...websocket], "GET /v1/models HTTP/1.1"), 200],
   "an unknown path": [handshake([keyHeader, ...websocket], "GET /v1/nothing HTTP/1.1"), 404],
   "another method": [handshake([keyHeader, "Content-Length: 0", ...websocket], `PUT ${path} HTTP/1.1`), 405],
@@ -59,16 +68,23 @@ const refusals: Record<string, [request: string, status: number]> = {
   "an invalid protocol list": [handshake([keyHeader, "Sec-WebSocket-Protocol: a,,b", ...websocket]), 400],
   "HTTP/1.0": [handshake([keyHeader, ...websocket], `GET ${path} HTTP/1.0`), 426],
   "HTTP/1.0 without a key": [handshake(websocket, `GET ${path} HTTP/1.0`), 401],
-  "HTTP/2 in clear text": [handshake([keyHeader, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMA"]), 426],
+  "HTTP/2 in clear text": [
+    handshake([keyHeader, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMA"]),
+    426,
+  ],
   "an unknown protocol": [handshake([keyHeader, "Connection: Upgrade", "Upgrade: soup"]), 426],
   "two protocols": [handshake([keyHeader, "Connection: Upgrade", "Upgrade: websocket, soup"]), 426],
 };
 
 test("the server closes its side of every refused handshake, and an ingress that answered many stops at once", async () => {
-  for (const [name, [request, status]] of Object.entries(refusals)) assert.equal(await statusUntilClosed(url, request), status, name);
+  for (const [name, [request, status]] of Object.entries(refusals))
+    assert.equal(await statusUntilClosed(url, request), status, name);
   for (const request of [handshake(websocket), handshake(["Authorization: Bearer sk-wrong", ...websocket])])
     assert.equal(await statusUntilClosed(url, request, { ends: false }), 401, "a caller that keeps its side open");
-  assert.equal(await statusUntilClosed(full.urls.api as string, handshake([keyHeader, ...websocket]), { ends: false }), 503);
+  assert.equal(
+    await statusUntilClosed(full.urls.api as string, handshake([keyHeader, ...websocket]), { ends: false }),
+    503,
+  );
   await Promise.all(Array.from({ length: 200 }, () => statusUntilClosed(url, handshake(websocket))));
 
   using open = await Bare.open(url, gateway.key);

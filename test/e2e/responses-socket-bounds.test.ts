@@ -15,7 +15,12 @@ import { exchange } from "./support.ts";
 const silent = "sim-text;first=60000";
 const bodyBytesMax = 200_000;
 const gateway = await startGateway({
-  catalogue: socketCatalogue({ sim: "sim-text;rate=0", other: "sim-text;rate=0", paced: "sim-text;rate=100;tokens=5000;first=0", silent }),
+  catalogue: socketCatalogue({
+    sim: "sim-text;rate=0",
+    other: "sim-text;rate=0",
+    paced: "sim-text;rate=100;tokens=5000;first=0",
+    silent,
+  }),
   environment: { BODY_BYTES_MAX: String(bodyBytesMax), BODIES_BYTES_MAX: String(1 << 20), KEPT_BYTES_MAX: "20000" },
 });
 type Place = { role: Role; url: string };
@@ -113,8 +118,16 @@ test("callers that answer no more, are idle, send too much, or stop in mid-frame
   const halting = new Promise<string>((resolve) => {
     const { hostname, port } = new URL(stopping.url);
     const socket = connect(Number(port), hostname);
-    const head = ["GET /v1/responses HTTP/1.1", "Host: x", `Authorization: Bearer ${gateway.key}`, "Connection: Upgrade", "Upgrade: websocket"];
-    socket.write(`${[...head, "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="].join("\r\n")}\r\n\r\n`);
+    const head = [
+      "GET /v1/responses HTTP/1.1",
+      "Host: x",
+      `Authorization: Bearer ${gateway.key}`,
+      "Connection: Upgrade",
+      "Upgrade: websocket",
+    ];
+    socket.write(
+      `${[...head, "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="].join("\r\n")}\r\n\r\n`,
+    );
     let text = "";
     socket.on("data", (chunk) => {
       if (text === "") socket.write(Buffer.from([0x81, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 3, 4, 5]));
@@ -131,7 +144,9 @@ test("callers that answer no more, are idle, send too much, or stop in mid-frame
     assert.equal(socket.readyState, socket.OPEN);
     socket.terminate();
   }
-  await until("the upstream was hung up on", async () => (await gateway.seen(silent)).every(({ outcome }) => outcome === "client-closed"));
+  await until("the upstream was hung up on", async () =>
+    (await gateway.seen(silent)).every(({ outcome }) => outcome === "client-closed"),
+  );
 });
 
 test("frames that arrive count among all bodies", async () => {
@@ -149,16 +164,26 @@ test("a conversation that is too large is not kept, nor sent", async () => {
   const { error } = await socket.turn({ model: "sim", input: "On.", previous_response_id: large.response.id });
   assert.equal(error?.code, "previous_response_not_found");
   const kept = await socket.turn({ model: "sim", input: "x".repeat(15_000) });
-  const { status } = await socket.turn({ model: "sim", input: "x".repeat(bodyBytesMax - 1_000), previous_response_id: kept.response.id });
+  const { status } = await socket.turn({
+    model: "sim",
+    input: "x".repeat(bodyBytesMax - 1_000),
+    previous_response_id: kept.response.id,
+  });
   assert.equal(status, 413);
   using other = await open();
   const refused = await other.turn({ model: "sim", input: "x".repeat(15_000) });
-  assert.equal((await other.turn({ model: "sim", input: "On.", previous_response_id: refused.response.id })).error?.code, "previous_response_not_found");
+  assert.equal(
+    (await other.turn({ model: "sim", input: "On.", previous_response_id: refused.response.id })).error?.code,
+    "previous_response_not_found",
+  );
   socket.socket.close();
   await socket.closed;
   await until("there is room again", async () => {
     const again = await other.turn({ model: "sim", input: "x".repeat(15_000) });
-    return (await other.turn({ model: "sim", input: "On.", previous_response_id: again.response.id })).type === "response.completed";
+    return (
+      (await other.turn({ model: "sim", input: "On.", previous_response_id: again.response.id })).type ===
+      "response.completed"
+    );
   });
 });
 
@@ -183,7 +208,12 @@ test("a caller asks for the models of its key alone, and for none with a key tha
 });
 
 test("a stopping ingress lets a turn end, fails what takes too long, sends every caller away, and ends", async () => {
-  const [idle, running, stuck, unread] = await Promise.all([open(stopping.url), open(stopping.url), open(stopping.url), open(stopping.url)]);
+  const [idle, running, stuck, unread] = await Promise.all([
+    open(stopping.url),
+    open(stopping.url),
+    open(stopping.url),
+    open(stopping.url),
+  ]);
   running.create({ model: "paced", input: "Hello.", max_output_tokens: 50 });
   stuck.create({ model: "silent", input: "Hello." });
   await running.until("response.output_text.delta");

@@ -14,10 +14,21 @@ const breaking = "sim-text;rate=0;error=3";
 const upstream = await startScriptedUpstream();
 const gateway = await startGateway({
   catalogue: socketCatalogue(
-    { sim: "sim-text;rate=0", warmed: "sim-text;rate=0;first=1", paced, endless, breaking, refusing: "sim-text;status=400", "chat-sim": "sim-text;rate=0" },
+    {
+      sim: "sim-text;rate=0",
+      warmed: "sim-text;rate=0;first=1",
+      paced,
+      endless,
+      breaking,
+      refusing: "sim-text;status=400",
+      "chat-sim": "sim-text;rate=0",
+    },
     `  scripted: { dialect: openai-responses, baseUrl: "${upstream.url}" }\n`,
     modelLine({ id: "scripted", model: "m", upstream: "scripted" }) +
-      modelLine({ id: "reasoner", model: "sim-reasoning" }).replace("retries: 0", "retries: 0, capabilities: [text, reasoning]"),
+      modelLine({ id: "reasoner", model: "sim-reasoning" }).replace(
+        "retries: 0",
+        "retries: 0, capabilities: [text, reasoning]",
+      ),
   ),
 });
 after(async () => {
@@ -27,8 +38,17 @@ after(async () => {
 
 const openOfficial = () => {
   const socket = new ResponsesWS(gateway.client());
-  const session = new ResponsesWebSocketSession(socket, { maxLanes: 4, maxBufferedEvents: 10_000, maxBufferedBytes: 64 << 20 });
-  return { socket, session, opened: new Promise((resolve) => socket.socket.on("open", () => resolve(undefined))), [Symbol.dispose]: () => socket.close() };
+  const session = new ResponsesWebSocketSession(socket, {
+    maxLanes: 4,
+    maxBufferedEvents: 10_000,
+    maxBufferedBytes: 64 << 20,
+  });
+  return {
+    socket,
+    session,
+    opened: new Promise((resolve) => socket.socket.on("open", () => resolve(undefined))),
+    [Symbol.dispose]: () => socket.close(),
+  };
 };
 const open = () => Bare.open(gateway.url, gateway.key);
 const metricsText = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
@@ -39,11 +59,18 @@ test("the official client speaks many turns over one connection, each with what 
   const seen: number[] = [];
   let previous: string | undefined;
   for (const input of ["Hello there.", "And again.", "A third time."]) {
-    const ended = new Promise<ResponsesServerEvent.ResponseWsCompleted>((resolve) => socket.once("response.completed", resolve));
+    const ended = new Promise<ResponsesServerEvent.ResponseWsCompleted>((resolve) =>
+      socket.once("response.completed", resolve),
+    );
     const text: string[] = [];
     const collect = ({ delta }: { delta: string }) => void text.push(delta);
     socket.on("response.output_text.delta", collect);
-    socket.send({ type: "response.create", model: "sim", input, ...(previous !== undefined && { previous_response_id: previous }) });
+    socket.send({
+      type: "response.create",
+      model: "sim",
+      input,
+      ...(previous !== undefined && { previous_response_id: previous }),
+    });
     const { response } = await ended;
     socket.off("response.output_text.delta", collect);
     assert.equal(response.model, "sim");
@@ -81,12 +108,24 @@ test("the client's lanes carry a tool's call and its result, with an upstream of
     using connection = openOfficial();
     const lane = connection.session.lane("main.1");
     await connection.opened;
-    const tools = [{ type: "function" as const, name: "weather", strict: false, parameters: { type: "object", properties: { city: { type: "string" } } } }];
+    const tools = [
+      {
+        type: "function" as const,
+        name: "weather",
+        strict: false,
+        parameters: { type: "object", properties: { city: { type: "string" } } },
+      },
+    ];
     lane.create({ model, input: 'Call weather for "Utrecht".', tools });
     const first = await lane.finalResponse();
     const call = first.output.find((item): item is ResponseFunctionToolCall => item.type === "function_call");
     assert.equal(call?.name, "weather");
-    lane.create({ model, tools, previous_response_id: first.id, input: [{ type: "function_call_output", call_id: call.call_id, output: "rain" }] });
+    lane.create({
+      model,
+      tools,
+      previous_response_id: first.id,
+      input: [{ type: "function_call_output", call_id: call.call_id, output: "rain" }],
+    });
     const second = await lane.finalResponse();
     assert.match(second.output_text, /^The tool weather returned: rain/);
   }
@@ -94,21 +133,32 @@ test("the client's lanes carry a tool's call and its result, with an upstream of
 
 const thought = { type: "reasoning", id: "rs_1", summary: [] };
 const sealed = { type: "reasoning", id: "rs_2", summary: [], encrypted_content: "sealed" };
-const said = { type: "message", id: "msg_1", role: "assistant", status: "completed", content: [{ type: "output_text", text: "Yes.", annotations: [] }] };
+const said = {
+  type: "message",
+  id: "msg_1",
+  role: "assistant",
+  status: "completed",
+  content: [{ type: "output_text", text: "Yes.", annotations: [] }],
+};
 /** Answers with these items, which only some upstreams repeat at the end. */
 const answerWith = (id: string, items: object[], repeats: boolean) =>
   upstream.answerWith((response) => {
     const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
     const done = items.map((item, index) => event("response.output_item.done", { output_index: index, item })).join("");
-    const ending = event("response.completed", { response: { id, status: "completed", model: "m", output: repeats ? items : [] } });
+    const ending = event("response.completed", {
+      response: { id, status: "completed", model: "m", output: repeats ? items : [] },
+    });
     response.writeHead(200, { "content-type": "text/event-stream" });
-    response.end(event("response.created", { response: { id, status: "in_progress", model: "m", output: [] } }) + done + ending);
+    response.end(
+      event("response.created", { response: { id, status: "in_progress", model: "m", output: [] } }) + done + ending,
+    );
   });
 
 test("an upstream is sent the whole conversation, every byte of it as it came, but for thoughts that it could not find", async () => {
   using socket = await open();
   answerWith("resp_a", [thought, sealed, said], true);
-  const first = '{"type":"response.create","model":"scripted","input":"Is it?","temperature":1.0,"unheard-of":12345678901234567890,"generate":true}';
+  const first =
+    '{"type":"response.create","model":"scripted","input":"Is it?","temperature":1.0,"unheard-of":12345678901234567890,"generate":true}';
   socket.send(first);
   const { response } = await socket.until("response.completed");
   assert.equal(response.id, "resp_a");
@@ -129,25 +179,40 @@ test("an upstream is sent the whole conversation, every byte of it as it came, b
   const input = `[${user},${JSON.stringify(sealed)},${JSON.stringify(said)},${next},${JSON.stringify(said)},${next}]`;
   assert.equal(upstream.last().body.toString(), `{"model":"m","input":${input},"stream":true,"store":false}`);
   answerWith("resp_d", [said], true);
-  assert.equal((await socket.turn({ model: "scripted", input: "On.", previous_response_id: "resp_c" })).response.id, "resp_d");
+  assert.equal(
+    (await socket.turn({ model: "scripted", input: "On.", previous_response_id: "resp_c" })).response.id,
+    "resp_d",
+  );
   const { input: items } = JSON.parse(upstream.last().body.toString());
   assert.deepEqual([items.length, items.at(-2)], [8, said]);
 });
 
 test("a prewarmed turn asks no upstream, and the next goes on from it", async () => {
   using socket = await open();
-  socket.create({ model: "warmed", input: [{ role: "user", content: "Before." }], generate: false, store: false, instructions: "Be brief." });
+  socket.create({
+    model: "warmed",
+    input: [{ role: "user", content: "Before." }],
+    generate: false,
+    store: false,
+    instructions: "Be brief.",
+  });
   const created = await socket.next();
   const completed = await socket.next();
   assert.deepEqual([created.type, created.response.status], ["response.created", "in_progress"]);
-  assert.deepEqual([completed.type, completed.response.status, completed.response.output], ["response.completed", "completed", []]);
+  assert.deepEqual(
+    [completed.type, completed.response.status, completed.response.output],
+    ["response.completed", "completed", []],
+  );
   assert.deepEqual(await gateway.seen("sim-text;rate=0;first=1"), []);
   const warm = await socket.turn({ model: "warmed", input: "Now.", previous_response_id: completed.response.id });
   const cold = await socket.turn({ model: "warmed", input: "Now." });
   assert.ok((warm.response.usage?.input_tokens ?? 0) > (cold.response.usage?.input_tokens ?? 0));
   socket.create({ model: "warmed", input: [], generate: false });
   const { response } = await socket.until("response.completed");
-  assert.equal((await socket.turn({ model: "warmed", input: "Now.", previous_response_id: response.id })).type, "response.completed");
+  assert.equal(
+    (await socket.turn({ model: "warmed", input: "Now.", previous_response_id: response.id })).type,
+    "response.completed",
+  );
 });
 
 test("a previous answer is known to its own connection alone, and only the latest", async () => {
@@ -160,10 +225,16 @@ test("a previous answer is known to its own connection alone, and only the lates
     [one, first],
   ] as const) {
     const { status, error } = await socket.turn({ model: "sim", input: "Three.", previous_response_id: id });
-    assert.deepEqual([status, error?.type, error?.code, error?.param], [400, "invalid_request_error", "previous_response_not_found", "previous_response_id"]);
+    assert.deepEqual(
+      [status, error?.type, error?.code, error?.param],
+      [400, "invalid_request_error", "previous_response_not_found", "previous_response_id"],
+    );
     assert.match(error?.message ?? "", /send the whole input/);
   }
-  assert.equal((await one.turn({ model: "sim", input: "Three.", previous_response_id: second })).type, "response.completed");
+  assert.equal(
+    (await one.turn({ model: "sim", input: "Three.", previous_response_id: second })).type,
+    "response.completed",
+  );
 });
 
 test("a caller that closes takes its upstream along, and leaves nothing behind", async () => {
@@ -173,8 +244,12 @@ test("a caller that closes takes its upstream along, and leaves nothing behind",
   await new Promise((resolve) => socket.once("response.output_text.delta", resolve));
   socket.close();
   await until("the upstream was hung up on", async () => (await gateway.seen(paced))[0]?.outcome === "client-closed");
-  await until("nothing is held", async () => /state="running"\} 0\n[\s\S]*sluice_bodies_bytes 0\n/.test(await metricsText()));
-  await until("it is counted", async () => /sluice_requests_total\{path="\/v1\/responses",status="499"\} 1\n/.test(await metricsText()));
+  await until("nothing is held", async () =>
+    /state="running"\} 0\n[\s\S]*sluice_bodies_bytes 0\n/.test(await metricsText()),
+  );
+  await until("it is counted", async () =>
+    /sluice_requests_total\{path="\/v1\/responses",status="499"\} 1\n/.test(await metricsText()),
+  );
 });
 
 test("a second turn is refused while one is in progress, which goes on", async () => {
@@ -182,10 +257,21 @@ test("a second turn is refused while one is in progress, which goes on", async (
   const refused = Promise.withResolvers<void>();
   upstream.answerWith((response) => {
     const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
-    const delta = event("response.output_text.delta", { item_id: "msg_1", output_index: 0, content_index: 0, delta: "Yes" });
+    const delta = event("response.output_text.delta", {
+      item_id: "msg_1",
+      output_index: 0,
+      content_index: 0,
+      delta: "Yes",
+    });
     response.writeHead(200, { "content-type": "text/event-stream" });
-    response.write(event("response.created", { response: { id: "resp_e", status: "in_progress", model: "m", output: [] } }) + delta);
-    void refused.promise.then(() => response.end(event("response.completed", { response: { id: "resp_e", status: "completed", model: "m", output: [said] } })));
+    response.write(
+      event("response.created", { response: { id: "resp_e", status: "in_progress", model: "m", output: [] } }) + delta,
+    );
+    void refused.promise.then(() =>
+      response.end(
+        event("response.completed", { response: { id: "resp_e", status: "completed", model: "m", output: [said] } }),
+      ),
+    );
   });
   socket.create({ model: "scripted", input: "Hello." });
   await socket.until("response.output_text.delta");
@@ -193,7 +279,10 @@ test("a second turn is refused while one is in progress, which goes on", async (
   const { status, error, stream_id } = await socket.until("error");
   assert.deepEqual([status, error?.code, stream_id], [400, "response_in_progress", "second"]);
   socket.send({ type: "response.steer", previous_response_id: "resp_x", input: "No, stop." });
-  assert.deepEqual((await socket.until("response.steer.failed")).steer, { previous_response_id: "resp_x", input: "No, stop." });
+  assert.deepEqual((await socket.until("response.steer.failed")).steer, {
+    previous_response_id: "resp_x",
+    input: "No, stop.",
+  });
   refused.resolve();
   const { type, response } = await socket.until("response.completed", "response.incomplete", "error");
   assert.deepEqual([type, response.output.length], ["response.completed", 1]);
@@ -249,7 +338,11 @@ test("every bad frame is told apart, and the connection goes on", async () => {
     assert.deepEqual([type, error?.param], ["error", param], String(text).slice(0, 100));
     assert.match(error?.message ?? "", message);
   }
-  assert.equal((await socket.turn({ model: "sim", input: "x", stream: false, background: false, previous_response_id: null })).type, "response.completed");
+  assert.equal(
+    (await socket.turn({ model: "sim", input: "x", stream: false, background: false, previous_response_id: null }))
+      .type,
+    "response.completed",
+  );
   await until("nothing is held", async () => /sluice_bodies_bytes 0\n/.test(await metricsText()));
 });
 

@@ -25,7 +25,10 @@ const gateway = await startGateway({
     { sim: "sim-text;rate=0;first=0", silent, brief },
     `  scripted: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}" }\n`,
     modelLine({ id: "narrow", model: "theirs", upstream: "scripted", lane: "narrow" }),
-  ).replace("models:\n", "lanes:\n  chat: { waitingMax: 1000 }\n  narrow: { waitingMax: 10, waitMs: 60000 }\nmodels:\n"),
+  ).replace(
+    "models:\n",
+    "lanes:\n  chat: { waitingMax: 1000 }\n  narrow: { waitingMax: 10, waitMs: 60000 }\nmodels:\n",
+  ),
   environment: { UPLOAD_GRACE_MS: "60000" },
 });
 after(async () => {
@@ -44,10 +47,13 @@ const [greedy, other] = [gateway.key, await gateway.createKey("default")];
 const metricsOf = async ({ urls }: Role) => (await fetch(`${urls.operations}/metrics`)).text();
 const numberOf = async (role: Role, name: string) =>
   Number(new RegExp(`^${name.replace(/[{}"]/g, "\\$&")} (\\S+)$`, "m").exec(await metricsOf(role))?.[1] ?? Number.NaN);
-const usedOf = (role: Role, limit: string, lane = "") => numberOf(role, `sluice_capacity_used{limit="${limit}",lane="${lane}"}`);
-const refusalsOf = (role: Role, limit: string) => numberOf(role, `sluice_limit_refusals_total{limit="${limit}",scope="key"}`);
+const usedOf = (role: Role, limit: string, lane = "") =>
+  numberOf(role, `sluice_capacity_used{limit="${limit}",lane="${lane}"}`);
+const refusalsOf = (role: Role, limit: string) =>
+  numberOf(role, `sluice_limit_refusals_total{limit="${limit}",scope="key"}`);
 const saying = (content: string, model = "sim") => ({ model, messages: [{ role: "user", content }] });
-const errorOf = async (response: Response) => ((await response.json()) as { error: { code: string; message: string } }).error;
+const errorOf = async (response: Response) =>
+  ((await response.json()) as { error: { code: string; message: string } }).error;
 
 /** A sender on a connection of its own, which sends what it is told to and no more. */
 class Sender implements Disposable {
@@ -65,7 +71,9 @@ class Sender implements Disposable {
     this.#socket.on("close", () => {
       this.closed = true;
     });
-    this.send(`${[`POST ${path} HTTP/1.1`, "Host: x", `Authorization: Bearer ${key}`, "Content-Type: application/json", ...lines].join("\r\n")}\r\n\r\n`);
+    this.send(
+      `${[`POST ${path} HTTP/1.1`, "Host: x", `Authorization: Bearer ${key}`, "Content-Type: application/json", ...lines].join("\r\n")}\r\n\r\n`,
+    );
   }
 
   get status(): number {
@@ -83,13 +91,22 @@ class Sender implements Disposable {
 
 test("stalled senders of one key leave room for the small and the large requests of another", async () => {
   const announced = 500_000;
-  const senders = Array.from({ length: 17 }, () => new Sender(bodies, greedy, [`Content-Length: ${announced}`, "Expect: 100-continue"]));
+  const senders = Array.from(
+    { length: 17 },
+    () => new Sender(bodies, greedy, [`Content-Length: ${announced}`, "Expect: 100-continue"]),
+  );
   await until("all were heard", () => senders.every(({ text }) => text !== ""));
   for (const sender of senders) if (sender.status === 0) sender.send("{".padEnd(announced / 4));
   const stalled = () => senders.filter(({ status }) => status === 0).length;
-  await until("what is not refused has arrived", async () => (await numberOf(bodies, "sluice_bodies_bytes")) === stalled() * announced);
+  await until(
+    "what is not refused has arrived",
+    async () => (await numberOf(bodies, "sluice_bodies_bytes")) === stalled() * announced,
+  );
   const refused = senders.find(({ status }) => status !== 0);
-  assert.match(refused?.text ?? "", /^(HTTP\/1.1 100 Continue\r\n\r\n)?HTTP\/1.1 503 [\s\S]*retry-after: 1\r\n[\s\S]*This API key/);
+  assert.match(
+    refused?.text ?? "",
+    /^(HTTP\/1.1 100 Continue\r\n\r\n)?HTTP\/1.1 503 [\s\S]*retry-after: 1\r\n[\s\S]*This API key/,
+  );
   for (const size of [10, 60_000, 300_000]) {
     const response = await gateway.post(saying("x".repeat(size)), { key: other, url: apiOf(bodies) });
     assert.equal(response.status, 200, `${size}: ${await response.text()}`);
@@ -102,11 +119,16 @@ test("stalled senders of one key leave room for the small and the large requests
 test("senders of many keys whose large bodies stall leave room for small ones", async () => {
   const keys = await Promise.all(Array.from({ length: 6 }, () => gateway.createKey("default")));
   const announced = 400_000;
-  const senders = keys.flatMap((key) => Array.from({ length: 8 }, () => new Sender(bodies, key, [`Content-Length: ${announced}`, "Expect: 100-continue"])));
+  const senders = keys.flatMap((key) =>
+    Array.from({ length: 8 }, () => new Sender(bodies, key, [`Content-Length: ${announced}`, "Expect: 100-continue"])),
+  );
   await until("all were heard", () => senders.every(({ text }) => text !== ""));
   for (const sender of senders) if (sender.status === 0) sender.send("{".padEnd(announced / 4));
   const stalled = () => senders.filter(({ status }) => status === 0).length;
-  await until("what is not refused has arrived", async () => (await numberOf(bodies, "sluice_bodies_bytes")) === stalled() * announced);
+  await until(
+    "what is not refused has arrived",
+    async () => (await numberOf(bodies, "sluice_bodies_bytes")) === stalled() * announced,
+  );
   assert.ok(stalled() >= 6, `${stalled()} were taken`);
   for (const key of [other, greedy]) {
     const response = await gateway.post(saying("x".repeat(50_000)), { key, url: apiOf(bodies) });
@@ -154,7 +176,9 @@ test("one key that fills a lane is refused before another, which is queued and a
 test("one key that has all the generations it may leaves some to others", async () => {
   const controller = new AbortController();
   const asked = Array.from({ length: 8 }, () =>
-    gateway.post({ ...saying("x", "silent"), stream: true }, { url: apiOf(few), signal: controller.signal }).catch(() => undefined),
+    gateway
+      .post({ ...saying("x", "silent"), stream: true }, { url: apiOf(few), signal: controller.signal })
+      .catch(() => undefined),
   );
   await until("all are under way", async () => (await usedOf(few, "generations")) === 8);
   const refused = await gateway.post(saying("x"), { url: apiOf(few) });
@@ -171,11 +195,21 @@ test("one key that has all the generations it may leaves some to others", async 
 test("requests that wait for the answer to an Idempotency-Key count among their key's generations", async () => {
   const statuses: number[] = [];
   const asked = Array.from({ length: 20 }, async () => {
-    const { status } = await gateway.post(saying("once", "narrow"), { url: apiOf(few), headers: { "idempotency-key": "one" } });
+    const { status } = await gateway.post(saying("once", "narrow"), {
+      url: apiOf(few),
+      headers: { "idempotency-key": "one" },
+    });
     statuses.push(status);
   });
-  await until("those above the share are refused", async () => statuses.length === 12 && (await usedOf(few, "generations")) === 8);
-  const response = await gateway.post(saying("x"), { url: apiOf(few), key: other, headers: { "idempotency-key": "one" } });
+  await until(
+    "those above the share are refused",
+    async () => statuses.length === 12 && (await usedOf(few, "generations")) === 8,
+  );
+  const response = await gateway.post(saying("x"), {
+    url: apiOf(few),
+    key: other,
+    headers: { "idempotency-key": "one" },
+  });
   assert.equal(response.status, 200, await response.text());
   await until("it runs", () => arrived.includes("once"));
   answerNext();
@@ -205,9 +239,15 @@ test("one key whose conversations fill their space leaves some to another's", as
   const [one, two, three] = [await open(greedy), await open(greedy), await open(other)];
   const goesOn = async (socket: Bare, size: number) => {
     const { response } = await socket.turn({ model: "sim", input: "x".repeat(size) });
-    return (await socket.turn({ model: "sim", input: "On.", previous_response_id: response.id })).type === "response.completed";
+    return (
+      (await socket.turn({ model: "sim", input: "On.", previous_response_id: response.id })).type ===
+      "response.completed"
+    );
   };
-  assert.deepEqual([await goesOn(one, 70_000), await goesOn(two, 20_000), await goesOn(three, 10_000)], [true, false, true]);
+  assert.deepEqual(
+    [await goesOn(one, 70_000), await goesOn(two, 20_000), await goesOn(three, 10_000)],
+    [true, false, true],
+  );
   for (const socket of [one, two, three]) socket[Symbol.dispose]();
   await until("nothing is kept", async () => (await usedOf(kept, "conversations")) === 0);
 });
@@ -215,7 +255,8 @@ test("one key whose conversations fill their space leaves some to another's", as
 test("whatever ends requests and WebSockets, nothing of what their key held stays taken", async () => {
   const url = apiOf(few);
   const options = { url, key: other };
-  const post = (body: object | string, more: object = {}) => gateway.post(body, { ...options, ...more }).then((response) => response.text());
+  const post = (body: object | string, more: object = {}) =>
+    gateway.post(body, { ...options, ...more }).then((response) => response.text());
   const aborted = async (body: object, model = silent, more: object = {}) => {
     const controller = new AbortController();
     const before = (await gateway.seen(model)).length;
@@ -262,6 +303,15 @@ test("whatever ends requests and WebSockets, nothing of what their key held stay
     await until("all is given back", async () =>
       [...(await metricsOf(role)).matchAll(/^sluice_capacity_used\{.*\} (\S+)$/gm)].every(([, used]) => used === "0"),
     );
-  const limits = new Set([...(await metricsOf(few)).matchAll(/^sluice_capacity_used\{limit="(\w+)"/gm)].map(([, limit]) => limit));
-  assert.deepEqual([...limits].toSorted(), ["answers", "bodies", "conversations", "generations", "waiting", "websockets"]);
+  const limits = new Set(
+    [...(await metricsOf(few)).matchAll(/^sluice_capacity_used\{limit="(\w+)"/gm)].map(([, limit]) => limit),
+  );
+  assert.deepEqual([...limits].toSorted(), [
+    "answers",
+    "bodies",
+    "conversations",
+    "generations",
+    "waiting",
+    "websockets",
+  ]);
 });

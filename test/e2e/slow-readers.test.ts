@@ -39,14 +39,19 @@ async function readSome(response: IncomingMessage): Promise<string> {
 test("a caller who takes nothing of what there is has left: its connection and its upstream call end", async () => {
   const before = (await gateway.seen(large)).length;
   const response = await ask("large");
-  await within(1.6 * sendTimeoutMs, "the call is closed", async () => (await gateway.seen(large))[before]?.outcome === "client-closed");
+  await within(
+    1.6 * sendTimeoutMs,
+    "the call is closed",
+    async () => (await gateway.seen(large))[before]?.outcome === "client-closed",
+  );
   await assert.rejects(response.toArray(), { code: "ECONNRESET" });
 });
 
 test("a caller who reads slowly, but reads, gets all", async () => {
   const response = await ask("large");
   let end = "";
-  for (const slowUntil = performance.now() + 1.5 * sendTimeoutMs; performance.now() < slowUntil; await delay(20)) end = await readSome(response);
+  for (const slowUntil = performance.now() + 1.5 * sendTimeoutMs; performance.now() < slowUntil; await delay(20))
+    end = await readSome(response);
   for await (const chunk of response) end = (end + chunk.toString("latin1")).slice(-100);
   assert.match(end, /data: \[DONE\]\n\n$/);
 });

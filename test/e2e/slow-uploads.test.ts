@@ -25,7 +25,13 @@ interface Upload {
 /** Resolves with all that the sender was told, once its connection is closed. */
 function told({ path = "/v1/chat/completions", lines, begin, drip = "", drips = 0 }: Upload): Promise<string> {
   const { hostname, port } = new URL(gateway.url);
-  const head = [`POST ${path} HTTP/1.1`, "Host: x", `Authorization: Bearer ${gateway.key}`, "Content-Type: application/json", ...lines];
+  const head = [
+    `POST ${path} HTTP/1.1`,
+    "Host: x",
+    `Authorization: Bearer ${gateway.key}`,
+    "Content-Type: application/json",
+    ...lines,
+  ];
   return new Promise((resolve) => {
     const socket = connect(Number(port), hostname);
     let text = "";
@@ -47,7 +53,10 @@ const uploads: Record<string, Upload> = {
   "a small body that stalls": { lines: ["Content-Length: 2000"], begin: "{".padEnd(1_000) },
   "a small body of which nothing comes": { lines: ["Content-Length: 2000"], begin: "" },
   "a large body that stalls": { lines: ["Content-Length: 1000000"], begin: "{".padEnd(500_000) },
-  "a body of unknown length that stalls": { lines: ["Transfer-Encoding: chunked"], begin: `3e8\r\n${"{".padEnd(1_000)}\r\n` },
+  "a body of unknown length that stalls": {
+    lines: ["Transfer-Encoding: chunked"],
+    begin: `3e8\r\n${"{".padEnd(1_000)}\r\n`,
+  },
   "a body that was asked for and does not come": { lines: ["Content-Length: 2000", "Expect: 100-continue"], begin: "" },
   "a body that drips": { lines: ["Content-Length: 2000"], begin: "", drip: " ", drips: 1_000 },
   "a large body that drips": { lines: ["Transfer-Encoding: chunked"], begin: "", drip: "1\r\n \r\n", drips: 1_000 },

@@ -18,7 +18,13 @@ export interface Frame {
   status?: number;
   delta?: string;
   error?: { type: string; code: string | null; message: string; param: string | null; headers: Record<string, string> };
-  response: { id: string; status: string; model: string; output: { type: string }[]; usage: { input_tokens: number } | null };
+  response: {
+    id: string;
+    status: string;
+    model: string;
+    output: { type: string }[];
+    usage: { input_tokens: number } | null;
+  };
   steer?: unknown;
 }
 
@@ -41,13 +47,21 @@ export class Bare implements Disposable {
 
   /** Opens a socket; rejects with the answer's status and body if it is refused. */
   static async open(url: string, key: string, options: ClientOptions = {}): Promise<Bare> {
-    const socket = new WebSocket(`${url.replace("http", "ws")}/v1/responses`, { headers: { authorization: `Bearer ${key}` }, ...options });
+    const socket = new WebSocket(`${url.replace("http", "ws")}/v1/responses`, {
+      headers: { authorization: `Bearer ${key}` },
+      ...options,
+    });
     const bare = new Bare(socket);
     await new Promise<void>((resolve, reject) => {
       socket.once("open", resolve);
       socket.once("error", reject);
       socket.once("unexpected-response", (_request, response: IncomingMessage) => {
-        response.toArray().then((parts) => reject(Object.assign(new Error(), { response, body: Buffer.concat(parts).toString() })), reject);
+        response
+          .toArray()
+          .then(
+            (parts) => reject(Object.assign(new Error(), { response, body: Buffer.concat(parts).toString() })),
+            reject,
+          );
       });
     });
     return bare;

@@ -7,7 +7,10 @@ import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 
-const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+const png = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+  "base64",
+);
 const pdf = Buffer.from("%PDF-1.7 a document");
 const data = { png: png.toString("base64"), pdf: pdf.toString("base64") };
 let fetches = 0;
@@ -25,7 +28,10 @@ const upstreamLine = (name: string, dialect: string, more = "") =>
   `  ${name}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "${upstream.url}"${more} }\n`;
 const gateway = await startGateway({
   catalogue: `groups:\n  default: { models: ["*"] }\nupstreams:\n${dialects
-    .flatMap((dialect) => [upstreamLine(dialect, dialect), upstreamLine(`fetching-${dialect}`, dialect, ", fetchesSources: true")])
+    .flatMap((dialect) => [
+      upstreamLine(dialect, dialect),
+      upstreamLine(`fetching-${dialect}`, dialect, ", fetchesSources: true"),
+    ])
     .join("")}models:\n${dialects
     .flatMap((dialect) => [
       modelLine({ id: dialect, upstream: dialect, model: "theirs" }),
@@ -47,7 +53,15 @@ const answers: Record<string, object> = {
     id: "r",
     object: "response",
     status: "completed",
-    output: [{ type: "message", role: "assistant", id: "m", status: "completed", content: [{ type: "output_text", text: "a", annotations: [] }] }],
+    output: [
+      {
+        type: "message",
+        role: "assistant",
+        id: "m",
+        status: "completed",
+        content: [{ type: "output_text", text: "a", annotations: [] }],
+      },
+    ],
   },
   "anthropic-messages": {
     type: "message",
@@ -73,11 +87,18 @@ async function post(path: string, body: string): Promise<{ status: number; param
 /** A caller's request in its own format, and the part of it that names a source. */
 const callers: Record<
   (typeof dialects)[number],
-  { path: (model: string) => string; body: (model: string, part: string) => string; image: (url: string) => string; sent: string; param: string }
+  {
+    path: (model: string) => string;
+    body: (model: string, part: string) => string;
+    image: (url: string) => string;
+    sent: string;
+    param: string;
+  }
 > = {
   "openai-chat": {
     path: () => "/v1/chat/completions",
-    body: (model, part) => `{ "model":"${model}", "messages":[{"role":"user","content":[{"type":"text","text":"é"}, ${part} ]}],"seed":1.0}`,
+    body: (model, part) =>
+      `{ "model":"${model}", "messages":[{"role":"user","content":[{"type":"text","text":"é"}, ${part} ]}],"seed":1.0}`,
     image: (url) => `{"type":"image_url","image_url":{"detail":"low","url":"${url}"}}`,
     sent: `{"type":"image_url","image_url":{"detail":"low","url":"data:image/png;base64,${data.png}"}}`,
     param: "messages[0].content[1].image_url.url",
@@ -92,14 +113,16 @@ const callers: Record<
   },
   "anthropic-messages": {
     path: () => "/v1/messages",
-    body: (model, part) => `{ "model":"${model}", "max_tokens":5,"messages":[{"role":"user","content":[{"type":"text","text":"é"}, ${part} ]}],"top_k":1}`,
+    body: (model, part) =>
+      `{ "model":"${model}", "max_tokens":5,"messages":[{"role":"user","content":[{"type":"text","text":"é"}, ${part} ]}],"top_k":1}`,
     image: (url) => `{"type":"image","source":{"type":"url","url":"${url}"},"cache_control":{"type":"ephemeral"}}`,
     sent: `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"${data.png}"},"cache_control":{"type":"ephemeral"}}`,
     param: "messages[0].content[1].source.url",
   },
   gemini: {
     path: (model) => `/v1beta/models/${model}:generateContent`,
-    body: (_model, part) => `{ "contents":[{"role":"user","parts":[{"text":"é"}, ${part} ]}],"generationConfig":{"temperature":1.0}}`,
+    body: (_model, part) =>
+      `{ "contents":[{"role":"user","parts":[{"text":"é"}, ${part} ]}],"generationConfig":{"temperature":1.0}}`,
     image: (url) => `{"fileData":{"fileUri":"${url}","mimeType":"image/png"}}`,
     sent: `{"inlineData":{"mimeType":"image/png","data":"${data.png}"}}`,
     param: "contents[0].parts[1].fileData.fileUri",
@@ -144,11 +167,14 @@ for (const dialect of dialects) {
   test(`${dialect}: callers of other formats have their images fetched for it, and no private address handed over`, async () => {
     upstream.answerWith(jsonAnswer(JSON.stringify(answers[dialect])));
     const [other, caller] =
-      dialect === "openai-chat" ? (["anthropic-messages", callers["anthropic-messages"]] as const) : (["openai-chat", callers["openai-chat"]] as const);
+      dialect === "openai-chat"
+        ? (["anthropic-messages", callers["anthropic-messages"]] as const)
+        : (["openai-chat", callers["openai-chat"]] as const);
     const { status, text } = await post(caller.path(dialect), caller.body(dialect, caller.image(`${here}/a.png`)));
     assert.equal(status, 200, `${other}: ${text}`);
     assert.ok(upstream.last().body.toString().includes(data.png));
-    for (const model of [dialect, `fetching-${dialect}`]) assert.equal((await post(caller.path(model), caller.body(model, caller.image(secret)))).status, 400);
+    for (const model of [dialect, `fetching-${dialect}`])
+      assert.equal((await post(caller.path(model), caller.body(model, caller.image(secret)))).status, 400);
   });
 }
 
@@ -159,7 +185,10 @@ test("documents are sent too, with a name where the format wants one", async () 
   assert.equal((await post(path(""), body("openai-responses", part))).status, 200);
   assert.equal(
     upstream.last().body.toString(),
-    body("theirs", `{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,${data.pdf}"}`),
+    body(
+      "theirs",
+      `{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,${data.pdf}"}`,
+    ),
   );
 });
 
@@ -181,7 +210,9 @@ test("tokens are counted, and conversations compacted, with the content", async 
     assert.ok(upstream.last().body.toString().includes(data.png), dialect);
     assert.ok(!upstream.last().body.toString().includes(here));
   }
-  upstream.answerWith(jsonAnswer('{"object":"response.compaction","output":[{"type":"compaction","encrypted_content":"x"}]}'));
+  upstream.answerWith(
+    jsonAnswer('{"object":"response.compaction","output":[{"type":"compaction","encrypted_content":"x"}]}'),
+  );
   const { body, image } = callers["openai-responses"];
   const { status, text } = await post("/v1/responses/compact", body("openai-responses", image(`${here}/a.png`)));
   assert.equal(status, 200, text);
@@ -192,7 +223,8 @@ test("what only an upstream could use is refused where it fetches nothing, and a
   const { path, body } = callers["openai-chat"];
   const video = await post(path(""), body("openai-chat", `{"type":"video_url","video_url":{"url":"${here}/a.mp4"}}`));
   assert.deepEqual([video.status, video.param], [400, "messages[0].content[1].video_url.url"]);
-  const tools = (model: string) => `{"model":"${model}","input":"x","tools":[{"type":"mcp","server_label":"s","server_url":"http://10.255.255.1/"}]}`;
+  const tools = (model: string) =>
+    `{"model":"${model}","input":"x","tools":[{"type":"mcp","server_label":"s","server_url":"http://10.255.255.1/"}]}`;
   for (const model of ["openai-responses", "fetching-openai-responses"]) {
     const refused = await post("/v1/responses", tools(model));
     assert.deepEqual([refused.status, refused.param], [400, "tools[0].server_url"]);

@@ -5,7 +5,17 @@ import { type AddressInfo, connect } from "node:net";
 import type { Redis } from "ioredis";
 
 /** A line for `models` of a catalogue. */
-export const modelLine = ({ id, model, upstream = "simulator", lane = "chat" }: { id: string; model: string; upstream?: string; lane?: string }) =>
+export const modelLine = ({
+  id,
+  model,
+  upstream = "simulator",
+  lane = "chat",
+}: {
+  id: string;
+  model: string;
+  upstream?: string;
+  lane?: string;
+}) =>
   `  - { id: "${id}", retries: 0, lane: ${lane}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }\n`;
 
 export interface UpstreamRequest {
@@ -28,12 +38,18 @@ export interface ScriptedUpstream extends AsyncDisposable {
 /** An upstream of a test's own, for what the simulator can't show. */
 export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
   const requests: UpstreamRequest[] = [];
-  let answer: (response: ServerResponse, request: UpstreamRequest) => void = (response) => void response.writeHead(500).end();
+  let answer: (response: ServerResponse, request: UpstreamRequest) => void = (response) =>
+    void response.writeHead(500).end();
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
     request.on("end", () => {
-      const seen = { path: request.url ?? "", headers: request.headers, body: Buffer.concat(parts), closed: once(response, "close") };
+      const seen = {
+        path: request.url ?? "",
+        headers: request.headers,
+        body: Buffer.concat(parts),
+        closed: once(response, "close"),
+      };
       requests.push(seen);
       answer(response, seen);
     });

@@ -43,7 +43,13 @@ function askAndNeverRead(asked: object, times = 1, headers: string[] = []): Sock
   socket.pause();
   socket.on("error", () => undefined);
   const body = JSON.stringify(asked);
-  const lines = ["POST /v1/chat/completions HTTP/1.1", "Host: x", `Authorization: Bearer ${greedy}`, "Content-Type: application/json", ...headers];
+  const lines = [
+    "POST /v1/chat/completions HTTP/1.1",
+    "Host: x",
+    `Authorization: Bearer ${greedy}`,
+    "Content-Type: application/json",
+    ...headers,
+  ];
   socket.write(`${[...lines, `Content-Length: ${body.length}`].join("\r\n")}\r\n\r\n${body}`.repeat(times));
   return socket;
 }
@@ -54,7 +60,9 @@ async function servesOthers(): Promise<void> {
   for (let round = 0; round < 3; round++) {
     const [streamed, whole, turn] = await Promise.all([
       gateway.post(saying("large", true), { key: other }).then((response) => response.text()),
-      gateway.post(saying("sim", false), { key: other }).then((response) => response.json() as Promise<{ choices: { message: { content: string } }[] }>),
+      gateway
+        .post(saying("sim", false), { key: other })
+        .then((response) => response.json() as Promise<{ choices: { message: { content: string } }[] }>),
       socket.turn({ model: "sim", input: "hello" }),
     ]);
     assert.match(streamed, /data: \[DONE\]\n\n$/);

@@ -16,7 +16,9 @@ const gateway = await startGateway({
     ) +
     modelLine({ id: "mine", upstream: "scripted", model: "their/Model-7" }) +
     // Each has a target of its own, for a refused credential cools down.
-    refusals.map((status) => modelLine({ id: `refused-${status}`, upstream: "scripted", model: `their/Model-${status}` })).join("") +
+    refusals
+      .map((status) => modelLine({ id: `refused-${status}`, upstream: "scripted", model: `their/Model-${status}` }))
+      .join("") +
     modelLine({ id: "no-usage", upstream: "plain", model: "their/Model-7" }),
   environment: { SCRIPTED_CREDENTIAL: "upstream-credential-1234" },
 });
@@ -30,7 +32,13 @@ const messages = [{ role: "user" as const, content: "hello" }];
 const wholeText =
   '{"id":"x","object":"chat.completion","created":1,"model":"their/Model-7","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}';
 const chunkText = (delta: object, finish: string | null = null) =>
-  JSON.stringify({ id: "x", object: "chat.completion.chunk", created: 1, model: "their/Model-7", choices: [{ index: 0, delta, finish_reason: finish }] });
+  JSON.stringify({
+    id: "x",
+    object: "chat.completion.chunk",
+    created: 1,
+    model: "their/Model-7",
+    choices: [{ index: 0, delta, finish_reason: finish }],
+  });
 const events = (...data: string[]) => data.map((text) => `data: ${text}\n\n`).join("");
 const streamHead = { "content-type": "text/event-stream" };
 
@@ -52,10 +60,23 @@ test("what servers of the format accept beyond OpenAI reaches them as it was sen
     { max_tokens: 0, max_completion_tokens: 4_000_000_000 },
     { temperature: 2.5, top_p: 1.5, top_logprobs: 50, frequency_penalty: 3, seed: -1 },
     { messages: [{ role: "user", content: [{ type: "image_url", image_url: "data:image/png;base64,iVBORw0KGgo=" }] }] },
-    { messages: [user, { role: "assistant", content: null, tool_calls: [{ function: { name: "f", arguments: {} } }] }, { role: "tool", content: "r" }] },
+    {
+      messages: [
+        user,
+        { role: "assistant", content: null, tool_calls: [{ function: { name: "f", arguments: {} } }] },
+        { role: "tool", content: "r" },
+      ],
+    },
     { messages: [{ role: "critic", content: null }, { content: "no role" }, user] },
     { tools: [{ name: "f" }, { function: { name: "f" } }], tool_choice: { name: "f" } },
-    { response_format: { type: "regex", pattern: "a+" }, stop: 7, logit_bias: [[1, 2]], metadata: "m", reasoning_effort: 3, user: 7 },
+    {
+      response_format: { type: "regex", pattern: "a+" },
+      stop: 7,
+      logit_bias: [[1, 2]],
+      metadata: "m",
+      reasoning_effort: 3,
+      user: 7,
+    },
   ]) {
     const text = JSON.stringify({ model: "mine", messages: [user], ...fields });
     const response = await gateway.post(text);
@@ -65,21 +86,34 @@ test("what servers of the format accept beyond OpenAI reaches them as it was sen
 });
 
 test("a stream that breaks is an error in the stream, and never a complete answer", async () => {
-  const call = (input: string) => chunkText({ tool_calls: [{ index: 0, id: "c", type: "function", function: { name: "move", arguments: input } }] });
+  const call = (input: string) =>
+    chunkText({ tool_calls: [{ index: 0, id: "c", type: "function", function: { name: "move", arguments: input } }] });
   const broken: string[] = [
     call('ta/tmp","amount":100').slice(0, -9),
     "null",
-    JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: "error", error: { code: 502, message: "theirs" } }] }),
+    JSON.stringify({
+      choices: [{ index: 0, delta: {}, finish_reason: "error", error: { code: 502, message: "theirs" } }],
+    }),
     chunkText({}, "insufficient_system_resource"),
   ];
   for (const event of broken) {
     upstream.answerWith(
-      (response) => void response.writeHead(200, streamHead).end(events(call('{"path":"/srv/da'), event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")),
+      (response) =>
+        void response
+          .writeHead(200, streamHead)
+          .end(events(call('{"path":"/srv/da'), event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")),
     );
     const text = await (await gateway.post({ model: "mine", messages, stream: true })).text();
-    assert.match(text, /\{"error":\{"message":"[^"]+","type":"server_error","param":null,"code":"upstream_error"\}\}\n\n$/, event);
+    assert.match(
+      text,
+      /\{"error":\{"message":"[^"]+","type":"server_error","param":null,"code":"upstream_error"\}\}\n\n$/,
+      event,
+    );
     assert.doesNotMatch(text, /\[DONE\]|tool_calls"\}\]|theirs/);
-    upstream.answerWith((response) => void response.writeHead(200, streamHead).end(events(event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")));
+    upstream.answerWith(
+      (response) =>
+        void response.writeHead(200, streamHead).end(events(event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")),
+    );
     assert.equal((await gateway.post({ model: "mine", messages, stream: true })).status, 502, event);
   }
 });
@@ -93,7 +127,8 @@ test("a whole answer reaches the caller byte for byte, but for the model's name"
 });
 
 test("a stream's events reach the caller byte for byte, but for the model's name, however they were cut and ended", async () => {
-  const first = '{ "model":"their/Model-7", "choices":[{"index":0,"delta":{"content":"é\u2028😀"},"new":12345678901234567890}]}';
+  const first =
+    '{ "model":"their/Model-7", "choices":[{"index":0,"delta":{"content":"é\u2028😀"},"new":12345678901234567890}]}';
   const text = `: comment\r\n\r\nid: 1\r\ndata:${first}\r\n\r\n\n\nevent: x\ndata: ${chunkText({ content: "b" })}\r\rdata: ${chunkText({}, "stop")}\n\ndata: [DONE]`;
   upstream.answerWith(async (response) => {
     response.writeHead(200, streamHead);
@@ -103,18 +138,30 @@ test("a stream's events reach the caller byte for byte, but for the model's name
     response.end();
   });
   const response = await gateway.post({ model: "mine", messages, stream: true });
-  assert.equal(await response.text(), events(first, chunkText({ content: "b" }), chunkText({}, "stop"), "[DONE]").replaceAll("their/Model-7", "mine"));
+  assert.equal(
+    await response.text(),
+    events(first, chunkText({ content: "b" }), chunkText({}, "stop"), "[DONE]").replaceAll("their/Model-7", "mine"),
+  );
 });
 
 test("the client finds unknown fields of an answer where the upstream put them", async () => {
   upstream.answerWith(jsonAnswer(wholeText.replace('"content":"hi"', '"content":"hi","reasoning_details":[{"a":1}]')));
   const completion = await client.chat.completions.create({ model: "mine", messages });
-  assert.deepEqual({ ...completion.choices[0]?.message }, { role: "assistant", content: "hi", reasoning_details: [{ a: 1 }] });
+  assert.deepEqual(
+    { ...completion.choices[0]?.message },
+    { role: "assistant", content: "hi", reasoning_details: [{ a: 1 }] },
+  );
 });
 
 test("an upstream gets its own credential and headers, and none of the caller's", async () => {
   upstream.answerWith(jsonAnswer(wholeText));
-  const headers = { "x-api-key": gateway.key, cookie: "a=b", "openai-organization": "org-1", "x-forwarded-for": "1.2.3.4", "x-simulate": "status=500" };
+  const headers = {
+    "x-api-key": gateway.key,
+    cookie: "a=b",
+    "openai-organization": "org-1",
+    "x-forwarded-for": "1.2.3.4",
+    "x-simulate": "status=500",
+  };
   await (await gateway.post({ model: "mine", messages }, { headers })).text();
   const seen = upstream.last().headers;
   assert.equal(seen.authorization, "Bearer upstream-credential-1234");
@@ -125,17 +172,30 @@ test("an upstream gets its own credential and headers, and none of the caller's"
 
 test("a caller gets none of an upstream's headers", async () => {
   upstream.answerWith(
-    jsonAnswer(wholeText, 200, { "openai-model": "m", "openai-organization": "org-secret", "set-cookie": "a=b", "x-ratelimit-limit-requests": "5" }),
+    jsonAnswer(wholeText, 200, {
+      "openai-model": "m",
+      "openai-organization": "org-secret",
+      "set-cookie": "a=b",
+      "x-ratelimit-limit-requests": "5",
+    }),
   );
   const response = await gateway.post({ model: "mine", messages });
-  assert.deepEqual([...response.headers.keys()].toSorted(), ["connection", "content-length", "content-type", "date", "keep-alive", "x-request-id"]);
+  assert.deepEqual([...response.headers.keys()].toSorted(), [
+    "connection",
+    "content-length",
+    "content-type",
+    "date",
+    "keep-alive",
+    "x-request-id",
+  ]);
 });
 
 test("usage is asked for in a stream alone, and of upstreams alone that know how", async () => {
   const bodyFor = async (body: object) => {
     upstream.answerWith((response) => {
       const streams = JSON.parse(upstream.last().body.toString()).stream === true;
-      if (streams) response.writeHead(200, streamHead).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]"));
+      if (streams)
+        response.writeHead(200, streamHead).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]"));
       else jsonAnswer(wholeText)(response);
     });
     const response = await gateway.post({ messages, ...body });
@@ -160,7 +220,12 @@ const usageText = '{"id":"x","model":"their/Model-7","choices":[],"usage":{"prom
 
 test("a stream that has its usage is ended at once, and one that has its finish alone soon, while the upstream still holds the line", async () => {
   const timed = async (...rest: string[]) => {
-    upstream.answerWith((response) => void response.writeHead(200, streamHead).write(events(chunkText({ content: "a" }), chunkText({}, "stop"), ...rest)));
+    upstream.answerWith(
+      (response) =>
+        void response
+          .writeHead(200, streamHead)
+          .write(events(chunkText({ content: "a" }), chunkText({}, "stop"), ...rest)),
+    );
     const startedAt = performance.now();
     const text = await (await gateway.post({ model: "mine", messages, stream: true })).text();
     assert.ok(text.endsWith("data: [DONE]\n\n"), text);
@@ -172,7 +237,12 @@ test("a stream that has its usage is ended at once, and one that has its finish 
 });
 
 test("an upstream that holds the line after its answer was complete is hung up on", async () => {
-  upstream.answerWith((response) => void response.writeHead(200, streamHead).write(events(chunkText({ content: "a" }), chunkText({}, "stop"), usageText)));
+  upstream.answerWith(
+    (response) =>
+      void response
+        .writeHead(200, streamHead)
+        .write(events(chunkText({ content: "a" }), chunkText({}, "stop"), usageText)),
+  );
   await (await gateway.post({ model: "mine", messages, stream: true })).text();
   let closed = false;
   void upstream.last().closed.then(() => {
@@ -183,7 +253,9 @@ test("an upstream that holds the line after its answer was complete is hung up o
 
 test("an upstream that calls every chunk finished with an empty reason is not cut short when it pauses", async () => {
   upstream.answerWith(async (response) => {
-    response.writeHead(200, streamHead).write(events(chunkText({ role: "assistant", content: "" }, ""), chunkText({ content: "a" }, "")));
+    response
+      .writeHead(200, streamHead)
+      .write(events(chunkText({ role: "assistant", content: "" }, ""), chunkText({ content: "a" }, "")));
     await delay(2_600);
     response.end(events(chunkText({ content: "b" }, ""), chunkText({}, "stop"), "[DONE]"));
   });
@@ -194,10 +266,16 @@ test("an upstream that calls every chunk finished with an empty reason is not cu
 
 test("a stream is read as one whatever its upstream calls it", async () => {
   for (const headers of [{}, { "content-type": "text/plain" }, { "content-type": "Text/Event-Stream;charset=utf-8" }]) {
-    upstream.answerWith((response) => void response.writeHead(200, headers).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]")));
+    upstream.answerWith(
+      (response) =>
+        void response.writeHead(200, headers).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]")),
+    );
     const response = await gateway.post({ model: "mine", messages, stream: true });
     assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
-    assert.equal(await response.text(), events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]").replaceAll("their/Model-7", "mine"));
+    assert.equal(
+      await response.text(),
+      events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]").replaceAll("their/Model-7", "mine"),
+    );
   }
 });
 
@@ -206,17 +284,32 @@ test("an upstream that answers whole where a stream was asked for, or streams un
   const streamed = await gateway.post({ model: "mine", messages, stream: true });
   assert.match(streamed.headers.get("content-type") ?? "", /^text\/event-stream/);
   assert.match(await streamed.text(), /"model":"mine".*"content":"hi".*"finish_reason":"stop".*\ndata: \[DONE\]\n\n$/s);
-  upstream.answerWith((response) => void response.writeHead(200, streamHead).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]")));
+  upstream.answerWith(
+    (response) =>
+      void response
+        .writeHead(200, streamHead)
+        .end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]")),
+  );
   const whole = await gateway.post({ model: "mine", messages });
   assert.match(whole.headers.get("content-type") ?? "", /^application\/json/);
-  const answer = (await whole.json()) as { model: string; choices: { message: { content: string }; finish_reason: string }[] };
-  assert.deepEqual([answer.model, answer.choices[0]?.message.content, answer.choices[0]?.finish_reason], ["mine", "a", "stop"]);
+  const answer = (await whole.json()) as {
+    model: string;
+    choices: { message: { content: string }; finish_reason: string }[];
+  };
+  assert.deepEqual(
+    [answer.model, answer.choices[0]?.message.content, answer.choices[0]?.finish_reason],
+    ["mine", "a", "stop"],
+  );
 });
 
 test("an upstream's answer of another kind than was asked for is an error that shows nothing of it", async () => {
   const cases: [string, boolean, Parameters<typeof upstream.answerWith>[0]][] = [
     ["a page", false, (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>theirs")],
-    ["a page instead of a stream", true, (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>theirs")],
+    [
+      "a page instead of a stream",
+      true,
+      (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>theirs"),
+    ],
     ["nothing", false, (response) => void response.writeHead(200).end()],
     ["nothing instead of a stream", true, (response) => void response.writeHead(200, streamHead).end()],
     ["no content", true, (response) => void response.writeHead(204).end()],
@@ -225,9 +318,23 @@ test("an upstream's answer of another kind than was asked for is an error that s
     ["JSON that is no completion", false, jsonAnswer('{"object":"theirs"}')],
     ["no choice", false, jsonAnswer('{"choices":[]}')],
     ["null for choices", false, jsonAnswer('{"choices":null}')],
-    ["a failed choice", false, jsonAnswer('{"choices":[{"message":{"content":"their"},"finish_reason":"error","error":{"code":502,"message":"theirs"}}]}')],
-    ["chunks without a choice", true, (response) => void response.writeHead(200, streamHead).end(events('{"choices":[]}', "[DONE]"))],
-    ["an error page", false, (response) => void response.writeHead(502, { "content-type": "text/html" }).end("<html>theirs at 10.0.0.1")],
+    [
+      "a failed choice",
+      false,
+      jsonAnswer(
+        '{"choices":[{"message":{"content":"their"},"finish_reason":"error","error":{"code":502,"message":"theirs"}}]}',
+      ),
+    ],
+    [
+      "chunks without a choice",
+      true,
+      (response) => void response.writeHead(200, streamHead).end(events('{"choices":[]}', "[DONE]")),
+    ],
+    [
+      "an error page",
+      false,
+      (response) => void response.writeHead(502, { "content-type": "text/html" }).end("<html>theirs at 10.0.0.1"),
+    ],
   ];
   for (const [name, stream, answer] of cases) {
     upstream.answerWith(answer);
@@ -246,7 +353,9 @@ test("an error that comes with a good status is an error for the caller, with a 
     upstream.answerWith(jsonAnswer('{"error":{"message":"Too long.","code":"context_length_exceeded"}}'));
     const response = await gateway.post({ model: "mine", messages, stream });
     assert.equal(response.status, 400);
-    assert.deepEqual(await response.json(), { error: { message: "Too long.", type: "invalid_request_error", param: null, code: "context_length_exceeded" } });
+    assert.deepEqual(await response.json(), {
+      error: { message: "Too long.", type: "invalid_request_error", param: null, code: "context_length_exceeded" },
+    });
   }
 });
 
@@ -270,7 +379,10 @@ test("an upstream that can't be reached is an error at once, which names no addr
     gateway.catalogueFile,
     text
       .replace("models:\n", `models:\n${modelLine({ id: "unreachable", upstream: "gone", model: "m" })}`)
-      .replace("upstreams:\n", `upstreams:\n  gone: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${gone.url}" }\n`),
+      .replace(
+        "upstreams:\n",
+        `upstreams:\n  gone: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${gone.url}" }\n`,
+      ),
   );
   let answer = "";
   await until("the model is offered and its upstream is not there", async () => {

@@ -6,21 +6,36 @@ import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts
 
 /** How an error reads in each dialect. `code` is that of OpenAI's two dialects; null where only the status tells. */
 export const errorShapes = {
-  refused: { status: 400, openai: { type: "invalid_request_error", code: null }, anthropic: "invalid_request_error", google: "INVALID_ARGUMENT" },
+  refused: {
+    status: 400,
+    openai: { type: "invalid_request_error", code: null },
+    anthropic: "invalid_request_error",
+    google: "INVALID_ARGUMENT",
+  },
   "too large": {
     status: 413,
     openai: { type: "invalid_request_error", code: "request_too_large" },
     anthropic: "request_too_large",
     google: "INVALID_ARGUMENT",
   },
-  unprocessable: { status: 422, openai: { type: "invalid_request_error", code: null }, anthropic: "invalid_request_error", google: "INVALID_ARGUMENT" },
+  unprocessable: {
+    status: 422,
+    openai: { type: "invalid_request_error", code: null },
+    anthropic: "invalid_request_error",
+    google: "INVALID_ARGUMENT",
+  },
   "rate limited": {
     status: 429,
     openai: { type: "rate_limit_error", code: "rate_limit_exceeded" },
     anthropic: "rate_limit_error",
     google: "RESOURCE_EXHAUSTED",
   },
-  "upstream failed": { status: 502, openai: { type: "server_error", code: "upstream_error" }, anthropic: "api_error", google: "INTERNAL" },
+  "upstream failed": {
+    status: 502,
+    openai: { type: "server_error", code: "upstream_error" },
+    anthropic: "api_error",
+    google: "INTERNAL",
+  },
   /** Anthropic's own API says 529. */
   overloaded: {
     status: 503,
@@ -29,10 +44,21 @@ export const errorShapes = {
     anthropic: "overloaded_error",
     google: "UNAVAILABLE",
   },
-  "timed out": { status: 504, openai: { type: "server_error", code: "upstream_timeout" }, anthropic: "timeout_error", google: "DEADLINE_EXCEEDED" },
+  "timed out": {
+    status: 504,
+    openai: { type: "server_error", code: "upstream_timeout" },
+    anthropic: "timeout_error",
+    google: "DEADLINE_EXCEEDED",
+  },
 } as const satisfies Record<
   string,
-  { status: number; anthropicStatus?: number; openai: { type: string; code: string | null }; anthropic: string; google: string }
+  {
+    status: number;
+    anthropicStatus?: number;
+    openai: { type: string; code: string | null };
+    anthropic: string;
+    google: string;
+  }
 >;
 
 export type ErrorName = keyof typeof errorShapes;
@@ -104,7 +130,12 @@ const waiting = (ms: number): readonly Span[] => [
   [ms, ms],
 ];
 
-const retried = (error: ErrorName, pauses = backOff, seconds?: Span): Course => ({ kind: "retried", error, pauses, ...(seconds && { seconds }) });
+const retried = (error: ErrorName, pauses = backOff, seconds?: Span): Course => ({
+  kind: "retried",
+  error,
+  pauses,
+  ...(seconds && { seconds }),
+});
 const failed = retried("upstream failed");
 const notAgain = retried("upstream failed", []);
 const broken: Course = { kind: "broken", error: "upstream failed" };
@@ -155,10 +186,24 @@ export const rows: readonly Row[] = [
     row("status=408", "408", retried("timed out")),
     row("status=409", "409", failed),
     row("status=429", "429", retried("rate limited")),
-    row("status=429;retry-after=7", "429, Retry-After: 7", retried("rate limited", [], [7, 7]), undefined, { blocks: true }),
-    row("status=429;retry-after=86400", "429, Retry-After: 86400", retried("rate limited", [], [60, 60]), undefined, { blocks: true }),
-    row(`status=429;retry-after=${dateToCome}`, "429, Retry-After: a date in 40 s", retried("rate limited", [], [10, 41]), undefined, { blocks: true }),
-    row("status=429;retry-after=2020-01-01T00:00:00Z", "429, Retry-After: a date in the past", retried("rate limited", backOff, [1, 1])),
+    row("status=429;retry-after=7", "429, Retry-After: 7", retried("rate limited", [], [7, 7]), undefined, {
+      blocks: true,
+    }),
+    row("status=429;retry-after=86400", "429, Retry-After: 86400", retried("rate limited", [], [60, 60]), undefined, {
+      blocks: true,
+    }),
+    row(
+      `status=429;retry-after=${dateToCome}`,
+      "429, Retry-After: a date in 40 s",
+      retried("rate limited", [], [10, 41]),
+      undefined,
+      { blocks: true },
+    ),
+    row(
+      "status=429;retry-after=2020-01-01T00:00:00Z",
+      "429, Retry-After: a date in the past",
+      retried("rate limited", backOff, [1, 1]),
+    ),
     row("status=500", "500", failed),
     row("status=502", "502", failed),
     row("status=503", "503", retried("overloaded")),
@@ -169,7 +214,10 @@ export const rows: readonly Row[] = [
   ]),
   ...under("A connection or an answer that fails before its content", [
     row("dead", "nothing listens", failed, failed, { recovers: false }),
-    row("stalled", "the TLS handshake stalls", { kind: "silent", by: "connect" }, undefined, { recovers: false, transports: ["https", "h2"] }),
+    row("stalled", "the TLS handshake stalls", { kind: "silent", by: "connect" }, undefined, {
+      recovers: false,
+      transports: ["https", "h2"],
+    }),
     row("reset=0", "reset before the head", failed),
     row("cut=0", "the body ends before its first token", failed),
     row("cut=0;early-opening", "the body ends after the stream's opening event", failed),
@@ -183,7 +231,9 @@ export const rows: readonly Row[] = [
     row("reset=3;rate=200", "reset after three tokens", failed, broken),
     row("cut=3", "the body ends after three tokens", failed, broken),
     row("error=3", "an error after three tokens", failed, broken),
-    row("no-end", "no terminator, which bears the finish (openai-responses, gemini)", harmless, broken, { dialects: ["openai-responses", "gemini"] }),
+    row("no-end", "no terminator, which bears the finish (openai-responses, gemini)", harmless, broken, {
+      dialects: ["openai-responses", "gemini"],
+    }),
   ]),
   ...under("Silence", [
     silence(`head=${forEver}`, "no head", "patient", false),
@@ -197,7 +247,9 @@ export const rows: readonly Row[] = [
     silenceAfterContent("hasty"),
   ]),
   ...under(harm, [
-    row("no-end", "no terminator (openai-chat, anthropic-messages)", harmless, harmless, { dialects: ["openai-chat", "anthropic-messages"] }),
+    row("no-end", "no terminator (openai-chat, anthropic-messages)", harmless, harmless, {
+      dialects: ["openai-chat", "anthropic-messages"],
+    }),
     row("usage=every", "usage in every event", harmless, harmless, { recovers: false }),
     row("usage=never", "no usage", { kind: "harmless", uncounted: true }, undefined, { recovers: false }),
     row("early-opening", "an opening event long before the first token", harmless, harmless, { recovers: false }),
@@ -232,7 +284,8 @@ export interface Cell {
 }
 
 /** The simulator's settings for a row. */
-export const faultAt = (pace: Pace, { fault }: Row): string => fault.replace(forEver, String(pace.totalMs.patient + 10_000));
+export const faultAt = (pace: Pace, { fault }: Row): string =>
+  fault.replace(forEver, String(pace.totalMs.patient + 10_000));
 
 /** All of the suite. The first target speaks the caller's dialect, the second another one. Answers are resumed over plain HTTP alone. */
 export const allCells: readonly Cell[] = rows.flatMap((row, place) =>
@@ -258,7 +311,8 @@ export const allCells: readonly Cell[] = rows.flatMap((row, place) =>
 /** For `npm test`: of what is not one or two targets over plain HTTP, every fault with one dialect, in turn. */
 export const someCells: readonly Cell[] = allCells.filter(
   ({ row, place, dialect, arrangement, transport }) =>
-    (transport === "http" && (arrangement === "one" || arrangement === "two")) || dialect === row.dialects[place % row.dialects.length],
+    (transport === "http" && (arrangement === "one" || arrangement === "two")) ||
+    dialect === row.dialects[place % row.dialects.length],
 );
 
 /** Whether the request after the fault goes to the same model; else to a neighbour at the same upstream. */
@@ -275,7 +329,9 @@ export const dialectOfSecond: Record<ConversationDialect, ConversationDialect> =
 };
 
 export interface Expected {
-  got: { kind: "whole" } | { kind: "error"; error: ErrorName; seconds: Span | undefined; where: "status" | "stream"; content: boolean };
+  got:
+    | { kind: "whole" }
+    | { kind: "error"; error: ErrorName; seconds: Span | undefined; where: "status" | "stream"; content: boolean };
   /** Before each further call of the first target, after its call before. */
   pauses: readonly Span[];
   /** From the first target's last call to the second's; undefined when it is not asked. */
@@ -290,7 +346,10 @@ const atOnce: Span = [0, 0];
 const watchMs = 250;
 
 const noPauses: readonly Span[] = [];
-const sumOf = (spans: readonly Span[]): Span => [spans.reduce((sum, [least]) => sum + least, 0), spans.reduce((sum, [, most]) => sum + most, 0)];
+const sumOf = (spans: readonly Span[]): Span => [
+  spans.reduce((sum, [least]) => sum + least, 0),
+  spans.reduce((sum, [, most]) => sum + most, 0),
+];
 
 /** What must be seen in a cell. */
 export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, pace: Pace): Expected {
@@ -318,7 +377,9 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
     case "passed":
       return alone(errorOf(course.error));
     case "once":
-      return arrangement === "two" || arrangement === "resumed" ? elsewhere(atOnce) : alone(answered, backOff.slice(0, 1));
+      return arrangement === "two" || arrangement === "resumed"
+        ? elsewhere(atOnce)
+        : alone(answered, backOff.slice(0, 1));
     case "retried":
       if (arrangement === "one") return alone(errorOf(course.error, course.seconds), course.pauses);
       return elsewhere(atOnce, arrangement === "fallback" ? course.pauses : noPauses);
@@ -335,7 +396,8 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
     case "broken": {
       const quietMs = course.afterMs === undefined ? 0 : resumes ? resumedMs(pace) : pace.quietMs[patience];
       const found: Span = [quietMs, quietMs === 0 ? 0 : quietMs + watchMs];
-      if (resumes) return elsewhere(found, arrangement === "fallback" && course.afterMs === undefined ? backOff : noPauses);
+      if (resumes)
+        return elsewhere(found, arrangement === "fallback" && course.afterMs === undefined ? backOff : noPauses);
       return { ...alone({ ...errorOf(course.error), where: "stream", content: true }), tookMs: found };
     }
     default:
@@ -343,4 +405,5 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
   }
 }
 
-const errorOf = (error: ErrorName, seconds?: Span) => ({ kind: "error", error, seconds, where: "status", content: false }) as const;
+const errorOf = (error: ErrorName, seconds?: Span) =>
+  ({ kind: "error", error, seconds, where: "status", content: false }) as const;

@@ -1,6 +1,16 @@
 /** Judges what was seen in a cell. */
 import type { ConversationDialect } from "#wire/dialect.ts";
-import { asksSameModel, type Cell, type ErrorName, type Expected, errorShapes, expectedOf, type Pace, type Span, statusOf } from "./cases.ts";
+import {
+  asksSameModel,
+  type Cell,
+  type ErrorName,
+  type Expected,
+  errorShapes,
+  expectedOf,
+  type Pace,
+  type Span,
+  statusOf,
+} from "./cases.ts";
 import { type Heard, type Played, prices } from "./play.ts";
 
 /** How much later than it should something may happen on a busy machine, in ms. */
@@ -29,10 +39,12 @@ export function complaintsOf(cell: Cell, played: Played, pace: Pace, secrets: re
   const expected = expectedOf(cell, pace);
   const complaints: string[] = [];
   const same = (what: string, seen: unknown, wanted: unknown) => {
-    if (JSON.stringify(seen) !== JSON.stringify(wanted)) complaints.push(`${what}: ${JSON.stringify(seen)} instead of ${JSON.stringify(wanted)}`);
+    if (JSON.stringify(seen) !== JSON.stringify(wanted))
+      complaints.push(`${what}: ${JSON.stringify(seen)} instead of ${JSON.stringify(wanted)}`);
   };
   const within = (what: string, ms: number, [least, most]: Span) => {
-    if (!(ms >= least - earlyMs && ms <= most + slackMs)) complaints.push(`${what}: ${Math.round(ms)} ms instead of ${least} to ${most}`);
+    if (!(ms >= least - earlyMs && ms <= most + slackMs))
+      complaints.push(`${what}: ${Math.round(ms)} ms instead of ${least} to ${most}`);
   };
   const { askedAt, heard, first, second, next } = played;
 
@@ -41,22 +53,37 @@ export function complaintsOf(cell: Cell, played: Played, pace: Pace, secrets: re
   within("the caller's wait", heard.tookMs, expected.tookMs);
   for (const secret of secrets) if (heard.text.includes(secret)) complaints.push(`the caller sees ${secret}`);
 
-  if (cell.row.fault === "dead" || cell.row.fault === "stalled") same("calls of the first target", played.callsOfAbsent, 1 + expected.pauses.length);
+  if (cell.row.fault === "dead" || cell.row.fault === "stalled")
+    same("calls of the first target", played.callsOfAbsent, 1 + expected.pauses.length);
   else same("calls of the first target", first.length, 1 + expected.pauses.length);
   for (const [place, pause] of expected.pauses.entries())
-    if (first.length > place + 1) within(`the pause before call ${place + 2}`, (first[place + 1] as number) - (first[place] as number), pause);
+    if (first.length > place + 1)
+      within(`the pause before call ${place + 2}`, (first[place + 1] as number) - (first[place] as number), pause);
   same("calls of the second target", second.length, expected.second === undefined ? 0 : 1);
   if (expected.second !== undefined && first.length > 0 && second.length > 0) {
     // A busy simulator notes the first call late, and so the second one soon: too soon is what comes too soon after the caller asked.
     const [least, most] = expected.second;
-    within("the caller's question until the second target", (second[0] as number) - askedAt, [least, Number.POSITIVE_INFINITY]);
+    within("the caller's question until the second target", (second[0] as number) - askedAt, [
+      least,
+      Number.POSITIVE_INFINITY,
+    ]);
     within("the way to the second target", (second[0] as number) - (first.at(-1) as number), [0, most]);
   }
 
   const tokens = heard.read?.usage;
   const price = tokens === undefined ? 0 : (tokens.input * prices.input + tokens.output * prices.output) / 1_000_000;
-  if (expected.billed === "estimate") same("the budget lost something, and less than was reserved", played.spent > 0 && played.spent < heard.reserved, true);
-  else same("what the budget lost", played.spent.toFixed(9), { answer: price, nothing: 0, reservation: heard.reserved }[expected.billed].toFixed(9));
+  if (expected.billed === "estimate")
+    same(
+      "the budget lost something, and less than was reserved",
+      played.spent > 0 && played.spent < heard.reserved,
+      true,
+    );
+  else
+    same(
+      "what the budget lost",
+      played.spent.toFixed(9),
+      { answer: price, nothing: 0, reservation: heard.reserved }[expected.billed].toFixed(9),
+    );
 
   checkWhole(cell, next.heard, (what, ...rest) => same(`next: ${what}`, ...rest));
   within("next: the caller's wait", next.heard.tookMs, [0, 0]);
@@ -80,7 +107,11 @@ function checkWhole({ id, dialect, streams }: Cell, { status, read, text, broken
   same("the finish", read?.finish, "stop");
   same("the text", read?.text, answer);
   same("breaches of the dialect", read?.faults, []);
-  same("the model is named", text.includes(`"${id}"`) || text.includes(`"other-${id}"`) || text.includes('"neighbour-'), true);
+  same(
+    "the model is named",
+    text.includes(`"${id}"`) || text.includes(`"other-${id}"`) || text.includes('"neighbour-'),
+    true,
+  );
   if (streams) same("an end", hasEnd(dialect, text), true);
 }
 
@@ -109,11 +140,19 @@ function checkError(
   const { dialect } = cell;
   same("status", status, where === "status" ? statusOf(error, dialect) : 200);
   same("a request id", /^req_/.test(String(headers["x-request-id"] ?? headers["request-id"] ?? "")), true);
-  same("the error is in our words", ourTexts.test((read?.error?.message ?? "").replace(/ \(no request id\)$/, "")) || read?.error?.message, true);
+  same(
+    "the error is in our words",
+    ourTexts.test((read?.error?.message ?? "").replace(/ \(no request id\)$/, "")) || read?.error?.message,
+    true,
+  );
   if (where === "status") {
     same("the content type", headers["content-type"], "application/json");
     const given = headers["retry-after"];
-    same("Retry-After", seconds === undefined ? given === undefined : Number(given) >= seconds[0] && Number(given) <= seconds[1], true);
+    same(
+      "Retry-After",
+      seconds === undefined ? given === undefined : Number(given) >= seconds[0] && Number(given) <= seconds[1],
+      true,
+    );
     checkShape(dialect, parsed(text), error, given, same);
     return;
   }
@@ -122,14 +161,23 @@ function checkError(
   same("the connection broke", broken, dialect === "gemini");
   same("breaches of the dialect", read?.faults, []);
   same("content before the error", read?.text, content ? contentBefore(cell.row.fault) : "");
-  const events = [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => parsed(data as string) as Record<string, unknown>);
+  const events = [...text.matchAll(/^data: (.*)$/gm)].map(
+    ([, data]) => parsed(data as string) as Record<string, unknown>,
+  );
   if (dialect !== "openai-responses") {
     checkShape(dialect, events.at(-1), error, undefined, same);
     return;
   }
-  const [told, failed] = events.slice(-2) as [Record<string, unknown>, { response?: { status: string; error: { code: string } } }];
+  const [told, failed] = events.slice(-2) as [
+    Record<string, unknown>,
+    { response?: { status: string; error: { code: string } } },
+  ];
   const { code, type } = errorShapes[error].openai;
-  same("the error event", [told?.type, told?.code, (told?.error as Record<string, unknown>)?.type], ["error", code ?? type, type]);
+  same(
+    "the error event",
+    [told?.type, told?.code, (told?.error as Record<string, unknown>)?.type],
+    ["error", code ?? type, type],
+  );
   same("the response that failed", [failed?.response?.status, failed?.response?.error?.code], ["failed", code ?? type]);
 }
 
@@ -143,8 +191,18 @@ function parsed(text: string): unknown {
 }
 
 /** An error body in its dialect's own shape. */
-function checkShape(dialect: ConversationDialect, body: unknown, name: ErrorName, retryAfter: string | undefined, same: Same): void {
-  const { error: told, ...beside } = (body ?? {}) as { error?: Record<string, unknown> | null; type?: string; request_id?: string };
+function checkShape(
+  dialect: ConversationDialect,
+  body: unknown,
+  name: ErrorName,
+  retryAfter: string | undefined,
+  same: Same,
+): void {
+  const { error: told, ...beside } = (body ?? {}) as {
+    error?: Record<string, unknown> | null;
+    type?: string;
+    request_id?: string;
+  };
   const error = told ?? {};
   const { status, openai, anthropic, google } = errorShapes[name];
   switch (dialect) {

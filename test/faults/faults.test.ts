@@ -24,6 +24,8 @@ for (const [place, row] of rows.entries())
   test(`${row.section}: ${row.says}`, () => {
     const ours = someCells.filter((cell) => cell.place === place);
     assert.ok(ours.length > 0);
-    const complaints = ours.flatMap((cell) => complaintsOf(cell, seen.played.get(cell) as Played, pace, seen.secrets).map((one) => `${cell.id}: ${one}`));
+    const complaints = ours.flatMap((cell) =>
+      complaintsOf(cell, seen.played.get(cell) as Played, pace, seen.secrets).map((one) => `${cell.id}: ${one}`),
+    );
     assert.deepEqual(complaints, []);
   });

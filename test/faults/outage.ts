@@ -27,7 +27,8 @@ const everyMs = 50;
 export async function playOutage(outage: Outage, downMs: number): Promise<OutageSeen> {
   let down = false;
   let calls = 0;
-  const reply = (response: ServerResponse, status: number) => void response.writeHead(status, { "content-type": "application/json" }).end(chatCompletion);
+  const reply = (response: ServerResponse, status: number) =>
+    void response.writeHead(status, { "content-type": "application/json" }).end(chatCompletion);
   const ill = createServer((request, response) => {
     request.resume();
     const generates = request.method === "POST";
@@ -65,8 +66,12 @@ models:
     }
   };
   const connections = async () => {
-    const metrics = await Promise.all(gateway.workers.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()));
-    const counts = metrics.flatMap((text) => [...text.matchAll(/^sluice_upstream_calls_total\{upstream="ill",[^}]*\} (\d+)$/gm)]);
+    const metrics = await Promise.all(
+      gateway.workers.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()),
+    );
+    const counts = metrics.flatMap((text) => [
+      ...text.matchAll(/^sluice_upstream_calls_total\{upstream="ill",[^}]*\} (\d+)$/gm),
+    ]);
     return counts.reduce((sum, [, count]) => sum + Number(count), 0);
   };
 

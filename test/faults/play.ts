@@ -14,7 +14,19 @@ import { openaiChat } from "../conformance/callers/openai-chat.ts";
 import { openaiResponses } from "../conformance/callers/openai-responses.ts";
 import { type Gateway, startGateway, until } from "../support/gateway.ts";
 import { startTlsFront, tlsFiles } from "../support/tls.ts";
-import { asksSameModel, type Cell, dialectOfSecond, expectedOf, faultAt, namesDate, type Pace, resumedMs, rows, type Transport, transports } from "./cases.ts";
+import {
+  asksSameModel,
+  type Cell,
+  dialectOfSecond,
+  expectedOf,
+  faultAt,
+  namesDate,
+  type Pace,
+  resumedMs,
+  rows,
+  type Transport,
+  transports,
+} from "./cases.ts";
 
 /** One request, as its caller sees it. */
 export interface Heard {
@@ -67,10 +79,17 @@ const question = "Hello, how are you?";
 /** How many cells run at once, beside those that are long because they wait. */
 const atOnceMax = 32;
 
-const upstreamOf = (place: number, dialect: ConversationDialect, transport: Transport) => `row${place}-${dialect}-${transport}`;
+const upstreamOf = (place: number, dialect: ConversationDialect, transport: Transport) =>
+  `row${place}-${dialect}-${transport}`;
 /** Where nothing answers, every cell has an upstream of its own, whose calls the worker counts. */
-const absentOf = (cell: Cell) => `absent-${cell.place}-${dialectLetters[cell.dialect]}-${cell.streams ? "s" : "w"}-${cell.arrangement}-${cell.transport}`;
-const dialectLetters: Record<ConversationDialect, string> = { "openai-chat": "c", "openai-responses": "r", "anthropic-messages": "a", gemini: "g" };
+const absentOf = (cell: Cell) =>
+  `absent-${cell.place}-${dialectLetters[cell.dialect]}-${cell.streams ? "s" : "w"}-${cell.arrangement}-${cell.transport}`;
+const dialectLetters: Record<ConversationDialect, string> = {
+  "openai-chat": "c",
+  "openai-responses": "r",
+  "anthropic-messages": "a",
+  gemini: "g",
+};
 const isAbsent = ({ row }: Cell) => row.fault === "dead" || row.fault === "stalled";
 const neighbourOf = (cell: Cell) => `neighbour-${cell.place}-${cell.dialect}-${cell.transport}`;
 const nameOfFirst = (cell: Cell, pace: Pace) => {
@@ -95,32 +114,49 @@ function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalle
     return `  ${name}: { dialect: ${dialect}, credential: UPSTREAM_KEY, baseUrl: "${url}/${dialect === "gemini" ? "v1beta" : "v1"}"${tls}${more} }\n`;
   };
   const absentUrl = ({ row, transport }: Cell) =>
-    row.fault === "stalled" ? `https://127.0.0.1:${stalledPort}` : transport === "http" ? "http://127.0.0.1:9" : "https://127.0.0.1:9";
+    row.fault === "stalled"
+      ? `https://127.0.0.1:${stalledPort}`
+      : transport === "http"
+        ? "http://127.0.0.1:9"
+        : "https://127.0.0.1:9";
   const target = (name: string, model: string) => `{ upstream: ${name}, model: "${model}" }`;
   const model = (id: string, route: string[], more = "") =>
     `  - { id: ${id}, ${more}prices: { inputPerMillion: ${prices.input}, outputPerMillion: ${prices.output} }, route: [${route.join(", ")}] }\n`;
   const tenSeconds = resumedMs(pace);
-  const limits = ["firstByteTimeoutMs", "firstTokenTimeoutMs", "firstContentTimeoutMs", "betweenTokensTimeoutMs"].map((name) => `${name}: ${tenSeconds}`);
+  const limits = ["firstByteTimeoutMs", "firstTokenTimeoutMs", "firstContentTimeoutMs", "betweenTokensTimeoutMs"].map(
+    (name) => `${name}: ${tenSeconds}`,
+  );
   const resumed = `splice: true, deterministic: true, limits: { ${limits.join(", ")} }, `;
   return [
     'groups: { default: { models: ["*"], keyLimits: { budgetPerDay: 1000 } } }\nupstreams:\n',
     ...simulators.flatMap((urls, place) =>
       transports.flatMap((transport) =>
-        conversationDialects.map((dialect) => upstream(upstreamOf(place, dialect, transport), dialect, urls[transport], limitsOf(place))),
+        conversationDialects.map((dialect) =>
+          upstream(upstreamOf(place, dialect, transport), dialect, urls[transport], limitsOf(place)),
+        ),
       ),
     ),
-    ...cells.filter(isAbsent).map((cell) => upstream(absentOf(cell), cell.dialect, absentUrl(cell), `, limits: { connectTimeoutMs: ${pace.connectMs} }`)),
+    ...cells
+      .filter(isAbsent)
+      .map((cell) =>
+        upstream(absentOf(cell), cell.dialect, absentUrl(cell), `, limits: { connectTimeoutMs: ${pace.connectMs} }`),
+      ),
     "models:\n",
     ...rows.flatMap((_, place) =>
       transports.flatMap((transport) =>
         conversationDialects.map((dialect) =>
-          model(`neighbour-${place}-${dialect}-${transport}`, [target(upstreamOf(place, dialect, transport), "theirs-healthy")]),
+          model(`neighbour-${place}-${dialect}-${transport}`, [
+            target(upstreamOf(place, dialect, transport), "theirs-healthy"),
+          ]),
         ),
       ),
     ),
     ...cells.flatMap((cell) => {
       const { id, place, dialect, transport, arrangement } = cell;
-      const first = target(isAbsent(cell) ? absentOf(cell) : upstreamOf(place, dialect, transport), nameOfFirst(cell, pace));
+      const first = target(
+        isAbsent(cell) ? absentOf(cell) : upstreamOf(place, dialect, transport),
+        nameOfFirst(cell, pace),
+      );
       const second = target(upstreamOf(place, dialectOfSecond[dialect], transport), nameOfSecond(cell));
       switch (arrangement) {
         case "one":
@@ -139,10 +175,19 @@ function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalle
 }
 
 /** Rejects when no answer comes. */
-function send(url: string, agent: Agent, key: string, { path, body }: { path: string; body: string }): Promise<Omit<Heard, "read" | "reserved">> {
+function send(
+  url: string,
+  agent: Agent,
+  key: string,
+  { path, body }: { path: string; body: string },
+): Promise<Omit<Heard, "read" | "reserved">> {
   const startedAt = performance.now();
   return new Promise((resolve, reject) => {
-    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+    const headers = {
+      authorization: `Bearer ${key}`,
+      "content-type": "application/json",
+      "content-length": Buffer.byteLength(body),
+    };
     const outgoing = request(`${url}${path}`, { method: "POST", agent, headers }, (incoming) => {
       const chunks: Buffer[] = [];
       incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -150,7 +195,13 @@ function send(url: string, agent: Agent, key: string, { path, body }: { path: st
       incoming.on("close", () => {
         const text = Buffer.concat(chunks).toString("utf8");
         const { statusCode: status = 0 } = incoming;
-        resolve({ status, headers: incoming.headers, text, broken: !incoming.complete, tookMs: performance.now() - startedAt });
+        resolve({
+          status,
+          headers: incoming.headers,
+          text,
+          broken: !incoming.complete,
+          tookMs: performance.now() - startedAt,
+        });
       });
     });
     outgoing.on("error", reject);
@@ -167,7 +218,10 @@ async function hear(url: string, agent: Agent, key: string, { dialect, streams }
   const heard = await send(url, agent, key, { path, body: text });
   let read: Observed | undefined;
   try {
-    read = streams && heard.status === 200 ? callers[dialect].readStream(withoutKeepAlives(heard.text)) : callers[dialect].readWhole(heard.status, heard.text);
+    read =
+      streams && heard.status === 200
+        ? callers[dialect].readStream(withoutKeepAlives(heard.text))
+        : callers[dialect].readWhole(heard.status, heard.text);
   } catch {}
   const outputTokens = typeof body.max_tokens === "number" ? body.max_tokens : 1_000;
   const reserved = (Math.ceil(text.length / 4) * prices.input + outputTokens * prices.output) / 1_000_000;
@@ -184,22 +238,46 @@ function samplesOf(scrape: string, name: string, labels: readonly [string, strin
   return samples;
 }
 
-async function playCell(cell: Cell, pace: Pace, gateway: Gateway, simulator: Simulator, agent: Agent, key: string, spentOf: (key: string) => Promise<number>) {
+async function playCell(
+  cell: Cell,
+  pace: Pace,
+  gateway: Gateway,
+  simulator: Simulator,
+  agent: Agent,
+  key: string,
+  spentOf: (key: string) => Promise<number>,
+) {
   const seen = (model: string) => simulator.journal.list({ model }).map(({ at }) => at);
   const askedAt = Date.now();
   const heard = await hear(gateway.url, agent, key, cell, cell.id);
   const [first, second] = [seen(nameOfFirst(cell, pace)), seen(nameOfSecond(cell))];
   const spent = await spentOf(key);
   const next = await hear(gateway.url, agent, key, cell, asksSameModel(cell.row) ? cell.id : neighbourOf(cell));
-  const calls = { first: seen(nameOfFirst(cell, pace)).length - first.length, second: seen(nameOfSecond(cell)).length - second.length };
-  return { askedAt, heard, first, second, spent, next: { heard: next, ...calls }, callsOfAbsent: 0, counted: { input: 0, output: 0 } };
+  const calls = {
+    first: seen(nameOfFirst(cell, pace)).length - first.length,
+    second: seen(nameOfSecond(cell)).length - second.length,
+  };
+  return {
+    askedAt,
+    heard,
+    first,
+    second,
+    spent,
+    next: { heard: next, ...calls },
+    callsOfAbsent: 0,
+    counted: { input: 0, output: 0 },
+  };
 }
 
 /** So many keys, each known to the ingress. */
 async function keysOf(gateway: Gateway, count: number): Promise<string[]> {
   const keys: string[] = [];
   while (keys.length < count)
-    keys.push(...(await Promise.all(Array.from({ length: Math.min(atOnceMax, count - keys.length) }, () => gateway.createKey("default")))));
+    keys.push(
+      ...(await Promise.all(
+        Array.from({ length: Math.min(atOnceMax, count - keys.length) }, () => gateway.createKey("default")),
+      )),
+    );
   return keys;
 }
 
@@ -216,7 +294,10 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
     simulators.all.map(async (simulator): Promise<Urls> => {
       const http = await simulator.listen();
       const port = Number(new URL(http).port);
-      const [https, h2] = [opened.use(await startTlsFront(port, "http/1.1")), opened.use(await startTlsFront(port, "h2"))];
+      const [https, h2] = [
+        opened.use(await startTlsFront(port, "http/1.1")),
+        opened.use(await startTlsFront(port, "h2")),
+      ];
       return { http, https: `https://127.0.0.1:${https.port}`, h2: `https://127.0.0.1:${h2.port}` };
     }),
   );
@@ -227,14 +308,18 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
   await using gateway = await startGateway({
     workers: ["chat=1024"],
     catalogue: catalogueOf(cells, urls, stalledPort, pace),
-    environment: { UPSTREAM_KEY: "sk-of-the-upstream", ...(!pace.isDefault && { KEEP_ALIVE_MS: String(pace.keepAliveMs) }) },
+    environment: {
+      UPSTREAM_KEY: "sk-of-the-upstream",
+      ...(!pace.isDefault && { KEEP_ALIVE_MS: String(pace.keepAliveMs) }),
+    },
   });
   const redis = await connectRedis(gateway.redis.url, "request");
   const agent = new Agent({ keepAlive: true });
   try {
     /** What a key has spent, once nothing that it reserved is left. */
     const spentOf = async (key: string) => {
-      const keyOf = (what: "running" | "budget") => keyspaceOf("sluice").limit("key", `key_${hashOf(key).slice(0, 24)}`, what);
+      const keyOf = (what: "running" | "budget") =>
+        keyspaceOf("sluice").limit("key", `key_${hashOf(key).slice(0, 24)}`, what);
       await until("the request is settled", async () => (await redis.zcard(keyOf("running"))) === 0);
       return Number((await redis.hget(keyOf("budget"), "dayMoney")) ?? 0);
     };

@@ -1,7 +1,19 @@
 /** The fault suite at the limits that are the catalogue's defaults: `npm run faults` plays it, which takes some ten minutes, and writes docs/faults.md. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Arrangement, allCells, arrangements, type Cell, type Expected, errorShapes, expectedOf, type Pace, type Row, rows, type Span } from "./cases.ts";
+import {
+  type Arrangement,
+  allCells,
+  arrangements,
+  type Cell,
+  type Expected,
+  errorShapes,
+  expectedOf,
+  type Pace,
+  type Row,
+  rows,
+  type Span,
+} from "./cases.ts";
 import { complaintsOf } from "./check.ts";
 import { type OutageSeen, outages, playOutage } from "./outage.ts";
 import { type Played, play } from "./play.ts";
@@ -19,7 +31,8 @@ const file = join(import.meta.dirname, "..", "..", "docs", "faults.md");
 type Ways = [whole: Expected, streamed: Expected];
 
 /** The same for every dialect, but for how an error reads. */
-const waysOf = (row: Row, arrangement: Arrangement): Ways => [false, true].map((streams) => expectedOf({ row, streams, arrangement }, pace)) as Ways;
+const waysOf = (row: Row, arrangement: Arrangement): Ways =>
+  [false, true].map((streams) => expectedOf({ row, streams, arrangement }, pace)) as Ways;
 
 const arrangementNames: Record<Arrangement, string> = {
   one: "one target",
@@ -30,7 +43,11 @@ const arrangementNames: Record<Arrangement, string> = {
 
 const secondsOf = (ms: number) => (ms >= 60_000 ? `${ms / 60_000} min` : `${ms / 1_000} s`);
 const timeOf = ([least, most]: Span) =>
-  most === 0 ? "at once" : most - least <= 300 && least >= 1_000 ? secondsOf(least) : `${least / 1_000}–${most / 1_000} s`;
+  most === 0
+    ? "at once"
+    : most - least <= 300 && least >= 1_000
+      ? secondsOf(least)
+      : `${least / 1_000}–${most / 1_000} s`;
 
 function gotText({ got, tookMs }: Expected): string {
   if (got.kind === "whole") return "the answer";
@@ -47,8 +64,10 @@ function callsText({ pauses }: Expected): string {
   return `${pauses.length === 1 ? "twice" : `${pauses.length + 1} times`}, after ${same ? `${timeOf(pauses[0] as Span)} each` : pauses.map(timeOf).join(" and ")}`;
 }
 
-const secondText = ({ second }: Expected) => (second === undefined ? "not" : second[1] === 0 ? "at once" : `after ${timeOf(second)}`);
-const billedText = ({ billed }: Expected) => ({ answer: "the answer", nothing: "nothing", reservation: "its reservation", estimate: "an estimate" })[billed];
+const secondText = ({ second }: Expected) =>
+  second === undefined ? "not" : second[1] === 0 ? "at once" : `after ${timeOf(second)}`;
+const billedText = ({ billed }: Expected) =>
+  ({ answer: "the answer", nothing: "nothing", reservation: "its reservation", estimate: "an estimate" })[billed];
 
 /** What is said of a whole answer and of a streamed one, where they differ. */
 function bothWays([whole, streamed]: Ways, textOf: (expected: Expected) => string): string {
@@ -58,8 +77,11 @@ function bothWays([whole, streamed]: Ways, textOf: (expected: Expected) => strin
 
 /** Padded as formatters do it. */
 function tableOf(head: string[], lines: string[][]): string {
-  const widths = head.map((title, column) => Math.max(title.length, ...lines.map((line) => (line[column] as string).length)));
-  const lineOf = (line: string[]) => `| ${line.map((text, column) => text.padEnd(widths[column] as number)).join(" | ")} |`;
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...lines.map((line) => (line[column] as string).length)),
+  );
+  const lineOf = (line: string[]) =>
+    `| ${line.map((text, column) => text.padEnd(widths[column] as number)).join(" | ")} |`;
   return [lineOf(head), `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...lines.map(lineOf)].join("\n");
 }
 
@@ -76,16 +98,24 @@ function linesOf(row: Row): string[][] {
   });
   // Arrangements in which the same happens share a line.
   const shared = lines.reduce<string[][]>((all, line) => {
-    const same = all.find((other) => other.slice(1).every((text, column) => text === line[column + 1] || (text === "–" && line[column + 1] === "not")));
+    const same = all.find((other) =>
+      other.slice(1).every((text, column) => text === line[column + 1] || (text === "–" && line[column + 1] === "not")),
+    );
     if (same === undefined) all.push(line);
     else same.splice(0, line.length, `${same[0]}; ${line[0]}`, ...line.slice(1));
     return all;
   }, []);
-  return shared.map(([names = "", ...line], place) => [place === 0 ? row.says : "", names.split("; ").length === arrangements.length ? "any" : names, ...line]);
+  return shared.map(([names = "", ...line], place) => [
+    place === 0 ? row.says : "",
+    names.split("; ").length === arrangements.length ? "any" : names,
+    ...line,
+  ]);
 }
 
 const titleOf = (section: string) =>
-  section.startsWith("Silence at") ? `${section}: ${secondsOf(pace.quietMs.hasty)} of silence, ${secondsOf(pace.totalMs.hasty)} in all` : section;
+  section.startsWith("Silence at")
+    ? `${section}: ${secondsOf(pace.quietMs.hasty)} of silence, ${secondsOf(pace.totalMs.hasty)} in all`
+    : section;
 
 /** A cell, whichever its dialect. */
 const placeOf = ({ row, streams, arrangement, transport }: Cell) =>
@@ -173,14 +203,23 @@ const startedAt = performance.now();
 const { played, secrets } = await play(allCells, pace);
 const ofOutages: OutageSeen[] = [];
 for (const outage of outages) ofOutages.push(await playOutage(outage, 60_000));
-const complaintsBy = new Map(allCells.map((cell) => [cell, complaintsOf(cell, played.get(cell) as Played, pace, secrets)]));
+const complaintsBy = new Map(
+  allCells.map((cell) => [cell, complaintsOf(cell, played.get(cell) as Played, pace, secrets)]),
+);
 const wrong = allCells.filter((cell) => complaintsBy.get(cell)?.length !== 0);
 const costly = outages.filter((outage, place) => {
   const { failed, callsWhileDown, usedAgainMs } = ofOutages[place] as OutageSeen;
   return failed > 0 || callsWhileDown >= (outage === "500 to generations alone" ? 25 : 10) || usedAgainMs > 5_000;
 });
-writeFileSync(file, documentOf([...new Set(wrong.map(placeOf)), ...costly.map((outage) => `An outage of a minute: ${outage}`)], ofOutages));
-for (const cell of wrong) for (const complaint of complaintsBy.get(cell) ?? []) console.error(`${placeOf(cell)} (${cell.id}): ${complaint}`);
+writeFileSync(
+  file,
+  documentOf(
+    [...new Set(wrong.map(placeOf)), ...costly.map((outage) => `An outage of a minute: ${outage}`)],
+    ofOutages,
+  ),
+);
+for (const cell of wrong)
+  for (const complaint of complaintsBy.get(cell) ?? []) console.error(`${placeOf(cell)} (${cell.id}): ${complaint}`);
 console.log(
   `${allCells.length} cells in ${Math.round((performance.now() - startedAt) / 1_000)} s, ${wrong.length + costly.length} not as they should be; docs/faults.md is written`,
 );

@@ -9,9 +9,32 @@ test("package-lock.json describes the builds for every platform, without which n
 });
 
 test("a missing build is described by its name", () => {
-  const optionalDependencies = { "@x/binding-linux-arm64-musl": "1.0.0", "@x/binding-darwin-x64": "1.0.0", "@x/binding-linux-arm-gnueabihf": "1.0.0" };
-  assert.deepEqual(missingBuildsOf({ packages: { "node_modules/x": { dev: true, optionalDependencies }, "node_modules/@x/binding-darwin-x64": {} } }), {
-    "node_modules/@x/binding-linux-arm64-musl": { version: "1.0.0", cpu: ["arm64"], dev: true, libc: ["musl"], optional: true, os: ["linux"] },
-    "node_modules/@x/binding-linux-arm-gnueabihf": { version: "1.0.0", cpu: ["arm"], dev: true, libc: ["glibc"], optional: true, os: ["linux"] },
-  });
+  const optionalDependencies = {
+    "@x/binding-linux-arm64-musl": "1.0.0",
+    "@x/binding-darwin-x64": "1.0.0",
+    "@x/binding-linux-arm-gnueabihf": "1.0.0",
+  };
+  assert.deepEqual(
+    missingBuildsOf({
+      packages: { "node_modules/x": { dev: true, optionalDependencies }, "node_modules/@x/binding-darwin-x64": {} },
+    }),
+    {
+      "node_modules/@x/binding-linux-arm64-musl": {
+        version: "1.0.0",
+        cpu: ["arm64"],
+        dev: true,
+        libc: ["musl"],
+        optional: true,
+        os: ["linux"],
+      },
+      "node_modules/@x/binding-linux-arm-gnueabihf": {
+        version: "1.0.0",
+        cpu: ["arm"],
+        dev: true,
+        libc: ["glibc"],
+        optional: true,
+        os: ["linux"],
+      },
+    },
+  );
 });

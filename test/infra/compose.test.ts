@@ -37,10 +37,9 @@ interface Service {
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const textOf = (file: string) => readFileSync(`${root}${file}`, "utf8");
 const { services } = parse(textOf("docker-compose.yml"), { merge: true }) as { services: Record<string, Service> };
-const roles = Object.entries(services).filter(([, { command, image }]) => image.startsWith("sluice:") && command?.[0] === "node") as [
-  string,
-  Service & { command: string[]; environment: Record<string, string> },
-][];
+const roles = Object.entries(services).filter(
+  ([, { command, image }]) => image.startsWith("sluice:") && command?.[0] === "node",
+) as [string, Service & { command: string[]; environment: Record<string, string> }][];
 
 test("every role runs by npm start's own command, from one image, chat and image workers apart", () => {
   assert.deepEqual(
@@ -58,7 +57,9 @@ test("every role runs by npm start's own command, from one image, chat and image
     assert.equal(image, roles[0]![1].image);
   }
   assert.equal(services.ingress?.deploy?.replicas, 2);
-  assert.ok((services["worker-chat"]?.deploy?.replicas ?? 0) >= 1 && (services["worker-image"]?.deploy?.replicas ?? 0) >= 1);
+  assert.ok(
+    (services["worker-chat"]?.deploy?.replicas ?? 0) >= 1 && (services["worker-image"]?.deploy?.replicas ?? 0) >= 1,
+  );
 });
 
 test("everything that stays up is looked after, starts after what it needs, and is given time to drain", () => {
@@ -79,7 +80,12 @@ test("everything that stays up is looked after, starts after what it needs, and 
 });
 
 test("settings bear names that the processes read, and credentials are the workers' alone", () => {
-  const sources = [...globSync("apps/{ingress,worker,simulator}/**/*.ts", { cwd: root }), ...globSync("libs/**/*.ts", { cwd: root })].map(textOf).join("\n");
+  const sources = [
+    ...globSync("apps/{ingress,worker,simulator}/**/*.ts", { cwd: root }),
+    ...globSync("libs/**/*.ts", { cwd: root }),
+  ]
+    .map(textOf)
+    .join("\n");
   const catalogue = loadCatalogue(`${root}catalogue.yaml`, {
     ...process.env,
     OPENAI_API_KEY: "any",
@@ -92,10 +98,15 @@ test("settings bear names that the processes read, and credentials are the worke
   assert.ok(credentials.length > 0);
   for (const [name, { environment }] of roles) {
     for (const setting of Object.keys(environment)) {
-      if (!credentials.includes(setting) && !substituted.includes(setting)) assert.match(sources, new RegExp(`\\b${setting}\\b`), `${name} reads ${setting}`);
+      if (!credentials.includes(setting) && !substituted.includes(setting))
+        assert.match(sources, new RegExp(`\\b${setting}\\b`), `${name} reads ${setting}`);
     }
     for (const credential of credentials) {
-      const expected = name.startsWith("worker") ? `\${${credential}:-}` : name === "ingress" ? `\${${credential}:+configured}` : undefined;
+      const expected = name.startsWith("worker")
+        ? `\${${credential}:-}`
+        : name === "ingress"
+          ? `\${${credential}:+configured}`
+          : undefined;
       assert.equal(environment[credential], expected, `${credential} of ${name}`);
     }
   }
@@ -104,7 +115,9 @@ test("settings bear names that the processes read, and credentials are the worke
 
 test("files that containers are given exist, and the image holds what the roles need", () => {
   for (const { volumes = [] } of Object.values(services)) {
-    for (const [, file] of volumes.flatMap((volume) => [/^\.\/([^:]+):/.exec(volume)]).filter((match) => match !== null))
+    for (const [, file] of volumes
+      .flatMap((volume) => [/^\.\/([^:]+):/.exec(volume)])
+      .filter((match) => match !== null))
       assert.ok(existsSync(`${root}${file}`), file);
   }
   const dockerfile = textOf("infra/Dockerfile");
@@ -112,13 +125,18 @@ test("files that containers are given exist, and the image holds what the roles 
     for (const file of files!.split(" ")) assert.ok(existsSync(`${root}${file}`), file);
   assert.match(dockerfile, /^USER node$/m);
   const context = textOf(".dockerignore");
-  for (const name of ["package.json", "package-lock.json", ".npmrc", "catalogue.yaml", "apps", "libs"]) assert.ok(context.includes(`!${name}\n`), name);
+  for (const name of ["package.json", "package-lock.json", ".npmrc", "catalogue.yaml", "apps", "libs"])
+    assert.ok(context.includes(`!${name}\n`), name);
 });
 
 test("every container is confined alike: no root, no capability, nothing to write to, a limit of memory", () => {
   for (const [name, service] of Object.entries(services)) {
     assert.equal(service.read_only, true, name);
-    assert.deepEqual([service.tmpfs, service.cap_drop, service.security_opt], [["/tmp"], ["ALL"], ["no-new-privileges:true"]], name);
+    assert.deepEqual(
+      [service.tmpfs, service.cap_drop, service.security_opt],
+      [["/tmp"], ["ALL"], ["no-new-privileges:true"]],
+      name,
+    );
     assert.match(service.mem_limit ?? "", /^\d+[mg]$/, name);
     if (!service.image.startsWith("sluice:")) assert.match(service.user ?? "", /^[1-9]\d*:[1-9]\d*$/, name);
   }
@@ -127,7 +145,8 @@ test("every container is confined alike: no root, no capability, nothing to writ
 test("images of others are pinned by digest, with the version that it is of", () => {
   const images = Object.values(services).flatMap(({ image }) => (image.startsWith("sluice:") ? [] : [image]));
   const bases = [...textOf("infra/Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, image]) => image!);
-  for (const image of [...images, ...bases]) assert.match(image, /^[a-z/]+:v?\d+\.\d+\.\d+[a-z-]*@sha256:[0-9a-f]{64}$/);
+  for (const image of [...images, ...bases])
+    assert.match(image, /^[a-z/]+:v?\d+\.\d+\.\d+[a-z-]*@sha256:[0-9a-f]{64}$/);
   assert.ok(images.length >= 3 && bases.length === 2);
 });
 
@@ -144,7 +163,8 @@ test("the proxy bounds what comes from one address, and refuses it in words that
   assert.ok(numberOf(/limit_conn connections (\d+);/) >= 500 && numberOf(/limit_conn connections (\d+);/) <= 5_000);
   assert.ok(numberOf(/rate=(\d+)r\/s/) >= 100);
   assert.ok(numberOf(/limit_req zone=requests burst=(\d+) nodelay;/) >= 500);
-  for (const limit of ["limit_conn_status", "limit_req_status", "error_page"]) assert.match(text, new RegExp(`${limit} 429`));
+  for (const limit of ["limit_conn_status", "limit_req_status", "error_page"])
+    assert.match(text, new RegExp(`${limit} 429`));
   const [, body = ""] = /return 429 '([^']+)'/.exec(text) ?? [];
   assert.equal((JSON.parse(body) as { error: { code: string } }).error.code, "rate_limit_exceeded");
 });
@@ -164,7 +184,10 @@ test("Redis runs by its container's command: with a password that is in no argum
       `${found.program.path} ${root}infra/redis/valkey.conf --dir ${directory} --port ${port} --bind 127.0.0.1`,
     );
   assert.ok(here.includes(found.program.path));
-  const server = spawn("sh", ["-c", here], { stdio: ["ignore", "pipe", "inherit"], env: { PATH: process.env.PATH, REDISCLI_AUTH: "very-secret" } });
+  const server = spawn("sh", ["-c", here], {
+    stdio: ["ignore", "pipe", "inherit"],
+    env: { PATH: process.env.PATH, REDISCLI_AUTH: "very-secret" },
+  });
   const ended = once(server, "close");
   try {
     let output = "";
@@ -196,8 +219,17 @@ test("each role runs by its container's command and is healthy by its container'
   try {
     for (const [name, { command, environment, healthcheck }] of roles) {
       const [operationsPort, port] = [await freePort(), await freePort()];
-      const own: Record<string, string> = { REDIS_URL: redis.url, OPERATIONS_HOST: "127.0.0.1", OPERATIONS_PORT: String(operationsPort), HOST: "127.0.0.1" };
-      const ports: Record<string, string> = { PORT: String(port), SIMULATOR_PORT: String(port), SIMULATOR_URL: "http://127.0.0.1:1" };
+      const own: Record<string, string> = {
+        REDIS_URL: redis.url,
+        OPERATIONS_HOST: "127.0.0.1",
+        OPERATIONS_PORT: String(operationsPort),
+        HOST: "127.0.0.1",
+      };
+      const ports: Record<string, string> = {
+        PORT: String(port),
+        SIMULATOR_PORT: String(port),
+        SIMULATOR_URL: "http://127.0.0.1:1",
+      };
       const given = Object.keys(environment).map((setting): [string, string] => [
         setting,
         own[setting] ?? ports[setting] ?? substitutedOf(environment[setting]!),
@@ -227,7 +259,8 @@ test("each role runs by its container's command and is healthy by its container'
 });
 
 /** What compose makes of `${NAME:-default}` where nothing is set. */
-const substitutedOf = (text: string) => text.replaceAll(/\$\{\w+(?::-([^}]*))?[^}]*\}/g, (_whole, otherwise: string | undefined) => otherwise ?? "");
+const substitutedOf = (text: string) =>
+  text.replaceAll(/\$\{\w+(?::-([^}]*))?[^}]*\}/g, (_whole, otherwise: string | undefined) => otherwise ?? "");
 
 /** A port that is free and stays so: from below the range that the system gives out to whoever asks for any. */
 async function freePort(): Promise<number> {

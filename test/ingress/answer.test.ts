@@ -30,7 +30,19 @@ function answerTo(response: Written, more: Partial<AnswerOptions> = {}): Answer 
   const listener = { committed: () => undefined, taken: () => undefined };
   const [room, heldBack] = [new Capacity(1 << 20).claim("key"), new Capacity(1 << 20).claim("key")];
   return new Answer(
-    { response, dialect: "openai-chat", framing: "sse", model: "m", requestId: "req_1", headers: {}, spliced: false, room, heldBack, listener, ...more },
+    {
+      response,
+      dialect: "openai-chat",
+      framing: "sse",
+      model: "m",
+      requestId: "req_1",
+      headers: {},
+      spliced: false,
+      room,
+      heldBack,
+      listener,
+      ...more,
+    },
     0,
   );
 }
@@ -78,7 +90,11 @@ test("a whole answer is held back while its key has room for it, then it is pass
     const response = new Written();
     const taken: number[] = [];
     const listener = { committed: () => undefined, taken: (seq: number) => void taken.push(seq) };
-    return { response, taken, answer: answerTo(response, { framing: "whole", heldBack: capacity.claim("key"), listener }) };
+    return {
+      response,
+      taken,
+      answer: answerTo(response, { framing: "whole", heldBack: capacity.claim("key"), listener }),
+    };
   });
   const [one, two, three] = answers as [(typeof answers)[0], (typeof answers)[0], (typeof answers)[0]];
   one.answer.data(Buffer.alloc(50, "a"), 1, 0);

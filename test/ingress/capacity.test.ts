@@ -37,7 +37,8 @@ test("a shortage is a key's while it holds more than an equal part, and the ingr
   assert.equal(alone.claim("a").shortageFor(1), "key");
   assert.equal(alone.claim("b").shortageFor(1), undefined);
   const even = new Capacity(1_000);
-  for (let more = true; more; ) more = Array.from({ length: 10 }, (_, key) => even.claim(String(key)).hold(1)).includes(undefined);
+  for (let more = true; more; )
+    more = Array.from({ length: 10 }, (_, key) => even.claim(String(key)).hold(1)).includes(undefined);
   for (let key = 0; key < 10; key++) assert.equal(even.claim(String(key)).shortageFor(1), "ingress");
 });
 
@@ -73,7 +74,8 @@ test("the largest claim is the most that an empty capacity admits", () => {
       const capacity = new Capacity(max, smallMax);
       const largest = largestClaimOf(max, smallMax);
       assert.equal(capacity.claim("a").shortageFor(largest), undefined);
-      for (const more of [1, 2, max]) if (largest + more > smallMax) assert.notEqual(capacity.claim("a").shortageFor(largest + more), undefined);
+      for (const more of [1, 2, max])
+        if (largest + more > smallMax) assert.notEqual(capacity.claim("a").shortageFor(largest + more), undefined);
     }),
   );
 });
@@ -108,7 +110,11 @@ test("a claim that ends during work is given back when the work is done", async 
 
 type Step = { claim: number; act: "hold" | "force" | "end" | "move" | "replace"; amount: number };
 const steps = fc.array(
-  fc.record({ claim: fc.nat(11), act: fc.constantFrom<Step["act"]>("hold", "hold", "hold", "force", "end", "move", "replace"), amount: fc.nat(400) }),
+  fc.record({
+    claim: fc.nat(11),
+    act: fc.constantFrom<Step["act"]>("hold", "hold", "hold", "force", "end", "move", "replace"),
+    amount: fc.nat(400),
+  }),
   { maxLength: 200 },
 );
 
@@ -119,7 +125,8 @@ test("whatever claims do: nothing is lost or given back twice, who holds less is
       const keyOf = (index: number) => String(index % 4);
       const claims: Claim[] = Array.from({ length: 12 }, (_, index) => capacity.claim(keyOf(index)));
       const ended = new Set<Claim>();
-      const heldBy = (key: string) => claims.filter((_, index) => keyOf(index) === key).reduce((sum, { amount }) => sum + amount, 0);
+      const heldBy = (key: string) =>
+        claims.filter((_, index) => keyOf(index) === key).reduce((sum, { amount }) => sum + amount, 0);
       for (const { claim: index, act, amount } of played) {
         const claim = claims[index] as Claim;
         const key = keyOf(index);

@@ -25,7 +25,8 @@ test("an answer's length is as its caller bounds it in any dialect, else a thous
   ])
     assert.equal(outputOf(body), 50, JSON.stringify(body));
   assert.equal(outputOf({ max_tokens: 1_000_000 }), 8_000);
-  for (const nothing of [null, -1, 0, 1.5, "50", {}]) assert.equal(outputOf({ max_tokens: nothing }), 1_000, JSON.stringify(nothing));
+  for (const nothing of [null, -1, 0, 1.5, "50", {}])
+    assert.equal(outputOf({ max_tokens: nothing }), 1_000, JSON.stringify(nothing));
 });
 
 test("every choice is reserved in full, in any dialect", () => {
@@ -50,8 +51,18 @@ test("pictures are reserved by their number, size and quality", () => {
 });
 
 test("the pictures of an edit are input, whatever the size of its form", () => {
-  const edit = { prompt: "a cat", image: ["image/png", "image/webp"], mask: "image/png", size: "1024x1024", quality: "low", n: 2 };
-  assert.deepEqual(reservedFor(edit, "image-edit", 30_000_000), { inputTokens: 1_000 + 3 * 6_240, outputTokens: 2 * 272 });
+  const edit = {
+    prompt: "a cat",
+    image: ["image/png", "image/webp"],
+    mask: "image/png",
+    size: "1024x1024",
+    quality: "low",
+    n: 2,
+  };
+  assert.deepEqual(reservedFor(edit, "image-edit", 30_000_000), {
+    inputTokens: 1_000 + 3 * 6_240,
+    outputTokens: 2 * 272,
+  });
 });
 
 test("speech and pictures in a conversation are reserved as long ones, unless their caller bounds them", () => {
@@ -68,7 +79,14 @@ test("what is sent by its address or its id is input, in any dialect; what is in
     { messages: [{ role: "user", content: [{ type: "image_url", image_url: url }] }] },
     { messages: [{ role: "user", content: [{ type: "file", file: { file_id: "file-1" } }] }] },
     { messages: [{ role: "user", content: [{ type: "image", source: { type: "url", url } }] }] },
-    { messages: [{ role: "user", content: [{ type: "tool_result", content: [{ type: "document", source: { type: "url", url } }] }] }] },
+    {
+      messages: [
+        {
+          role: "user",
+          content: [{ type: "tool_result", content: [{ type: "document", source: { type: "url", url } }] }],
+        },
+      ],
+    },
     { input: [{ role: "user", content: [{ type: "input_image", image_url: url }] }] },
     { input: [{ role: "user", content: [{ type: "input_file", file_url: url }] }] },
     { contents: [{ parts: [{ fileData: { fileUri: "gs://bucket/talk.mp3", mimeType: "audio/mp3" } }] }] },
@@ -76,16 +94,24 @@ test("what is sent by its address or its id is input, in any dialect; what is in
   ];
   for (const body of bodies) assert.equal(inputOf(body), 2_100, JSON.stringify(body));
   const inBody = [
-    { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }] }] },
+    {
+      messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }] }],
+    },
     { messages: [{ role: "user", content: [{ type: "image", source: { type: "base64", data: "AAAA" } }] }] },
     {
       messages: [{ role: "user", content: url }],
       tools: [{ type: "function", function: { parameters: { $schema: "http://json-schema.org/draft-07/schema#" } } }],
     },
-    { messages: [{ role: "assistant", tool_calls: [{ function: { name: "fetch", arguments: JSON.stringify({ url }) } }] }] },
+    {
+      messages: [
+        { role: "assistant", tool_calls: [{ function: { name: "fetch", arguments: JSON.stringify({ url }) } }] },
+      ],
+    },
   ];
   for (const body of inBody) assert.equal(inputOf(body), 100, JSON.stringify(body));
-  const many = { messages: [{ content: Array.from({ length: 1_000 }, () => ({ type: "image_url", image_url: { url } })) }] };
+  const many = {
+    messages: [{ content: Array.from({ length: 1_000 }, () => ({ type: "image_url", image_url: { url } })) }],
+  };
   assert.equal(inputOf(many), model.contextWindow);
 });
 

@@ -16,17 +16,21 @@ const log = pino({ level: "silent" });
 
 async function openFile(redis: Redis, directory: string): Promise<{ holds(text: string): Promise<boolean> }> {
   await redis.config("SET", "appendonly", "yes");
-  while (!/aof_rewrite_in_progress:0[\s\S]*aof_rewrite_scheduled:0/.test(await redis.info("persistence"))) await delay(10);
+  while (!/aof_rewrite_in_progress:0[\s\S]*aof_rewrite_scheduled:0/.test(await redis.info("persistence")))
+    await delay(10);
   const folder = join(directory, "appendonlydir");
   return {
     holds: async (text) => {
-      for (const name of await readdir(folder)) if ((await readFile(join(folder, name)).catch(() => Buffer.alloc(0))).includes(text)) return true;
+      for (const name of await readdir(folder))
+        if ((await readFile(join(folder, name)).catch(() => Buffer.alloc(0))).includes(text)) return true;
       return false;
     },
   };
 }
 
-test("a body that Redis has deleted leaves the append-only file when an ingress has it rewritten, once in each interval", { timeout: 60_000 }, async () => {
+test("a body that Redis has deleted leaves the append-only file when an ingress has it rewritten, once in each interval", {
+  timeout: 60_000,
+}, async () => {
   await using server = await startRedis();
   const redis = await connectRedis(server.url, "patient");
   const [, directory] = (await redis.config("GET", "dir")) as string[];

@@ -7,7 +7,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { attacks } from "./attacks.ts";
 
 const image = Buffer.alloc(19 << 20, Buffer.from("89504e470d0a1a0a", "hex"));
-const server = createServer((_request, response) => response.writeHead(200, { "content-type": "image/png" }).end(image));
+const server = createServer((_request, response) =>
+  response.writeHead(200, { "content-type": "image/png" }).end(image),
+);
 server.listen(0, "127.0.0.1", () => process.send?.("ready"));
 
 let ending = new AbortController();

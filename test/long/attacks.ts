@@ -18,7 +18,8 @@ type Attack = (target: Target, signal: AbortSignal) => Promise<void>;
 
 const connections = new Agent({ connections: 4_000, headersTimeout: 0, bodyTimeout: 0 });
 const sentence = [{ role: "user", content: "Write a poem." }];
-const times = (count: number, text: (place: number) => string) => Array.from({ length: count }, (_, place) => text(place)).join(",");
+const times = (count: number, text: (place: number) => string) =>
+  Array.from({ length: count }, (_, place) => text(place)).join(",");
 
 /** New connections a second: more of them delay whoever comes behind them, and only a proxy in front can tell them apart before they are accepted. */
 const connectionsPerSecond = 500;
@@ -44,7 +45,12 @@ interface Posted {
   read?: (body: AsyncIterable<Buffer>) => Promise<void>;
 }
 
-async function post({ url, key }: Target, body: string, signal: AbortSignal, { path = "/v1/chat/completions", headers, read }: Posted = {}): Promise<void> {
+async function post(
+  { url, key }: Target,
+  body: string,
+  signal: AbortSignal,
+  { path = "/v1/chat/completions", headers, read }: Posted = {},
+): Promise<void> {
   const answer = await request(`${url}${path}`, {
     method: "POST",
     headers: { "x-api-key": key, "content-type": "application/json", ...headers },
@@ -60,19 +66,25 @@ const chat = (model: string, more: object = {}) => JSON.stringify({ model, messa
 
 /** Bodies whose shape costs more than their size. */
 const shapes: Record<string, { path?: string; body: () => string }> = {
-  "distinct members": { body: () => `{"model":"their-chat","messages":[],"metadata":{${times(90_000, (place) => `"k${place}":"v"`)}}}` },
+  "distinct members": {
+    body: () => `{"model":"their-chat","messages":[],"metadata":{${times(90_000, (place) => `"k${place}":"v"`)}}}`,
+  },
   "tool calls": {
     body: () =>
       `{"model":"their-messages","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[${times(15_000, (place) => `{"id":"call_${place}","type":"function","function":{"name":"f","arguments":"{}"}}`)}]},${times(15_000, (place) => `{"role":"tool","tool_call_id":"call_${place}","content":"x"}`)}]}`,
   },
   "empty arrays": { body: () => `{"model":"their-chat","messages":[${times(99_000, () => "[]")}]}` },
-  "text of 30 MB": { body: () => `{"model":"their-messages","messages":[{"role":"user","content":"${"\\u00e9\\n".repeat(3_700_000)}"}]}` },
+  "text of 30 MB": {
+    body: () => `{"model":"their-messages","messages":[{"role":"user","content":"${"\\u00e9\\n".repeat(3_700_000)}"}]}`,
+  },
   parts: {
-    body: () => `{"model":"their-messages","messages":[{"role":"user","content":[${times(90_000, () => '{"type":"text","text":"x"}')}]}]}`,
+    body: () =>
+      `{"model":"their-messages","messages":[{"role":"user","content":[${times(90_000, () => '{"type":"text","text":"x"}')}]}]}`,
   },
   "token count": {
     path: "/v1/messages/count_tokens",
-    body: () => `{"model":"their-chat","messages":[{"role":"user","content":"${"many words to be counted ".repeat(400_000)}"}]}`,
+    body: () =>
+      `{"model":"their-chat","messages":[{"role":"user","content":"${"many words to be counted ".repeat(400_000)}"}]}`,
   },
   "data URL": {
     body: () =>
@@ -97,7 +109,9 @@ const json = "Host: x\r\nContent-Type: application/json\r\n";
 
 export const attacks: Record<string, Attack> = {
   "answers stored for idempotency keys": (target, signal) =>
-    together(20, signal, () => post(target, chat("their-large"), signal, { headers: { "idempotency-key": randomUUID() } })),
+    together(20, signal, () =>
+      post(target, chat("their-large"), signal, { headers: { "idempotency-key": randomUUID() } }),
+    ),
   "leaving streams": (target, signal) =>
     together(100, signal, async () => {
       const leaving = new AbortController();
@@ -115,17 +129,31 @@ export const attacks: Record<string, Attack> = {
     });
   },
   "stalled senders": (target, signal) =>
-    stalled(target, signal, 300, `POST /v1/chat/completions HTTP/1.1\r\n${json}x-api-key: KEY\r\nContent-Length: 33000000\r\n\r\n{`),
+    stalled(
+      target,
+      signal,
+      300,
+      `POST /v1/chat/completions HTTP/1.1\r\n${json}x-api-key: KEY\r\nContent-Length: 33000000\r\n\r\n{`,
+    ),
   "stalled senders without a key": (target, signal) =>
     stalled(target, signal, 300, `POST /v1/chat/completions HTTP/1.1\r\n${json}Content-Length: 33000000\r\n\r\n{`),
-  "a queue full of slow requests": (target, signal) => together(3_000, signal, () => post(target, chat("their-slow"), signal)),
+  "a queue full of slow requests": (target, signal) =>
+    together(3_000, signal, () => post(target, chat("their-slow"), signal)),
   "images by address": (target, signal) =>
     together(60, signal, () =>
-      post(target, chat("their-messages", { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: target.imageUrl } }] }] }), signal),
+      post(
+        target,
+        chat("their-messages", {
+          messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: target.imageUrl } }] }],
+        }),
+        signal,
+      ),
     ),
   "answers that nobody reads": (target, signal) =>
     together(200, signal, (place) =>
-      post(target, chat(`their-large`, { stream: true, user: String(place) }), signal, { read: () => delay(60_000, undefined, { signal }) }),
+      post(target, chat(`their-large`, { stream: true, user: String(place) }), signal, {
+        read: () => delay(60_000, undefined, { signal }),
+      }),
     ),
   WebSockets: async (target, signal) => {
     const address = `${target.url.replace("http", "ws")}/v1/responses`;
@@ -139,9 +167,14 @@ export const attacks: Record<string, Attack> = {
       signal.removeEventListener("abort", stop);
     };
     await Promise.all([
-      together(1_000, signal, () => open(target.key, (socket) => socket.send(JSON.stringify({ type: "response.create", model: "their-slow", input: "x" })))),
+      together(1_000, signal, () =>
+        open(target.key, (socket) =>
+          socket.send(JSON.stringify({ type: "response.create", model: "their-slow", input: "x" })),
+        ),
+      ),
       together(20, signal, () => open("wrong", () => undefined)),
     ]);
   },
-  "as many small requests as it takes": (target, signal) => together(200, signal, () => post(target, chat("their-chat"), signal)),
+  "as many small requests as it takes": (target, signal) =>
+    together(200, signal, () => post(target, chat("their-chat"), signal)),
 };

@@ -25,7 +25,8 @@ let hostileKey: string;
 before(async () => {
   neighbours = await startRole("simulator", [], {});
   const theirs = ["chat", "messages"].map(
-    (kind) => `  their-${kind}: { dialect: ${kind === "chat" ? "openai-chat" : "anthropic-messages"}, baseUrl: "\${SIMULATOR_URL}/v1" }`,
+    (kind) =>
+      `  their-${kind}: { dialect: ${kind === "chat" ? "openai-chat" : "anthropic-messages"}, baseUrl: "\${SIMULATOR_URL}/v1" }`,
   );
   const model = (id: string, upstream: string, name: string) =>
     `  - { id: ${id}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${name}" }] }`;
@@ -45,7 +46,9 @@ ${model("their-large", "their-chat", "sim-text;tokens=100;size=9000")}
 `,
   });
   hostileKey = await gateway.createKey("default");
-  attacker = spawn(process.execPath, [`${import.meta.dirname}/attacker.ts`], { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+  attacker = spawn(process.execPath, [`${import.meta.dirname}/attacker.ts`], {
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
+  });
   await once(attacker, "message");
   setPriority(attacker.pid as number, lowPriority);
 });
@@ -64,14 +67,22 @@ async function ask(streams: boolean): Promise<{ ms: number; fault: string | unde
       { signal: AbortSignal.timeout(20_000) },
     );
     const text = await response.text();
-    const isWhole = response.status === 200 && (streams ? text.endsWith("data: [DONE]\n\n") : text.includes('"finish_reason":"stop"'));
-    return { ms: performance.now() - startedAt, fault: isWhole ? undefined : `${response.status} ${text.slice(0, 200)}` };
+    const isWhole =
+      response.status === 200 &&
+      (streams ? text.endsWith("data: [DONE]\n\n") : text.includes('"finish_reason":"stop"'));
+    return {
+      ms: performance.now() - startedAt,
+      fault: isWhole ? undefined : `${response.status} ${text.slice(0, 200)}`,
+    };
   } catch (error) {
     return { ms: performance.now() - startedAt, fault: String(error) };
   }
 }
 
-async function neighbourDuring(names: string[], forMs: number): Promise<{ p50: number; p99: number; worst: number; faults: string[] }> {
+async function neighbourDuring(
+  names: string[],
+  forMs: number,
+): Promise<{ p50: number; p99: number; worst: number; faults: string[] }> {
   attacker.send({ url: gateway.url, key: hostileKey, names });
   const asked: ReturnType<typeof ask>[] = [];
   const until = performance.now() + forMs;
@@ -92,7 +103,9 @@ for (const [what, playing, forMs] of [
   ["all attacks together", names, togetherMs],
   ["nothing, afterwards", [], aloneMs],
 ] as const)
-  test(`beside ${what} a neighbour's requests succeed within ${latencyMsMax} ms`, { timeout: 120_000 }, async (context) => {
+  test(`beside ${what} a neighbour's requests succeed within ${latencyMsMax} ms`, {
+    timeout: 120_000,
+  }, async (context) => {
     const { p50, p99, worst, faults } = await neighbourDuring([...playing], forMs);
     context.diagnostic(`p50 ${p50} ms, p99 ${p99} ms, worst ${worst} ms, ${faults.length} errors`);
     assert.deepEqual(faults, []);

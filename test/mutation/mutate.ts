@@ -33,14 +33,23 @@ const parts: readonly Part[] = [
       "fair-queue.ts frame.ts job.ts lane-gate.ts lane-places.ts lane-queue.ts lane-worker.ts link.ts live-map.ts mailbox.ts owner.ts runner.ts",
     ),
     tests: [
-      under("test/libs/relay", "owner.test.ts fair-queue.test.ts lane-gate.test.ts live-map.test.ts simulation.test.ts"),
+      under(
+        "test/libs/relay",
+        "owner.test.ts fair-queue.test.ts lane-gate.test.ts live-map.test.ts simulation.test.ts",
+      ),
       under("test/libs/relay", "mailbox.test.ts lane.test.ts lane-places.test.ts"),
     ],
   },
   {
     name: "access",
-    files: under("libs/access", "authenticate.ts copy.ts follow.ts key.ts limit-scripts.ts limits.ts projection.ts record.ts"),
-    tests: [under("test/libs/access", "authenticate.test.ts key.test.ts limits.test.ts"), under("test/libs/access", "follow.test.ts limit-model.test.ts")],
+    files: under(
+      "libs/access",
+      "authenticate.ts copy.ts follow.ts key.ts limit-scripts.ts limits.ts projection.ts record.ts",
+    ),
+    tests: [
+      under("test/libs/access", "authenticate.test.ts key.test.ts limits.test.ts"),
+      under("test/libs/access", "follow.test.ts limit-model.test.ts"),
+    ],
   },
   {
     name: "retry",
@@ -55,7 +64,9 @@ interface Judged {
   survived: boolean;
 }
 
-const { values } = parseArgs({ options: { write: { type: "boolean", default: false }, only: { type: "string" }, sample: { type: "string" } } });
+const { values } = parseArgs({
+  options: { write: { type: "boolean", default: false }, only: { type: "string" }, sample: { type: "string" } },
+});
 const root = join(import.meta.dirname, "..", "..");
 
 /** The same ones at every run. */
@@ -66,12 +77,16 @@ function sampleOf<Item>(items: Item[], count: number): Item[] {
 }
 
 async function passes(directory: string, tests: string[]): Promise<boolean> {
-  const child = spawn(process.execPath, ["--import", "./test/support/properties.ts", "--test", "--test-force-exit", ...tests], {
-    cwd: directory,
-    env: { ...process.env, SIMULATION_SEEDS: "100", NODE_TEST_CONTEXT: undefined },
-    stdio: "ignore",
-    detached: true,
-  });
+  const child = spawn(
+    process.execPath,
+    ["--import", "./test/support/properties.ts", "--test", "--test-force-exit", ...tests],
+    {
+      cwd: directory,
+      env: { ...process.env, SIMULATION_SEEDS: "100", NODE_TEST_CONTEXT: undefined },
+      stdio: "ignore",
+      detached: true,
+    },
+  );
   const timer = setTimeout(() => process.kill(-(child.pid as number), "SIGKILL"), timeoutMs);
   const [code] = await once(child, "exit");
   clearTimeout(timer);
@@ -91,8 +106,12 @@ async function survives(directory: string, file: string, mutant: Mutant, tests: 
 }
 
 async function judge({ name, files, tests }: Part, directories: string[]): Promise<Judged[]> {
-  for (const some of tests) if (!(await passes(directories[0] as string, some))) throw new Error(`the tests of ${name} fail without any mutant`);
-  const texts = await Promise.all(files.map(async (file) => ({ file, text: await readFile(join(root, file), "utf8") })));
+  for (const some of tests)
+    if (!(await passes(directories[0] as string, some)))
+      throw new Error(`the tests of ${name} fail without any mutant`);
+  const texts = await Promise.all(
+    files.map(async (file) => ({ file, text: await readFile(join(root, file), "utf8") })),
+  );
   const all = texts.flatMap(({ file, text }) => mutantsOf(text).map((mutant) => ({ file, mutant })));
   const waiting = sampleOf(all, Number(values.sample ?? Number.POSITIVE_INFINITY));
   const judged: Judged[] = [];
@@ -101,7 +120,8 @@ async function judge({ name, files, tests }: Part, directories: string[]): Promi
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
         const survived = await survives(directory, next.file, next.mutant, tests);
         judged.push({ ...next, survived });
-        if (survived) process.stdout.write(`${next.file}:${next.mutant.line}  ${next.mutant.before}  →  ${next.mutant.after}\n`);
+        if (survived)
+          process.stdout.write(`${next.file}:${next.mutant.line}  ${next.mutant.before}  →  ${next.mutant.after}\n`);
       }
     }),
   );
@@ -110,7 +130,8 @@ async function judge({ name, files, tests }: Part, directories: string[]): Promi
   return judged;
 }
 
-const percent = (judged: Judged[]) => Math.round((100 * judged.filter(({ survived }) => !survived).length) / Math.max(1, judged.length));
+const percent = (judged: Judged[]) =>
+  Math.round((100 * judged.filter(({ survived }) => !survived).length) / Math.max(1, judged.length));
 
 function pageOf(results: { part: Part; judged: Judged[] }[]): string {
   const rows = results.flatMap(({ part, judged }) =>

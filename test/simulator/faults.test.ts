@@ -14,7 +14,10 @@ test("a status is answered with the body of the dialect and its Retry-After", as
 
 test("a Retry-After that is an instant is sent as an HTTP date", async (t) => {
   const { url } = await startSimulator(t);
-  const heard = await ask({ url, body: chatOf("sim-text;status=503;retry-after=2030-01-01T00:00:00Z", { stream: false }) });
+  const heard = await ask({
+    url,
+    body: chatOf("sim-text;status=503;retry-after=2030-01-01T00:00:00Z", { stream: false }),
+  });
   assert.equal(heard.status, 503);
   assert.equal(heard.headers["retry-after"], "Tue, 01 Jan 2030 00:00:00 GMT");
 });
@@ -49,7 +52,9 @@ test("a stall is silence on an open connection until the caller leaves", async (
   const stalled = begin({ url, body: chatOf(model) });
   const next = await ask({ url, body: chatOf("sim-text;tokens=200;rate=2000") });
   assert.equal(tokensIn(next.events).length, 200);
-  const text = await stalled.heard((heard) => tokensIn([...heard.matchAll(/^data: (.*)$/gm)].map((match) => match[1] ?? "")).length === 2);
+  const text = await stalled.heard(
+    (heard) => tokensIn([...heard.matchAll(/^data: (.*)$/gm)].map((match) => match[1] ?? "")).length === 2,
+  );
   assert.doesNotMatch(text, /\[DONE\]|"finish_reason":"/);
   assert.equal(simulator.journal.active(), 1);
   stalled.leave();
@@ -112,7 +117,11 @@ test("an error in the stream comes after as many tokens, or before all content, 
     assert.equal(heard.events.length, count === 0 ? 1 : count + 2);
     assert.deepEqual(Object.keys(JSON.parse(heard.events.at(-1) ?? "")), ["error"]);
   }
-  const stream = await openai.chat.completions.create({ model: "sim-text;error=2", messages: [{ role: "user", content: "x" }], stream: true });
+  const stream = await openai.chat.completions.create({
+    model: "sim-text;error=2",
+    messages: [{ role: "user", content: "x" }],
+    stream: true,
+  });
   await assert.rejects(
     async () => {
       for await (const _ of stream);
@@ -143,12 +152,19 @@ test("an answer in one piece is spoilt in proportion", async (t) => {
 
 test("only the first requests of a name fail: the model's, or that of x-simulate-id", async (t) => {
   const { url } = await startSimulator(t);
-  const statusOf = async (headers: Record<string, string>, model = "sim-text;fail-first=2") => (await ask({ url, body: chatOf(model), headers })).status;
+  const statusOf = async (headers: Record<string, string>, model = "sim-text;fail-first=2") =>
+    (await ask({ url, body: chatOf(model), headers })).status;
   assert.deepEqual([await statusOf({}), await statusOf({}), await statusOf({})], [503, 503, 200]);
   const named = { "x-simulate-id": "one" };
   assert.deepEqual([await statusOf(named), await statusOf(named), await statusOf(named)], [503, 503, 200]);
-  assert.deepEqual([await statusOf({}, "sim-text;fail-first=1;status=429"), await statusOf({}, "sim-text;fail-first=1;status=429")], [429, 200]);
-  assert.deepEqual([await statusOf({}, "sim-text;fail-first=1;reset=0"), await statusOf({}, "sim-text;fail-first=1;reset=0")], [0, 200]);
+  assert.deepEqual(
+    [await statusOf({}, "sim-text;fail-first=1;status=429"), await statusOf({}, "sim-text;fail-first=1;status=429")],
+    [429, 200],
+  );
+  assert.deepEqual(
+    [await statusOf({}, "sim-text;fail-first=1;reset=0"), await statusOf({}, "sim-text;fail-first=1;reset=0")],
+    [0, 200],
+  );
   await ask({ url, method: "DELETE", path: "/_simulator/requests" });
   assert.equal(await statusOf(named), 503);
 });

@@ -13,7 +13,8 @@ test("the model's settings override the defaults, and the header's both", async 
   const defaults = givenOf("tokens=3");
   assert.equal(defaults.kind, "ok");
   const { url } = await startSimulator(t, defaults.kind === "ok" ? { defaults: defaults.value } : {});
-  const lengthOf = async (model: string, headers: Record<string, string> = {}) => tokensIn((await ask({ url, body: chatOf(model), headers })).events).length;
+  const lengthOf = async (model: string, headers: Record<string, string> = {}) =>
+    tokensIn((await ask({ url, body: chatOf(model), headers })).events).length;
   assert.equal(await lengthOf("any"), 3);
   assert.equal(await lengthOf("any;tokens=5"), 5);
   assert.equal(await lengthOf("any;tokens=5", { "x-simulate": "tokens=7" }), 7);
@@ -51,7 +52,12 @@ test("models are listed, any model can be looked up, and the health is good", as
 test("the journal tells what was asked and how it ended, without secrets", async (t) => {
   const { url } = await startSimulator(t);
   const body = JSON.stringify(chatOf("sim-text;tokens=4"));
-  await ask({ url, path: "/v1/chat/completions?key=abcdefgh", body, headers: { "x-api-key": "sk-secret-1234", "x-simulate-id": "mine", "x-other": "seen" } });
+  await ask({
+    url,
+    path: "/v1/chat/completions?key=abcdefgh",
+    body,
+    headers: { "x-api-key": "sk-secret-1234", "x-simulate-id": "mine", "x-other": "seen" },
+  });
   await ask({ url, body: chatOf("another") });
   const read = async (query: string): Promise<Record<string, unknown>[]> =>
     JSON.parse((await ask({ url, method: "GET", path: `/_simulator/requests${query}` })).text);
@@ -76,7 +82,10 @@ test("the journal tells what was asked and how it ended, without secrets", async
     },
   );
   const headers = entry?.headers as Record<string, string>;
-  assert.deepEqual([headers.authorization, headers["x-api-key"], headers["x-other"]], ["Bearer ****0000", "****1234", "seen"]);
+  assert.deepEqual(
+    [headers.authorization, headers["x-api-key"], headers["x-other"]],
+    ["Bearer ****0000", "****1234", "seen"],
+  );
   assert.equal((await read("?id=mine")).length, 1);
   assert.equal((await read("")).length, 2);
   await ask({ url, method: "DELETE", path: "/_simulator/requests" });
@@ -106,14 +115,21 @@ test("a caller that leaves is noticed at once: before the head, before the first
 
 test("an abort of the official client in mid-stream ends the answer", async (t) => {
   const { openai, simulator } = await startSimulator(t);
-  const stream = await openai.chat.completions.create({ model: "m;tokens=1000;rate=100", messages: [{ role: "user", content: "x" }], stream: true });
+  const stream = await openai.chat.completions.create({
+    model: "m;tokens=1000;rate=100",
+    messages: [{ role: "user", content: "x" }],
+    stream: true,
+  });
   for await (const chunk of stream) if (chunk.choices[0]?.delta.content) break;
   assert.equal((await closedEntryOf(simulator, "m;tokens=1000;rate=100")).outcome, "client-closed");
 });
 
 test("a reader that is slow loses nothing", async (t) => {
   const { url } = await startSimulator(t);
-  const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", body: JSON.stringify(chatOf("m;tokens=3000;size=2000")) });
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    body: JSON.stringify(chatOf("m;tokens=3000;size=2000")),
+  });
   assert.ok(response.body);
   let bytes = 0;
   let tokens = 0;
@@ -134,7 +150,9 @@ test("answers on one connection keep their order, pipelined ones too", async (t)
     const body = JSON.stringify(chatOf(model));
     return `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
   };
-  socket.write(requestOf("first;tokens=20;rate=200") + requestOf("second;tokens=5;rate=1000") + requestOf("third;tokens=5"));
+  socket.write(
+    requestOf("first;tokens=20;rate=200") + requestOf("second;tokens=5;rate=1000") + requestOf("third;tokens=5"),
+  );
   let text = "";
   socket.setEncoding("utf8").on("data", (piece) => (text += piece));
   await until(() => text.split("[DONE]").length === 4);
@@ -148,8 +166,16 @@ test("answers on one connection keep their order, pipelined ones too", async (t)
 
 test("two hundred paced streams run at once, each whole", async (t) => {
   const { url, simulator } = await startSimulator(t);
-  const heard = await Promise.all(Array.from({ length: 200 }, (_, index) => ask({ url, body: chatOf("m;tokens=20;rate=100", { user: String(index) }) })));
-  assert.ok(heard.every(({ events, ended }) => ended === "clean" && tokensIn(events).length === 20 && events.at(-1) === "[DONE]"));
+  const heard = await Promise.all(
+    Array.from({ length: 200 }, (_, index) =>
+      ask({ url, body: chatOf("m;tokens=20;rate=100", { user: String(index) }) }),
+    ),
+  );
+  assert.ok(
+    heard.every(
+      ({ events, ended }) => ended === "clean" && tokensIn(events).length === 20 && events.at(-1) === "[DONE]",
+    ),
+  );
   await until(() => simulator.journal.active() === 0);
 });
 
@@ -175,7 +201,10 @@ test("a taken port is the system's error", async (t) => {
 test("the client waits as Retry-After says and then succeeds", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: "k", maxRetries: 2 });
-  const answer = await openai.chat.completions.create({ model: "m;fail-first=2;status=429;retry-after=0", messages: [{ role: "user", content: "x" }] });
+  const answer = await openai.chat.completions.create({
+    model: "m;fail-first=2;status=429;retry-after=0",
+    messages: [{ role: "user", content: "x" }],
+  });
   assert.equal(answer.choices.length, 1);
   assert.equal(simulator.journal.list({}).length, 3);
 });

@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Given, givenOf, type Settings, settingsAmong, settingsOf, settingTable } from "../../apps/simulator/settings.ts";
+import {
+  type Given,
+  givenOf,
+  type Settings,
+  settingsAmong,
+  settingsOf,
+  settingTable,
+} from "../../apps/simulator/settings.ts";
 
 const given = (text: string): Given => {
   const outcome = givenOf(text);
@@ -18,7 +25,9 @@ const faultOf = (text: string) => {
 };
 
 test("both separators and spaces are understood", () => {
-  const { tokens, rate, firstMs, headMs, tokenBytes, faults } = settings(" tokens = 64 ; rate=2.5,first=200;head=0,,size=8; no-end ;");
+  const { tokens, rate, firstMs, headMs, tokenBytes, faults } = settings(
+    " tokens = 64 ; rate=2.5,first=200;head=0,,size=8; no-end ;",
+  );
   assert.deepEqual([tokens, rate, firstMs, headMs, tokenBytes, faults.noEnd], [64, 2.5, 200, 0, 8, true]);
 });
 
@@ -35,7 +44,8 @@ test("each setting is bounded, and a fault names it", () => {
         : setting.kind === "flag"
           ? ["1"]
           : ["other"];
-    for (const value of values) assert.match(faultOf(`${name}=${value}`) ?? "", new RegExp(`"${name}"`), `${name}=${value}`);
+    for (const value of values)
+      assert.match(faultOf(`${name}=${value}`) ?? "", new RegExp(`"${name}"`), `${name}=${value}`);
   }
   assert.match(faultOf("tokens") ?? "", /"tokens"/);
   assert.match(faultOf("tokens=1.5") ?? "", /an integer/);

@@ -21,7 +21,11 @@ export async function startSimulator(t: TestContext, options: SimulatorOptions =
   const simulator = createSimulator(options);
   const url = await simulator.listen();
   t.after(() => simulator.close());
-  return { simulator, url, openai: new OpenAI({ baseURL: `${url}/v1`, apiKey: options.key ?? "sk-test-0000", maxRetries: 0 }) };
+  return {
+    simulator,
+    url,
+    openai: new OpenAI({ baseURL: `${url}/v1`, apiKey: options.key ?? "sk-test-0000", maxRetries: 0 }),
+  };
 }
 
 export interface Heard {
@@ -107,7 +111,12 @@ export async function closedEntryOf(simulator: Simulator, model: string): Promis
   return last() as JournalEntry;
 }
 
-export const chatOf = (model: string, more: object = {}) => ({ model, messages: [{ role: "user", content: "Good morning" }], stream: true, ...more });
+export const chatOf = (model: string, more: object = {}) => ({
+  model,
+  messages: [{ role: "user", content: "Good morning" }],
+  stream: true,
+  ...more,
+});
 
 interface Chunk {
   choices: { index: number; delta: { content?: string; reasoning_content?: string }; finish_reason: string | null }[];
@@ -115,7 +124,8 @@ interface Chunk {
 }
 
 /** The events that are JSON of a chunk. */
-export const chunksOf = (events: string[]): Chunk[] => events.filter((event) => event !== "[DONE]").map((event) => JSON.parse(event));
+export const chunksOf = (events: string[]): Chunk[] =>
+  events.filter((event) => event !== "[DONE]").map((event) => JSON.parse(event));
 
 /** The texts of the events that carry some. */
 export const tokensIn = (events: string[]): string[] =>

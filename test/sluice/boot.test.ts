@@ -1,14 +1,25 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { test } from "node:test";
 import { takeLock } from "../../apps/sluice/lock.js";
 import { checkout, isGone, until } from "./gateway.ts";
 
-const lockOf = (version: string, more: object = {}) => JSON.stringify({ packages: { "": {}, "node_modules/one": { version, ...more } } });
+const lockOf = (version: string, more: object = {}) =>
+  JSON.stringify({ packages: { "": {}, "node_modules/one": { version, ...more } } });
 
 /** A checkout with nothing installed, and an npm that installs next to nothing. */
 function makeCheckout(): Disposable & { root: string } {
@@ -37,7 +48,11 @@ interface Booted {
 function boot(root: string, args: string[], environment: NodeJS.ProcessEnv = {}): Booted {
   const path = environment.PATH ?? [join(root, "bin"), dirname(process.execPath)].join(delimiter);
   const env = { ...process.env, ...environment, PATH: path };
-  const child = spawn(process.execPath, [join(root, "apps", "sluice", "boot.js"), ...args], { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [join(root, "apps", "sluice", "boot.js"), ...args], {
+    cwd: root,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const output = { out: "", error: "" };
   child.stdout.on("data", (chunk) => {
     output.out += chunk;
@@ -48,7 +63,8 @@ function boot(root: string, args: string[], environment: NodeJS.ProcessEnv = {})
   return { child, output: () => output, ended: once(child, "close").then(([code, signal]) => code ?? signal) };
 }
 
-const callsOf = (root: string) => (existsSync(join(root, "npm-calls")) ? readFileSync(join(root, "npm-calls"), "utf8").trim().split("\n") : []);
+const callsOf = (root: string) =>
+  existsSync(join(root, "npm-calls")) ? readFileSync(join(root, "npm-calls"), "utf8").trim().split("\n") : [];
 const lastLineOf = ({ output }: Booted) => JSON.parse(output().out.trim().split("\n").at(-1)!);
 
 test("the first boot installs what is locked, later ones do not, and a changed lock is installed again", async () => {
@@ -56,7 +72,10 @@ test("the first boot installs what is locked, later ones do not, and a changed l
   const { root } = place;
   const first = boot(root, ["keys", "list"]);
   assert.equal(await first.ended, 0);
-  assert.match(first.output().out, /^Installing the dependencies …\n(.*\n)*Installing the dependencies: done in \d+ s\n/);
+  assert.match(
+    first.output().out,
+    /^Installing the dependencies …\n(.*\n)*Installing the dependencies: done in \d+ s\n/,
+  );
   assert.deepEqual(lastLineOf(first).args, ["keys", "list"]);
   assert.match(readFileSync(join(root, ".sluice", "log", "install.log"), "utf8"), /one-1\.0\.0\.tgz/);
 
@@ -107,7 +126,9 @@ test("a lock that can't be read is one line", async () => {
 test("of two boots at once one installs and the other waits for it", async () => {
   using place = makeCheckout();
   const both = [boot(place.root, ["help"], { FAKE_NPM: "wait" }), boot(place.root, ["help"], { FAKE_NPM: "wait" })];
-  await until("the second to wait", () => both.some(({ output }) => output().error.includes("another set-up is at work")));
+  await until("the second to wait", () =>
+    both.some(({ output }) => output().error.includes("another set-up is at work")),
+  );
   writeFileSync(join(place.root, "go"), "");
   assert.deepEqual(await Promise.all(both.map(({ ended }) => ended)), [0, 0]);
   assert.equal(callsOf(place.root).length, 1);
@@ -117,7 +138,10 @@ test("an installation that fails is one line with npm's reason", async () => {
   using place = makeCheckout();
   const failed = boot(place.root, ["help"], { FAKE_NPM: "fail" });
   assert.equal(await failed.ended, 1);
-  assert.match(failed.output().error, /^sluice: the dependencies could not be installed: FetchError: no such host \(all of it: .*install\.log\)\n$/);
+  assert.match(
+    failed.output().error,
+    /^sluice: the dependencies could not be installed: FetchError: no such host \(all of it: .*install\.log\)\n$/,
+  );
   assert.equal(await boot(place.root, ["help"]).ended, 0);
 });
 
@@ -125,7 +149,10 @@ test("without npm on PATH one line says so", async () => {
   using place = makeCheckout();
   const failed = boot(place.root, ["help"], { PATH: dirname(process.execPath) });
   assert.equal(await failed.ended, 1);
-  assert.match(failed.output().error, /^sluice: the dependencies could not be installed: there is no npm on PATH .*\n$/);
+  assert.match(
+    failed.output().error,
+    /^sluice: the dependencies could not be installed: there is no npm on PATH .*\n$/,
+  );
 });
 
 test("a signal ends an installation and npm with it", async () => {
@@ -146,7 +173,10 @@ test("the dependencies of a gateway that runs are not replaced under it", async 
   writeFileSync(join(place.root, "package-lock.json"), lockOf("2.0.0"));
   const refused = boot(place.root, ["help"]);
   assert.equal(await refused.ended, 1);
-  assert.match(refused.output().error, new RegExp(`the gateway runs in this checkout \\(process ${process.pid}\\); stop it first\n$`));
+  assert.match(
+    refused.output().error,
+    new RegExp(`the gateway runs in this checkout \\(process ${process.pid}\\); stop it first\n$`),
+  );
 });
 
 test("run hands a script to npm with the installed Node first on PATH, after a look for Redis", async () => {
@@ -156,7 +186,10 @@ test("run hands a script to npm with the installed Node first on PATH, after a l
   assert.match(run.output().out, /"args":\["redis"\]/);
   const { args, path } = lastLineOf(run);
   assert.deepEqual(args, ["run", "check", "--", "one"]);
-  assert.deepEqual(path.split(delimiter).slice(0, 2), [join(place.root, "node_modules", ".bin"), join(place.root, "node_modules", "node", "bin")]);
+  assert.deepEqual(path.split(delimiter).slice(0, 2), [
+    join(place.root, "node_modules", ".bin"),
+    join(place.root, "node_modules", "node", "bin"),
+  ]);
 });
 
 test("signals reach what was booted, and its exit code is passed on", async () => {
@@ -178,14 +211,24 @@ test("what was booted learns that its boot was killed", async () => {
   assert.ok(isGone(waiting.child.pid!));
 });
 
-test("what npm runs ends when npm is killed, though a shell stays between them", { skip: process.platform !== "linux" && "needs /proc" }, async () => {
+test("what npm runs ends when npm is killed, though a shell stays between them", {
+  skip: process.platform !== "linux" && "needs /proc",
+}, async () => {
   using place = makeCheckout();
   const inShell = `"${process.execPath}" apps/sluice/boot.js wait; true`;
-  const npm = spawn(process.execPath, ["-e", `require("node:child_process").spawn("sh", ["-c", ${JSON.stringify(inShell)}], { stdio: "inherit" })`], {
-    cwd: place.root,
-    env: { ...process.env, npm_lifecycle_event: "start", PATH: [join(place.root, "bin"), dirname(process.execPath), process.env.PATH].join(delimiter) },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const npm = spawn(
+    process.execPath,
+    ["-e", `require("node:child_process").spawn("sh", ["-c", ${JSON.stringify(inShell)}], { stdio: "inherit" })`],
+    {
+      cwd: place.root,
+      env: {
+        ...process.env,
+        npm_lifecycle_event: "start",
+        PATH: [join(place.root, "bin"), dirname(process.execPath), process.env.PATH].join(delimiter),
+      },
+      stdio: ["ignore", "pipe", "inherit"],
+    },
+  );
   let out = "";
   npm.stdout.on("data", (chunk) => {
     out += chunk;

@@ -62,7 +62,10 @@ export function startGateway(root: string, environment: NodeJS.ProcessEnv = {}):
 }
 
 /** Polls until there is something; fails after a while, naming what it waited for. */
-export async function until<Value>(what: string, look: () => Value | undefined | false | Promise<Value | undefined | false>): Promise<Value> {
+export async function until<Value>(
+  what: string,
+  look: () => Value | undefined | false | Promise<Value | undefined | false>,
+): Promise<Value> {
   const deadline = performance.now() + waitMsMax;
   for (;;) {
     const found = await look();

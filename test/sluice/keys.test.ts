@@ -39,7 +39,11 @@ after(async () => {
 /** Runs `sluice keys …`; each test has a namespace. */
 function keysIn(namespace: string, catalogueFile = "catalogue.yaml") {
   return async (...args: string[]) => {
-    const environment = { SLUICE_NAMESPACE: namespace, SLUICE_CATALOGUE: join(directory, catalogueFile), REDIS_URL: server.url };
+    const environment = {
+      SLUICE_NAMESPACE: namespace,
+      SLUICE_CATALOGUE: join(directory, catalogueFile),
+      REDIS_URL: server.url,
+    };
     const said = { out: "", err: "" };
     const output = {
       out: (written: string) => {
@@ -91,12 +95,26 @@ test("a key is revoked in a Redis whose memory is full", async () => {
 
 test("a key is made, shown once, stored as a hash, listed, and revoked", async () => {
   const keys = keysIn("life");
-  const created = await keys("create", "--group", "default", "--name", "ci", "--expires", "90d", "--models", "one, o*", "--json");
+  const created = await keys(
+    "create",
+    "--group",
+    "default",
+    "--name",
+    "ci",
+    "--expires",
+    "90d",
+    "--models",
+    "one, o*",
+    "--json",
+  );
   assert.equal(created.err, "");
   assert.equal(created.code, 0);
   const { key, ...record } = JSON.parse(created.out);
   assert.ok(looksLikeKey(key));
-  assert.deepEqual([record.name, record.group, record.models, record.hint], ["ci", "default", ["one", "o*"], key.slice(-4)]);
+  assert.deepEqual(
+    [record.name, record.group, record.models, record.hint],
+    ["ci", "default", ["one", "o*"], key.slice(-4)],
+  );
   assert.equal(record.expiresAt, record.createdAt + 90 * 86_400_000);
 
   const stored = await recordsIn("life");
@@ -131,17 +149,40 @@ test("people are shown the key and a table that they can read", async () => {
 
 test("a key gets limits of its own and an account, and the list shows them", async () => {
   const keys = keysIn("limited");
-  const limited = ["--requests-per-minute", "60", "--tokens-per-minute", "90000", "--generations", "4", "--budget-per-day", "2.5", "--budget-per-month", "40"];
-  const { limits, account } = JSON.parse((await keys("create", "--group", "default", "--name", "ci", "--account", "acme", ...limited, "--json")).out);
-  assert.deepEqual(limits, { requestsPerMinute: 60, tokensPerMinute: 90_000, generationsMax: 4, budgetPerDay: 2.5, budgetPerMonth: 40 });
+  const limited = [
+    "--requests-per-minute",
+    "60",
+    "--tokens-per-minute",
+    "90000",
+    "--generations",
+    "4",
+    "--budget-per-day",
+    "2.5",
+    "--budget-per-month",
+    "40",
+  ];
+  const { limits, account } = JSON.parse(
+    (await keys("create", "--group", "default", "--name", "ci", "--account", "acme", ...limited, "--json")).out,
+  );
+  assert.deepEqual(limits, {
+    requestsPerMinute: 60,
+    tokensPerMinute: 90_000,
+    generationsMax: 4,
+    budgetPerDay: 2.5,
+    budgetPerMonth: 40,
+  });
   assert.equal(account, "acme");
-  assert.match((await keys("list")).out, / {2}acme {5}60 requests\/min, 90000 tokens\/min, 4 at once, 2\.5\/day, 40\/month\n$/);
+  assert.match(
+    (await keys("list")).out,
+    / {2}acme {5}60 requests\/min, 90000 tokens\/min, 4 at once, 2\.5\/day, 40\/month\n$/,
+  );
 });
 
 test("a key is revoked by its name or last characters only where that means one key", async () => {
   const keys = keysIn("twins");
   const made = [];
-  for (const name of ["twin", "twin", "single"]) made.push(JSON.parse((await keys("create", "--group", "default", "--name", name, "--json")).out));
+  for (const name of ["twin", "twin", "single"])
+    made.push(JSON.parse((await keys("create", "--group", "default", "--name", name, "--json")).out));
   const ambiguous = await keys("revoke", "twin");
   assert.deepEqual([ambiguous.code, ambiguous.out], [1, ""]);
   assert.match(ambiguous.err, /^sluice keys revoke: 2 keys are known by "twin"; say the id: key_\w+, key_\w+\n$/);
@@ -157,8 +198,16 @@ test("what cannot be done is told in one line, and nothing is made", async () =>
   const create = ["create", "--name", "x"];
   for (const [args, code, expected] of [
     [[...create], 1, /--group and --name are needed/],
-    [[...create, "--group", "default", "--requests-per-minute", "0"], 1, /--requests-per-minute must be a whole number from 1/],
-    [[...create, "--group", "default", "--budget-per-day", "much"], 1, /--budget-per-day must be an amount such as 2\.50/],
+    [
+      [...create, "--group", "default", "--requests-per-minute", "0"],
+      1,
+      /--requests-per-minute must be a whole number from 1/,
+    ],
+    [
+      [...create, "--group", "default", "--budget-per-day", "much"],
+      1,
+      /--budget-per-day must be an amount such as 2\.50/,
+    ],
     [[...create, "--group", "default", "--account", "a b"], 1, /--account must be 1 to 100 of/],
     [[...create, "--group", "absent"], 1, /no group is named "absent"; the catalogue has default, narrow/],
     [[...create, "--group", "default", "--expires", "2001-01-01"], 1, /--expires must lie ahead/],
@@ -180,7 +229,11 @@ test("what cannot be done is told in one line, and nothing is made", async () =>
 });
 
 test("without REDIS_URL the gateway that runs in the directory is found, and without one the person is told what to do", async () => {
-  const expected = [1, "", 'sluice keys list: no gateway runs in this directory: start it with "npm start", or set REDIS_URL\n'];
+  const expected = [
+    1,
+    "",
+    'sluice keys list: no gateway runs in this directory: start it with "npm start", or set REDIS_URL\n',
+  ];
   const keys = keysProcessIn("private");
   const alone = await keys("list");
   assert.deepEqual([alone.code, alone.out, alone.err], expected);
@@ -209,9 +262,21 @@ test("a bad catalogue is told with its line, and another one can be named", asyn
 test("times from now and dates are understood, and must lie ahead", () => {
   const now = Date.UTC(2030, 0, 1);
   assert.deepEqual(
-    ["30m", "12h", "90d", "4w", "2030-01-02", "2030-01-01T01:00:00Z", "2030-01-01T01:00+01:00", "0d", "2029-12-31", "2030-02-31", "90", "d", ""].map((said) =>
-      expiryOf(said, now),
-    ),
+    [
+      "30m",
+      "12h",
+      "90d",
+      "4w",
+      "2030-01-02",
+      "2030-01-01T01:00:00Z",
+      "2030-01-01T01:00+01:00",
+      "0d",
+      "2029-12-31",
+      "2030-02-31",
+      "90",
+      "d",
+      "",
+    ].map((said) => expiryOf(said, now)),
     [
       now + 1_800_000,
       now + 43_200_000,

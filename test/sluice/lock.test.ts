@@ -29,7 +29,9 @@ test("the lock of a process that was killed is free", async (t) => {
   const file = fileFor(t);
   const module = new URL("../../apps/sluice/lock.js", import.meta.url).href;
   const script = `import { takeLock } from ${JSON.stringify(module)}; console.log(takeLock(${JSON.stringify(file)}).kind); setInterval(() => {}, 1000);`;
-  const holder = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+  const holder = spawn(process.execPath, ["--input-type=module", "-e", script], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   assert.equal(String(await once(holder.stdout, "data")), "taken\n");
   assert.deepEqual(takeLock(file), { kind: "held", pid: holder.pid });
   holder.kill("SIGKILL");
@@ -38,7 +40,9 @@ test("the lock of a process that was killed is free", async (t) => {
   assert.equal(takeLock(file).kind, "taken");
 });
 
-test("a later process with the holder's number is not taken for it", { skip: process.platform !== "linux" && "needs /proc" }, (t) => {
+test("a later process with the holder's number is not taken for it", {
+  skip: process.platform !== "linux" && "needs /proc",
+}, (t) => {
   const file = fileFor(t);
   writeFileSync(file, `${process.pid} another-boot 1\n`);
   assert.equal(lockHolderOf(file), undefined);

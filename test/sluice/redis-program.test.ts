@@ -18,8 +18,10 @@ function programs(t: TestContext, versions: Record<string, string>): string {
   return directory;
 }
 
-const redis = (version: string) => `Redis server v=${version} sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4d7c971a948f0`;
-const valkey = (version: string) => `Valkey server v=${version} sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4d7c971a948f0`;
+const redis = (version: string) =>
+  `Redis server v=${version} sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4d7c971a948f0`;
+const valkey = (version: string) =>
+  `Valkey server v=${version} sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4d7c971a948f0`;
 
 test("a Redis or a Valkey that is new enough is found", async (t) => {
   const cases: [Record<string, string>, string, string][] = [
@@ -39,7 +41,11 @@ test("a Redis or a Valkey that is new enough is found", async (t) => {
 
 test("what is too old, or no server, or no program is not taken", async (t) => {
   const old = programs(t, { "redis-server": redis("6.0.16") });
-  assert.deepEqual(await findRedisProgram(old), { kind: "tooOld", path: join(old, "redis-server"), version: "Redis 6.0.16" });
+  assert.deepEqual(await findRedisProgram(old), {
+    kind: "tooOld",
+    path: join(old, "redis-server"),
+    version: "Redis 6.0.16",
+  });
   assert.equal((await findRedisProgram(programs(t, { "valkey-server": valkey("7.2.5") }))).kind, "tooOld");
   assert.equal((await findRedisProgram(programs(t, { "redis-server": "something else" }))).kind, "none");
   const folder = programs(t, {});
@@ -49,9 +55,15 @@ test("what is too old, or no server, or no program is not taken", async (t) => {
 
 test("an old Redis on PATH is a fault that says what to install", async (t) => {
   const directory = programs(t, { "redis-server": redis("6.0.16") });
-  await assert.rejects(ensureRedisProgram({ PATH: directory }, stateOf(directory), AbortSignal.timeout(10_000)), (error: Error) => {
-    assert.ok(error instanceof StartupFault);
-    assert.match(error.message, /redis-server is Redis 6\.0\.16; install Redis 7 or Valkey 8, or newer .*, or set REDIS_URL$/);
-    return true;
-  });
+  await assert.rejects(
+    ensureRedisProgram({ PATH: directory }, stateOf(directory), AbortSignal.timeout(10_000)),
+    (error: Error) => {
+      assert.ok(error instanceof StartupFault);
+      assert.match(
+        error.message,
+        /redis-server is Redis 6\.0\.16; install Redis 7 or Valkey 8, or newer .*, or set REDIS_URL$/,
+      );
+      return true;
+    },
+  );
 });

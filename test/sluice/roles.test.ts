@@ -34,5 +34,9 @@ test("the ingress knows which secrets there are, and none of them but the operat
 });
 
 test("the simulator knows no secret and no Redis", () => {
-  assert.deepEqual(roleEnvironmentOf("simulator", environment, named), { PATH: "/bin", HTTPS_PROXY: "http://proxy.example", MONKEY: "no secret" });
+  assert.deepEqual(roleEnvironmentOf("simulator", environment, named), {
+    PATH: "/bin",
+    HTTPS_PROXY: "http://proxy.example",
+    MONKEY: "no secret",
+  });
 });

@@ -22,8 +22,15 @@ test("a start ends in a banner and a ready.json that say the same, and Ctrl-C le
   const ready = await gateway.ready();
 
   assert.equal(ready.baseUrl, `${ready.address}/v1`);
-  assert.match(gateway.output().out, new RegExp(`base address +${ready.baseUrl}\n +${ready.baseUrl.replace("/v1", "")} for .*\n +API key +${ready.key}\n`));
-  assert.ok(gateway.output().out.includes(`curl ${ready.baseUrl}/chat/completions -H "Authorization: Bearer ${ready.key}"`));
+  assert.match(
+    gateway.output().out,
+    new RegExp(
+      `base address +${ready.baseUrl}\n +${ready.baseUrl.replace("/v1", "")} for .*\n +API key +${ready.key}\n`,
+    ),
+  );
+  assert.ok(
+    gateway.output().out.includes(`curl ${ready.baseUrl}/chat/completions -H "Authorization: Bearer ${ready.key}"`),
+  );
   assert.ok(gateway.output().out.includes('"model":"sim-text"'));
   assert.equal(await textOf(ready.address), "ingress");
   assert.equal(await textOf(ready.operationsUrls.ingress), "ingress");
@@ -32,7 +39,9 @@ test("a start ends in a banner and a ready.json that say the same, and Ctrl-C le
   assert.equal(statSync(state.readyFile).mode & 0o777, 0o600);
   assert.equal(statSync(state.firstKeyFile).mode & 0o777, 0o600);
   assert.equal(statSync(state.directory).mode & 0o777, 0o700);
-  await until("the worker's lines are in its log", () => readFileSync(join(state.logs, "worker.log"), "utf8").includes('"msg":"a line of the log"'));
+  await until("the worker's lines are in its log", () =>
+    readFileSync(join(state.logs, "worker.log"), "utf8").includes('"msg":"a line of the log"'),
+  );
   assert.equal(gateway.output().error, "");
 
   gateway.child.kill("SIGINT");
@@ -68,7 +77,10 @@ test("a second gateway in the same checkout says in one line that the first one 
   const { address, pids } = await gateway.ready();
   const second = startGateway(place.root);
   assert.equal(await second.ended, 1);
-  assert.equal(second.output().error, `sluice: the gateway already runs in this checkout (process ${pids.sluice}, ${address}); stop it first\n`);
+  assert.equal(
+    second.output().error,
+    `sluice: the gateway already runs in this checkout (process ${pids.sluice}, ${address}); stop it first\n`,
+  );
   assert.equal(await textOf(address), "ingress");
   assert.ok(existsSync(stateOf(place.root).readyFile));
   gateway.child.kill("SIGINT");
@@ -84,7 +96,12 @@ test("a role that is killed is started again at the same address, and ready.json
     process.kill(pid, "SIGKILL");
     const after = await until(`another ${role}`, () => {
       const ready = readReady(stateOf(place.root));
-      return ready?.pids[role] !== undefined && ready.pids[role] !== pid && gateway.output().error.includes(`${role} serves again`) && ready;
+      return (
+        ready?.pids[role] !== undefined &&
+        ready.pids[role] !== pid &&
+        gateway.output().error.includes(`${role} serves again`) &&
+        ready
+      );
     });
     assert.equal(after.address, before.address);
   }
@@ -117,7 +134,10 @@ test("when the supervisor itself is killed its processes end by themselves, Redi
   const { pids } = await gateway.ready();
   gateway.child.kill("SIGKILL");
   assert.equal(await gateway.ended, "SIGKILL");
-  await until(`${JSON.stringify(pids)} to end`, () => Object.values(pids).every(isGone) && processesOf(place.root).length === 0);
+  await until(
+    `${JSON.stringify(pids)} to end`,
+    () => Object.values(pids).every(isGone) && processesOf(place.root).length === 0,
+  );
 
   const next = startGateway(place.root);
   await next.ready();
@@ -129,7 +149,9 @@ test("an orphaned Redis is ended by the next start, which keeps its data", async
   using place = makeRoot();
   const gateway = startGateway(place.root);
   const { key, pids } = await gateway.ready();
-  const guards = processesOf(place.root).filter((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("/bin/sh"));
+  const guards = processesOf(place.root).filter((pid) =>
+    readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("/bin/sh"),
+  );
   assert.equal(guards.length, 1);
   for (const pid of [...guards, pids.sluice!]) process.kill(pid, "SIGKILL");
   await until("the roles to end", () => [pids.ingress!, pids.worker!, pids.simulator!].every(isGone));
@@ -187,7 +209,10 @@ test("a port that is taken is one line", async (t) => {
   const { port } = occupier.address() as AddressInfo;
   const gateway = startGateway(place.root, { PORT: String(port) });
   assert.equal(await gateway.ended, 1);
-  assert.equal(gateway.output().error, `sluice: port ${port} on 127.0.0.1 is already in use; set PORT or OPERATIONS_PORT to another\n`);
+  assert.equal(
+    gateway.output().error,
+    `sluice: port ${port} on 127.0.0.1 is already in use; set PORT or OPERATIONS_PORT to another\n`,
+  );
   assert.deepEqual(processesOf(place.root), []);
 });
 
@@ -245,11 +270,17 @@ test("a checkout with a long path gets its Redis too", async () => {
 
 test("only the worker is given an upstream's credential, and only the ingress the operator's password", async () => {
   using place = makeRoot();
-  const secrets = { OPENAI_API_KEY: "upstream-secret", OTHER_TOKEN: "other-secret", OPERATOR_PASSWORD: "operator-secret" };
+  const secrets = {
+    OPENAI_API_KEY: "upstream-secret",
+    OTHER_TOKEN: "other-secret",
+    OPERATOR_PASSWORD: "operator-secret",
+  };
   const gateway = startGateway(place.root, secrets);
   const { address, operationsUrls, simulatorUrl, redisUrl } = await gateway.ready();
   const [ingress, worker, simulator] = await Promise.all(
-    [address, operationsUrls.worker, simulatorUrl].map(async (url) => (await (await fetch(`${url}/environment`)).json()) as NodeJS.ProcessEnv),
+    [address, operationsUrls.worker, simulatorUrl].map(
+      async (url) => (await (await fetch(`${url}/environment`)).json()) as NodeJS.ProcessEnv,
+    ),
   );
   assert.ok(ingress && worker && simulator);
   assert.equal(ingress.OPENAI_API_KEY, "configured");

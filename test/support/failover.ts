@@ -19,12 +19,16 @@ export async function startFailover(): Promise<Failover> {
     await rename(join(directory, "next.sock"), join(directory, "primary.sock"));
   };
   const servers = [await startRedis(), await startRedis()] as const;
-  const [first, second] = [await connectRedis(servers[0].url, "patient"), await connectRedis(servers[1].url, "patient")];
+  const [first, second] = [
+    await connectRedis(servers[0].url, "patient"),
+    await connectRedis(servers[1].url, "patient"),
+  ];
   await leadTo(servers[0].url);
   return {
     url: `unix://${join(directory, "primary.sock")}`,
     failOver: async () => {
-      const [old, next, address] = (await first.role())[0] === "master" ? [first, second, servers[1].url] : [second, first, servers[0].url];
+      const [old, next, address] =
+        (await first.role())[0] === "master" ? [first, second, servers[1].url] : [second, first, servers[0].url];
       await next.replicaof("NO", "ONE");
       await leadTo(address);
       await old.replicaof("127.0.0.1", "1");

@@ -92,9 +92,14 @@ export interface Gateway extends AsyncDisposable {
   /** An official client without retries of its own, of the first ingress unless told otherwise. */
   client(options?: { url?: string; key?: string; retries?: number }): OpenAI;
   /** POST /v1/chat/completions as plain fetch. */
-  post(body: unknown, options?: { url?: string; key?: string; signal?: AbortSignal; headers?: Record<string, string> }): Promise<Response>;
+  post(
+    body: unknown,
+    options?: { url?: string; key?: string; signal?: AbortSignal; headers?: Record<string, string> },
+  ): Promise<Response>;
   /** What the simulator saw of a model. */
-  seen(model: string): Promise<{ model: string; outcome?: string; chunksSent: number; at: number; closedAt?: number }[]>;
+  seen(
+    model: string,
+  ): Promise<{ model: string; outcome?: string; chunksSent: number; at: number; closedAt?: number }[]>;
 }
 
 const ids = ["sim-text", "sim-fast", "sim-slow"];
@@ -120,9 +125,16 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     const catalogueFile = join(directory, "catalogue.yaml");
     await writeFile(
       catalogueFile,
-      options.catalogue ?? catalogueOf(ids.map((id) => ({ id, model: id === "sim-fast" ? "sim-text;rate=0;first=0" : "sim-text" }))),
+      options.catalogue ??
+        catalogueOf(ids.map((id) => ({ id, model: id === "sim-fast" ? "sim-text;rate=0;first=0" : "sim-text" }))),
     );
-    const environment = { REDIS_URL: redis.url, SLUICE_CATALOGUE: catalogueFile, SIMULATOR_URL: simulatorUrl, PORT: "0", ...options.environment };
+    const environment = {
+      REDIS_URL: redis.url,
+      SLUICE_CATALOGUE: catalogueFile,
+      SIMULATOR_URL: simulatorUrl,
+      PORT: "0",
+      ...options.environment,
+    };
     const ingresses: Role[] = [];
     const workers: Role[] = [];
     const addIngress = async (more: Record<string, string> = {}) => {
@@ -147,7 +159,14 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
       const connection = await connectRedis(redis.url, "patient");
       try {
         const { key, hash, hint } = createKey();
-        const record = { id: `key_${hash.slice(0, 24)}`, name: `test-${hint}`, group, hint, createdAt: Date.now(), ...more };
+        const record = {
+          id: `key_${hash.slice(0, 24)}`,
+          name: `test-${hint}`,
+          group,
+          hint,
+          createdAt: Date.now(),
+          ...more,
+        };
         await addRecord(connection, keyspaceOf("sluice"), hash, record);
         return key;
       } finally {
@@ -173,21 +192,28 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
         const added = await addKey(group, more);
         // They learn of it a moment later, and one that was ended never.
         const living = ingresses.filter(({ process }) => process.exitCode === null && process.signalCode === null);
-        const knows = async ({ urls }: Role) => (await fetch(`${urls.api}/v1/models`, { headers: { authorization: `Bearer ${added}` } })).ok;
+        const knows = async ({ urls }: Role) =>
+          (await fetch(`${urls.api}/v1/models`, { headers: { authorization: `Bearer ${added}` } })).ok;
         for (const ingress of living) await until("the key is known", () => knows(ingress));
         return added;
       },
       addIngress,
       addWorker,
-      client: (client = {}) => new OpenAI({ apiKey: client.key ?? key, baseURL: `${client.url ?? url}/v1`, maxRetries: client.retries ?? 0 }),
+      client: (client = {}) =>
+        new OpenAI({ apiKey: client.key ?? key, baseURL: `${client.url ?? url}/v1`, maxRetries: client.retries ?? 0 }),
       post: (body, request = {}) =>
         fetch(`${request.url ?? url}/v1/chat/completions`, {
           method: "POST",
-          headers: { authorization: `Bearer ${request.key ?? key}`, "content-type": "application/json", ...request.headers },
+          headers: {
+            authorization: `Bearer ${request.key ?? key}`,
+            "content-type": "application/json",
+            ...request.headers,
+          },
           body: typeof body === "string" ? body : JSON.stringify(body),
           ...(request.signal && { signal: request.signal }),
         }),
-      seen: async (model) => (await (await fetch(`${simulatorUrl}/_simulator/requests?model=${encodeURIComponent(model)}`)).json()) as never,
+      seen: async (model) =>
+        (await (await fetch(`${simulatorUrl}/_simulator/requests?model=${encodeURIComponent(model)}`)).json()) as never,
       async [Symbol.asyncDispose]() {
         for (const cleanup of cleanups.reverse()) await cleanup();
       },

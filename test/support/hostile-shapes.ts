@@ -9,7 +9,8 @@ const values = 990_000;
 /** Bytes of the longest texts: some less than a body may have. */
 export const textBytesMax = 31 << 20;
 
-const list = (count: number, of: (place: number) => string) => Array.from({ length: Math.floor(count) }, (_, place) => of(place)).join(",");
+const list = (count: number, of: (place: number) => string) =>
+  Array.from({ length: Math.floor(count) }, (_, place) => of(place)).join(",");
 const same = (count: number, text: string) => new Array<string>(Math.floor(count)).fill(text).join(",");
 
 export interface Shape {
@@ -20,19 +21,42 @@ export interface Shape {
   body(dialect: ConversationDialect, model: string): string | undefined;
 }
 
-const asks = (name: string, more: string | (() => string), parts?: (dialect: ConversationDialect) => string): Shape => ({
+const asks = (
+  name: string,
+  more: string | (() => string),
+  parts?: (dialect: ConversationDialect) => string,
+): Shape => ({
   name,
-  body: (dialect, model) => words[dialect].ask(model, parts?.(dialect) ?? words[dialect].text("x"), typeof more === "string" ? more : more()),
+  body: (dialect, model) =>
+    words[dialect].ask(model, parts?.(dialect) ?? words[dialect].text("x"), typeof more === "string" ? more : more()),
 });
-const says = (name: string, text: () => string): Shape => ({ name, body: (dialect, model) => words[dialect].ask(model, words[dialect].text(text())) });
+const says = (name: string, text: () => string): Shape => ({
+  name,
+  body: (dialect, model) => words[dialect].ask(model, words[dialect].text(text())),
+});
 const forms = (name: string, form: (dialect: ConversationDialect) => string): Shape => ({
   name,
   body: (dialect, model) => words[dialect].ask(model, words[dialect].text("x"), form(dialect)),
 });
 
-const callsOf: Record<ConversationDialect, number> = { "openai-chat": 24_500, "openai-responses": 28_000, "anthropic-messages": 28_000, gemini: 16_400 };
-const callTurnsOf: Record<ConversationDialect, number> = { "openai-chat": 19_000, "openai-responses": 19_000, "anthropic-messages": 11_000, gemini: 8_500 };
-const picturesOf: Record<ConversationDialect, number> = { "openai-chat": 39_000, "openai-responses": 95_000, "anthropic-messages": 39_000, gemini: 49_000 };
+const callsOf: Record<ConversationDialect, number> = {
+  "openai-chat": 24_500,
+  "openai-responses": 28_000,
+  "anthropic-messages": 28_000,
+  gemini: 16_400,
+};
+const callTurnsOf: Record<ConversationDialect, number> = {
+  "openai-chat": 19_000,
+  "openai-responses": 19_000,
+  "anthropic-messages": 11_000,
+  gemini: 8_500,
+};
+const picturesOf: Record<ConversationDialect, number> = {
+  "openai-chat": 39_000,
+  "openai-responses": 95_000,
+  "anthropic-messages": 39_000,
+  gemini: 49_000,
+};
 const partsMax = 98_000;
 const messagesOf = (dialect: ConversationDialect) => (dialect === "gemini" ? 32_000 : 98_000);
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -113,7 +137,10 @@ export const shapesOf = (bytes: number): Shape[] => [
     body: (dialect, model) =>
       words[dialect].turns(
         model,
-        Array.from({ length: messagesOf(dialect) }, (_, place) => [place % 2 === 0 ? "user" : "assistant", "x"] as const),
+        Array.from(
+          { length: messagesOf(dialect) },
+          (_, place) => [place % 2 === 0 ? "user" : "assistant", "x"] as const,
+        ),
       ),
   },
   {
@@ -126,8 +153,14 @@ export const shapesOf = (bytes: number): Shape[] => [
   },
   asks("many parts", "", (dialect) => same(partsMax, words[dialect].text("x"))),
   asks("many pictures", "", (dialect) => same(picturesOf[dialect], words[dialect].image("image/png", png))),
-  asks("one large picture", "", (dialect) => words[dialect].image("image/png", png.slice(0, 88) + "A".repeat(bytes - 88 - ((bytes - 88) % 4)))),
-  asks("a large text document", "", (dialect) => `${words[dialect].document("text/plain", "QUJD".repeat(bytes / 4))},${words[dialect].text("x")}`),
+  asks("one large picture", "", (dialect) =>
+    words[dialect].image("image/png", png.slice(0, 88) + "A".repeat(bytes - 88 - ((bytes - 88) % 4))),
+  ),
+  asks(
+    "a large text document",
+    "",
+    (dialect) => `${words[dialect].document("text/plain", "QUJD".repeat(bytes / 4))},${words[dialect].text("x")}`,
+  ),
   calls("calls with ids of their own", (place) => `call_${place}`),
   calls("calls of one id", () => "same"),
   calls("calls whose ids look like numbered ones", (place, count) => (place < count / 2 ? `a_${place + 2}` : "a")),
@@ -161,10 +194,17 @@ export const shapesOf = (bytes: number): Shape[] => [
     ),
   ),
   forms("a tool with many properties", (dialect) =>
-    words[dialect].tools(["f"], `{"type":"object","properties":{${list(60_000, (place) => `"p${place}":{"type":"string","minLength":1}`)}}}`),
+    words[dialect].tools(
+      ["f"],
+      `{"type":"object","properties":{${list(60_000, (place) => `"p${place}":{"type":"string","minLength":1}`)}}}`,
+    ),
   ),
-  forms("a schema, deep", (dialect) => words[dialect].tools(["f"], `${'{"type":"object","properties":{"a":'.repeat(95)}{}${"}}".repeat(95)}`)),
-  forms("many alternatives", (dialect) => words[dialect].tools(["f"], `{"anyOf":[${same(80_000, '{"type":"string"}')}],"type":"object"}`)),
+  forms("a schema, deep", (dialect) =>
+    words[dialect].tools(["f"], `${'{"type":"object","properties":{"a":'.repeat(95)}{}${"}}".repeat(95)}`),
+  ),
+  forms("many alternatives", (dialect) =>
+    words[dialect].tools(["f"], `{"anyOf":[${same(80_000, '{"type":"string"}')}],"type":"object"}`),
+  ),
   {
     name: "many stop words",
     body: (dialect, model) => {
@@ -195,8 +235,17 @@ export const shapesOf = (bytes: number): Shape[] => [
     name: "deep names of addresses",
     pair: ["openai-responses", "openai-responses"],
     body: (dialect, model) => {
-      const name = { "openai-chat": "image_url", "openai-responses": "image_url", "anthropic-messages": "url", gemini: "fileUri" }[dialect];
-      return words[dialect].ask(model, words[dialect].text("x"), `,"x":${'{"level":'.repeat(190)}[${same(95_000, `{"${name}":"x"}`)}]${"}".repeat(190)}`);
+      const name = {
+        "openai-chat": "image_url",
+        "openai-responses": "image_url",
+        "anthropic-messages": "url",
+        gemini: "fileUri",
+      }[dialect];
+      return words[dialect].ask(
+        model,
+        words[dialect].text("x"),
+        `,"x":${'{"level":'.repeat(190)}[${same(95_000, `{"${name}":"x"}`)}]${"}".repeat(190)}`,
+      );
     },
   },
   asks("as many addresses as there may be", "", (dialect) => same(4_000, address[dialect])),
@@ -209,7 +258,10 @@ export const shapesOf = (bytes: number): Shape[] => [
   asks("bodies of a hundred kilobytes: empty objects", () => `,"x":[${same(40_000, "{}")}]`),
   asks("bodies of a hundred kilobytes: parts", "", (dialect) => same(3_500, words[dialect].text("x"))),
   says("bodies of a hundred kilobytes: lone surrogates", () => "\\ud800".repeat(20_000)),
-  asks("bodies of a hundred kilobytes: numbers that a double can't hold", () => `,"x":[${same(5_000, "12345678901234567890123")}]`),
+  asks(
+    "bodies of a hundred kilobytes: numbers that a double can't hold",
+    () => `,"x":[${same(5_000, "12345678901234567890123")}]`,
+  ),
 ];
 
 /** Much like others: asked by who has the time. */

@@ -69,7 +69,20 @@ export async function startRedis(): Promise<TestRedis> {
 }
 
 async function startServer(directory: string, socket: string): Promise<ChildProcess> {
-  const settings = ["--port", "0", "--unixsocket", socket, "--dir", directory, "--save", "", "--appendonly", "no", "--loglevel", "warning"];
+  const settings = [
+    "--port",
+    "0",
+    "--unixsocket",
+    socket,
+    "--dir",
+    directory,
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--loglevel",
+    "warning",
+  ];
   const program = await found;
   if (program.kind !== "found") throw new Error("no redis-server or valkey-server on PATH that is new enough");
   const server = spawn(program.program.path, settings, { stdio: ["ignore", "ignore", "inherit"] });

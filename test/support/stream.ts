@@ -16,8 +16,19 @@ export interface StreamRead {
 }
 
 /** Reads to the end, or to the break. `onPiece` is called after each read with the number of content chunks so far. */
-export async function readStream(response: Response, onPiece: (pieces: number) => void = () => {}): Promise<StreamRead> {
-  const read: StreamRead = { status: response.status, text: "", content: "", pieces: 0, done: false, error: undefined, broken: false };
+export async function readStream(
+  response: Response,
+  onPiece: (pieces: number) => void = () => {},
+): Promise<StreamRead> {
+  const read: StreamRead = {
+    status: response.status,
+    text: "",
+    content: "",
+    pieces: 0,
+    done: false,
+    error: undefined,
+    broken: false,
+  };
   const decoder = new TextDecoder();
   let rest = "";
   try {
@@ -44,7 +55,10 @@ function takeEvent(event: string, read: StreamRead): void {
     read.done = true;
     return;
   }
-  const chunk = JSON.parse(data) as { error?: StreamRead["error"]; choices?: { delta?: { content?: string | null } }[] };
+  const chunk = JSON.parse(data) as {
+    error?: StreamRead["error"];
+    choices?: { delta?: { content?: string | null } }[];
+  };
   if (chunk.error) read.error = chunk.error;
   const content = chunk.choices?.[0]?.delta?.content;
   if (content) {

@@ -11,7 +11,12 @@ const lookMsMax = 10;
  * Fails when the condition does not hold within so many ms. Their clock stands still while this process is held up, while a look takes its time, and while
  * `answers` is not through: what is asked there is a Redis or a disk that what is waited for needs as well.
  */
-export async function within(ms: number, what: string, holds: () => boolean | Promise<boolean>, answers: () => unknown = () => undefined): Promise<void> {
+export async function within(
+  ms: number,
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  answers: () => unknown = () => undefined,
+): Promise<void> {
   for (let passedMs = 0; !(await holds()); ) {
     assert.ok(passedMs < ms, `not within ${ms} ms: ${what}`);
     const lookedAt = performance.now();

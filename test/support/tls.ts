@@ -12,7 +12,10 @@ export const tlsFiles = {
   certificateFile: join(directory, "client.pem"),
   keyFile: join(directory, "client.key"),
 };
-export const serverCredentials = { key: readFileSync(join(directory, "server.key")), cert: readFileSync(join(directory, "server.pem")) };
+export const serverCredentials = {
+  key: readFileSync(join(directory, "server.key")),
+  cert: readFileSync(join(directory, "server.pem")),
+};
 
 export type Protocol = "http/1.1" | "h2";
 
@@ -58,11 +61,19 @@ function http2Front(plainPort: number): Server {
   const server = createSecureServer({ ...serverCredentials, allowHTTP1: false });
   server.on("stream", (stream: ServerHttp2Stream, headers) => {
     const own = Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith(":")));
-    const plain = httpRequest({ port: plainPort, host: "127.0.0.1", method: String(headers[":method"]), path: String(headers[":path"]), headers: own });
+    const plain = httpRequest({
+      port: plainPort,
+      host: "127.0.0.1",
+      method: String(headers[":method"]),
+      path: String(headers[":path"]),
+      headers: own,
+    });
     const broken = () => stream.destroyed || stream.close(constants.NGHTTP2_INTERNAL_ERROR);
     plain.on("error", broken);
     plain.on("response", (answer) => {
-      const kept = Object.fromEntries(Object.entries(answer.headers).filter(([name]) => !connectionHeaders.includes(name)));
+      const kept = Object.fromEntries(
+        Object.entries(answer.headers).filter(([name]) => !connectionHeaders.includes(name)),
+      );
       if (!stream.destroyed) stream.respond({ ":status": answer.statusCode ?? 502, ...kept });
       answer.on("error", broken);
       answer.pipe(stream);

@@ -14,17 +14,32 @@ const request = {
 
 test("a credential goes where its kind says; without one, none is sent", async () => {
   const authorize = createAuthorization({ KEY: "secret" });
-  assert.deepEqual(await authorize(upstreamWith({ authentication: "bearer" }), "KEY", request), { authorization: "Bearer secret" });
-  assert.deepEqual(await authorize(upstreamWith({ authentication: "x-api-key" }), "KEY", request), { "x-api-key": "secret" });
+  assert.deepEqual(await authorize(upstreamWith({ authentication: "bearer" }), "KEY", request), {
+    authorization: "Bearer secret",
+  });
+  assert.deepEqual(await authorize(upstreamWith({ authentication: "x-api-key" }), "KEY", request), {
+    "x-api-key": "secret",
+  });
   assert.deepEqual(await authorize(upstreamWith({ authentication: "bearer" }), "OTHER", request), {});
 });
 
 /** https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html */
 function signatureOf(headers: Record<string, string>, names: string[], scope: string[], secret: string): string {
   const sha = (text: string | Buffer) => createHash("sha256").update(text).digest("hex");
-  const canonical = ["POST", request.url.pathname, "", ...names.map((name) => `${name}:${headers[name]}`), "", names.join(";"), sha(request.body)].join("\n");
+  const canonical = [
+    "POST",
+    request.url.pathname,
+    "",
+    ...names.map((name) => `${name}:${headers[name]}`),
+    "",
+    names.join(";"),
+    sha(request.body),
+  ].join("\n");
   const text = ["AWS4-HMAC-SHA256", headers["x-amz-date"], scope.join("/"), sha(canonical)].join("\n");
-  const key = scope.reduce<string | Buffer>((key, part) => createHmac("sha256", key).update(part).digest(), `AWS4${secret}`);
+  const key = scope.reduce<string | Buffer>(
+    (key, part) => createHmac("sha256", key).update(part).digest(),
+    `AWS4${secret}`,
+  );
   return createHmac("sha256", key).update(text).digest("hex");
 }
 
@@ -47,7 +62,12 @@ test("a request to Bedrock is signed for its region and service, each with its o
         added.authorization ?? "",
       ) ?? [];
     const headers = { ...request.headers, host: request.url.host, ...added };
-    const expected = signatureOf(headers, signed.split(";"), [day ?? "", "eu-central-1", "bedrock", "aws4_request"], "secret");
+    const expected = signatureOf(
+      headers,
+      signed.split(";"),
+      [day ?? "", "eu-central-1", "bedrock", "aws4_request"],
+      "secret",
+    );
     assert.equal(signature, expected);
   }
 });
@@ -58,7 +78,11 @@ test("a key file of Google's that can't be used is a refusal each time, and none
     privateKeyEncoding: { type: "pkcs8", format: "pem" },
     publicKeyEncoding: { type: "spki", format: "pem" },
   });
-  const authorize = createAuthorization({ WHOLE: JSON.stringify({ type: "unknown", private_key: privateKey }), BROKEN: "{", AWAY: "/nowhere/key.json" });
+  const authorize = createAuthorization({
+    WHOLE: JSON.stringify({ type: "unknown", private_key: privateKey }),
+    BROKEN: "{",
+    AWAY: "/nowhere/key.json",
+  });
   for (const name of ["WHOLE", "BROKEN", "AWAY", "BROKEN"])
     await assert.rejects(async () => authorize(upstreamWith({ authentication: "google" }), name, request), name);
 });

@@ -23,7 +23,9 @@ test("and so are those that fill several blocks", () => {
   const expected = bytes.toString("base64");
   assert.equal(base64BytesOf(bytes.length), expected.length);
   for (const size of [1_000_001, 65_536, 1_460, 100_003]) {
-    const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, place) => bytes.subarray(place * size, (place + 1) * size));
+    const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, place) =>
+      bytes.subarray(place * size, (place + 1) * size),
+    );
     assert.ok(written(chunks).toString() === expected, String(size));
   }
 });

@@ -27,7 +27,13 @@ async function serving(answer: RequestListener): Promise<{ port: number } & Asyn
 }
 
 const upstreamOf = (baseUrl: string, more: Partial<CatalogueUpstream> = {}, connectTimeoutMs = 5_000) =>
-  ({ name: "theirs", baseUrl, headers: {}, limits: { connectionsMax: 64, connectTimeoutMs }, ...more }) as unknown as CatalogueUpstream;
+  ({
+    name: "theirs",
+    baseUrl,
+    headers: {},
+    limits: { connectionsMax: 64, connectTimeoutMs },
+    ...more,
+  }) as unknown as CatalogueUpstream;
 
 interface Outcome {
   status?: number;
@@ -71,7 +77,9 @@ const using = (environment = {}) => {
 for (const protocol of ["http/1.1", "h2"] as const satisfies Protocol[])
   test(`an upstream over TLS is called by ${protocol}, trusting the authority that the catalogue names`, async () => {
     await using plain = await serving((request, response) => {
-      request.resume().on("end", () => response.writeHead(200, { "content-type": "application/json" }).end('{"ok":true}'));
+      request
+        .resume()
+        .on("end", () => response.writeHead(200, { "content-type": "application/json" }).end('{"ok":true}'));
     });
     await using front = await startTlsFront(plain.port, protocol);
     await using ours = using();
@@ -82,16 +90,24 @@ for (const protocol of ["http/1.1", "h2"] as const satisfies Protocol[])
     assert.equal(await ours.upstreams.isPresent(trusted, undefined), true);
     const { cause } = await outcomeOf(ours.upstreams, upstreamOf(baseUrl, { name: "distrusted" }));
     assert.match(cause ?? "", /UNABLE_TO_VERIFY|SELF_SIGNED/);
-    const unreadable = await outcomeOf(ours.upstreams, upstreamOf(baseUrl, { name: "unreadable", tls: { caFile: "/no/such/file.pem" } }));
+    const unreadable = await outcomeOf(
+      ours.upstreams,
+      upstreamOf(baseUrl, { name: "unreadable", tls: { caFile: "/no/such/file.pem" } }),
+    );
     assert.equal(unreadable.cause, "TLS files or proxy: ENOENT");
   });
 
 test("an upstream that demands a certificate is shown the worker's", async () => {
   const names: string[] = [];
-  const server = createTlsServer({ ...serverCredentials, requestCert: true, rejectUnauthorized: false }, (socket: TLSSocket) => {
-    names.push(String(socket.getPeerCertificate().subject?.CN));
-    socket.on("error", () => undefined).once("data", () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"));
-  }).listen(0, "127.0.0.1");
+  const server = createTlsServer(
+    { ...serverCredentials, requestCert: true, rejectUnauthorized: false },
+    (socket: TLSSocket) => {
+      names.push(String(socket.getPeerCertificate().subject?.CN));
+      socket
+        .on("error", () => undefined)
+        .once("data", () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"));
+    },
+  ).listen(0, "127.0.0.1");
   await once(server, "listening");
   await using ours = using();
   const answer = await outcomeOf(ours.upstreams, upstreamOf(`https://localhost:${portOf(server)}`, { tls: tlsFiles }));
@@ -112,7 +128,14 @@ test("twenty requests to an upstream that stalls in the handshake all fail withi
 });
 
 const answer = JSON.stringify({ choices: [], filler: "x".repeat(200_000) });
-const encodings = { gzip: gzipSync, "x-gzip": gzipSync, GZIP: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
+const encodings = {
+  gzip: gzipSync,
+  "x-gzip": gzipSync,
+  GZIP: gzipSync,
+  deflate: deflateSync,
+  br: brotliCompressSync,
+  zstd: zstdCompressSync,
+};
 for (const [encoding, compress] of Object.entries(encodings))
   test(`an answer that comes as ${encoding} is read although identity was asked for`, async () => {
     const asked: IncomingMessage[] = [];
@@ -132,7 +155,9 @@ for (const [encoding, compress] of Object.entries(encodings))
 test("a compressed answer that is cut or broken is a failure, and one that nobody reads stops the upstream", async () => {
   const whole = gzipSync(Buffer.from(answer));
   let body = whole.subarray(0, whole.length - 20);
-  await using plain = await serving((_request, response) => void response.writeHead(200, { "content-encoding": "gzip" }).end(body));
+  await using plain = await serving(
+    (_request, response) => void response.writeHead(200, { "content-encoding": "gzip" }).end(body),
+  );
   await using ours = using();
   const upstream = upstreamOf(`http://127.0.0.1:${plain.port}`);
   assert.equal((await outcomeOf(ours.upstreams, upstream)).cause, "content-encoding");
@@ -186,7 +211,10 @@ test("calls go through the proxy of the environment, but for hosts of NO_PROXY a
   const address = `http://127.0.0.1:${portOf(proxy)}`;
   await using ours = using({ HTTPS_PROXY: address, http_proxy: address, NO_PROXY: "never.example" });
   const ask = (baseUrl: string) =>
-    outcomeOf(ours.upstreams, upstreamOf(baseUrl, { name: baseUrl, tls: { caFile: tlsFiles.caFile, serverName: "localhost" } }, 2_000));
+    outcomeOf(
+      ours.upstreams,
+      upstreamOf(baseUrl, { name: baseUrl, tls: { caFile: tlsFiles.caFile, serverName: "localhost" } }, 2_000),
+    );
   assert.equal((await ask("https://models.example/v1")).text, "models.example");
   assert.deepEqual(tunnelled, ["models.example:443"]);
   assert.equal((await ask(`http://127.0.0.1:${plain.port}`)).text, `127.0.0.1:${plain.port}`);
@@ -209,7 +237,10 @@ test("a proxy that does not answer CONNECT is bounded by the time limit for conn
 
 test("a base URL keeps its query behind every path", () => {
   const urls = (base: string, path: string) => urlOf(base, path).href;
-  assert.equal(urls("https://a.example/openai?api-version=1", "/chat/completions"), "https://a.example/openai/chat/completions?api-version=1");
+  assert.equal(
+    urls("https://a.example/openai?api-version=1", "/chat/completions"),
+    "https://a.example/openai/chat/completions?api-version=1",
+  );
   assert.equal(
     urls("https://a.example/v1beta?x=1&y=2", "/models/m:streamGenerateContent?alt=sse"),
     "https://a.example/v1beta/models/m:streamGenerateContent?alt=sse&x=1&y=2",
@@ -233,7 +264,12 @@ test("an aborted call over HTTP/2 leaves the others of its connection alone", as
     upstream,
     undefined,
     { path: "/", headers: {}, body: Buffer.from("{}") },
-    { head: () => undefined, data: () => left.abort(), end: () => assert.fail("ended"), failed: () => assert.fail("failed") },
+    {
+      head: () => undefined,
+      data: () => left.abort(),
+      end: () => assert.fail("ended"),
+      failed: () => assert.fail("failed"),
+    },
   );
   await until("the second is asked", () => answers.length === 2);
   for (const end of answers) end();

@@ -13,8 +13,20 @@ const thread = new PreparationThread();
 after(() => thread.close());
 
 const never = new AbortController().signal;
-const target = { model: "theirs", outputTokensMax: undefined, streamUsage: true, tokenLimitField: "max_tokens" as const };
-const common = { framing: "sse" as const, headers: {}, contentType: "application/json", target, splices: false, countsTokens: true };
+const target = {
+  model: "theirs",
+  outputTokensMax: undefined,
+  streamUsage: true,
+  tokenLimitField: "max_tokens" as const,
+};
+const common = {
+  framing: "sse" as const,
+  headers: {},
+  contentType: "application/json",
+  target,
+  splices: false,
+  countsTokens: true,
+};
 const long = "x".repeat(200_000);
 
 const data = { kind: "data", mimeType: "image/png", data: "bWFyaw==" } as const;
@@ -35,7 +47,9 @@ test("a large request is sent as it would be without a thread, in every dialect 
     for (const spoken of conversationDialects)
       for (const splices of [false, true]) {
         const { ask, text, tools } = words[dialect];
-        const body = Buffer.from(ask("mine", `${text(long)},${addresses[dialect]}`, tools(["f.g"], '{"type":"object"}')));
+        const body = Buffer.from(
+          ask("mine", `${text(long)},${addresses[dialect]}`, tools(["f.g"], '{"type":"object"}')),
+        );
         const task: PreparationTask = { ...common, operation: "answer", dialect, spoken, splices, body };
         const [there, here]: SourceAddress[][] = [[], []];
         const prepared = await new Preparation(thread, "k").prepare(task, fetched(there as SourceAddress[]), never);
@@ -73,7 +87,10 @@ test("what can't be sent is refused alike, and so is one address too many", asyn
   });
   for (const [refused, param] of [
     [task(text(long), ',"logit_bias":{"1":1}'), "logit_bias"],
-    [task(`${text(long)},${new Array(4_097).fill(addresses["openai-chat"]).join(",")}`), "messages[0].content[4097].image_url.url"],
+    [
+      task(`${text(long)},${new Array(4_097).fill(addresses["openai-chat"]).join(",")}`),
+      "messages[0].content[4097].image_url.url",
+    ],
   ] as const) {
     const prepared = await new Preparation(thread, "k").prepare(refused, fetched([]), never);
     assert.ok(prepared.kind === "refused");
@@ -84,7 +101,13 @@ test("what can't be sent is refused alike, and so is one address too many", asyn
 test("a target that is sent the same gets what was prepared before, until an answer has begun", async () => {
   const { ask, text } = words["openai-chat"];
   const preparation = new Preparation(thread, "k");
-  const task: PreparationTask = { ...common, operation: "answer", dialect: "openai-chat", spoken: "gemini", body: Buffer.from(ask("mine", text(long))) };
+  const task: PreparationTask = {
+    ...common,
+    operation: "answer",
+    dialect: "openai-chat",
+    spoken: "gemini",
+    body: Buffer.from(ask("mine", text(long))),
+  };
   const one = await preparation.prepare(task, fetched([]), never);
   assert.equal(await preparation.prepare({ ...task }, fetched([]), never), one);
   const other = await preparation.prepare({ ...task, target: { ...target, model: "other" } }, fetched([]), never);
@@ -94,7 +117,10 @@ test("a target that is sent the same gets what was prepared before, until an ans
   assert.ok(again !== other && again.kind === "conversation" && other.kind === "conversation");
   assert.deepEqual(again.request, other.request);
 
-  const named: PreparationTask = { ...task, body: Buffer.from(ask("mine", `${text(long)},${addresses["openai-chat"]}`)) };
+  const named: PreparationTask = {
+    ...task,
+    body: Buffer.from(ask("mine", `${text(long)},${addresses["openai-chat"]}`)),
+  };
   const preparing = new Preparation(thread, "k");
   const seen: SourceAddress[] = [];
   await preparing.prepare(named, fetched(seen), never);
@@ -112,33 +138,77 @@ test("the other operations are prepared alike in the thread: token counts, embed
   const contentType = edit.headers.get("content-type") as string;
   const bytes = Buffer.from(await edit.arrayBuffer());
   for (const [more, kind] of [
-    [{ operation: "token-count", dialect: "anthropic-messages", spoken: "openai-responses", body: Buffer.from(ask("mine", text(long))) }, "conversation"],
-    [{ operation: "token-count", dialect: "anthropic-messages", spoken: "openai-chat", body: Buffer.from(ask("mine", text(long))) }, "counted"],
-    [{ operation: "embedding", dialect: "openai-chat", spoken: "gemini", body: Buffer.from(JSON.stringify({ model: "m", input: [long, "b"] })) }, "embeddings"],
-    [{ operation: "image-edit", dialect: "openai-chat", spoken: "openai-images", body: bytes, contentType }, "pictures"],
+    [
+      {
+        operation: "token-count",
+        dialect: "anthropic-messages",
+        spoken: "openai-responses",
+        body: Buffer.from(ask("mine", text(long))),
+      },
+      "conversation",
+    ],
+    [
+      {
+        operation: "token-count",
+        dialect: "anthropic-messages",
+        spoken: "openai-chat",
+        body: Buffer.from(ask("mine", text(long))),
+      },
+      "counted",
+    ],
+    [
+      {
+        operation: "embedding",
+        dialect: "openai-chat",
+        spoken: "gemini",
+        body: Buffer.from(JSON.stringify({ model: "m", input: [long, "b"] })),
+      },
+      "embeddings",
+    ],
+    [
+      { operation: "image-edit", dialect: "openai-chat", spoken: "openai-images", body: bytes, contentType },
+      "pictures",
+    ],
   ] as const) {
     const task: PreparationTask = { ...common, framing: "whole", ...more };
     const prepared = await new Preparation(thread, "k").prepare(task, fetched([]), never);
     const plain = await prepare(task, fetched([]));
     assert.equal(prepared.kind, kind);
     if (kind === "pictures") assert.ok("request" in prepared && prepared.request.body.includes("theirs"));
-    else if (kind === "conversation") assert.ok("request" in prepared && "request" in plain && prepared.request.body.equals(plain.request.body));
+    else if (kind === "conversation")
+      assert.ok("request" in prepared && "request" in plain && prepared.request.body.equals(plain.request.body));
     else assert.deepEqual(prepared, plain);
   }
 });
 
 test("settings that a large request's answer repeats keep their numbers as they are written", async () => {
-  const body = Buffer.from(`{"model":"m","input":"${long}","metadata":{"id":12345678901234567890},"instructions":"short","prompt_cache_key":"${long}${long}"}`);
-  const task: PreparationTask = { ...common, operation: "answer", dialect: "openai-responses", spoken: "openai-chat", body };
+  const body = Buffer.from(
+    `{"model":"m","input":"${long}","metadata":{"id":12345678901234567890},"instructions":"short","prompt_cache_key":"${long}${long}"}`,
+  );
+  const task: PreparationTask = {
+    ...common,
+    operation: "answer",
+    dialect: "openai-responses",
+    spoken: "openai-chat",
+    body,
+  };
   const preparation = new Preparation(thread, "k");
   const prepared = await preparation.prepare(task, fetched([]), never);
   assert.ok(prepared.kind === "conversation" && prepared.asked !== undefined);
-  assert.equal(JSON.stringify(prepared.asked.body), '{"model":"m","input":[],"metadata":{"id":12345678901234567890},"instructions":"short"}');
+  assert.equal(
+    JSON.stringify(prepared.asked.body),
+    '{"model":"m","input":[],"metadata":{"id":12345678901234567890},"instructions":"short"}',
+  );
 });
 
 test("a large answer is read as it would be without a thread", async () => {
   const preparation = new Preparation(thread, "k");
-  const request = { system: [], messages: [], tools: [{ name: "f_g", callerName: "f.g", path: "tools[0]", parameters: { const: 1 } }], settings: {} };
+  const request = {
+    system: [],
+    messages: [],
+    tools: [{ name: "f_g", callerName: "f.g", path: "tools[0]", parameters: { const: 1 } }],
+    settings: {},
+  };
   const body = { metadata: parseExact('{"id":12345678901234567890}') };
   for (const from of conversationDialects)
     for (const to of conversationDialects) {
@@ -158,13 +228,22 @@ test("a large answer is read as it would be without a thread", async () => {
       assert.equal(read.body.toString(), plain.body.toString());
       assert.deepEqual(read.usage, plain.usage);
     }
-  assert.deepEqual(await preparation.read(() => ({ kind: "verbatim", dialect: "gemini", model: "m" }), Buffer.alloc(200_000)), { kind: "malformed" });
+  assert.deepEqual(
+    await preparation.read(() => ({ kind: "verbatim", dialect: "gemini", model: "m" }), Buffer.alloc(200_000)),
+    { kind: "malformed" },
+  );
 });
 
 test("who leaves does not wait for the thread", async () => {
   const leaving = new AbortController();
   const { ask, text } = words["openai-chat"];
-  const task: PreparationTask = { ...common, operation: "answer", dialect: "openai-chat", spoken: "gemini", body: Buffer.from(ask("mine", text(long))) };
+  const task: PreparationTask = {
+    ...common,
+    operation: "answer",
+    dialect: "openai-chat",
+    spoken: "gemini",
+    body: Buffer.from(ask("mine", text(long))),
+  };
   const prepared = new Preparation(thread, "k").prepare(task, fetched([]), leaving.signal);
   leaving.abort(new Error("left"));
   await assert.rejects(prepared, /left/);

@@ -11,7 +11,10 @@ import { createSourceFetcher, isReachable, networksOf } from "../../apps/worker/
 import { RequestSources } from "../../apps/worker/request-sources.ts";
 import { SourceBudget } from "../../apps/worker/source-budget.ts";
 
-const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+const png = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+  "base64",
+);
 
 const answers: Record<string, (response: ServerResponse) => void> = {
   "/png": (response) => response.writeHead(200, { "content-type": "text/html" }).end(png),
@@ -33,7 +36,8 @@ const answers: Record<string, (response: ServerResponse) => void> = {
   },
 };
 answers["/huge"] = (response) => response.writeHead(200, { "content-length": String(21 << 20) }).flushHeaders();
-answers["/book"] = (response) => response.writeHead(200, { "content-type": "text/plain" }).end("a".repeat((2 << 20) + 1));
+answers["/book"] = (response) =>
+  response.writeHead(200, { "content-type": "text/plain" }).end("a".repeat((2 << 20) + 1));
 const silentAsked = Promise.withResolvers<void>();
 answers["/silent"] = () => silentAsked.resolve();
 let requests = 0;
@@ -54,7 +58,12 @@ after(async () => {
   server.close();
 });
 
-const sourceOf = (url: string, part: "image" | "file" = "image"): RemoteSource => ({ url, part, path: "messages[0].content[1]", replace: () => undefined });
+const sourceOf = (url: string, part: "image" | "file" = "image"): RemoteSource => ({
+  url,
+  part,
+  path: "messages[0].content[1]",
+  replace: () => undefined,
+});
 
 const never = new AbortController().signal;
 const any = { claim: () => undefined, pool: new BlockPool(), pace: new Pace() };
@@ -110,15 +119,34 @@ test("only public addresses are reachable, in whatever way they are written", ()
 
 test("a private address is refused before a request is made: literal, by name, odd spellings, and behind a redirect", async () => {
   const before = requests;
-  for (const host of ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "127.1", "0x7f000001", "2130706433", "0177.0.0.1"])
-    assert.match(await refusalOf(closed.fetch(sourceOf(`http://${host}:${port}/png`), any, never)), /not a public one/, host);
+  for (const host of [
+    "127.0.0.1",
+    "localhost",
+    "[::1]",
+    "[::ffff:127.0.0.1]",
+    "127.1",
+    "0x7f000001",
+    "2130706433",
+    "0177.0.0.1",
+  ])
+    assert.match(
+      await refusalOf(closed.fetch(sourceOf(`http://${host}:${port}/png`), any, never)),
+      /not a public one/,
+      host,
+    );
   assert.equal(requests, before);
   assert.match(await refusalOf(open.fetch(sourceOf(`${here}/metadata`), any, never)), /not a public one/);
 });
 
 test("what was fetched is what its bytes say, whatever its sender says", async () => {
-  assert.deepEqual(await dataOf(open.fetch(sourceOf(`${here}/png`), any, never)), { mimeType: "image/png", data: png.toString("base64") });
-  assert.deepEqual(await dataOf(open.fetch(sourceOf(`${here}/there`), any, never)), { mimeType: "image/png", data: png.toString("base64") });
+  assert.deepEqual(await dataOf(open.fetch(sourceOf(`${here}/png`), any, never)), {
+    mimeType: "image/png",
+    data: png.toString("base64"),
+  });
+  assert.deepEqual(await dataOf(open.fetch(sourceOf(`${here}/there`), any, never)), {
+    mimeType: "image/png",
+    data: png.toString("base64"),
+  });
   assert.equal((await open.fetch(sourceOf(`${here}/text`, "file"), any, never)).mimeType, "text/plain");
   assert.equal((await open.fetch(sourceOf(`${here}/pdf`, "file"), any, never)).mimeType, "application/pdf");
   for (const [path, part] of [

@@ -45,7 +45,12 @@ function requestWith(sources: RequestSources, paths: string[], part: "image" | "
   return {
     inline: (waitMs = 60_000, signal = never) =>
       sources.inline(
-        paths.map((path, place) => ({ part, url: `${here}/${path}`, path: `input[${place}]`, replace: replace(place) })),
+        paths.map((path, place) => ({
+          part,
+          url: `${here}/${path}`,
+          path: `input[${place}]`,
+          replace: replace(place),
+        })),
         waitMs,
         signal,
       ),
@@ -53,7 +58,8 @@ function requestWith(sources: RequestSources, paths: string[], part: "image" | "
   };
 }
 /** What goes to the upstream. */
-const sent = async (body: ReturnType<RequestSources["filled"]>) => (Buffer.isBuffer(body) ? body : Buffer.concat(await Array.fromAsync(body))).toString();
+const sent = async (body: ReturnType<RequestSources["filled"]>) =>
+  (Buffer.isBuffer(body) ? body : Buffer.concat(await Array.fromAsync(body))).toString();
 const jsonWith = (...images: Buffer[]) => JSON.stringify({ data: images.map((image) => image.toString("base64")) });
 
 test("a request goes out with what was fetched in its place, and holds nothing once it is sent", async () => {
@@ -115,7 +121,10 @@ test("requests that together exceed the budget go one after the other, and none 
   let heldMost = 0;
   const served = await Promise.all(
     Array.from({ length: 6 }, async (_, place) => {
-      const request = requestWith(new RequestSources(fetcher, budget, `key ${place}`), ["1500000", place % 2 === 0 ? "1000003" : "1000000?chunked"]);
+      const request = requestWith(new RequestSources(fetcher, budget, `key ${place}`), [
+        "1500000",
+        place % 2 === 0 ? "1000003" : "1000000?chunked",
+      ]);
       await request.inline();
       heldMost = Math.max(heldMost, budget.heldBytes);
       return (await sent(request.body())).length;
@@ -123,7 +132,9 @@ test("requests that together exceed the budget go one after the other, and none 
   );
   assert.deepEqual(
     served,
-    [0, 1, 2, 3, 4, 5].map((place) => jsonWith(imageOf(1_500_000), imageOf(place % 2 === 0 ? 1_000_003 : 1_000_000)).length),
+    [0, 1, 2, 3, 4, 5].map(
+      (place) => jsonWith(imageOf(1_500_000), imageOf(place % 2 === 0 ? 1_000_003 : 1_000_000)).length,
+    ),
   );
   assert.ok(heldMost <= 5 * mebibyte);
   assert.deepEqual([budget.heldBytes, budget.waiting], [0, 0]);
@@ -144,14 +155,18 @@ test("who waits in line for too long is told to come back, and who leaves it tak
 });
 
 test("what can never be held is refused by its name, before it is read", async () => {
-  const refused = (paths: string[], budget: number) => requestWith(new RequestSources(fetcher, new SourceBudget(budget), "key"), paths).inline();
+  const refused = (paths: string[], budget: number) =>
+    requestWith(new RequestSources(fetcher, new SourceBudget(budget), "key"), paths).inline();
   await assert.rejects(
     refused(["2000000?head"], 2 * mebibyte),
     (error) => error instanceof Refusal && error.param === "input[0]" && /held at once/.test(error.message),
   );
   await assert.rejects(refused(["2000000?chunked"], 2 * mebibyte), /held at once/);
   // Named three times it would be sent three times.
-  await assert.rejects(refused(["20000000?head", "20000000?head", "20000000?head"], 512 * mebibyte), /more than 52428800 bytes/);
+  await assert.rejects(
+    refused(["20000000?head", "20000000?head", "20000000?head"], 512 * mebibyte),
+    /more than 52428800 bytes/,
+  );
 });
 
 test("what is on its way to an upstream stays as it was, whatever is fetched into the same blocks", async () => {

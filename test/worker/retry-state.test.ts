@@ -13,9 +13,14 @@ const keysOf = (candidates: Candidate[]) => candidates.map(({ key }) => key);
 const half = () => 0.5;
 
 test("targets keep their order, and neighbours with weights share by them", () => {
-  const upstreams = new Map(["a", "b", "c", "d"].map((name) => [name, { name, limits: { totalTimeoutMs: 1, firstTokenTimeoutMs: 2 } }]));
+  const upstreams = new Map(
+    ["a", "b", "c", "d"].map((name) => [name, { name, limits: { totalTimeoutMs: 1, firstTokenTimeoutMs: 2 } }]),
+  );
   const fallback = { id: "other", route: [{ upstream: "d", model: "m" }], fallbacks: [] };
-  const catalogue = { upstreams, modelFor: (_group: string, id: string) => (id === "other" ? fallback : undefined) } as unknown as Catalogue;
+  const catalogue = {
+    upstreams,
+    modelFor: (_group: string, id: string) => (id === "other" ? fallback : undefined),
+  } as unknown as Catalogue;
   const model = {
     id: "mine",
     fallbacks: ["other", "gone"],
@@ -27,7 +32,8 @@ test("targets keep their order, and neighbours with weights share by them", () =
       { upstream: "gone", model: "m" },
     ],
   } as unknown as CatalogueModel;
-  const orderAt = (point: number) => candidatesOf(catalogue, "default", model, ["other", "gone"], () => point).map(({ key }) => key);
+  const orderAt = (point: number) =>
+    candidatesOf(catalogue, "default", model, ["other", "gone"], () => point).map(({ key }) => key);
   assert.deepEqual(orderAt(0), ["a/m", "b/m", "c/m", "d/m"]);
   assert.deepEqual(
     candidatesOf(catalogue, "default", model, [], () => 0).map(({ key }) => key),
@@ -72,18 +78,30 @@ test("a failure's class says what it asks for", () => {
     ["upstream_failed", undefined, "transient"],
   ];
   for (const [code, status, failureClass, operatorFault] of cases)
-    assert.equal(classifyFailure({ code, message: "", ...(operatorFault && { operatorFault }) }, status), failureClass, `${code} ${status}`);
+    assert.equal(
+      classifyFailure({ code, message: "", ...(operatorFault && { operatorFault }) }, status),
+      failureClass,
+      `${code} ${status}`,
+    );
 });
 
 test("an unknown 4xx and a refusal without a reason say nothing about the target", () => {
   assert.deepEqual(
-    ["unclear", "caller", "transient", "silent", "quota", "missing"].map((one) => outcomeOf(one as Parameters<typeof outcomeOf>[0])),
+    ["unclear", "caller", "transient", "silent", "quota", "missing"].map((one) =>
+      outcomeOf(one as Parameters<typeof outcomeOf>[0]),
+    ),
     [undefined, "answered", "transient", "transient", "quota", "missing"],
   );
 });
 
 /** A call of this target fails. */
-const fail = (state: RetryState, candidate: Candidate, failureClass: Parameters<RetryState["failed"]>[1], now: number, retryAfterMs?: number) => {
+const fail = (
+  state: RetryState,
+  candidate: Candidate,
+  failureClass: Parameters<RetryState["failed"]>[1],
+  now: number,
+  retryAfterMs?: number,
+) => {
   state.began(candidate);
   return state.failed(candidate, failureClass, failure, retryAfterMs, now);
 };
@@ -148,7 +166,11 @@ test("a fallback is asked at once when the model's own target is blocked, silent
   assert.deepEqual(keysOf(state.ready(0)), ["other"]);
   const limited = stateOf();
   limited.state.blocked(limited.own, "rate-limit", 2_000, 0);
-  assert.deepEqual([keysOf(limited.state.ready(0)), (limited.state.waitMs(0) ?? 0) >= 2_000], [[], true], "a short rate limit is waited for");
+  assert.deepEqual(
+    [keysOf(limited.state.ready(0)), (limited.state.waitMs(0) ?? 0) >= 2_000],
+    [[], true],
+    "a short rate limit is waited for",
+  );
 });
 
 test("a target that is listed twice keeps its pause, and is given up once", () => {
@@ -192,7 +214,11 @@ test("a rate-limited credential does not delay a target that has another one", (
 });
 
 test("what is too long for one model moves to models with a larger window alone", () => {
-  const [small, same, large] = [candidateOf("small", modelOf(0)), candidateOf("same", modelOf(0)), candidateOf("large", modelOf(0, 2_000))];
+  const [small, same, large] = [
+    candidateOf("small", modelOf(0)),
+    candidateOf("same", modelOf(0)),
+    candidateOf("large", modelOf(0, 2_000)),
+  ];
   const state = new RetryState([small, same, large], 0, half);
   assert.ok(fail(state, small, "context", 0));
   assert.deepEqual(keysOf(state.ready(0)), ["large"]);

@@ -25,7 +25,10 @@ test("what exceeds the budget waits, and gets its bytes when others release thei
   const budget = new SourceBudget(100);
   const [first, second, third] = [asked(budget, "a", 60), asked(budget, "b", 30), asked(budget, "c", 30)];
   await told();
-  assert.deepEqual([first.grant?.bytes, second.grant?.bytes, third.grant, budget.waiting, budget.heldBytes], [60, 30, undefined, 1, 90]);
+  assert.deepEqual(
+    [first.grant?.bytes, second.grant?.bytes, third.grant, budget.waiting, budget.heldBytes],
+    [60, 30, undefined, 1, 90],
+  );
   first.grant?.release();
   first.grant?.release();
   await told();
@@ -82,7 +85,12 @@ test("who leaves the line is not in the way of those behind", async () => {
 });
 
 test("whatever is asked, released and left, the budget is kept and everyone gets a turn", async () => {
-  const step = fc.record({ key: fc.constantFrom("a", "b", "c"), bytes: fc.integer({ min: 1, max: 100 }), leaves: fc.boolean(), releases: fc.nat(20) });
+  const step = fc.record({
+    key: fc.constantFrom("a", "b", "c"),
+    bytes: fc.integer({ min: 1, max: 100 }),
+    leaves: fc.boolean(),
+    releases: fc.nat(20),
+  });
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
       const budget = new SourceBudget(100);
@@ -99,7 +107,9 @@ test("whatever is asked, released and left, the budget is kept and everyone gets
         await told();
         for (const { state } of all) state.grant?.release();
       }
-      assert.ok(all.every(({ state, left }) => state.grant !== undefined || (left.signal.aborted && state.error !== undefined)));
+      assert.ok(
+        all.every(({ state, left }) => state.grant !== undefined || (left.signal.aborted && state.error !== undefined)),
+      );
       assert.deepEqual([budget.heldBytes, budget.waiting], [0, 0]);
     }),
     { numRuns: 50 },

@@ -24,18 +24,45 @@ test("system, tools, schemas, calls, results and pictures all count", async () =
   const png = "iVBORw0KGgoAAAANSUhEUgAABAAAAAQACAYAAAB/HSuDAAAADUlEQVR42mNk";
   const more: NeutralRequest[] = [
     requestOf([text("hi")], { system: [{ kind: "text", text: "Be brief.", path }] }),
-    requestOf([text("hi")], { tools: [{ name: "weather", callerName: "weather", description: "Says the weather.", parameters: { type: "object" }, path }] }),
     requestOf([text("hi")], {
-      settings: { format: { value: { kind: "schema", schema: { type: "object", properties: { city: { type: "string" } } } }, path } },
+      tools: [
+        {
+          name: "weather",
+          callerName: "weather",
+          description: "Says the weather.",
+          parameters: { type: "object" },
+          path,
+        },
+      ],
+    }),
+    requestOf([text("hi")], {
+      settings: {
+        format: {
+          value: { kind: "schema", schema: { type: "object", properties: { city: { type: "string" } } } },
+          path,
+        },
+      },
     }),
     requestOf([text("hi"), { kind: "call", id: "1", name: "weather", input: '{"city":"Paris"}', path }]),
-    requestOf([text("hi"), { kind: "result", callId: "1", name: "weather", content: [{ kind: "text", text: "It rains.", path }], isError: false, path }]),
+    requestOf([
+      text("hi"),
+      {
+        kind: "result",
+        callId: "1",
+        name: "weather",
+        content: [{ kind: "text", text: "It rains.", path }],
+        isError: false,
+        path,
+      },
+    ]),
     requestOf([text("hi"), { kind: "image", source: { kind: "data", mimeType: "image/png", data: png }, path }]),
     requestOf([text("hi"), { kind: "image", source: { kind: "url", url: "https://example.com/a.png" }, path }]),
     requestOf([text("hi"), { kind: "file", source: { kind: "data", mimeType: "application/pdf", data: png }, path }]),
   ];
   for (const request of more) assert.ok((await estimatedTokensOf(request)) > least, JSON.stringify(request));
-  const picture = await estimatedTokensOf(requestOf([{ kind: "image", source: { kind: "data", mimeType: "image/png", data: png }, path }]));
+  const picture = await estimatedTokensOf(
+    requestOf([{ kind: "image", source: { kind: "data", mimeType: "image/png", data: png }, path }]),
+  );
   assert.ok(picture >= 1_024 && picture <= 1_604, String(picture));
 });
 

@@ -20,13 +20,23 @@ async function startUpstream() {
     upstreams,
     outcomes,
     upstreamOf: (connectionsMax: number) =>
-      ({ name: "theirs", baseUrl, headers: {}, limits: { connectionsMax, connectTimeoutMs: 5_000 } }) as CatalogueUpstream,
+      ({
+        name: "theirs",
+        baseUrl,
+        headers: {},
+        limits: { connectionsMax, connectTimeoutMs: 5_000 },
+      }) as CatalogueUpstream,
     call: (upstream: CatalogueUpstream) =>
       upstreams.call(
         upstream,
         undefined,
         { path: "/x", headers: {}, body: Buffer.from("{}") },
-        { head: () => undefined, data: () => undefined, end: () => void outcomes.push("answered"), failed: (_failure, cause) => void outcomes.push(cause) },
+        {
+          head: () => undefined,
+          data: () => undefined,
+          end: () => void outcomes.push("answered"),
+          failed: (_failure, cause) => void outcomes.push(cause),
+        },
       ),
     /** Answers until so many calls are over. */
     answer: (count: number) =>

@@ -33,7 +33,9 @@ export function callsOf(question: Question, choice: number): Call[] {
   if (!wanted) return [];
   const chosen = named.length > 0 ? named : /\b(parallel|all)\b/i.test(userText) ? tools : tools.slice(0, 1);
   const times = chosen.length === 1 ? timesIn(userText) : 1;
-  const called = chosen.flatMap((tool) => Array.from({ length: times }, () => tool)).slice(0, parallelCalls ? callsMax : 1);
+  const called = chosen
+    .flatMap((tool) => Array.from({ length: times }, () => tool))
+    .slice(0, parallelCalls ? callsMax : 1);
   const hints = quotedIn(userText, chosen[0]?.name ?? "");
   return called.map((tool, index) => ({
     id: `call_${question.digest.slice(0, 20)}${choice.toString(16).padStart(2, "0")}${index.toString(16).padStart(2, "0")}`,
@@ -61,7 +63,8 @@ function toolsNamedIn(text: string, tools: Tool[]): Tool[] {
   const places = tools.map((tool) => {
     const name = tool.name.toLowerCase();
     let at = heard.indexOf(name);
-    while (at >= 0 && (isPartOfName(heard[at - 1]) || isPartOfName(heard[at + name.length]))) at = heard.indexOf(name, at + 1);
+    while (at >= 0 && (isPartOfName(heard[at - 1]) || isPartOfName(heard[at + name.length])))
+      at = heard.indexOf(name, at + 1);
     return { tool, at };
   });
   return places

@@ -34,7 +34,14 @@ interface Impossible {
 
 export type Composition = { kind: "answer"; choices: Choice[]; usage: Usage } | Impossible;
 
-const reasoningTokensByEffort: Record<string, number> = { minimal: 4, low: 8, medium: 16, high: 32, xhigh: 64, max: 128 };
+const reasoningTokensByEffort: Record<string, number> = {
+  minimal: 4,
+  low: 8,
+  medium: 16,
+  high: 32,
+  xhigh: 64,
+  max: 128,
+};
 
 /** A prompt of fewer tokens is never cached, and what is cached is a multiple of the step: as OpenAI documents its prompt caching. */
 const cacheTokensMin = 1_024;
@@ -48,16 +55,27 @@ export const tokensOf = ({ reasoning, text, calls }: Choice): number =>
 
 export function compose(question: Question, settings: Settings): Composition {
   if (question.choices * (settings.tokens ?? 0) * (settings.tokenBytes ?? 8) > answerBytesMax)
-    return { kind: "impossible", of: "length", fault: `So many choices of ${settings.tokens} tokens are more than ${answerBytesMax} bytes.` };
+    return {
+      kind: "impossible",
+      of: "length",
+      fault: `So many choices of ${settings.tokens} tokens are more than ${answerBytesMax} bytes.`,
+    };
   const structured = structuredTextOf(question);
   if (structured?.kind === "impossible") return structured;
-  const choices = Array.from({ length: question.choices }, (_, index) => choiceOf(question, settings, index, structured?.text));
+  const choices = Array.from({ length: question.choices }, (_, index) =>
+    choiceOf(question, settings, index, structured?.text),
+  );
   const completionTokens = choices.reduce((sum, choice) => sum + tokensOf(choice), 0);
   const reasoningTokens = choices.reduce((sum, choice) => sum + choice.reasoning.length, 0);
   return {
     kind: "answer",
     choices,
-    usage: { promptTokens: question.promptTokens, cachedTokens: cachedTokensOf(question, settings), completionTokens, reasoningTokens },
+    usage: {
+      promptTokens: question.promptTokens,
+      cachedTokens: cachedTokensOf(question, settings),
+      completionTokens,
+      reasoningTokens,
+    },
   };
 }
 
@@ -69,12 +87,19 @@ function choiceOf(question: Question, settings: Settings, index: number, structu
   const calls = settings.filterTokens === undefined ? callsOf(question, index) : [];
   if (calls.length > 0) {
     const kept = callsWithin(calls, budget - reasoning.length);
-    return { reasoning, text: undefined, calls: kept.calls, finish: kept.whole ? "calls" : "length", stopped: undefined };
+    return {
+      reasoning,
+      text: undefined,
+      calls: kept.calls,
+      finish: kept.whole ? "calls" : "length",
+      stopped: undefined,
+    };
   }
   const whole = structured === undefined ? textOf(question, settings, index, seed) : piecesOf(structured);
   const { text: stoppable, stopped } = untilStop(whole, question.stops);
   const text = firstOf(stoppable, budget - reasoning.length);
-  if (settings.filterTokens !== undefined) return { reasoning, text: firstOf(text, settings.filterTokens), calls: [], finish: "filtered", stopped: undefined };
+  if (settings.filterTokens !== undefined)
+    return { reasoning, text: firstOf(text, settings.filterTokens), calls: [], finish: "filtered", stopped: undefined };
   const finished = text.length === stoppable.length && reasoning.length === thought.length;
   return { reasoning, text, calls: [], finish: finished ? "stop" : "length", stopped: finished ? stopped : undefined };
 }
@@ -100,10 +125,19 @@ function callsWithin(calls: Call[], budget: number): { calls: Call[]; whole: boo
 
 function structuredTextOf({ format, userText }: Question): { kind: "text"; text: string } | Impossible | undefined {
   if (format.kind === "text") return undefined;
-  if (format.kind === "json") return { kind: "text", text: JSON.stringify({ answer: shortened(userText), simulated: true }) };
+  if (format.kind === "json")
+    return { kind: "text", text: JSON.stringify({ answer: shortened(userText), simulated: true }) };
   const example = exampleOf(format.schema, { seed: seedOf(userText), hints: [] });
-  if (example.kind === "none") return { kind: "impossible", of: "format", fault: `The simulator finds no value for the response schema: ${example.fault}.` };
-  return { kind: "text", text: format.bare && typeof example.value === "string" ? example.value : JSON.stringify(example.value) };
+  if (example.kind === "none")
+    return {
+      kind: "impossible",
+      of: "format",
+      fault: `The simulator finds no value for the response schema: ${example.fault}.`,
+    };
+  return {
+    kind: "text",
+    text: format.bare && typeof example.value === "string" ? example.value : JSON.stringify(example.value),
+  };
 }
 
 function textOf(question: Question, { tokens, tokenBytes }: Settings, index: number, seed: number): Pieces {
@@ -114,22 +148,32 @@ function textOf(question: Question, { tokens, tokenBytes }: Settings, index: num
 
 function proseOf({ userText, images, documents = [], toolResults }: Question, index: number): string {
   const sentences = index === 0 ? [] : [`Answer ${index + 1}.`];
-  for (const { name, text, failed } of toolResults) sentences.push(`The tool ${name} ${failed ? "failed" : "returned"}: ${shortened(text)}`);
-  if (images.length > 0) sentences.push(`I see ${images.length} image${images.length === 1 ? "" : "s"} (${images.join("; ")}).`);
-  if (documents.length > 0) sentences.push(`I read ${documents.length} document${documents.length === 1 ? "" : "s"} (${documents.join("; ")}).`);
+  for (const { name, text, failed } of toolResults)
+    sentences.push(`The tool ${name} ${failed ? "failed" : "returned"}: ${shortened(text)}`);
+  if (images.length > 0)
+    sentences.push(`I see ${images.length} image${images.length === 1 ? "" : "s"} (${images.join("; ")}).`);
+  if (documents.length > 0)
+    sentences.push(
+      `I read ${documents.length} document${documents.length === 1 ? "" : "s"} (${documents.join("; ")}).`,
+    );
   if (toolResults.length === 0 && userText !== "") sentences.push(`You said: ${shortened(userText)}`);
   sentences.push("This is the simulator: the same words always get the same answer.");
   return sentences.join("\n");
 }
 
 /** Never half of a surrogate pair. */
-const shortened = (text: string) => (text.length <= echoCharactersMax ? text : `${text.slice(0, echoCharactersMax).replace(/[\uD800-\uDBFF]$/, "")}…`);
+const shortened = (text: string) =>
+  text.length <= echoCharactersMax ? text : `${text.slice(0, echoCharactersMax).replace(/[\uD800-\uDBFF]$/, "")}…`;
 
 function untilStop(text: Pieces, stops: string[]): { text: Pieces; stopped: string | undefined } {
   if (stops.length === 0) return { text, stopped: undefined };
   const whole = joined(text);
-  const found = stops.filter((stop) => stop !== "" && whole.includes(stop)).sort((one, other) => whole.indexOf(one) - whole.indexOf(other))[0];
-  return found === undefined ? { text, stopped: undefined } : { text: piecesOf(whole.slice(0, whole.indexOf(found))), stopped: found };
+  const found = stops
+    .filter((stop) => stop !== "" && whole.includes(stop))
+    .sort((one, other) => whole.indexOf(one) - whole.indexOf(other))[0];
+  return found === undefined
+    ? { text, stopped: undefined }
+    : { text: piecesOf(whole.slice(0, whole.indexOf(found))), stopped: found };
 }
 
 function cachedTokensOf({ promptTokens, earlierTokens }: Question, { cachedTokens }: Settings): number {

@@ -71,9 +71,21 @@ function make(schema: unknown, making: Making, depth: number, name: string): unk
   }
 }
 
-function branchValue({ anyOf, oneOf, ...rest }: Schema, branches: unknown[], making: Making, depth: number, name: string): unknown {
-  const isSimple = (branch: unknown) => isObject(branch) && !("$ref" in branch) && !("properties" in branch) && !("items" in branch) && !("anyOf" in branch);
-  const ordered = depth < lavishDepth ? branches : [...branches.filter(isSimple), ...branches.filter((branch) => !isSimple(branch))];
+function branchValue(
+  { anyOf, oneOf, ...rest }: Schema,
+  branches: unknown[],
+  making: Making,
+  depth: number,
+  name: string,
+): unknown {
+  const isSimple = (branch: unknown) =>
+    isObject(branch) &&
+    !("$ref" in branch) &&
+    !("properties" in branch) &&
+    !("items" in branch) &&
+    !("anyOf" in branch);
+  const ordered =
+    depth < lavishDepth ? branches : [...branches.filter(isSimple), ...branches.filter((branch) => !isSimple(branch))];
   let fault = new NoExample("no alternative can be satisfied");
   for (const branch of ordered) {
     if (!isObject(branch)) {
@@ -91,7 +103,9 @@ function branchValue({ anyOf, oneOf, ...rest }: Schema, branches: unknown[], mak
 }
 
 function typeOf(schema: Schema, depth: number): string {
-  const types = (Array.isArray(schema.type) ? schema.type : [schema.type]).filter((type) => typeof type === "string").map((type) => type.toLowerCase());
+  const types = (Array.isArray(schema.type) ? schema.type : [schema.type])
+    .filter((type) => typeof type === "string")
+    .map((type) => type.toLowerCase());
   const scalar = depth < lavishDepth ? undefined : types.find((type) => type !== "object" && type !== "array");
   const type = scalar ?? types.find((one) => one !== "null") ?? types[0];
   if (type !== undefined) return type;
@@ -105,7 +119,8 @@ function objectValue(schema: Schema, making: Making, depth: number): Schema {
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = new Set(listOf(schema.required).filter((name) => typeof name === "string"));
   const value: Schema = {};
-  const put = (name: string, content: unknown) => Object.defineProperty(value, name, { value: content, enumerable: true, writable: true, configurable: true });
+  const put = (name: string, content: unknown) =>
+    Object.defineProperty(value, name, { value: content, enumerable: true, writable: true, configurable: true });
   for (const [name, property] of Object.entries(properties)) {
     if (!required.has(name) && (depth >= lavishDepth || (making.sparing && required.size > 0))) continue;
     try {
@@ -117,7 +132,8 @@ function objectValue(schema: Schema, making: Making, depth: number): Schema {
   const others = schema.additionalProperties ?? true;
   for (const name of required) if (!Object.hasOwn(value, name)) put(name, make(others, making, depth + 1, name));
   const countMin = Math.min(numberOf(schema.minProperties) ?? 0, itemsMax);
-  for (let index = 1; Object.keys(value).length < countMin; index++) put(`key${index}`, make(others, making, depth + 1, `key${index}`));
+  for (let index = 1; Object.keys(value).length < countMin; index++)
+    put(`key${index}`, make(others, making, depth + 1, `key${index}`));
   return value;
 }
 
@@ -152,10 +168,16 @@ function numberValue(schema: Schema, type: "integer" | "number", seed: number): 
   let high = numberOf(schema.maximum) ?? Number.POSITIVE_INFINITY;
   const above = schema.exclusiveMinimum === true ? low : numberOf(schema.exclusiveMinimum);
   const below = schema.exclusiveMaximum === true ? high : numberOf(schema.exclusiveMaximum);
-  const allowed = (value: number) => value >= low && value <= high && (above === undefined || value > above) && (below === undefined || value < below);
+  const allowed = (value: number) =>
+    value >= low && value <= high && (above === undefined || value > above) && (below === undefined || value < below);
   if (above !== undefined) low = Math.max(low, above);
   if (below !== undefined) high = Math.min(high, below);
-  const start = low > Number.NEGATIVE_INFINITY ? Math.ceil(low / step) : high < Number.POSITIVE_INFINITY ? Math.floor(high / step) - 10 : 0;
+  const start =
+    low > Number.NEGATIVE_INFINITY
+      ? Math.ceil(low / step)
+      : high < Number.POSITIVE_INFINITY
+        ? Math.floor(high / step) - 10
+        : 0;
   const first = 1 + (seed % 9);
   const candidates = [
     ...Array.from({ length: 11 }, (_, index) => Number(((start + ((first + index) % 11)) * step).toPrecision(15))),
@@ -163,7 +185,9 @@ function numberValue(schema: Schema, type: "integer" | "number", seed: number): 
     high,
     (low + high) / 2,
   ];
-  const value = candidates.find((candidate) => allowed(candidate) && (type === "number" || Number.isInteger(candidate)));
+  const value = candidates.find(
+    (candidate) => allowed(candidate) && (type === "number" || Number.isInteger(candidate)),
+  );
   if (value === undefined) throw new NoExample("no number lies within its bounds");
   return value;
 }

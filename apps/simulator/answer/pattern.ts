@@ -3,7 +3,17 @@
 /** Unbounded quantifiers repeat as often as they must, and at most this much more to reach a length. */
 const repeatsMax = 1_000;
 
-const lettersOfClass: Record<string, string> = { d: "7", w: "a", s: " ", D: "x", W: "-", S: "a", n: "\n", t: "\t", r: "\r" };
+const lettersOfClass: Record<string, string> = {
+  d: "7",
+  w: "a",
+  s: " ",
+  D: "x",
+  W: "-",
+  S: "a",
+  n: "\n",
+  t: "\t",
+  r: "\r",
+};
 
 /** Undefined when the pattern uses what is not understood (look-around, back references, property classes) or goes beyond the bounds. */
 export function textMatching(pattern: string, lengthMin: number): string | undefined {
@@ -74,7 +84,8 @@ function generate(pattern: string, more: number): string | undefined {
     if (end === undefined) return fail();
     const inside = pattern.slice(at, end);
     at = end + 1;
-    if (!inside.startsWith("^")) return inside.startsWith("\\") ? (lettersOfClass[inside[1] ?? ""] ?? inside[1] ?? fail()) : (inside[0] ?? fail());
+    if (!inside.startsWith("^"))
+      return inside.startsWith("\\") ? (lettersOfClass[inside[1] ?? ""] ?? inside[1] ?? fail()) : (inside[0] ?? fail());
     let excluded: RegExp;
     try {
       excluded = new RegExp(`[${inside.slice(1)}]`);

@@ -23,14 +23,19 @@ export function fillerOf(length: number, seed: number, tokenBytes?: number): Pie
   const variants =
     tokenBytes === undefined
       ? words.map((word) => ` ${word}`)
-      : words.slice(0, 8).map((word) => `${word} `.repeat(Math.ceil(tokenBytes / (word.length + 1))).slice(0, tokenBytes));
+      : words
+          .slice(0, 8)
+          .map((word) => `${word} `.repeat(Math.ceil(tokenBytes / (word.length + 1))).slice(0, tokenBytes));
   return { length, at: (index) => variants[(index + seed) % variants.length] ?? "" };
 }
 
 export const noPieces: Pieces = { length: 0, at: () => "" };
 
 /** The first `length` pieces, or all there are. */
-export const firstOf = (pieces: Pieces, length: number): Pieces => ({ length: Math.max(0, Math.min(pieces.length, length)), at: pieces.at });
+export const firstOf = (pieces: Pieces, length: number): Pieces => ({
+  length: Math.max(0, Math.min(pieces.length, length)),
+  at: pieces.at,
+});
 
 /** `text` first and then `filler`, `length` pieces in all. */
 export function extended(text: Pieces, filler: (length: number) => Pieces, length: number): Pieces {
@@ -51,6 +56,7 @@ export const promptTokensOf = (text: string) => Math.ceil(Buffer.byteLength(text
 /** 32 bits of a text (FNV-1a over its first 4,096 units). */
 export function seedOf(text: string): number {
   let hash = 0x811c9dc5;
-  for (let index = 0; index < Math.min(text.length, 4_096); index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+  for (let index = 0; index < Math.min(text.length, 4_096); index++)
+    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   return hash >>> 0;
 }

@@ -24,10 +24,17 @@ export function pngOf({ width, height, seed, bytesMin }: Picture): Buffer {
   palette.writeUIntBE(colour ^ 0xffffff, 3, 3);
   const tile = 8 << (seed % 3);
   const row = Buffer.alloc(1 + Math.ceil(width / 8));
-  for (let x = 0; x < width; x++) if (Math.floor(x / tile) % 2 === 1) row[1 + (x >> 3)] = (row[1 + (x >> 3)] ?? 0) | (0x80 >> (x & 7));
+  for (let x = 0; x < width; x++)
+    if (Math.floor(x / tile) % 2 === 1) row[1 + (x >> 3)] = (row[1 + (x >> 3)] ?? 0) | (0x80 >> (x & 7));
   const inverted = Buffer.from(row.map((byte, index) => (index === 0 ? 0 : byte ^ 0xff)));
   const rows = Array.from({ length: height }, (_, y) => (Math.floor(y / tile) % 2 === 0 ? row : inverted));
-  const parts = [signature, chunk("IHDR", header), chunk("PLTE", palette), chunk("IDAT", deflateSync(Buffer.concat(rows))), chunk("IEND", Buffer.alloc(0))];
+  const parts = [
+    signature,
+    chunk("IHDR", header),
+    chunk("PLTE", palette),
+    chunk("IDAT", deflateSync(Buffer.concat(rows))),
+    chunk("IEND", Buffer.alloc(0)),
+  ];
   const missing = bytesMin - parts.reduce((sum, part) => sum + part.length, 0);
   if (missing > 0) parts.splice(3, 0, chunk("paDd", Buffer.alloc(Math.max(0, missing - chunkOverhead), seed & 0xff)));
   return Buffer.concat(parts);

@@ -7,7 +7,8 @@ const hopsMax = 24;
 /** Why no value can be found; `exampleOf` catches it. */
 export class NoExample extends Error {}
 
-export const isObject = (value: unknown): value is Schema => typeof value === "object" && value !== null && !Array.isArray(value);
+export const isObject = (value: unknown): value is Schema =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /** Bounds come as numbers, and from some Google clients as strings. */
@@ -41,7 +42,8 @@ function referenced(root: unknown, reference: string): unknown {
   let found: unknown = root;
   for (const step of decodeURIComponent(reference.slice(1)).split("/").slice(1)) {
     const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
-    found = typeof found === "object" && found !== null && Object.hasOwn(found, key) ? Reflect.get(found, key) : undefined;
+    found =
+      typeof found === "object" && found !== null && Object.hasOwn(found, key) ? Reflect.get(found, key) : undefined;
   }
   return found;
 }
@@ -51,11 +53,14 @@ export function mergedOf(one: Schema, other: Schema): Schema {
   const merged: Schema = { ...one, ...other };
   if (isObject(one.properties) && isObject(other.properties)) {
     const properties: Schema = { ...one.properties };
-    for (const [name, schema] of Object.entries(other.properties)) properties[name] = name in properties ? { allOf: [properties[name], schema] } : schema;
+    for (const [name, schema] of Object.entries(other.properties))
+      properties[name] = name in properties ? { allOf: [properties[name], schema] } : schema;
     merged.properties = properties;
   }
-  if (Array.isArray(one.required) && Array.isArray(other.required)) merged.required = [...new Set([...one.required, ...other.required])];
-  if (Array.isArray(one.enum) && Array.isArray(other.enum)) merged.enum = one.enum.filter((value) => listOf(other.enum).includes(value));
+  if (Array.isArray(one.required) && Array.isArray(other.required))
+    merged.required = [...new Set([...one.required, ...other.required])];
+  if (Array.isArray(one.enum) && Array.isArray(other.enum))
+    merged.enum = one.enum.filter((value) => listOf(other.enum).includes(value));
   for (const [keyword, choose] of [
     ["minimum", Math.max],
     ["minLength", Math.max],

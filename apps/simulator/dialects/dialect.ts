@@ -78,12 +78,14 @@ export interface Dialect {
 
 /** A field of a JSON object, if it is a string. */
 export function stringOf(body: unknown, name: string): string | undefined {
-  const value = typeof body === "object" && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : undefined;
+  const value =
+    typeof body === "object" && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : undefined;
   return typeof value === "string" ? value : undefined;
 }
 
 /** A header that is there once. */
-export const headerIn = (value: string | string[] | undefined): string | undefined => (typeof value === "string" ? value : undefined);
+export const headerIn = (value: string | string[] | undefined): string | undefined =>
+  typeof value === "string" ? value : undefined;
 
 /** A time in s since 1970 that is always the same for the same request. */
 export const createdOf = (digest: string) => 1_760_000_000 + (Number.parseInt(digest.slice(0, 8), 16) % 10_000_000);

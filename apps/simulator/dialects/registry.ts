@@ -8,4 +8,12 @@ import { openaiImages } from "./openai-images/dialect.ts";
 import { openaiModels } from "./openai-models/dialect.ts";
 import { openaiResponses } from "./openai-responses/dialect.ts";
 
-export const dialects: readonly Dialect[] = [anthropicMessages, gemini, openaiChat, openaiEmbeddings, openaiImages, openaiModels, openaiResponses];
+export const dialects: readonly Dialect[] = [
+  anthropicMessages,
+  gemini,
+  openaiChat,
+  openaiEmbeddings,
+  openaiImages,
+  openaiModels,
+  openaiResponses,
+];

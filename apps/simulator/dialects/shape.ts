@@ -9,6 +9,15 @@ export function faultIn(errors: TLocalizedValidationError[], at = ""): Refused {
     undefined,
   );
   const missing = error?.keyword === "required" ? `.${error.params.requiredProperties[0]}` : "";
-  const param = (at + (error?.instancePath ?? "").replace(/\/(\d+)(?=\/|$)/g, "[$1]").replaceAll("/", ".") + missing).replace(/^\./, "");
-  return { kind: "refused", status: 400, message: `${param || "The body"}: ${error?.message ?? "is not understood"}.`, param };
+  const param = (
+    at +
+    (error?.instancePath ?? "").replace(/\/(\d+)(?=\/|$)/g, "[$1]").replaceAll("/", ".") +
+    missing
+  ).replace(/^\./, "");
+  return {
+    kind: "refused",
+    status: 400,
+    message: `${param || "The body"}: ${error?.message ?? "is not understood"}.`,
+    param,
+  };
 }

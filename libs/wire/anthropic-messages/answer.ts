@@ -46,13 +46,18 @@ export class UsageReader {
     const read = (name: string, tokens: unknown) => {
       if (tokensOf(tokens) > 0) this.#counters[name] = tokensOf(tokens);
     };
-    for (const name of ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"]) read(name, counters[name]);
+    for (const name of ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"])
+      read(name, counters[name]);
     read("thinking_tokens", objectOf(counters.output_tokens_details).thinking_tokens);
     this.usage = this.#sum();
   }
 
   #sum(): Usage {
-    const { input_tokens: input = 0, cache_read_input_tokens: cached = 0, cache_creation_input_tokens: written = 0 } = this.#counters;
+    const {
+      input_tokens: input = 0,
+      cache_read_input_tokens: cached = 0,
+      cache_creation_input_tokens: written = 0,
+    } = this.#counters;
     const { output_tokens: output = 0, thinking_tokens: thinking = 0 } = this.#counters;
     return plausible({
       inputTokens: input + cached + written,
@@ -64,9 +69,21 @@ export class UsageReader {
   }
 }
 
-const noUsage: Usage = { inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0 };
+const noUsage: Usage = {
+  inputTokens: 0,
+  cachedInputTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+};
 
-export const usageBodyOf = ({ inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens }: Usage = noUsage) => ({
+export const usageBodyOf = ({
+  inputTokens,
+  cachedInputTokens,
+  cacheWriteTokens,
+  outputTokens,
+  reasoningTokens,
+}: Usage = noUsage) => ({
   input_tokens: Math.max(0, inputTokens - cachedInputTokens - cacheWriteTokens),
   cache_creation_input_tokens: cacheWriteTokens,
   cache_read_input_tokens: cachedInputTokens,
@@ -107,15 +124,28 @@ export function blockOf(block: WireBlock): Block | undefined {
       return { kind: "text", text: textOf(block.text) ?? "" };
     case "thinking": {
       const data = textOf(block.signature);
-      return { kind: "reasoning", text: textOf(block.thinking) ?? "", ...(data !== undefined && { signature: { dialect, data } }) };
+      return {
+        kind: "reasoning",
+        text: textOf(block.thinking) ?? "",
+        ...(data !== undefined && { signature: { dialect, data } }),
+      };
     }
     case "redacted_thinking": {
       const data = textOf(block.data);
-      return { kind: "reasoning", text: "", ...(data !== undefined && { signature: { dialect, data, redacted: true } }) };
+      return {
+        kind: "reasoning",
+        text: "",
+        ...(data !== undefined && { signature: { dialect, data, redacted: true } }),
+      };
     }
     case "tool_use": {
       const input = Object.keys(objectOf(block.input)).length === 0 ? "" : JSON.stringify(block.input);
-      return { kind: "call", id: textOf(block.id) ?? `toolu_${randomBytes(12).toString("hex")}`, name: textOf(block.name) ?? "", input };
+      return {
+        kind: "call",
+        id: textOf(block.id) ?? `toolu_${randomBytes(12).toString("hex")}`,
+        name: textOf(block.name) ?? "",
+        input,
+      };
     }
     default:
       return undefined;
@@ -136,11 +166,18 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const reader = new UsageReader();
   reader.read(body.usage);
   const { usage } = reader;
-  return eventsOf({ blocks, finish, ...(stopSequence !== undefined && { stopSequence }), ...(usage !== undefined && { usage }) });
+  return eventsOf({
+    blocks,
+    finish,
+    ...(stopSequence !== undefined && { stopSequence }),
+    ...(usage !== undefined && { usage }),
+  });
 }
 
 export function encodeAnswer({ blocks, finish, stopSequence, usage }: Answer, context: AnswerContext): string {
-  const last = blocks.findLastIndex((block) => block.kind !== "reasoning" || block.text !== "" || block.signature?.dialect === dialect);
+  const last = blocks.findLastIndex(
+    (block) => block.kind !== "reasoning" || block.text !== "" || block.signature?.dialect === dialect,
+  );
   // A foreign signature that nothing follows is left out: clients take the last block for the answer.
   const content = blocks.slice(0, last + 1).flatMap((block) => blockBodyOf(block, context) ?? []);
   return jsonOf({ ...messageOf(context, usage), content, ...endingOf(finish, stopSequence, context) });
@@ -156,7 +193,12 @@ function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefine
       if (block.signature !== undefined) return thoughtBodyOf(block.text, block.signature);
       return block.text === "" ? undefined : { type: "thinking", thinking: block.text, signature: "" };
     case "call":
-      return { type: "tool_use", id: block.id, name: calledNameOf(block.name, context), input: inputObjectOf(block.input) };
+      return {
+        type: "tool_use",
+        id: block.id,
+        name: calledNameOf(block.name, context),
+        input: inputObjectOf(block.input),
+      };
     case "image":
       return undefined;
     default:
@@ -169,4 +211,5 @@ const thoughtBodyOf = (text: string, signature: Signature): WireBlock =>
   thinkingBlockOf(text, signature.dialect === dialect ? signature : { dialect, data: envelopeOf(signature) });
 
 /** What the caller calls a tool. */
-export const calledNameOf = (name: string, { request }: AnswerContext): string => calledTool(request, name)?.callerName ?? name;
+export const calledNameOf = (name: string, { request }: AnswerContext): string =>
+  calledTool(request, name)?.callerName ?? name;

@@ -2,7 +2,17 @@
 import { refuse } from "../carry.ts";
 import { isEnvelope, opened } from "../envelope.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
-import type { CallPart, FilePart, ImagePart, Part, ReasoningPart, ResultPart, Signature, TextPart, Tool } from "../neutral.ts";
+import type {
+  CallPart,
+  FilePart,
+  ImagePart,
+  Part,
+  ReasoningPart,
+  ResultPart,
+  Signature,
+  TextPart,
+  Tool,
+} from "../neutral.ts";
 import { checkedBase64, documentTextOf, sourceOf } from "../sources.ts";
 import { argumentsOf, toolNameOf } from "../tools.ts";
 import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
@@ -11,10 +21,16 @@ export const dialect = "anthropic-messages";
 
 type InnerPart = TextPart | ImagePart | FilePart;
 
-const isInner = (part: Part): part is InnerPart => part.kind === "text" || part.kind === "image" || part.kind === "file";
+const isInner = (part: Part): part is InnerPart =>
+  part.kind === "text" || part.kind === "image" || part.kind === "file";
 
 /** What the caller's blocks come to, wherever they may stand. */
-export function partsOf(content: unknown, path: string, tools: readonly Tool[], called: ReadonlyMap<string, string>): Part[] {
+export function partsOf(
+  content: unknown,
+  path: string,
+  tools: readonly Tool[],
+  called: ReadonlyMap<string, string>,
+): Part[] {
   if (typeof content === "string") return [{ kind: "text", text: content, path }];
   return listOf(content).flatMap((value, place) => {
     const block = objectOf(value);
@@ -25,7 +41,12 @@ export function partsOf(content: unknown, path: string, tools: readonly Tool[], 
   });
 }
 
-function partsOfBlock(block: WireBlock, path: string, tools: readonly Tool[], called: ReadonlyMap<string, string>): Part[] {
+function partsOfBlock(
+  block: WireBlock,
+  path: string,
+  tools: readonly Tool[],
+  called: ReadonlyMap<string, string>,
+): Part[] {
   switch (block.type) {
     case "text":
       return [{ kind: "text", text: String(block.text), path }];
@@ -42,11 +63,23 @@ function partsOfBlock(block: WireBlock, path: string, tools: readonly Tool[], ca
     case "tool_reference":
       return [{ kind: "text", text: `The tool ${block.tool_name} is available.`, path }];
     case "tool_use":
-      return [{ kind: "call", id: String(block.id), name: toolNameOf(tools, String(block.name)), input: inputOf(block.input), path }];
+      return [
+        {
+          kind: "call",
+          id: String(block.id),
+          name: toolNameOf(tools, String(block.name)),
+          input: inputOf(block.input),
+          path,
+        },
+      ];
     case "tool_result": {
       const callId = String(block.tool_use_id);
-      const content = partsOf(block.content, `${path}.content`, tools, called).map((part) => (isInner(part) ? part : refuse(part.path)));
-      return [{ kind: "result", callId, name: called.get(callId) ?? "", content, isError: block.is_error === true, path }];
+      const content = partsOf(block.content, `${path}.content`, tools, called).map((part) =>
+        isInner(part) ? part : refuse(part.path),
+      );
+      return [
+        { kind: "result", callId, name: called.get(callId) ?? "", content, isError: block.is_error === true, path },
+      ];
     }
     case "thinking":
     case "redacted_thinking":
@@ -56,7 +89,10 @@ function partsOfBlock(block: WireBlock, path: string, tools: readonly Tool[], ca
     case "tool_removal":
       return [];
     default:
-      return refuse(path, `is a block of the type ${JSON.stringify(block.type)}, which can't be carried to the upstream that serves this model`);
+      return refuse(
+        path,
+        `is a block of the type ${JSON.stringify(block.type)}, which can't be carried to the upstream that serves this model`,
+      );
   }
 }
 
@@ -65,10 +101,16 @@ const inputOf = (input: unknown): string => (Object.keys(objectOf(input)).length
 function checkedSource(source: WireBlock, path: string): ImagePart["source"] {
   switch (source.type) {
     case "base64":
-      return { kind: "data", mimeType: String(source.media_type).toLowerCase(), data: checkedBase64(String(source.data), `${path}.source.data`) };
+      return {
+        kind: "data",
+        mimeType: String(source.media_type).toLowerCase(),
+        data: checkedBase64(String(source.data), `${path}.source.data`),
+      };
     case "url": {
       const url = String(source.url);
-      return /^https?:\/\//i.test(url) ? sourceOf(url, `${path}.source.url`) : refuse(`${path}.source.url`, "must be an http(s) address");
+      return /^https?:\/\//i.test(url)
+        ? sourceOf(url, `${path}.source.url`)
+        : refuse(`${path}.source.url`, "must be an http(s) address");
     }
     case "file":
       return refuse(`${path}.source.file_id`, "names a file at another service; send the file itself as base64");
@@ -80,12 +122,23 @@ function checkedSource(source: WireBlock, path: string): ImagePart["source"] {
 /** Citations are a hint: what is cited of a document is not told by models of other vendors. */
 function documentOf({ source: value, title, context }: WireBlock, path: string): Part[] {
   const source = objectOf(value);
-  const about: Part[] = textOf(context) === undefined ? [] : [{ kind: "text", text: context as string, path: `${path}.context` }];
+  const about: Part[] =
+    textOf(context) === undefined ? [] : [{ kind: "text", text: context as string, path: `${path}.context` }];
   if (source.type === "content") {
-    const parts = partsOf(source.content, `${path}.source.content`, [], new Map()).map((part) => (isInner(part) ? part : refuse(part.path)));
-    return [...about, ...(textOf(title) === undefined ? [] : [{ kind: "text" as const, text: title as string, path: `${path}.title` }]), ...parts];
+    const parts = partsOf(source.content, `${path}.source.content`, [], new Map()).map((part) =>
+      isInner(part) ? part : refuse(part.path),
+    );
+    return [
+      ...about,
+      ...(textOf(title) === undefined ? [] : [{ kind: "text" as const, text: title as string, path: `${path}.title` }]),
+      ...parts,
+    ];
   }
-  const plain = { kind: "data" as const, mimeType: "text/plain", data: Buffer.from(String(source.data)).toString("base64") };
+  const plain = {
+    kind: "data" as const,
+    mimeType: "text/plain",
+    data: Buffer.from(String(source.data)).toString("base64"),
+  };
   const file: FilePart = {
     kind: "file",
     source: source.type === "text" ? plain : checkedSource(source, path),
@@ -105,7 +158,9 @@ function thoughtOf({ type, thinking, signature: proof, data }: WireBlock, path: 
     return [{ kind: "reasoning", text, signature, path }];
   }
   const envelope = opened(sealed);
-  return envelope === undefined ? [] : [{ kind: "reasoning", text: text === "" ? (envelope.text ?? "") : text, signature: envelope.signature, path }];
+  return envelope === undefined
+    ? []
+    : [{ kind: "reasoning", text: text === "" ? (envelope.text ?? "") : text, signature: envelope.signature, path }];
 }
 
 const imageTypes = ["image/jpeg", "image/png", "image/gif", "image/webp"];
@@ -119,19 +174,31 @@ export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => st
     case "image":
       return { type: "image", source: encodeImageSource(part), ...cacheControlOf(part) };
     case "file":
-      return { type: "document", source: encodeFileSource(part), ...(part.name !== undefined && { title: part.name }), ...cacheControlOf(part) };
+      return {
+        type: "document",
+        source: encodeFileSource(part),
+        ...(part.name !== undefined && { title: part.name }),
+        ...cacheControlOf(part),
+      };
     case "audio":
       return refuse(part.path, "is a sound, and the upstream that serves this model takes none");
     case "reasoning":
       return thinkingBlockOf(part.text, part.signature as Signature);
     case "call":
-      return { type: "tool_use", id: idOf(part), name: part.name, input: inputObjectOf(part.input), ...cacheControlOf(part) };
+      return {
+        type: "tool_use",
+        id: idOf(part),
+        name: part.name,
+        input: inputObjectOf(part.input),
+        ...cacheControlOf(part),
+      };
     case "result":
       return {
         type: "tool_result",
         tool_use_id: idOf(part),
         ...(part.content.length > 0 && { content: part.content.map((inner) => encodePart(inner, idOf)) }),
-        ...(part.isError && (part.content.length > 0 ? { is_error: true } : { content: "The call failed.", is_error: true })),
+        ...(part.isError &&
+          (part.content.length > 0 ? { is_error: true } : { content: "The call failed.", is_error: true })),
         ...cacheControlOf(part),
       };
     default:
@@ -149,13 +216,16 @@ export const inputObjectOf = (input: string): Record<string, unknown> => argumen
 function encodeImageSource({ source, path }: ImagePart): WireBlock {
   if (source.kind === "url") return { type: "url", url: source.url };
   const mimeType = source.mimeType === "image/jpg" ? "image/jpeg" : source.mimeType;
-  if (!imageTypes.includes(mimeType)) refuse(path, "must be a JPEG, PNG, GIF or WebP picture for the upstream that serves this model");
+  if (!imageTypes.includes(mimeType))
+    refuse(path, "must be a JPEG, PNG, GIF or WebP picture for the upstream that serves this model");
   return { type: "base64", media_type: mimeType, data: source.data };
 }
 
 function encodeFileSource({ source, path }: FilePart): WireBlock {
   if (source.kind === "url") return { type: "url", url: source.url };
-  if (source.mimeType.startsWith("text/")) return { type: "text", media_type: "text/plain", data: documentTextOf(source) };
-  if (source.mimeType !== "application/pdf") refuse(path, "must be a PDF or a text for the upstream that serves this model");
+  if (source.mimeType.startsWith("text/"))
+    return { type: "text", media_type: "text/plain", data: documentTextOf(source) };
+  if (source.mimeType !== "application/pdf")
+    refuse(path, "must be a PDF or a text for the upstream that serves this model");
   return { type: "base64", media_type: source.mimeType, data: source.data };
 }

@@ -8,14 +8,18 @@ export type WireBlock = Record<string, unknown>;
 const marksMax = 4;
 
 export const cacheOf = (control: unknown): { cache?: NonNullable<Mark> } =>
-  typeof control === "object" && control !== null ? { cache: { ttl: objectOf(control).ttl === "1h" ? "long" : "short" } } : {};
+  typeof control === "object" && control !== null
+    ? { cache: { ttl: objectOf(control).ttl === "1h" ? "long" : "short" } }
+    : {};
 
 export const cacheControlOf = ({ cache }: { cache?: Mark }): WireBlock =>
   cache === undefined ? {} : { cache_control: { type: "ephemeral", ...(cache.ttl === "long" && { ttl: "1h" }) } };
 
 /** Takes away all marks but the last four, as many as there may be; of those, none is long behind a short one. `blocks` are in the prompt's order. */
 export function boundCacheMarks(blocks: readonly WireBlock[]): void {
-  const marked = blocks.flatMap((block) => [...(Array.isArray(block.content) ? (block.content as WireBlock[]) : []), block]).filter(isMarked);
+  const marked = blocks
+    .flatMap((block) => [...(Array.isArray(block.content) ? (block.content as WireBlock[]) : []), block])
+    .filter(isMarked);
   for (const block of marked.slice(0, -marksMax)) delete block.cache_control;
   const kept = marked.slice(-marksMax);
   const short = kept.findIndex(({ cache_control: mark }) => objectOf(mark).ttl === undefined);

@@ -13,20 +13,29 @@ interface ClientTool {
 
 const text = (description: string) => ({ type: "string", description });
 const line = (description: string) => ({ type: "integer", minimum: 0, description });
-const schemaOf = (properties: Record<string, unknown>, required: string[]) => ({ type: "object", properties, required });
+const schemaOf = (properties: Record<string, unknown>, required: string[]) => ({
+  type: "object",
+  properties,
+  required,
+});
 const viewRange = {
   type: "array",
   items: { type: "integer" },
   minItems: 2,
   maxItems: 2,
-  description: "For view of a file: the first and the last line, counted from 1; -1 as the last means the end of the file.",
+  description:
+    "For view of a file: the first and the last line, counted from 1; -1 as the last means the end of the file.",
 };
 
 const bash: ClientTool = {
   name: "bash",
-  description: "Runs a command in a bash session that keeps its state between calls. Give either a command, or restart.",
+  description:
+    "Runs a command in a bash session that keeps its state between calls. Give either a command, or restart.",
   parameters: schemaOf(
-    { command: text("The command to run."), restart: { type: "boolean", description: "True starts the session anew instead of running a command." } },
+    {
+      command: text("The command to run."),
+      restart: { type: "boolean", description: "True starts the session anew instead of running a command." },
+    },
     [],
   ),
 };
@@ -42,7 +51,9 @@ const textEditor = (name: string, isEarly: boolean): ClientTool => ({
       view_range: viewRange,
       file_text: text("For create: the content of the file."),
       old_str: text("For str_replace: the text to replace, exactly as it stands in the file."),
-      new_str: text(isEarly ? "For str_replace: the new text. For insert: the text to insert." : "For str_replace: the new text."),
+      new_str: text(
+        isEarly ? "For str_replace: the new text. For insert: the text to insert." : "For str_replace: the new text.",
+      ),
       insert_line: line("For insert: the line behind which the text is inserted; 0 is the beginning of the file."),
       ...(!isEarly && { insert_text: text("For insert: the text to insert.") }),
     },

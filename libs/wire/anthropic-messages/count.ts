@@ -27,8 +27,13 @@ export const tokenCount: TokenCount = {
   requestOf(conversation, { model }) {
     const fields = Object.entries(conversation).filter(([name]) => !answerFields.includes(name));
     const body = Buffer.from(jsonOf({ ...Object.fromEntries(fields), model }));
-    return { path: "/messages/count_tokens", headers: { "anthropic-version": apiVersion }, body: withMembers(body, "messages", withoutForeignThoughts) };
+    return {
+      path: "/messages/count_tokens",
+      headers: { "anthropic-version": apiVersion },
+      body: withMembers(body, "messages", withoutForeignThoughts),
+    };
   },
-  countIn: ({ input_tokens: tokens }) => (typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined),
+  countIn: ({ input_tokens: tokens }) =>
+    typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined,
   answerOf: (tokens) => JSON.stringify({ input_tokens: tokens }),
 };

@@ -18,14 +18,20 @@ export const withoutForeignThoughts = (messages: Buffer): Buffer =>
 
 /** Thinking that can't go on from these messages, where it is demanded; undefined when it can. */
 export const thinkingInstead = (thinking: unknown, messages: readonly unknown[]): object | undefined =>
-  objectOf(thinking).type === "enabled" && isBegunWithoutThinking(messages.map(objectOf)) ? { type: "disabled" } : undefined;
+  objectOf(thinking).type === "enabled" && isBegunWithoutThinking(messages.map(objectOf))
+    ? { type: "disabled" }
+    : undefined;
 
-const sealOf = (block: unknown): string => String(objectOf(block)[objectOf(block).type === "thinking" ? "signature" : "data"]);
+const sealOf = (block: unknown): string =>
+  String(objectOf(block)[objectOf(block).type === "thinking" ? "signature" : "data"]);
 
 /** In an envelope, or shown without a signature, as callers of this dialect are shown what others think: their maker refuses both. */
 const isWrapped = (block: unknown): boolean => {
   const { type, signature } = objectOf(block);
-  return (/^(redacted_)?thinking$/.test(String(type)) && isEnvelope(sealOf(block))) || (type === "thinking" && signature === "");
+  return (
+    (/^(redacted_)?thinking$/.test(String(type)) && isEnvelope(sealOf(block))) ||
+    (type === "thinking" && signature === "")
+  );
 };
 
 function keptBlock(bytes: Buffer): Buffer | undefined {
@@ -33,5 +39,7 @@ function keptBlock(bytes: Buffer): Buffer | undefined {
   if (block === undefined || !isWrapped(block)) return bytes;
   const envelope = opened(sealOf(block));
   if (envelope?.signature.dialect !== dialect) return undefined;
-  return Buffer.from(JSON.stringify(thinkingBlockOf(String(block.thinking ?? envelope.text ?? ""), envelope.signature)));
+  return Buffer.from(
+    JSON.stringify(thinkingBlockOf(String(block.thinking ?? envelope.text ?? ""), envelope.signature)),
+  );
 }

@@ -1,7 +1,16 @@
 /** The course of a conversation in Anthropic's Messages format, both ways: whose turn it is, and what must follow what. */
 import { refuse } from "../carry.ts";
 import { listOf, objectOf } from "../json.ts";
-import { type CallPart, type Message, type NeutralRequest, type Part, type ResultPart, type TextPart, type Tool, turnsOf } from "../neutral.ts";
+import {
+  type CallPart,
+  type Message,
+  type NeutralRequest,
+  type Part,
+  type ResultPart,
+  type TextPart,
+  type Tool,
+  turnsOf,
+} from "../neutral.ts";
 import { dialect, encodePart, partsOf } from "./blocks.ts";
 import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
 import type { ModelTraits } from "./models.ts";
@@ -10,7 +19,10 @@ const messagesMax = 100_000;
 /** A coding agent's word to its vendor, in the form of an instruction. */
 const billingHeader = "x-anthropic-billing-header:";
 
-export function decodeConversation(body: Record<string, unknown>, tools: readonly Tool[]): { system: TextPart[]; messages: Message[] } {
+export function decodeConversation(
+  body: Record<string, unknown>,
+  tools: readonly Tool[],
+): { system: TextPart[]; messages: Message[] } {
   const system = textsOf(body.system, "system", tools).filter(({ text }) => !text.startsWith(billingHeader));
   const messages: Message[] = [];
   const called = new Map<string, string>();
@@ -21,7 +33,11 @@ export function decodeConversation(body: Record<string, unknown>, tools: readonl
     switch (role) {
       case "user": {
         const parts = partsOf(content, `${path}.content`, tools, called);
-        messages.push({ role, parts: parts.map((part) => (part.kind === "call" || part.kind === "reasoning" ? refuse(part.path) : part)), path });
+        messages.push({
+          role,
+          parts: parts.map((part) => (part.kind === "call" || part.kind === "reasoning" ? refuse(part.path) : part)),
+          path,
+        });
         break;
       }
       case "assistant": {
@@ -49,7 +65,9 @@ export function decodeConversation(body: Record<string, unknown>, tools: readonl
 }
 
 const textsOf = (content: unknown, path: string, tools: readonly Tool[]): TextPart[] =>
-  partsOf(content, path, tools, new Map()).map((part) => (part.kind === "text" ? part : refuse(part.path, "must be a text")));
+  partsOf(content, path, tools, new Map()).map((part) =>
+    part.kind === "text" ? part : refuse(part.path, "must be a text"),
+  );
 
 interface WireConversation {
   system: WireBlock[];
@@ -59,19 +77,28 @@ interface WireConversation {
 }
 
 /** Throws Refusal for what is not to be brought into the format's order. */
-export function encodeConversation({ system, messages }: NeutralRequest, { takesSystemTurns }: ModelTraits): WireConversation {
+export function encodeConversation(
+  { system, messages }: NeutralRequest,
+  { takesSystemTurns }: ModelTraits,
+): WireConversation {
   const readable = messages.map((message) => readableOf(message, takesSystemTurns));
   const turns = turnsOf(resultsBeforeSystem(turnsOf(turnsOf(readable).map(withoutTrailingThought))));
   const leading = turns[0]?.role === "system" ? (turns.shift() as Message).parts : [];
   const instructions = [...system, ...leading].filter((part) => part.kind === "text").filter(isSaid);
   const [first] = turns;
   if (first === undefined) {
-    if (instructions.length === 0) refuse(messages[0]?.path ?? "messages", "must say something to the upstream that serves this model");
+    if (instructions.length === 0)
+      refuse(messages[0]?.path ?? "messages", "must say something to the upstream that serves this model");
     return { system: [], messages: [{ role: "user", content: instructions.map(encodeText) }], called: new Set() };
   }
   const surplus = turns[messagesMax];
-  if (surplus !== undefined) refuse(surplus.path, `is one too many: the upstream that serves this model takes ${messagesMax} messages at most`);
-  if (first.role !== "user") refuse(first.path, "must be the user's: the upstream that serves this model takes no conversation that the assistant begins");
+  if (surplus !== undefined)
+    refuse(surplus.path, `is one too many: the upstream that serves this model takes ${messagesMax} messages at most`);
+  if (first.role !== "user")
+    refuse(
+      first.path,
+      "must be the user's: the upstream that serves this model takes no conversation that the assistant begins",
+    );
   const last = turns.findLast(({ role }) => role !== "system");
   if (last?.role === "assistant") trimEnd(last);
   const idOf = idsOf(turns);
@@ -94,7 +121,9 @@ function readableOf({ role, parts, path }: Message, takesSystemTurns: boolean): 
     .filter((part) => isSaid(part) && (part.kind !== "reasoning" || part.signature?.dialect === dialect))
     .map((part) => (part.kind === "result" ? { ...part, content: part.content.filter(isSaid) } : part));
   if (role !== "system" || takesSystemTurns) return { role, parts: kept, path };
-  const wrapped = kept.map((part) => (part.kind === "text" ? { ...part, text: `<instructions>\n${part.text}\n</instructions>` } : part));
+  const wrapped = kept.map((part) =>
+    part.kind === "text" ? { ...part, text: `<instructions>\n${part.text}\n</instructions>` } : part,
+  );
   return { role: "user", parts: wrapped, path };
 }
 
@@ -110,7 +139,8 @@ function resultsBeforeSystem(turns: readonly Message[]): Message[] {
   let waiting: Message[] = [];
   for (const turn of turns) {
     const before = ordered.at(-1);
-    if (turn.role === "system" && before?.role === "assistant" && before.parts.some(({ kind }) => kind === "call")) waiting.push(turn);
+    if (turn.role === "system" && before?.role === "assistant" && before.parts.some(({ kind }) => kind === "call"))
+      waiting.push(turn);
     else {
       ordered.push(turn, ...waiting);
       waiting = [];
@@ -121,7 +151,8 @@ function resultsBeforeSystem(turns: readonly Message[]): Message[] {
 
 function trimEnd(turn: Message): void {
   const last = turn.parts.at(-1);
-  if (last?.kind === "text" || last?.kind === "refusal") turn.parts[turn.parts.length - 1] = { ...last, text: last.text.trimEnd() };
+  if (last?.kind === "text" || last?.kind === "refusal")
+    turn.parts[turn.parts.length - 1] = { ...last, text: last.text.trimEnd() };
 }
 
 /**
@@ -146,7 +177,8 @@ function idsOf(turns: readonly Message[]): (part: CallPart | ResultPart) => stri
       if (result.kind === "result" && call !== undefined) ids.set(result, ids.get(call) as string);
     }
     const unanswered = calls.find(({ id }) => (open.get(id)?.length ?? 0) > 0);
-    if (unanswered !== undefined) refuse(unanswered.path, "has no result right behind it, as the upstream that serves this model demands");
+    if (unanswered !== undefined)
+      refuse(unanswered.path, "has no result right behind it, as the upstream that serves this model demands");
   }
   return (part) => ids.get(part) ?? refuse(part.path, "answers no call of the turn before it");
 }

@@ -31,10 +31,12 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(body);
   if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
-  for (const [name, asksNothing] of refused) if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
+  for (const [name, asksNothing] of refused)
+    if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
   checkContextEdits(body.context_management);
   checkThinking(body, headers?.["anthropic-beta"] ?? "");
-  if (body.max_tokens === 0) refuse("max_tokens", "is 0, which only warms a cache, and the upstream that serves this model has none to warm");
+  if (body.max_tokens === 0)
+    refuse("max_tokens", "is 0, which only warms a cache, and the upstream that serves this model has none to warm");
   const tools = decodeTools(body);
   const { system, messages } = decodeConversation(body, tools);
   const toolChoice = decodeToolChoice(body.tool_choice, tools);
@@ -53,7 +55,11 @@ function checkContextEdits(value: unknown): void {
 
 function settingsOf(body: Record<string, unknown>): Settings {
   const settings: Settings = {};
-  const put = <Name extends SettingName>(name: Name, value: NonNullable<Settings[Name]>["value"] | undefined, path: string) => {
+  const put = <Name extends SettingName>(
+    name: Name,
+    value: NonNullable<Settings[Name]>["value"] | undefined,
+    path: string,
+  ) => {
     if (value !== undefined) settings[name] = { value, path } as Settings[Name];
   };
   const number = (value: unknown) => (typeof value === "number" ? value : undefined);
@@ -63,7 +69,8 @@ function settingsOf(body: Record<string, unknown>): Settings {
   put("topK", number(body.top_k), "top_k");
   const stop = listOf(body.stop_sequences).map(String);
   if (stop.length > 0) put("stop", stop, "stop_sequences");
-  if (objectOf(body.tool_choice).disable_parallel_tool_use === true) put("parallelCalls", false, "tool_choice.disable_parallel_tool_use");
+  if (objectOf(body.tool_choice).disable_parallel_tool_use === true)
+    put("parallelCalls", false, "tool_choice.disable_parallel_tool_use");
   put("user", textOf(objectOf(body.metadata).user_id), "metadata.user_id");
 
   const { effort, format } = objectOf(body.output_config);
@@ -73,7 +80,8 @@ function settingsOf(body: Record<string, unknown>): Settings {
   else if (asked !== undefined) put("effort", asked, "output_config.effort");
   else if (type === "enabled") put("thinkingTokensMax", number(budget), "thinking.budget_tokens");
   // Thinking that is enabled with a budget is shown unless it says otherwise.
-  if (type === "enabled" || (type !== "disabled" && textOf(display) !== undefined)) put("thinkingShown", display !== "omitted", "thinking.display");
+  if (type === "enabled" || (type !== "disabled" && textOf(display) !== undefined))
+    put("thinkingShown", display !== "omitted", "thinking.display");
   putFormat(settings, format, "output_config.format");
   if (settings.format === undefined) putFormat(settings, body.output_format, "output_format");
   return settings;
@@ -82,14 +90,23 @@ function settingsOf(body: Record<string, unknown>): Settings {
 /** With the beta that lets models think between calls, the budget is for all of a turn's answers together. */
 function checkThinking({ thinking, max_tokens: max }: Record<string, unknown>, betas: string): void {
   const { type, budget_tokens: budget, display } = objectOf(thinking);
-  if (type !== undefined && !["enabled", "adaptive", "between_tools", "disabled"].includes(String(type))) refuse("thinking.type");
-  if (textOf(display) !== undefined && display !== "summarized" && display !== "omitted") refuse("thinking.display", "must be summarized or omitted");
-  if (type === "enabled" && typeof budget === "number" && typeof max === "number" && budget >= max && !betas.includes("interleaved-thinking"))
+  if (type !== undefined && !["enabled", "adaptive", "between_tools", "disabled"].includes(String(type)))
+    refuse("thinking.type");
+  if (textOf(display) !== undefined && display !== "summarized" && display !== "omitted")
+    refuse("thinking.display", "must be summarized or omitted");
+  if (
+    type === "enabled" &&
+    typeof budget === "number" &&
+    typeof max === "number" &&
+    budget >= max &&
+    !betas.includes("interleaved-thinking")
+  )
     refuse("thinking.budget_tokens", "must be less than max_tokens");
 }
 
 const knownEffortOf = (value: unknown) =>
-  efforts.find((effort) => effort === value) ?? refuse("output_config.effort", `must be one of ${efforts.slice(2).join(", ")}`);
+  efforts.find((effort) => effort === value) ??
+  refuse("output_config.effort", `must be one of ${efforts.slice(2).join(", ")}`);
 
 function putFormat(settings: Settings, format: unknown, path: string): void {
   const { type, schema } = objectOf(format);
@@ -127,7 +144,8 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
   const { settings } = request;
   const { stop, user } = settings;
   const blank = stop?.value.find((sequence) => sequence.trim() === "");
-  if (stop !== undefined && blank !== undefined) refuse(stop.path, "may not hold white space alone at the upstream that serves this model");
+  if (stop !== undefined && blank !== undefined)
+    refuse(stop.path, "may not hold white space alone at the upstream that serves this model");
 
   const traits = traitsOf(target.model);
   const { system, messages, called } = encodeConversation(request, traits);
@@ -145,7 +163,10 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...(choice !== undefined && { tool_choice: choice }),
     ...(thinking.thinking !== undefined && { thinking: thinking.thinking }),
     ...((thinking.effort !== undefined || format !== undefined) && {
-      output_config: { ...(thinking.effort !== undefined && { effort: thinking.effort }), ...(format !== undefined && { format }) },
+      output_config: {
+        ...(thinking.effort !== undefined && { effort: thinking.effort }),
+        ...(format !== undefined && { format }),
+      },
     }),
     ...samplingOf(settings, traits, thinking),
     ...(stop !== undefined && { stop_sequences: stop.value }),
@@ -160,10 +181,16 @@ function formatOf(asked: Settings["format"], { takesFormats }: ModelTraits): { f
   if (asked === undefined) return {};
   if (asked.value.kind === "json") return { instruction: formatInstructionOf(undefined) };
   const schema = takesFormats ? structuredSchemaOf(asked.value.schema) : undefined;
-  return schema === undefined ? { instruction: formatInstructionOf(asked.value.schema) } : { format: { type: "json_schema", schema } };
+  return schema === undefined
+    ? { instruction: formatInstructionOf(asked.value.schema) }
+    : { format: { type: "json_schema", schema } };
 }
 
-function samplingOf({ temperature, topP, topK }: Settings, { takesSampling, takesOneSampling }: ModelTraits, { isOn }: Thinking): object {
+function samplingOf(
+  { temperature, topP, topK }: Settings,
+  { takesSampling, takesOneSampling }: ModelTraits,
+  { isOn }: Thinking,
+): object {
   if (!takesSampling || isOn) return {};
   return {
     ...(temperature !== undefined && { temperature: Math.min(1, temperature.value) }),

@@ -10,7 +10,10 @@ const given = { type: "string", minLength: 1 };
 const object = { type: "object" };
 const optional = (schema: Schema) => Type.Optional(Type.Unsafe<unknown>(schema));
 /** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
-const has = (member: string, ...values: string[]) => ({ required: [member], properties: { [member]: { enum: values } } });
+const has = (member: string, ...values: string[]) => ({
+  required: [member],
+  properties: { [member]: { enum: values } },
+});
 const when = (types: readonly string[], required: readonly string[], properties: Schema = {}) => ({
   if: has("type", ...types),
   then: { required, properties },
@@ -18,7 +21,11 @@ const when = (types: readonly string[], required: readonly string[], properties:
 
 const cacheControl = { ...nullable("object"), required: ["type"], properties: { type: text, ttl: nullable("string") } };
 
-const textBlock = { ...object, required: ["type", "text"], properties: { type: { enum: ["text"] }, text, cache_control: cacheControl } };
+const textBlock = {
+  ...object,
+  required: ["type", "text"],
+  properties: { type: { enum: ["text"] }, text, cache_control: cacheControl },
+};
 const citations = { ...nullable("object"), properties: { enabled: nullable("boolean") } };
 
 /** `contents` are the rules for the blocks that a document may consist of. */
@@ -31,7 +38,10 @@ const sourceOf = (contents: readonly Schema[]) => ({
     data: given,
     url: given,
     file_id: given,
-    content: { type: ["string", "array"], items: { ...object, required: ["type"], properties: { type: text }, allOf: contents } },
+    content: {
+      type: ["string", "array"],
+      items: { ...object, required: ["type"], properties: { type: text }, allOf: contents },
+    },
   },
   allOf: [
     when(["base64"], ["media_type", "data"]),
@@ -46,12 +56,25 @@ const ofText = when(["text"], ["text"], { text });
 const shared = [
   ofText,
   when(["image"], ["source"], { source: sourceOf([ofText]) }),
-  when(["document"], ["source"], { source: sourceOf([ofText, when(["image"], ["source"], { source: sourceOf([ofText]) })]), citations }),
-  when(["search_result"], ["source", "title", "content"], { source: text, title: text, content: { type: "array", items: textBlock }, citations }),
+  when(["document"], ["source"], {
+    source: sourceOf([ofText, when(["image"], ["source"], { source: sourceOf([ofText]) })]),
+    citations,
+  }),
+  when(["search_result"], ["source", "title", "content"], {
+    source: text,
+    title: text,
+    content: { type: "array", items: textBlock },
+    citations,
+  }),
 ];
 
 /** What the result of a tool may hold. */
-const innerBlock = { ...object, required: ["type"], properties: { type: text, cache_control: cacheControl, tool_name: text }, allOf: shared };
+const innerBlock = {
+  ...object,
+  required: ["type"],
+  properties: { type: text, cache_control: cacheControl, tool_name: text },
+  allOf: shared,
+};
 
 const block = {
   ...object,
@@ -108,9 +131,18 @@ const tool = {
   },
 };
 
-const format = { ...nullable("object"), required: ["type"], properties: { type: text, schema: object }, allOf: [when(["json_schema"], ["schema"])] };
+const format = {
+  ...nullable("object"),
+  required: ["type"],
+  properties: { type: text, schema: object },
+  allOf: [when(["json_schema"], ["schema"])],
+};
 
-const edit = { ...object, required: ["type"], properties: { type: text, keep: { type: ["string", "object", "null"] } } };
+const edit = {
+  ...object,
+  required: ["type"],
+  properties: { type: text, keep: { type: ["string", "object", "null"] } },
+};
 
 /** What both endpoints take. */
 const counted = {
@@ -118,14 +150,19 @@ const counted = {
   messages: Type.Unsafe<unknown[]>({ type: "array", minItems: 1, maxItems: 100_000, items: message }),
   system: optional({ type: ["string", "array", "null"], items: textBlock }),
   cache_control: optional(cacheControl),
-  output_config: optional({ ...nullable("object"), properties: { effort: nullable("string"), format, task_budget: nullable("object") } }),
+  output_config: optional({
+    ...nullable("object"),
+    properties: { effort: nullable("string"), format, task_budget: nullable("object") },
+  }),
   output_format: optional(format),
   speed: optional(nullable("string")),
   thinking: optional({
     ...nullable("object"),
     required: ["type"],
     properties: { type: text, display: nullable("string") },
-    allOf: [when(["enabled"], ["budget_tokens"], { budget_tokens: { type: "integer", minimum: 1_024, maximum: int32Max } })],
+    allOf: [
+      when(["enabled"], ["budget_tokens"], { budget_tokens: { type: "integer", minimum: 1_024, maximum: int32Max } }),
+    ],
   }),
   tool_choice: optional({
     ...nullable("object"),
@@ -145,7 +182,8 @@ const counted = {
 };
 
 const maxTokens = { type: "integer", minimum: 0, maximum: int32Max };
-const optionalNumber = (type: "number" | "integer", maximum: number) => optional({ ...nullable(type), minimum: 0, maximum });
+const optionalNumber = (type: "number" | "integer", maximum: number) =>
+  optional({ ...nullable(type), minimum: 0, maximum });
 
 /**
  * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that the vendor may add to. `null` counts as
@@ -168,4 +206,7 @@ export const messagesRequestSchema = Type.Object({
 });
 
 /** A request to count a prompt's tokens. */
-export const tokenCountRequestSchema = Type.Object({ ...counted, max_tokens: optional({ ...maxTokens, ...nullable("integer") }) });
+export const tokenCountRequestSchema = Type.Object({
+  ...counted,
+  max_tokens: optional({ ...maxTokens, ...nullable("integer") }),
+});

@@ -17,11 +17,13 @@ export function statefulFieldIn(body: Record<string, unknown>): StatefulField | 
   if (body.thread !== undefined && body.thread !== null)
     return {
       param: "thread",
-      message: "thread: message threads are not supported here, for this gateway stores nothing; send all messages with every request.",
+      message:
+        "thread: message threads are not supported here, for this gateway stores nothing; send all messages with every request.",
       upstreamCode: "thread_unsupported_request",
     };
   const container = typeof body.container === "string" ? "container" : "container.id";
-  if (textOf(body.container) !== undefined || textOf(objectOf(body.container).id) !== undefined) return refusalOf(container, "names a stored container");
+  if (textOf(body.container) !== undefined || textOf(objectOf(body.container).id) !== undefined)
+    return refusalOf(container, "names a stored container");
   for (const [place, message] of listOf(body.messages).entries()) {
     const field = fileIn(objectOf(message).content, `messages[${place}].content`);
     if (field !== undefined) return field;
@@ -34,7 +36,8 @@ function fileIn(content: unknown, path: string): StatefulField | undefined {
     const { type, source, file_id: uploaded, content: inner } = objectOf(value);
     const at = `${path}[${place}]`;
     if (textOf(objectOf(source).file_id) !== undefined) return refusalOf(`${at}.source.file_id`, "names a stored file");
-    if (type === "container_upload" && textOf(uploaded) !== undefined) return refusalOf(`${at}.file_id`, "names a stored file");
+    if (type === "container_upload" && textOf(uploaded) !== undefined)
+      return refusalOf(`${at}.file_id`, "names a stored file");
     if (type === "tool_result") {
       const field = fileIn(inner, `${at}.content`);
       if (field !== undefined) return field;

@@ -112,8 +112,15 @@ export class MessagesDecoder extends EventDecoder {
     }
     const isCall = block.kind === "call";
     this.#called ||= isCall;
-    this.#open = { kind: block.kind, signature: block.kind === "reasoning" ? block.signature : undefined, input: isCall ? block.input : "" };
-    events.push({ kind: "block", block: isCall ? { kind: "call", id: block.id, name: block.name } : { kind: block.kind } });
+    this.#open = {
+      kind: block.kind,
+      signature: block.kind === "reasoning" ? block.signature : undefined,
+      input: isCall ? block.input : "",
+    };
+    events.push({
+      kind: "block",
+      block: isCall ? { kind: "call", id: block.id, name: block.name } : { kind: block.kind },
+    });
     if (!isCall && block.text !== "") events.push({ kind: "delta", text: block.text });
   }
 
@@ -179,7 +186,12 @@ export class MessagesEncoder implements StreamEncoder {
         const { block } = event;
         const held = this.#showHeld();
         this.#open = { start: block, opened: false, filled: false };
-        return held + (block.kind === "call" ? this.#begin({ type: "tool_use", id: block.id, name: calledNameOf(block.name, this.#context), input: {} }) : "");
+        return (
+          held +
+          (block.kind === "call"
+            ? this.#begin({ type: "tool_use", id: block.id, name: calledNameOf(block.name, this.#context), input: {} })
+            : "")
+        );
       }
       case "delta":
         return event.text === "" ? "" : this.#delta(event.text);
@@ -222,7 +234,10 @@ export class MessagesEncoder implements StreamEncoder {
       return "";
     }
     if (isOwn && signature.redacted === true && !open.opened) return this.#begin(thinkingBlockOf("", signature));
-    return this.#begin(thinkingStart) + this.#piece("signature_delta", "signature", isOwn ? signature.data : envelopeOf(signature));
+    return (
+      this.#begin(thinkingStart) +
+      this.#piece("signature_delta", "signature", isOwn ? signature.data : envelopeOf(signature))
+    );
   }
 
   #showHeld(): string {
@@ -248,12 +263,16 @@ export class MessagesEncoder implements StreamEncoder {
     const open = this.#open;
     this.#open = undefined;
     if (open?.opened !== true) return "";
-    const empty = open.start.kind === "call" && !open.filled ? this.#piece("input_json_delta", "partial_json", "{}") : "";
+    const empty =
+      open.start.kind === "call" && !open.filled ? this.#piece("input_json_delta", "partial_json", "{}") : "";
     return empty + eventText("content_block_stop", { index: this.#index++ });
   }
 
   #finish(finish: Finish, stopSequence: string | undefined, usage: object): string {
-    return eventText("message_delta", { delta: endingOf(finish, stopSequence, this.#context), usage }) + eventText("message_stop", {});
+    return (
+      eventText("message_delta", { delta: endingOf(finish, stopSequence, this.#context), usage }) +
+      eventText("message_stop", {})
+    );
   }
 }
 

@@ -25,13 +25,17 @@ export function structuredSchemaOf(root: Schema): Schema | undefined {
     for (const [keyword, given] of Object.entries(schema)) {
       if (plain.includes(keyword)) told[keyword] = given;
       else if (keyword === "$defs" || keyword === "definitions" || keyword === "properties")
-        told[keyword] = Object.fromEntries(Object.entries(objectOf(given)).map(([name, inner]) => [name, closed(inner)]));
-      else if (keyword === "anyOf" || keyword === "oneOf") told.anyOf = [...listOf(told.anyOf), ...listOf(given).map(closed)];
+        told[keyword] = Object.fromEntries(
+          Object.entries(objectOf(given)).map(([name, inner]) => [name, closed(inner)]),
+        );
+      else if (keyword === "anyOf" || keyword === "oneOf")
+        told.anyOf = [...listOf(told.anyOf), ...listOf(given).map(closed)];
       else if (keyword === "allOf") told.allOf = listOf(given).map(closed);
       else if (keyword === "items" && !Array.isArray(given)) told.items = closed(given);
       else if (keyword === "format" && stringFormats.includes(String(given))) told.format = given;
       else if (keyword === "minItems" && (given === 0 || given === 1)) told.minItems = given;
-      else if (keyword !== "additionalProperties" && !idle.includes(keyword)) untold.push(`${keyword}: ${JSON.stringify(given)}`);
+      else if (keyword !== "additionalProperties" && !idle.includes(keyword))
+        untold.push(`${keyword}: ${JSON.stringify(given)}`);
     }
     isOpen ||= !saying.some((keyword) => told[keyword] !== undefined);
     if ([schema.type].flat().includes("object") || told.properties !== undefined) {
@@ -39,7 +43,8 @@ export function structuredSchemaOf(root: Schema): Schema | undefined {
       isOpen ||= others !== false;
       told.additionalProperties = false;
     }
-    if (untold.length > 0) told.description = `${typeof told.description === "string" ? `${told.description}\n\n` : ""}{${untold.join(", ")}}`;
+    if (untold.length > 0)
+      told.description = `${typeof told.description === "string" ? `${told.description}\n\n` : ""}{${untold.join(", ")}}`;
     return told;
   };
   const schema = closed(root);
@@ -57,7 +62,9 @@ function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   const leadsBack = (value: unknown): boolean => {
     if (Array.isArray(value)) return value.some(leadsBack);
     if (typeof value !== "object" || value === null) return false;
-    return Object.entries(value).some(([keyword, inner]) => (keyword === "$ref" && typeof inner === "string" ? refers(inner) : leadsBack(inner)));
+    return Object.entries(value).some(([keyword, inner]) =>
+      keyword === "$ref" && typeof inner === "string" ? refers(inner) : leadsBack(inner),
+    );
   };
   const refers = (reference: string): boolean => {
     const [, keyword = "", name = ""] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(reference) ?? [];

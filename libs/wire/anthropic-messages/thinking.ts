@@ -43,14 +43,21 @@ export function thinkingOf(settings: Settings, { traits, target, forced, begunWi
     case "budget": {
       if (effort === undefined || effort === "none" || forced || begunWithout) return off;
       const wanted = Math.max(budgetTokensMin, budgetOf(settings, effort, maxTokens));
-      const roomy = asked === undefined ? Math.min(Math.max(maxTokens, wanted + outputTokensFilled), limit ?? Number.MAX_SAFE_INTEGER) : maxTokens;
+      const roomy =
+        asked === undefined
+          ? Math.min(Math.max(maxTokens, wanted + outputTokensFilled), limit ?? Number.MAX_SAFE_INTEGER)
+          : maxTokens;
       const budget = Math.min(wanted, roomy - 1);
       if (budget < budgetTokensMin) return off;
       return { maxTokens: roomy, thinking: { type: "enabled", budget_tokens: budget, ...display }, isOn: true };
     }
     case "adaptive":
-      if (effort === "none") return traits.thinksAlways ? { maxTokens, effort: "low", isOn: true } : { ...off, thinking: { type: "disabled" } };
-      if (forced && !traits.thinksAlways) return traits.thinksByDefault || effort !== undefined ? { ...off, thinking: { type: "disabled" } } : off;
+      if (effort === "none")
+        return traits.thinksAlways
+          ? { maxTokens, effort: "low", isOn: true }
+          : { ...off, thinking: { type: "disabled" } };
+      if (forced && !traits.thinksAlways)
+        return traits.thinksByDefault || effort !== undefined ? { ...off, thinking: { type: "disabled" } } : off;
       if (effort === undefined && shown !== true) return { maxTokens, isOn: traits.thinksByDefault };
       return {
         maxTokens,
@@ -87,10 +94,14 @@ interface WireMessage {
  * budget refuse to think on from there. Takes messages as they are sent.
  */
 export function isBegunWithoutThinking(messages: readonly WireMessage[]): boolean {
-  const blocksIn = ({ content }: WireMessage): { type?: unknown }[] => (Array.isArray(content) ? content : [{ type: "text" }]);
-  const asked = messages.findLastIndex((message) => message.role === "user" && blocksIn(message).some((block) => block?.type !== "tool_result"));
+  const blocksIn = ({ content }: WireMessage): { type?: unknown }[] =>
+    Array.isArray(content) ? content : [{ type: "text" }];
+  const asked = messages.findLastIndex(
+    (message) => message.role === "user" && blocksIn(message).some((block) => block?.type !== "tool_result"),
+  );
   const turn = messages.slice(asked + 1).filter(({ role }) => role === "assistant");
   const [first] = turn;
-  if (first === undefined || !turn.some((message) => blocksIn(message).some((block) => block?.type === "tool_use"))) return false;
+  if (first === undefined || !turn.some((message) => blocksIn(message).some((block) => block?.type === "tool_use")))
+    return false;
   return !/^(redacted_)?thinking$/.test(String(blocksIn(first)[0]?.type));
 }

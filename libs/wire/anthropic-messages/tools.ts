@@ -35,12 +35,24 @@ export function decodeTools(body: Record<string, unknown>): Tool[] {
   return namedTools([...offered.values()].filter(({ callerName }) => !removed.has(callerName)));
 }
 
-function toolOf({ type, name, description, strict, input_schema: schema, cache_control: control }: WireBlock, path: string): Omit<Tool, "name"> {
+function toolOf(
+  { type, name, description, strict, input_schema: schema, cache_control: control }: WireBlock,
+  path: string,
+): Omit<Tool, "name"> {
   const known = clientToolOf(type);
   if (known !== undefined)
-    return { path, callerName: textOf(name) ?? known.name, description: known.description, parameters: known.parameters, ...cacheOf(control) };
+    return {
+      path,
+      callerName: textOf(name) ?? known.name,
+      description: known.description,
+      parameters: known.parameters,
+      ...cacheOf(control),
+    };
   if (type !== undefined && type !== null && type !== "custom")
-    refuse(`${path}.type`, `is ${JSON.stringify(type)}, a tool of its vendor's own, which can't be carried to the upstream that serves this model`);
+    refuse(
+      `${path}.type`,
+      `is ${JSON.stringify(type)}, a tool of its vendor's own, which can't be carried to the upstream that serves this model`,
+    );
   return {
     path,
     callerName: String(name),
@@ -62,7 +74,11 @@ export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolCh
     case "any":
       return { mode: "required", path };
     case "tool":
-      return { mode: "required", only: [toolNameOf(tools, textOf(name) ?? refuse(`${path}.name`, "names no tool"))], path };
+      return {
+        mode: "required",
+        only: [toolNameOf(tools, textOf(name) ?? refuse(`${path}.name`, "names no tool"))],
+        path,
+      };
     default:
       return refuse(`${path}.type`);
   }
@@ -79,7 +95,11 @@ interface WireTools {
  * `called` names the tools that the conversation has calls of: it is refused without any tool. A choice among several is made by offering only those, and
  * where calls can't be forced the model is left to choose.
  */
-export function encodeTools({ tools, toolChoice, settings }: NeutralRequest, called: Iterable<string>, { thinksAlways }: ModelTraits): WireTools {
+export function encodeTools(
+  { tools, toolChoice, settings }: NeutralRequest,
+  called: Iterable<string>,
+  { thinksAlways }: ModelTraits,
+): WireTools {
   const { mode, only } = toolChoice ?? { mode: undefined, only: undefined };
   const chosen = new Set(only);
   const offered = only === undefined || mode === "none" ? tools : tools.filter(({ name }) => chosen.has(name));
@@ -103,9 +123,18 @@ function encodeTool({ name, description, parameters, strict, takesText, cache }:
   };
 }
 
-function choiceOf(mode: ToolChoice["mode"] | undefined, forced: boolean, offered: readonly Tool[], only: string[] | undefined, settings: Settings) {
+function choiceOf(
+  mode: ToolChoice["mode"] | undefined,
+  forced: boolean,
+  offered: readonly Tool[],
+  only: string[] | undefined,
+  settings: Settings,
+) {
   if (mode === "none") return { type: "none" };
   const single = settings.parallelCalls?.value === false ? { disable_parallel_tool_use: true } : {};
-  if (!forced) return mode === undefined && settings.parallelCalls?.value !== false ? undefined : { type: "auto", ...single };
-  return only !== undefined && offered.length === 1 ? { type: "tool", name: offered[0]?.name, ...single } : { type: "any", ...single };
+  if (!forced)
+    return mode === undefined && settings.parallelCalls?.value !== false ? undefined : { type: "auto", ...single };
+  return only !== undefined && offered.length === 1
+    ? { type: "tool", name: offered[0]?.name, ...single }
+    : { type: "any", ...single };
 }

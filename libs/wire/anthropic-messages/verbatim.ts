@@ -107,26 +107,38 @@ class MessagesWatcher implements Watcher {
       case "error":
         return failedWith(upstreamErrorOf(value));
       default:
-        return value.error === undefined || value.error === null ? relayed(type, data, false) : failedWith(upstreamErrorOf(value));
+        return value.error === undefined || value.error === null
+          ? relayed(type, data, false)
+          : failedWith(upstreamErrorOf(value));
     }
   }
 }
 
 /** The event with its name, which the vendor's clients go by, even if its sender left it out. */
-const relayed = (type: string | undefined, data: Buffer, content: boolean): Passing => ({ kind: "relay", bytes: eventBytesOf(type, data), content });
+const relayed = (type: string | undefined, data: Buffer, content: boolean): Passing => ({
+  kind: "relay",
+  bytes: eventBytesOf(type, data),
+  content,
+});
 
-const nameOf = (type: unknown): string | undefined => (typeof type === "string" && /^\w{1,80}$/.test(type) ? type : undefined);
+const nameOf = (type: unknown): string | undefined =>
+  typeof type === "string" && /^\w{1,80}$/.test(type) ? type : undefined;
 
 /** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
 function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const { error, content, stop_reason: reason } = body;
-  if ((error !== undefined && error !== null) || body.type === "error") return failedWith(upstreamErrorOf({ error: objectOf(error) }));
+  if ((error !== undefined && error !== null) || body.type === "error")
+    return failedWith(upstreamErrorOf({ error: objectOf(error) }));
   if (!Array.isArray(content)) return { kind: "malformed" };
   if (isFailure(reason)) return failedWith(stoppedBy(reason));
   if (content.length === 0 && textOf(reason) === undefined) return failedWith(emptyAnswer);
   const reader = new UsageReader();
   reader.read(body.usage);
-  return { kind: "answer", body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))), usage: reader.usage };
+  return {
+    kind: "answer",
+    body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))),
+    usage: reader.usage,
+  };
 }

@@ -19,7 +19,8 @@ const finishes: Record<Finish, string> = {
 };
 
 /** Does a candidate say that it is over? */
-export const isFinish = (reason: unknown): reason is string => textOf(reason) !== undefined && reason !== "FINISH_REASON_UNSPECIFIED";
+export const isFinish = (reason: unknown): reason is string =>
+  textOf(reason) !== undefined && reason !== "FINISH_REASON_UNSPECIFIED";
 
 /** Was the prompt refused, so that there will be no candidate? */
 export const isBlocked = (promptFeedback: unknown): boolean => {
@@ -98,7 +99,11 @@ export class AnswerReader {
     const finish = this.#finish ?? "stop";
     const events: AnswerEvent[] = [];
     this.#parts.close(events);
-    events.push({ kind: "finish", finish: finish === "stop" && this.#parts.called ? "calls" : finish, ...(usage !== undefined && { usage }) });
+    events.push({
+      kind: "finish",
+      finish: finish === "stop" && this.#parts.called ? "calls" : finish,
+      ...(usage !== undefined && { usage }),
+    });
     return events;
   }
 
@@ -114,8 +119,10 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const last = events.at(-1);
   if (last?.kind === "error") return [last];
   const { finishReason } = objectOf(listOf(body.candidates)[0]);
-  if (!reader.finished && textOf(finishReason) !== undefined) return [{ kind: "error", error: stoppedBy(String(finishReason)) }];
-  if (!reader.finished && reader.empty) return [{ kind: "error", error: body.candidates === undefined ? upstreamErrorOf(body) : emptyAnswer }];
+  if (!reader.finished && textOf(finishReason) !== undefined)
+    return [{ kind: "error", error: stoppedBy(String(finishReason)) }];
+  if (!reader.finished && reader.empty)
+    return [{ kind: "error", error: body.candidates === undefined ? upstreamErrorOf(body) : emptyAnswer }];
   return [...events, ...reader.end()];
 }
 
@@ -125,14 +132,17 @@ export function responseOf(
   { id, model }: AnswerContext,
   end?: { finish: Finish; usage: Usage | undefined; malformed: boolean },
 ): object {
-  const reason = end && (end.malformed && finishes[end.finish] === "STOP" ? "MALFORMED_FUNCTION_CALL" : finishes[end.finish]);
+  const reason =
+    end && (end.malformed && finishes[end.finish] === "STOP" ? "MALFORMED_FUNCTION_CALL" : finishes[end.finish]);
   return {
     candidates: [
       {
         content: { role: "model", parts },
         ...(reason !== undefined && { finishReason: reason }),
         index: 0,
-        ...(reason === "MALFORMED_FUNCTION_CALL" && { finishMessage: "The model made a call whose arguments are no JSON object." }),
+        ...(reason === "MALFORMED_FUNCTION_CALL" && {
+          finishMessage: "The model made a call whose arguments are no JSON object.",
+        }),
       },
     ],
     ...(end?.usage !== undefined && { usageMetadata: usageBodyOf(end.usage) }),
@@ -143,7 +153,9 @@ export function responseOf(
 
 export function encodeAnswer(answer: Answer, context: AnswerContext): string {
   const writer = new PartWriter(context);
-  const parts = eventsOf(answer).flatMap((event) => (event.kind === "error" || event.kind === "finish" ? [] : writer.push(event)));
+  const parts = eventsOf(answer).flatMap((event) =>
+    event.kind === "error" || event.kind === "finish" ? [] : writer.push(event),
+  );
   const { finish, usage } = answer;
   return jsonOf(responseOf(writer.endOn(parts), context, { finish, usage, malformed: writer.malformed }));
 }

@@ -1,7 +1,16 @@
 /** The turns of a conversation in Google's Gemini format, both ways: https://ai.google.dev/api/caching#Content */
 import { refuse } from "../carry.ts";
 import { objectOf, textOf } from "../json.ts";
-import { type CallPart, type ImagePart, type Message, type Part, type ResultPart, type TextPart, type Tool, turnsOf } from "../neutral.ts";
+import {
+  type CallPart,
+  type ImagePart,
+  type Message,
+  type Part,
+  type ResultPart,
+  type TextPart,
+  type Tool,
+  turnsOf,
+} from "../neutral.ts";
 import { toolNameOf } from "../tools.ts";
 import { bypassOf, encodeModelTurn, isEarlyModel, ModelTurn } from "./model-turn.ts";
 import { itemsOf } from "./names.ts";
@@ -79,14 +88,29 @@ class Calls {
 }
 
 /** Members of which a part has one: https://ai.google.dev/api/caching#Part */
-const data = ["inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse"];
+const data = [
+  "inlineData",
+  "fileData",
+  "functionCall",
+  "functionResponse",
+  "executableCode",
+  "codeExecutionResult",
+  "toolCall",
+  "toolResponse",
+];
 
 function checkAlone(part: Json, path: string): void {
   const other = data.find((name) => isGiven(part[name]));
   if (other !== undefined) refuse(`${path}.${other}`, "stands beside a text: a part has one of them");
 }
 
-function userPartsOf(part: Json, path: string, tools: readonly Tool[], detail: ImagePart["detail"], calls: Calls): Part[] {
+function userPartsOf(
+  part: Json,
+  path: string,
+  tools: readonly Tool[],
+  detail: ImagePart["detail"],
+  calls: Calls,
+): Part[] {
   if (isGiven(part.functionCall)) refuse(`${path}.functionCall`, "must be in a turn of the model");
   if (isGiven(part.functionResponse)) {
     const own = `${path}.functionResponse`;
@@ -94,7 +118,15 @@ function userPartsOf(part: Json, path: string, tools: readonly Tool[], detail: I
     const id = textOf(response.id);
     const name = toolNameOf(tools, String(response.name));
     const call = calls.answered(id, name);
-    return [{ kind: "result", callId: call?.id ?? id ?? mintedOf(path), name: call?.name ?? name, ...resultOf(response, own), path: own }];
+    return [
+      {
+        kind: "result",
+        callId: call?.id ?? id ?? mintedOf(path),
+        name: call?.name ?? name,
+        ...resultOf(response, own),
+        path: own,
+      },
+    ];
   }
   const text = textOf(part.text);
   if (text !== undefined) return [{ kind: "text", text, path: `${path}.text` }];
@@ -109,37 +141,56 @@ export function encodeConversation(system: readonly TextPart[], messages: readon
   if (turns.length === 0) return { contents: [{ role: "user", parts: instructions }] };
   const [first] = turns;
   const early = first?.role === "assistant" ? first.parts.find(({ kind }) => kind === "call") : undefined;
-  if (early !== undefined) refuse(early.path, "begins the conversation: the upstream that serves this model wants a turn of the user before a call");
-  const asked = turns.findLastIndex(({ role, parts }) => role === "user" && parts.some(({ kind }) => kind !== "result"));
+  if (early !== undefined)
+    refuse(
+      early.path,
+      "begins the conversation: the upstream that serves this model wants a turn of the user before a call",
+    );
+  const asked = turns.findLastIndex(
+    ({ role, parts }) => role === "user" && parts.some(({ kind }) => kind !== "result"),
+  );
   const contents = turns.map(({ role, parts }, place) =>
     role === "assistant"
       ? { role: "model", parts: encodeModelTurn(parts, place > asked ? bypassOf(model) : undefined) }
       : { role: "user", parts: encodeUserTurn(parts, turns[place - 1]?.parts ?? [], isEarlyModel(model)) },
   );
-  return { contents: contents.filter(({ parts }) => parts.length > 0), ...(instructions.length > 0 && { systemInstruction: { parts: instructions } }) };
+  return {
+    contents: contents.filter(({ parts }) => parts.length > 0),
+    ...(instructions.length > 0 && { systemInstruction: { parts: instructions } }),
+  };
 }
 
 /** An instruction in the middle of a conversation has no place of its own here: it is told in the user's turn, marked as what it is. */
 const withoutSystem = (message: Message): Message =>
-  message.role === "system" ? { ...message, role: "user", parts: message.parts.map((part) => (part.kind === "text" ? marked(part) : part)) } : message;
+  message.role === "system"
+    ? { ...message, role: "user", parts: message.parts.map((part) => (part.kind === "text" ? marked(part) : part)) }
+    : message;
 
-const marked = (part: TextPart): TextPart => (part.text === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` });
+const marked = (part: TextPart): TextPart =>
+  part.text === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` };
 
 /** Results stand in the order of their calls: where ids are not looked at, that is what tells them apart. */
 function encodeUserTurn(parts: readonly Part[], before: readonly Part[], isEarly: boolean): Json[] {
   const order = new Map(before.flatMap((part, place) => (part.kind === "call" ? [[part.id, place] as const] : [])));
   const rankOf = ({ callId }: ResultPart) => order.get(callId) ?? before.length;
   const results = parts.filter((part) => part.kind === "result").sort((left, right) => rankOf(left) - rankOf(right));
-  return [...results.map((part) => encodeResult(part, isEarly)), ...(isEarly ? results.flatMap(mediaIn) : []), ...parts.flatMap(encodeUserPart)];
+  return [
+    ...results.map((part) => encodeResult(part, isEarly)),
+    ...(isEarly ? results.flatMap(mediaIn) : []),
+    ...parts.flatMap(encodeUserPart),
+  ];
 }
 
-const mediaIn = ({ content }: ResultPart): Json[] => content.flatMap((part) => (part.kind === "text" ? [] : [encodeMedia(part)]));
+const mediaIn = ({ content }: ResultPart): Json[] =>
+  content.flatMap((part) => (part.kind === "text" ? [] : [encodeMedia(part)]));
 
 function encodeResult(part: ResultPart, isEarly: boolean): Json {
   const { callId, name, path } = part;
   if (name === "") refuse(path, "is the result of a call that is not in the conversation");
   const media = isEarly ? [] : mediaIn(part);
-  return { functionResponse: { id: callId, name, response: responseOf(part), ...(media.length > 0 && { parts: media }) } };
+  return {
+    functionResponse: { id: callId, name, response: responseOf(part), ...(media.length > 0 && { parts: media }) },
+  };
 }
 
 function encodeUserPart(part: Part): Json[] {

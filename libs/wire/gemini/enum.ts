@@ -13,7 +13,8 @@ const member = "value";
 /** The schema of the object that holds one of the values; undefined when the caller's schema lists none. */
 export function enumObjectSchemaOf(schema: unknown): Record<string, unknown> | undefined {
   const { enum: values, description } = jsonSchemaOf(schema);
-  if (!Array.isArray(values) || values.length === 0 || !values.every((value) => typeof value === "string")) return undefined;
+  if (!Array.isArray(values) || values.length === 0 || !values.every((value) => typeof value === "string"))
+    return undefined;
   const value = { type: "string", enum: values, ...(textOf(description) !== undefined && { description }) };
   return { type: "object", properties: { [member]: value }, required: [member], additionalProperties: false };
 }

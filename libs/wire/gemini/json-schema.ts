@@ -8,13 +8,31 @@ import { camelNameOf } from "./names.ts";
 type Schema = Record<string, unknown>;
 
 /** Google's own keywords of more than one word: they may be written in snake case as well. */
-const doubleKeywords = new Set(["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties", "propertyOrdering", "anyOf"]);
+const doubleKeywords = new Set([
+  "minItems",
+  "maxItems",
+  "minLength",
+  "maxLength",
+  "minProperties",
+  "maxProperties",
+  "propertyOrdering",
+  "anyOf",
+]);
 /** Bounds that Google's JSON writes as strings, for they have 64 bits. */
 const bounds = new Set(["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"]);
 /** Formats that say no more than the type. */
 const typeFormats = new Set(["int32", "int64", "float", "double", "enum"]);
 
-const schemaMembers = new Set(["items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"]);
+const schemaMembers = new Set([
+  "items",
+  "additionalProperties",
+  "not",
+  "if",
+  "then",
+  "else",
+  "contains",
+  "propertyNames",
+]);
 const schemaLists = new Set(["anyOf", "oneOf", "allOf", "prefixItems"]);
 const schemaMaps = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"]);
 
@@ -34,7 +52,8 @@ function standard(schema: unknown): unknown {
     const name = doubleKeywords.has(camel) ? camel : written;
     if (name === "type") return typeOf(value) === undefined ? [] : [[name, typeOf(value)]];
     if (name === "format" && typeFormats.has(String(value))) return [];
-    if (name === "propertyOrdering" || name === "example" || (name === "nullable" && typeof value === "boolean")) return [];
+    if (name === "propertyOrdering" || name === "example" || (name === "nullable" && typeof value === "boolean"))
+      return [];
     if (bounds.has(name) && typeof value === "string" && /^\d{1,15}$/.test(value)) return [[name, Number(value)]];
     return [[name, eachInner(name, value, standard)]];
   });
@@ -63,9 +82,44 @@ function orNull(schema: Schema): Schema {
 /** https://json-schema.org/draft/2020-12/schema, and what Google adds to it. */
 const keywords = new Set(
   [
-    ["type", "format", "title", "description", "enum", "const", "default", "examples", "nullable", "propertyOrdering", "required", "$ref", "$id", "$anchor"],
-    ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems"],
-    ["minProperties", "maxProperties", "minContains", "maxContains", "dependentRequired", "unevaluatedItems", "unevaluatedProperties"],
+    [
+      "type",
+      "format",
+      "title",
+      "description",
+      "enum",
+      "const",
+      "default",
+      "examples",
+      "nullable",
+      "propertyOrdering",
+      "required",
+      "$ref",
+      "$id",
+      "$anchor",
+    ],
+    [
+      "minimum",
+      "maximum",
+      "exclusiveMinimum",
+      "exclusiveMaximum",
+      "multipleOf",
+      "minLength",
+      "maxLength",
+      "pattern",
+      "minItems",
+      "maxItems",
+      "uniqueItems",
+    ],
+    [
+      "minProperties",
+      "maxProperties",
+      "minContains",
+      "maxContains",
+      "dependentRequired",
+      "unevaluatedItems",
+      "unevaluatedProperties",
+    ],
     [...schemaMembers, ...schemaLists, ...schemaMaps],
   ].flat(),
 );
@@ -75,5 +129,9 @@ export const plainSchemaOf = (schema: Schema): Schema => objectOf(plain(schema))
 
 function plain(schema: unknown): unknown {
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
-  return Object.fromEntries(Object.entries(schema).flatMap(([name, value]) => (keywords.has(name) ? [[name, eachInner(name, value, plain)]] : [])));
+  return Object.fromEntries(
+    Object.entries(schema).flatMap(([name, value]) =>
+      keywords.has(name) ? [[name, eachInner(name, value, plain)]] : [],
+    ),
+  );
 }

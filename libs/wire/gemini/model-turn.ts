@@ -36,7 +36,8 @@ export class ModelTurn {
       return undefined;
     }
     if (!isThought && said !== undefined) this.parts.push({ kind: "text", text: said, path: `${path}.text` });
-    const media = isThought || said !== undefined ? undefined : mediaOf(part, path, detailOf(part.mediaResolution) ?? detail);
+    const media =
+      isThought || said !== undefined ? undefined : mediaOf(part, path, detailOf(part.mediaResolution) ?? detail);
     if (media === undefined && !isThought) nothingIn(part, path);
     if (media !== undefined && media.kind !== "image") refuse(media.path);
     if (signed !== undefined) {
@@ -76,7 +77,8 @@ export class ModelTurn {
   }
 }
 
-const isPassed = (part: Part | undefined): boolean => part?.kind === "text" || (part?.kind === "reasoning" && part.signature === undefined);
+const isPassed = (part: Part | undefined): boolean =>
+  part?.kind === "text" || (part?.kind === "reasoning" && part.signature === undefined);
 
 function signedOf(value: unknown, path: string): SignedPart | undefined {
   const data = textOf(value);
@@ -107,7 +109,8 @@ export function encodeModelTurn(parts: readonly Part[], unsigned: string | undef
       case "reasoning": {
         if (kept[place + 1]?.kind === "call") break;
         const last = encoded.at(-1);
-        if (typeof last?.text === "string" && last.thoughtSignature === undefined) last.thoughtSignature = part.signature?.data;
+        if (typeof last?.text === "string" && last.thoughtSignature === undefined)
+          last.thoughtSignature = part.signature?.data;
         else encoded.push({ text: "", thoughtSignature: part.signature?.data });
         break;
       }
@@ -116,7 +119,10 @@ export function encodeModelTurn(parts: readonly Part[], unsigned: string | undef
         const thoughtSignature = (before?.kind === "reasoning" ? before.signature?.data : undefined) ?? missing;
         missing = undefined;
         const { id, name, input } = part;
-        encoded.push({ functionCall: { id, name, args: argumentsOf(input) ?? { _raw: input } }, ...(thoughtSignature !== undefined && { thoughtSignature }) });
+        encoded.push({
+          functionCall: { id, name, args: argumentsOf(input) ?? { _raw: input } },
+          ...(thoughtSignature !== undefined && { thoughtSignature }),
+        });
         break;
       }
       default:

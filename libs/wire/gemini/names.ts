@@ -1,7 +1,16 @@
 /** Names in Google's formats: of fields, which may be written in two ways (https://protobuf.dev/programming-guides/json/), and of models in paths. */
 
 /** Members whose value is the caller's own, whatever its keys look like. */
-const opaque = new Set(["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "labels", "partMetadata"]);
+const opaque = new Set([
+  "args",
+  "response",
+  "parameters",
+  "parametersJsonSchema",
+  "responseSchema",
+  "responseJsonSchema",
+  "labels",
+  "partMetadata",
+]);
 const underscored = /^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$/;
 
 export const snakeNameOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -25,7 +34,9 @@ export function camelOf(value: unknown): unknown {
     const name = camelNameOf(written);
     return { name, isRenamed: name !== written, member: opaque.has(name) ? member : camelOf(member) };
   });
-  return Object.fromEntries([...members.filter(({ isRenamed }) => isRenamed), ...members.filter(({ isRenamed }) => !isRenamed)].map(entryOf));
+  return Object.fromEntries(
+    [...members.filter(({ isRenamed }) => isRenamed), ...members.filter(({ isRenamed }) => !isRenamed)].map(entryOf),
+  );
 }
 
 const entryOf = ({ name, member }: { name: string; member: unknown }): [string, unknown] => [name, member];
@@ -41,7 +52,8 @@ const isTuned = (name: string): boolean => name.startsWith("tunedModels/");
 const bareNameOf = (model: string): string => model.replace(/^models\//, "");
 
 /** A model's resource name. */
-export const resourceOf = (model: string): string => (isTuned(bareNameOf(model)) ? bareNameOf(model) : `models/${bareNameOf(model)}`);
+export const resourceOf = (model: string): string =>
+  isTuned(bareNameOf(model)) ? bareNameOf(model) : `models/${bareNameOf(model)}`;
 
 /** The path of one of a model's methods. Slashes in a name stay. */
 export const pathOf = (model: string, method: string): string =>

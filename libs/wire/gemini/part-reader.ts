@@ -53,7 +53,11 @@ export class PartReader {
   #sign(data: string, events: AnswerEvent[]): void {
     this.close(events);
     this.empty = false;
-    events.push({ kind: "block", block: { kind: "reasoning" } }, { kind: "signature", signature: { dialect, data } }, { kind: "block-end" });
+    events.push(
+      { kind: "block", block: { kind: "reasoning" } },
+      { kind: "signature", signature: { dialect, data } },
+      { kind: "block-end" },
+    );
   }
 
   #call(name: string, { id, args }: Json, events: AnswerEvent[]): void {

@@ -68,7 +68,9 @@ export class PartWriter {
     this.#pieces = [];
     if (block.kind === "call" || block.kind === "reasoning") return [];
     const before = this.#signature?.isOwn === true ? this.end() : [];
-    return block.kind === "image" ? [...before, { inlineData: { mimeType: block.mimeType, data: block.data } }] : before;
+    return block.kind === "image"
+      ? [...before, { inlineData: { mimeType: block.mimeType, data: block.data } }]
+      : before;
   }
 
   #say(text: string): Json[] {
@@ -113,6 +115,8 @@ export class PartWriter {
     const thoughtSignature = this.#signature?.data;
     this.#signature = undefined;
     const callerName = calledTool(this.#context.request, name)?.callerName ?? name;
-    return [{ functionCall: { id, name: callerName, args }, ...(thoughtSignature !== undefined && { thoughtSignature }) }];
+    return [
+      { functionCall: { id, name: callerName, args }, ...(thoughtSignature !== undefined && { thoughtSignature }) },
+    ];
   }
 }

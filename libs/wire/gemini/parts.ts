@@ -16,7 +16,11 @@ export function detailOf(resolution: unknown): ImagePart["detail"] {
 }
 
 /** A part with `inlineData` or `fileData`; undefined when it has neither. */
-export function mediaOf(part: Record<string, unknown>, path: string, detail: ImagePart["detail"]): ImagePart | FilePart | AudioPart | undefined {
+export function mediaOf(
+  part: Record<string, unknown>,
+  path: string,
+  detail: ImagePart["detail"],
+): ImagePart | FilePart | AudioPart | undefined {
   if (isGiven(part.inlineData)) return inlineOf(objectOf(part.inlineData), `${path}.inlineData`, detail);
   return isGiven(part.fileData) ? fileOf(objectOf(part.fileData), `${path}.fileData`, detail) : undefined;
 }
@@ -25,7 +29,16 @@ export function mediaOf(part: Record<string, unknown>, path: string, detail: Ima
 export const mintedOf = (path: string): string => `call_${(path.match(/\d+/g) ?? []).join("_")}`;
 
 /** What stands beside a part's content. */
-const beside = ["thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata", "mediaProcessing", "speechMetadata", "text"];
+const beside = [
+  "thought",
+  "thoughtSignature",
+  "videoMetadata",
+  "mediaResolution",
+  "partMetadata",
+  "mediaProcessing",
+  "speechMetadata",
+  "text",
+];
 
 /** No part, of one that is empty; what is of a kind that is known to Google alone is refused. */
 export function nothingIn(part: Record<string, unknown>, path: string): [] {
@@ -35,14 +48,26 @@ export function nothingIn(part: Record<string, unknown>, path: string): [] {
 
 export const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
 
-function inlineOf({ mimeType, data, displayName }: Record<string, unknown>, path: string, detail: ImagePart["detail"]): ImagePart | FilePart | AudioPart {
+function inlineOf(
+  { mimeType, data, displayName }: Record<string, unknown>,
+  path: string,
+  detail: ImagePart["detail"],
+): ImagePart | FilePart | AudioPart {
   const type = bareTypeOf(mimeType);
   const bytes = checkedBase64(String(data), `${path}.data`);
   const name = textOf(displayName) !== undefined && { name: displayName as string };
-  if (type.startsWith("image/")) return { kind: "image", source: { kind: "data", mimeType: type, data: bytes }, ...(detail !== undefined && { detail }), path };
+  if (type.startsWith("image/"))
+    return {
+      kind: "image",
+      source: { kind: "data", mimeType: type, data: bytes },
+      ...(detail !== undefined && { detail }),
+      path,
+    };
   if (type.startsWith("audio/")) return { kind: "audio", mimeType: type, data: bytes, path };
-  if (type === "application/pdf") return { kind: "file", source: { kind: "data", mimeType: type, data: bytes }, ...name, path };
-  if (isText(type)) return { kind: "file", source: { kind: "data", mimeType: "text/plain", data: bytes }, ...name, path };
+  if (type === "application/pdf")
+    return { kind: "file", source: { kind: "data", mimeType: type, data: bytes }, ...name, path };
+  if (isText(type))
+    return { kind: "file", source: { kind: "data", mimeType: "text/plain", data: bytes }, ...name, path };
   return refuse(`${path}.mimeType`);
 }
 
@@ -52,7 +77,11 @@ const isText = (type: string): boolean => type.startsWith("text/") || type === "
 const ofGoogle = /^gs:|^files\/|^https?:\/\/[^/]*\bgoogleapis\.com\/.*\bfiles\//i;
 const ofVideo = /^https?:\/\/(?:[^/]+\.)?(?:youtube\.com|youtu\.be)\//i;
 
-function fileOf({ fileUri, mimeType, displayName }: Record<string, unknown>, path: string, detail: ImagePart["detail"]): ImagePart | FilePart {
+function fileOf(
+  { fileUri, mimeType, displayName }: Record<string, unknown>,
+  path: string,
+  detail: ImagePart["detail"],
+): ImagePart | FilePart {
   const own = `${path}.fileUri`;
   const address = String(fileUri);
   if (ofGoogle.test(address)) refuse(own, "names a file that is stored at Google; send the file itself as inlineData");
@@ -93,7 +122,10 @@ function typeByNameOf(address: string): string | undefined {
 }
 
 /** What a function gave: what is under `output` or `result` if that is all, else everything; `error` alone is a failure. */
-export function resultOf({ response, parts }: Record<string, unknown>, path: string): Pick<ResultPart, "content" | "isError"> {
+export function resultOf(
+  { response, parts }: Record<string, unknown>,
+  path: string,
+): Pick<ResultPart, "content" | "isError"> {
   const members = Object.entries(objectOf(response)).filter(([, value]) => value !== undefined);
   const [name, value] = members.length === 1 ? (members[0] as [string, unknown]) : ["", response];
   const isWrapped = name === "output" || name === "result" || name === "error";
@@ -103,7 +135,10 @@ export function resultOf({ response, parts }: Record<string, unknown>, path: str
     const found = mediaOf(objectOf(part), own, undefined);
     return found === undefined || found.kind === "audio" ? refuse(own) : found;
   });
-  return { content: [...(text === "" ? [] : [{ kind: "text" as const, text, path: `${path}.response` }]), ...media], isError: name === "error" };
+  return {
+    content: [...(text === "" ? [] : [{ kind: "text" as const, text, path: `${path}.response` }]), ...media],
+    isError: name === "error",
+  };
 }
 
 /** What a function gave, as the object that it must be here. */

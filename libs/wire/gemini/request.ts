@@ -22,7 +22,11 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
   ["candidateCount", (value) => value === 1],
   ["responseLogprobs", (value) => value === false],
   ["logprobs", (value) => value === 0],
-  ["responseModalities", (value) => listOf(value).every((modality) => ["TEXT", "MODALITY_UNSPECIFIED"].includes(String(modality).toUpperCase()))],
+  [
+    "responseModalities",
+    (value) =>
+      listOf(value).every((modality) => ["TEXT", "MODALITY_UNSPECIFIED"].includes(String(modality).toUpperCase())),
+  ],
   ["responseFormat", isEmpty],
   ["speechConfig", isEmpty],
   ["audioTranscriptionConfig", isEmpty],
@@ -35,7 +39,8 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
   const body = objectOf(camelOf(written));
   const config = objectOf(body.generationConfig);
   for (const [name, asksNothing] of refused)
-    if (config[name] !== undefined && config[name] !== null && !asksNothing(config[name])) refuse(`generationConfig.${name}`);
+    if (config[name] !== undefined && config[name] !== null && !asksNothing(config[name]))
+      refuse(`generationConfig.${name}`);
   const tools = decodeTools(body.tools);
   const toolChoice = decodeToolChoice(body.toolConfig, tools);
   return {
@@ -65,24 +70,38 @@ function settingsOf({ serviceTier }: Record<string, unknown>, config: Record<str
   if (stop.length > 0) put("stop", { value: stop, path: "generationConfig.stopSequences" });
   put("format", formatOf(config));
   const tier = textOf(serviceTier)?.toLowerCase();
-  if (tier !== undefined && tier !== "unspecified" && tier !== "standard") put("serviceTier", { value: tier, path: "serviceTier" });
+  if (tier !== undefined && tier !== "unspecified" && tier !== "standard")
+    put("serviceTier", { value: tier, path: "serviceTier" });
   return settings;
 }
 
-function formatOf({ responseMimeType: type, responseSchema, responseJsonSchema }: Record<string, unknown>): Settings["format"] {
-  if (textOf(type) !== undefined && type !== "text/plain" && type !== "application/json" && type !== enumMimeType) refuse("generationConfig.responseMimeType");
-  const [schema, name] = responseJsonSchema ? [responseJsonSchema, "responseJsonSchema"] : [responseSchema, "responseSchema"];
+function formatOf({
+  responseMimeType: type,
+  responseSchema,
+  responseJsonSchema,
+}: Record<string, unknown>): Settings["format"] {
+  if (textOf(type) !== undefined && type !== "text/plain" && type !== "application/json" && type !== enumMimeType)
+    refuse("generationConfig.responseMimeType");
+  const [schema, name] = responseJsonSchema
+    ? [responseJsonSchema, "responseJsonSchema"]
+    : [responseSchema, "responseSchema"];
   const path = `generationConfig.${name}`;
   if (type === enumMimeType) {
     const values =
       enumObjectSchemaOf(schema) ??
-      refuse("generationConfig.responseMimeType", `is ${enumMimeType}, which needs a schema that lists its values as strings (enum)`);
+      refuse(
+        "generationConfig.responseMimeType",
+        `is ${enumMimeType}, which needs a schema that lists its values as strings (enum)`,
+      );
     return { value: { kind: "schema", schema: values, strict: true }, path };
   }
   if (typeof schema === "object" && schema !== null && type === "text/plain")
     refuse("generationConfig.responseMimeType", "must be application/json for a schema");
-  if (typeof schema === "object" && schema !== null) return { value: { kind: "schema", schema: jsonSchemaOf(schema) }, path };
-  return type === "application/json" ? { value: { kind: "json" }, path: "generationConfig.responseMimeType" } : undefined;
+  if (typeof schema === "object" && schema !== null)
+    return { value: { kind: "schema", schema: jsonSchemaOf(schema) }, path };
+  return type === "application/json"
+    ? { value: { kind: "json" }, path: "generationConfig.responseMimeType" }
+    : undefined;
 }
 
 const carriage: Carriage = {

@@ -16,12 +16,19 @@ const named: Schema = { type: "string", minLength: 1 };
 
 const reference = (name: string): Schema => ({ $ref: `#/$defs/${name}` });
 /** A list, for which one item alone may stand. */
-const some = (name: string): Schema => ({ type: ["array", "object"], items: reference(name), if: { type: "object" }, then: reference(name) });
+const some = (name: string): Schema => ({
+  type: ["array", "object"],
+  items: reference(name),
+  if: { type: "object" },
+  then: reference(name),
+});
 const someOrNone = (name: string): Schema => ({ ...some(name), type: ["array", "object", "null"] });
 
 /** The member is missing in either spelling: it is told as missing. */
 const wants = (name: string): Schema =>
-  snakeNameOf(name) === name ? { required: [name] } : { if: { not: { required: [snakeNameOf(name)] } }, then: { required: [name] } };
+  snakeNameOf(name) === name
+    ? { required: [name] }
+    : { if: { not: { required: [snakeNameOf(name)] } }, then: { required: [name] } };
 
 /** Where the one is given, the other must not be. */
 const excludes = (one: string, other: string): Schema => ({
@@ -33,7 +40,9 @@ const excludes = (one: string, other: string): Schema => ({
 const fields = (members: Record<string, Schema>): Schema =>
   Object.fromEntries(
     Object.entries(members).flatMap(([name, schema]) =>
-      [name, snakeNameOf(name)].filter((spelling, place, all) => all.indexOf(spelling) === place).map((spelling) => [spelling, schema]),
+      [name, snakeNameOf(name)]
+        .filter((spelling, place, all) => all.indexOf(spelling) === place)
+        .map((spelling) => [spelling, schema]),
     ),
   );
 
@@ -42,7 +51,10 @@ const object = (members: Record<string, Schema>, ...rules: Schema[]): Schema => 
   properties: fields(members),
   ...(rules.length > 0 && { allOf: rules }),
 });
-const optionalObject = (members: Record<string, Schema>, ...rules: Schema[]): Schema => ({ ...object(members, ...rules), type: ["object", "null"] });
+const optionalObject = (members: Record<string, Schema>, ...rules: Schema[]): Schema => ({
+  ...object(members, ...rules),
+  type: ["object", "null"],
+});
 
 const media = {
   inlineData: optionalObject({ mimeType: named, data: named, displayName: text }, wants("mimeType"), wants("data")),
@@ -55,7 +67,10 @@ const part = object({
   thought: flag,
   thoughtSignature: text,
   functionCall: optionalObject({ id: text, name: named, args: anyObject }, wants("name")),
-  functionResponse: optionalObject({ id: text, name: named, response: anyObject, parts: someOrNone("media") }, wants("name")),
+  functionResponse: optionalObject(
+    { id: text, name: named, response: anyObject, parts: someOrNone("media") },
+    wants("name"),
+  ),
   executableCode: anyObject,
   codeExecutionResult: anyObject,
   toolCall: anyObject,
@@ -65,10 +80,19 @@ const part = object({
   mediaResolution: { type: ["string", "object", "null"], if: { type: "object" }, then: object({ level: text }) },
 });
 
-const content = object({ role: { enum: ["user", "model", "function", "tool", "", null] }, parts: some("part") }, wants("parts"));
+const content = object(
+  { role: { enum: ["user", "model", "function", "tool", "", null] }, parts: some("part") },
+  wants("parts"),
+);
 
 const declaration = object(
-  { name: named, description: text, parameters: anyObject, parametersJsonSchema: { type: ["object", "boolean", "null"] }, behavior: text },
+  {
+    name: named,
+    description: text,
+    parameters: anyObject,
+    parametersJsonSchema: { type: ["object", "boolean", "null"] },
+    behavior: text,
+  },
   wants("name"),
   excludes("parameters", "parametersJsonSchema"),
 );
@@ -94,7 +118,10 @@ const generationConfig = optionalObject(
     speechConfig: anyObject,
     imageConfig: anyObject,
     audioTranscriptionConfig: anyObject,
-    thinkingConfig: optionalObject({ includeThoughts: flag, thinkingBudget: integer(-1), thinkingLevel: text }, excludes("thinkingBudget", "thinkingLevel")),
+    thinkingConfig: optionalObject(
+      { includeThoughts: flag, thinkingBudget: integer(-1), thinkingLevel: text },
+      excludes("thinkingBudget", "thinkingLevel"),
+    ),
   },
   excludes("responseSchema", "responseJsonSchema"),
 );
@@ -104,7 +131,10 @@ const requestMembers = {
   systemInstruction: nullable("object", { if: { type: "object" }, then: reference("content") }),
   tools: someOrNone("tool"),
   toolConfig: optionalObject({
-    functionCallingConfig: optionalObject({ mode: text, allowedFunctionNames: nullable("array", { items: { type: "string" } }) }),
+    functionCallingConfig: optionalObject({
+      mode: text,
+      allowedFunctionNames: nullable("array", { items: { type: "string" } }),
+    }),
   }),
   safetySettings: { type: ["array", "object", "null"], items: object({ category: text, threshold: text }) },
   cachedContent: text,
@@ -134,7 +164,10 @@ export const generateRequestSchema = Type.Unsafe<Record<string, unknown>>({ ...$
 /** What a request to count tokens may look like: a conversation, or the whole request that it would be sent in. https://ai.google.dev/api/tokens */
 export const countRequestSchema = Type.Unsafe<Record<string, unknown>>({
   ...object(
-    { ...requestMembers, generateContentRequest: nullable("object", { if: { type: "object" }, then: reference("request") }) },
+    {
+      ...requestMembers,
+      generateContentRequest: nullable("object", { if: { type: "object" }, then: reference("request") }),
+    },
     {
       if: { properties: { generateContentRequest: { type: "null" }, generate_content_request: { type: "null" } } },
       then: { allOf: [wants("contents"), notEmpty] },

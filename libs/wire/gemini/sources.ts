@@ -4,7 +4,8 @@ import { fixed, objectAround, objectEdits, type SourceFinder } from "../verbatim
 import { camelNameOf } from "./names.ts";
 import { fetchedTypeOf, isLeftToGoogle } from "./parts.ts";
 
-const file = /^(?:generateContentRequest\.)?(?:(?:requests\.)?content|contents|systemInstruction)\.parts\.(?:functionResponse\.parts\.)?fileData\.fileUri$/;
+const file =
+  /^(?:generateContentRequest\.)?(?:(?:requests\.)?content|contents|systemInstruction)\.parts\.(?:functionResponse\.parts\.)?fileData\.fileUri$/;
 const server = /^(?:generateContentRequest\.)?tools\.mcpServers\.streamableHttpTransport\.url$/;
 const mimeTypeNames = ["mimeType", "mime_type"];
 

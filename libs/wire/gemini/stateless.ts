@@ -5,8 +5,14 @@ import { camelOf, itemsOf } from "./names.ts";
 const fields = [
   ["cachedContent", "names a stored prompt: send the whole prompt with every request"],
   ["cached_content", "names a stored prompt: send the whole prompt with every request"],
-  ["continuationToken", "continues an answer that a vendor has kept: send the conversation with the answer so far instead"],
-  ["continuation_token", "continues an answer that a vendor has kept: send the conversation with the answer so far instead"],
+  [
+    "continuationToken",
+    "continues an answer that a vendor has kept: send the conversation with the answer so far instead",
+  ],
+  [
+    "continuation_token",
+    "continues an answer that a vendor has kept: send the conversation with the answer so far instead",
+  ],
 ] as const;
 
 /**
@@ -20,9 +26,14 @@ export function statefulFieldIn(body: Record<string, unknown>): { param: string;
     [objectOf(body.generate_content_request), "generate_content_request."],
   ] as const) {
     for (const [name, why] of fields)
-      if (textOf(request[name]) !== undefined) return { param: `${prefix}${name}`, message: `${prefix}${name} ${why}. This gateway stores nothing.` };
+      if (textOf(request[name]) !== undefined)
+        return { param: `${prefix}${name}`, message: `${prefix}${name} ${why}. This gateway stores nothing.` };
     const file = storedFileIn(camelOf(request.contents), `${prefix}contents`);
-    if (file !== undefined) return { param: file, message: `${file} names a stored file. This gateway stores nothing: send the file itself as inlineData.` };
+    if (file !== undefined)
+      return {
+        param: file,
+        message: `${file} names a stored file. This gateway stores nothing: send the file itself as inlineData.`,
+      };
   }
   return undefined;
 }
@@ -33,6 +44,7 @@ const storedFile = /^(?:https?:\/\/[a-z0-9.-]*googleapis\.com\/[a-z0-9]+\/)?file
 function storedFileIn(contents: unknown, path: string): string | undefined {
   for (const [content, contentPath] of itemsOf(contents, path))
     for (const [part, partPath] of itemsOf(objectOf(content).parts, `${contentPath}.parts`))
-      if (storedFile.test(textOf(objectOf(objectOf(part).fileData).fileUri) ?? "")) return `${partPath}.fileData.fileUri`;
+      if (storedFile.test(textOf(objectOf(objectOf(part).fileData).fileUri) ?? ""))
+        return `${partPath}.fileData.fileUri`;
   return undefined;
 }

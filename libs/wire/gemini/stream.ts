@@ -57,7 +57,10 @@ export class GeminiEncoder implements StreamEncoder {
     const left = this.#writer.end();
     // A client that keeps the conversation forgets a turn of which one response has no part: https://github.com/googleapis/js-genai/blob/main/src/chats.ts
     const parts = left.length === 0 ? [{ text: "" }] : left;
-    return this.#frame.next(jsonOf(responseOf(parts, this.#context, { finish, usage, malformed: this.#writer.malformed }))) + this.#frame.end();
+    return (
+      this.#frame.next(jsonOf(responseOf(parts, this.#context, { finish, usage, malformed: this.#writer.malformed }))) +
+      this.#frame.end()
+    );
   }
 }
 

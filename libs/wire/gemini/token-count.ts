@@ -18,9 +18,12 @@ export const tokenCount: TokenCount = {
   /** Where there are only contents, in the plain form that all of Google's endpoints read; a whole request is read by some alone. */
   requestOf(conversation, { model }) {
     const { contents } = conversation;
-    const body = Object.keys(conversation).some(isMore) ? { generateContentRequest: { ...conversation, model: resourceOf(model) } } : { contents };
+    const body = Object.keys(conversation).some(isMore)
+      ? { generateContentRequest: { ...conversation, model: resourceOf(model) } }
+      : { contents };
     return { path: pathOf(model, "countTokens"), headers: {}, body: Buffer.from(jsonOf(body)) };
   },
-  countIn: ({ totalTokens: tokens }) => (typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined),
+  countIn: ({ totalTokens: tokens }) =>
+    typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined,
   answerOf: (tokens) => jsonOf({ totalTokens: tokens }),
 };

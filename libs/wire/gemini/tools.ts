@@ -10,7 +10,9 @@ import { itemsOf } from "./names.ts";
 export function decodeTools(value: unknown): Tool[] {
   const declared = itemsOf(value, "tools").flatMap(([tool, path]) => {
     const { functionDeclarations, ...others } = objectOf(tool);
-    const [hosted] = Object.entries(others).filter(([, setting]) => setting !== undefined && setting !== null && !isEmptyList(setting));
+    const [hosted] = Object.entries(others).filter(
+      ([, setting]) => setting !== undefined && setting !== null && !isEmptyList(setting),
+    );
     if (hosted !== undefined) refuse(`${path}.${hosted[0]}`);
     return itemsOf(functionDeclarations, `${path}.functionDeclarations`);
   });
@@ -19,7 +21,10 @@ export function decodeTools(value: unknown): Tool[] {
 
 const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 
-function toolOf({ name, description, parameters, parametersJsonSchema }: Record<string, unknown>, path: string): Omit<Tool, "name"> {
+function toolOf(
+  { name, description, parameters, parametersJsonSchema }: Record<string, unknown>,
+  path: string,
+): Omit<Tool, "name"> {
   const schema = parametersJsonSchema ?? parameters;
   return {
     path,
@@ -36,7 +41,8 @@ export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolCh
   const { mode, allowedFunctionNames } = objectOf(objectOf(value).functionCallingConfig);
   const allowed = listOf(allowedFunctionNames).map((name) => chosenIn(String(name), tools));
   const only = allowed.length > 0 && { only: allowed };
-  if (only && mode !== "ANY" && mode !== "VALIDATED") refuse(`${path}.allowedFunctionNames`, "is only for the modes ANY and VALIDATED");
+  if (only && mode !== "ANY" && mode !== "VALIDATED")
+    refuse(`${path}.allowedFunctionNames`, "is only for the modes ANY and VALIDATED");
   switch (mode) {
     case undefined:
     case null:
@@ -81,5 +87,9 @@ export function encodeTools(tools: readonly Tool[], choice: ToolChoice | undefin
 
 function declarationOf({ name, description, parameters, takesText }: Tool): object {
   const schema = takesText === true ? textToolParameters : parameters && plainSchemaOf(parameters);
-  return { name, ...(description !== undefined && { description }), ...(schema !== undefined && { parametersJsonSchema: schema }) };
+  return {
+    name,
+    ...(description !== undefined && { description }),
+    ...(schema !== undefined && { parametersJsonSchema: schema }),
+  };
 }

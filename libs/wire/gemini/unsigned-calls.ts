@@ -1,5 +1,13 @@
 /** Calls without a signature in a caller's conversation, as models demand them that Google has sign each turn's first call. */
-import { elementSpansOf, objectSpansOf, parsedObject, replaceSpans, textOf, withElements, withMembers } from "../json.ts";
+import {
+  elementSpansOf,
+  objectSpansOf,
+  parsedObject,
+  replaceSpans,
+  textOf,
+  withElements,
+  withMembers,
+} from "../json.ts";
 
 const callMarks = ['"functionCall"', '"function_call"'];
 const signatureNames = ["thoughtSignature", "thought_signature"] as const;
@@ -25,7 +33,9 @@ function signedTurn(content: Buffer, unsigned: string): Buffer {
       const { functionCall, function_call: otherCall, ...others } = parsedObject(part) ?? {};
       if (hasCall || (functionCall ?? otherCall ?? null) === null) return part;
       hasCall = true;
-      return signatureNames.some((name) => textOf(others[name]) !== undefined) ? part : signed(part, JSON.stringify(unsigned));
+      return signatureNames.some((name) => textOf(others[name]) !== undefined)
+        ? part
+        : signed(part, JSON.stringify(unsigned));
     }),
   );
 }
@@ -34,7 +44,8 @@ function signedTurn(content: Buffer, unsigned: string): Buffer {
 function signed(part: Buffer, signature: string): Buffer {
   const spans = objectSpansOf(part, signatureNames);
   const [empty] = spans?.all ?? [];
-  if (empty !== undefined) return replaceSpans(part, [{ start: empty.start, end: empty.end, by: Buffer.from(signature) }]);
+  if (empty !== undefined)
+    return replaceSpans(part, [{ start: empty.start, end: empty.end, by: Buffer.from(signature) }]);
   const close = spans?.close ?? part.length;
   return replaceSpans(part, [{ start: close, end: close, by: Buffer.from(`,"thoughtSignature":${signature}`) }]);
 }

@@ -42,7 +42,8 @@ export const verbatim: Verbatim = {
     const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
     return { path: answerPathOf(model, framing), headers: {}, body };
   },
-  stream: (bytes, framing, model) => new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
+  stream: (bytes, framing, model) =>
+    new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
   withAddresses: (bytes, replace) => withAddresses(bytes, sourceFinder, replace),
   answer: answerOf,
 };
@@ -70,11 +71,16 @@ function keptPart(bytes: Buffer, unsigned: string | undefined): Buffer | undefin
   const signature = opened(String(thoughtSignature ?? other ?? ""))?.signature;
   if (signature === undefined) return bytes;
   const signed = (by: string | undefined): Buffer =>
-    signatureNames.reduce((part, name) => withMembers(part, name, () => (by === undefined ? undefined : Buffer.from(jsonOf(by)))), bytes);
+    signatureNames.reduce(
+      (part, name) => withMembers(part, name, () => (by === undefined ? undefined : Buffer.from(jsonOf(by)))),
+      bytes,
+    );
   if (signature.dialect === dialect) return signed(signature.data);
   const isCall = bare.functionCall !== undefined || bare.function_call !== undefined;
   if (isCall && unsigned !== undefined) return signed(unsigned);
-  return Object.keys(bare).length === 0 || (bare.text === "" && Object.keys(bare).length === 1) ? undefined : signed(undefined);
+  return Object.keys(bare).length === 0 || (bare.text === "" && Object.keys(bare).length === 1)
+    ? undefined
+    : signed(undefined);
 }
 
 const signatureNames = ["thoughtSignature", "thought_signature"];
@@ -128,10 +134,13 @@ class GeminiWatcher implements Watcher {
     const candidates = listOf(listed).map(objectOf);
     const failure = failureIn(candidates);
     if (failure !== undefined) return failedWith(failure);
-    for (const { content } of candidates) for (const part of listOf(objectOf(content).parts)) geminiPart(objectOf(part), produced);
+    for (const { content } of candidates)
+      for (const part of listOf(objectOf(content).parts)) geminiPart(objectOf(part), produced);
     this.usage = usageOf(usageMetadata) ?? this.usage;
     if (isBlocked(promptFeedback)) this.#blocked = true;
-    this.contradicted ||= this.finished && candidates.some(({ content }) => listOf(objectOf(content).parts).some((part) => isContent(objectOf(part))));
+    this.contradicted ||=
+      this.finished &&
+      candidates.some(({ content }) => listOf(objectOf(content).parts).some((part) => isContent(objectOf(part))));
     this.#read(candidates);
     this.#committed ||= this.#blocked;
     const named = replaceSpans(
@@ -159,7 +168,9 @@ const isAnswered = ({ content, finishReason }: Record<string, unknown>): boolean
 
 /** Is there more in a part than an empty text? */
 const isContent = (part: Record<string, unknown>): boolean =>
-  Object.entries(part).some(([name, value]) => name !== "thought" && value !== "" && value !== null && value !== undefined);
+  Object.entries(part).some(
+    ([name, value]) => name !== "thought" && value !== "" && value !== null && value !== undefined,
+  );
 
 const lineFeed = 0x0a;
 const separators = [Buffer.from("\u2028"), Buffer.from("\u2029")];
@@ -167,7 +178,9 @@ const separators = [Buffer.from("\u2028"), Buffer.from("\u2029")];
 /** One of Google's own clients breaks on an event of several lines, and on characters that some take for the end of a line. */
 function onOneLine(json: Buffer): Buffer {
   if (!json.includes(lineFeed) && !separators.some((separator) => json.includes(separator))) return json;
-  return Buffer.from(json.toString("utf8").replaceAll("\n", " ").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029"));
+  return Buffer.from(
+    json.toString("utf8").replaceAll("\n", " ").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029"),
+  );
 }
 
 /** Clients continue an answer of which a vendor keeps the rest, by a token that means nothing to any other upstream: for them, it was cut off. */
@@ -193,5 +206,9 @@ function answerOf(sent: Buffer, model: string): WholeAnswer {
   const failure = failureIn(candidates);
   if (failure !== undefined) return failedWith(failure);
   if (!isBlocked(promptFeedback) && !candidates.some(isAnswered)) return failedWith(emptyAnswer);
-  return { kind: "answer", body: withMember(withoutContinuation(sent), ["modelVersion"], Buffer.from(jsonOf(model))), usage: usageOf(body.usageMetadata) };
+  return {
+    kind: "answer",
+    body: withMember(withoutContinuation(sent), ["modelVersion"], Buffer.from(jsonOf(model))),
+    usage: usageOf(body.usageMetadata),
+  };
 }

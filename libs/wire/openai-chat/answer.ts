@@ -34,7 +34,11 @@ export function failureIn(choices: readonly Record<string, unknown>[]): Upstream
  * The stop sequence that ended an answer, of servers that tell: vLLM in `stop_reason`, SGLang in `matched_stop`, where a number is a token.
  * https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
  */
-export function stopSequenceOf({ finish_reason: reason, stop_reason: vllm, matched_stop: sglang }: Record<string, unknown>): string | undefined {
+export function stopSequenceOf({
+  finish_reason: reason,
+  stop_reason: vllm,
+  matched_stop: sglang,
+}: Record<string, unknown>): string | undefined {
   return reason === "stop" ? (textOf(vllm) ?? textOf(sglang)) : undefined;
 }
 
@@ -56,11 +60,20 @@ export function usageOf(value: unknown): Usage | undefined {
   });
 }
 
-export const usageBodyOf = ({ inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens }: Usage) => ({
+export const usageBodyOf = ({
+  inputTokens,
+  cachedInputTokens,
+  cacheWriteTokens,
+  outputTokens,
+  reasoningTokens,
+}: Usage) => ({
   prompt_tokens: inputTokens,
   completion_tokens: outputTokens,
   total_tokens: inputTokens + outputTokens,
-  prompt_tokens_details: { cached_tokens: cachedInputTokens, ...(cacheWriteTokens > 0 && { cache_write_tokens: cacheWriteTokens }) },
+  prompt_tokens_details: {
+    cached_tokens: cachedInputTokens,
+    ...(cacheWriteTokens > 0 && { cache_write_tokens: cacheWriteTokens }),
+  },
   completion_tokens_details: { reasoning_tokens: reasoningTokens },
 });
 
@@ -79,7 +92,10 @@ export { upstreamErrorOf };
 export function callOf(call: Record<string, unknown>): { name: string; input: string } {
   const { name, arguments: input } = objectOf(call.function);
   if (call.function !== undefined || call.custom === undefined)
-    return { name: textOf(name) ?? "", input: typeof input === "string" ? input : input === undefined || input === null ? "" : JSON.stringify(input) };
+    return {
+      name: textOf(name) ?? "",
+      input: typeof input === "string" ? input : input === undefined || input === null ? "" : JSON.stringify(input),
+    };
   const custom = objectOf(call.custom);
   return { name: textOf(custom.name) ?? "", input: inputOfText(textOf(custom.input) ?? "") };
 }
@@ -94,7 +110,8 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const message = objectOf(choice.message);
   const events: AnswerEvent[] = [];
   const text = (kind: "reasoning" | "text" | "refusal", value: unknown) => {
-    if (textOf(value) !== undefined) events.push({ kind: "block", block: { kind } }, { kind: "delta", text: value as string }, { kind: "block-end" });
+    if (textOf(value) !== undefined)
+      events.push({ kind: "block", block: { kind } }, { kind: "delta", text: value as string }, { kind: "block-end" });
   };
   text("reasoning", textOf(message.reasoning_content) ?? message.reasoning);
   text("text", contentTextOf(message.content));
@@ -102,7 +119,11 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const calls = listOf(message.tool_calls).map(objectOf);
   for (const call of calls) {
     const { name, input } = callOf(call);
-    events.push({ kind: "block", block: { kind: "call", id: textOf(call.id) ?? newCallId(), name } }, { kind: "delta", text: input }, { kind: "block-end" });
+    events.push(
+      { kind: "block", block: { kind: "call", id: textOf(call.id) ?? newCallId(), name } },
+      { kind: "delta", text: input },
+      { kind: "block-end" },
+    );
   }
   const reason = reasonIn(choice.finish_reason);
   if (reason === undefined && events.length === 0) return [failed(emptyAnswer)];
@@ -116,7 +137,8 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
 const failed = (error: UpstreamError): AnswerEvent => ({ kind: "error", error });
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
-  const textsOf = (kind: "text" | "refusal" | "reasoning") => blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
+  const textsOf = (kind: "text" | "refusal" | "reasoning") =>
+    blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
   const calls = blocks.flatMap((block) => (block.kind === "call" ? [callBodyOf(block, context)] : []));
   const images = blocks.flatMap((block) => (block.kind === "image" ? [imageBodyOf(block)] : []));
   const details = reasoningDetailsOf(blocks);
@@ -163,7 +185,13 @@ export function reasoningDetailsOf(blocks: readonly Block[]): object[] {
   for (const [place, block] of blocks.entries()) {
     if (block.kind !== "reasoning" || block.signature === undefined) continue;
     const next = blocks[place + 1];
-    details.push(reasoningDetailOf({ text: block.text, signature: block.signature }, details.length, next?.kind === "call" ? next.id : undefined));
+    details.push(
+      reasoningDetailOf(
+        { text: block.text, signature: block.signature },
+        details.length,
+        next?.kind === "call" ? next.id : undefined,
+      ),
+    );
   }
   return details;
 }

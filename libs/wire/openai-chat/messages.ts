@@ -2,12 +2,25 @@
 import { refuse } from "../carry.ts";
 import { envelopeOf, opened } from "../envelope.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
-import type { CallPart, FilePart, ImagePart, Message, Part, ReasoningPart, ResultPart, TextPart, Tool } from "../neutral.ts";
+import type {
+  CallPart,
+  FilePart,
+  ImagePart,
+  Message,
+  Part,
+  ReasoningPart,
+  ResultPart,
+  TextPart,
+  Tool,
+} from "../neutral.ts";
 import { checkedBase64, checkedPicture, dataUrlOf, documentTextOf, sourceOf } from "../sources.ts";
 import { inputOfText, toolNameOf } from "../tools.ts";
 
 /** Instructions before the first other message are the request's; later ones stay in their place. */
-export function decodeMessages(values: readonly unknown[], tools: readonly Tool[]): { system: TextPart[]; messages: Message[] } {
+export function decodeMessages(
+  values: readonly unknown[],
+  tools: readonly Tool[],
+): { system: TextPart[]; messages: Message[] } {
   const system: TextPart[] = [];
   const messages: Message[] = [];
   const called = new Map<string, string>();
@@ -39,10 +52,15 @@ export function decodeMessages(values: readonly unknown[], tools: readonly Tool[
         break;
       }
       case "tool": {
-        const callId = textOf(message.tool_call_id) ?? open.values().next().value ?? refuse(`${path}.tool_call_id`, "is missing");
+        const callId =
+          textOf(message.tool_call_id) ?? open.values().next().value ?? refuse(`${path}.tool_call_id`, "is missing");
         open.delete(callId);
         const content = textPartsOf(message.content, `${path}.content`);
-        messages.push({ role: "user", parts: [{ kind: "result", callId, name: called.get(callId) ?? "", content, isError: false, path }], path });
+        messages.push({
+          role: "user",
+          parts: [{ kind: "result", callId, name: called.get(callId) ?? "", content, isError: false, path }],
+          path,
+        });
         break;
       }
       default:
@@ -78,22 +96,36 @@ function partOf(part: Record<string, unknown>, path: string): Part {
     }
     case "input_audio": {
       const { data, format } = objectOf(part.input_audio);
-      return { kind: "audio", mimeType: `audio/${format}`, data: checkedBase64(String(data), `${path}.input_audio.data`), path };
+      return {
+        kind: "audio",
+        mimeType: `audio/${format}`,
+        data: checkedBase64(String(data), `${path}.input_audio.data`),
+        path,
+      };
     }
     case "file": {
       const { file_data: data, filename } = objectOf(part.file);
-      if (typeof data !== "string") return refuse(`${path}.file.file_id`, "names a file at another service; send the file itself as file_data");
-      return { kind: "file", source: sourceOf(data, `${path}.file.file_data`), ...(typeof filename === "string" && { name: filename }), path };
+      if (typeof data !== "string")
+        return refuse(`${path}.file.file_id`, "names a file at another service; send the file itself as file_data");
+      return {
+        kind: "file",
+        source: sourceOf(data, `${path}.file.file_data`),
+        ...(typeof filename === "string" && { name: filename }),
+        path,
+      };
     }
     default:
       return refuse(`${path}.type`);
   }
 }
 
-const isDetail = (detail: unknown): detail is "low" | "high" | "auto" => detail === "low" || detail === "high" || detail === "auto";
+const isDetail = (detail: unknown): detail is "low" | "high" | "auto" =>
+  detail === "low" || detail === "high" || detail === "auto";
 
-const checkedUser = (part: Part): Part => (part.kind === "refusal" ? refuse(part.path, "is the assistant's to say") : part);
-const checkedAssistant = (part: Part): Part => (part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path, "is the user's to show"));
+const checkedUser = (part: Part): Part =>
+  part.kind === "refusal" ? refuse(part.path, "is the assistant's to say") : part;
+const checkedAssistant = (part: Part): Part =>
+  part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path, "is the user's to show");
 
 function textPartsOf(content: unknown, path: string): TextPart[] {
   return partsOf(content, path).map((part) => (part.kind === "text" ? part : refuse(part.path, "must be a text")));
@@ -101,16 +133,23 @@ function textPartsOf(content: unknown, path: string): TextPart[] {
 
 function assistantPartsOf(message: Record<string, unknown>, path: string, tools: readonly Tool[]): Part[] {
   if (message.audio !== undefined && message.audio !== null) refuse(`${path}.audio`);
-  if (message.function_call !== undefined && message.function_call !== null) refuse(`${path}.function_call`, "is no longer supported; use tool_calls");
-  const thoughts = listOf(message.reasoning_details).map((detail, place) => thoughtOf(objectOf(detail), `${path}.reasoning_details[${place}]`));
-  const parts: Part[] = thoughts.flatMap(({ part, callId }) => (part === undefined || callId !== undefined ? [] : [part]));
+  if (message.function_call !== undefined && message.function_call !== null)
+    refuse(`${path}.function_call`, "is no longer supported; use tool_calls");
+  const thoughts = listOf(message.reasoning_details).map((detail, place) =>
+    thoughtOf(objectOf(detail), `${path}.reasoning_details[${place}]`),
+  );
+  const parts: Part[] = thoughts.flatMap(({ part, callId }) =>
+    part === undefined || callId !== undefined ? [] : [part],
+  );
   if (message.content !== undefined && message.content !== null)
     for (const part of partsOf(message.content, `${path}.content`)) parts.push(checkedAssistant(part));
-  if (textOf(message.refusal) !== undefined) parts.push({ kind: "refusal", text: message.refusal as string, path: `${path}.refusal` });
+  if (textOf(message.refusal) !== undefined)
+    parts.push({ kind: "refusal", text: message.refusal as string, path: `${path}.refusal` });
   const thoughtBefore = new Map(thoughts.toReversed().map(({ callId, part }) => [callId, part]));
   for (const [place, value] of listOf(message.tool_calls).entries()) {
     const { id, type, function: called, custom } = objectOf(value);
-    if (type !== undefined && type !== null && type !== "function" && type !== "custom") refuse(`${path}.tool_calls[${place}].type`);
+    if (type !== undefined && type !== null && type !== "function" && type !== "custom")
+      refuse(`${path}.tool_calls[${place}].type`);
     const { name, arguments: input } = objectOf(called);
     const { name: customName, input: text } = objectOf(custom);
     const before = typeof id === "string" ? thoughtBefore.get(id) : undefined;
@@ -130,10 +169,18 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
  * What an assistant's message tells of the thinking behind it, in the form that servers of this dialect share for it (`reasoning_details`, beside
  * `reasoning_content`): only what carries a signature of ours to open is of use, for there is nobody to check the rest. `id` names the call it belongs to.
  */
-function thoughtOf(detail: Record<string, unknown>, path: string): { part: ReasoningPart | undefined; callId: string | undefined } {
+function thoughtOf(
+  detail: Record<string, unknown>,
+  path: string,
+): { part: ReasoningPart | undefined; callId: string | undefined } {
   const envelope = opened(textOf(detail.signature) ?? textOf(detail.data) ?? "");
   if (envelope === undefined) return { part: undefined, callId: undefined };
-  const part: ReasoningPart = { kind: "reasoning", text: textOf(detail.text) ?? envelope.text ?? "", signature: envelope.signature, path };
+  const part: ReasoningPart = {
+    kind: "reasoning",
+    text: textOf(detail.text) ?? envelope.text ?? "",
+    signature: envelope.signature,
+    path,
+  };
   return { part, callId: textOf(detail.id) };
 }
 
@@ -170,7 +217,8 @@ export function encodeTurns(system: readonly TextPart[], turns: readonly Message
   return messages;
 }
 
-const joined = (parts: readonly Part[]): string => parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n\n");
+const joined = (parts: readonly Part[]): string =>
+  parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n\n");
 
 function encodeAssistant(parts: readonly Part[]): object {
   const texts = parts.flatMap((part) => (part.kind === "text" ? [part.text] : []));
@@ -184,14 +232,21 @@ function encodeAssistant(parts: readonly Part[]): object {
   };
 }
 
-const encodeCall = ({ id, name, input }: CallPart) => ({ id, type: "function", function: { name, arguments: input === "" ? "{}" : input } });
+const encodeCall = ({ id, name, input }: CallPart) => ({
+  id,
+  type: "function",
+  function: { name, arguments: input === "" ? "{}" : input },
+});
 
 function encodeUser(parts: readonly Part[]): object[] {
   const results = parts.filter((part) => part.kind === "result");
   const others = [...results.flatMap(attachmentsOf), ...parts.filter((part) => part.kind !== "result")];
   const messages: object[] = results.map(encodeResult);
   if (others.length === 0) return messages;
-  const content = others.every((part) => part.kind === "text") && others.length === 1 ? (others[0] as TextPart).text : others.map(encodePart);
+  const content =
+    others.every((part) => part.kind === "text") && others.length === 1
+      ? (others[0] as TextPart).text
+      : others.map(encodePart);
   return [...messages, { role: "user", content }];
 }
 
@@ -203,7 +258,9 @@ function encodeResult({ callId, content, isError }: ResultPart): object {
 /** Results of this dialect are texts: images and documents in one are shown right behind it. */
 function attachmentsOf({ callId, content, path }: ResultPart): Part[] {
   const attached = content.filter((part) => part.kind !== "text");
-  return attached.length === 0 ? [] : [{ kind: "text", text: `The result of call ${callId} includes:`, path }, ...attached];
+  return attached.length === 0
+    ? []
+    : [{ kind: "text", text: `The result of call ${callId} includes:`, path }, ...attached];
 }
 
 function encodePart(part: Part): object {
@@ -216,7 +273,8 @@ function encodePart(part: Part): object {
       return encodeFile(part);
     case "audio": {
       const format = part.mimeType.replace(/^audio\/(x-)?/, "");
-      if (format !== "wav" && format !== "mp3" && format !== "mpeg") refuse(part.path, "must be wav or mp3 for the upstream of this model");
+      if (format !== "wav" && format !== "mp3" && format !== "mpeg")
+        refuse(part.path, "must be wav or mp3 for the upstream of this model");
       return { type: "input_audio", input_audio: { data: part.data, format: format === "wav" ? "wav" : "mp3" } };
     }
     default:
@@ -226,11 +284,15 @@ function encodePart(part: Part): object {
 
 const encodeImage = ({ source, detail, path }: ImagePart) => ({
   type: "image_url",
-  image_url: { url: source.kind === "url" ? source.url : dataUrlOf(checkedPicture(source, path)), ...(detail !== undefined && { detail }) },
+  image_url: {
+    url: source.kind === "url" ? source.url : dataUrlOf(checkedPicture(source, path)),
+    ...(detail !== undefined && { detail }),
+  },
 });
 
 function encodeFile({ source, name, path }: FilePart): object {
-  if (source.kind === "url") return refuse(path, "must be sent itself: the upstream of this model fetches no documents");
+  if (source.kind === "url")
+    return refuse(path, "must be sent itself: the upstream of this model fetches no documents");
   if (source.mimeType === "text/plain") return { type: "text", text: documentTextOf(source) };
   return { type: "file", file: { filename: name ?? "document.pdf", file_data: dataUrlOf(source) } };
 }

@@ -3,7 +3,15 @@ import { type Carriage, checkCarriage, Refusal, refuse } from "../carry.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { invalidFieldIn } from "../invalid-field.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
-import { type Effort, efforts, type NeutralRequest, type Setting, type Settings, type ToolChoice, turnsOf } from "../neutral.ts";
+import {
+  type Effort,
+  efforts,
+  type NeutralRequest,
+  type Setting,
+  type Settings,
+  type ToolChoice,
+  turnsOf,
+} from "../neutral.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
@@ -24,7 +32,8 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   const fault = invalidFieldIn(readableRequestSchema, body);
   if (fault !== undefined) throw new Refusal(fault.param, fault.message);
-  for (const [name, asksNothing] of refused) if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
+  for (const [name, asksNothing] of refused)
+    if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
   const tools = namedTools(listOf(body.tools).map(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
   const toolChoice = toolChoiceOf(body.tool_choice, tools);
@@ -42,7 +51,9 @@ function toolOf(value: unknown, place: number) {
     callerName: String(name),
     ...(typeof description === "string" && { description }),
     ...(typeof strict === "boolean" && { strict }),
-    ...(type === "custom" ? { takesText: true } : typeof parameters === "object" && parameters !== null && { parameters: objectOf(parameters) }),
+    ...(type === "custom"
+      ? { takesText: true }
+      : typeof parameters === "object" && parameters !== null && { parameters: objectOf(parameters) }),
   };
 }
 
@@ -53,9 +64,13 @@ function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoi
   const { type, function: named, custom, allowed_tools: allowed } = objectOf(choice);
   const nameIn = (reference: unknown) => {
     const { function: inner, custom: innerCustom, name } = objectOf(reference);
-    return toolNameOf(tools, textOf(objectOf(inner ?? innerCustom).name) ?? textOf(name) ?? refuse(path, "names no tool"));
+    return toolNameOf(
+      tools,
+      textOf(objectOf(inner ?? innerCustom).name) ?? textOf(name) ?? refuse(path, "names no tool"),
+    );
   };
-  if (type === "function" || type === "custom") return { mode: "required", only: [nameIn({ function: named ?? custom })], path };
+  if (type === "function" || type === "custom")
+    return { mode: "required", only: [nameIn({ function: named ?? custom })], path };
   if (type !== "allowed_tools") return refuse(path);
   const { mode, tools: references } = objectOf(allowed);
   if (mode !== "auto" && mode !== "required") refuse(`${path}.allowed_tools.mode`, "must be auto or required");
@@ -64,8 +79,10 @@ function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoi
 
 function settingsOf(body: Record<string, unknown>): Settings {
   const settings: Settings = {};
-  const number = (name: string): Setting<number> | undefined => (typeof body[name] === "number" ? { value: body[name], path: name } : undefined);
-  const word = (name: string): Setting<string> | undefined => (textOf(body[name]) === undefined ? undefined : { value: body[name] as string, path: name });
+  const number = (name: string): Setting<number> | undefined =>
+    typeof body[name] === "number" ? { value: body[name], path: name } : undefined;
+  const word = (name: string): Setting<string> | undefined =>
+    textOf(body[name]) === undefined ? undefined : { value: body[name] as string, path: name };
   const put = <Name extends keyof Settings>(name: Name, setting: Settings[Name] | undefined) => {
     if (setting !== undefined) settings[name] = setting;
   };
@@ -81,14 +98,16 @@ function settingsOf(body: Record<string, unknown>): Settings {
   if (body.frequency_penalty !== 0) put("frequencyPenalty", number("frequency_penalty"));
   const stop = typeof body.stop === "string" ? [body.stop] : listOf(body.stop).map(String);
   if (stop.length > 0) put("stop", { value: stop, path: "stop" });
-  if (typeof body.parallel_tool_calls === "boolean") put("parallelCalls", { value: body.parallel_tool_calls, path: "parallel_tool_calls" });
+  if (typeof body.parallel_tool_calls === "boolean")
+    put("parallelCalls", { value: body.parallel_tool_calls, path: "parallel_tool_calls" });
   put("format", formatOf(body.response_format));
   const effort = word("reasoning_effort");
   if (effort !== undefined) put("effort", { value: knownEffortOf(effort), path: effort.path });
   const verbosity = word("verbosity");
   if (verbosity !== undefined) put("verbosity", { value: knownVerbosityOf(verbosity), path: verbosity.path });
   put("user", word("safety_identifier") ?? word("user"));
-  if (typeof body.metadata === "object" && body.metadata !== null) put("metadata", { value: objectOf(body.metadata), path: "metadata" });
+  if (typeof body.metadata === "object" && body.metadata !== null)
+    put("metadata", { value: objectOf(body.metadata), path: "metadata" });
   put("serviceTier", word("service_tier"));
   put("cacheKey", word("prompt_cache_key"));
   return settings;
@@ -150,7 +169,11 @@ const carriage: Carriage = {
 
 const stopsMax = 4;
 
-export function encodeRequest(request: NeutralRequest, framing: Framing, { model, streamUsage, tokenLimitField, outputTokensMax }: Target): WireRequest {
+export function encodeRequest(
+  request: NeutralRequest,
+  framing: Framing,
+  { model, streamUsage, tokenLimitField, outputTokensMax }: Target,
+): WireRequest {
   checkCarriage(request, carriage);
   const { settings, tools, toolChoice } = request;
   if ((settings.stop?.value.length ?? 0) > stopsMax)
@@ -162,8 +185,11 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, { model
     messages: encodeTurns(request.system, turnsOf(request.messages, true)),
     ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice) }),
-    ...(settings.parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: settings.parallelCalls.value }),
-    ...(settings.outputTokensMax !== undefined && { [tokenLimitField]: Math.min(settings.outputTokensMax.value, outputTokensMax ?? Number.POSITIVE_INFINITY) }),
+    ...(settings.parallelCalls !== undefined &&
+      tools.length > 0 && { parallel_tool_calls: settings.parallelCalls.value }),
+    ...(settings.outputTokensMax !== undefined && {
+      [tokenLimitField]: Math.min(settings.outputTokensMax.value, outputTokensMax ?? Number.POSITIVE_INFINITY),
+    }),
     ...(settings.temperature !== undefined && { temperature: settings.temperature.value }),
     ...(settings.topP !== undefined && { top_p: settings.topP.value }),
     ...(settings.stop !== undefined && { stop: settings.stop.value }),
@@ -193,7 +219,9 @@ const encodeTool = ({ name, description, parameters, strict, takesText }: Neutra
 function encodeToolChoice({ mode, only }: ToolChoice) {
   if (only === undefined || mode === "none") return mode;
   const references = only.map((name) => ({ type: "function", function: { name } }));
-  return mode === "required" && references.length === 1 ? references[0] : { type: "allowed_tools", allowed_tools: { mode, tools: references } };
+  return mode === "required" && references.length === 1
+    ? references[0]
+    : { type: "allowed_tools", allowed_tools: { mode, tools: references } };
 }
 
 function encodeFormat(format: NonNullable<Settings["format"]>["value"]) {
@@ -201,6 +229,11 @@ function encodeFormat(format: NonNullable<Settings["format"]>["value"]) {
   const { schema, name = "answer", description, strict } = format;
   return {
     type: "json_schema",
-    json_schema: { name, schema, ...(description !== undefined && { description }), ...(strict !== undefined && { strict }) },
+    json_schema: {
+      name,
+      schema,
+      ...(description !== undefined && { description }),
+      ...(strict !== undefined && { strict }),
+    },
   };
 }

@@ -10,10 +10,15 @@ const text = Type.Unsafe<string>({ type: "string" });
 const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
 const optionalText = optional(nullable("string"));
 const optionalNumber = (minimum: number, maximum: number) => optional({ ...nullable("number"), minimum, maximum });
-const optionalInteger = (minimum: number, maximum?: number) => optional({ ...nullable("integer"), minimum, ...(maximum !== undefined && { maximum }) });
-const optionalObject = (members: Record<string, unknown> = {}, ...required: string[]) => optional({ ...nullable("object"), properties: members, required });
+const optionalInteger = (minimum: number, maximum?: number) =>
+  optional({ ...nullable("integer"), minimum, ...(maximum !== undefined && { maximum }) });
+const optionalObject = (members: Record<string, unknown> = {}, ...required: string[]) =>
+  optional({ ...nullable("object"), properties: members, required });
 /** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
-const has = (member: string, ...values: string[]) => ({ required: [member], properties: { [member]: { enum: values } } });
+const has = (member: string, ...values: string[]) => ({
+  required: [member],
+  properties: { [member]: { enum: values } },
+});
 const isOrLacks = (member: string, ...values: (string | null)[]) => ({ properties: { [member]: { enum: values } } });
 const lacksAll = (...members: string[]) => ({ not: { anyOf: members.map((member) => ({ required: [member] })) } });
 const cacheOptions = optionalObject({ mode: nullable("string"), ttl: nullable("string") });
@@ -30,7 +35,9 @@ const contentPart = Type.Object(
       properties: { url: { type: "string", minLength: 1 }, detail: nullable("string") },
     }),
     input_audio: Type.Optional(Type.Object({ data: Type.String({ minLength: 1 }), format: text })),
-    file: Type.Optional(Type.Object({ file_data: Type.Optional(text), file_id: Type.Optional(text), filename: Type.Optional(text) })),
+    file: Type.Optional(
+      Type.Object({ file_data: Type.Optional(text), file_id: Type.Optional(text), filename: Type.Optional(text) }),
+    ),
     prompt_cache_breakpoint: cacheOptions,
   },
   {
@@ -61,7 +68,10 @@ const toolCall = Type.Object(
 
 const message = Type.Object(
   {
-    role: Type.Unsafe<string>({ type: "string", enum: ["system", "developer", "user", "assistant", "tool", "function"] }),
+    role: Type.Unsafe<string>({
+      type: "string",
+      enum: ["system", "developer", "user", "assistant", "tool", "function"],
+    }),
     content: Type.Optional(Type.Unsafe<unknown>({ type: ["string", "array", "null"], items: contentPart })),
     name: optionalText,
     tool_call_id: optionalText,
@@ -74,7 +84,10 @@ const message = Type.Object(
     allOf: [
       { if: has("role", "tool"), then: { required: ["content"] } },
       { if: has("role", "function"), then: { required: ["name", "content"] } },
-      { if: { allOf: [has("role", "assistant"), lacksAll("tool_calls", "function_call", "audio", "refusal")] }, then: { required: ["content"] } },
+      {
+        if: { allOf: [has("role", "assistant"), lacksAll("tool_calls", "function_call", "audio", "refusal")] },
+        then: { required: ["content"] },
+      },
       {
         if: has("role", "system", "developer", "user"),
         then: { required: ["content"], properties: { content: { type: ["string", "array"] } } },
@@ -119,7 +132,11 @@ const tool = Type.Object(
 );
 
 const named = { type: "object", required: ["name"], properties: { name: text } };
-const toolReference = { type: "object", required: ["type"], properties: { type: text, function: named, custom: named } };
+const toolReference = {
+  type: "object",
+  required: ["type"],
+  properties: { type: text, function: named, custom: named },
+};
 
 /** A word, or an object with what its type wants. */
 const toolChoice = {
@@ -129,14 +146,26 @@ const toolChoice = {
     required: ["type"],
     properties: {
       ...toolReference.properties,
-      allowed_tools: { type: "object", required: ["mode", "tools"], properties: { mode: text, tools: { type: "array", items: toolReference } } },
+      allowed_tools: {
+        type: "object",
+        required: ["mode", "tools"],
+        properties: { mode: text, tools: { type: "array", items: toolReference } },
+      },
     },
-    allOf: ["function", "custom", "allowed_tools"].map((type) => ({ if: has("type", type), then: { required: [type] } })),
+    allOf: ["function", "custom", "allowed_tools"].map((type) => ({
+      if: has("type", type),
+      then: { required: [type] },
+    })),
   },
 };
 
 /** https://platform.openai.com/docs/api-reference/chat/create#chat-create-metadata */
-const metadata = { ...nullable("object"), maxProperties: 16, propertyNames: { maxLength: 64 }, additionalProperties: { type: "string", maxLength: 512 } };
+const metadata = {
+  ...nullable("object"),
+  maxProperties: 16,
+  propertyNames: { maxLength: 64 },
+  additionalProperties: { type: "string", maxLength: 512 },
+};
 
 const asksTopLogprobs = { required: ["top_logprobs"], properties: { top_logprobs: { type: "integer", minimum: 1 } } };
 
@@ -177,7 +206,10 @@ export const readableRequestSchema = Type.Object(
     presence_penalty: optionalNumber(-2, 2),
     top_logprobs: optionalInteger(0, 20),
     logprobs: optional(nullable("boolean")),
-    logit_bias: optional({ ...nullable("object"), additionalProperties: { type: "number", minimum: -100, maximum: 100 } }),
+    logit_bias: optional({
+      ...nullable("object"),
+      additionalProperties: { type: "number", minimum: -100, maximum: 100 },
+    }),
     seed: optionalInteger(-(2 ** 63), 2 ** 63),
     reasoning_effort: optionalText,
     verbosity: optionalText,
@@ -189,7 +221,12 @@ export const readableRequestSchema = Type.Object(
         json_schema: {
           type: "object",
           required: ["name"],
-          properties: { name: { type: "string", minLength: 1 }, description: nullable("string"), schema: nullable("object"), strict: nullable("boolean") },
+          properties: {
+            name: { type: "string", minLength: 1 },
+            description: nullable("string"),
+            schema: nullable("object"),
+            strict: nullable("boolean"),
+          },
         },
       },
       if: has("type", "json_schema"),
@@ -205,7 +242,14 @@ export const readableRequestSchema = Type.Object(
     audio: optional({
       ...nullable("object"),
       required: ["format", "voice"],
-      properties: { format: text, voice: { type: ["string", "object"], if: { type: "object" }, then: { required: ["id"], properties: { id: text } } } },
+      properties: {
+        format: text,
+        voice: {
+          type: ["string", "object"],
+          if: { type: "object" },
+          then: { required: ["id"], properties: { id: text } },
+        },
+      },
     }),
     prediction: optional({
       ...nullable("object"),

@@ -8,7 +8,8 @@ import { listOf, objectOf, textOf } from "../json.ts";
 export function statefulFieldIn(body: Record<string, unknown>): { param: string; message: string } | undefined {
   for (const [place, value] of listOf(body.messages).entries()) {
     const { content, audio } = objectOf(value);
-    if (textOf(objectOf(audio).id) !== undefined) return refusalOf(`messages[${place}].audio.id`, "names a stored answer");
+    if (textOf(objectOf(audio).id) !== undefined)
+      return refusalOf(`messages[${place}].audio.id`, "names a stored answer");
     for (const [at, part] of listOf(content).entries())
       if (textOf(objectOf(objectOf(part).file).file_id) !== undefined)
         return refusalOf(`messages[${place}].content[${at}].file.file_id`, "names a stored file");
@@ -16,4 +17,7 @@ export function statefulFieldIn(body: Record<string, unknown>): { param: string;
   return undefined;
 }
 
-const refusalOf = (param: string, what: string) => ({ param, message: `${param} ${what}, and this gateway stores nothing: send the content itself.` });
+const refusalOf = (param: string, what: string) => ({
+  param,
+  message: `${param} ${what}, and this gateway stores nothing: send the content itself.`,
+});

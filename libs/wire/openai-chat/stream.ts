@@ -90,7 +90,11 @@ export class ChatDecoder extends EventDecoder {
       this.#start(call, events);
       this.#close(events);
     }
-    events.push({ kind: "finish", ...endOf(this.#finish, this.#stopSequence), ...(this.#usage !== undefined && { usage: this.#usage }) });
+    events.push({
+      kind: "finish",
+      ...endOf(this.#finish, this.#stopSequence),
+      ...(this.#usage !== undefined && { usage: this.#usage }),
+    });
     return events;
   }
 
@@ -145,7 +149,8 @@ export class ChatDecoder extends EventDecoder {
 
   /** A call's turn comes when the one before it is whole. */
   #startNext(events: AnswerEvent[]): void {
-    while (this.#waiting.length > 0 && (typeof this.#open !== "object" || this.#open.progress.isWhole)) this.#start(this.#waiting.shift() as OpenCall, events);
+    while (this.#waiting.length > 0 && (typeof this.#open !== "object" || this.#open.progress.isWhole))
+      this.#start(this.#waiting.shift() as OpenCall, events);
   }
 
   #start(call: OpenCall, events: AnswerEvent[]): void {
@@ -195,8 +200,11 @@ export class ChatEncoder implements StreamEncoder {
         return "";
       case "block-end":
         if (open?.kind !== "call") return "";
-        if (this.#takesText(open)) return this.#chunk({ tool_calls: [{ index: this.#calls - 1, ...callBodyOf(open, this.#context) }] });
-        return open.input === "" ? this.#chunk({ tool_calls: [{ index: this.#calls - 1, function: { arguments: "{}" } }] }) : "";
+        if (this.#takesText(open))
+          return this.#chunk({ tool_calls: [{ index: this.#calls - 1, ...callBodyOf(open, this.#context) }] });
+        return open.input === ""
+          ? this.#chunk({ tool_calls: [{ index: this.#calls - 1, function: { arguments: "{}" } }] })
+          : "";
       case "finish":
         return this.#finish(event.finish, event.usage);
       default:
@@ -214,7 +222,9 @@ export class ChatEncoder implements StreamEncoder {
         this.#calls++;
         if (this.#takesText(call)) return "";
         const name = calledTool(this.#context.request, call.name)?.callerName ?? call.name;
-        return this.#chunk({ tool_calls: [{ index: this.#calls - 1, id: call.id, type: "function", function: { name, arguments: "" } }] });
+        return this.#chunk({
+          tool_calls: [{ index: this.#calls - 1, id: call.id, type: "function", function: { name, arguments: "" } }],
+        });
       }
       default:
         this.#blocks.push({ kind: block.kind, text: "" });
@@ -247,7 +257,8 @@ export class ChatEncoder implements StreamEncoder {
   #finish(finish: Finish, usage: Usage | undefined): string {
     const details = reasoningDetailsOf(this.#blocks);
     const thoughts = details.length > 0 ? this.#chunk({ reasoning_details: details }) : "";
-    const counted = this.#usageShown && usage !== undefined ? `${this.#beginning}],"usage":${jsonOf(usageBodyOf(usage))}}\n\n` : "";
+    const counted =
+      this.#usageShown && usage !== undefined ? `${this.#beginning}],"usage":${jsonOf(usageBodyOf(usage))}}\n\n` : "";
     return `${thoughts}${this.#chunk({}, finishNameOf(finish))}${counted}data: ${done}\n\n`;
   }
 

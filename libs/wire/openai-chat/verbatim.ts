@@ -46,12 +46,21 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
   if (spans?.members.model === undefined) return undefined;
   const options = spans.members.stream_options;
   const name = Buffer.from(JSON.stringify(model));
-  const replacements: (Span & { by: Buffer })[] = spans.all.filter((member) => member.name === "model").map(({ start, end }) => ({ start, end, by: name }));
+  const replacements: (Span & { by: Buffer })[] = spans.all
+    .filter((member) => member.name === "model")
+    .map(({ start, end }) => ({ start, end, by: name }));
   for (const { name: member, start, end } of spans.all)
-    if (member === "store" && readSpan(bytes, { start, end }) === true) replacements.push({ start, end, by: Buffer.from("false") });
+    if (member === "store" && readSpan(bytes, { start, end }) === true)
+      replacements.push({ start, end, by: Buffer.from("false") });
   const allOptions = spans.all.filter((member) => member.name === "stream_options");
-  if (framing === "whole" || !streamUsage) for (const removal of removalsOf(bytes, allOptions)) replacements.push(removal);
-  else if (options === undefined) replacements.push({ start: spans.close, end: spans.close, by: Buffer.from(',"stream_options":{"include_usage":true}') });
+  if (framing === "whole" || !streamUsage)
+    for (const removal of removalsOf(bytes, allOptions)) replacements.push(removal);
+  else if (options === undefined)
+    replacements.push({
+      start: spans.close,
+      end: spans.close,
+      by: Buffer.from(',"stream_options":{"include_usage":true}'),
+    });
   else {
     const asked = usageAskedIn(bytes.subarray(options.start, options.end));
     if (asked !== undefined) replacements.push({ ...options, by: asked });
@@ -71,7 +80,9 @@ function askedIn(bytes: Buffer): { usageShown: boolean; choices: number } {
 
 /** Thoughts of other dialects' models, which earlier answers of this conversation may hold, are of no use to this upstream, which may refuse the field. */
 const withoutEnvelopes = (bytes: Buffer): Buffer =>
-  withMembers(bytes, "messages", (messages) => withElements(messages, (message) => withMembers(message, "reasoning_details", withoutForeign)));
+  withMembers(bytes, "messages", (messages) =>
+    withElements(messages, (message) => withMembers(message, "reasoning_details", withoutForeign)),
+  );
 
 function withoutForeign(details: Buffer): Buffer | undefined {
   const kept = withElements(details, (detail) => {
@@ -87,7 +98,9 @@ function usageAskedIn(options: Buffer): Buffer | undefined {
   if (spans === undefined) return Buffer.from('{"include_usage":true}');
   const own = spans.members.include_usage;
   if (own === undefined)
-    return replaceSpans(options, [{ start: spans.close, end: spans.close, by: Buffer.from(`${spans.empty ? "" : ","}"include_usage":true`) }]);
+    return replaceSpans(options, [
+      { start: spans.close, end: spans.close, by: Buffer.from(`${spans.empty ? "" : ","}"include_usage":true`) },
+    ]);
   if (readSpan(options, own) === true) return undefined;
   return replaceSpans(
     options,
@@ -146,9 +159,14 @@ class ChatWatcher implements Watcher {
     }
     for (const { delta } of choices) chatDelta(objectOf(delta), produced);
     this.contradicted ||= this.finished && choices.some(({ delta }) => Object.entries(objectOf(delta)).some(isSaid));
-    for (const [place, { index, finish_reason: reason }] of choices.entries()) if (reasonIn(reason) !== undefined) this.#finishedChoices.add(index ?? place);
+    for (const [place, { index, finish_reason: reason }] of choices.entries())
+      if (reasonIn(reason) !== undefined) this.#finishedChoices.add(index ?? place);
     this.#committed ||= choices.some(hasContent);
-    return { kind: "relay", bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)), content: this.#committed };
+    return {
+      kind: "relay",
+      bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)),
+      content: this.#committed,
+    };
   }
 }
 
@@ -163,7 +181,11 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const failure = failureIn(choices);
   if (failure !== undefined) return failedWith(failure);
   if (!choices.some(isAnswered)) return failedWith(emptyAnswer);
-  return { kind: "answer", body: replaceSpans(bytes, namedBy(bytes, body, Buffer.from(JSON.stringify(model)))), usage: usageOf(usage) };
+  return {
+    kind: "answer",
+    body: replaceSpans(bytes, namedBy(bytes, body, Buffer.from(JSON.stringify(model)))),
+    usage: usageOf(usage),
+  };
 }
 
 const namedBy = (bytes: Buffer, parsed: Record<string, unknown>, by: Buffer): (Span & { by: Buffer })[] =>
@@ -178,4 +200,8 @@ const hasContent = ({ delta, finish_reason: reason }: Record<string, unknown>): 
   reasonIn(reason) !== undefined || Object.entries(objectOf(delta)).some(isSaid);
 
 const isSaid = ([name, value]: [string, unknown]): boolean =>
-  name !== "role" && value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && value.length === 0);
+  name !== "role" &&
+  value !== null &&
+  value !== undefined &&
+  value !== "" &&
+  !(Array.isArray(value) && value.length === 0);

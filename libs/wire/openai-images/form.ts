@@ -23,11 +23,15 @@ export interface FormBytes {
 
 export async function bytesOfForm(form: FormData): Promise<FormBytes> {
   const response = new Response(form);
-  return { bytes: Buffer.from(await response.arrayBuffer()), contentType: response.headers.get("content-type") as string };
+  return {
+    bytes: Buffer.from(await response.arrayBuffer()),
+    contentType: response.headers.get("content-type") as string,
+  };
 }
 
 /** The pictures of a form: `image`, or several `image[]`. */
-export const imagesOf = (form: FormData): File[] => [...form.getAll("image"), ...form.getAll("image[]")].filter((value) => value instanceof File);
+export const imagesOf = (form: FormData): File[] =>
+  [...form.getAll("image"), ...form.getAll("image[]")].filter((value) => value instanceof File);
 
 /**
  * The fields as the values they stand for, for a schema to check: pictures and masks as their MIME types, files elsewhere as what no field is; texts that

@@ -20,14 +20,21 @@ const refused: Record<string, readonly unknown[]> = {
 const ratios = ["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"];
 
 /** Throws Refusal, naming the field. `form` brings the pictures of an edit. */
-export async function geminiImageRequestOf(values: Record<string, unknown>, form: FormData | undefined, model: string): Promise<WireRequest> {
+export async function geminiImageRequestOf(
+  values: Record<string, unknown>,
+  form: FormData | undefined,
+  model: string,
+): Promise<WireRequest> {
   for (const [name, harmless] of Object.entries(refused))
     if (values[name] !== undefined && values[name] !== null && !harmless.includes(values[name])) refuse(name);
   const pictures = await Promise.all((form === undefined ? [] : imagesOf(form)).map(partOf));
   const size = sizeOf(values.size);
   const body = {
     contents: [{ role: "user", parts: [...pictures, { text: String(values.prompt) }] }],
-    generationConfig: { responseModalities: ["IMAGE"], ...(size !== undefined && { imageConfig: { aspectRatio: size } }) },
+    generationConfig: {
+      responseModalities: ["IMAGE"],
+      ...(size !== undefined && { imageConfig: { aspectRatio: size } }),
+    },
   };
   return { path: pathOf(model, "generateContent"), headers: {}, body: Buffer.from(jsonOf(body)) };
 }
@@ -35,7 +42,8 @@ export async function geminiImageRequestOf(values: Record<string, unknown>, form
 async function partOf(file: File, place: number) {
   const bytes = Buffer.from(await file.arrayBuffer());
   const mimeType = mimeTypeOf(bytes);
-  if (mimeType === undefined || !mimeType.startsWith("image/")) return refuse(`image[${place}]`, "is no picture that this model reads: PNG, JPEG, GIF or WebP");
+  if (mimeType === undefined || !mimeType.startsWith("image/"))
+    return refuse(`image[${place}]`, "is no picture that this model reads: PNG, JPEG, GIF or WebP");
   return { inlineData: { mimeType, data: bytes.toString("base64") } };
 }
 
@@ -52,7 +60,11 @@ function sizeOf(value: unknown): string | undefined {
 }
 
 /** `name` begins the names of events, for a caller who wants a stream: `image_generation` or `image_edit`; undefined for one body. */
-export function geminiImageAnswerOf(answer: Record<string, unknown>, createdAt: number, name: string | undefined): WholeAnswer {
+export function geminiImageAnswerOf(
+  answer: Record<string, unknown>,
+  createdAt: number,
+  name: string | undefined,
+): WholeAnswer {
   const folded = foldedOf(codecs.gemini.decodeAnswer(answer));
   if (folded === undefined) return { kind: "malformed" };
   if ("error" in folded) return { kind: "error", error: folded.error };
@@ -60,7 +72,8 @@ export function geminiImageAnswerOf(answer: Record<string, unknown>, createdAt: 
   const image = blocks.find((block) => block.kind === "image");
   if (image === undefined) {
     const text = blocks.flatMap((block) => (block.kind === "text" ? [block.text] : [])).join(" ");
-    const message = text === "" ? "The model made no picture of this." : `The model made no picture of this: ${text.slice(0, 500)}`;
+    const message =
+      text === "" ? "The model made no picture of this." : `The model made no picture of this: ${text.slice(0, 500)}`;
     return { kind: "error", error: { message, means: "content_filter", status: 400 } };
   }
   const counted = usage && {

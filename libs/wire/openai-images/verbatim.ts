@@ -35,10 +35,14 @@ export { upstreamErrorOf };
 export function imageAnswerOf(bytes: Buffer): WholeAnswer {
   const spans = objectSpansOf(bytes, ["data", "error", "usage"]);
   const { data, error, usage } = spans?.members ?? {};
-  if (error !== undefined && !isNull(bytes, error)) return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
+  if (error !== undefined && !isNull(bytes, error))
+    return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
   if (data === undefined) return { kind: "malformed" };
   const pictures = elementSpansOf(bytes.subarray(data.start, data.end)) ?? [];
-  if (pictures.length === 0 || !pictures.every(({ start, end }) => isPicture(bytes.subarray(data.start + start, data.start + end))))
+  if (
+    pictures.length === 0 ||
+    !pictures.every(({ start, end }) => isPicture(bytes.subarray(data.start + start, data.start + end)))
+  )
     return failedWith(emptyAnswer);
   return { kind: "answer", body: bytes, usage: usage === undefined ? undefined : usageOf(readSpan(bytes, usage)) };
 }
@@ -54,7 +58,9 @@ export function imageEventsOf(bytes: Buffer, name: string): WholeAnswer {
   if (answer.kind !== "answer") return answer;
   const { data, created, ...others } = objectOf(readSpan(bytes, { start: 0, end: bytes.length }));
   const type = `${name}.completed`;
-  const events = listOf(data).map((picture) => `event: ${type}\ndata: ${jsonOf({ type, ...objectOf(picture), created_at: created, ...others })}\n\n`);
+  const events = listOf(data).map(
+    (picture) => `event: ${type}\ndata: ${jsonOf({ type, ...objectOf(picture), created_at: created, ...others })}\n\n`,
+  );
   return { ...answer, body: Buffer.from(events.join("")) };
 }
 

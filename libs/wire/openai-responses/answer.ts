@@ -18,7 +18,14 @@ export const responseIdOf = ({ id }: AnswerContext): string => `resp_${id}`;
 export const foreignThoughtId = "rs_foreign_";
 
 type ItemKind = "text" | "refusal" | "reasoning" | "function" | "custom" | "image";
-const idPrefixes: Record<ItemKind, string> = { text: "msg_", refusal: "msg_", reasoning: foreignThoughtId, function: "fc_", custom: "ctc_", image: "ig_" };
+const idPrefixes: Record<ItemKind, string> = {
+  text: "msg_",
+  refusal: "msg_",
+  reasoning: foreignThoughtId,
+  function: "fc_",
+  custom: "ctc_",
+  image: "ig_",
+};
 
 /** An item's id, by its place in the answer. */
 const itemIdOf = (kind: ItemKind, { id }: AnswerContext, index: number): string => `${idPrefixes[kind]}${id}_${index}`;
@@ -30,7 +37,10 @@ export const messagePartOf = ({ kind, text }: Extract<Block, { kind: "text" | "r
   kind === "text" ? { type: "output_text", text, annotations: [], logprobs: [] } : { type: "refusal", refusal: text };
 
 /** How the caller knows the tool that a model called. */
-export function calledNameOf(name: string, { request }: AnswerContext): { name: string; namespace?: string; takesText: boolean } {
+export function calledNameOf(
+  name: string,
+  { request }: AnswerContext,
+): { name: string; namespace?: string; takesText: boolean } {
   const tool = calledTool(request, name);
   if (tool === undefined) return { name, takesText: false };
   const { callerName, namespace, takesText = false } = tool;
@@ -38,12 +48,23 @@ export function calledNameOf(name: string, { request }: AnswerContext): { name: 
 }
 
 /** A block as the item that callers get for it; an item that was just begun has no content yet. */
-export function itemOf(block: Block, context: AnswerContext, index: number, status: ItemStatus): Record<string, unknown> {
+export function itemOf(
+  block: Block,
+  context: AnswerContext,
+  index: number,
+  status: ItemStatus,
+): Record<string, unknown> {
   const isBegun = status === "in_progress";
   switch (block.kind) {
     case "text":
     case "refusal":
-      return { id: itemIdOf("text", context, index), type: "message", role: "assistant", status, content: isBegun ? [] : [messagePartOf(block)] };
+      return {
+        id: itemIdOf("text", context, index),
+        type: "message",
+        role: "assistant",
+        status,
+        content: isBegun ? [] : [messagePartOf(block)],
+      };
     case "reasoning": {
       const { text, signature } = block;
       const summary = text === "" ? [] : [{ type: "summary_text", text }];
@@ -57,8 +78,19 @@ export function itemOf(block: Block, context: AnswerContext, index: number, stat
     case "call": {
       const { takesText, ...called } = calledNameOf(block.name, context);
       const common = { status, call_id: block.id === "" ? itemIdOf("function", context, index) : block.id, ...called };
-      if (takesText) return { id: itemIdOf("custom", context, index), type: "custom_tool_call", ...common, input: isBegun ? "" : freeTextOf(block.input) };
-      return { id: itemIdOf("function", context, index), type: "function_call", ...common, arguments: isBegun ? "" : argumentsTextOf(block.input) };
+      if (takesText)
+        return {
+          id: itemIdOf("custom", context, index),
+          type: "custom_tool_call",
+          ...common,
+          input: isBegun ? "" : freeTextOf(block.input),
+        };
+      return {
+        id: itemIdOf("function", context, index),
+        type: "function_call",
+        ...common,
+        arguments: isBegun ? "" : argumentsTextOf(block.input),
+      };
     }
     case "image": {
       const format = { output_format: block.mimeType.replace(/^image\//, "") };
@@ -91,7 +123,12 @@ const endings: Record<Finish, Ending> = {
 export const endingOf = (finish: Finish): Ending => endings[finish];
 
 /** The response object around these items, with what the caller asked for as it asked for it. */
-export function responseBodyOf(context: AnswerContext, output: readonly object[], ending: Ending | { status: "in_progress" }, usage: object | null): object {
+export function responseBodyOf(
+  context: AnswerContext,
+  output: readonly object[],
+  ending: Ending | { status: "in_progress" },
+  usage: object | null,
+): object {
   const { body, createdAt, model } = context;
   const text = objectOf(body.text);
   return {
@@ -129,7 +166,13 @@ export function responseBodyOf(context: AnswerContext, output: readonly object[]
 
 /** Complete even when nothing is known: clients discard an answer that lacks one of the counts. */
 export function usageBodyOf(usage: Usage | undefined): object {
-  const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0, outputTokens = 0, reasoningTokens = 0 } = usage ?? {};
+  const {
+    inputTokens = 0,
+    cachedInputTokens = 0,
+    cacheWriteTokens = 0,
+    outputTokens = 0,
+    reasoningTokens = 0,
+  } = usage ?? {};
   return {
     input_tokens: inputTokens,
     input_tokens_details: { cached_tokens: cachedInputTokens, cache_write_tokens: cacheWriteTokens },
@@ -155,7 +198,9 @@ export function usageOf(value: unknown): Usage | undefined {
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
   const ending = endingOf(finish);
-  const items = blocks.map((block, index) => itemOf(block, context, index, index === blocks.length - 1 ? ending.status : "completed"));
+  const items = blocks.map((block, index) =>
+    itemOf(block, context, index, index === blocks.length - 1 ? ending.status : "completed"),
+  );
   return jsonOf(responseBodyOf(context, items, ending, usageBodyOf(usage)));
 }
 
@@ -190,21 +235,30 @@ export function blocksOf(item: Record<string, unknown>): Block[] {
     case "message":
       return listOf(item.content).flatMap((value): Block[] => {
         const { type, text, refusal } = objectOf(value);
-        if (type === "refusal") return textOf(refusal) === undefined ? [] : [{ kind: "refusal", text: refusal as string }];
+        if (type === "refusal")
+          return textOf(refusal) === undefined ? [] : [{ kind: "refusal", text: refusal as string }];
         return textOf(text) === undefined ? [] : [{ kind: "text", text: text as string }];
       });
     case "reasoning": {
       const text = thinkingTextOf(item.summary, item.content);
       const data = textOf(item.encrypted_content);
       if (data === undefined) return text === "" ? [] : [{ kind: "reasoning", text }];
-      return [{ kind: "reasoning", text, signature: { dialect, data, ...(textOf(item.id) !== undefined && { itemId: item.id as string }) } }];
+      return [
+        {
+          kind: "reasoning",
+          text,
+          signature: { dialect, data, ...(textOf(item.id) !== undefined && { itemId: item.id as string }) },
+        },
+      ];
     }
     case "function_call":
     case "custom_tool_call":
       return [{ kind: "call", id: callIdOf(item.call_id), name: textOf(item.name) ?? "", input: inputOfItem(item) }];
     case "image_generation_call": {
       const data = textOf(item.result);
-      return data === undefined ? [] : [{ kind: "image", mimeType: `image/${textOf(item.output_format) ?? "png"}`, data }];
+      return data === undefined
+        ? []
+        : [{ kind: "image", mimeType: `image/${textOf(item.output_format) ?? "png"}`, data }];
     }
     default:
       return [];

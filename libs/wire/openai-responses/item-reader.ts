@@ -73,7 +73,8 @@ export class ItemReader {
     if (whole?.kind === "reasoning" && whole.signature !== undefined && this.#kind === "reasoning")
       this.#write({ kind: "signature", signature: whole.signature });
     this.#close();
-    if (!this.#blockSeen && whole !== undefined) this.#events.push(...eventsOf({ blocks: [whole, ...others], finish: "stop" }).slice(0, -1));
+    if (!this.#blockSeen && whole !== undefined)
+      this.#events.push(...eventsOf({ blocks: [whole, ...others], finish: "stop" }).slice(0, -1));
     this.done = true;
   }
 
@@ -90,7 +91,9 @@ export class ItemReader {
 
 /** What an upstream's event says of an item's part: the name of the part, and what kind of block it is. */
 export function partOf(event: Record<string, unknown>): { kind: TextKind; part: string } | undefined {
-  const name = /^response\.(output_text|refusal|reasoning_summary_text|reasoning_text)\.(?:delta|done)$/.exec(String(event.type))?.[1];
+  const name = /^response\.(output_text|refusal|reasoning_summary_text|reasoning_text)\.(?:delta|done)$/.exec(
+    String(event.type),
+  )?.[1];
   const { content_index: content, summary_index: summary } = objectOf(event);
   switch (name) {
     case "output_text":

@@ -3,7 +3,17 @@ import { createHash } from "node:crypto";
 import { refuse } from "../carry.ts";
 import { opened } from "../envelope.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
-import type { CallPart, FilePart, ImagePart, Message, Part, ReasoningPart, ResultPart, TextPart, Tool } from "../neutral.ts";
+import type {
+  CallPart,
+  FilePart,
+  ImagePart,
+  Message,
+  Part,
+  ReasoningPart,
+  ResultPart,
+  TextPart,
+  Tool,
+} from "../neutral.ts";
 import { checkedBase64, checkedPicture, dataUrlOf, documentTextOf, sourceOf } from "../sources.ts";
 import { inputOfText, textOfCall, toolNamed } from "../tools.ts";
 import { itemsOf } from "./stateless.ts";
@@ -12,11 +22,15 @@ import { neutralNameOf } from "./tools.ts";
 export const dialect = "openai-responses";
 
 /** Instructions before the first other item are the request's; later ones stay in their place. */
-export function decodeInput(body: Record<string, unknown>, tools: readonly Tool[]): { system: TextPart[]; messages: Message[] } {
+export function decodeInput(
+  body: Record<string, unknown>,
+  tools: readonly Tool[],
+): { system: TextPart[]; messages: Message[] } {
   const system: TextPart[] = [];
   const messages: Message[] = [];
   const called = new Map<string, string>();
-  if (textOf(body.instructions) !== undefined) system.push({ kind: "text", text: body.instructions as string, path: "instructions" });
+  if (textOf(body.instructions) !== undefined)
+    system.push({ kind: "text", text: body.instructions as string, path: "instructions" });
   const wholePath = typeof body.input === "string" ? "input" : undefined;
   for (const [place, value] of itemsOf(body.input).entries()) {
     const path = wholePath ?? `input[${place}]`;
@@ -60,8 +74,19 @@ export function decodeInput(body: Record<string, unknown>, tools: readonly Tool[
       case "function_call_output":
       case "custom_tool_call_output": {
         const callId = String(item.call_id);
-        const name = called.get(callId) ?? (textOf(item.name) === undefined ? "" : neutralNameOf(tools, item.name as string, item.namespace));
-        turn("user", [{ kind: "result", callId, name, content: partsOf(item.output, `${path}.output`).map(checkedResult), isError: false, path }]);
+        const name =
+          called.get(callId) ??
+          (textOf(item.name) === undefined ? "" : neutralNameOf(tools, item.name as string, item.namespace));
+        turn("user", [
+          {
+            kind: "result",
+            callId,
+            name,
+            content: partsOf(item.output, `${path}.output`).map(checkedResult),
+            isError: false,
+            path,
+          },
+        ]);
         break;
       }
       case "reasoning":
@@ -69,8 +94,16 @@ export function decodeInput(body: Record<string, unknown>, tools: readonly Tool[
         break;
       case "image_generation_call": {
         const { result, output_format: format } = item;
-        if (typeof result !== "string") refuse(path, "is a picture without its bytes (result), which can't be carried to the upstream that serves this model");
-        const source = { kind: "data" as const, mimeType: `image/${textOf(format) ?? "png"}`, data: checkedBase64(result, `${path}.result`) };
+        if (typeof result !== "string")
+          refuse(
+            path,
+            "is a picture without its bytes (result), which can't be carried to the upstream that serves this model",
+          );
+        const source = {
+          kind: "data" as const,
+          mimeType: `image/${textOf(format) ?? "png"}`,
+          data: checkedBase64(result, `${path}.result`),
+        };
         turn("user", [{ kind: "image", source, path: `${path}.result` }]);
         break;
       }
@@ -78,7 +111,10 @@ export function decodeInput(body: Record<string, unknown>, tools: readonly Tool[
       case "configuration_update":
         break;
       default:
-        refuse(path, `is an item of the type ${JSON.stringify(item.type)}, which can't be carried to the upstream that serves this model`);
+        refuse(
+          path,
+          `is an item of the type ${JSON.stringify(item.type)}, which can't be carried to the upstream that serves this model`,
+        );
     }
   }
   return { system, messages };
@@ -91,7 +127,9 @@ function partsOf(content: unknown, path: string): Part[] {
 
 function partOf(part: Record<string, unknown>, path: string): Part {
   const breakpoint = objectOf(part.prompt_cache_breakpoint);
-  const cache = breakpoint.mode === "explicit" && { cache: { ttl: breakpoint.ttl === "12h" ? ("long" as const) : ("short" as const) } };
+  const cache = breakpoint.mode === "explicit" && {
+    cache: { ttl: breakpoint.ttl === "12h" ? ("long" as const) : ("short" as const) },
+  };
   switch (part.type) {
     case "input_text":
     case "output_text":
@@ -103,26 +141,40 @@ function partOf(part: Record<string, unknown>, path: string): Part {
       const { image_url: url, detail } = part;
       const own = `${path}.image_url`;
       const source = sourceOf(textOf(url) ?? refuse(own, "is missing"), own);
-      return { kind: "image", source, ...(isDetail(detail) && { detail }), ...(detail === "original" && { detail: "high" as const }), path: own, ...cache };
+      return {
+        kind: "image",
+        source,
+        ...(isDetail(detail) && { detail }),
+        ...(detail === "original" && { detail: "high" as const }),
+        path: own,
+        ...cache,
+      };
     }
     case "input_file":
       return { ...fileOf(part, path), ...cache };
     case "input_audio": {
       const { data, format } = objectOf(part.input_audio);
-      return { kind: "audio", mimeType: `audio/${format}`, data: checkedBase64(String(data), `${path}.input_audio.data`), path };
+      return {
+        kind: "audio",
+        mimeType: `audio/${format}`,
+        data: checkedBase64(String(data), `${path}.input_audio.data`),
+        path,
+      };
     }
     default:
       return refuse(`${path}.type`);
   }
 }
 
-const isDetail = (detail: unknown): detail is "low" | "high" | "auto" => detail === "low" || detail === "high" || detail === "auto";
+const isDetail = (detail: unknown): detail is "low" | "high" | "auto" =>
+  detail === "low" || detail === "high" || detail === "auto";
 
 /** A document by its address, as a data URL, or as bare base64 whose name says what it is. */
 function fileOf({ file_data: data, file_url: url, filename }: Record<string, unknown>, path: string): FilePart {
   const name = textOf(filename);
   const named = name !== undefined && { name };
-  if (textOf(url) !== undefined) return { kind: "file", source: sourceOf(url as string, `${path}.file_url`), ...named, path: `${path}.file_url` };
+  if (textOf(url) !== undefined)
+    return { kind: "file", source: sourceOf(url as string, `${path}.file_url`), ...named, path: `${path}.file_url` };
   const own = `${path}.file_data`;
   const bytes = textOf(data) ?? refuse(own, "is missing");
   if (!bytes.startsWith("data:")) {
@@ -132,7 +184,8 @@ function fileOf({ file_data: data, file_url: url, filename }: Record<string, unk
   const source = sourceOf(bytes, own);
   return {
     kind: "file",
-    source: source.kind === "data" && source.mimeType.startsWith("text/") ? { ...source, mimeType: "text/plain" } : source,
+    source:
+      source.kind === "data" && source.mimeType.startsWith("text/") ? { ...source, mimeType: "text/plain" } : source,
     ...named,
     path: own,
   };
@@ -144,12 +197,21 @@ const checkedResult = (part: Part): TextPart | ImagePart | FilePart =>
   part.kind === "text" || part.kind === "image" || part.kind === "file" ? part : refuse(part.path);
 
 /** What is shown of the thinking is a summary: a model of another dialect finds its own in our envelope. */
-function reasoningOf({ id, summary, content, encrypted_content: data }: Record<string, unknown>, path: string): ReasoningPart {
+function reasoningOf(
+  { id, summary, content, encrypted_content: data }: Record<string, unknown>,
+  path: string,
+): ReasoningPart {
   const envelope = opened(textOf(data) ?? "");
-  if (envelope !== undefined) return { kind: "reasoning", text: envelope.text ?? "", signature: envelope.signature, path };
+  if (envelope !== undefined)
+    return { kind: "reasoning", text: envelope.text ?? "", signature: envelope.signature, path };
   const text = thinkingTextOf(summary, content);
   if (textOf(data) === undefined) return { kind: "reasoning", text, path };
-  return { kind: "reasoning", text, signature: { dialect, data: data as string, ...(textOf(id) !== undefined && { itemId: id as string }) }, path };
+  return {
+    kind: "reasoning",
+    text,
+    signature: { dialect, data: data as string, ...(textOf(id) !== undefined && { itemId: id as string }) },
+    path,
+  };
 }
 
 /** The parts of a reasoning item's summary and content, a blank line between them. */
@@ -185,14 +247,28 @@ function itemOf(part: Part, takesText: (name: string) => boolean): object | "con
     case "call":
       return takesText(part.name)
         ? { type: "custom_tool_call", call_id: shortened(part.id), name: part.name, input: textOfCall(part.input) }
-        : { type: "function_call", call_id: shortened(part.id), name: part.name, arguments: part.input === "" ? "{}" : part.input };
+        : {
+            type: "function_call",
+            call_id: shortened(part.id),
+            name: part.name,
+            arguments: part.input === "" ? "{}" : part.input,
+          };
     case "result":
-      return { type: takesText(part.name) ? "custom_tool_call_output" : "function_call_output", call_id: shortened(part.callId), output: outputOf(part) };
+      return {
+        type: takesText(part.name) ? "custom_tool_call_output" : "function_call_output",
+        call_id: shortened(part.callId),
+        output: outputOf(part),
+      };
     case "reasoning": {
       const { text, signature } = part;
       if (signature?.dialect !== dialect) return undefined;
       const id = signature.itemId !== undefined && { id: signature.itemId };
-      return { type: "reasoning", ...id, summary: text === "" ? [] : [{ type: "summary_text", text }], encrypted_content: signature.data };
+      return {
+        type: "reasoning",
+        ...id,
+        summary: text === "" ? [] : [{ type: "summary_text", text }],
+        encrypted_content: signature.data,
+      };
     }
     default:
       return "content";
@@ -202,7 +278,8 @@ function itemOf(part: Part, takesText: (name: string) => boolean): object | "con
 const idLengthMax = 64;
 
 /** The same id for the same id, of a length that is taken here. */
-export const shortened = (id: string): string => (id.length <= idLengthMax ? id : createHash("sha256").update(id).digest("hex"));
+export const shortened = (id: string): string =>
+  id.length <= idLengthMax ? id : createHash("sha256").update(id).digest("hex");
 
 function outputOf({ content, isError }: ResultPart): string | object[] {
   const mark = isError ? "Error: " : "";

@@ -38,12 +38,14 @@ export function withResolvableReasoning(bytes: Buffer): Buffer {
 
 const typeOf = ({ type }: Item): string => String(type ?? "message");
 
-const isOfCaller = (item: Item): boolean => (typeOf(item) === "message" && item.role !== "assistant") || typeOf(item).endsWith("_output");
+const isOfCaller = (item: Item): boolean =>
+  (typeOf(item) === "message" && item.role !== "assistant") || typeOf(item).endsWith("_output");
 
 /** Undefined for reasoning that the upstream could not resolve. Models with open weights say theirs in `content`, and have nothing encrypted. */
 function resolvedReasoning(bytes: Buffer, { id, encrypted_content: encrypted, content }: Item): Buffer | undefined {
   const data = textOf(encrypted);
-  if (!(String(id).startsWith(foreignThoughtId) || isEnvelope(data ?? ""))) return data !== undefined || listOf(content).length > 0 ? bytes : undefined;
+  if (!(String(id).startsWith(foreignThoughtId) || isEnvelope(data ?? "")))
+    return data !== undefined || listOf(content).length > 0 ? bytes : undefined;
   const signature = opened(data ?? "")?.signature;
   if (signature?.dialect !== dialect) return undefined;
   const own = signature.itemId === undefined ? undefined : Buffer.from(JSON.stringify(signature.itemId));

@@ -28,13 +28,15 @@ function settingsOf(body: Record<string, unknown>): Settings {
   const put = <Name extends SettingName>(name: Name, setting: Settings[Name] | undefined) => {
     if (setting !== undefined) settings[name] = setting;
   };
-  const number = (path: string): Setting<number> | undefined => (typeof body[path] === "number" ? { value: body[path], path } : undefined);
+  const number = (path: string): Setting<number> | undefined =>
+    typeof body[path] === "number" ? { value: body[path], path } : undefined;
   put("outputTokensMax", number("max_output_tokens"));
   put("temperature", number("temperature"));
   put("topP", number("top_p"));
   if (body.parallel_tool_calls === false) put("parallelCalls", { value: false, path: "parallel_tool_calls" });
   put("user", wordOf(body.safety_identifier, "safety_identifier") ?? wordOf(body.user, "user"));
-  if (Object.keys(objectOf(body.metadata)).length > 0) put("metadata", { value: objectOf(body.metadata), path: "metadata" });
+  if (Object.keys(objectOf(body.metadata)).length > 0)
+    put("metadata", { value: objectOf(body.metadata), path: "metadata" });
   if (body.service_tier !== "auto") put("serviceTier", wordOf(body.service_tier, "service_tier"));
   put("cacheKey", wordOf(body.prompt_cache_key, "prompt_cache_key"));
   configure(settings, body, "");
@@ -45,15 +47,18 @@ function settingsOf(body: Record<string, unknown>): Settings {
   return settings;
 }
 
-const wordOf = (value: unknown, path: string): Setting<string> | undefined => (textOf(value) === undefined ? undefined : { value: value as string, path });
+const wordOf = (value: unknown, path: string): Setting<string> | undefined =>
+  textOf(value) === undefined ? undefined : { value: value as string, path };
 
 /** What a request says once, and its input may say again. */
 function configure(settings: Settings, fields: Record<string, unknown>, prefix: string): void {
   const { effort, summary, generate_summary: oldSummary } = objectOf(fields.reasoning);
   const { format, verbosity } = objectOf(fields.text);
   if (textOf(effort) !== undefined) settings.effort = oneOf(efforts, effort, `${prefix}reasoning.effort`);
-  if (textOf(summary ?? oldSummary) !== undefined) settings.thinkingShown = { value: true, path: `${prefix}reasoning.summary` };
-  if (textOf(verbosity) !== undefined) settings.verbosity = oneOf(["low", "medium", "high"], verbosity, `${prefix}text.verbosity`);
+  if (textOf(summary ?? oldSummary) !== undefined)
+    settings.thinkingShown = { value: true, path: `${prefix}reasoning.summary` };
+  if (textOf(verbosity) !== undefined)
+    settings.verbosity = oneOf(["low", "medium", "high"], verbosity, `${prefix}text.verbosity`);
   const path = `${prefix}text.format`;
   const { type, schema, name, description, strict } = objectOf(format);
   if (type === "text") delete settings.format;
@@ -105,7 +110,10 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
   const { system, messages, settings, tools, toolChoice } = request;
   const { outputTokensMax, temperature, topP, parallelCalls, user, cacheKey } = settings;
   const reasoning = encodeReasoning(settings);
-  const text = { ...encodeFormat(settings.format?.value), ...(settings.verbosity !== undefined && { verbosity: settings.verbosity.value }) };
+  const text = {
+    ...encodeFormat(settings.format?.value),
+    ...(settings.verbosity !== undefined && { verbosity: settings.verbosity.value }),
+  };
   const turns = turnsOf(messages);
   const hasTurns = turns.length > 0;
   const body = {
@@ -115,7 +123,9 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice, tools) }),
     ...(parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: parallelCalls.value }),
-    ...(outputTokensMax !== undefined && { max_output_tokens: boundedTokensOf(outputTokensMax.value, target.outputTokensMax) }),
+    ...(outputTokensMax !== undefined && {
+      max_output_tokens: boundedTokensOf(outputTokensMax.value, target.outputTokensMax),
+    }),
     ...(temperature !== undefined && { temperature: temperature.value }),
     ...(topP !== undefined && { top_p: topP.value }),
     ...(reasoning !== undefined && { reasoning }),
@@ -129,12 +139,15 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
   return { path: "/responses", headers: {}, body: Buffer.from(JSON.stringify(body)) };
 }
 
-const boundedTokensOf = (asked: number, most = Number.POSITIVE_INFINITY): number => Math.max(outputTokensMin, Math.min(asked, most));
+const boundedTokensOf = (asked: number, most = Number.POSITIVE_INFINITY): number =>
+  Math.max(outputTokensMin, Math.min(asked, most));
 
 function encodeReasoning(settings: Settings): object | undefined {
   const effort = askedEffortOf(settings);
   const isShown = settings.thinkingShown?.value === true;
-  return effort === undefined && !isShown ? undefined : { ...(effort !== undefined && { effort }), ...(isShown && { summary: "auto" }) };
+  return effort === undefined && !isShown
+    ? undefined
+    : { ...(effort !== undefined && { effort }), ...(isShown && { summary: "auto" }) };
 }
 
 /** The value of `include` by which reasoning comes with its content, so that it can be sent back to an upstream that has not stored it. */
@@ -147,12 +160,16 @@ const reasoningModel = /(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/;
  * Whether a model may be asked for encrypted reasoning, which OpenAI refuses for models that do not reason. The catalogue decides; where it does not say, a request
  * that asks for reasoning, or the model's name.
  */
-export const mayReason = ({ model, reasons }: Target, asked: boolean): boolean => reasons ?? (asked || reasoningModel.test(model));
+export const mayReason = ({ model, reasons }: Target, asked: boolean): boolean =>
+  reasons ?? (asked || reasoningModel.test(model));
 
 function includesReasoning({ settings, messages }: NeutralRequest, target: Target): boolean {
   const effort = askedEffortOf(settings);
   if (effort === "none") return false;
-  const isReplayed = () => messages.some(({ parts }) => parts.some((part) => part.kind === "reasoning" && part.signature?.dialect === dialect));
+  const isReplayed = () =>
+    messages.some(({ parts }) =>
+      parts.some((part) => part.kind === "reasoning" && part.signature?.dialect === dialect),
+    );
   return mayReason(target, effort !== undefined || settings.thinkingShown?.value === true || isReplayed());
 }
 

@@ -5,14 +5,23 @@ const nullable = (type: string) => ({ type: [type, "null"] });
 const int32Max = 2_147_483_647;
 const text = Type.Unsafe<string>({ type: "string" });
 const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
-const optionalText = (lengthMax?: number) => optional({ ...nullable("string"), ...(lengthMax !== undefined && { maxLength: lengthMax }) });
+const optionalText = (lengthMax?: number) =>
+  optional({ ...nullable("string"), ...(lengthMax !== undefined && { maxLength: lengthMax }) });
 const optionalNumber = (minimum: number, maximum: number) => optional({ ...nullable("number"), minimum, maximum });
-const optionalInteger = (minimum: number, maximum?: number) => optional({ ...nullable("integer"), minimum, ...(maximum !== undefined && { maximum }) });
+const optionalInteger = (minimum: number, maximum?: number) =>
+  optional({ ...nullable("integer"), minimum, ...(maximum !== undefined && { maximum }) });
 const optionalBoolean = optional(nullable("boolean"));
-const objectWith = (properties: Record<string, unknown>, ...required: string[]) => ({ ...nullable("object"), properties, required });
+const objectWith = (properties: Record<string, unknown>, ...required: string[]) => ({
+  ...nullable("object"),
+  properties,
+  required,
+});
 const optionalObject = (properties: Record<string, unknown> = {}) => optional(objectWith(properties));
 /** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
-const has = (member: string, ...values: string[]) => ({ required: [member], properties: { [member]: { enum: values } } });
+const has = (member: string, ...values: string[]) => ({
+  required: [member],
+  properties: { [member]: { enum: values } },
+});
 const lacks = (member: string) => ({ properties: { [member]: { type: "null" } } });
 const when = (condition: object, ...required: string[]) => ({ if: condition, then: { required } });
 
@@ -94,15 +103,24 @@ const item = Type.Object(
       { if: has("type", "message"), then: { required: ["role", "content"], properties: { content: partsOrText } } },
       {
         if: has("type", "function_call"),
-        then: { required: ["call_id", "name", "arguments"], properties: { call_id: text, name: text, arguments: text } },
+        then: {
+          required: ["call_id", "name", "arguments"],
+          properties: { call_id: text, name: text, arguments: text },
+        },
       },
-      { if: has("type", "custom_tool_call"), then: { required: ["call_id", "name", "input"], properties: { call_id: text, name: text, input: text } } },
+      {
+        if: has("type", "custom_tool_call"),
+        then: { required: ["call_id", "name", "input"], properties: { call_id: text, name: text, input: text } },
+      },
       {
         if: has("type", "function_call_output", "custom_tool_call_output"),
         then: { required: ["call_id", "output"], properties: { call_id: text, output: partsOrText } },
       },
       when(has("type", "reasoning"), "summary"),
-      { if: has("type", "additional_tools"), then: { required: ["tools"], properties: { tools: { type: "array", items: tool } } } },
+      {
+        if: has("type", "additional_tools"),
+        then: { required: ["tools"], properties: { tools: { type: "array", items: tool } } },
+      },
     ],
   },
 );
@@ -125,7 +143,11 @@ export const responsesRequestSchema = Type.Object({
   parallel_tool_calls: optionalBoolean,
   tools: optional({ ...nullable("array"), items: tool }),
   tool_choice: optional(toolChoice),
-  reasoning: optionalObject(Object.fromEntries(["effort", "summary", "generate_summary", "context", "mode"].map((name) => [name, nullable("string")]))),
+  reasoning: optionalObject(
+    Object.fromEntries(
+      ["effort", "summary", "generate_summary", "context", "mode"].map((name) => [name, nullable("string")]),
+    ),
+  ),
   text: optional({
     ...nullable("object"),
     properties: {
@@ -145,7 +167,12 @@ export const responsesRequestSchema = Type.Object({
       },
     },
   }),
-  metadata: optional({ ...nullable("object"), maxProperties: 16, propertyNames: { maxLength: 64 }, additionalProperties: { type: "string", maxLength: 512 } }),
+  metadata: optional({
+    ...nullable("object"),
+    maxProperties: 16,
+    propertyNames: { maxLength: 64 },
+    additionalProperties: { type: "string", maxLength: 512 },
+  }),
   include: optional({ ...nullable("array"), items: { type: "string" } }),
   store: optionalBoolean,
   background: optionalBoolean,

@@ -64,7 +64,9 @@ export class ResponsesDecoder extends EventDecoder {
       else this.#itemOf(event).wholeText(kind, part, textOf(event.text) ?? textOf(event.refusal) ?? "");
       return this.#drained();
     }
-    return type === undefined && event.error !== undefined && event.error !== null ? this.fail(upstreamErrorOf(event)) : [];
+    return type === undefined && event.error !== undefined && event.error !== null
+      ? this.fail(upstreamErrorOf(event))
+      : [];
   }
 
   #itemOf({ output_index: index }: Record<string, unknown>): ItemReader {
@@ -104,7 +106,11 @@ export class ResponsesDecoder extends EventDecoder {
     const usage = usageOf(response.usage);
     this.usage = usage;
     const status = type === "response.incomplete" ? "incomplete" : response.status;
-    events.push({ kind: "finish", finish: finishOf(status, response.incomplete_details, this.#called), ...(usage !== undefined && { usage }) });
+    events.push({
+      kind: "finish",
+      finish: finishOf(status, response.incomplete_details, this.#called),
+      ...(usage !== undefined && { usage }),
+    });
     this.finished = true;
     this.over = true;
     return events;

@@ -3,7 +3,16 @@ import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { jsonOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
 import type { Usage } from "../usage.ts";
-import { argumentsTextOf, calledNameOf, endingOf, type ItemStatus, itemOf, messagePartOf, responseBodyOf, usageBodyOf } from "./answer.ts";
+import {
+  argumentsTextOf,
+  calledNameOf,
+  endingOf,
+  type ItemStatus,
+  itemOf,
+  messagePartOf,
+  responseBodyOf,
+  usageBodyOf,
+} from "./answer.ts";
 import { FreeTextReader } from "./free-text.ts";
 
 /** The item that is being written. */
@@ -54,10 +63,17 @@ export class ResponsesEncoder implements StreamEncoder {
 
   #start(start: BlockStart): string {
     const index = this.#items.length;
-    const block: Block = start.kind === "image" ? start : start.kind === "call" ? { ...start, input: "" } : { ...start, text: "" };
+    const block: Block =
+      start.kind === "image" ? start : start.kind === "call" ? { ...start, input: "" } : { ...start, text: "" };
     const item = itemOf(block, this.#context, index, "in_progress");
     const takesText = block.kind === "call" && calledNameOf(block.name, this.#context).takesText;
-    const open: OpenItem = { block, id: String(item.id), index, pieces: [], freeText: takesText ? new FreeTextReader() : undefined };
+    const open: OpenItem = {
+      block,
+      id: String(item.id),
+      index,
+      pieces: [],
+      freeText: takesText ? new FreeTextReader() : undefined,
+    };
     this.#open = open;
     const added = this.#event("response.output_item.added", { output_index: index, item });
     switch (block.kind) {
@@ -128,12 +144,25 @@ export class ResponsesEncoder implements StreamEncoder {
       case "reasoning": {
         if (block.text === "") return "";
         const done = this.#part(open, "reasoning_summary_text.done", { summary_index: 0, text: block.text });
-        return done + this.#part(open, "reasoning_summary_part.done", { summary_index: 0, part: { type: "summary_text", text: block.text } });
+        return (
+          done +
+          this.#part(open, "reasoning_summary_part.done", {
+            summary_index: 0,
+            part: { type: "summary_text", text: block.text },
+          })
+        );
       }
       case "call": {
-        if (freeText !== undefined) return this.#freeText(open, freeText.end()) + this.#part(open, "custom_tool_call_input.done", { input: item.input });
-        const missing = block.input === "" ? this.#part(open, "function_call_arguments.delta", { delta: argumentsTextOf("") }) : "";
-        return missing + this.#part(open, "function_call_arguments.done", { name: item.name, arguments: item.arguments });
+        if (freeText !== undefined)
+          return (
+            this.#freeText(open, freeText.end()) +
+            this.#part(open, "custom_tool_call_input.done", { input: item.input })
+          );
+        const missing =
+          block.input === "" ? this.#part(open, "function_call_arguments.delta", { delta: argumentsTextOf("") }) : "";
+        return (
+          missing + this.#part(open, "function_call_arguments.done", { name: item.name, arguments: item.arguments })
+        );
       }
       case "image":
         return this.#part(open, "image_generation_call.completed", {});
@@ -150,7 +179,9 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   #lifecycle(name: "created" | "in_progress"): string {
-    return this.#event(`response.${name}`, { response: responseBodyOf(this.#context, [], { status: "in_progress" }, null) });
+    return this.#event(`response.${name}`, {
+      response: responseBodyOf(this.#context, [], { status: "in_progress" }, null),
+    });
   }
 
   #part({ id, index }: OpenItem, name: string, fields: object): string {

@@ -4,7 +4,17 @@ import { jsonOf } from "../json.ts";
 import { withResolvableReasoning } from "./replayed-items.ts";
 
 /** What of a request the prompt consists of. */
-const counted = ["input", "instructions", "parallel_tool_calls", "reasoning", "text", "tool_choice", "tools", "truncation", "personality"];
+const counted = [
+  "input",
+  "instructions",
+  "parallel_tool_calls",
+  "reasoning",
+  "text",
+  "tool_choice",
+  "tools",
+  "truncation",
+  "personality",
+];
 
 export const tokenCount: TokenCount = {
   conversationOf: (body) => body,
@@ -12,7 +22,12 @@ export const tokenCount: TokenCount = {
     path: "/responses/input_tokens",
     headers: {},
     body: withResolvableReasoning(
-      Buffer.from(jsonOf({ model, ...Object.fromEntries(Object.entries(conversation).filter(([name]) => counted.includes(name))) })),
+      Buffer.from(
+        jsonOf({
+          model,
+          ...Object.fromEntries(Object.entries(conversation).filter(([name]) => counted.includes(name))),
+        }),
+      ),
     ),
   }),
   countIn: ({ input_tokens: tokens }) => (typeof tokens === "number" ? tokens : undefined),

@@ -19,7 +19,8 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
   return listOf(values).flatMap((value, place) => {
     const tool = objectOf(value);
     const own = `${path}[${place}]`;
-    if (tool.type === "namespace" && namespace === undefined) return toolsIn(tool.tools, `${own}.tools`, namespaceOf(tool.name) ?? "");
+    if (tool.type === "namespace" && namespace === undefined)
+      return toolsIn(tool.tools, `${own}.tools`, namespaceOf(tool.name) ?? "");
     if (tool.type === "function" || tool.type === "custom") return [toolOf(tool, own, namespaceOf(namespace))];
     if (!offeredByHabit.test(String(tool.type))) refuse(`${own}.type`);
     return [];
@@ -59,7 +60,8 @@ function descriptionOf({ description, format }: Record<string, unknown>): string
 /** The neutral name of a tool by what the caller calls it; a name without its namespace will do. */
 export function neutralNameOf(tools: readonly Tool[], name: string, namespace: unknown): string {
   const wanted = namespaceOf(namespace);
-  const offered = offeredTool(tools, name, wanted) ?? (wanted === undefined ? offeredTool(tools, name, wanted, "any") : undefined);
+  const offered =
+    offeredTool(tools, name, wanted) ?? (wanted === undefined ? offeredTool(tools, name, wanted, "any") : undefined);
   return offered?.name ?? toolNameOf(tools, name, wanted);
 }
 
@@ -73,16 +75,24 @@ export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolC
       ? { mode: choice, path }
       : refuse(path, "demands a call, and none of the tools can be carried to the upstream that serves this model");
   const { type, mode, tools: allowed } = objectOf(choice);
-  if (type === "allowed_tools" && mode !== "auto" && mode !== "required") refuse(`${path}.mode`, "must be auto or required");
+  if (type === "allowed_tools" && mode !== "auto" && mode !== "required")
+    refuse(`${path}.mode`, "must be auto or required");
   if (isCallers(choice)) return { mode: "required", only: [chosenIn(choice, tools)], path };
-  if (type !== "allowed_tools") return refuse(path, `demands ${JSON.stringify(type)}, which can't be carried to the upstream that serves this model`);
+  if (type !== "allowed_tools")
+    return refuse(
+      path,
+      `demands ${JSON.stringify(type)}, which can't be carried to the upstream that serves this model`,
+    );
   const only = listOf(allowed)
     .filter(isCallers)
     .map((reference) => chosenIn(reference, tools));
   if (only.length > 0) return { mode: mode === "required" ? "required" : "auto", only, path };
   const types = listOf(allowed).map((reference) => String(objectOf(reference).type));
   return mode === "required"
-    ? refuse(path, `demands one of ${JSON.stringify(types)}, none of which can be carried to the upstream that serves this model`)
+    ? refuse(
+        path,
+        `demands one of ${JSON.stringify(types)}, none of which can be carried to the upstream that serves this model`,
+      )
     : { mode: "none", path };
 }
 
@@ -91,7 +101,9 @@ const isCallers = (reference: unknown): boolean => ["function", "custom"].includ
 function chosenIn(reference: unknown, tools: readonly Tool[]): string {
   const { name, namespace } = objectOf(reference);
   const neutral = neutralNameOf(tools, String(name), namespace);
-  return toolNamed(tools, neutral) !== undefined ? neutral : refuse(path, `names a tool that is not among the tools: ${JSON.stringify(name)}`);
+  return toolNamed(tools, neutral) !== undefined
+    ? neutral
+    : refuse(path, `names a tool that is not among the tools: ${JSON.stringify(name)}`);
 }
 
 export function encodeTool({ name, description, parameters, strict, takesText }: Tool): object {
@@ -103,9 +115,14 @@ export function encodeTool({ name, description, parameters, strict, takesText }:
 
 export function encodeToolChoice({ mode, only }: ToolChoice, tools: readonly Tool[]): string | object {
   if (only === undefined || mode === "none") return mode;
-  const references = only.map((name) => ({ type: toolNamed(tools, name)?.takesText === true ? "custom" : "function", name }));
+  const references = only.map((name) => ({
+    type: toolNamed(tools, name)?.takesText === true ? "custom" : "function",
+    name,
+  }));
   const [first, ...others] = references;
-  return mode === "required" && first !== undefined && others.length === 0 ? first : { type: "allowed_tools", mode, tools: references };
+  return mode === "required" && first !== undefined && others.length === 0
+    ? first
+    : { type: "allowed_tools", mode, tools: references };
 }
 
 /**
@@ -122,5 +139,11 @@ export function fitsStrict(schema: unknown): boolean {
   if (isObject && (additionalProperties !== false || names.some((name) => !demanded.has(name)))) return false;
   if (["allOf", "oneOf", "not", "if"].some((keyword) => keyword in others)) return false;
   const { items, anyOf, $defs, definitions } = others;
-  return [...Object.values(objectOf(properties)), items, anyOf, ...Object.values(objectOf($defs)), ...Object.values(objectOf(definitions))].every(fitsStrict);
+  return [
+    ...Object.values(objectOf(properties)),
+    items,
+    anyOf,
+    ...Object.values(objectOf($defs)),
+    ...Object.values(objectOf(definitions)),
+  ].every(fitsStrict);
 }

@@ -95,7 +95,9 @@ class ResponsesWatcher implements Watcher {
       case "response.cancelled":
         return failedWith(upstreamErrorOf(value));
       case undefined:
-        return value.error === undefined || value.error === null ? this.#relay(event, false) : failedWith(upstreamErrorOf(value));
+        return value.error === undefined || value.error === null
+          ? this.#relay(event, false)
+          : failedWith(upstreamErrorOf(value));
       case "response.created":
       case "response.queued":
       case "response.in_progress":
@@ -142,7 +144,12 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const { output, status } = body;
   const failure = failureIn(body);
   if (failure !== undefined) return failedWith(failure);
-  if (!Array.isArray(output) || !(status === undefined || status === "completed" || status === "incomplete")) return { kind: "malformed" };
+  if (!Array.isArray(output) || !(status === undefined || status === "completed" || status === "incomplete"))
+    return { kind: "malformed" };
   if (output.length === 0 && status === undefined) return failedWith(emptyAnswer);
-  return { kind: "answer", body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))), usage: usageOf(body.usage) };
+  return {
+    kind: "answer",
+    body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))),
+    usage: usageOf(body.usage),
+  };
 }

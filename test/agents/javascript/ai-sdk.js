@@ -20,7 +20,14 @@ const providers = {
   },
   "openai-compatible": async () => {
     const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
-    return (apiKey) => createOpenAICompatible({ name: "sluice", baseURL: v1, apiKey, includeUsage: true, supportsStructuredOutputs: true });
+    return (apiKey) =>
+      createOpenAICompatible({
+        name: "sluice",
+        baseURL: v1,
+        apiKey,
+        includeUsage: true,
+        supportsStructuredOutputs: true,
+      });
   },
   anthropic: async () => {
     const { createAnthropic } = await import("@ai-sdk/anthropic");
@@ -43,10 +50,18 @@ const thinking = {
   anthropic: { anthropic: { thinking: { type: "adaptive" } } },
   google: { google: { thinkingConfig: { includeThoughts: true, thinkingBudget: 1_024 } } },
 };
-const settingsOf = (name, providerOptions = { openai: stored }) => ({ model: modelsOf(key)(name), maxRetries: 0, providerOptions });
+const settingsOf = (name, providerOptions = { openai: stored }) => ({
+  model: modelsOf(key)(name),
+  maxRetries: 0,
+  providerOptions,
+});
 const all = [settingsOf(model), settingsOf(reasoner), settingsOf(reasoner, thinking[provider])];
 
-const weather = tool({ description: "Says the weather of a city.", inputSchema: z.object({ city: z.string() }), execute: async (input) => getWeather(input) });
+const weather = tool({
+  description: "Says the weather of a city.",
+  inputSchema: z.object({ city: z.string() }),
+  execute: async (input) => getWeather(input),
+});
 const loop = { tools: { get_weather: weather }, stopWhen: isStepCount(5) };
 const asked = { role: "user", content: question };
 const hello = { role: "user", content: "hello there" };
@@ -54,7 +69,8 @@ const answer = Output.object({ schema: z.object({ color: z.enum(["red", "green"]
 const refused = {
   "default storage refused by name": async () => {
     const asStored = { model: modelsOf(key)(reasoner), maxRetries: 0, ...loop, messages: [asked] };
-    const isNamed = (error) => APICallError.isInstance(error) && error.statusCode === 400 && error.message.includes("openai: { store: false }");
+    const isNamed = (error) =>
+      APICallError.isInstance(error) && error.statusCode === 400 && error.message.includes("openai: { store: false }");
     await assert.rejects(generateText(asStored), isNamed);
   },
 };
@@ -107,7 +123,8 @@ await run({
     const isUnauthorized = (error) => APICallError.isInstance(error) && error.statusCode === 401;
     await assert.rejects(generateText({ ...stranger, prompt: "hello there" }), isUnauthorized);
     let seen;
-    for await (const part of streamText({ ...stranger, prompt: "hello there", onError }).fullStream) if (part.type === "error") seen = part.error;
+    for await (const part of streamText({ ...stranger, prompt: "hello there", onError }).fullStream)
+      if (part.type === "error") seen = part.error;
     assert.ok(isUnauthorized(seen), String(seen));
   },
   ...(provider === "openai" && refused),

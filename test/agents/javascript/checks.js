@@ -1,7 +1,12 @@
 /** What the JavaScript scripts share: what they ask, and how they report. The environment names the gateway, the key and the models. */
 import assert from "node:assert/strict";
 
-const { SLUICE_URL: url = "", SLUICE_KEY: key = "", SLUICE_MODEL: model = "", SLUICE_REASONER: reasoner = "" } = process.env;
+const {
+  SLUICE_URL: url = "",
+  SLUICE_KEY: key = "",
+  SLUICE_MODEL: model = "",
+  SLUICE_REASONER: reasoner = "",
+} = process.env;
 
 export { key, model, reasoner, url };
 

@@ -5,7 +5,8 @@ import { Agent, MemorySession, OpenAIProvider, Runner, tool, user } from "@opena
 import { z } from "zod";
 import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, url } from "./checks.js";
 
-const runnerOf = (apiKey) => new Runner({ modelProvider: new OpenAIProvider({ apiKey, baseURL: `${url}/v1` }), tracingDisabled: true });
+const runnerOf = (apiKey) =>
+  new Runner({ modelProvider: new OpenAIProvider({ apiKey, baseURL: `${url}/v1` }), tracingDisabled: true });
 const runner = runnerOf(key);
 const weather = tool({
   name: "get_weather",
@@ -49,7 +50,11 @@ await run({
   },
   "structured output": async () => {
     for (const name of [model, reasoner]) {
-      const agent = new Agent({ name: "Colors", model: name, outputType: z.object({ color: z.enum(["red", "green"]) }) });
+      const agent = new Agent({
+        name: "Colors",
+        model: name,
+        outputType: z.object({ color: z.enum(["red", "green"]) }),
+      });
       assert.ok(["red", "green"].includes((await runner.run(agent, "hello there")).finalOutput.color));
     }
   },

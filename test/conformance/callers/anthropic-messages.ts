@@ -40,11 +40,24 @@ interface StreamEvent extends ErrorBody {
   message?: Message;
   index?: number;
   content_block?: Block;
-  delta?: { type?: string; text?: string; thinking?: string; signature?: string; partial_json?: string; stop_reason?: string };
+  delta?: {
+    type?: string;
+    text?: string;
+    thinking?: string;
+    signature?: string;
+    partial_json?: string;
+    stop_reason?: string;
+  };
   usage?: Usage;
 }
 
-const finishes: Record<string, Observed["finish"]> = { end_turn: "stop", stop_sequence: "stop", max_tokens: "length", tool_use: "calls", refusal: "filtered" };
+const finishes: Record<string, Observed["finish"]> = {
+  end_turn: "stop",
+  stop_sequence: "stop",
+  max_tokens: "length",
+  tool_use: "calls",
+  refusal: "filtered",
+};
 
 const partOf = ({ kind, mimeType, data, url }: Attachment) => ({
   type: kind,
@@ -53,7 +66,19 @@ const partOf = ({ kind, mimeType, data, url }: Attachment) => ({
 
 export const anthropicMessages: Caller = {
   requestOf(ask, model, streams) {
-    const { system, turns, attachments = [], tools, toolChoice, parallelCalls, outputTokensMax, stop, temperature, schema, effort } = ask;
+    const {
+      system,
+      turns,
+      attachments = [],
+      tools,
+      toolChoice,
+      parallelCalls,
+      outputTokensMax,
+      stop,
+      temperature,
+      schema,
+      effort,
+    } = ask;
     const choice =
       toolChoice === undefined
         ? { type: "auto" }
@@ -70,11 +95,18 @@ export const anthropicMessages: Caller = {
         ...(system !== undefined && { system }),
         messages: turns.map(({ role, text }, place) => ({
           role,
-          content: place === turns.length - 1 && attachments.length > 0 ? [...attachments.map(partOf), { type: "text", text }] : text,
+          content:
+            place === turns.length - 1 && attachments.length > 0
+              ? [...attachments.map(partOf), { type: "text", text }]
+              : text,
         })),
         ...(streams && { stream: true }),
         ...(tools && {
-          tools: tools.map(({ name, description, parameters }) => ({ name, description, input_schema: parameters ?? { type: "object", properties: {} } })),
+          tools: tools.map(({ name, description, parameters }) => ({
+            name,
+            description,
+            input_schema: parameters ?? { type: "object", properties: {} },
+          })),
         }),
         ...((toolChoice !== undefined || parallelCalls === false) && {
           tool_choice: { ...choice, ...(parallelCalls === false && { disable_parallel_tool_use: true }) },
@@ -107,7 +139,8 @@ export const anthropicMessages: Caller = {
     for (const [place, { name, data }] of events.entries()) {
       const event = parsed<StreamEvent>(data);
       if (name !== event.type) faults.push(`an event named ${name}`);
-      if ((place === 0) !== (event.type === "message_start") && event.type !== "error") faults.push("message_start elsewhere than at first");
+      if ((place === 0) !== (event.type === "message_start") && event.type !== "error")
+        faults.push("message_start elsewhere than at first");
       switch (event.type) {
         case "message_start":
           usage = event.message?.usage;
@@ -152,7 +185,10 @@ export const anthropicMessages: Caller = {
       content: results[place]?.text ?? "",
       ...(results[place]?.isError && { is_error: true }),
     }));
-    return { ...body, messages: [...(body.messages as object[]), { role: "assistant", content: replay }, { role: "user", content }] };
+    return {
+      ...body,
+      messages: [...(body.messages as object[]), { role: "assistant", content: replay }, { role: "user", content }],
+    };
   },
 };
 
@@ -182,7 +218,9 @@ function observed(blocks: Block[], stop: string | null, usage: Usage | undefined
     ...nothing(),
     text: blocks.map(({ type, text }) => (type === "text" ? text : "")).join(""),
     thinking: blocks.map(({ type, thinking }) => (type === "thinking" ? thinking : "")).join(""),
-    calls: blocks.filter(({ type }) => type === "tool_use").map(({ id, name, input }) => ({ id: id as string, name: name as string, input })),
+    calls: blocks
+      .filter(({ type }) => type === "tool_use")
+      .map(({ id, name, input }) => ({ id: id as string, name: name as string, input })),
     finish: stop === null ? undefined : finishes[stop],
     usage: usage && {
       input: usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0),
@@ -190,7 +228,10 @@ function observed(blocks: Block[], stop: string | null, usage: Usage | undefined
       output: usage.output_tokens,
       thinking: usage.output_tokens_details?.thinking_tokens ?? 0,
     },
-    faults: blocks.some(({ type, text }) => type === "text" && text === "") && blocks.length > 1 ? ["an empty text block"] : [],
+    faults:
+      blocks.some(({ type, text }) => type === "text" && text === "") && blocks.length > 1
+        ? ["an empty text block"]
+        : [],
     replay: blocks,
   };
 }

@@ -22,13 +22,30 @@ interface Body {
   error?: { code: number; message: string; status: string; details?: { fieldViolations?: { field: string }[] }[] };
 }
 
-const finishes: Record<string, Observed["finish"]> = { STOP: "stop", MAX_TOKENS: "length", SAFETY: "filtered", PROHIBITED_CONTENT: "filtered" };
+const finishes: Record<string, Observed["finish"]> = {
+  STOP: "stop",
+  MAX_TOKENS: "length",
+  SAFETY: "filtered",
+  PROHIBITED_CONTENT: "filtered",
+};
 
-const partOf = ({ mimeType, data, url }: Attachment) => (url === undefined ? { inlineData: { mimeType, data } } : { fileData: { mimeType, fileUri: url } });
+const partOf = ({ mimeType, data, url }: Attachment) =>
+  url === undefined ? { inlineData: { mimeType, data } } : { fileData: { mimeType, fileUri: url } };
 
 export const gemini: Caller = {
   requestOf(ask, model, streams) {
-    const { system, turns, attachments = [], tools, toolChoice, outputTokensMax, stop, temperature, schema, effort } = ask;
+    const {
+      system,
+      turns,
+      attachments = [],
+      tools,
+      toolChoice,
+      outputTokensMax,
+      stop,
+      temperature,
+      schema,
+      effort,
+    } = ask;
     const config = {
       ...(outputTokensMax && { maxOutputTokens: outputTokensMax }),
       ...(stop && { stopSequences: stop }),
@@ -83,7 +100,11 @@ export const gemini: Caller = {
     const failed = bodies.find(({ error }) => error !== undefined);
     const answer = observed(bodies.filter(({ error }) => error === undefined));
     if (failed !== undefined)
-      return { ...answer, faults: bodies.at(-1) === failed ? faults : [...faults, "events after an error"], error: errorOf(failed, undefined) };
+      return {
+        ...answer,
+        faults: bodies.at(-1) === failed ? faults : [...faults, "events after an error"],
+        error: errorOf(failed, undefined),
+      };
     if (answer.finish === undefined) faults.push("no finish");
     return { ...answer, faults: [...faults, ...answer.faults] };
   },
@@ -104,9 +125,12 @@ function observed(bodies: Body[]): Observed {
   const candidates = bodies.flatMap((body) => body.candidates ?? []);
   const parts = candidates.flatMap(({ content }) => content?.parts ?? []);
   // Of the last chunk, Google's own chats forget a turn with a chunk of which nothing is left.
-  if (parts.slice(0, -1).some(({ text, thoughtSignature }) => text === "" && thoughtSignature === undefined)) faults.push("an empty text part");
+  if (parts.slice(0, -1).some(({ text, thoughtSignature }) => text === "" && thoughtSignature === undefined))
+    faults.push("an empty text part");
   const calls = parts.flatMap(({ functionCall }, place) =>
-    functionCall ? [{ id: functionCall.id ?? `unnamed${place}`, name: functionCall.name, input: functionCall.args ?? {} }] : [],
+    functionCall
+      ? [{ id: functionCall.id ?? `unnamed${place}`, name: functionCall.name, input: functionCall.args ?? {} }]
+      : [],
   );
   const reason = candidates.map(({ finishReason }) => finishReason).findLast((found) => found !== undefined);
   const blocked = bodies.some(({ promptFeedback }) => promptFeedback?.blockReason !== undefined);
@@ -125,7 +149,12 @@ function observed(bodies: Body[]): Observed {
       thinking: usage.thoughtsTokenCount ?? 0,
     },
     faults,
-    replay: { role: "model", parts: parts.filter(({ text, thought, thoughtSignature }) => !thought || (text === undefined && thoughtSignature !== undefined)) },
+    replay: {
+      role: "model",
+      parts: parts.filter(
+        ({ text, thought, thoughtSignature }) => !thought || (text === undefined && thoughtSignature !== undefined),
+      ),
+    },
   };
 }
 

@@ -34,7 +34,12 @@ interface Body {
   error?: { message: string; param: string | null; code: string | null; type: string };
 }
 
-const finishes: Record<string, Observed["finish"]> = { stop: "stop", length: "length", tool_calls: "calls", content_filter: "filtered" };
+const finishes: Record<string, Observed["finish"]> = {
+  stop: "stop",
+  length: "length",
+  tool_calls: "calls",
+  content_filter: "filtered",
+};
 
 const partOf = ({ kind, mimeType, data, url }: Attachment) =>
   kind === "image"
@@ -43,11 +48,26 @@ const partOf = ({ kind, mimeType, data, url }: Attachment) =>
 
 export const openaiChat: Caller = {
   requestOf(ask, model, streams) {
-    const { system, turns, attachments = [], tools, toolChoice, parallelCalls, outputTokensMax, stop, temperature, schema, effort } = ask;
+    const {
+      system,
+      turns,
+      attachments = [],
+      tools,
+      toolChoice,
+      parallelCalls,
+      outputTokensMax,
+      stop,
+      temperature,
+      schema,
+      effort,
+    } = ask;
     const messages: object[] = system === undefined ? [] : [{ role: "system", content: system }];
     for (const [place, { role, text }] of turns.entries()) {
       const isLast = place === turns.length - 1;
-      messages.push({ role, content: isLast && attachments.length > 0 ? [...attachments.map(partOf), { type: "text", text }] : text });
+      messages.push({
+        role,
+        content: isLast && attachments.length > 0 ? [...attachments.map(partOf), { type: "text", text }] : text,
+      });
     }
     return {
       path: "/v1/chat/completions",
@@ -56,14 +76,22 @@ export const openaiChat: Caller = {
         messages,
         ...(streams && { stream: true, stream_options: { include_usage: true } }),
         ...(tools && {
-          tools: tools.map(({ name, description, parameters }) => ({ type: "function", function: { name, description, ...(parameters && { parameters }) } })),
+          tools: tools.map(({ name, description, parameters }) => ({
+            type: "function",
+            function: { name, description, ...(parameters && { parameters }) },
+          })),
         }),
-        ...(toolChoice && { tool_choice: typeof toolChoice === "string" ? toolChoice : { type: "function", function: { name: toolChoice.name } } }),
+        ...(toolChoice && {
+          tool_choice:
+            typeof toolChoice === "string" ? toolChoice : { type: "function", function: { name: toolChoice.name } },
+        }),
         ...(parallelCalls === false && { parallel_tool_calls: false }),
         ...(outputTokensMax && { max_completion_tokens: outputTokensMax }),
         ...(stop && { stop }),
         ...(temperature !== undefined && { temperature }),
-        ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: true } } }),
+        ...(schema && {
+          response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: true } },
+        }),
         ...(effort && { reasoning_effort: effort }),
       },
     };
@@ -73,7 +101,9 @@ export const openaiChat: Caller = {
     if (status !== 200) return { ...nothing(), error: errorOf(body, status) };
     const [choice] = body.choices ?? [];
     const faults =
-      choice?.message?.role === "assistant" && body.object === "chat.completion" && choice.message.content !== undefined ? [] : ["not a completion"];
+      choice?.message?.role === "assistant" && body.object === "chat.completion" && choice.message.content !== undefined
+        ? []
+        : ["not a completion"];
     return { ...observed(choice?.message ?? {}, choice?.finish_reason ?? null, body.usage), faults };
   },
   readStream(text) {
@@ -106,7 +136,8 @@ export const openaiChat: Caller = {
         message.role ??= delta.role ?? "assistant";
         if (finish !== null) faults.push("deltas after the finish");
         finish = finish_reason ?? finish;
-        for (const field of ["content", "refusal", "reasoning_content"] as const) if (delta[field]) message[field] = (message[field] ?? "") + delta[field];
+        for (const field of ["content", "refusal", "reasoning_content"] as const)
+          if (delta[field]) message[field] = (message[field] ?? "") + delta[field];
         if (delta.reasoning_details) message.reasoning_details = delta.reasoning_details;
         for (const { index: at, ...call } of delta.tool_calls ?? []) gather(calls, at, call, faults);
       }
@@ -117,7 +148,11 @@ export const openaiChat: Caller = {
     return { ...observed(message, finish, usage), faults, error };
   },
   withResults(body, { replay, calls }, results) {
-    const answers = calls.map(({ id }, place) => ({ role: "tool", tool_call_id: id, content: results[place]?.text ?? "" }));
+    const answers = calls.map(({ id }, place) => ({
+      role: "tool",
+      tool_call_id: id,
+      content: results[place]?.text ?? "",
+    }));
     return { ...body, messages: [...(body.messages as object[]), replay, ...answers] };
   },
 };
@@ -125,10 +160,12 @@ export const openaiChat: Caller = {
 function gather(calls: Call[], at: number | undefined, call: Omit<Call, "index">, faults: string[]): void {
   const known = calls[at as number];
   if (known === undefined) {
-    if (at !== calls.length || !call.id || call.type !== "function" || !call.function.name) faults.push("an odd beginning of a call");
+    if (at !== calls.length || !call.id || call.type !== "function" || !call.function.name)
+      faults.push("an odd beginning of a call");
     calls.push(structuredClone(call));
   } else {
-    if (call.id !== undefined || call.type !== undefined || call.function.name !== undefined) faults.push("a call that names itself twice");
+    if (call.id !== undefined || call.type !== undefined || call.function.name !== undefined)
+      faults.push("a call that names itself twice");
     known.function.arguments += call.function.arguments;
   }
 }
@@ -138,7 +175,11 @@ function observed(message: Message, finish: string | null, usage: Usage | null |
     ...nothing(),
     text: message.content ?? "",
     thinking: message.reasoning_content ?? "",
-    calls: (message.tool_calls ?? []).map(({ id, function: { name, arguments: input } }) => ({ id, name, input: parsed(input) })),
+    calls: (message.tool_calls ?? []).map(({ id, function: { name, arguments: input } }) => ({
+      id,
+      name,
+      input: parsed(input),
+    })),
     finish: finish === null ? undefined : finishes[finish],
     usage: usage
       ? {

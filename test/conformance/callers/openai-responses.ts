@@ -48,10 +48,24 @@ const partOf = ({ kind, mimeType, data, url }: Attachment) =>
 
 export const openaiResponses: Caller = {
   requestOf(ask, model, streams) {
-    const { system, turns, attachments = [], tools, toolChoice, parallelCalls, outputTokensMax, temperature, schema, effort } = ask;
+    const {
+      system,
+      turns,
+      attachments = [],
+      tools,
+      toolChoice,
+      parallelCalls,
+      outputTokensMax,
+      temperature,
+      schema,
+      effort,
+    } = ask;
     const input = turns.map(({ role, text }, place) => ({
       role,
-      content: place === turns.length - 1 && attachments.length > 0 ? [...attachments.map(partOf), { type: "input_text", text }] : text,
+      content:
+        place === turns.length - 1 && attachments.length > 0
+          ? [...attachments.map(partOf), { type: "input_text", text }]
+          : text,
     }));
     return {
       path: "/v1/responses",
@@ -61,7 +75,9 @@ export const openaiResponses: Caller = {
         ...(system !== undefined && { instructions: system }),
         ...(streams && { stream: true }),
         ...(tools && { tools: tools.map((tool) => ({ type: "function", strict: false, parameters: null, ...tool })) }),
-        ...(toolChoice && { tool_choice: typeof toolChoice === "string" ? toolChoice : { type: "function", name: toolChoice.name } }),
+        ...(toolChoice && {
+          tool_choice: typeof toolChoice === "string" ? toolChoice : { type: "function", name: toolChoice.name },
+        }),
         ...(parallelCalls === false && { parallel_tool_calls: false }),
         ...(outputTokensMax && { max_output_tokens: outputTokensMax }),
         ...(temperature !== undefined && { temperature }),
@@ -84,11 +100,17 @@ export const openaiResponses: Caller = {
     for (const [place, { name, data }] of eventsIn(text, faults).entries()) {
       const event = parsed<StreamEvent>(data);
       if (name !== event.type) faults.push(`an event named ${name}`);
-      if (place === 0 && event.type !== "response.created" && event.type !== "error") faults.push("no response.created at first");
+      if (place === 0 && event.type !== "response.created" && event.type !== "error")
+        faults.push("no response.created at first");
       if (event.sequence_number !== place) faults.push(`a gap at ${place}`);
-      if (event.type === "error") error = errorOf({ message: event.message ?? "", param: event.param ?? null }, undefined);
-      if (event.item_id !== undefined && event.delta !== undefined) deltas.set(event.item_id, (deltas.get(event.item_id) ?? "") + event.delta);
-      if (event.type === "response.function_call_arguments.done" && deltas.get(event.item_id as string) !== event.arguments)
+      if (event.type === "error")
+        error = errorOf({ message: event.message ?? "", param: event.param ?? null }, undefined);
+      if (event.item_id !== undefined && event.delta !== undefined)
+        deltas.set(event.item_id, (deltas.get(event.item_id) ?? "") + event.delta);
+      if (
+        event.type === "response.function_call_arguments.done" &&
+        deltas.get(event.item_id as string) !== event.arguments
+      )
         faults.push("arguments that differ from their deltas");
       if (event.type === "response.output_text.done" && (deltas.get(event.item_id as string) ?? "") !== event.text)
         faults.push("a text that differs from its deltas");
@@ -102,13 +124,18 @@ export const openaiResponses: Caller = {
         faults: last?.type === "response.failed" ? faults : [...faults, "no response.failed"],
         error,
       };
-    if (last?.type !== "response.completed" && last?.type !== "response.incomplete") return { ...nothing(), faults: [...faults, `ends with ${last?.type}`] };
+    if (last?.type !== "response.completed" && last?.type !== "response.incomplete")
+      return { ...nothing(), faults: [...faults, `ends with ${last?.type}`] };
     const body = last.response as Body;
     if (JSON.stringify(body.output) !== JSON.stringify(done)) faults.push("items that differ from their done events");
     return { ...observed(body, done), faults };
   },
   withResults(body, { replay, calls }, results) {
-    const outputs = calls.map(({ id }, place) => ({ type: "function_call_output", call_id: id, output: results[place]?.text ?? "" }));
+    const outputs = calls.map(({ id }, place) => ({
+      type: "function_call_output",
+      call_id: id,
+      output: results[place]?.text ?? "",
+    }));
     return { ...body, input: [...(body.input as object[]), ...(replay as object[]), ...outputs] };
   },
 };
@@ -119,9 +146,22 @@ function observed({ status, incomplete_details: incomplete, usage }: Body, outpu
   return {
     ...nothing(),
     text: parts.map(({ text, refusal }) => text ?? refusal ?? "").join(""),
-    thinking: output.flatMap(({ type, summary }) => (type === "reasoning" ? (summary ?? []).map(({ text }) => text) : [])).join(""),
-    calls: calls.map(({ call_id, name, arguments: input }) => ({ id: call_id as string, name: name as string, input: parsed(input as string) })),
-    finish: status === "incomplete" ? (incomplete?.reason === "max_output_tokens" ? "length" : "filtered") : calls.length > 0 ? "calls" : "stop",
+    thinking: output
+      .flatMap(({ type, summary }) => (type === "reasoning" ? (summary ?? []).map(({ text }) => text) : []))
+      .join(""),
+    calls: calls.map(({ call_id, name, arguments: input }) => ({
+      id: call_id as string,
+      name: name as string,
+      input: parsed(input as string),
+    })),
+    finish:
+      status === "incomplete"
+        ? incomplete?.reason === "max_output_tokens"
+          ? "length"
+          : "filtered"
+        : calls.length > 0
+          ? "calls"
+          : "stop",
     usage: usage
       ? {
           input: usage.input_tokens,

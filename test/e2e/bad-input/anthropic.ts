@@ -6,7 +6,10 @@ export const messages: RichRequest = {
   dialect: "anthropic-messages",
   pathOf: () => "/v1/messages",
   models: modelsFor("anthropic-messages"),
-  without: { [modelOf("openai-responses")]: ["stop_sequences"], [modelOf("anthropic-messages")]: ["messages[0].content[5]"] },
+  without: {
+    [modelOf("openai-responses")]: ["stop_sequences"],
+    [modelOf("anthropic-messages")]: ["messages[0].content[5]"],
+  },
   opaque: /(^|\.)(input|input_schema|schema|input_examples)\b./,
   alsoGood:
     /^((system|messages\[\d\]\.content|messages\[2\]\.content\[0\]\.content|messages\[0\]\.content\[4\]\.source\.content) string|context_management\.edits\[0\]\.keep object)$/,
@@ -29,7 +32,13 @@ export const messages: RichRequest = {
           },
           { type: "document", source: { type: "text", media_type: "text/plain", data: "some text" } },
           { type: "document", source: { type: "content", content: [{ type: "text", text: "some content" }] } },
-          { type: "search_result", source: "https://example.com", title: "Example", content: [{ type: "text", text: "found" }], citations: { enabled: false } },
+          {
+            type: "search_result",
+            source: "https://example.com",
+            title: "Example",
+            content: [{ type: "text", text: "found" }],
+            citations: { enabled: false },
+          },
         ],
       },
       {
@@ -50,7 +59,14 @@ export const messages: RichRequest = {
       { role: "user", content: "Thanks" },
     ],
     tools: [
-      { name: "get_weather", type: "custom", description: "Says the weather.", input_schema: schema, strict: true, cache_control: { type: "ephemeral" } },
+      {
+        name: "get_weather",
+        type: "custom",
+        description: "Says the weather.",
+        input_schema: schema,
+        strict: true,
+        cache_control: { type: "ephemeral" },
+      },
       {
         name: "get_time",
         description: "Says the time.",
@@ -112,14 +128,26 @@ export const messages: RichRequest = {
   ],
 };
 
-const answerFields = ["max_tokens", "stop_sequences", "stream", "temperature", "top_p", "top_k", "metadata", "service_tier", "inference_geo"];
-const isCounted = ([path]: readonly [string, ...unknown[]]) => !answerFields.includes(path) && path !== "container" && path !== "thinking";
+const answerFields = [
+  "max_tokens",
+  "stop_sequences",
+  "stream",
+  "temperature",
+  "top_p",
+  "top_k",
+  "metadata",
+  "service_tier",
+  "inference_geo",
+];
+const isCounted = ([path]: readonly [string, ...unknown[]]) =>
+  !answerFields.includes(path) && path !== "container" && path !== "thinking";
 
 export const countTokens: RichRequest = {
   ...messages,
   pathOf: () => "/v1/messages/count_tokens",
   models: messages.models.slice(0, 2),
-  bodyOf: (model) => Object.fromEntries(Object.entries(messages.bodyOf(model)).filter(([name]) => !answerFields.includes(name))),
+  bodyOf: (model) =>
+    Object.fromEntries(Object.entries(messages.bodyOf(model)).filter(([name]) => !answerFields.includes(name))),
   without: { [modelOf("anthropic-messages")]: ["messages[0].content[5]"] },
   outOfRange: messages.outOfRange.filter(isCounted),
   unsuitable: (messages.unsuitable ?? []).filter(isCounted),

@@ -10,7 +10,10 @@ const googleBody = (): Body => ({
       role: "user",
       parts: [
         { text: "What is this?" },
-        { inlineData: { mimeType: "image/png", data: png.toString("base64"), displayName: "a.png" }, mediaResolution: { level: "MEDIA_RESOLUTION_LOW" } },
+        {
+          inlineData: { mimeType: "image/png", data: png.toString("base64"), displayName: "a.png" },
+          mediaResolution: { level: "MEDIA_RESOLUTION_LOW" },
+        },
         { inlineData: { mimeType: "application/pdf", data: pdf } },
       ],
     },
@@ -18,10 +21,16 @@ const googleBody = (): Body => ({
       role: "model",
       parts: [
         { text: "Look it up.", thought: true },
-        { functionCall: { id: "call_1", name: "get_weather", args: { city: "Paris" } }, thoughtSignature: "skip_thought_signature_validator" },
+        {
+          functionCall: { id: "call_1", name: "get_weather", args: { city: "Paris" } },
+          thoughtSignature: "skip_thought_signature_validator",
+        },
       ],
     },
-    { role: "user", parts: [{ functionResponse: { id: "call_1", name: "get_weather", response: { result: "Sunny" } } }] },
+    {
+      role: "user",
+      parts: [{ functionResponse: { id: "call_1", name: "get_weather", response: { result: "Sunny" } } }],
+    },
     { role: "model", parts: [{ text: "Sunny." }] },
     { role: "user", parts: [{ text: "Thanks" }] },
   ],
@@ -60,7 +69,10 @@ const googleBody = (): Body => ({
 });
 
 const penalties = ["generationConfig.presencePenalty", "generationConfig.frequencyPenalty"];
-const without = { [modelOf("openai-responses")]: ["generationConfig.stopSequences", ...penalties], [modelOf("anthropic-messages")]: penalties };
+const without = {
+  [modelOf("openai-responses")]: ["generationConfig.stopSequences", ...penalties],
+  [modelOf("anthropic-messages")]: penalties,
+};
 
 export const generateContent: RichRequest = {
   dialect: "gemini",
@@ -115,14 +127,17 @@ export const streamGenerateContent: RichRequest = {
 };
 
 const within = "generateContentRequest";
-const inside = (values: NonNullable<RichRequest["unsuitable"]>) => values.map(([path, ...others]) => [`${within}.${path}`, ...others] as const);
+const inside = (values: NonNullable<RichRequest["unsuitable"]>) =>
+  values.map(([path, ...others]) => [`${within}.${path}`, ...others] as const);
 
 export const countContent: RichRequest = {
   ...generateContent,
   pathOf: (model) => `/v1beta/models/${model}:countTokens`,
   models: generateContent.models.slice(0, 2),
   bodyOf: () => ({ [within]: googleBody() }),
-  without: Object.fromEntries(Object.entries(without).map(([model, paths]) => [model, paths.map((path) => `${within}.${path}`)])),
+  without: Object.fromEntries(
+    Object.entries(without).map(([model, paths]) => [model, paths.map((path) => `${within}.${path}`)]),
+  ),
   outOfRange: inside(generateContent.outOfRange),
   unsuitable: inside(generateContent.unsuitable ?? []),
 };

@@ -25,15 +25,20 @@ function othersThan(value: unknown, count: number): [type: string, value: unknow
   return wrong.filter(([type]) => type !== own).slice(0, count);
 }
 
-const stepsOf = (path: string): Step[] => [...path.matchAll(/[^.[\]]+/g)].map(([step]) => (/^\d+$/.test(step) ? Number(step) : step));
+const stepsOf = (path: string): Step[] =>
+  [...path.matchAll(/[^.[\]]+/g)].map(([step]) => (/^\d+$/.test(step) ? Number(step) : step));
 
 const pathOf = (steps: readonly Step[]): string =>
-  steps.reduce<string>((path, step) => (typeof step === "number" ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`), "");
+  steps.reduce<string>(
+    (path, step) => (typeof step === "number" ? `${path}[${step}]` : path === "" ? step : `${path}.${step}`),
+    "",
+  );
 
 function* fieldsIn(value: unknown, steps: Step[] = []): Generator<{ steps: Step[]; value: unknown }> {
   if (steps.length > 0) yield { steps, value };
   if (Array.isArray(value)) for (const [place, inner] of value.entries()) yield* fieldsIn(inner, [...steps, place]);
-  else if (typeof value === "object" && value !== null) for (const [name, inner] of Object.entries(value)) yield* fieldsIn(inner, [...steps, name]);
+  else if (typeof value === "object" && value !== null)
+    for (const [name, inner] of Object.entries(value)) yield* fieldsIn(inner, [...steps, name]);
 }
 
 /** The same with another value at a path; without the field where it is undefined. */
@@ -48,16 +53,27 @@ function changed(body: Body, steps: readonly Step[], value: unknown): Body {
   return copy;
 }
 
-export const without = (body: Body, paths: readonly string[]): Body => paths.reduce((left, path) => changed(left, stepsOf(path), undefined), body);
+export const without = (body: Body, paths: readonly string[]): Body =>
+  paths.reduce((left, path) => changed(left, stepsOf(path), undefined), body);
 
-export const withValue = (body: Body, path: string, value: unknown): Mutation => ({ kind: "value", path, value, body: changed(body, stepsOf(path), value) });
+export const withValue = (body: Body, path: string, value: unknown): Mutation => ({
+  kind: "value",
+  path,
+  value,
+  body: changed(body, stepsOf(path), value),
+});
 
 /** Each field with so many values of wrong types, and gone, and null if that is wanted. Of items of a list, none is left out. */
-export function* mutationsOf(body: Body, wrongTypes: number, withNulls: boolean): Generator<Mutation & { type?: string }> {
+export function* mutationsOf(
+  body: Body,
+  wrongTypes: number,
+  withNulls: boolean,
+): Generator<Mutation & { type?: string }> {
   for (const { steps, value } of fieldsIn(body)) {
     const path = pathOf(steps);
     if (typeof steps.at(-1) === "string") yield { kind: "missing", path, body: changed(body, steps, undefined) };
     if (withNulls && value !== null) yield { kind: "null", path, value: null, body: changed(body, steps, null) };
-    for (const [type, other] of othersThan(value, wrongTypes)) yield { kind: "type", path, type, value: other, body: changed(body, steps, other) };
+    for (const [type, other] of othersThan(value, wrongTypes))
+      yield { kind: "type", path, type, value: other, body: changed(body, steps, other) };
   }
 }

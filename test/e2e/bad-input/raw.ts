@@ -28,7 +28,8 @@ const openaiChat: Words = {
   image: (mimeType, data) => `{"type":"image_url","image_url":{"url":"data:${mimeType};base64,${data}"}}`,
   document: (mimeType, data) => `{"type":"file","file":{"filename":"a","file_data":"data:${mimeType};base64,${data}"}}`,
   ask: (model, parts, more = "") => `{"model":"${model}","messages":[{"role":"user","content":[${parts}]}]${more}}`,
-  turns: (model, turns) => `{"model":"${model}","messages":${list(turns.map(([role, text]) => `{"role":"${role}","content":"${text}"}`))}}`,
+  turns: (model, turns) =>
+    `{"model":"${model}","messages":${list(turns.map(([role, text]) => `{"role":"${role}","content":"${text}"}`))}}`,
   calls: (model, calls, results) =>
     `{"model":"${model}","messages":${list([
       '{"role":"user","content":"x"}',
@@ -36,8 +37,10 @@ const openaiChat: Words = {
       ...results.map((id) => `{"role":"tool","tool_call_id":"${id}","content":"done"}`),
       '{"role":"user","content":"y"}',
     ])}}`,
-  tools: (names, schema) => `,"tools":${list(names.map((name) => `{"type":"function","function":{"name":${quoted(name)},"parameters":${schema}}}`))}`,
-  format: (schema) => `,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":${schema},"strict":true}}`,
+  tools: (names, schema) =>
+    `,"tools":${list(names.map((name) => `{"type":"function","function":{"name":${quoted(name)},"parameters":${schema}}}`))}`,
+  format: (schema) =>
+    `,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":${schema},"strict":true}}`,
 };
 
 const openaiResponses: Words = {
@@ -47,7 +50,8 @@ const openaiResponses: Words = {
   image: (mimeType, data) => `{"type":"input_image","image_url":"data:${mimeType};base64,${data}"}`,
   document: (mimeType, data) => `{"type":"input_file","filename":"a","file_data":"data:${mimeType};base64,${data}"}`,
   ask: (model, parts, more = "") => `{"model":"${model}","input":[{"role":"user","content":[${parts}]}]${more}}`,
-  turns: (model, turns) => `{"model":"${model}","input":${list(turns.map(([role, text]) => `{"role":"${role}","content":"${text}"}`))}}`,
+  turns: (model, turns) =>
+    `{"model":"${model}","input":${list(turns.map(([role, text]) => `{"role":"${role}","content":"${text}"}`))}}`,
   calls: (model, calls, results) =>
     `{"model":"${model}","input":${list([
       '{"role":"user","content":"x"}',
@@ -55,7 +59,8 @@ const openaiResponses: Words = {
       ...results.map((id) => `{"type":"function_call_output","call_id":"${id}","output":"done"}`),
       '{"role":"user","content":"y"}',
     ])}}`,
-  tools: (names, schema) => `,"tools":${list(names.map((name) => `{"type":"function","name":${quoted(name)},"parameters":${schema}}`))}`,
+  tools: (names, schema) =>
+    `,"tools":${list(names.map((name) => `{"type":"function","name":${quoted(name)},"parameters":${schema}}`))}`,
   format: (schema) => `,"text":{"format":{"type":"json_schema","name":"a","schema":${schema},"strict":true}}`,
 };
 
@@ -64,16 +69,20 @@ const anthropicMessages: Words = {
   firstPart: "messages[0].content[0]",
   text: (text) => `{"type":"text","text":"${text}"}`,
   image: (mimeType, data) => `{"type":"image","source":{"type":"base64","media_type":"${mimeType}","data":"${data}"}}`,
-  document: (mimeType, data) => `{"type":"document","source":{"type":"base64","media_type":"${mimeType}","data":"${data}"}}`,
-  ask: (model, parts, more = "") => `{"model":"${model}","max_tokens":100,"messages":[{"role":"user","content":[${parts}]}]${more}}`,
-  turns: (model, turns) => `{"model":"${model}","max_tokens":100,"messages":${list(turns.map(([role, text]) => `{"role":"${role}","content":"${text}"}`))}}`,
+  document: (mimeType, data) =>
+    `{"type":"document","source":{"type":"base64","media_type":"${mimeType}","data":"${data}"}}`,
+  ask: (model, parts, more = "") =>
+    `{"model":"${model}","max_tokens":100,"messages":[{"role":"user","content":[${parts}]}]${more}}`,
+  turns: (model, turns) =>
+    `{"model":"${model}","max_tokens":100,"messages":${list(turns.map(([role, text]) => `{"role":"${role}","content":"${text}"}`))}}`,
   calls: (model, calls, results) =>
     `{"model":"${model}","max_tokens":100,"messages":${list([
       '{"role":"user","content":"x"}',
       `{"role":"assistant","content":${list(calls.map((id) => `{"type":"tool_use","id":"${id}","name":"f","input":{}}`))}}`,
       `{"role":"user","content":${list([...results.map((id) => `{"type":"tool_result","tool_use_id":"${id}","content":"done"}`), '{"type":"text","text":"y"}'])}}`,
     ])}}`,
-  tools: (names, schema) => `,"tools":${list(names.map((name) => `{"name":${quoted(name)},"input_schema":${schema}}`))}`,
+  tools: (names, schema) =>
+    `,"tools":${list(names.map((name) => `{"name":${quoted(name)},"input_schema":${schema}}`))}`,
   format: (schema) => `,"output_config":{"format":{"type":"json_schema","schema":${schema}}}`,
 };
 
@@ -92,7 +101,8 @@ const gemini: Words = {
       `{"role":"model","parts":${list(calls.map((id) => `{"functionCall":{"id":"${id}","name":"f","args":{}}}`))}}`,
       `{"role":"user","parts":${list([...results.map((id) => `{"functionResponse":{"id":"${id}","name":"f","response":{}}}`), '{"text":"y"}'])}}`,
     ])}}`,
-  tools: (names, schema) => `,"tools":[{"functionDeclarations":${list(names.map((name) => `{"name":${quoted(name)},"parametersJsonSchema":${schema}}`))}}]`,
+  tools: (names, schema) =>
+    `,"tools":[{"functionDeclarations":${list(names.map((name) => `{"name":${quoted(name)},"parametersJsonSchema":${schema}}`))}}]`,
   format: (schema) => `,"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":${schema}}`,
 };
 

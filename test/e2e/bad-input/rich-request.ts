@@ -32,4 +32,9 @@ export const modelsFor = (dialect: ConversationDialect): string[] =>
 export const pngUrl = `data:image/png;base64,${png.toString("base64")}`;
 export const pdf = Buffer.from("%PDF-1.4\n%%EOF\n").toString("base64");
 export const pdfUrl = `data:application/pdf;base64,${pdf}`;
-export const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false };
+export const schema = {
+  type: "object",
+  properties: { city: { type: "string" } },
+  required: ["city"],
+  additionalProperties: false,
+};

@@ -19,7 +19,12 @@ export const embeddings: RichRequest = {
   unsuitable: [["input", [1, 2], Array(150).fill("a")]],
 };
 
-const wanted = (): Body => ({ content: { role: "user", parts: [{ text: "a" }] }, taskType: "RETRIEVAL_QUERY", title: "t", outputDimensionality: 8 });
+const wanted = (): Body => ({
+  content: { role: "user", parts: [{ text: "a" }] },
+  taskType: "RETRIEVAL_QUERY",
+  title: "t",
+  outputDimensionality: 8,
+});
 
 export const embedContent: RichRequest = {
   dialect: "gemini",

@@ -26,7 +26,9 @@ test("missing, malformed, unknown, expired and revoked keys are refused alike", 
   const expired = keyWith({ expiresAt: now });
   const revoked = keyWith({ revokedAt: now - 5 });
   const keys = keysOf(expired, revoked);
-  const refused = [[], [""], ["nonsense"], [createKey().key], [expired.key], [revoked.key]].map((credentials) => authenticate(credentials, keys, now));
+  const refused = [[], [""], ["nonsense"], [createKey().key], [expired.key], [revoked.key]].map((credentials) =>
+    authenticate(credentials, keys, now),
+  );
   for (const outcome of refused) assert.deepEqual(outcome, { kind: "refused" });
 });
 
@@ -34,13 +36,19 @@ test("a key is live until the millisecond it expires in", () => {
   const key = keyWith({ expiresAt: now });
   assert.equal(authenticate([key.key], keysOf(key), now - 1).kind, "admitted");
   assert.equal(authenticate([key.key], keysOf(key), now).kind, "refused");
-  assert.deepEqual([stateOf(key.record, now - 1), stateOf(key.record, now), stateOf({ ...key.record, revokedAt: 1 }, now)], ["live", "expired", "revoked"]);
+  assert.deepEqual(
+    [stateOf(key.record, now - 1), stateOf(key.record, now), stateOf({ ...key.record, revokedAt: 1 }, now)],
+    ["live", "expired", "revoked"],
+  );
 });
 
 test("of several credentials the first live one counts, and stale ones before it do no harm", () => {
   const [first, second, revoked] = [keyWith({ id: "key_a" }), keyWith({ id: "key_b" }), keyWith({ revokedAt: 1 })];
   const keys = keysOf(first, second, revoked);
-  assert.deepEqual(authenticate(["sk-ant-stale", revoked.key, first.key, second.key], keys, now), { kind: "admitted", record: first.record });
+  assert.deepEqual(authenticate(["sk-ant-stale", revoked.key, first.key, second.key], keys, now), {
+    kind: "admitted",
+    record: first.record,
+  });
   assert.deepEqual(authenticate([second.key, first.key], keys, now), { kind: "admitted", record: second.record });
 });
 
@@ -48,7 +56,10 @@ test("no more than eight credentials are looked at", () => {
   const live = keyWith();
   let lookups = 0;
   const keys = { find: () => void lookups++ };
-  assert.equal(authenticate([...Array.from({ length: 20 }, () => createKey().key), live.key], keys, now).kind, "refused");
+  assert.equal(
+    authenticate([...Array.from({ length: 20 }, () => createKey().key), live.key], keys, now).kind,
+    "refused",
+  );
   assert.equal(lookups, 8);
 });
 
@@ -65,7 +76,15 @@ test("a key's own list restricts it to ids and beginnings of ids", () => {
 test("a stored record is read as it was written, with fields of later versions, and nothing else passes for one", () => {
   const { record } = keyWith({ expiresAt: now, models: ["a"] });
   assert.deepEqual(parseRecord(JSON.stringify({ ...record, budget: 5 })), { ...record, budget: 5 });
-  for (const text of ["", "{", "null", "[]", "{}", JSON.stringify({ ...record, id: 1 }), JSON.stringify({ ...record, expiresAt: "soon" })]) {
+  for (const text of [
+    "",
+    "{",
+    "null",
+    "[]",
+    "{}",
+    JSON.stringify({ ...record, id: 1 }),
+    JSON.stringify({ ...record, expiresAt: "soon" }),
+  ]) {
     assert.equal(parseRecord(text), undefined, text);
   }
 });

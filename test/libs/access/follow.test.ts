@@ -21,7 +21,11 @@ async function serverFor(t: TestContext): Promise<TestRedis> {
   return server;
 }
 
-async function connectionFor(t: TestContext, server: TestRedis, purpose: "request" | "patient" = "patient"): Promise<Redis> {
+async function connectionFor(
+  t: TestContext,
+  server: TestRedis,
+  purpose: "request" | "patient" = "patient",
+): Promise<Redis> {
   const redis = await connectRedis(server.url, purpose);
   redis.on("error", () => {});
   t.after(() => redis.disconnect());
@@ -38,12 +42,20 @@ async function followerFor(t: TestContext, server: TestRedis) {
 let made = 0;
 function keyWith(fields: Partial<KeyRecord> = {}) {
   const { key, hash, hint } = createKey();
-  const record: KeyRecord = { id: `key_${++made}`, name: "test", group: "default", hint, createdAt: Date.now(), ...fields };
+  const record: KeyRecord = {
+    id: `key_${++made}`,
+    name: "test",
+    group: "default",
+    hint,
+    createdAt: Date.now(),
+    ...fields,
+  };
   return { key, hash, record };
 }
 
 /** As changes must be seen. */
-const withinSecond = (redis: Redis, what: string, holds: () => boolean) => within(1_000, what, holds, () => redis.ping());
+const withinSecond = (redis: Redis, what: string, holds: () => boolean) =>
+  within(1_000, what, holds, () => redis.ping());
 
 test("keys that were there, keys that come and keys that are revoked are seen by every follower within a second", async (t) => {
   const server = await serverFor(t);
@@ -55,11 +67,15 @@ test("keys that were there, keys that come and keys that are revoked are seen by
   for (const { find } of followers) assert.deepEqual(find(early.hash), early.record);
 
   await addRecord(writer, keyspace, late.hash, late.record);
-  await withinSecond(writer, "new key", () => followers.every((keys) => authenticate([late.key], keys, Date.now()).kind === "admitted"));
+  await withinSecond(writer, "new key", () =>
+    followers.every((keys) => authenticate([late.key], keys, Date.now()).kind === "admitted"),
+  );
 
   const revoked = await revokeRecord(writer, keyspace, late.hash, 5);
   assert.equal(revoked?.revokedAt, 5);
-  await withinSecond(writer, "revocation", () => followers.every((keys) => authenticate([late.key], keys, Date.now()).kind === "refused"));
+  await withinSecond(writer, "revocation", () =>
+    followers.every((keys) => authenticate([late.key], keys, Date.now()).kind === "refused"),
+  );
   assert.equal((await revokeRecord(writer, keyspace, late.hash, 9))?.revokedAt, 5);
   assert.equal(await revokeRecord(writer, keyspace, hashOf("unknown"), 9), undefined);
 });
@@ -77,7 +93,11 @@ test("with a full Redis a key is revoked at every follower within a second, and 
   await withinSecond(writer, "revocation", () => followers.every(({ find }) => find(abused.hash)?.revokedAt === 5));
   await writer.del(keyspace.keys);
   for (const { redis } of followers) redis.disconnect(true);
-  await within(5_000, "written back", async () => (await readRecords(writer, keyspace)).get(abused.hash)?.revokedAt === 5);
+  await within(
+    5_000,
+    "written back",
+    async () => (await readRecords(writer, keyspace)).get(abused.hash)?.revokedAt === 5,
+  );
 });
 
 test("a notice that never arrived is made up for within a second", async (t) => {
@@ -90,7 +110,11 @@ test("a notice that never arrived is made up for within a second", async (t) => 
 
   await revokeRecord(writer, keyspace, first.hash, 1);
   await addRecord(writer, keyspace, second.hash, second.record);
-  await withinSecond(writer, "missed changes", () => follower.find(first.hash)?.revokedAt === 1 && follower.find(second.hash) !== undefined);
+  await withinSecond(
+    writer,
+    "missed changes",
+    () => follower.find(first.hash)?.revokedAt === 1 && follower.find(second.hash) !== undefined,
+  );
 });
 
 test("a gap between two notices is made up for at once", async (t) => {
@@ -101,7 +125,11 @@ test("a gap between two notices is made up for at once", async (t) => {
   await writer.hset(keyspace.keys, silent.hash, JSON.stringify(silent.record));
   await writer.incr(keyspace.keysVersion);
   await addRecord(writer, keyspace, told.hash, told.record);
-  await withinSecond(writer, "both keys", () => follower.find(silent.hash) !== undefined && follower.find(told.hash) !== undefined);
+  await withinSecond(
+    writer,
+    "both keys",
+    () => follower.find(silent.hash) !== undefined && follower.find(told.hash) !== undefined,
+  );
 });
 
 test("while Redis is dead or frozen the copy serves, and changes made afterwards are seen within a second of its return", async (t) => {
@@ -158,7 +186,9 @@ test("a Redis that comes back empty gets every key back from the copies, and nob
 
   const later = keyWith();
   await addRecord(fresh, keyspace, later.hash, later.record);
-  await withinSecond(fresh, "a key made afterwards", () => followers.every(({ find }) => find(later.hash) !== undefined));
+  await withinSecond(fresh, "a key made afterwards", () =>
+    followers.every(({ find }) => find(later.hash) !== undefined),
+  );
 });
 
 test("a Redis whose data was flushed or went back in time is healed from the copies without a lost connection", async (t) => {
@@ -207,10 +237,15 @@ test("what is no record is passed over, and does not end in an endless reading",
   assert.equal(Number(await writer.get(keyspace.keysVersion)), version + 1);
 });
 
-test("20,000 keys are followed: read at the start, while they come, and when they are revoked", { timeout: 60_000 }, async (t) => {
+test("20,000 keys are followed: read at the start, while they come, and when they are revoked", {
+  timeout: 60_000,
+}, async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
-  const [before, during] = [Array.from({ length: 10_000 }, () => keyWith()), Array.from({ length: 10_000 }, () => keyWith())];
+  const [before, during] = [
+    Array.from({ length: 10_000 }, () => keyWith()),
+    Array.from({ length: 10_000 }, () => keyWith()),
+  ];
   await restoreRecords(
     writer,
     keyspace,
@@ -220,7 +255,9 @@ test("20,000 keys are followed: read at the start, while they come, and when the
   const follower = await followerFor(t, server);
   assert.equal(follower.count(), 10_000);
   for (let start = 0; start < during.length; start += 500) {
-    await Promise.all(during.slice(start, start + 500).map(({ hash, record }) => addRecord(writer, keyspace, hash, record)));
+    await Promise.all(
+      during.slice(start, start + 500).map(({ hash, record }) => addRecord(writer, keyspace, hash, record)),
+    );
   }
   await withinSecond(writer, "all keys", () => follower.count() === 20_000);
   assert.ok(during.every(({ hash, record }) => follower.find(hash)?.id === record.id));
@@ -260,5 +297,6 @@ test("a notice is read as it is written, and nothing else is one", () => {
   const hash = hashOf("x");
   assert.deepEqual(noticeOf(`12 ${hash}`), { version: 12, hash });
   assert.deepEqual(noticeOf("12 *"), { version: 12 });
-  for (const text of ["", "12", "x *", `-1 ${hash}`, `12 ${hash}0`, "12 abc"]) assert.equal(noticeOf(text), undefined, text);
+  for (const text of ["", "12", "x *", `-1 ${hash}`, `12 ${hash}0`, "12 abc"])
+    assert.equal(noticeOf(text), undefined, text);
 });

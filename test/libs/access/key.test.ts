@@ -23,10 +23,12 @@ test("no two of ten thousand keys are equal, and every character comes up as oft
   const counts = new Map<string, number>();
   const keys = new Set(Array.from({ length: 10_000 }, () => createKey().key));
   assert.equal(keys.size, 10_000);
-  for (const key of keys) for (const character of key.slice(10, 42)) counts.set(character, (counts.get(character) ?? 0) + 1);
+  for (const key of keys)
+    for (const character of key.slice(10, 42)) counts.set(character, (counts.get(character) ?? 0) + 1);
   const expected = 320_000 / 62;
   assert.equal(counts.size, 62);
-  for (const [character, count] of counts) assert.ok(Math.abs(count - expected) < expected * 0.1, `${character} came up ${count} times`);
+  for (const [character, count] of counts)
+    assert.ok(Math.abs(count - expected) < expected * 0.1, `${character} came up ${count} times`);
 });
 
 test("any single changed character breaks the checksum", () => {
@@ -53,7 +55,18 @@ test("two neighbouring characters exchanged break the checksum", () => {
 
 test("what is no key is told at once, however long it is", () => {
   const { key } = createKey();
-  for (const text of ["", "sk-", "sk-sluice-", key.slice(1), key.slice(0, -1), `${key}a`, ` ${key}`, `${key}\n`, key.toLowerCase(), "sk-proj-abc"]) {
+  for (const text of [
+    "",
+    "sk-",
+    "sk-sluice-",
+    key.slice(1),
+    key.slice(0, -1),
+    `${key}a`,
+    ` ${key}`,
+    `${key}\n`,
+    key.toLowerCase(),
+    "sk-proj-abc",
+  ]) {
     assert.equal(looksLikeKey(text), false, JSON.stringify(text));
   }
   const long = `sk-sluice-${"a".repeat(10_000_000)}`;

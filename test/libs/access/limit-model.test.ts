@@ -2,7 +2,14 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import fc from "fast-check";
-import { LimitCounters, type LimitedSubject, leaseMs, type Reservation, reservationOf, type Used } from "#access/limits.ts";
+import {
+  LimitCounters,
+  type LimitedSubject,
+  leaseMs,
+  type Reservation,
+  reservationOf,
+  type Used,
+} from "#access/limits.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { isLong } from "../../support/long.ts";
@@ -16,7 +23,13 @@ after(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-const limits = { requestsPerMinute: 1e6, tokensPerMinute: 1e9, generationsMax: 1e5, budgetPerDay: 1e6, budgetPerMonth: 1e6 };
+const limits = {
+  requestsPerMinute: 1e6,
+  tokensPerMinute: 1e9,
+  generationsMax: 1e5,
+  budgetPerDay: 1e6,
+  budgetPerMonth: 1e6,
+};
 const subjects: LimitedSubject[] = [
   { scope: "key", name: "key_1", limits },
   { scope: "account", name: "acme", limits },
@@ -31,9 +44,24 @@ const place = fc.nat({ max: 20 });
 const step = fc.oneof(
   {
     weight: 6,
-    arbitrary: fc.record({ does: fc.constant("admit"), holder: fc.nat({ max: 1 }), delivery, tokens: fc.nat({ max: 5_000 }), cents: fc.nat({ max: 500 }) }),
+    arbitrary: fc.record({
+      does: fc.constant("admit"),
+      holder: fc.nat({ max: 1 }),
+      delivery,
+      tokens: fc.nat({ max: 5_000 }),
+      cents: fc.nat({ max: 500 }),
+    }),
   },
-  { weight: 6, arbitrary: fc.record({ does: fc.constant("settle"), place, delivery, tokens: fc.nat({ max: 9_000 }), cents: fc.nat({ max: 900 }) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      does: fc.constant("settle"),
+      place,
+      delivery,
+      tokens: fc.nat({ max: 9_000 }),
+      cents: fc.nat({ max: 900 }),
+    }),
+  },
   { weight: 3, arbitrary: fc.record({ does: fc.constant("repeat"), place, delivery }) },
   { weight: 2, arbitrary: fc.record({ does: fc.constant("run late"), place }) },
   { weight: 3, arbitrary: fc.record({ does: fc.constant("renew"), holder: fc.nat({ max: 1 }) }) },
@@ -107,7 +135,8 @@ class World {
       case "renew": {
         const { counters, running } = this.#holders[next.holder] as Holder;
         await counters.renew(running);
-        for (const { generation, money } of running) this.#leases.set(generation, { money, secondsLeft: leaseMs / 1_000 });
+        for (const { generation, money } of running)
+          this.#leases.set(generation, { money, secondsLeft: leaseMs / 1_000 });
         return;
       }
       case "wait":
@@ -127,7 +156,11 @@ class World {
     }
   }
 
-  async #settle(holder: Holder, settlement: Holder["unsettled"][number], how: "arrives" | "unanswered" | "late"): Promise<void> {
+  async #settle(
+    holder: Holder,
+    settlement: Holder["unsettled"][number],
+    how: "arrives" | "unanswered" | "late",
+  ): Promise<void> {
     const { reservation, used } = settlement;
     const { generation } = reservation;
     const run = async () => {
@@ -158,7 +191,11 @@ class World {
     const [seconds] = await redis.time();
     for (const { scope, name } of subjects) {
       const keyOf = (what: "window" | "running" | "reserved" | "budget") => this.#keyspace.limit(scope, name, what);
-      const [window, reserved, budget] = await Promise.all([redis.hgetall(keyOf("window")), redis.hgetall(keyOf("reserved")), redis.hgetall(keyOf("budget"))]);
+      const [window, reserved, budget] = await Promise.all([
+        redis.hgetall(keyOf("window")),
+        redis.hgetall(keyOf("reserved")),
+        redis.hgetall(keyOf("budget")),
+      ]);
       const { money: sum = "0", ...leases } = reserved;
       const moneyOf = (generation: string) => Number(leases[generation]?.split(" ")[2]);
       const all = await redis.zrange(keyOf("running"), "0", "-1");
@@ -196,9 +233,15 @@ class World {
     await counters.settle(last, { tokens: 0, money: 0 });
     await this.compare();
     for (const { scope, name } of subjects)
-      assert.equal(await redis.exists(this.#keyspace.limit(scope, name, "running"), this.#keyspace.limit(scope, name, "reserved")), 0);
+      assert.equal(
+        await redis.exists(this.#keyspace.limit(scope, name, "running"), this.#keyspace.limit(scope, name, "reserved")),
+        0,
+      );
     await this.#wait(65);
-    assert.equal((await counters.admit(reservationOf("gen_after", subjects, nothing))).standings.tokens?.remaining, limits.tokensPerMinute);
+    assert.equal(
+      (await counters.admit(reservationOf("gen_after", subjects, nothing))).standings.tokens?.remaining,
+      limits.tokensPerMinute,
+    );
   }
 }
 

@@ -37,13 +37,15 @@ const group = (limits: Limits): LimitedSubject => ({ scope: "group", name: "defa
 const account = (limits: Limits): LimitedSubject => ({ scope: "account", name: "acme", limits });
 const small: Estimate = { inputTokens: 10, outputTokens: 20, money: 0.5 };
 
-const ask = (counters: LimitCounters, subjects: LimitedSubject[], estimate: Estimate) => counters.admit(reservationOf(nextId(), subjects, estimate));
+const ask = (counters: LimitCounters, subjects: LimitedSubject[], estimate: Estimate) =>
+  counters.admit(reservationOf(nextId(), subjects, estimate));
 async function admitted(counters: LimitCounters, subjects: LimitedSubject[], estimate: Estimate): Promise<Reservation> {
   const reservation = reservationOf(nextId(), subjects, estimate);
   assert.equal((await counters.admit(reservation)).kind, "admitted");
   return reservation;
 }
-const outcomeOf = (decision: LimitDecision) => (decision.kind === "admitted" ? "admitted" : `${decision.subject.scope} ${decision.limit}`);
+const outcomeOf = (decision: LimitDecision) =>
+  decision.kind === "admitted" ? "admitted" : `${decision.subject.scope} ${decision.limit}`;
 
 const dimensions: { limit: LimitName; limits: Limits; admitted: number }[] = [
   { limit: "requestsPerMinute", limits: { requestsPerMinute: 3 }, admitted: 3 },
@@ -90,11 +92,18 @@ for (const { limit, limits, admitted } of dimensions)
         subjects.map((subject) => ({ ...subject, limits: { requestsPerMinute: 1_000, ...subject.limits } })),
         small,
       );
-      if (standings.requests) assert.ok(standings.requests.limit - standings.requests.remaining <= admitted, "refused calls were counted");
+      if (standings.requests)
+        assert.ok(standings.requests.limit - standings.requests.remaining <= admitted, "refused calls were counted");
     });
 
 test("five calls at once do not pass a limit of one, whatever is limited", async () => {
-  for (const limits of [{ requestsPerMinute: 1 }, { tokensPerMinute: 1 }, { generationsMax: 1 }, { budgetPerDay: 0.1 }, { budgetPerMonth: 0.1 }]) {
+  for (const limits of [
+    { requestsPerMinute: 1 },
+    { tokensPerMinute: 1 },
+    { generationsMax: 1 },
+    { budgetPerDay: 0.1 },
+    { budgetPerMonth: 0.1 },
+  ]) {
     const { counters } = countersOf();
     const decisions = await Promise.all(Array.from({ length: 5 }, () => ask(counters, [key(limits)], small)));
     assert.equal(decisions.filter(({ kind }) => kind === "admitted").length, 1, JSON.stringify(limits));
@@ -103,16 +112,26 @@ test("five calls at once do not pass a limit of one, whatever is limited", async
 
 test("a refusal by one subject takes nothing of the others", async () => {
   const { counters } = countersOf();
-  const subjects = [key({ requestsPerMinute: 100, generationsMax: 1, budgetPerDay: 0.4 }), group({ tokensPerMinute: 1 }), account({ requestsPerMinute: 5 })];
+  const subjects = [
+    key({ requestsPerMinute: 100, generationsMax: 1, budgetPerDay: 0.4 }),
+    group({ tokensPerMinute: 1 }),
+    account({ requestsPerMinute: 5 }),
+  ];
   await ask(counters, subjects, small);
   for (let call = 0; call < 5; call++) assert.equal((await ask(counters, subjects, small)).kind, "refused");
-  const { standings } = await ask(counters, [account({ requestsPerMinute: 5 })], { ...small, inputTokens: 0, outputTokens: 0 });
+  const { standings } = await ask(counters, [account({ requestsPerMinute: 5 })], {
+    ...small,
+    inputTokens: 0,
+    outputTokens: 0,
+  });
   assert.deepEqual([standings.requests?.limit, standings.requests?.remaining], [5, 3]);
 });
 
 test("what was reserved is settled by what was used: more, less or nothing", async () => {
   const { counters, keyspace } = countersOf();
-  const subjects = [key({ requestsPerMinute: 10, tokensPerMinute: 1_000, budgetPerDay: 10, budgetPerMonth: 100, generationsMax: 1 })];
+  const subjects = [
+    key({ requestsPerMinute: 10, tokensPerMinute: 1_000, budgetPerDay: 10, budgetPerMonth: 100, generationsMax: 1 }),
+  ];
   const estimate = { inputTokens: 100, outputTokens: 400, money: 2 };
   const used = [
     { tokens: 30, money: 0.25 },
@@ -129,7 +148,8 @@ test("what was reserved is settled by what was used: more, less or nothing", asy
   assert.equal(Number(budget.monthMoney), 3.25);
   assert.equal(Number(budget.month), today.getUTCFullYear() * 12 + today.getUTCMonth());
   assert.equal(Number(budget.day), Math.floor(today.getTime() / 86_400_000));
-  for (const what of ["window", "budget", "running"] as const) assert.ok((await redis.pttl(keyspace.limit("key", "key_1", what))) > 0, what);
+  for (const what of ["window", "budget", "running"] as const)
+    assert.ok((await redis.pttl(keyspace.limit("key", "key_1", what))) > 0, what);
 });
 
 test("tokens that are given back make room at once", async () => {
@@ -150,7 +170,13 @@ test("a minute's window slides: room comes back when what took it is a minute ol
   const window = keyspace.limit("key", "key_1", "window");
   const now = Math.floor(Number((await redis.time())[0]));
   const from = now - 70;
-  const slots = { [`r${now - 65}`]: 2, [`r${now - 30}`]: 1, [`r${now - 10}`]: 2, [`t${now - 65}`]: 50, [`t${now - 30}`]: 90 };
+  const slots = {
+    [`r${now - 65}`]: 2,
+    [`r${now - 30}`]: 1,
+    [`r${now - 10}`]: 2,
+    [`t${now - 65}`]: 50,
+    [`t${now - 30}`]: 90,
+  };
   await redis.hset(window, { from, r: 5, t: 140, rl: now - 10, tl: now - 30, ...slots });
   const refused = await ask(counters, [key({ requestsPerMinute: 3, tokensPerMinute: 1_000 })], small);
   assert.ok(refused.kind === "refused" && refused.limit === "requestsPerMinute");
@@ -182,7 +208,10 @@ test("a Redis that forgot the scripts and all that was counted is no fault, and 
   await counters.settle(reservation, { tokens: 25, money: 0.1 });
   assert.equal(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayMoney"), "0.10000000000000001");
   await counters.renew([await admitted(counters, subjects, small)]);
-  assert.equal((await ask(counters, subjects, { ...small, inputTokens: 0, outputTokens: 0 })).standings.tokens?.remaining, 100 - 25 - 30);
+  assert.equal(
+    (await ask(counters, subjects, { ...small, inputTokens: 0, outputTokens: 0 })).standings.tokens?.remaining,
+    100 - 25 - 30,
+  );
 });
 
 test("what lost its leases with all of Redis has them again once it is prolonged, and is settled once", async () => {
@@ -201,7 +230,12 @@ test("what lost its leases with all of Redis has them again once it is prolonged
 
 test("a holder that is gone leaves no reservation behind: slot, money and tokens are back when its lease has lapsed", async () => {
   const { counters, keyspace } = countersOf();
-  for (const limits of [{ generationsMax: 1 }, { budgetPerDay: 1 }, { budgetPerMonth: 1 }, { tokensPerMinute: 5_000 }]) {
+  for (const limits of [
+    { generationsMax: 1 },
+    { budgetPerDay: 1 },
+    { budgetPerMonth: 1 },
+    { tokensPerMinute: 5_000 },
+  ]) {
     const subjects = [key(limits, Object.keys(limits)[0])];
     const large = { inputTokens: 4_000, outputTokens: 4_000, money: 7 };
     await admitted(counters, subjects, large);
@@ -219,7 +253,10 @@ test("what a lapsed lease reserved is given back once, and what its holder used 
   await age(redis, keyspace, leaseMs / 1_000);
   await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, money: 0 });
   await counters.settle(late, { tokens: 150, money: 1.5 });
-  assert.equal((await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, money: 0 })).standings.tokens?.remaining, 850);
+  assert.equal(
+    (await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, money: 0 })).standings.tokens?.remaining,
+    850,
+  );
   assert.equal(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayMoney"), "1.5");
 });
 
@@ -248,8 +285,13 @@ test("one whose admission was never answered costs nothing, whether Redis ran it
   await counters.settle(ran, never);
   await counters.settle(reservationOf(nextId(), subjects, small), never);
   const standings = async () => {
-    const { requests, tokens } = (await ask(counters, [key({ requestsPerMinute: 10, tokensPerMinute: 1_000 })], { ...small, inputTokens: 0, outputTokens: 0 }))
-      .standings;
+    const { requests, tokens } = (
+      await ask(counters, [key({ requestsPerMinute: 10, tokensPerMinute: 1_000 })], {
+        ...small,
+        inputTokens: 0,
+        outputTokens: 0,
+      })
+    ).standings;
     return [requests?.remaining, tokens?.remaining];
   };
   assert.deepEqual(await standings(), [9, 1_000]);
@@ -269,7 +311,10 @@ test("tokens that are given back when their minute is over take nothing from wha
     await age(redis, keyspace, 2);
     await counters.renew([long]);
   }
-  await counters.settle(await admitted(counters, subjects, { inputTokens: 100, outputTokens: 800, money: 0 }), { tokens: 900, money: 0 });
+  await counters.settle(await admitted(counters, subjects, { inputTokens: 100, outputTokens: 800, money: 0 }), {
+    tokens: 900,
+    money: 0,
+  });
   await counters.settle(long, { tokens: 50, money: 0 });
   const { standings } = await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, money: 0 });
   assert.equal(standings.tokens?.remaining, 100);
@@ -299,12 +344,16 @@ test("a request that is only counted takes neither a slot nor tokens, and is ref
   const kinds = [];
   for (let call = 0; call < 3; call++) kinds.push((await counters.countRequest(subjects))?.kind);
   assert.deepEqual(kinds, ["admitted", "admitted", "refused"]);
-  assert.deepEqual(await redis.keys(`${keyspace.limit("key", "key_1", "window").slice(0, -"window".length)}*`), [keyspace.limit("key", "key_1", "window")]);
+  assert.deepEqual(await redis.keys(`${keyspace.limit("key", "key_1", "window").slice(0, -"window".length)}*`), [
+    keyspace.limit("key", "key_1", "window"),
+  ]);
 });
 
 /** Admitted generations, more than are prolonged by one call. */
 async function manyOf(counters: LimitCounters): Promise<Map<string, Reservation>> {
-  const reservations = await Promise.all(Array.from({ length: 1_500 }, () => admitted(counters, [key({ generationsMax: 5_000 })], small)));
+  const reservations = await Promise.all(
+    Array.from({ length: 1_500 }, () => admitted(counters, [key({ generationsMax: 5_000 })], small)),
+  );
   return new Map(reservations.map((reservation) => [reservation.generation, reservation]));
 }
 

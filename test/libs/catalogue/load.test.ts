@@ -34,9 +34,22 @@ test("the catalogue that comes with the gateway is right, and offers other maker
   const without = loadCatalogue(published, {});
   assert.deepEqual(
     without.modelsOf("default").map(({ id }) => id),
-    ["sim-text", "sim-fast", "sim-slow", "sim-gpt", "sim-claude", "sim-gemini", "sim-image", "sim-embedding", "sim-image-slow"],
+    [
+      "sim-text",
+      "sim-fast",
+      "sim-slow",
+      "sim-gpt",
+      "sim-claude",
+      "sim-gemini",
+      "sim-image",
+      "sim-embedding",
+      "sim-image-slow",
+    ],
   );
-  assert.deepEqual([...without.upstreams.keys()], ["simulator", "simulator-responses", "simulator-messages", "simulator-gemini"]);
+  assert.deepEqual(
+    [...without.upstreams.keys()],
+    ["simulator", "simulator-responses", "simulator-messages", "simulator-gemini"],
+  );
   assert.equal(without.upstreams.get("simulator")?.baseUrl, "http://127.0.0.1:8089/v1");
   assert.equal(without.modelFor("default", "sim-image-slow")?.lane, "image");
 
@@ -94,14 +107,23 @@ test("an upstream whose required variable is unset or empty is not offered, nor 
     assert.ok(catalogue.declaredModelIds.has("second"));
   }
   assert.ok(parse(good, { OTHER: "yes" }).modelFor("default", "second"));
-  const both = good.replace("- { upstream: other, model: m2 }", "- { upstream: other, model: m2 }\n      - { upstream: openai, model: m3 }");
+  const both = good.replace(
+    "- { upstream: other, model: m2 }",
+    "- { upstream: other, model: m2 }\n      - { upstream: openai, model: m3 }",
+  );
   assert.deepEqual(parse(both).modelFor("default", "second")?.route, [{ upstream: "openai", model: "m3" }]);
 });
 
 test("a group sees its ids and beginnings of ids, and an unknown group sees nothing", () => {
-  const catalogue = parse(good.replace("upstreams:", '  narrow: { models: ["vendor/*"], weight: 3 }\n  exact: { models: [second] }\nupstreams:'), {
-    OTHER: "1",
-  });
+  const catalogue = parse(
+    good.replace(
+      "upstreams:",
+      '  narrow: { models: ["vendor/*"], weight: 3 }\n  exact: { models: [second] }\nupstreams:',
+    ),
+    {
+      OTHER: "1",
+    },
+  );
   assert.deepEqual(
     ["default", "narrow", "exact", "absent"].map((group) => catalogue.modelsOf(group).map(({ id }) => id)),
     [["vendor/model:1", "second"], ["vendor/model:1"], ["second"], []],
@@ -147,15 +169,25 @@ test("the version stands for the content", () => {
 
 test("aliases and merge keys work, and faults beneath them have a line", () => {
   const shared = good
-    .replace("    prices: { inputPerMillion: 1, outputPerMillion: 2 }", "    prices: &prices { inputPerMillion: 1, outputPerMillion: 2 }")
-    .replace("    prices: { inputPerMillion: 1, outputPerMillion: 2, cachedInputPerMillion: 0.5 }", "    prices: { <<: *prices, outputPerMillion: 9 }");
+    .replace(
+      "    prices: { inputPerMillion: 1, outputPerMillion: 2 }",
+      "    prices: &prices { inputPerMillion: 1, outputPerMillion: 2 }",
+    )
+    .replace(
+      "    prices: { inputPerMillion: 1, outputPerMillion: 2, cachedInputPerMillion: 0.5 }",
+      "    prices: { <<: *prices, outputPerMillion: 9 }",
+    );
   assert.deepEqual(parse(shared, { OTHER: "1" }).modelFor("default", "second")?.prices, {
     inputPerMillion: 1,
     outputPerMillion: 9,
     cachedInputPerMillion: 1,
   });
-  const faulty = shared.replace("outputPerMillion: 2 }", "outputPerMillion: -2 }").replace("{ <<: *prices, outputPerMillion: 9 }", "*prices");
-  assert.throws(() => parse(faulty), { message: /^catalogue\.yaml:8:\d+: models\[0\]\.prices\.outputPerMillion: must be >= 0 \(and 1 more\)$/ });
+  const faulty = shared
+    .replace("outputPerMillion: 2 }", "outputPerMillion: -2 }")
+    .replace("{ <<: *prices, outputPerMillion: 9 }", "*prices");
+  assert.throws(() => parse(faulty), {
+    message: /^catalogue\.yaml:8:\d+: models\[0\]\.prices\.outputPerMillion: must be >= 0 \(and 1 more\)$/,
+  });
 });
 
 interface Fault {
@@ -174,24 +206,56 @@ const faults: Fault[] = [
     to: "upstream: opena",
     message: '10:21: models[0].route[0].upstream: no upstream is named "opena" (did you mean "openai"?)',
   },
-  { name: "an unknown lane", from: "lane: image", to: "lane: images", message: '13:11: models[1].lane: no lane is named "images" (did you mean "image"?)' },
-  { name: "an id given twice", from: "id: second", to: "id: vendor/model:1", message: '11:9: models[1].id: "vendor/model:1" is already the id of models[0]' },
+  {
+    name: "an unknown lane",
+    from: "lane: image",
+    to: "lane: images",
+    message: '13:11: models[1].lane: no lane is named "images" (did you mean "image"?)',
+  },
+  {
+    name: "an id given twice",
+    from: "id: second",
+    to: "id: vendor/model:1",
+    message: '11:9: models[1].id: "vendor/model:1" is already the id of models[0]',
+  },
   {
     name: "an id with a space",
     from: "id: second",
     to: "id: sec ond",
-    message: "11:9: models[1].id: must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
+    message:
+      "11:9: models[1].id: must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
   },
   {
     name: "an id that is too long",
     from: "id: second",
     to: `id: ${"x".repeat(129)}`,
-    message: "11:9: models[1].id: must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
+    message:
+      "11:9: models[1].id: must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
   },
-  { name: "an id that YAML reads as a number", from: "id: second", to: "id: 4.1", message: "11:9: models[1].id: must be a string, not 4.1 (put it in quotes)" },
-  { name: "a missing id", from: "  - id: second\n    created", to: "  - created", message: "11:5: models[1].id: missing" },
-  { name: "an empty route", from: /route:\n.*m1 }/, to: "route: []", message: "9:12: models[0].route: must name at least one target, and at most 20" },
-  { name: "a route that is no list", from: /route:\n.*m1 }/, to: "route: openai", message: '9:12: models[0].route: must be a list, not "openai"' },
+  {
+    name: "an id that YAML reads as a number",
+    from: "id: second",
+    to: "id: 4.1",
+    message: "11:9: models[1].id: must be a string, not 4.1 (put it in quotes)",
+  },
+  {
+    name: "a missing id",
+    from: "  - id: second\n    created",
+    to: "  - created",
+    message: "11:5: models[1].id: missing",
+  },
+  {
+    name: "an empty route",
+    from: /route:\n.*m1 }/,
+    to: "route: []",
+    message: "9:12: models[0].route: must name at least one target, and at most 20",
+  },
+  {
+    name: "a route that is no list",
+    from: /route:\n.*m1 }/,
+    to: "route: openai",
+    message: '9:12: models[0].route: must be a list, not "openai"',
+  },
   {
     name: "an unknown setting of a model",
     from: "lane: image",
@@ -205,14 +269,24 @@ const faults: Fault[] = [
     to: "zebra: 1\nupstreams:",
     message: "3:1: zebra: no such setting; known here: currency, addresses, lanes, groups, upstreams, models",
   },
-  { name: "a negative price", from: "inputPerMillion: 1", to: "inputPerMillion: -1", message: "8:32: models[0].prices.inputPerMillion: must be >= 0" },
+  {
+    name: "a negative price",
+    from: "inputPerMillion: 1",
+    to: "inputPerMillion: -1",
+    message: "8:32: models[0].prices.inputPerMillion: must be >= 0",
+  },
   {
     name: "a price that is a text",
     from: "inputPerMillion: 1",
     to: "inputPerMillion: cheap",
     message: '8:32: models[0].prices.inputPerMillion: must be a number, not "cheap"',
   },
-  { name: "a missing price", from: ", outputPerMillion: 2 }", to: " }", message: "8:13: models[0].prices.outputPerMillion: missing" },
+  {
+    name: "a missing price",
+    from: ", outputPerMillion: 2 }",
+    to: " }",
+    message: "8:13: models[0].prices.outputPerMillion: missing",
+  },
   {
     name: "a date that does not exist",
     from: "2025-08-07",
@@ -225,21 +299,42 @@ const faults: Fault[] = [
     to: "true",
     message: "12:14: models[1].created: must be a date such as 2026-01-31, or seconds since 1970",
   },
-  { name: "a weight of nothing", from: 'models: ["*"]', to: 'models: ["*"], weight: 0', message: "2:37: groups.default.weight: must be >= 1" },
-  { name: "a group without models", from: 'models: ["*"]', to: "models: []", message: "2:22: groups.default.models: must not have fewer than 1 items" },
+  {
+    name: "a weight of nothing",
+    from: 'models: ["*"]',
+    to: 'models: ["*"], weight: 0',
+    message: "2:37: groups.default.weight: must be >= 1",
+  },
+  {
+    name: "a group without models",
+    from: 'models: ["*"]',
+    to: "models: []",
+    message: "2:22: groups.default.models: must not have fewer than 1 items",
+  },
   {
     name: "a group with an unknown model",
     from: 'models: ["*"]',
     to: "models: [secnod]",
     message: '2:23: groups.default.models[0]: no model has the id "secnod" (did you mean "second"?)',
   },
-  { name: "a star in the middle", from: 'models: ["*"]', to: 'models: ["a*b"]', message: "2:23: groups.default.models[0]: `*` may stand only at the end" },
-  { name: "no group", from: 'groups:\n  default: { models: ["*"] }', to: "groups: {}\n", message: "1:9: groups: must have at least one group" },
+  {
+    name: "a star in the middle",
+    from: 'models: ["*"]',
+    to: 'models: ["a*b"]',
+    message: "2:23: groups.default.models[0]: `*` may stand only at the end",
+  },
+  {
+    name: "no group",
+    from: 'groups:\n  default: { models: ["*"] }',
+    to: "groups: {}\n",
+    message: "1:9: groups: must have at least one group",
+  },
   {
     name: "a group's name with a capital",
     from: "  default:",
     to: "  Default:",
-    message: '2:3: groups.Default: the name of a group must be 1 to 40 of a-z, 0-9, ".", "_" and "-", and begin with a letter or digit',
+    message:
+      '2:3: groups.Default: the name of a group must be 1 to 40 of a-z, 0-9, ".", "_" and "-", and begin with a letter or digit',
   },
   {
     name: "an unknown dialect",
@@ -248,8 +343,18 @@ const faults: Fault[] = [
     message:
       '4:22: upstreams.openai.dialect: must be "openai-chat" or "openai-responses" or "anthropic-messages" or "gemini" or "openai-images", not "openai-chta" (did you mean "openai-chat"?)',
   },
-  { name: "a trailing slash", from: "api.example/v1", to: "api.example/v1/", message: "4:44: upstreams.openai.baseUrl: must not end in a slash" },
-  { name: "another scheme", from: "https://api", to: "ftp://api", message: "4:44: upstreams.openai.baseUrl: the scheme must be http or https, not ftp" },
+  {
+    name: "a trailing slash",
+    from: "api.example/v1",
+    to: "api.example/v1/",
+    message: "4:44: upstreams.openai.baseUrl: must not end in a slash",
+  },
+  {
+    name: "another scheme",
+    from: "https://api",
+    to: "ftp://api",
+    message: "4:44: upstreams.openai.baseUrl: the scheme must be http or https, not ftp",
+  },
   {
     name: "a password in an address",
     from: "https://api",
@@ -280,7 +385,8 @@ const faults: Fault[] = [
     name: "a credential among the headers",
     from: "credential: OPENAI_API_KEY",
     to: "headers: { Authorization: x }",
-    message: "4:81: upstreams.openai.headers.Authorization: may not be set here; secrets are named by `credential`, the rest is the worker's",
+    message:
+      "4:81: upstreams.openai.headers.Authorization: may not be set here; secrets are named by `credential`, the rest is the worker's",
   },
   {
     name: "a header that is none",
@@ -312,9 +418,24 @@ const faults: Fault[] = [
     to: '["*"], limits: { generationsMax: 0 } }',
     message: "2:55: groups.default.limits.generationsMax: must be >= 1",
   },
-  { name: "a lane that waits for ever", from: "upstreams:", to: "lanes:\n  chat: { waitMs: 0 }\nupstreams:", message: "4:19: lanes.chat.waitMs: must be >= 1" },
-  { name: "a lane left empty", from: "upstreams:", to: "lanes:\n  batch:\nupstreams:", message: "4:9: lanes.batch: must be a mapping, not empty" },
-  { name: "a key given twice", from: "upstreams:", to: "groups: {}\nupstreams:", message: "3:1: Map keys must be unique" },
+  {
+    name: "a lane that waits for ever",
+    from: "upstreams:",
+    to: "lanes:\n  chat: { waitMs: 0 }\nupstreams:",
+    message: "4:19: lanes.chat.waitMs: must be >= 1",
+  },
+  {
+    name: "a lane left empty",
+    from: "upstreams:",
+    to: "lanes:\n  batch:\nupstreams:",
+    message: "4:9: lanes.batch: must be a mapping, not empty",
+  },
+  {
+    name: "a key given twice",
+    from: "upstreams:",
+    to: "groups: {}\nupstreams:",
+    message: "3:1: Map keys must be unique",
+  },
   { name: "an open bracket", from: '["*"]', to: '["*"', message: "" },
   { name: "a tab", from: "  default:", to: "\tdefault:", message: "" },
 ];
@@ -336,12 +457,21 @@ for (const { name, from, to, message, environment = {} } of faults) {
 }
 
 test("a fault is told with its place however many there are", () => {
-  const upstreams = Array.from({ length: 40 }, (_, place) => `  "Bad ${place}": { dialect: openai-chat, baseUrl: "http://127.0.0.1:1" }\n`).join("");
-  assert.throws(() => parse(good.replace("upstreams:\n", `upstreams:\n${upstreams}`)), /^Error: catalogue.yaml:4:3: upstreams\.Bad 0: the name/);
+  const upstreams = Array.from(
+    { length: 40 },
+    (_, place) => `  "Bad ${place}": { dialect: openai-chat, baseUrl: "http://127.0.0.1:1" }\n`,
+  ).join("");
+  assert.throws(
+    () => parse(good.replace("upstreams:\n", `upstreams:\n${upstreams}`)),
+    /^Error: catalogue.yaml:4:3: upstreams\.Bad 0: the name/,
+  );
 });
 
 test("hundreds of models may share what an anchor says, and a base URL may have a query", () => {
-  const models = Array.from({ length: 300 }, (_, number) => `  - { id: m${number}, prices: *prices, route: [{ upstream: azure, model: m }] }`);
+  const models = Array.from(
+    { length: 300 },
+    (_, number) => `  - { id: m${number}, prices: *prices, route: [{ upstream: azure, model: m }] }`,
+  );
   const text = `groups: { default: { models: ["*"] } }
 upstreams: { azure: { dialect: openai-chat, baseUrl: "https://azure.example/openai/deployments/m?api-version=2024-10-21" } }
 models:
@@ -362,9 +492,12 @@ test("a file that is missing, empty, a directory, not text or far too large is r
   await writeFile(at("large.yaml"), Buffer.alloc(5_000_000, "#"));
   await writeFile(
     at("bomb.yaml"),
-    ["a: &a [x,x,x,x,x,x,x,x,x]", ...[..."bcdefghi"].map((name, place) => `${name}: &${name} [${Array(9).fill(`*${"abcdefgh"[place]}`).join(",")}]`)].join(
-      "\n",
-    ),
+    [
+      "a: &a [x,x,x,x,x,x,x,x,x]",
+      ...[..."bcdefghi"].map(
+        (name, place) => `${name}: &${name} [${Array(9).fill(`*${"abcdefgh"[place]}`).join(",")}]`,
+      ),
+    ].join("\n"),
   );
   for (const [name, expected] of [
     ["missing.yaml", /missing\.yaml: no such file$/],
@@ -387,7 +520,8 @@ test("a file that is missing, empty, a directory, not text or far too large is r
 test("500 models are found at once", () => {
   const models = Array.from(
     { length: 500 },
-    (_, index) => `  - { id: m-${index}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: openai, model: m }] }\n`,
+    (_, index) =>
+      `  - { id: m-${index}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: openai, model: m }] }\n`,
   );
   const catalogue = parse(good + models.join(""));
   assert.equal(catalogue.modelsOf("default").length, 501);

@@ -23,7 +23,11 @@ async function directoryFor(t: TestContext): Promise<string> {
 function watchFor(t: TestContext, file: string) {
   const changes: string[] = [];
   const faults: (string | undefined)[] = [];
-  const watch = watchCatalogue(file, {}, { onChange: (catalogue) => changes.push(idOf(catalogue)), onFault: (message) => faults.push(message) });
+  const watch = watchCatalogue(
+    file,
+    {},
+    { onChange: (catalogue) => changes.push(idOf(catalogue)), onFault: (message) => faults.push(message) },
+  );
   t.after(() => watch.close());
   return { watch, changes, faults, id: () => idOf(watch.current()) };
 }
@@ -34,7 +38,8 @@ const writeInPlace = writeFileSync;
 const idOf = (catalogue: { models: readonly { id: string }[] }) => catalogue.models.map(({ id }) => id).join();
 
 /** As a change of the catalogue must be in force; a file that can't be looked at is none that changed. */
-const withinSecond = (what: string, holds: () => boolean) => within(1_000, what, holds, () => stat(import.meta.filename));
+const withinSecond = (what: string, holds: () => boolean) =>
+  within(1_000, what, holds, () => stat(import.meta.filename));
 
 test("a change in place, a file moved over it, and a change back are each in force within a second", async (t) => {
   const directory = await directoryFor(t);
@@ -142,7 +147,11 @@ test("a listener that throws does not end the watch", async (t) => {
   await writeFile(file, textOf("one"));
   const warned = Promise.withResolvers<Error>();
   process.once("warning", warned.resolve);
-  const watch = watchCatalogue(file, {}, { onChange: () => assert.fail("a mistake"), onFault: () => assert.fail("a mistake") });
+  const watch = watchCatalogue(
+    file,
+    {},
+    { onChange: () => assert.fail("a mistake"), onFault: () => assert.fail("a mistake") },
+  );
   t.after(() => watch.close());
   writeInPlace(file, textOf("two"));
   assert.match((await warned.promise).message, /a mistake/);

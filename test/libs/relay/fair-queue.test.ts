@@ -7,7 +7,12 @@ const share = (group: string, weight: number, key: string) => ({ group, weight, 
 /** Takes out all there is, or as many. */
 function taken(queue: FairQueue<string>, count = Number.POSITIVE_INFINITY): string[] {
   const items: string[] = [];
-  for (let item = items.length < count ? queue.take() : undefined; item !== undefined; item = items.length < count ? queue.take() : undefined) items.push(item);
+  for (
+    let item = items.length < count ? queue.take() : undefined;
+    item !== undefined;
+    item = items.length < count ? queue.take() : undefined
+  )
+    items.push(item);
   return items;
 }
 

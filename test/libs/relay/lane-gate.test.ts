@@ -23,7 +23,10 @@ class Lane {
   }
 
   gate(): LaneGate<string> {
-    const gate: LaneGate<string> = new LaneGate<string>({ isOpen: () => this.open, release: (item) => this.jobs.push({ item, gate }) });
+    const gate: LaneGate<string> = new LaneGate<string>({
+      isOpen: () => this.open,
+      release: (item) => this.jobs.push({ item, gate }),
+    });
     this.#gates.push(gate);
     return gate;
   }
@@ -67,13 +70,17 @@ test("behind another key's thousand requests at two ingresses, a single one wait
     for (const afterMs of [5, 50, 700, 2_100]) {
       const lane = new Lane(places, serviceMs);
       const gates = [lane.gate(), lane.gate()] as const;
-      for (let index = 0; index < 1_000; index++) for (const [number, gate] of gates.entries()) gate.admit(`${number}-${index}`, burst, lane.now);
+      for (let index = 0; index < 1_000; index++)
+        for (const [number, gate] of gates.entries()) gate.admit(`${number}-${index}`, burst, lane.now);
       lane.play(afterMs);
       const askedAt = lane.now;
       gates[0].admit("single", single, askedAt);
       lane.play(3 * serviceMs);
       const waitedMs = (lane.startedAt.get("single") as number) - askedAt;
-      assert.ok(waitedMs <= servicesMax * serviceMs, `${waitedMs} ms with ${places} places, ${afterMs} ms after the burst`);
+      assert.ok(
+        waitedMs <= servicesMax * serviceMs,
+        `${waitedMs} ms with ${places} places, ${afterMs} ms after the burst`,
+      );
     }
 });
 
@@ -91,7 +98,10 @@ test("requests that run for long leave places for other keys, at one ingress and
         lane.play(2_000);
       }
       const started = lane.startedAt.size;
-      assert.ok(started >= Math.floor((4 * places) / 5) && started < places, `${started} of ${places} places with ${ingresses} ingresses`);
+      assert.ok(
+        started >= Math.floor((4 * places) / 5) && started < places,
+        `${started} of ${places} places with ${ingresses} ingresses`,
+      );
       const askedAt = lane.now;
       (gates.at(-1) as LaneGate<string>).admit("single", single, askedAt);
       lane.play(100);
@@ -118,7 +128,8 @@ test("two keys share the places, and what one of them leaves goes to the other",
 test("groups share the places by weight", () => {
   const lane = new Lane(100, 2_000);
   const gate = lane.gate();
-  const running = (key: string) => [...lane.startedAt].filter(([item, at]) => item.startsWith(key) && at > lane.now - 2_000).length;
+  const running = (key: string) =>
+    [...lane.startedAt].filter(([item, at]) => item.startsWith(key) && at > lane.now - 2_000).length;
   for (let index = 0; index < 1_000; index++) {
     gate.admit(`light-${index}`, { group: "light", weight: 0.5, key: "light" }, lane.now);
     gate.admit(`heavy-${index}`, { group: "heavy", weight: 1.5, key: "heavy" }, lane.now);
@@ -137,7 +148,8 @@ test("holding back costs no work: as many are served as without it, long jobs an
   ] as const) {
     const lane = new Lane(places, serviceMs);
     const gate = lane.gate();
-    for (let index = 0; index < 20_000; index++) gate.admit(String(index), { ...burst, key: `burst ${index % 10}` }, lane.now);
+    for (let index = 0; index < 20_000; index++)
+      gate.admit(String(index), { ...burst, key: `burst ${index % 10}` }, lane.now);
     lane.play(5_000);
     assert.ok(lane.startedAt.size >= leastServed, `${lane.startedAt.size} with ${places} places of ${serviceMs} ms`);
   }

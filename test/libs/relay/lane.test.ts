@@ -52,7 +52,10 @@ function jobOf(generation: string, attempt = 1): GenerationJob {
 
 const never = () => assert.fail("the lane refused a job");
 
-async function withWorker(capacity: number, use: (worker: LaneWorker, places: Place[]) => Promise<void>): Promise<void> {
+async function withWorker(
+  capacity: number,
+  use: (worker: LaneWorker, places: Place[]) => Promise<void>,
+): Promise<void> {
   const places: Place[] = [];
   const worker = await openLaneWorker({
     name: "chat",
@@ -127,7 +130,10 @@ test("while workers have room, what is put on the lane together is one job, whic
     );
     assert.deepEqual([places[0]?.room, places[19]?.room, worker.held], [496, 492, 20]);
     for (const place of places.slice(1)) place.handedOver();
-    await until("the second job is over", async () => (await queue.statesOf(queued)).filter((state) => state === "missing").length === 4);
+    await until(
+      "the second job is over",
+      async () => (await queue.statesOf(queued)).filter((state) => state === "missing").length === 4,
+    );
     assert.deepEqual(await queue.statesOf(queued.slice(0, 16)), new Array(16).fill("active"));
     places[0]?.handedOver();
     await until("the first is over", async () => (await queue.statesOf(queued)).every((state) => state === "missing"));
@@ -165,7 +171,8 @@ test("large bodies, and generations without a worker that has room, go one by on
 
 test("a member that is none of ours is left out, and the others run", async () => {
   queue.hasRoom(512);
-  for (const name of ["gen_1", "gen_2", "gen_3"]) queue.add({ ...jobOf(name), ...(name === "gen_2" && { contentType: "x".repeat(501) }) }, never);
+  for (const name of ["gen_1", "gen_2", "gen_3"])
+    queue.add({ ...jobOf(name), ...(name === "gen_2" && { contentType: "x".repeat(501) }) }, never);
   await withWorker(64, async (worker, places) => {
     await until("two are taken", () => places.length === 2);
     for (const place of places) place.handedOver();
@@ -368,7 +375,10 @@ test("the events of a lane stay few, also after Redis lost all data", async () =
         places[count]?.handedOver();
         places[count]?.release();
       }
-      await until("all jobs are over", async () => (await queue.queue.getJobCountByTypes("active", "prioritized", "waiting")) === 0);
+      await until(
+        "all jobs are over",
+        async () => (await queue.queue.getJobCountByTypes("active", "prioritized", "waiting")) === 0,
+      );
     });
     return redis.xlen(queue.queue.toKey("events"));
   };

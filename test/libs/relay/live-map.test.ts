@@ -49,7 +49,9 @@ for (let count = 0; count < 200_000; count++) {
 /** So that V8 collects by what was allocated, and not by the clock or by how busy the machine is. */
 const collector = ["--trace-gc", "--max-semi-space-size=4", "--single-threaded-gc", "--predictable-gc-schedule"];
 const fullCollections = (map: string) =>
-  execFileSync(process.execPath, [...collector, "--input-type=module", "--eval", churn, map], { encoding: "utf8" }).split("Mark-Compact").length - 1;
+  execFileSync(process.execPath, [...collector, "--input-type=module", "--eval", churn, map], {
+    encoding: "utf8",
+  }).split("Mark-Compact").length - 1;
 
 test("what was deleted is gone with the next small collection, where a plain map keeps it until a full one", () => {
   const live = fullCollections(new URL("../../../libs/relay/live-map.ts", import.meta.url).href);

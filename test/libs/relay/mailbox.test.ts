@@ -26,7 +26,13 @@ async function open(url: string, role: string): Promise<{ mailbox: Mailbox; hear
   return { mailbox, heard };
 }
 
-const frameOf = (seq: number, payload: Buffer = noPayload): Frame => ({ kind: frameKinds.data, number: 7, attempt: 1, seq, payload });
+const frameOf = (seq: number, payload: Buffer = noPayload): Frame => ({
+  kind: frameKinds.data,
+  number: 7,
+  attempt: 1,
+  seq,
+  payload,
+});
 
 test("what is sent in one turn leaves in one envelope, in order", async () => {
   await using redis = await startRedis();
@@ -54,7 +60,10 @@ test("what gathers while an envelope is on its way leaves in few, none larger th
     one.heard.frames.map(({ frame }) => frame.seq),
     Array.from({ length: 50 }, (_, seq) => seq),
   );
-  assert.ok(other.mailbox.statistics.publishes >= 12 && other.mailbox.statistics.publishes <= 17, `${other.mailbox.statistics.publishes} envelopes`);
+  assert.ok(
+    other.mailbox.statistics.publishes >= 12 && other.mailbox.statistics.publishes <= 17,
+    `${other.mailbox.statistics.publishes} envelopes`,
+  );
   await Promise.all([one.mailbox.close(), other.mailbox.close()]);
 });
 
@@ -94,7 +103,10 @@ test("a mailbox hears its own pulse, and again after Redis was gone", async () =
   await using redis = await startRedis();
   const { mailbox, heard } = await open(redis.url, "ingress");
   mailbox.pulse(mailbox.self);
-  await until("it hears itself, and knows that its pulse has left", () => heard.pulses.includes(mailbox.self) && mailbox.statistics.roundTripMs > 0);
+  await until(
+    "it hears itself, and knows that its pulse has left",
+    () => heard.pulses.includes(mailbox.self) && mailbox.statistics.roundTripMs > 0,
+  );
   await redis.kill();
   await until("the loss is noticed", () => !mailbox.isConnected);
   mailbox.send("worker-gone", frameOf(0));
@@ -118,11 +130,15 @@ test("frames are the same after the wire, and bytes that are no envelope are non
     })
     .map((each) => ({ ...each }));
   fc.assert(
-    fc.property(fc.stringMatching(/^[a-z]{1,10}-[A-Za-z0-9]{1,12}$/), fc.array(frame, { maxLength: 20 }), (sender, frames) => {
-      const bytes = encodeEnvelope(sender, frames);
-      assert.deepEqual(decodeEnvelope(bytes), { sender, frames });
-      assert.equal(decodeEnvelope(bytes.subarray(0, -1)), undefined);
-    }),
+    fc.property(
+      fc.stringMatching(/^[a-z]{1,10}-[A-Za-z0-9]{1,12}$/),
+      fc.array(frame, { maxLength: 20 }),
+      (sender, frames) => {
+        const bytes = encodeEnvelope(sender, frames);
+        assert.deepEqual(decodeEnvelope(bytes), { sender, frames });
+        assert.equal(decodeEnvelope(bytes.subarray(0, -1)), undefined);
+      },
+    ),
   );
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {

@@ -35,7 +35,12 @@ function boundOwner() {
   };
   receive(frameKinds.accept, 0, encodeAccept({ waits: false, room: 1 }));
   sent.length = 0;
-  return { sent, delivered, receive, missing: () => sent.filter(({ kind }) => kind === frameKinds.missing).map(({ seq }) => seq) };
+  return {
+    sent,
+    delivered,
+    receive,
+    missing: () => sent.filter(({ kind }) => kind === frameKinds.missing).map(({ seq }) => seq),
+  };
 }
 
 test("a gap between frames is asked for at once, before any heartbeat reveals it", () => {

@@ -7,7 +7,10 @@ import { calm, type Faults, World } from "./simulation.ts";
 const seeds = Number(process.env.SIMULATION_SEEDS ?? (isLong ? 4_000 : 400));
 const only = process.env.SIMULATION_SEED;
 
-function check(faults: Faults, expected: (report: ReturnType<World["run"]>) => string | undefined = () => undefined): void {
+function check(
+  faults: Faults,
+  expected: (report: ReturnType<World["run"]>) => string | undefined = () => undefined,
+): void {
   const from = only === undefined ? 1 : Number(only);
   const to = only === undefined ? seeds : from;
   for (let seed = from; seed <= to; seed++) {
@@ -18,11 +21,15 @@ function check(faults: Faults, expected: (report: ReturnType<World["run"]>) => s
 }
 
 test("in a calm world every generation ends at its first attempt", () => {
-  check(calm, ({ failed, attemptsMax }) => (failed > 0 ? `${failed} failed` : attemptsMax > 1 ? `attempt ${attemptsMax}` : undefined));
+  check(calm, ({ failed, attemptsMax }) =>
+    failed > 0 ? `${failed} failed` : attemptsMax > 1 ? `attempt ${attemptsMax}` : undefined,
+  );
 });
 
 test("lost, repeated and overtaken messages change nothing that a caller sees", () => {
-  check({ ...calm, loss: 0.05, repeat: 0.05, reorder: 0.02 }, ({ failed }) => (failed > 0 ? `${failed} failed` : undefined));
+  check({ ...calm, loss: 0.05, repeat: 0.05, reorder: 0.02 }, ({ failed }) =>
+    failed > 0 ? `${failed} failed` : undefined,
+  );
 });
 
 test("crashes, freezes, half partitions and empty restarts leave no caller without an answer, and no answer wrong", () => {
@@ -30,7 +37,9 @@ test("crashes, freezes, half partitions and empty restarts leave no caller witho
 });
 
 test("lanes that were emptied by a restart are filled again, and no generation fails", () => {
-  check({ ...calm, upheavals: 3, kinds: ["empty restart"] }, ({ failed }) => (failed > 0 ? `${failed} failed` : undefined));
+  check({ ...calm, upheavals: 3, kinds: ["empty restart"] }, ({ failed }) =>
+    failed > 0 ? `${failed} failed` : undefined,
+  );
 });
 
 test("everything at once", () => {

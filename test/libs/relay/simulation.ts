@@ -31,7 +31,14 @@ export interface Faults {
 
 type Upheaval = "crash" | "freeze" | "mute" | "deaf" | "empty restart" | "hand back";
 
-export const calm: Faults = { loss: 0, repeat: 0, reorder: 0, lie: 0, upheavals: 0, kinds: ["crash", "freeze", "mute", "deaf", "empty restart", "hand back"] };
+export const calm: Faults = {
+  loss: 0,
+  repeat: 0,
+  reorder: 0,
+  lie: 0,
+  upheavals: 0,
+  kinds: ["crash", "freeze", "mute", "deaf", "empty restart", "hand back"],
+};
 
 interface Process {
   name: string;
@@ -138,7 +145,8 @@ class Agenda {
     events[0] = last;
     for (let parent = 0; ; ) {
       let least = parent;
-      for (const child of [2 * parent + 1, 2 * parent + 2]) if (child < events.length && this.#before(child, least)) least = child;
+      for (const child of [2 * parent + 1, 2 * parent + 2])
+        if (child < events.length && this.#before(child, least)) least = child;
       if (least === parent) return first;
       this.#swap(least, parent);
       parent = least;
@@ -194,11 +202,14 @@ export class World {
     for (let count = 0; count < owners; count++) this.#addOwner();
     for (let count = 1 + this.#below(3); count > 0; count--) this.#addWorker();
     for (let count = 0; count < 12; count++) this.#agenda.add(this.#below(30_000), undefined, () => this.#begin());
-    for (let count = 0; count < this.#faults.upheavals; count++) this.#agenda.add(1_000 + this.#below(50_000), undefined, () => this.#upheave());
+    for (let count = 0; count < this.#faults.upheavals; count++)
+      this.#agenda.add(1_000 + this.#below(50_000), undefined, () => this.#upheave());
     const end = this.#calmFrom + settleMs;
-    for (let event = this.#agenda.take(); event !== undefined && event.at <= end; event = this.#agenda.take()) this.#play(event);
+    for (let event = this.#agenda.take(); event !== undefined && event.at <= end; event = this.#agenda.take())
+      this.#play(event);
     this.#checkEnd();
-    const over = (kinds: (string | undefined)[]) => this.#clients.filter((client) => kinds.includes(client.over)).length;
+    const over = (kinds: (string | undefined)[]) =>
+      this.#clients.filter((client) => kinds.includes(client.over)).length;
     return {
       violations: this.#violations,
       ended: over(["end"]),
@@ -213,7 +224,8 @@ export class World {
     this.#now = Math.max(this.#now, event.at);
     const process = event.process;
     if (process?.crashed) return;
-    if (process !== undefined && process.frozenUntil > event.at) this.#agenda.add(process.frozenUntil, process, event.act);
+    if (process !== undefined && process.frozenUntil > event.at)
+      this.#agenda.add(process.frozenUntil, process, event.act);
     else event.act(event.at);
     if (process !== undefined) this.#checkBounds();
   }
@@ -308,7 +320,8 @@ export class World {
       {
         send: (mailbox, frame) => {
           const takenAt = this.#takenAt.get(`${process.name} ${mailbox}/${frame.number}-${frame.attempt}`) ?? 0;
-          if (frame.kind !== frameKinds.gone && takenAt <= process.frozenLongAt) this.#violated(`${process.name} went on with what it held before its freeze`);
+          if (frame.kind !== frameKinds.gone && takenAt <= process.frozenLongAt)
+            this.#violated(`${process.name} went on with what it held before its freeze`);
           this.#publish(process, mailbox, [frame]);
         },
         pulse: (mailbox) => this.#publish(process, mailbox, []),
@@ -355,7 +368,8 @@ export class World {
     this.#attemptsMax = Math.max(this.#attemptsMax, attempt);
     const failed = this.#chance(this.#faults.lie);
     const executed = !failed || this.#random() < 0.5;
-    if (executed) this.#jobs.set(jobIdOf(process, number, attempt), { client, attempt, state: "waiting", lockedUntil: 0 });
+    if (executed)
+      this.#jobs.set(jobIdOf(process, number, attempt), { client, attempt, state: "waiting", lockedUntil: 0 });
     if (failed) {
       const owner = this.#owners.find((candidate) => candidate.process === process)?.owner as Owner<Client>;
       this.#soon(process, () => owner.enqueueFailed(number, attempt));
@@ -440,7 +454,8 @@ export class World {
 
   #leave(from: Process, mailbox: string, copies: Frame[]): void {
     const to = this.#processes.get(mailbox);
-    if (to === undefined || this.#now < from.muteUntil || this.#now < to.deafUntil || this.#chance(this.#faults.loss)) return;
+    if (to === undefined || this.#now < from.muteUntil || this.#now < to.deafUntil || this.#chance(this.#faults.loss))
+      return;
     for (let times = this.#chance(this.#faults.repeat) ? 2 : 1; times > 0; times--) {
       const delay = this.#chance(this.#faults.reorder) ? this.#below(2_000) : 1;
       this.#agenda.add(this.#now + delay, to, (now) => to.receive(from.name, copies, now));
@@ -492,12 +507,15 @@ export class World {
       const attempt = payload.readUInt16LE(4);
       client.attempt ??= attempt;
       if (client.attempt !== attempt) this.#violated(`generation ${client.number} got pieces of two attempts`);
-      if (piece !== client.received.length) this.#violated(`generation ${client.number} got piece ${piece} in place of ${client.received.length}`);
+      if (piece !== client.received.length)
+        this.#violated(`generation ${client.number} got piece ${piece} in place of ${client.received.length}`);
       client.received.push(piece);
       const told = client.received.length - (client.received.length % 3);
-      if (client.told !== told) this.#violated(`generation ${client.number} was told of ${client.told} pieces in place of ${told}`);
+      if (client.told !== told)
+        this.#violated(`generation ${client.number} was told of ${client.told} pieces in place of ${told}`);
       this.#deliveredOnce(client, attempt);
-      if (!client.holds || client.received.length * client.pieceBytes > simulationLimits.windowBytes / 2) this.#commit(client);
+      if (!client.holds || client.received.length * client.pieceBytes > simulationLimits.windowBytes / 2)
+        this.#commit(client);
     }
     if (kind === "usage") client.told = payload.readUInt32LE();
     if (kind === "end" || kind === "fail") {
@@ -564,7 +582,8 @@ export class World {
         return;
       }
       case "hand back":
-        for (const { process: worker, runner } of this.#workers) if (worker === process && process.frozenUntil <= this.#now) runner.handBack(this.#now);
+        for (const { process: worker, runner } of this.#workers)
+          if (worker === process && process.frozenUntil <= this.#now) runner.handBack(this.#now);
         return;
       case "crash":
         this.#crash(process);
@@ -577,7 +596,8 @@ export class World {
   #crash(process: Process): void {
     process.crashed = true;
     this.#ranOnCrashed.add(process.name);
-    for (const client of this.#clients) if (client.owner === process && client.over === undefined) client.over = "crashed";
+    for (const client of this.#clients)
+      if (client.owner === process && client.over === undefined) client.over = "crashed";
     if (process.kind === "owner") this.#addOwner();
     else this.#addWorker();
   }
@@ -597,15 +617,19 @@ export class World {
   }
 
   #checkEnd(): void {
-    for (const client of this.#clients) if (client.over === undefined) this.#violated(`generation ${client.number} of ${client.owner.name} never ended`);
-    for (const { process, owner } of this.#owners) if (!process.crashed && owner.size > 0) this.#violated(`${process.name} still owns ${owner.size}`);
+    for (const client of this.#clients)
+      if (client.over === undefined) this.#violated(`generation ${client.number} of ${client.owner.name} never ended`);
+    for (const { process, owner } of this.#owners)
+      if (!process.crashed && owner.size > 0) this.#violated(`${process.name} still owns ${owner.size}`);
     for (const { process, runner } of this.#workers) {
       if (process.crashed) continue;
       if (runner.size > 0) this.#violated(`${process.name} still holds ${runner.size}`);
-      if (runner.load().mailboxBytesMax !== 0) this.#violated(`${process.name} still counts ${runner.load().mailboxBytesMax} bytes on the way`);
+      if (runner.load().mailboxBytesMax !== 0)
+        this.#violated(`${process.name} still counts ${runner.load().mailboxBytesMax} bytes on the way`);
     }
     for (const [id, calls] of this.#settled)
-      if (calls.length > (this.#ranTwice.has(id) ? 2 : 1)) this.#violated(`attempt ${id} was settled ${calls.length} times`);
+      if (calls.length > (this.#ranTwice.has(id) ? 2 : 1))
+        this.#violated(`attempt ${id} was settled ${calls.length} times`);
     for (const client of this.#clients) if (client.over === "end") this.#checkSettled(client);
   }
 
@@ -615,10 +639,12 @@ export class World {
     const id = `${client.owner.name}/${client.number}-${client.attempt}`;
     const worker = this.#deliveredBy.get(id) as string;
     const lost = this.#ranOnCrashed.has(worker) || this.#ranOnCrashed.has(client.owner.name);
-    if (!this.#settled.has(id) && !lost && !this.#frozeLong(worker)) this.#violated(`attempt ${id} was delivered and not settled`);
+    if (!this.#settled.has(id) && !lost && !this.#frozeLong(worker))
+      this.#violated(`attempt ${id} was delivered and not settled`);
     for (const other of this.#settled.keys()) {
       const [generation, attempt] = splitId(other);
-      if (generation === `${client.owner.name}/${client.number}` && attempt > client.attempt) this.#violated(`${other} was settled, ${id} was delivered`);
+      if (generation === `${client.owner.name}/${client.number}` && attempt > client.attempt)
+        this.#violated(`${other} was settled, ${id} was delivered`);
     }
   }
 

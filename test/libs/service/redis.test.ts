@@ -6,7 +6,10 @@ import { until } from "../../support/gateway.ts";
 
 const failover = await startFailover();
 const [request, publisher] = [await connectRedis(failover.url, "request"), await connectRedis(failover.url, "request")];
-const [patient, subscriber] = [await connectRedis(failover.url, "patient"), await connectRedis(failover.url, "patient")];
+const [patient, subscriber] = [
+  await connectRedis(failover.url, "patient"),
+  await connectRedis(failover.url, "patient"),
+];
 await subscriber.subscribe("news");
 after(async () => {
   for (const redis of [request, publisher, patient, subscriber]) redis.disconnect();

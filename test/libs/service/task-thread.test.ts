@@ -3,7 +3,10 @@ import { test } from "node:test";
 import { copyOf, TaskThread, TaskTimeout } from "#service/task-thread.ts";
 import type { TestTask } from "./fixtures/task-thread.ts";
 
-async function withThread(timeoutMs: number, act: (thread: TaskThread<TestTask, unknown>) => Promise<void>): Promise<void> {
+async function withThread(
+  timeoutMs: number,
+  act: (thread: TaskThread<TestTask, unknown>) => Promise<void>,
+): Promise<void> {
   const thread = new TaskThread<TestTask, unknown>(new URL("./fixtures/task-thread.ts", import.meta.url), timeoutMs);
   try {
     await act(thread);
@@ -12,7 +15,9 @@ async function withThread(timeoutMs: number, act: (thread: TaskThread<TestTask, 
   }
 }
 
-const say = (text: string, workMs?: number) => () => ({ value: { say: text, ...(workMs !== undefined && { workMs }) } });
+const say = (text: string, workMs?: number) => () => ({
+  value: { say: text, ...(workMs !== undefined && { workMs }) },
+});
 const key = "a";
 
 test("work that throws, crashes or takes too long fails alone; what waits behind it is done by the next thread", () =>

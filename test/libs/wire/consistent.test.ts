@@ -8,11 +8,24 @@ import { workMsOf } from "../../support/time.ts";
 
 const text = (value: string): Part => ({ kind: "text", text: value, path: "text" });
 const call = (id: string, path = `call ${id}`): Part => ({ kind: "call", id, name: "f", input: "", path });
-const result = (callId: string, path = `result ${callId}`): Part => ({ kind: "result", callId, name: "f", content: [], isError: false, path });
+const result = (callId: string, path = `result ${callId}`): Part => ({
+  kind: "result",
+  callId,
+  name: "f",
+  content: [],
+  isError: false,
+  path,
+});
 const user = (...parts: Part[]): Message => ({ role: "user", parts, path: "user" });
 const assistant = (...parts: Part[]): Message => ({ role: "assistant", parts, path: "assistant" });
 const system: Message = { role: "system", parts: [text("mind this")], path: "system" };
-const requestOf = (messages: Message[], more: Partial<NeutralRequest> = {}): NeutralRequest => ({ system: [], messages, tools: [], settings: {}, ...more });
+const requestOf = (messages: Message[], more: Partial<NeutralRequest> = {}): NeutralRequest => ({
+  system: [],
+  messages,
+  tools: [],
+  settings: {},
+  ...more,
+});
 
 function refusedField(request: NeutralRequest): string | undefined {
   try {
@@ -25,13 +38,26 @@ function refusedField(request: NeutralRequest): string | undefined {
 }
 
 const idsIn = ({ messages }: NeutralRequest) =>
-  messages.flatMap(({ parts }) => parts.flatMap((part) => (part.kind === "call" ? [part.id] : part.kind === "result" ? [part.callId] : [])));
+  messages.flatMap(({ parts }) =>
+    parts.flatMap((part) => (part.kind === "call" ? [part.id] : part.kind === "result" ? [part.callId] : [])),
+  );
 
 test("calls and their results belong together, whatever stands between them but another turn of the assistant's", () => {
   const hi = user(text("hi"));
   for (const [messages, field] of [
     [[hi, assistant(call("a"), call("b")), user(result("b"), result("a"))], undefined],
-    [[hi, assistant(call("a")), system, assistant(call("b")), user(result("a")), system, user(text("and"), result("b"))], undefined],
+    [
+      [
+        hi,
+        assistant(call("a")),
+        system,
+        assistant(call("b")),
+        user(result("a")),
+        system,
+        user(text("and"), result("b")),
+      ],
+      undefined,
+    ],
     [[hi, assistant(call("a"))], "call a"],
     [[hi, assistant(call("a")), user(text("well?"))], "call a"],
     [[hi, assistant(call("a")), user(text("well?")), assistant(text("so")), user(result("a"))], "call a"],
@@ -60,8 +86,14 @@ test("a request must say something, and may not ask to stop at nothing", () => {
   assert.equal(refusedField(requestOf([])), "input");
   assert.equal(refusedField(requestOf([user(text(""))])), "user");
   assert.equal(refusedField(requestOf([assistant(thought)])), "assistant");
-  assert.equal(refusedField(requestOf([], { system: [{ kind: "text", text: "be brief", path: "system" }] })), undefined);
-  assert.equal(refusedField(requestOf([user(text("hi"))], { settings: { stop: { value: ["END", ""], path: "stop" } } })), "stop");
+  assert.equal(
+    refusedField(requestOf([], { system: [{ kind: "text", text: "be brief", path: "system" }] })),
+    undefined,
+  );
+  assert.equal(
+    refusedField(requestOf([user(text("hi"))], { settings: { stop: { value: ["END", ""], path: "stop" } } })),
+    "stop",
+  );
 });
 
 test("a choice is among the tools that there are", () => {
@@ -70,12 +102,19 @@ test("a choice is among the tools that there are", () => {
   const path = "tool_choice";
   assert.equal(refusedField(requestOf(messages, { toolChoice: { mode: "required", path } })), path);
   assert.equal(refusedField(requestOf(messages, { tools, toolChoice: { mode: "required", only: ["g"], path } })), path);
-  assert.equal(refusedField(requestOf(messages, { tools, toolChoice: { mode: "required", only: ["f"], path } })), undefined);
+  assert.equal(
+    refusedField(requestOf(messages, { tools, toolChoice: { mode: "required", only: ["f"], path } })),
+    undefined,
+  );
   assert.equal(refusedField(requestOf(messages, { toolChoice: { mode: "auto", path } })), undefined);
 });
 
 test("pictures are what their bytes are, and documents must be what they are said to be", () => {
-  const data = (mimeType: string, bytes: string | Buffer): Source => ({ kind: "data", mimeType, data: Buffer.from(bytes).toString("base64") });
+  const data = (mimeType: string, bytes: string | Buffer): Source => ({
+    kind: "data",
+    mimeType,
+    data: Buffer.from(bytes).toString("base64"),
+  });
   const png = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
   const typeOf = (kind: "image" | "file", source: Source): string | undefined => {
     const part: ImagePart | FilePart = { kind, source, path: "part" };
@@ -99,21 +138,32 @@ test("pictures are what their bytes are, and documents must be what they are sai
   assert.equal(typeOf("file", data("text/plain", "grüße")), "text/plain");
   assert.equal(typeOf("file", data("text/plain", Buffer.from([0xff, 0xfe, 0]))), undefined);
   const inResult: ImagePart = { kind: "image", source: data("image/gif", png), path: "part" };
-  consistent(requestOf([user(text("hi")), assistant(call("a")), user({ ...result("a"), content: [inResult] } as Part)]));
+  consistent(
+    requestOf([user(text("hi")), assistant(call("a")), user({ ...result("a"), content: [inResult] } as Part)]),
+  );
   assert.deepEqual(inResult.source, data("image/png", png));
 });
 
 test("time grows with a request's length alone", async () => {
   const count = 50_000;
   const ms = await workMsOf(() => {
-    const tools = namedTools(Array.from({ length: 4_096 }, (_, place) => ({ callerName: "f", path: `tools[${place}]` })));
+    const tools = namedTools(
+      Array.from({ length: 4_096 }, (_, place) => ({ callerName: "f", path: `tools[${place}]` })),
+    );
     assert.equal(new Set(tools.map(({ name }) => name)).size, 4_096);
     const same = [...Array(count)].map(() => "same");
-    const request = requestOf([user(text("hi")), assistant(...same.map((id) => call(id))), user(...same.map((id) => result(id)))], { tools });
+    const request = requestOf(
+      [user(text("hi")), assistant(...same.map((id) => call(id))), user(...same.map((id) => result(id)))],
+      { tools },
+    );
     assert.equal(new Set(idsIn(consistent(request))).size, count);
   });
   assert.ok(ms < 2_000, `${ms} ms`);
-  assert.throws(() => namedTools(Array.from({ length: 4_097 }, (_, place) => ({ callerName: `f${place}`, path: `tools[${place}]` }))), {
-    param: "tools[4096]",
-  });
+  assert.throws(
+    () =>
+      namedTools(Array.from({ length: 4_097 }, (_, place) => ({ callerName: `f${place}`, path: `tools[${place}]` }))),
+    {
+      param: "tools[4096]",
+    },
+  );
 });

@@ -5,12 +5,22 @@ import { codecs } from "#wire/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import { errorBodyOf, errorEventOf, type Failure, failureOf, type OperatorFault } from "#wire/errors.ts";
 import { upstreamErrorOf } from "#wire/upstream-errors.ts";
-import { notTooLong, operatorFaults, pages, quoted, rateLimits, refusedContent, tooLong, type UpstreamErrorCase } from "./upstream-errors/cases.ts";
+import {
+  notTooLong,
+  operatorFaults,
+  pages,
+  quoted,
+  rateLimits,
+  refusedContent,
+  tooLong,
+  type UpstreamErrorCase,
+} from "./upstream-errors/cases.ts";
 
 const readers = [...conversationDialects.map((dialect) => codecs[dialect].upstreamErrorOf), upstreamErrorOf];
 
 /** What each dialect makes of a case: a proxy may say anybody's words in any dialect. */
-const failuresOf = ({ status, body }: UpstreamErrorCase): Failure[] => readers.map((read) => failureOf(status, read(body)));
+const failuresOf = ({ status, body }: UpstreamErrorCase): Failure[] =>
+  readers.map((read) => failureOf(status, read(body)));
 
 /** All that a caller may see of a failure, in every dialect, streamed or not. */
 const shownOf = (failure: Failure): string =>
@@ -29,7 +39,8 @@ type Expected = { [Name in keyof Failure]?: Failure[Name] | undefined };
 function check(cases: readonly UpstreamErrorCase[], expected: Expected): void {
   for (const one of cases)
     for (const failure of failuresOf(one)) {
-      for (const [name, value] of Object.entries(expected)) assert.equal(failure[name as keyof Failure], value, `${one.upstream}: ${name}`);
+      for (const [name, value] of Object.entries(expected))
+        assert.equal(failure[name as keyof Failure], value, `${one.upstream}: ${name}`);
       assert.doesNotMatch(shownOf(failure), address, one.upstream);
       if (one.hidden !== undefined) assert.doesNotMatch(shownOf(failure), one.hidden, one.upstream);
     }
@@ -45,14 +56,23 @@ test("a prompt that is too long is reported with the upstream's numbers, without
     messages.get("LiteLLM, around Anthropic"),
     "input length and `max_tokens` exceed context limit: 179413 + 32768 > 200000, decrease input length or `max_tokens` and try again",
   );
-  assert.match(String(messages.get("OpenRouter, the provider's words")), /^This model's maximum context length is 262144 tokens/);
-  assert.match(String(messages.get("OpenRouter behind a router that quotes it")), /^This endpoint's maximum context length is 65536 tokens/);
+  assert.match(
+    String(messages.get("OpenRouter, the provider's words")),
+    /^This model's maximum context length is 262144 tokens/,
+  );
+  assert.match(
+    String(messages.get("OpenRouter behind a router that quotes it")),
+    /^This endpoint's maximum context length is 65536 tokens/,
+  );
 });
 
 test("a request for too much output is not a prompt that is too long", () => {
   for (const one of notTooLong)
     for (const failure of failuresOf(one)) {
-      assert.ok(failure.code === "invalid_request" || failure.code === "unprocessable", `${one.upstream}: ${failure.code}`);
+      assert.ok(
+        failure.code === "invalid_request" || failure.code === "unprocessable",
+        `${one.upstream}: ${failure.code}`,
+      );
       assert.equal(failure.operatorFault, undefined, one.upstream);
       assert.notEqual(failure.message, "", one.upstream);
     }
@@ -60,8 +80,14 @@ test("a request for too much output is not a prompt that is too long", () => {
 
 test("problems of the operator's account are the operator's, whatever the status, and a caller reads nothing of them", () => {
   for (const [operatorFault, cases] of Object.entries(operatorFaults)) {
-    check(cases, { code: "upstream_failed", operatorFault: operatorFault as OperatorFault, upstreamCode: undefined, param: undefined });
-    for (const failure of cases.flatMap(failuresOf)) assert.match(failure.message, /^The upstream of this model refused the gateway/);
+    check(cases, {
+      code: "upstream_failed",
+      operatorFault: operatorFault as OperatorFault,
+      upstreamCode: undefined,
+      param: undefined,
+    });
+    for (const failure of cases.flatMap(failuresOf))
+      assert.match(failure.message, /^The upstream of this model refused the gateway/);
   }
 });
 
@@ -78,7 +104,8 @@ test("a limit of the account's rate is one, also where its status blames the bod
     rateLimits.filter((one) => !alone.includes(one)),
     { code: "rate_limited", operatorFault: undefined, upstreamCode: undefined },
   );
-  for (const failure of rateLimits.flatMap(failuresOf)) assert.doesNotMatch(failure.message, /Limit|Requested|tier|billing/);
+  for (const failure of rateLimits.flatMap(failuresOf))
+    assert.doesNotMatch(failure.message, /Limit|Requested|tier|billing/);
 });
 
 test("words that the caller wrote prove nothing about the operator's account", () => {
@@ -94,7 +121,11 @@ test("words that the caller wrote prove nothing about the operator's account", (
 });
 
 test("a text that begins like a list or an object and is none is a text", () => {
-  for (const message of ["[{'type': 'extra_forbidden', 'loc': ('body', 'foo')}]", "[] is too short - 'messages'", "{foo} is not a valid value"])
+  for (const message of [
+    "[{'type': 'extra_forbidden', 'loc': ('body', 'foo')}]",
+    "[] is too short - 'messages'",
+    "{foo} is not a valid value",
+  ])
     assert.equal(failureOf(400, upstreamErrorOf({ error: { message } })).message, message);
 });
 
@@ -109,7 +140,11 @@ test("what a caller refers to and the upstream does not have is the caller's fau
       status: 403,
       source: "https://github.com/langgenius/dify-plugin-daemon/issues/192",
       body: {
-        error: { code: 403, message: "You do not have permission to access the File xxxxxxxxx or it may not exist.", status: "PERMISSION_DENIED" },
+        error: {
+          code: 403,
+          message: "You do not have permission to access the File xxxxxxxxx or it may not exist.",
+          status: "PERMISSION_DENIED",
+        },
       },
     },
     {
@@ -119,7 +154,8 @@ test("what a caller refers to and the upstream does not have is the caller's fau
       partial: true,
       body: {
         error: {
-          message: "Item with id 'rs_68c9f3c8a1b48190a1d2e3f4a5b6c7d80123456789abcdef' not found. Items are not persisted when `store` is set to false.",
+          message:
+            "Item with id 'rs_68c9f3c8a1b48190a1d2e3f4a5b6c7d80123456789abcdef' not found. Items are not persisted when `store` is set to false.",
           type: "invalid_request_error",
           param: "input",
           code: null,
@@ -142,7 +178,10 @@ test("what a caller refers to and the upstream does not have is the caller's fau
     },
   ];
   check(missing, { code: "invalid_request", operatorFault: undefined });
-  assert.match(failuresOf(missing[1] as UpstreamErrorCase)[0]?.message ?? "", /rs_68c9f3c8a1b48190a1d2e3f4a5b6c7d80123456789abcdef/);
+  assert.match(
+    failuresOf(missing[1] as UpstreamErrorCase)[0]?.message ?? "",
+    /rs_68c9f3c8a1b48190a1d2e3f4a5b6c7d80123456789abcdef/,
+  );
 });
 
 test("without a clue in the body, the status decides", () => {
@@ -158,7 +197,18 @@ test("without a clue in the body, the status decides", () => {
     500: { code: "upstream_failed", operatorFault: undefined },
     529: { code: "overloaded" },
   };
-  for (const body of [undefined, null, "", {}, [], { error: {} }, { error: { message: "" } }, '{"error":{"mess', "\u0000\u001f\ufffd\ufffd", { error: true }])
+  for (const body of [
+    undefined,
+    null,
+    "",
+    {},
+    [],
+    { error: {} },
+    { error: { message: "" } },
+    '{"error":{"mess',
+    "\u0000\u001f\ufffd\ufffd",
+    { error: true },
+  ])
     for (const [status, failure] of Object.entries(expected))
       check([{ upstream: `${status}: ${JSON.stringify(body)}`, status: Number(status), source: "", body }], failure);
 });
@@ -168,13 +218,20 @@ test("the upstream's reason is kept in whichever form it comes", () => {
     const { message, param, upstreamCode } = failureOf(400, upstreamErrorOf(body));
     return { message, ...(param !== undefined && { param }), ...(upstreamCode !== undefined && { upstreamCode }) };
   };
-  assert.deepEqual(told({ detail: "There was an error parsing the body" }), { message: "There was an error parsing the body" });
+  assert.deepEqual(told({ detail: "There was an error parsing the body" }), {
+    message: "There was an error parsing the body",
+  });
   // https://github.com/Gitlawb/openclaude/issues/739
   assert.deepEqual(
     told({
       detail: [
         { type: "extra_forbidden", loc: ["body", "store"], msg: "Extra inputs are not permitted", input: false },
-        { type: "extra_forbidden", loc: ["body", "max_completion_tokens"], msg: "Extra inputs are not permitted", input: 8192 },
+        {
+          type: "extra_forbidden",
+          loc: ["body", "max_completion_tokens"],
+          msg: "Extra inputs are not permitted",
+          input: 8192,
+        },
       ],
     }),
     {
@@ -187,23 +244,45 @@ test("the upstream's reason is kept in whichever form it comes", () => {
   assert.deepEqual(
     told({
       object: "error",
-      message: { detail: [{ type: "extra_forbidden", loc: ["body", "messages", 0, "user", "name"], msg: "Extra inputs are not permitted", input: "" }] },
+      message: {
+        detail: [
+          {
+            type: "extra_forbidden",
+            loc: ["body", "messages", 0, "user", "name"],
+            msg: "Extra inputs are not permitted",
+            input: "",
+          },
+        ],
+      },
       type: "invalid_request_error",
       param: null,
       code: null,
     }),
-    { message: "messages[0].user.name: Extra inputs are not permitted", param: "messages[0].user.name", upstreamCode: "extra_forbidden" },
+    {
+      message: "messages[0].user.name: Extra inputs are not permitted",
+      param: "messages[0].user.name",
+      upstreamCode: "extra_forbidden",
+    },
   );
   assert.deepEqual(told({ error: "text" }), { message: "text" });
   assert.deepEqual(told({ message: "text" }), { message: "text" });
-  assert.deepEqual(told({ message: '{"error":{"message":"nested","code":"a_code"}}' }), { message: "nested", upstreamCode: "a_code" });
-  assert.deepEqual(told({ errors: [{ message: "AiError: Bad input", code: 8007 }] }), { message: "AiError: Bad input", upstreamCode: "8007" });
+  assert.deepEqual(told({ message: '{"error":{"message":"nested","code":"a_code"}}' }), {
+    message: "nested",
+    upstreamCode: "a_code",
+  });
+  assert.deepEqual(told({ errors: [{ message: "AiError: Bad input", code: 8007 }] }), {
+    message: "AiError: Bad input",
+    upstreamCode: "8007",
+  });
   assert.deepEqual(told({ errors: ["first", "second"] }), { message: "first" });
   assert.deepEqual(told({ error: "Bad Request", message: "The reason.", statusCode: 400 }), { message: "The reason." });
   assert.deepEqual(told({ detail: { error: { message: "deep", param: "p" } } }), { message: "deep", param: "p" });
   assert.deepEqual(told("plain text\n"), { message: "plain text" });
   assert.deepEqual(told('event: error\ndata: {"error":{"message":"in an event"}}\n\n'), { message: "in an event" });
-  assert.deepEqual(told('[deepseek/deepseek-v4-pro] [400]: {"error":{"message":"behind a router"}} (reset after 30s)'), { message: "behind a router" });
+  assert.deepEqual(
+    told('[deepseek/deepseek-v4-pro] [400]: {"error":{"message":"behind a router"}} (reset after 30s)'),
+    { message: "behind a router" },
+  );
   assert.deepEqual(told({ error: { message: "m", code: "3051" } }), { message: "m", upstreamCode: "3051" });
   assert.deepEqual(told({ error: { message: "m", code: "400" } }), { message: "m" });
   assert.deepEqual(told({ error: { message: "m", code: "a sentence is not a code" } }), { message: "m" });
@@ -213,7 +292,10 @@ test("the upstream's reason is kept in whichever form it comes", () => {
 test("what an upstream says is bounded, however deep and long", () => {
   const long = "x".repeat(10_000);
   const error = upstreamErrorOf({ error: { message: long, code: long, type: long, param: long } });
-  assert.deepEqual([error.message.length, error.code?.length, error.type?.length, error.param?.length], [2_000, 200, 200, 200]);
+  assert.deepEqual(
+    [error.message.length, error.code?.length, error.type?.length, error.param?.length],
+    [2_000, 200, 200, 200],
+  );
   let deep: unknown = { message: "bottom" };
   for (let level = 0; level < 10_000; level++) deep = level % 2 === 0 ? { error: deep } : [deep];
   assert.match(upstreamErrorOf(deep).message, /without a message/);
@@ -223,14 +305,19 @@ test("what an upstream says is bounded, however deep and long", () => {
 
 test("no secret and no address survives in any field", () => {
   const secret = "sk-proj-abcdefgh1234567890";
-  const error = upstreamErrorOf({ error: { message: `m ${secret} at api.internal.corp:8080`, code: secret, type: secret, param: `p.${secret}` } });
+  const error = upstreamErrorOf({
+    error: { message: `m ${secret} at api.internal.corp:8080`, code: secret, type: secret, param: `p.${secret}` },
+  });
   assert.doesNotMatch(JSON.stringify(error), /abcdefgh|internal/);
 });
 
 test("a planted secret survives nowhere, however an error is built", () => {
   const secret = "sk-proj-Ab12Cd34Ef56Gh78Ij90";
   const host = "vllm-0.vllm.svc.cluster.local:8000";
-  const text = fc.oneof(fc.string(), fc.constantFrom(secret, host, `at ${host}: ${secret}`, JSON.stringify({ error: { message: secret, code: host } })));
+  const text = fc.oneof(
+    fc.string(),
+    fc.constantFrom(secret, host, `at ${host}: ${secret}`, JSON.stringify({ error: { message: secret, code: host } })),
+  );
   const names = fc.constantFrom(
     "error",
     "message",
@@ -279,15 +366,23 @@ test("an error inside of a stream is sorted by the same rules, in every dialect"
   };
   const failureIn = (dialect: ConversationDialect, error: object): Failure => {
     const data = Buffer.from(wrapped[dialect](error));
-    const events = codecs[dialect].streamDecoder().push({ event: dialect.startsWith("openai-chat") ? undefined : "error", data });
+    const events = codecs[dialect]
+      .streamDecoder()
+      .push({ event: dialect.startsWith("openai-chat") ? undefined : "error", data });
     const last = events.at(-1);
     assert.ok(last?.kind === "error", dialect);
     return failureOf(last.error.status ?? 502, last.error);
   };
   for (const dialect of conversationDialects) {
-    const long = failureIn(dialect, { message: "The prompt is too long: 9, model maximum context length: 8 (sk-abcdef123456)" });
+    const long = failureIn(dialect, {
+      message: "The prompt is too long: 9, model maximum context length: 8 (sk-abcdef123456)",
+    });
     assert.deepEqual([long.code, /sk-/.test(long.message)], ["context_too_long", false], dialect);
-    assert.equal(failureIn(dialect, { message: "Your credit balance is too low to access the API." }).operatorFault, "quota", dialect);
+    assert.equal(
+      failureIn(dialect, { message: "Your credit balance is too low to access the API." }).operatorFault,
+      "quota",
+      dialect,
+    );
     assert.equal(failureIn(dialect, { message: "m", code: "rate_limit_exceeded" }).code, "rate_limited", dialect);
     assert.equal(failureIn(dialect, { message: "Content Exists Risk" }).code, "content_filter", dialect);
     assert.equal(failureIn(dialect, { type: "overloaded_error", message: "Overloaded" }).code, "overloaded", dialect);

@@ -18,7 +18,8 @@ const context: AnswerContext = {
 };
 
 /** The dialect of the caller of a translated answer. */
-const otherThan = (dialect: ConversationDialect): ConversationDialect => (dialect === "openai-chat" ? "anthropic-messages" : "openai-chat");
+const otherThan = (dialect: ConversationDialect): ConversationDialect =>
+  dialect === "openai-chat" ? "anthropic-messages" : "openai-chat";
 
 /** A dialect's answer in pieces. */
 interface Wire {
@@ -42,16 +43,19 @@ interface Wire {
   unknown: string[];
 }
 
-const data = (value: unknown, name?: string) => `${name === undefined ? "" : `event: ${name}\n`}data: ${JSON.stringify(value)}\n\n`;
+const data = (value: unknown, name?: string) =>
+  `${name === undefined ? "" : `event: ${name}\n`}data: ${JSON.stringify(value)}\n\n`;
 const named = (value: { type: string } & Record<string, unknown>) => data(value, value.type);
 
 const chunk = (delta: object, reason: string | null = null, more: object = {}) =>
   data({ id: "c", model: "theirs", choices: [{ index: 0, delta, finish_reason: reason, ...more }] });
-const called = (input: string, more: object = {}) => chunk({ tool_calls: [{ index: 0, function: { arguments: input }, ...more }] });
+const called = (input: string, more: object = {}) =>
+  chunk({ tool_calls: [{ index: 0, function: { arguments: input }, ...more }] });
 const [callStart, callMiddle, callEnd] = ['{"path":"/srv/da', 'ta/tmp","amount":100', "0}"];
 
 const itemEvent = (type: string, more: object) => named({ type: `response.${type}`, output_index: 0, ...more });
-const ended = (status: string, more: object = {}) => named({ type: "response.completed", response: { id: "r", status, output: [], ...more } });
+const ended = (status: string, more: object = {}) =>
+  named({ type: "response.completed", response: { id: "r", status, output: [], ...more } });
 const part = (parts: object[], finishReason?: string) =>
   data({ candidates: [{ content: { role: "model", parts }, ...(finishReason !== undefined && { finishReason }) }] });
 
@@ -60,12 +64,17 @@ const commonFailures = ["error", "abort", "network_error", "insufficient_system_
 const wires: Record<ConversationDialect, Wire> = {
   "openai-chat": {
     opening: chunk({ role: "assistant", content: "" }),
-    call: [called(callStart, { id: "c1", type: "function", function: { name: "move", arguments: callStart } }), called(callMiddle), called(callEnd)],
+    call: [
+      called(callStart, { id: "c1", type: "function", function: { name: "move", arguments: callStart } }),
+      called(callMiddle),
+      called(callEnd),
+    ],
     text: chunk({ content: "Hi" }),
     ending: (reason = "stop") => chunk({}, reason),
     terminator: "data: [DONE]\n\n",
     usage: data({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }),
-    whole: (content, reason) => JSON.stringify({ choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: reason }] }),
+    whole: (content, reason) =>
+      JSON.stringify({ choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: reason }] }),
     empty: [
       '{"choices":[]}',
       '{"choices":null}',
@@ -107,8 +116,14 @@ const wires: Record<ConversationDialect, Wire> = {
     ending: (status = "completed") => ended(status),
     terminator: "data: [DONE]\n\n",
     usage: "",
-    whole: (content, status) => JSON.stringify({ status, output: [{ type: "message", content: [{ type: "output_text", text: content }] }] }),
-    empty: ['{"output":[]}', '{"output":null,"status":"completed"}', '{"output":[],"status":"in_progress"}', '{"output":[],"status":"queued"}'],
+    whole: (content, status) =>
+      JSON.stringify({ status, output: [{ type: "message", content: [{ type: "output_text", text: content }] }] }),
+    empty: [
+      '{"output":[]}',
+      '{"output":null,"status":"completed"}',
+      '{"output":[],"status":"in_progress"}',
+      '{"output":[],"status":"queued"}',
+    ],
     failures: ["failed", "cancelled"],
     reasons: { completed: "stop", incomplete: "length" },
     unknown: [],
@@ -116,7 +131,11 @@ const wires: Record<ConversationDialect, Wire> = {
   "anthropic-messages": {
     opening: named({ type: "message_start", message: { model: "theirs", usage: { input_tokens: 1 } } }),
     call: [
-      named({ type: "content_block_start", index: 0, content_block: { type: "tool_use", id: "c1", name: "move", input: {} } }) +
+      named({
+        type: "content_block_start",
+        index: 0,
+        content_block: { type: "tool_use", id: "c1", name: "move", input: {} },
+      }) +
         named({ type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: callStart } }),
       named({ type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: callMiddle } }),
       named({ type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: callEnd } }),
@@ -127,8 +146,13 @@ const wires: Record<ConversationDialect, Wire> = {
     ending: (reason = "end_turn") => named({ type: "message_delta", delta: { stop_reason: reason } }),
     terminator: named({ type: "message_stop" }),
     usage: named({ type: "message_delta", delta: {}, usage: { output_tokens: 1 } }),
-    whole: (content, reason) => JSON.stringify({ type: "message", content: [{ type: "text", text: content }], stop_reason: reason }),
-    empty: ['{"type":"message","content":[]}', '{"type":"message","content":[],"stop_reason":null}', '{"type":"message","content":null}'],
+    whole: (content, reason) =>
+      JSON.stringify({ type: "message", content: [{ type: "text", text: content }], stop_reason: reason }),
+    empty: [
+      '{"type":"message","content":[]}',
+      '{"type":"message","content":[],"stop_reason":null}',
+      '{"type":"message","content":null}',
+    ],
     failures: commonFailures,
     reasons: {
       end_turn: "stop",
@@ -143,12 +167,17 @@ const wires: Record<ConversationDialect, Wire> = {
   },
   gemini: {
     opening: part([{ text: "" }]),
-    call: [part([{ text: "I move " }]), part([{ functionCall: { name: "move", args: { path: "/srv/data/tmp", amount: 1000 } } }]), part([{ text: "it." }])],
+    call: [
+      part([{ text: "I move " }]),
+      part([{ functionCall: { name: "move", args: { path: "/srv/data/tmp", amount: 1000 } } }]),
+      part([{ text: "it." }]),
+    ],
     text: part([{ text: "Hi" }]),
     ending: (reason = "STOP") => part([], reason),
     terminator: "data: [DONE]\n\n",
     usage: data({ usageMetadata: { promptTokenCount: 1 } }),
-    whole: (content, finishReason) => JSON.stringify({ candidates: [{ content: { parts: [{ text: content }] }, finishReason }] }),
+    whole: (content, finishReason) =>
+      JSON.stringify({ candidates: [{ content: { parts: [{ text: content }] }, finishReason }] }),
     empty: [
       '{"candidates":[]}',
       '{"candidates":null}',
@@ -157,7 +186,14 @@ const wires: Record<ConversationDialect, Wire> = {
       '{"promptFeedback":{"safetyRatings":[]}}',
     ],
     failures: ["ERROR", "CANCELLED"],
-    reasons: { STOP: "stop", NO_IMAGE: "stop", MAX_TOKENS: "length", SAFETY: "content-filter", LANGUAGE: "content-filter", SPII: "content-filter" },
+    reasons: {
+      STOP: "stop",
+      NO_IMAGE: "stop",
+      MAX_TOKENS: "length",
+      SAFETY: "content-filter",
+      LANGUAGE: "content-filter",
+      SPII: "content-filter",
+    },
     unknown: [
       "OTHER",
       "MALFORMED_FUNCTION_CALL",
@@ -234,7 +270,10 @@ const breakages: [string, (event: string) => string][] = [
   ["null", (event) => event.replace(/^data: .*$/m, "data: null")],
   ["a list", (event) => event.replace(/^data: (.*)$/m, "data: [$1]")],
   ["a number", (event) => event.replace(/^data: .*$/m, "data: 7")],
-  ["a text", (event) => event.replace(/^data: .*$/m, "data: upstream connect error or disconnect/reset before headers")],
+  [
+    "a text",
+    (event) => event.replace(/^data: .*$/m, "data: upstream connect error or disconnect/reset before headers"),
+  ],
 ];
 
 test("an answer of which an event can't be read is never complete: a tool call without its middle is not executed", () => {
@@ -273,7 +312,13 @@ test("what never carries content does no harm: signs of life, other ways to writ
       assert.deepEqual([seen.outcome, seen.malformedEvents], ["complete", 0], `${dialect}, ${route}, ${sign}`);
     }
     if (dialect === "openai-chat")
-      for (const done of ["data: [DONE] \n\n", "data:  [DONE]\n\n", "data: [done]\n\n", 'data: "[DONE]"\n\n', "data: [DONE]"])
+      for (const done of [
+        "data: [DONE] \n\n",
+        "data:  [DONE]\n\n",
+        "data: [done]\n\n",
+        'data: "[DONE]"\n\n',
+        "data: [DONE]",
+      ])
         assert.equal(play(dialect, route, opening + text + ending() + done).outcome, "complete", `${route}, ${done}`);
     if (usage !== "") {
       const seen = play(dialect, route, opening + text + ending() + usage.replace(/\}$/m, "") + terminator);
@@ -285,7 +330,8 @@ test("what never carries content does no harm: signs of life, other ways to writ
 test("a choice that an upstream of several owes may be in an event that can't be read", () => {
   const { text, ending } = wires.gemini;
   const stream = codecs.gemini.verbatim.stream(Buffer.from('{"generationConfig":{"candidateCount":2}}'), "sse", "mine");
-  for (const event of new SseReader(1 << 20).push(Buffer.from(`${text}${ending()}data: {"candidates":[{"index":1\n\n`))) stream.push(event, []);
+  for (const event of new SseReader(1 << 20).push(Buffer.from(`${text}${ending()}data: {"candidates":[{"index":1\n\n`)))
+    stream.push(event, []);
   assert.match(stream.error?.message ?? "", /not in its format/);
 });
 
@@ -312,8 +358,10 @@ test("an answer without a word is a failure where nothing says why it ended, and
   assert.equal(play("openai-chat", "verbatim", `${chunks}data: [DONE]\n\n`).outcome, "broken");
 });
 
-const wholeOf = (dialect: ConversationDialect, text: string): WholeAnswer => codecs[dialect].verbatim.answer(Buffer.from(text), "mine");
-const decodedOf = (dialect: ConversationDialect, text: string) => foldedOf(codecs[dialect].decodeAnswer(JSON.parse(text)));
+const wholeOf = (dialect: ConversationDialect, text: string): WholeAnswer =>
+  codecs[dialect].verbatim.answer(Buffer.from(text), "mine");
+const decodedOf = (dialect: ConversationDialect, text: string) =>
+  foldedOf(codecs[dialect].decodeAnswer(JSON.parse(text)));
 
 test("whole answers that are empty, failed or not finished are failures", () => {
   for (const dialect of conversationDialects) {
@@ -356,17 +404,29 @@ const routerError = { code: 502, message: "Provider disconnected", metadata: { p
 
 test("an error within a choice is the answer's: its status and its words count", () => {
   const { opening, text } = wires["openai-chat"];
-  const failing = chunk({ role: "assistant", content: "" }, "error", { native_finish_reason: null, error: { ...routerError, code: 429 } });
+  const failing = chunk({ role: "assistant", content: "" }, "error", {
+    native_finish_reason: null,
+    error: { ...routerError, code: 429 },
+  });
   for (const route of routes) {
     const before = play("openai-chat", route, opening + failing);
     assert.deepEqual([before.outcome, before.message], ["failed", "Provider disconnected"]);
     const after = play("openai-chat", route, opening + text + failing);
-    assert.deepEqual([after.outcome, after.message], [route === "folded" ? "failed" : "broken", "Provider disconnected"]);
+    assert.deepEqual(
+      [after.outcome, after.message],
+      [route === "folded" ? "failed" : "broken", "Provider disconnected"],
+    );
   }
-  const whole = JSON.stringify({ choices: [{ finish_reason: "error", message: { role: "assistant", content: "Hal" }, error: routerError }] });
+  const whole = JSON.stringify({
+    choices: [{ finish_reason: "error", message: { role: "assistant", content: "Hal" }, error: routerError }],
+  });
   const answer = wholeOf("openai-chat", whole);
   assert.ok(answer.kind === "error" && answer.error.status === 502 && answer.error.message === "Provider disconnected");
-  assert.equal(decodedOf("openai-chat", whole) !== undefined && JSON.stringify(decodedOf("openai-chat", whole)).includes("Provider disconnected"), true);
+  assert.equal(
+    decodedOf("openai-chat", whole) !== undefined &&
+      JSON.stringify(decodedOf("openai-chat", whole)).includes("Provider disconnected"),
+    true,
+  );
 });
 
 test("a response that completes with an error failed, whatever its event is called", () => {
@@ -385,7 +445,8 @@ test("a response that completes with an error failed, whatever its event is call
 
 test("a message that ends without a reason is whole if it said something", () => {
   const { opening, text, terminator } = wires["anthropic-messages"];
-  for (const route of routes) assert.equal(play("anthropic-messages", route, opening + text + terminator).outcome, "complete", route);
+  for (const route of routes)
+    assert.equal(play("anthropic-messages", route, opening + text + terminator).outcome, "complete", route);
 });
 
 test("a reason that is the text null is none: the answer goes on", () => {

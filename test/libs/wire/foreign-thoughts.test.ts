@@ -5,13 +5,21 @@ import { codecs } from "#wire/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import { envelopeOf } from "#wire/envelope.ts";
 
-const target = { model: "gemini-2.5-theirs", outputTokensMax: undefined, streamUsage: false, tokenLimitField: "max_tokens" as const };
-const sent = (dialect: ConversationDialect, text: string) => codecs[dialect].verbatim.request(Buffer.from(text), "whole", target)?.body.toString();
+const target = {
+  model: "gemini-2.5-theirs",
+  outputTokensMax: undefined,
+  streamUsage: false,
+  tokenLimitField: "max_tokens" as const,
+};
+const sent = (dialect: ConversationDialect, text: string) =>
+  codecs[dialect].verbatim.request(Buffer.from(text), "whole", target)?.body.toString();
 
 /** Values that are not the same once they were parsed and written again. */
 const odd = '{ "a":1e400, "b" : 12345678901234567890,"c":-0,"d":1.0,\t"e":"\\u00e9\\/", "a":2 }';
-const foreignOf = (dialect: ConversationDialect) => envelopeOf({ dialect: dialect === "gemini" ? "openai-chat" : "gemini", data: "x" });
-const ownOf = (dialect: ConversationDialect) => envelopeOf({ dialect, data: "OWN", ...(dialect === "openai-responses" && { itemId: "rs_own" }) });
+const foreignOf = (dialect: ConversationDialect) =>
+  envelopeOf({ dialect: dialect === "gemini" ? "openai-chat" : "gemini", data: "x" });
+const ownOf = (dialect: ConversationDialect) =>
+  envelopeOf({ dialect, data: "OWN", ...(dialect === "openai-responses" && { itemId: "rs_own" }) });
 
 interface Conversation {
   text: string;
@@ -31,7 +39,8 @@ const conversations: Record<ConversationDialect, () => Conversation> = {
   },
   "openai-responses"() {
     const foreign = `{"type":"reasoning","id":"rs_foreign_1","summary":[],"encrypted_content":"${foreignOf("openai-responses")}"}`;
-    const own = (id: string, data: string) => `{"type":"reasoning", "id":"${id}","x":${odd}, "encrypted_content" : "${data}"}`;
+    const own = (id: string, data: string) =>
+      `{"type":"reasoning", "id":"${id}","x":${odd}, "encrypted_content" : "${data}"}`;
     const item = `{"role":"user","content":"hi","x":${odd}}`;
     return {
       text: `{"model":"m","input":[${foreign},${item} , ${own("rs_ours", ownOf("openai-responses"))},${foreign}] ,"store":false}`,
@@ -68,5 +77,8 @@ test("thoughts of another vendor are cut out, and those of this one unwrapped, w
 
 test("one content or part may stand for a list of one in Google's format", () => {
   const part = `{"text":"a","thoughtSignature":"${foreignOf("gemini")}","x":${odd}}`;
-  assert.equal(sent("gemini", `{"contents": {"parts": ${part}} }`), `{"contents": {"parts": {"text":"a","x":${odd}}} }`);
+  assert.equal(
+    sent("gemini", `{"contents": {"parts": ${part}} }`),
+    `{"contents": {"parts": {"text":"a","x":${odd}}} }`,
+  );
 });

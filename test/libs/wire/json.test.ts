@@ -25,9 +25,14 @@ const space = fc.stringMatching(/^[ \n\r\t]{0,3}$/);
 const keyText = (key: string) =>
   fc
     .array(fc.boolean(), { minLength: key.length, maxLength: key.length })
-    .map((escaped) => `"${[...key].map((character, index) => (escaped[index] ? escapeOf(character) : JSON.stringify(character).slice(1, -1))).join("")}"`);
+    .map(
+      (escaped) =>
+        `"${[...key].map((character, index) => (escaped[index] ? escapeOf(character) : JSON.stringify(character).slice(1, -1))).join("")}"`,
+    );
 const escapeOf = (character: string) =>
-  [...character].flatMap((part) => part.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)).join("");
+  [...character]
+    .flatMap((part) => part.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`))
+    .join("");
 /** Without a lone backslash: once V8 has seen one as a key, it takes other escaped keys for it (https://github.com/nodejs/node/issues/63785). */
 const isSafe = (name: string) => name !== "\\";
 const key = fc
@@ -38,7 +43,9 @@ const key = fc
   )
   .filter(isSafe);
 const value = fc.oneof(
-  fc.object({ key: fc.string({ maxLength: 5 }).filter(isSafe), withBoxedValues: false, withNullPrototype: false }).map((object) => JSON.stringify(object)),
+  fc
+    .object({ key: fc.string({ maxLength: 5 }).filter(isSafe), withBoxedValues: false, withNullPrototype: false })
+    .map((object) => JSON.stringify(object)),
   fc.constantFrom(
     "12345678901234567890",
     "1.0",
@@ -59,15 +66,22 @@ const member = fc
   .tuple(space, key.chain(keyText), space, space, value, space)
   .map(([before, name, mid, after, json, end]) => `${before}${name}${mid}:${after}${json}${end}`);
 /** JSON objects as people and libraries write them: odd white space, repeated names, escaped names. */
-const objectText = fc.tuple(space, fc.array(member, { maxLength: 8 }), space, space).map(([before, members, inside, after]) => {
-  const text = members.length === 0 ? inside : members.join(",");
-  return `${before}{${text}}${after}`;
-});
+const objectText = fc
+  .tuple(space, fc.array(member, { maxLength: 8 }), space, space)
+  .map(([before, members, inside, after]) => {
+    const text = members.length === 0 ? inside : members.join(",");
+    return `${before}{${text}}${after}`;
+  });
 
 const parsed = (text: string): Record<string, unknown> => JSON.parse(text) as Record<string, unknown>;
 
 test("a value is parsed alike whether its text is ASCII or not, and of megabytes", () => {
-  const text = fc.oneof(fc.string({ unit: "binary-ascii" }), fc.string({ unit: "binary" }), fc.constant("x".repeat(2 << 20)), fc.constant("ÿ".repeat(1 << 20)));
+  const text = fc.oneof(
+    fc.string({ unit: "binary-ascii" }),
+    fc.string({ unit: "binary" }),
+    fc.constant("x".repeat(2 << 20)),
+    fc.constant("ÿ".repeat(1 << 20)),
+  );
   fc.assert(
     fc.property(text, (content) => {
       assert.deepEqual(parseJson(Buffer.from(JSON.stringify({ content }))), { content: content.toWellFormed() });
@@ -149,13 +163,17 @@ test("removed members are gone and all others stay", () => {
 });
 
 test("no bytes make it throw, and what JSON.parse refuses for its structure is not taken for an object", () => {
-  const mangled = fc.tuple(objectText, fc.nat(), fc.nat(), fc.uint8Array({ maxLength: 4 })).map(([text, at, length, by]) => {
-    const bytes = Buffer.from(text);
-    const from = at % (bytes.length + 1);
-    return Buffer.concat([bytes.subarray(0, from), by, bytes.subarray(from + (length % 5))]);
-  });
+  const mangled = fc
+    .tuple(objectText, fc.nat(), fc.nat(), fc.uint8Array({ maxLength: 4 }))
+    .map(([text, at, length, by]) => {
+      const bytes = Buffer.from(text);
+      const from = at % (bytes.length + 1);
+      return Buffer.concat([bytes.subarray(0, from), by, bytes.subarray(from + (length % 5))]);
+    });
   const any = fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes));
-  const punctuation = fc.array(fc.constantFrom(...'{}[]:,"\\ nmodel1'), { maxLength: 40 }).map((characters) => Buffer.from(characters.join("")));
+  const punctuation = fc
+    .array(fc.constantFrom(...'{}[]:,"\\ nmodel1'), { maxLength: 40 })
+    .map((characters) => Buffer.from(characters.join("")));
   fc.assert(
     fc.property(fc.oneof(mangled, any, punctuation), (bytes) => {
       const spans = objectSpansOf(bytes, names);
@@ -202,7 +220,9 @@ test("the time it takes is linear, also for what is deeply nested or full of bac
   const slashes = (count: number) => Buffer.from(`{"a":"${"\\\\".repeat(count)}${'\\"'.repeat(count)}","model":"m"}`);
   const quotes = (count: number) => Buffer.from(`{"a":"${'\\"'.repeat(count)}","model":"m"}`);
   for (const bytes of [deep(1_000_000), slashes(1_000_000), quotes(8_000_000)]) {
-    const ms = await workMsOf(() => assert.equal(readSpan(bytes, objectSpansOf(bytes, names)?.members.model ?? { start: 0, end: 0 }), "m"));
+    const ms = await workMsOf(() =>
+      assert.equal(readSpan(bytes, objectSpansOf(bytes, names)?.members.model ?? { start: 0, end: 0 }), "m"),
+    );
     assert.ok(ms < 1_000, `${ms} ms`);
   }
 });
@@ -233,7 +253,12 @@ test("levels, objects and arrays, members and values are bounded, strings aside"
 });
 
 test("the elements of a list are those that JSON.parse finds, and those that are taken out leave the others as they were", () => {
-  const element = fc.tuple(fc.oneof(objectText, fc.json()), fc.constantFrom("", " ", "\n\t"), fc.constantFrom("", " "), fc.boolean());
+  const element = fc.tuple(
+    fc.oneof(objectText, fc.json()),
+    fc.constantFrom("", " ", "\n\t"),
+    fc.constantFrom("", " "),
+    fc.boolean(),
+  );
   fc.assert(
     fc.property(fc.array(element, { maxLength: 6 }), (elements) => {
       const text = `[${elements.map(([json, before, behind]) => before + json + behind).join(",")}]`;
@@ -252,17 +277,32 @@ test("the elements of a list are those that JSON.parse finds, and those that are
     }),
     { numRuns: 500 },
   );
-  for (const text of ["", "{}", "[1", "[1,", "[1 2]", '["']) assert.equal(elementSpansOf(Buffer.from(text)), undefined, text);
+  for (const text of ["", "{}", "[1", "[1,", "[1 2]", '["'])
+    assert.equal(elementSpansOf(Buffer.from(text)), undefined, text);
 });
 
 test("a member of a parsed object is found where a scan finds it, whatever else has its name", () => {
-  const nested = fc.constantFrom('"model"', '{"model":1}', '["model"]', '"a \\"model\\" b"', "null", '{"x":{"model":"y"}}');
-  const member = fc.tuple(fc.constantFrom("model", "models", "mod", "x"), fc.constantFrom(":", " : ", ":\n"), fc.oneof(nested, fc.json()));
+  const nested = fc.constantFrom(
+    '"model"',
+    '{"model":1}',
+    '["model"]',
+    '"a \\"model\\" b"',
+    "null",
+    '{"x":{"model":"y"}}',
+  );
+  const member = fc.tuple(
+    fc.constantFrom("model", "models", "mod", "x"),
+    fc.constantFrom(":", " : ", ":\n"),
+    fc.oneof(nested, fc.json()),
+  );
   fc.assert(
     fc.property(fc.array(member, { maxLength: 5 }), (members) => {
       const bytes = Buffer.from(`{${members.map(([name, colon, value]) => `"${name}"${colon}${value}`).join(" ,")}}`);
       const spansOf = (spans: readonly Span[]) => spans.map(({ start, end }) => [start, end]);
-      assert.deepEqual(spansOf(memberSpansOf(bytes, "model", JSON.parse(bytes.toString()))), spansOf(objectSpansOf(bytes, ["model"])?.all ?? []));
+      assert.deepEqual(
+        spansOf(memberSpansOf(bytes, "model", JSON.parse(bytes.toString()))),
+        spansOf(objectSpansOf(bytes, ["model"])?.all ?? []),
+      );
     }),
     { numRuns: 1_000 },
   );

@@ -3,7 +3,15 @@ import { test } from "node:test";
 import { imageAnswerOf, imageEventsOf, imageStreamOf } from "#wire/openai-images/verbatim.ts";
 
 test("an answer without a picture is a failure, whole or as a stream", () => {
-  for (const data of ["[]", "null", '""', "[null]", "[{}]", '[{"b64_json":null}]', '[{"b64_json":"AAAA"},{"url":null}]']) {
+  for (const data of [
+    "[]",
+    "null",
+    '""',
+    "[null]",
+    "[{}]",
+    '[{"b64_json":null}]',
+    '[{"b64_json":"AAAA"},{"url":null}]',
+  ]) {
     const bytes = Buffer.from(`{"created":1,"data":${data}}`);
     assert.notEqual(imageAnswerOf(bytes).kind, "answer", data);
     assert.notEqual(imageEventsOf(bytes, "image_generation").kind, "answer", data);
@@ -15,7 +23,10 @@ test("an answer without a picture is a failure, whole or as a stream", () => {
 });
 
 test("a picture in an event that can't be read is missed, unless all are there", () => {
-  const completed = { event: "image_generation.completed", data: Buffer.from('{"type":"image_generation.completed","b64_json":"AAAA"}') };
+  const completed = {
+    event: "image_generation.completed",
+    data: Buffer.from('{"type":"image_generation.completed","b64_json":"AAAA"}'),
+  };
   const broken = { event: undefined, data: Buffer.from('{"type":"image_generation.compl') };
   for (const [count, message] of [
     [1, undefined],

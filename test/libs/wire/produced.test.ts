@@ -75,20 +75,27 @@ const content = {
     { reasoning: text(100) },
     { tool_calls: [{ index: 0, function: { arguments: text(100) } }] },
   ].map((delta) => ({ choices: [{ index: 1, delta }] })),
-  "openai-responses": ["output_text", "refusal", "reasoning_summary_text", "reasoning_text", "function_call_arguments", "custom_tool_call_input"].map(
-    (kind) => ({
-      type: `response.${kind}.delta`,
-      delta: text(100),
-    }),
-  ),
+  "openai-responses": [
+    "output_text",
+    "refusal",
+    "reasoning_summary_text",
+    "reasoning_text",
+    "function_call_arguments",
+    "custom_tool_call_input",
+  ].map((kind) => ({
+    type: `response.${kind}.delta`,
+    delta: text(100),
+  })),
   "anthropic-messages": [
     { type: "content_block_delta", delta: { type: "text_delta", text: text(100) } },
     { type: "content_block_delta", delta: { type: "thinking_delta", thinking: text(100) } },
     { type: "content_block_delta", delta: { type: "input_json_delta", partial_json: text(100) } },
   ],
-  gemini: [{ text: text(100) }, { text: text(100), thought: true }, { executableCode: { code: text(100) } }].map((part) => ({
-    candidates: [{ index: 1, content: { parts: [part] } }],
-  })),
+  gemini: [{ text: text(100) }, { text: text(100), thought: true }, { executableCode: { code: text(100) } }].map(
+    (part) => ({
+      candidates: [{ index: 1, content: { parts: [part] } }],
+    }),
+  ),
 } as const;
 
 for (const [dialect, events] of Object.entries(content) as [keyof typeof content, object[]][])

@@ -14,19 +14,48 @@ const cases: [what: string, headers: Record<string, string>, seconds: number | u
   ["a limit used up", { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s" }, 360],
   [
     "the last to heal",
-    { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "120ms", "x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m2.5s" },
+    {
+      "x-ratelimit-remaining-requests": "0",
+      "x-ratelimit-reset-requests": "120ms",
+      "x-ratelimit-remaining-tokens": "0",
+      "x-ratelimit-reset-tokens": "1m2.5s",
+    },
     63,
   ],
-  ["a limit that is not used up", { "x-ratelimit-remaining-tokens": "12", "x-ratelimit-reset-tokens": "6m0s" }, undefined],
-  ["a limit used up until a date", { "anthropic-ratelimit-input-tokens-remaining": "0", "anthropic-ratelimit-input-tokens-reset": "2026-03-01T12:00:09Z" }, 9],
+  [
+    "a limit that is not used up",
+    { "x-ratelimit-remaining-tokens": "12", "x-ratelimit-reset-tokens": "6m0s" },
+    undefined,
+  ],
+  [
+    "a limit used up until a date",
+    {
+      "anthropic-ratelimit-input-tokens-remaining": "0",
+      "anthropic-ratelimit-input-tokens-reset": "2026-03-01T12:00:09Z",
+    },
+    9,
+  ],
   [
     "a time to come back, and a limit",
-    { "retry-after": "3", "anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": "2026-03-01T12:00:09Z" },
+    {
+      "retry-after": "3",
+      "anthropic-ratelimit-requests-remaining": "0",
+      "anthropic-ratelimit-requests-reset": "2026-03-01T12:00:09Z",
+    },
     3,
   ],
-  ["a limit used up for so many seconds", { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "45" }, 45],
-  ["a limit whose end is not readable", { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "later" }, undefined],
+  [
+    "a limit used up for so many seconds",
+    { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "45" },
+    45,
+  ],
+  [
+    "a limit whose end is not readable",
+    { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "later" },
+    undefined,
+  ],
 ];
 
 for (const [what, headers, seconds] of cases)
-  test(`an upstream that says when to come back: ${what}`, () => assert.equal(retryAfterSecondsOf(headers, now), seconds));
+  test(`an upstream that says when to come back: ${what}`, () =>
+    assert.equal(retryAfterSecondsOf(headers, now), seconds));

@@ -134,8 +134,20 @@ const ordinary = [
 
 test("secrets, accounts and addresses are taken out, wherever they stand", () => {
   for (const secret of [...secrets, ...addresses]) {
-    const core = secret.replace(/^(?:bearer:?|team|API key ID:|upstream|x-api-key:|api_key=|project_number:|projects\/)\s*/i, "");
-    for (const text of [secret, `before ${secret} after`, `"${secret}"`, `(${secret})`, `at ${secret}.`, `a=${secret}, b`, `'${secret}':`, `<${secret}>`])
+    const core = secret.replace(
+      /^(?:bearer:?|team|API key ID:|upstream|x-api-key:|api_key=|project_number:|projects\/)\s*/i,
+      "",
+    );
+    for (const text of [
+      secret,
+      `before ${secret} after`,
+      `"${secret}"`,
+      `(${secret})`,
+      `at ${secret}.`,
+      `a=${secret}, b`,
+      `'${secret}':`,
+      `<${secret}>`,
+    ])
       assert.ok(!scrubbed(text).includes(core), `${text} -> ${scrubbed(text)}`);
     assert.match(scrubbed(`before ${secret} after`), /^before .* after$/);
   }
@@ -143,18 +155,40 @@ test("secrets, accounts and addresses are taken out, wherever they stand", () =>
 
 test("ordinary words stay as they are", () => {
   for (const word of ordinary)
-    for (const text of [word, `before ${word} after`, `"${word}"`, `'${word}' is not one of them.`, `${word}: Field required`, `see ${word}.`])
+    for (const text of [
+      word,
+      `before ${word} after`,
+      `"${word}"`,
+      `'${word}' is not one of them.`,
+      `${word}: Field required`,
+      `see ${word}.`,
+    ])
       assert.equal(scrubbed(text), text);
 });
 
 const alphanumeric = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"];
 /** As keys are: never a word. */
 const tail = (size: number) =>
-  fc.array(fc.constantFrom(...alphanumeric), { minLength: size, maxLength: 2 * size }).map((characters) => `a1B${characters.join("")}`);
+  fc
+    .array(fc.constantFrom(...alphanumeric), { minLength: size, maxLength: 2 * size })
+    .map((characters) => `a1B${characters.join("")}`);
 const planted = fc.oneof(
-  ...["sk-", "sk-proj-", "sk-ant-api03-", "gsk_", "xai-", "hf_", "r8_", "AIza", "ya29.", "org-", "proj_", "nvapi-", "Bearer ", "eyJ"].map((prefix) =>
-    tail(20).map((rest) => ({ prefix, rest })),
-  ),
+  ...[
+    "sk-",
+    "sk-proj-",
+    "sk-ant-api03-",
+    "gsk_",
+    "xai-",
+    "hf_",
+    "r8_",
+    "AIza",
+    "ya29.",
+    "org-",
+    "proj_",
+    "nvapi-",
+    "Bearer ",
+    "eyJ",
+  ].map((prefix) => tail(20).map((rest) => ({ prefix, rest }))),
   fc
     .array(fc.constantFrom(...alphanumeric.slice(0, 26), ..."234567"), { minLength: 16, maxLength: 16 })
     .map((rest) => ({ prefix: "AKIA", rest: rest.join("") })),
@@ -167,28 +201,60 @@ const planted = fc.oneof(
     .map(([name, zone, port]) => ({ prefix: "", rest: `x${name}.${zone}:${port}` })),
   fc.ipV4().map((rest) => ({ prefix: "", rest })),
 );
-const around = fc.oneof(fc.constantFrom(" ", ", ", '"', "'", "(", ")", "=", "`", "\n", ""), fc.stringMatching(/^[a-z ]{0,20} $/));
+const around = fc.oneof(
+  fc.constantFrom(" ", ", ", '"', "'", "(", ")", "=", "`", "\n", ""),
+  fc.stringMatching(/^[a-z ]{0,20} $/),
+);
 
 test("a secret survives nowhere, whatever stands around it", () => {
   fc.assert(
-    fc.property(around, planted, fc.constantFrom("", " ", ",", ".", ")", '"', "'", "\n", "; more"), (before, { prefix, rest }, after) => {
-      const shown = scrubbed(`${before}${prefix}${rest}${after}`);
-      assert.ok(!shown.includes(rest), shown);
-    }),
+    fc.property(
+      around,
+      planted,
+      fc.constantFrom("", " ", ",", ".", ")", '"', "'", "\n", "; more"),
+      (before, { prefix, rest }, after) => {
+        const shown = scrubbed(`${before}${prefix}${rest}${after}`);
+        assert.ok(!shown.includes(rest), shown);
+      },
+    ),
   );
 });
 
 test("what is scrubbed stays as it is when it is scrubbed again", () => {
   fc.assert(
-    fc.property(fc.array(fc.oneof(fc.constantFrom(...secrets, ...addresses, ...ordinary), fc.string()), { maxLength: 8 }), (parts) => {
-      const once = scrubbed(parts.join(" "));
-      assert.equal(scrubbed(once), once);
-    }),
+    fc.property(
+      fc.array(fc.oneof(fc.constantFrom(...secrets, ...addresses, ...ordinary), fc.string()), { maxLength: 8 }),
+      (parts) => {
+        const once = scrubbed(parts.join(" "));
+        assert.equal(scrubbed(once), once);
+      },
+    ),
   );
 });
 
 test("hostile text costs linear time", () => {
-  const hostile = ["a", "a.", "a:", ":", "1.", "::1:", "sk-", "eyJ.", "a@", "@a.", "*a", "-", "//", "a://", "Bearer ", "key=", "[", "project ", "0a:", "org-"];
+  const hostile = [
+    "a",
+    "a.",
+    "a:",
+    ":",
+    "1.",
+    "::1:",
+    "sk-",
+    "eyJ.",
+    "a@",
+    "@a.",
+    "*a",
+    "-",
+    "//",
+    "a://",
+    "Bearer ",
+    "key=",
+    "[",
+    "project ",
+    "0a:",
+    "org-",
+  ];
   const start = performance.now();
   for (const unit of hostile) scrubbed(unit.repeat(Math.ceil(200_000 / unit.length)));
   // Linear work takes a few hundred ms in all; quadratic work takes tens of seconds for a single text.

@@ -18,7 +18,10 @@ const bodies: Record<ConversationDialect, Record<string, unknown>> = {
     model: "m",
     stream: true,
     messages: [{ role: "user", content: "hi" }],
-    tools: [...["weather", "my.tool"].map((name) => ({ type: "function", function: { name, parameters } })), { type: "custom", custom: { name: "free" } }],
+    tools: [
+      ...["weather", "my.tool"].map((name) => ({ type: "function", function: { name, parameters } })),
+      { type: "custom", custom: { name: "free" } },
+    ],
   },
   "openai-responses": {
     model: "m",
@@ -26,7 +29,10 @@ const bodies: Record<ConversationDialect, Record<string, unknown>> = {
     store: false,
     input: "hi",
     include: ["reasoning.encrypted_content"],
-    tools: [...["weather", "my.tool"].map((name) => ({ type: "function", name, parameters, strict: false })), { type: "custom", name: "free" }],
+    tools: [
+      ...["weather", "my.tool"].map((name) => ({ type: "function", name, parameters, strict: false })),
+      { type: "custom", name: "free" },
+    ],
   },
   "anthropic-messages": {
     model: "m",
@@ -63,7 +69,11 @@ const answers: Record<string, SentEvent[]> = {
   "thinking that is not shown": [...signedBy("gemini"), ...saying("text", "answer", " is 4")],
   calls: [...calling("my_tool", '{"ci', 'ty":1}'), ...calling("weather", '{"a":', "1}")],
   "a call without arguments": [...calling("weather"), ...calling("my_tool", "{}")],
-  "text and calls": [...saying("text", "let me", "see"), ...calling("free", '{"input":"a', 'bc"}'), ...saying("text", "after", "z")],
+  "text and calls": [
+    ...saying("text", "let me", "see"),
+    ...calling("free", '{"input":"a', 'bc"}'),
+    ...saying("text", "after", "z"),
+  ],
 };
 
 const contextOf = (dialect: ConversationDialect): AnswerContext => {
@@ -71,12 +81,19 @@ const contextOf = (dialect: ConversationDialect): AnswerContext => {
   const request = consistent(codecs[dialect].decodeRequest({ body, framing: "sse", headers: {} }));
   return { id: "abc123", model: "m", createdAt: 1_700_000_000, framing: "sse", request, body };
 };
-const beginningOf = (codec: Codec, context: AnswerContext) => new SplicedAnswer(codec.streamEncoder(context), undefined);
+const beginningOf = (codec: Codec, context: AnswerContext) =>
+  new SplicedAnswer(codec.streamEncoder(context), undefined);
 
 /** What the caller is sent of a stream that repeats these events; undefined when it is found to differ. */
 function sentAgain(answer: SplicedAnswer, events: readonly SentEvent[]): string | undefined {
   const waiting = [...events];
-  const stream: StreamDecoder = { push: () => [waiting.shift() as AnswerEvent], end: () => [], finished: false, malformedEvents: 0, usage: undefined };
+  const stream: StreamDecoder = {
+    push: () => [waiting.shift() as AnswerEvent],
+    end: () => [],
+    finished: false,
+    malformedEvents: 0,
+    usage: undefined,
+  };
   const decoder = new SplicedDecoder(answer, stream, "repeat");
   let sent = "";
   while (waiting.length > 0)
@@ -90,7 +107,10 @@ function sentAgain(answer: SplicedAnswer, events: readonly SentEvent[]): string 
 /** What a caller of the dialect understands, but for signatures. */
 function understood(codec: Codec, text: string): unknown {
   const decoder = codec.streamDecoder();
-  const events = [...new SseReader(1 << 20).push(Buffer.from(text)).flatMap((event) => decoder.push(event)), ...decoder.end()];
+  const events = [
+    ...new SseReader(1 << 20).push(Buffer.from(text)).flatMap((event) => decoder.push(event)),
+    ...decoder.end(),
+  ];
   const answer = foldedOf(events.filter(({ kind }) => kind !== "signature"));
   assert.ok(answer !== undefined && !("error" in answer));
   return answer.blocks.filter((block) => block.kind !== "reasoning" || block.text !== "");
@@ -108,12 +128,18 @@ for (const dialect of conversationDialects)
       for (let cut = 1; cut < events.length; cut++) {
         const delivered = sent.slice(0, cut).join("");
         const context = contextOf(dialect);
-        const next = resumed(beginningOf(codec, context), codec.streamDecoder(), delivered, (callerName) => toolNameOf(context.request.tools, callerName));
+        const next = resumed(beginningOf(codec, context), codec.streamDecoder(), delivered, (callerName) =>
+          toolNameOf(context.request.tools, callerName),
+        );
         if (delivered === "" || next === undefined) continue;
         const rest = sentAgain(next, events);
         if (rest === undefined) continue;
         wentOn.push(name);
-        assert.deepEqual(understood(codec, delivered + rest), understood(codec, sent.join("")), `${name}, cut behind ${cut}`);
+        assert.deepEqual(
+          understood(codec, delivered + rest),
+          understood(codec, sent.join("")),
+          `${name}, cut behind ${cut}`,
+        );
       }
     }
     for (const name of ["text", "thinking"]) assert.ok(wentOn.includes(name), name);

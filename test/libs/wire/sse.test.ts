@@ -36,7 +36,9 @@ function expectedEventsOf(bytes: Buffer): { event: string | undefined; data: str
 
 function* cutAt(bytes: Buffer, cuts: number[]): Generator<Buffer> {
   let from = 0;
-  for (const cut of [...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].toSorted((left, right) => left - right)) {
+  for (const cut of [...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].toSorted(
+    (left, right) => left - right,
+  )) {
     yield Buffer.from(bytes.subarray(from, cut));
     from = cut;
   }
@@ -61,7 +63,9 @@ const endings = fc.constantFrom("\n", "\r", "\r\n", "\n\n", "\r\r", "\r\n\r\n", 
 const streams = fc.oneof(
   fc.array(fc.tuple(lines, endings), { maxLength: 30 }).map((parts) => Buffer.from(parts.flat().join(""))),
   fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
-  fc.array(fc.constantFrom(..."\r\n: dateuvn\uFEFF"), { maxLength: 100 }).map((characters) => Buffer.from(characters.join(""))),
+  fc
+    .array(fc.constantFrom(..."\r\n: dateuvn\uFEFF"), { maxLength: 100 })
+    .map((characters) => Buffer.from(characters.join(""))),
 );
 
 test("any bytes give the events of the specification, wherever they are cut", () => {
@@ -76,7 +80,11 @@ test("any bytes give the events of the specification, wherever they are cut", ()
 });
 
 test("bytes that come one by one give the same events", () => {
-  fc.assert(fc.property(streams, (bytes) => assert.deepEqual(eventsOf([...bytes].map((byte) => Buffer.from([byte]))), expectedEventsOf(bytes))));
+  fc.assert(
+    fc.property(streams, (bytes) =>
+      assert.deepEqual(eventsOf([...bytes].map((byte) => Buffer.from([byte]))), expectedEventsOf(bytes)),
+    ),
+  );
 });
 
 test("an event is there as soon as its blank line is, without waiting for what follows", () => {
@@ -92,7 +100,8 @@ test("an event larger than its bound is refused, however it is spread over lines
   const chunk = Buffer.alloc(1_000, "x");
   const feed = (prefix: string, suffix: string) => () => {
     const reader = new SseReader(10_000);
-    for (let count = 0; count < 12; count++) reader.push(Buffer.concat([Buffer.from(prefix), chunk, Buffer.from(suffix)]));
+    for (let count = 0; count < 12; count++)
+      reader.push(Buffer.concat([Buffer.from(prefix), chunk, Buffer.from(suffix)]));
   };
   assert.throws(feed("", ""), SseEventTooLarge);
   assert.throws(feed("data: ", "\n"), SseEventTooLarge);

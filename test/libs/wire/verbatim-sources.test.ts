@@ -13,7 +13,8 @@ const image = { kind: "data", mimeType: "image/png", data: "iVBORw0K" } as const
 const pdf = { kind: "data", mimeType: "application/pdf", data: "JVBERi0x" } as const;
 const text = { kind: "data", mimeType: "text/plain", data: Buffer.from('say "ä"').toString("base64") } as const;
 
-const dataOf = ({ part, url }: SourceAddress) => (url.endsWith(".txt") ? text : part === "image" ? image : part === "file" ? pdf : undefined);
+const dataOf = ({ part, url }: SourceAddress) =>
+  url.endsWith(".txt") ? text : part === "image" ? image : part === "file" ? pdf : undefined;
 
 /** A request's text with its addresses replaced, and what they were. */
 function replaced(dialect: ConversationDialect, sent: string, replace = dataOf) {
@@ -25,7 +26,13 @@ function replaced(dialect: ConversationDialect, sent: string, replace = dataOf) 
   return { text: bytes.toString(), found };
 }
 
-const cases: { dialect: ConversationDialect; name: string; sent: string; made: string; found: [part: string, path: string][] }[] = [
+const cases: {
+  dialect: ConversationDialect;
+  name: string;
+  sent: string;
+  made: string;
+  found: [part: string, path: string][];
+}[] = [
   {
     dialect: "openai-chat",
     name: "images as an object and as a string, a document",
@@ -111,13 +118,22 @@ test("an address is found however its names, its scheme and its slashes are writ
     "file:///etc/passwd",
   ])
     for (const name of ["image_url", "image\\u005furl"])
-      assert.equal(replaced("openai-chat", `{"messages":[{"content":[{"${name}":{"\\u0075rl":"${value}"}}]}]}`).found.length, 1, `${name} ${value}`);
+      assert.equal(
+        replaced("openai-chat", `{"messages":[{"content":[{"${name}":{"\\u0075rl":"${value}"}}]}]}`).found.length,
+        1,
+        `${name} ${value}`,
+      );
 });
 
 test("a data URL is no address, and a source that is given twice is refused", () => {
   const parts = (part: string) => `{"messages":[{"role":"user","content":[${part}]}]}`;
   assert.deepEqual(
-    replaced("openai-chat", parts('{"image_url":{"url":"data:image/png;base64,AAAA"}},{"image_url":{"url":"\\u0064ata:image/png;base64,AAAA"}}')).found,
+    replaced(
+      "openai-chat",
+      parts(
+        '{"image_url":{"url":"data:image/png;base64,AAAA"}},{"image_url":{"url":"\\u0064ata:image/png;base64,AAAA"}}',
+      ),
+    ).found,
     [],
   );
   for (const [dialect, part] of [
@@ -126,12 +142,17 @@ test("a data URL is no address, and a source that is given twice is refused", ()
     ["anthropic-messages", `{"type":"image","source":{"type":"url","url":"${photo}","url":"${photo}"}}`],
   ] as const)
     assert.throws(() => replaced(dialect, parts(part)), Refusal, part);
-  assert.throws(() => replaced("gemini", `{"contents":[{"parts":[{"fileData":{"fileUri":"${photo}","file_uri":"${photo}"}}]}]}`), Refusal);
+  assert.throws(
+    () => replaced("gemini", `{"contents":[{"parts":[{"fileData":{"fileUri":"${photo}","file_uri":"${photo}"}}]}]}`),
+    Refusal,
+  );
 });
 
 test("a request without sources is handed back as it came, not copied", () => {
   for (const dialect of Object.keys(codecs) as ConversationDialect[]) {
-    const bytes = Buffer.from('{"model":"m","messages":[{"role":"user","content":"see http://10.0.0.1/ and \\"image_url\\""}]}');
+    const bytes = Buffer.from(
+      '{"model":"m","messages":[{"role":"user","content":"see http://10.0.0.1/ and \\"image_url\\""}]}',
+    );
     assert.equal(
       codecs[dialect].verbatim.withAddresses(bytes, () => assert.fail("none is there")),
       bytes,
@@ -145,10 +166,20 @@ const jsonText = fc.letrec<{ value: string }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },
     fc.json({ maxDepth: 1 }),
-    fc.tuple(spacing, fc.array(tie("value"), { maxLength: 3 })).map(([space, items]) => `[${space}${items.join(`${space},`)}]`),
     fc
-      .tuple(spacing, fc.array(fc.tuple(fc.constantFrom("a", "url", "data", "image_url", "x\\u00e9"), tie("value")), { maxLength: 3 }))
-      .map(([space, members]) => `{${members.map(([name, value]) => `${space}"${name}"${space}:${value}`).join(",")}${space}}`),
+      .tuple(spacing, fc.array(tie("value"), { maxLength: 3 }))
+      .map(([space, items]) => `[${space}${items.join(`${space},`)}]`),
+    fc
+      .tuple(
+        spacing,
+        fc.array(fc.tuple(fc.constantFrom("a", "url", "data", "image_url", "x\\u00e9"), tie("value")), {
+          maxLength: 3,
+        }),
+      )
+      .map(
+        ([space, members]) =>
+          `{${members.map(([name, value]) => `${space}"${name}"${space}:${value}`).join(",")}${space}}`,
+      ),
   ),
 })).value;
 
@@ -180,7 +211,10 @@ const partOf: Record<ConversationDialect, { before: string; after: string; part:
 };
 
 test("whatever stands around an address stays, to the byte", () => {
-  for (const [dialect, { before, after, part, made }] of Object.entries(partOf) as [ConversationDialect, (typeof partOf)["gemini"]][])
+  for (const [dialect, { before, after, part, made }] of Object.entries(partOf) as [
+    ConversationDialect,
+    (typeof partOf)["gemini"],
+  ][])
     fc.assert(
       fc.property(jsonText, jsonText, spacing, (left, right, space) => {
         const around = (own: string) =>

@@ -40,13 +40,20 @@ const satisfiable: Record<string, object> = {
   },
   "bounded texts": {
     type: "object",
-    properties: { long: { type: "string", minLength: 300 }, short: { type: "string", maxLength: 2 }, none: { type: "string", maxLength: 0 } },
+    properties: {
+      long: { type: "string", minLength: 300 },
+      short: { type: "string", maxLength: 2 },
+      none: { type: "string", maxLength: 0 },
+    },
     required: ["long", "short", "none"],
   },
   formats: {
     type: "object",
     properties: Object.fromEntries(
-      ["date-time", "date", "time", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"].map((format) => [format, { type: "string", format }]),
+      ["date-time", "date", "time", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"].map((format) => [
+        format,
+        { type: "string", format },
+      ]),
     ),
     required: ["date", "uuid"],
   },
@@ -60,7 +67,11 @@ const satisfiable: Record<string, object> = {
     },
     required: ["a", "b", "c", "d"],
   },
-  "enums and constants": { type: "object", properties: { a: { enum: ["x", 1, null] }, b: { const: { deep: true } } }, required: ["a", "b"] },
+  "enums and constants": {
+    type: "object",
+    properties: { a: { enum: ["x", 1, null] }, b: { const: { deep: true } } },
+    required: ["a", "b"],
+  },
   alternatives: {
     type: "object",
     properties: {
@@ -75,7 +86,9 @@ const satisfiable: Record<string, object> = {
     },
     required: ["a", "b", "c"],
   },
-  "an alternative that cannot be": { anyOf: [false, { type: "string", minLength: 3, maxLength: 2 }, { type: "integer" }] },
+  "an alternative that cannot be": {
+    anyOf: [false, { type: "string", minLength: 3, maxLength: 2 }, { type: "integer" }],
+  },
   "parts that all hold": {
     allOf: [
       { type: "object", properties: { a: { type: "string" } }, required: ["a"] },
@@ -110,7 +123,12 @@ const satisfiable: Record<string, object> = {
     },
     required: ["a", "b", "c"],
   },
-  "properties without a schema of their own": { type: "object", required: ["free"], additionalProperties: { type: "integer" }, minProperties: 3 },
+  "properties without a schema of their own": {
+    type: "object",
+    required: ["free"],
+    additionalProperties: { type: "integer" },
+    minProperties: 3,
+  },
   "an object without a type": { properties: { a: { type: "string" } }, required: ["a"] },
 };
 
@@ -126,14 +144,25 @@ for (const [name, schema] of Object.entries(satisfiable)) {
 }
 
 test("Gemini's capital types and bounds in texts are understood", () => {
-  const value = exampleValueOf({ type: "OBJECT", properties: { count: { type: "INTEGER", minimum: "4", maximum: "4" } }, required: ["count"] });
+  const value = exampleValueOf({
+    type: "OBJECT",
+    properties: { count: { type: "INTEGER", minimum: "4", maximum: "4" } },
+    required: ["count"],
+  });
   assert.deepEqual(value, { count: 4 });
 });
 
 test("hints fill texts that are free, in order, where they fit", () => {
   const hints = ["Oslo", "much too long", "x"];
   const value = exampleValueOf(
-    { type: "object", properties: { city: { type: "string" }, code: { type: "string", maxLength: 3 }, day: { type: "string", format: "date" } } },
+    {
+      type: "object",
+      properties: {
+        city: { type: "string" },
+        code: { type: "string", maxLength: 3 },
+        day: { type: "string", format: "date" },
+      },
+    },
     1,
     hints,
   );
@@ -142,10 +171,16 @@ test("hints fill texts that are free, in order, where they fit", () => {
 });
 
 test("examples and defaults are used", () => {
-  assert.deepEqual(exampleValueOf({ type: "object", properties: { a: { type: "string", examples: ["first"] }, b: { type: "integer", default: 42 } } }), {
-    a: "first",
-    b: 42,
-  });
+  assert.deepEqual(
+    exampleValueOf({
+      type: "object",
+      properties: { a: { type: "string", examples: ["first"] }, b: { type: "integer", default: 42 } },
+    }),
+    {
+      a: "first",
+      b: 42,
+    },
+  );
 });
 
 test("a schema that nothing satisfies has no example, and says why", () => {
@@ -174,7 +209,9 @@ test("a schema that is broad and deep is bounded", async () => {
 
 test("a property named like one of every object's own is made as any other", () => {
   const value = exampleValueOf(
-    JSON.parse('{"type":"object","properties":{"__proto__":{"type":"integer"},"constructor":{"type":"string"}},"required":["__proto__","constructor"]}'),
+    JSON.parse(
+      '{"type":"object","properties":{"__proto__":{"type":"integer"},"constructor":{"type":"string"}},"required":["__proto__","constructor"]}',
+    ),
   );
   assert.ok(Object.hasOwn(value as object, "__proto__") && Object.hasOwn(value as object, "constructor"));
 });

@@ -17,7 +17,10 @@ const requestOf = (content: Message["content"], more: Partial<Request> = {}): Re
   ...more,
 });
 
-const weather: Anthropic.Tool = { name: "get_weather", input_schema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } };
+const weather: Anthropic.Tool = {
+  name: "get_weather",
+  input_schema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+};
 const noArguments: Anthropic.Tool = { name: "list_all", input_schema: { type: "object", properties: {} } };
 const thinking: Anthropic.ThinkingConfigParam = { type: "enabled", budget_tokens: 1_024 };
 const png = Buffer.alloc(70).toString("base64");
@@ -25,13 +28,18 @@ const png = Buffer.alloc(70).toString("base64");
 async function start(t: TestContext, options: SimulatorOptions = {}) {
   const { url } = await startSimulator(t, options);
   const client = new Anthropic({ baseURL: url, apiKey: options.key ?? "sk-test-0000", maxRetries: 0 });
-  const post = (body: object, headers: Record<string, string> = { "anthropic-version": "2023-06-01" }, path = "/v1/messages") =>
-    ask({ url, path, body, headers });
+  const post = (
+    body: object,
+    headers: Record<string, string> = { "anthropic-version": "2023-06-01" },
+    path = "/v1/messages",
+  ) => ask({ url, path, body, headers });
   return { url, client, post };
 }
 
-const textIn = ({ content }: Pick<Anthropic.Message, "content">) => content.map((block) => (block.type === "text" ? block.text : "")).join("");
-const callsIn = ({ content }: Pick<Anthropic.Message, "content">) => content.filter((block) => block.type === "tool_use");
+const textIn = ({ content }: Pick<Anthropic.Message, "content">) =>
+  content.map((block) => (block.type === "text" ? block.text : "")).join("");
+const callsIn = ({ content }: Pick<Anthropic.Message, "content">) =>
+  content.filter((block) => block.type === "tool_use");
 
 /** Ids differ from request to request. */
 const withoutIds = ({ content }: Anthropic.Message) =>
@@ -52,14 +60,18 @@ function blocksOf({ text, headers }: Heard): string[] {
     assert.equal(event.type, name);
     return event;
   });
-  assert.deepEqual([events[0]?.type, events.at(-2)?.type, events.at(-1)?.type], ["message_start", "message_delta", "message_stop"]);
+  assert.deepEqual(
+    [events[0]?.type, events.at(-2)?.type, events.at(-1)?.type],
+    ["message_start", "message_delta", "message_stop"],
+  );
   const kinds: string[] = [];
   let open: number | undefined;
   for (const { type, index, content_block: block, delta } of events.slice(1, -2)) {
     if (type === "content_block_start") assert.deepEqual([open, index], [undefined, kinds.length]);
     else assert.equal(index, open);
     if (type === "content_block_start") kinds.push(block?.type ?? "");
-    if (type === "content_block_delta" && !kinds.at(-1)?.endsWith(delta?.type ?? "")) kinds[kinds.length - 1] += `>${delta?.type}`;
+    if (type === "content_block_delta" && !kinds.at(-1)?.endsWith(delta?.type ?? ""))
+      kinds[kinds.length - 1] += `>${delta?.type}`;
     open = type === "content_block_stop" ? undefined : index;
   }
   assert.equal(open, undefined);
@@ -68,7 +80,9 @@ function blocksOf({ text, headers }: Heard): string[] {
 
 test("an answer repeats what the user said and counts its tokens", async (t) => {
   const { client } = await start(t);
-  const answer = await client.messages.create(requestOf("Good morning", { system: [{ type: "text", text: "Be short." }] }));
+  const answer = await client.messages.create(
+    requestOf("Good morning", { system: [{ type: "text", text: "Be short." }] }),
+  );
   assert.match(textIn(answer), /^You said: Good morning/);
   assert.deepEqual([answer.role, answer.stop_reason, answer.stop_sequence], ["assistant", "end_turn", null]);
   const plain = await client.messages.create(requestOf("Good morning"));
@@ -81,19 +95,31 @@ test("a stream says the same as the whole answer, whatever it is made of", async
   const tools = [weather, noArguments];
   const cases: { name: string; request: Request; blocks: string[] }[] = [
     { name: "text", request: requestOf("Grüße, 😀 and\n two lines"), blocks: ["text>text_delta"] },
-    { name: "thinking", request: requestOf("x", { thinking }), blocks: ["thinking>thinking_delta>signature_delta", "text>text_delta"] },
+    {
+      name: "thinking",
+      request: requestOf("x", { thinking }),
+      blocks: ["thinking>thinking_delta>signature_delta", "text>text_delta"],
+    },
     {
       name: "omitted thinking",
       request: requestOf("x", { thinking: { type: "adaptive", display: "omitted" }, output_config: { effort: "low" } }),
       blocks: ["thinking>signature_delta", "text>text_delta"],
     },
-    { name: "redacted thinking", request: requestOf("x", { model: "sim-reasoning;redacted" }), blocks: ["redacted_thinking", "text>text_delta"] },
+    {
+      name: "redacted thinking",
+      request: requestOf("x", { model: "sim-reasoning;redacted" }),
+      blocks: ["redacted_thinking", "text>text_delta"],
+    },
     {
       name: "parallel calls",
       request: requestOf("list_all and get_weather", { tools, thinking }),
       blocks: ["thinking>thinking_delta>signature_delta", "tool_use>input_json_delta", "tool_use>input_json_delta"],
     },
-    { name: "a call that is cut off", request: requestOf("get_weather", { tools, max_tokens: 1 }), blocks: ["tool_use"] },
+    {
+      name: "a call that is cut off",
+      request: requestOf("get_weather", { tools, max_tokens: 1 }),
+      blocks: ["tool_use"],
+    },
     { name: "nothing", request: requestOf("x", { model: "sim-text;tokens=0" }), blocks: [] },
     { name: "a refusal", request: requestOf("x", { model: "sim-text;filter=2" }), blocks: ["text>text_delta"] },
   ];
@@ -102,7 +128,11 @@ test("a stream says the same as the whole answer, whatever it is made of", async
     const streamed = await client.messages.stream(request).finalMessage();
     assert.deepEqual(withoutIds(streamed), withoutIds(whole), name);
     assert.deepEqual([streamed.stop_reason, streamed.stop_details], [whole.stop_reason, whole.stop_details], name);
-    assert.deepEqual([streamed.usage.output_tokens, streamed.usage.input_tokens], [whole.usage.output_tokens, whole.usage.input_tokens], name);
+    assert.deepEqual(
+      [streamed.usage.output_tokens, streamed.usage.input_tokens],
+      [whole.usage.output_tokens, whole.usage.input_tokens],
+      name,
+    );
     assert.deepEqual(streamed.usage.output_tokens_details, whole.usage.output_tokens_details, name);
     assert.deepEqual(blocksOf(await post({ ...request, stream: true })), blocks, name);
   }
@@ -111,10 +141,18 @@ test("a stream says the same as the whole answer, whatever it is made of", async
 test("why an answer ended is told, with the stop sequence or the reason of a refusal", async (t) => {
   const { client } = await start(t);
   const endOf = async (content: string, more: Partial<Request>) => {
-    const { stop_reason: reason, stop_sequence: sequence, stop_details: details } = await client.messages.create(requestOf(content, more));
+    const {
+      stop_reason: reason,
+      stop_sequence: sequence,
+      stop_details: details,
+    } = await client.messages.create(requestOf(content, more));
     return [reason, sequence, details?.type];
   };
-  assert.deepEqual(await endOf("one STOP two", { stop_sequences: ["never", "STOP"] }), ["stop_sequence", "STOP", undefined]);
+  assert.deepEqual(await endOf("one STOP two", { stop_sequences: ["never", "STOP"] }), [
+    "stop_sequence",
+    "STOP",
+    undefined,
+  ]);
   assert.deepEqual(await endOf("x", { max_tokens: 3 }), ["max_tokens", null, undefined]);
   assert.deepEqual(await endOf("x", { max_tokens: 0 }), ["max_tokens", null, undefined]);
   assert.deepEqual(await endOf("call it", { tools: [weather] }), ["tool_use", null, undefined]);
@@ -123,7 +161,9 @@ test("why an answer ended is told, with the stop sequence or the reason of a ref
 
 test("the prompt's cached tokens are counted apart, read and written, and usage can be withheld", async (t) => {
   const { client, post } = await start(t);
-  const system: Anthropic.TextBlockParam[] = [{ type: "text", text: "long ".repeat(2_000), cache_control: { type: "ephemeral" } }];
+  const system: Anthropic.TextBlockParam[] = [
+    { type: "text", text: "long ".repeat(2_000), cache_control: { type: "ephemeral" } },
+  ];
   const { usage } = await client.messages.create(requestOf("x", { system, model: "sim-text;cached=1000" }));
   assert.deepEqual([usage.cache_read_input_tokens, usage.cache_creation_input_tokens], [1_000, 1_408]);
   const { input_tokens: all } = await client.messages.countTokens({ model: "sim-text", system, messages: [user("x")] });
@@ -134,16 +174,30 @@ test("the prompt's cached tokens are counted apart, read and written, and usage 
 
 test("images and documents are acknowledged and counted, in results too", async (t) => {
   const { client } = await start(t);
-  const image: Anthropic.ImageBlockParam = { type: "image", source: { type: "base64", media_type: "image/png", data: png } };
-  const document: Anthropic.DocumentBlockParam = { type: "document", source: { type: "text", media_type: "text/plain", data: "four" } };
-  const linked: Anthropic.ImageBlockParam = { type: "image", source: { type: "url", url: "https://example.com/cat.jpg" } };
+  const image: Anthropic.ImageBlockParam = {
+    type: "image",
+    source: { type: "base64", media_type: "image/png", data: png },
+  };
+  const document: Anthropic.DocumentBlockParam = {
+    type: "document",
+    source: { type: "text", media_type: "text/plain", data: "four" },
+  };
+  const linked: Anthropic.ImageBlockParam = {
+    type: "image",
+    source: { type: "url", url: "https://example.com/cat.jpg" },
+  };
   const shown = await client.messages.create(requestOf([{ type: "text", text: "What?" }, image, linked, document]));
-  assert.match(textIn(shown), /I see 2 images \(image\/png, 70 bytes; at https:\/\/example.com\/cat.jpg\)\.\nI read 1 document \(text\/plain, 4 bytes\)/);
+  assert.match(
+    textIn(shown),
+    /I see 2 images \(image\/png, 70 bytes; at https:\/\/example.com\/cat.jpg\)\.\nI read 1 document \(text\/plain, 4 bytes\)/,
+  );
   assert.ok(shown.usage.input_tokens > 170);
   const messages = [
     user("paint"),
     assistant([{ type: "tool_use", id: "toolu_1", name: "paint", input: {} }]),
-    user([{ type: "tool_result", tool_use_id: "toolu_1", is_error: true, content: [{ type: "text", text: "half" }, image] }]),
+    user([
+      { type: "tool_result", tool_use_id: "toolu_1", is_error: true, content: [{ type: "text", text: "half" }, image] },
+    ]),
   ];
   const result = await client.messages.create(requestOf("", { messages }));
   assert.match(textIn(result), /^The tool paint failed: half\nI see 1 image \(image\/png, 70 bytes\)/);
@@ -152,7 +206,9 @@ test("images and documents are acknowledged and counted, in results too", async 
 test("a tool is called as the choice says", async (t) => {
   const { client } = await start(t);
   const namesOf = async (content: string, choice?: Anthropic.ToolChoice) => {
-    const answer = await client.messages.create(requestOf(content, { tools: [weather, noArguments], ...(choice && { tool_choice: choice }) }));
+    const answer = await client.messages.create(
+      requestOf(content, { tools: [weather, noArguments], ...(choice && { tool_choice: choice }) }),
+    );
     assert.equal(answer.stop_reason, callsIn(answer).length > 0 ? "tool_use" : "end_turn");
     return callsIn(answer).map(({ name }) => name);
   };
@@ -161,7 +217,9 @@ test("a tool is called as the choice says", async (t) => {
   assert.deepEqual(await namesOf("Good morning", { type: "tool", name: "list_all" }), ["list_all"]);
   assert.deepEqual(await namesOf("list_all", { type: "none" }), []);
   assert.deepEqual(await namesOf("list_all, get_weather", { type: "auto" }), ["list_all", "get_weather"]);
-  assert.deepEqual(await namesOf("list_all, get_weather", { type: "auto", disable_parallel_tool_use: true }), ["list_all"]);
+  assert.deepEqual(await namesOf("list_all, get_weather", { type: "auto", disable_parallel_tool_use: true }), [
+    "list_all",
+  ]);
 });
 
 test("a loop of calls with thinking goes round when everything is sent back as it came", async (t) => {
@@ -177,10 +235,17 @@ test("a loop of calls with thinking goes round when everything is sent back as i
         ["get_weather", { city: "Oslo" }],
       ],
     );
-    const results = callsIn(first).map(({ id, name }) => ({ type: "tool_result" as const, tool_use_id: id, content: `${name} says 7` }));
+    const results = callsIn(first).map(({ id, name }) => ({
+      type: "tool_result" as const,
+      tool_use_id: id,
+      content: `${name} says 7`,
+    }));
     messages.push(assistant(first.content), user(results));
     const last = await client.messages.create(request);
-    assert.match(textIn(last), /^The tool list_all returned: list_all says 7\nThe tool get_weather returned: get_weather says 7/);
+    assert.match(
+      textIn(last),
+      /^The tool list_all returned: list_all says 7\nThe tool get_weather returned: get_weather says 7/,
+    );
     messages.push(assistant(last.content), user("Good morning"));
     assert.equal((await client.messages.create(request)).stop_reason, "end_turn");
   }
@@ -190,14 +255,28 @@ test("the client's runner of tools learns that no thread is kept, and ends with 
   const { client } = await start(t);
   const run = async (input: unknown) => `snow in ${(input as { city: string }).city}`;
   const tool = { ...weather, type: "custom" as const, run, parse: (content: unknown) => content };
-  const final = await client.beta.messages.toolRunner({ model: "sim-reasoning", max_tokens: 2_000, messages: [user('get_weather for "Oslo"')], tools: [tool] });
-  assert.match(final.content.map((block) => (block.type === "text" ? block.text : "")).join(""), /The tool get_weather returned: snow in Oslo/);
+  const final = await client.beta.messages.toolRunner({
+    model: "sim-reasoning",
+    max_tokens: 2_000,
+    messages: [user('get_weather for "Oslo"')],
+    tools: [tool],
+  });
+  assert.match(
+    final.content.map((block) => (block.type === "text" ? block.text : "")).join(""),
+    /The tool get_weather returned: snow in Oslo/,
+  );
 });
 
 test("an answer in JSON fits the schema", async (t) => {
   const { client } = await start(t);
-  const schema = { type: "object", properties: { name: { type: "string" }, age: { type: "integer", minimum: 18 } }, required: ["name", "age"] };
-  const parsed = await client.messages.parse(requestOf("x", { output_config: { format: { type: "json_schema", schema } } }));
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string" }, age: { type: "integer", minimum: 18 } },
+    required: ["name", "age"],
+  };
+  const parsed = await client.messages.parse(
+    requestOf("x", { output_config: { format: { type: "json_schema", schema } } }),
+  );
   const person = JSON.parse(textIn(parsed));
   assert.deepEqual([Object.keys(person), person.age >= 18], [["name", "age"], true]);
 });
@@ -224,13 +303,23 @@ test("errors are what the client makes its classes of, before the answer and wit
   assert.ok(unended.text.includes("event: message_delta") && !unended.text.includes("message_stop"));
   const malformed = await post({ ...requestOf("x", { model: "m;tokens=4;malformed=2" }), stream: true });
   const whole = malformed.events.filter((event) => event.endsWith("}")).map((event) => JSON.parse(event).type);
-  assert.deepEqual([whole.filter((type) => type === "content_block_delta").length, malformed.events.length - whole.length], [3, 1]);
+  assert.deepEqual(
+    [whole.filter((type) => type === "content_block_delta").length, malformed.events.length - whole.length],
+    [3, 1],
+  );
 });
 
 test("with a key, its own header bears it as well as a bearer's", async (t) => {
   const { url } = await start(t, { key: "sk-right" });
   const statusWith = async (headers: Record<string, string>) =>
-    (await ask({ url, path: "/v1/messages", body: requestOf("x"), headers: { "anthropic-version": "2023-06-01", ...headers } })).status;
+    (
+      await ask({
+        url,
+        path: "/v1/messages",
+        body: requestOf("x"),
+        headers: { "anthropic-version": "2023-06-01", ...headers },
+      })
+    ).status;
   assert.equal(await statusWith({ "x-api-key": "sk-right", authorization: "" }), 200);
   assert.equal(await statusWith({ authorization: "Bearer sk-right" }), 200);
   assert.equal(await statusWith({ "x-api-key": "sk-wrong" }), 401);
@@ -250,24 +339,48 @@ test("what is not sent back as it came, or has no place, is a 400 that says wher
   const cases: [object, RegExp][] = [
     [{ max_tokens: undefined }, /^max_tokens: Field required$/],
     [{ messages: [] }, /^messages: /],
-    [{ messages: [{ role: "user", content: [{ type: "text", text: 7 }] }] }, /^messages\.0\.content\.0\.text: must be string/],
+    [
+      { messages: [{ role: "user", content: [{ type: "text", text: 7 }] }] },
+      /^messages\.0\.content\.0\.text: must be string/,
+    ],
     [{ messages: [{ role: "assistant", content: "x" }] }, /^messages: first message must use the "user" role$/],
     [{ messages: [{ role: "system", content: "x" }, user("x")] }, /first message must use/],
     [{ messages: [user("x"), { role: "system", content: image("image/png") }] }, /^messages\.1\.content\.0: .*system/],
-    [{ messages: [{ role: "user", content: [text("")] }] }, /^messages\.0\.content\.0: text content blocks must be non-empty$/],
-    [{ messages: [user("x"), { role: "assistant", content: [] }, user("x")] }, /^messages\.1: all messages must have non-empty content/],
+    [
+      { messages: [{ role: "user", content: [text("")] }] },
+      /^messages\.0\.content\.0: text content blocks must be non-empty$/,
+    ],
+    [
+      { messages: [user("x"), { role: "assistant", content: [] }, user("x")] },
+      /^messages\.1: all messages must have non-empty content/,
+    ],
     [{ messages: [user("x"), { role: "assistant", content: "so " }] }, /trailing whitespace/],
     [{ system: [text("")] }, /^system: /],
-    [{ messages: [user("x"), { role: "user", content: image("image/bmp") }] }, /^messages\.1\.content\.0\.image\.source\.base64\.media_type/],
+    [
+      { messages: [user("x"), { role: "user", content: image("image/bmp") }] },
+      /^messages\.1\.content\.0\.image\.source\.base64\.media_type/,
+    ],
     [{ messages: [{ role: "user", content: [{ type: "image_url" }] }] }, /Input tag 'image_url'/],
-    [round([{ ...proof, thinking: "Something else." }, call], [result]), /^messages\.1\.content\.0: Invalid `signature` in `thinking` block$/],
+    [
+      round([{ ...proof, thinking: "Something else." }, call], [result]),
+      /^messages\.1\.content\.0: Invalid `signature` in `thinking` block$/,
+    ],
     [round([{ ...proof, signature: "c2ln" }, call], [result]), /Invalid `signature`/],
-    [round([{ type: "redacted_thinking", data: proof.signature }, call], [result]), /Invalid `data` in `redacted_thinking` block/],
+    [
+      round([{ type: "redacted_thinking", data: proof.signature }, call], [result]),
+      /Invalid `data` in `redacted_thinking` block/,
+    ],
     [{ ...round([call], [result]), thinking, tools: [weather] }, /^messages\.1\.content\.0\.type: Expected `thinking`/],
-    [round([proof, call], "never mind"), /^messages\.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_/],
+    [
+      round([proof, call], "never mind"),
+      /^messages\.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_/,
+    ],
     [round([proof, call], [text("first"), result]), /`tool_use` ids were found without/],
     [{ messages: [user("x"), { role: "assistant", content: [proof, call] }] }, /`tool_use` ids were found without/],
-    [round([text("so")], [result]), /^messages\.2\.content\.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_/],
+    [
+      round([text("so")], [result]),
+      /^messages\.2\.content\.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_/,
+    ],
     [round([proof, call], [result, result]), /^messages\.2\.content\.1: unexpected `tool_use_id`/],
     [round([call, call], [result]), /`tool_use` ids must be unique/],
     [round([{ ...call, id: "call:1" }], [result]), /^messages\.1\.content\.0\.id: /],
@@ -276,22 +389,41 @@ test("what is not sent back as it came, or has no place, is a 400 that says wher
     [{ tools: [weather, weather] }, /Tool names must be unique/],
     [{ tool_choice: { type: "any" } }, /^tool_choice: /],
     [{ tools: [weather], tool_choice: { type: "tool", name: "other" } }, /'other' not found/],
-    [{ tools: [weather], tool_choice: { type: "any" }, thinking }, /Thinking may not be enabled when tool_choice forces tool use/],
-    [{ thinking: { type: "enabled", budget_tokens: 4_000 } }, /`max_tokens` must be greater than `thinking\.budget_tokens`/],
+    [
+      { tools: [weather], tool_choice: { type: "any" }, thinking },
+      /Thinking may not be enabled when tool_choice forces tool use/,
+    ],
+    [
+      { thinking: { type: "enabled", budget_tokens: 4_000 } },
+      /`max_tokens` must be greater than `thinking\.budget_tokens`/,
+    ],
     [{ thinking: { type: "enabled", budget_tokens: 100 } }, /^thinking\.budget_tokens: /],
     [{ thinking, temperature: 0.5 }, /`temperature` may only be set to 1/],
     [{ temperature: 1.5 }, /^temperature: /],
     [{ stop_sequences: ["\n"] }, /^stop_sequences: /],
-    [{ system: Array(5).fill({ ...text("x"), cache_control: { type: "ephemeral" } }) }, /A maximum of 4 blocks with cache_control may be provided\. Found 5\./],
-    [{ output_config: { format: { type: "json_schema", schema: { type: "array", minItems: 9_999 } } } }, /^output_config\.format\.schema: /],
+    [
+      { system: Array(5).fill({ ...text("x"), cache_control: { type: "ephemeral" } }) },
+      /A maximum of 4 blocks with cache_control may be provided\. Found 5\./,
+    ],
+    [
+      { output_config: { format: { type: "json_schema", schema: { type: "array", minItems: 9_999 } } } },
+      /^output_config\.format\.schema: /,
+    ],
   ];
   for (const [change, message] of cases) {
     const heard = await post({ ...requestOf("x"), ...change });
     const { type, error, request_id: requestId } = JSON.parse(heard.text);
-    assert.deepEqual([heard.status, type, error.type, requestId], [400, "error", "invalid_request_error", heard.headers["request-id"]], String(message));
+    assert.deepEqual(
+      [heard.status, type, error.type, requestId],
+      [400, "error", "invalid_request_error", heard.headers["request-id"]],
+      String(message),
+    );
     assert.match(error.message, message);
   }
-  assert.equal((await post({ ...requestOf("x"), ...round([proof, call], [result]), thinking, tools: [weather] })).status, 200);
+  assert.equal(
+    (await post({ ...requestOf("x"), ...round([proof, call], [result]), thinking, tools: [weather] })).status,
+    200,
+  );
 });
 
 test("the version is demanded, and says what may be set", async (t) => {

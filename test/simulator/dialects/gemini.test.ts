@@ -29,12 +29,14 @@ const png = Buffer.alloc(70).toString("base64");
 async function start(t: TestContext, options: SimulatorOptions = {}) {
   const { url } = await startSimulator(t, options);
   const client = new GoogleGenAI({ apiKey: options.key ?? "sk-test-0000", httpOptions: { baseUrl: url } });
-  const post = (body: unknown, target = "sim-text:generateContent", version = "v1beta") => ask({ url, path: `/${version}/models/${target}`, body });
+  const post = (body: unknown, target = "sim-text:generateContent", version = "v1beta") =>
+    ask({ url, path: `/${version}/models/${target}`, body });
   const generate = (contents: string | Content[], config: GenerateContentConfig = {}, model = "sim-text") =>
     client.models.generateContent({ model, contents, config });
   const stream = async (contents: string | Content[], config: GenerateContentConfig = {}, model = "sim-text") => {
     const chunks: GenerateContentResponse[] = [];
-    for await (const chunk of await client.models.generateContentStream({ model, contents, config })) chunks.push(chunk);
+    for await (const chunk of await client.models.generateContentStream({ model, contents, config }))
+      chunks.push(chunk);
     return chunks;
   };
   return { url, client, post, generate, stream };
@@ -52,7 +54,12 @@ function saidIn(answers: GenerateContentResponse[]): unknown[] {
     const kind = thought ? "thought" : "text";
     if (text === "") continue;
     if (text !== undefined && Array.isArray(last) && last[0] === kind) last[1] += text;
-    else said.push(text !== undefined ? [kind, text] : [functionCall?.name ?? inlineData?.mimeType, functionCall?.args ?? inlineData?.data]);
+    else
+      said.push(
+        text !== undefined
+          ? [kind, text]
+          : [functionCall?.name ?? inlineData?.mimeType, functionCall?.args ?? inlineData?.data],
+      );
   }
   return said;
 }
@@ -62,8 +69,16 @@ test("an answer repeats what the user said and counts its tokens", async (t) => 
   const answer = await generate("Good morning", { systemInstruction: "Be short." });
   assert.match(answer.text ?? "", /^You said: Good morning/);
   assert.deepEqual([answer.candidates?.[0]?.finishReason, answer.modelVersion], ["STOP", "sim-text"]);
-  const { promptTokenCount: prompt = 0, candidatesTokenCount: shown = 0, totalTokenCount: total } = answer.usageMetadata ?? {};
-  assert.ok(prompt > ((await generate("Good morning")).usageMetadata?.promptTokenCount ?? 0) && shown > 0 && total === prompt + shown);
+  const {
+    promptTokenCount: prompt = 0,
+    candidatesTokenCount: shown = 0,
+    totalTokenCount: total,
+  } = answer.usageMetadata ?? {};
+  assert.ok(
+    prompt > ((await generate("Good morning")).usageMetadata?.promptTokenCount ?? 0) &&
+      shown > 0 &&
+      total === prompt + shown,
+  );
 });
 
 test("a stream says the same as the whole answer, whatever it is made of", async (t) => {
@@ -72,7 +87,13 @@ test("a stream says the same as the whole answer, whatever it is made of", async
     ["text", "Grüße, 😀 and\n two lines", {}, "sim-text", ["text"]],
     ["thoughts", "x", thinking, "sim-text", ["thought", "text"]],
     ["thoughts that are not shown", "x", {}, "sim-reasoning", ["text"]],
-    ["parallel calls", "list_all and get_weather", { tools, ...thinking }, "sim-text", ["thought", "list_all", "get_weather"]],
+    [
+      "parallel calls",
+      "list_all and get_weather",
+      { tools, ...thinking },
+      "sim-text",
+      ["thought", "list_all", "get_weather"],
+    ],
     ["a call that is cut off", "get_weather", { tools, maxOutputTokens: 1 }, "sim-text", []],
     ["text and image", "x", {}, "sim-image", ["text", "image/png"]],
     ["nothing", "x", {}, "sim-text;tokens=0", []],
@@ -89,7 +110,11 @@ test("a stream says the same as the whole answer, whatever it is made of", async
       name,
     );
     const last = chunks.at(-1);
-    assert.deepEqual([last?.candidates?.[0]?.finishReason, last?.usageMetadata], [whole.candidates?.[0]?.finishReason, whole.usageMetadata], name);
+    assert.deepEqual(
+      [last?.candidates?.[0]?.finishReason, last?.usageMetadata],
+      [whole.candidates?.[0]?.finishReason, whole.usageMetadata],
+      name,
+    );
     const totals = chunks.map(({ usageMetadata }) => usageMetadata?.totalTokenCount ?? 0);
     assert.deepEqual(
       totals,
@@ -100,7 +125,12 @@ test("a stream says the same as the whole answer, whatever it is made of", async
       chunks.slice(0, -1).every(({ candidates }) => candidates?.[0]?.finishReason === undefined),
       name,
     );
-    if (kinds.length === 0) assert.deepEqual([whole.candidates?.[0]?.content, last?.candidates?.[0]?.content], [{ role: "model" }, { role: "model" }], name);
+    if (kinds.length === 0)
+      assert.deepEqual(
+        [whole.candidates?.[0]?.content, last?.candidates?.[0]?.content],
+        [{ role: "model" }, { role: "model" }],
+        name,
+      );
   }
 });
 
@@ -155,7 +185,9 @@ test("a function is called as the mode says", async (t) => {
 });
 
 const answered = (calls: FunctionCall[], response: Record<string, unknown>): Content =>
-  user(...calls.map(({ id, name = "" }) => ({ functionResponse: { ...(id !== undefined && { id }), name, response } })));
+  user(
+    ...calls.map(({ id, name = "" }) => ({ functionResponse: { ...(id !== undefined && { id }), name, response } })),
+  );
 
 test("a chat goes round a loop of calls with its thought signatures, streamed and not", async (t) => {
   const { client } = await start(t);
@@ -164,7 +196,8 @@ test("a chat goes round a loop of calls with its thought signatures, streamed an
     const message = 'list_all and get_weather for "Oslo"';
     const calls: FunctionCall[] = [];
     if (model === "sim-text") calls.push(...((await chat.sendMessage({ message })).functionCalls ?? []));
-    else for await (const chunk of await chat.sendMessageStream({ message })) calls.push(...(chunk.functionCalls ?? []));
+    else
+      for await (const chunk of await chat.sendMessageStream({ message })) calls.push(...(chunk.functionCalls ?? []));
     assert.deepEqual(
       calls.map(({ id, name, args }) => [name, args, id !== undefined]),
       [
@@ -174,7 +207,11 @@ test("a chat goes round a loop of calls with its thought signatures, streamed an
     );
     const proofs = chat
       .getHistory()
-      .flatMap(({ parts }) => (parts ?? []).flatMap(({ functionCall, thoughtSignature }) => (functionCall ? [thoughtSignature !== undefined] : [])));
+      .flatMap(({ parts }) =>
+        (parts ?? []).flatMap(({ functionCall, thoughtSignature }) =>
+          functionCall ? [thoughtSignature !== undefined] : [],
+        ),
+      );
     assert.deepEqual(proofs, [model === "sim-reasoning", false]);
     const last = await chat.sendMessage({ message: answered(calls, { output: "7 degrees" }).parts ?? [] });
     assert.match(last.text ?? "", /^The tool list_all returned: 7 degrees\nThe tool get_weather returned: 7 degrees/);
@@ -187,28 +224,53 @@ test("images and documents are acknowledged and counted, in responses too", asyn
   const image = { inlineData: { mimeType: "image/png", data: png } };
   const linked = { fileData: { fileUri: "https://example.com/a.pdf", mimeType: "application/pdf" } };
   const shown = await generate([user({ text: "What?" }, image, linked)]);
-  assert.match(shown.text ?? "", /I see 1 image \(image\/png, 70 bytes\)\.\nI read 1 document \(at https:\/\/example.com\/a.pdf\)/);
+  assert.match(
+    shown.text ?? "",
+    /I see 1 image \(image\/png, 70 bytes\)\.\nI read 1 document \(at https:\/\/example.com\/a.pdf\)/,
+  );
   assert.ok((shown.usageMetadata?.promptTokenCount ?? 0) > 85);
   const call = { name: "paint", args: {} };
   const response = { functionResponse: { name: "paint", response: { error: "half" }, parts: [image] } };
-  const result = await generate([user({ text: "paint" }), { role: "model", parts: [{ functionCall: call }] }, user(response)]);
+  const result = await generate([
+    user({ text: "paint" }),
+    { role: "model", parts: [{ functionCall: call }] },
+    user(response),
+  ]);
   assert.match(result.text ?? "", /^The tool paint failed: half\nI see 1 image/);
 });
 
 test("an answer in JSON fits the schema of either kind, and an enumeration is bare", async (t) => {
   const { generate } = await start(t);
-  const person = { type: "object", properties: { name: { type: "string" }, age: { type: "integer", minimum: 18 } }, required: ["name", "age"] };
-  const capital = { type: Type.OBJECT, properties: { tags: { type: Type.ARRAY, items: { type: Type.STRING }, minItems: "2" } } };
+  const person = {
+    type: "object",
+    properties: { name: { type: "string" }, age: { type: "integer", minimum: 18 } },
+    required: ["name", "age"],
+  };
+  const capital = {
+    type: Type.OBJECT,
+    properties: { tags: { type: Type.ARRAY, items: { type: Type.STRING }, minItems: "2" } },
+  };
   const json = { responseMimeType: "application/json" };
-  assert.deepEqual(Object.keys(JSON.parse((await generate("x", { ...json, responseJsonSchema: person })).text ?? "")), ["name", "age"]);
+  assert.deepEqual(Object.keys(JSON.parse((await generate("x", { ...json, responseJsonSchema: person })).text ?? "")), [
+    "name",
+    "age",
+  ]);
   assert.equal(JSON.parse((await generate("x", { ...json, responseSchema: capital })).text ?? "").tags.length, 2);
   assert.equal(typeof JSON.parse((await generate("x", json)).text ?? ""), "object");
-  assert.equal((await generate("x", { responseMimeType: "text/x.enum", responseSchema: { type: Type.STRING, enum: ["red"] } })).text, "red");
+  assert.equal(
+    (await generate("x", { responseMimeType: "text/x.enum", responseSchema: { type: Type.STRING, enum: ["red"] } }))
+      .text,
+    "red",
+  );
 });
 
 test("an image has the proportions and the size that are asked for", async (t) => {
   const { generate } = await start(t);
-  const answer = await generate("a cat", { responseModalities: ["IMAGE"], imageConfig: { aspectRatio: "16:9" } }, "sim-text;image-bytes=5000");
+  const answer = await generate(
+    "a cat",
+    { responseModalities: ["IMAGE"], imageConfig: { aspectRatio: "16:9" } },
+    "sim-text;image-bytes=5000",
+  );
   const file = Buffer.from(answer.data ?? "", "base64");
   assert.deepEqual(
     [saidIn([answer]).length, file.toString("latin1", 1, 4), file.readUInt32BE(16), file.readUInt32BE(20), file.length],
@@ -222,22 +284,44 @@ test("tokens are counted as the answer counts them, and texts become vectors of 
   const { totalTokens } = await client.models.countTokens({ model: "sim-text", contents: "Good morning" });
   assert.equal(totalTokens, (await generate("Good morning")).usageMetadata?.promptTokenCount);
   const wrapped = {
-    generateContentRequest: { model: "models/sim-text", contents: [user({ text: "Good morning" })], systemInstruction: { parts: [{ text: "Be short." }] } },
+    generateContentRequest: {
+      model: "models/sim-text",
+      contents: [user({ text: "Good morning" })],
+      systemInstruction: { parts: [{ text: "Be short." }] },
+    },
   };
   assert.ok(JSON.parse((await post(wrapped, "sim-text:countTokens")).text).totalTokens > (totalTokens ?? 0));
-  const { embeddings = [] } = await client.models.embedContent({ model: "sim-text", contents: ["a", "b", "a"], config: { outputDimensionality: 8 } });
+  const { embeddings = [] } = await client.models.embedContent({
+    model: "sim-text",
+    contents: ["a", "b", "a"],
+    config: { outputDimensionality: 8 },
+  });
   const [first, second, again] = embeddings.map(({ values }) => values);
   assert.deepEqual([first?.length, first], [8, again]);
   assert.notDeepEqual(first, second);
-  const single = JSON.parse((await post({ content: user({ text: "a" }), outputDimensionality: 8 }, "sim-text:embedContent")).text);
+  const single = JSON.parse(
+    (await post({ content: user({ text: "a" }), outputDimensionality: 8 }, "sim-text:embedContent")).text,
+  );
   assert.deepEqual(single.embedding.values, first);
-  assert.equal(JSON.parse((await post({ content: user({ text: "a" }) }, "sim-text:embedContent")).text).embedding.values.length, 768);
+  assert.equal(
+    JSON.parse((await post({ content: user({ text: "a" }) }, "sim-text:embedContent")).text).embedding.values.length,
+    768,
+  );
 });
 
 test("settings stand in the address, as it is or encoded, under every version and for Vertex AI", async (t) => {
   const { url } = await start(t);
-  const body = { contents: [{ parts: [{ text: "x" }] }], generation_config: { max_output_tokens: 2 }, system_instruction: { parts: [{ text: "y" }] } };
-  for (const base of ["v1/models", "v1alpha/models", "v1beta1/publishers/google/models", "v1/projects/p/locations/global/publishers/google/models"])
+  const body = {
+    contents: [{ parts: [{ text: "x" }] }],
+    generation_config: { max_output_tokens: 2 },
+    system_instruction: { parts: [{ text: "y" }] },
+  };
+  for (const base of [
+    "v1/models",
+    "v1alpha/models",
+    "v1beta1/publishers/google/models",
+    "v1/projects/p/locations/global/publishers/google/models",
+  ])
     for (const model of ["vendor/a:b;tokens=1", encodeURIComponent("vendor/a:b;tokens=1")]) {
       const heard = await ask({ url, path: `/${base}/${model}:generateContent`, body });
       assert.equal(JSON.parse(heard.text).usageMetadata?.candidatesTokenCount, 1, `${base} ${heard.text}`);
@@ -255,7 +339,11 @@ test("errors have Google's status and say when to try again, before the answer a
   await assert.rejects(stream("x", {}, "m;error=2"), (fault) => fault instanceof ApiError && fault.status === 500);
   const cut = await stream("x", {}, "m;tokens=4;no-end");
   assert.deepEqual([cut.length, cut.at(-1)?.candidates?.[0]?.finishReason], [4, undefined]);
-  const malformed = await ask({ url, path: "/v1/models/m;tokens=4;malformed=2:streamGenerateContent?alt=sse", body: { contents: [user({ text: "x" })] } });
+  const malformed = await ask({
+    url,
+    path: "/v1/models/m;tokens=4;malformed=2:streamGenerateContent?alt=sse",
+    body: { contents: [user({ text: "x" })] },
+  });
   assert.deepEqual(
     malformed.events.map((event) => event.endsWith("}")),
     [true, false, true, true, true],
@@ -265,7 +353,14 @@ test("errors have Google's status and say when to try again, before the answer a
 test("with a key, its own header, the query or a bearer's bears it", async (t) => {
   const { url } = await start(t, { key: "sk-right" });
   const statusOf = async (query: string, headers: Record<string, string>) =>
-    (await ask({ url, path: `/v1/models/m:generateContent${query}`, headers, body: { contents: [user({ text: "x" })] } })).status;
+    (
+      await ask({
+        url,
+        path: `/v1/models/m:generateContent${query}`,
+        headers,
+        body: { contents: [user({ text: "x" })] },
+      })
+    ).status;
   assert.equal(await statusOf("", { "x-goog-api-key": "sk-right" }), 200);
   assert.equal(await statusOf("?key=sk-right", {}), 200);
   assert.equal(await statusOf("", { authorization: "Bearer sk-right" }), 200);
@@ -279,13 +374,20 @@ test("what is not sent back as it came, or has no place, is a 400 that says wher
   const response = (name: string) => ({ functionResponse: { name, response: {} } });
   const responses = [response("list_all"), response("get_weather")];
   const round = (said: object[], replied: object[]) => ({
-    contents: [user({ text: "list_all and get_weather" }), { role: "model", parts: said }, { role: "user", parts: replied }],
+    contents: [
+      user({ text: "list_all and get_weather" }),
+      { role: "model", parts: said },
+      { role: "user", parts: replied },
+    ],
     generationConfig: thinking,
   });
   const [signed, unsigned] = calls;
   const without = { functionCall: signed?.functionCall };
   const contents = [user({ text: "x" })];
-  const schemaOf = (parameters: object) => ({ contents, tools: [{ functionDeclarations: [{ name: "f", parameters }] }] });
+  const schemaOf = (parameters: object) => ({
+    contents,
+    tools: [{ functionDeclarations: [{ name: "f", parameters }] }],
+  });
   const configOf = (generationConfig: object) => ({ contents, generationConfig });
   const cases: [object, RegExp, field?: RegExp][] = [
     [{}, /contents/, /^contents$/],
@@ -293,18 +395,43 @@ test("what is not sent back as it came, or has no place, is a 400 that says wher
     [{ contents: [{ role: "assistant", parts: [{ text: "x" }] }] }, /./, /^contents\[0\]\.role$/],
     [{ contents: [{ role: "user", parts: [] }] }, /./, /^contents\[0\]\.parts$/],
     [{ contents: [{ parts: [{}] }] }, /must have one initialized field/, /^contents\[0\]\.parts\[0\]$/],
-    [{ contents: [{ parts: [{ inlineData: { mimeType: "image/gif", data: "aa" } }] }] }, /Unsupported MIME type: image\/gif/],
+    [
+      { contents: [{ parts: [{ inlineData: { mimeType: "image/gif", data: "aa" } }] }] },
+      /Unsupported MIME type: image\/gif/,
+    ],
     [{ contents: [{ parts: [{ inlineData: { mimeType: "image/png", data: "*" } }] }] }, /./, /inlineData\.data$/],
-    [round([without, unsigned ?? {}], responses), /missing a thought_signature .*`default_api:list_all`/, /^contents\[1\]\.parts\[0\]$/],
+    [
+      round([without, unsigned ?? {}], responses),
+      /missing a thought_signature .*`default_api:list_all`/,
+      /^contents\[1\]\.parts\[0\]$/,
+    ],
     [round([{ ...signed, thoughtSignature: "c2ln" }, unsigned ?? {}], responses), /Corrupted thought signature/],
-    [round([{ ...signed, functionCall: unsigned?.functionCall }], [response("get_weather")]), /Corrupted thought signature/],
-    [round(calls, responses.slice(1)), /number of function response parts is equal to the number of function call parts/],
+    [
+      round([{ ...signed, functionCall: unsigned?.functionCall }], [response("get_weather")]),
+      /Corrupted thought signature/,
+    ],
+    [
+      round(calls, responses.slice(1)),
+      /number of function response parts is equal to the number of function call parts/,
+    ],
     [{ contents: [...contents, { role: "model", parts: calls }] }, /number of function response parts/],
     [round([{ text: "so" }], responses), /function response turn comes immediately after a function call turn/],
-    [{ contents: [{ role: "model", parts: calls }, user(...(responses as Part[]))] }, /function call turn comes immediately after a user turn/],
-    [schemaOf({ type: "OBJECT", additionalProperties: false }), /Unknown name "additionalProperties" at 'tools\[0\]\.function_declarations\[0\]\.parameters'/],
-    [schemaOf({ type: "OBJECT", properties: { a: { type: ["string", "null"] } } }), /parameters\.properties\[a\]\.type/],
-    [{ contents, tools: [{ functionDeclarations: [{ name: "f", parameters: {}, parametersJsonSchema: {} }] }] }, /both parameters and/],
+    [
+      { contents: [{ role: "model", parts: calls }, user(...(responses as Part[]))] },
+      /function call turn comes immediately after a user turn/,
+    ],
+    [
+      schemaOf({ type: "OBJECT", additionalProperties: false }),
+      /Unknown name "additionalProperties" at 'tools\[0\]\.function_declarations\[0\]\.parameters'/,
+    ],
+    [
+      schemaOf({ type: "OBJECT", properties: { a: { type: ["string", "null"] } } }),
+      /parameters\.properties\[a\]\.type/,
+    ],
+    [
+      { contents, tools: [{ functionDeclarations: [{ name: "f", parameters: {}, parametersJsonSchema: {} }] }] },
+      /both parameters and/,
+    ],
     [{ contents, tools: [{ functionDeclarations: [{ name: "1f" }] }] }, /./, /functionDeclarations\[0\]\.name$/],
     [{ contents, toolConfig: { functionCallingConfig: { mode: "ANY" } } }, /without function_declarations/],
     [
@@ -313,7 +440,10 @@ test("what is not sent back as it came, or has no place, is a 400 that says wher
     ],
     [configOf({ responseSchema: { type: "STRING" } }), /mime type/],
     [configOf({ responseMimeType: "application/json", responseSchema: {}, responseJsonSchema: {} }), /Only one of/],
-    [configOf({ thinkingConfig: { thinkingBudget: 8, thinkingLevel: "LOW" } }), /only one of thinking budget and thinking level/],
+    [
+      configOf({ thinkingConfig: { thinkingBudget: 8, thinkingLevel: "LOW" } }),
+      /only one of thinking budget and thinking level/,
+    ],
     [configOf({ stopSequences: ["1", "2", "3", "4", "5", "6"] }), /./, /stopSequences$/],
     [configOf({ responseModalities: ["AUDIO"] }), /./, /responseModalities\[0\]$/],
   ];
@@ -327,7 +457,10 @@ test("what is not sent back as it came, or has no place, is a 400 that says wher
   const fine = [
     round(calls, responses),
     { ...round([without, unsigned ?? {}], responses), generationConfig: {} },
-    { ...round([without, unsigned ?? {}], responses), contents: [...round([without, unsigned ?? {}], responses).contents, user({ text: "and now?" })] },
+    {
+      ...round([without, unsigned ?? {}], responses),
+      contents: [...round([without, unsigned ?? {}], responses).contents, user({ text: "and now?" })],
+    },
     round([{ ...without, thoughtSignature: "skip_thought_signature_validator" }, unsigned ?? {}], responses),
   ];
   for (const body of fine) assert.equal((await post(body)).status, 200);

@@ -13,22 +13,34 @@ const weather: Tool = {
   type: "function",
   function: {
     name: "get_weather",
-    parameters: { type: "object", properties: { city: { type: "string" }, days: { type: "integer", minimum: 1, maximum: 7 } }, required: ["city", "days"] },
+    parameters: {
+      type: "object",
+      properties: { city: { type: "string" }, days: { type: "integer", minimum: 1, maximum: 7 } },
+      required: ["city", "days"],
+    },
   },
 };
 const clock: Tool = {
   type: "function",
-  function: { name: "get_time", parameters: { type: "object", properties: { zone: { enum: ["UTC", "CET"] } }, required: ["zone"] } },
+  function: {
+    name: "get_time",
+    parameters: { type: "object", properties: { zone: { enum: ["UTC", "CET"] } }, required: ["zone"] },
+  },
 };
 
 const functionCalls = (message: OpenAI.Chat.Completions.ChatCompletionMessage) =>
   (message.tool_calls ?? []).map((call) =>
-    call.type === "function" ? { name: call.function.name, input: JSON.parse(call.function.arguments) } : { name: call.custom.name, input: call.custom.input },
+    call.type === "function"
+      ? { name: call.function.name, input: JSON.parse(call.function.arguments) }
+      : { name: call.custom.name, input: call.custom.input },
   );
 
 test("an answer repeats what the user said and counts its tokens", async (t) => {
   const { openai } = await startSimulator(t);
-  const answer = await openai.chat.completions.create({ model: "sim-text", messages: [{ role: "system", content: "Be short." }, user("Good morning")] });
+  const answer = await openai.chat.completions.create({
+    model: "sim-text",
+    messages: [{ role: "system", content: "Be short." }, user("Good morning")],
+  });
   assert.match(answer.choices[0]?.message.content ?? "", /^You said: Good morning/);
   assert.equal(answer.choices[0]?.finish_reason, "stop");
   assert.ok(answer.usage && answer.usage.prompt_tokens > 0 && answer.usage.completion_tokens > 0);
@@ -40,7 +52,10 @@ test("a stream says the same as the whole answer, one token an event", async (t)
   const { openai, url } = await startSimulator(t);
   const messages = [user("Grüße, 😀 and\n two lines")];
   const whole = await openai.chat.completions.create({ model: "sim-text", messages });
-  const heard = await ask({ url, body: { model: "sim-text", messages, stream: true, stream_options: { include_usage: true } } });
+  const heard = await ask({
+    url,
+    body: { model: "sim-text", messages, stream: true, stream_options: { include_usage: true } },
+  });
   const tokens = tokensIn(heard.events);
   assert.equal(tokens.join(""), whole.choices[0]?.message.content);
   assert.equal(tokens.length, whole.usage?.completion_tokens);
@@ -55,7 +70,8 @@ test("a stream says the same as the whole answer, one token an event", async (t)
 
 test("usage is streamed when asked for, or as a setting says", async (t) => {
   const { url } = await startSimulator(t);
-  const usagesOf = async (model: string) => chunksOf((await ask({ url, body: chatOf(model) })).events).map(({ usage }) => usage);
+  const usagesOf = async (model: string) =>
+    chunksOf((await ask({ url, body: chatOf(model) })).events).map(({ usage }) => usage);
   assert.ok((await usagesOf("sim-text")).every((usage) => usage === undefined));
   assert.ok((await usagesOf("sim-text;usage=always")).at(-1)?.completion_tokens);
   const running = (await usagesOf("sim-text;usage=every;tokens=3")).map((usage) => usage?.completion_tokens);
@@ -64,7 +80,11 @@ test("usage is streamed when asked for, or as a setting says", async (t) => {
 
 test("the stream helper accumulates text, and its strict checks pass", async (t) => {
   const { openai } = await startSimulator(t);
-  const stream = openai.chat.completions.stream({ model: "sim-text;tokens=20", messages: [user("x")], stream_options: { include_usage: true } });
+  const stream = openai.chat.completions.stream({
+    model: "sim-text;tokens=20",
+    messages: [user("x")],
+    stream_options: { include_usage: true },
+  });
   const final = await stream.finalChatCompletion();
   assert.equal(final.choices[0]?.finish_reason, "stop");
   assert.equal(final.usage?.completion_tokens, 20);
@@ -84,7 +104,9 @@ test("the same request gets the same bytes, and another request another id", asy
 test("the text does not depend on the model's name, so that replicas agree", async (t) => {
   const { url } = await startSimulator(t);
   const texts = await Promise.all(
-    ["one;tokens=40", "two;tokens=40;rate=2000"].map(async (model) => tokensIn((await ask({ url, body: chatOf(model) })).events).join("")),
+    ["one;tokens=40", "two;tokens=40;rate=2000"].map(async (model) =>
+      tokensIn((await ask({ url, body: chatOf(model) })).events).join(""),
+    ),
   );
   assert.equal(texts[0], texts[1]);
 });
@@ -105,14 +127,22 @@ test("a limit of tokens ends the answer with length, a stop string before it wit
     assert.equal(short.choices[0]?.finish_reason, "length");
     assert.equal(short.usage?.completion_tokens, 3);
   }
-  const stopped = await openai.chat.completions.create({ model: "sim-text", messages: [user("one STOP two")], stop: ["STOP"] });
+  const stopped = await openai.chat.completions.create({
+    model: "sim-text",
+    messages: [user("one STOP two")],
+    stop: ["STOP"],
+  });
   assert.equal(stopped.choices[0]?.message.content, "You said: one ");
   assert.equal(stopped.choices[0]?.finish_reason, "stop");
 });
 
 test("a content filter ends the answer where a setting says, and no tool is called", async (t) => {
   const { openai } = await startSimulator(t);
-  const { choices } = await openai.chat.completions.create({ model: "sim-text;filter=2", messages: [user("call get_time")], tools: [clock] });
+  const { choices } = await openai.chat.completions.create({
+    model: "sim-text;filter=2",
+    messages: [user("call get_time")],
+    tools: [clock],
+  });
   assert.deepEqual([choices[0]?.message.content, choices[0]?.finish_reason], ["You said:", "content_filter"]);
 });
 
@@ -124,7 +154,9 @@ test("several choices are streamed in turns and are told apart", async (t) => {
     [0, 1, 2],
   );
   assert.equal(new Set(whole.choices.map(({ message }) => message.content)).size, 3);
-  const chunks = chunksOf((await ask({ url, body: { model: "sim-text", messages: [user("x")], n: 3, stream: true } })).events);
+  const chunks = chunksOf(
+    (await ask({ url, body: { model: "sim-text", messages: [user("x")], n: 3, stream: true } })).events,
+  );
   for (const { index, message } of whole.choices) {
     const own = chunks.flatMap(({ choices }) => choices.filter((choice) => choice.index === index));
     assert.equal(own.map(({ delta }) => delta.content ?? "").join(""), message.content);
@@ -134,13 +166,25 @@ test("several choices are streamed in turns and are told apart", async (t) => {
 
 test("reasoning comes before the text and is counted apart", async (t) => {
   const { openai, url } = await startSimulator(t);
-  const whole = await openai.chat.completions.create({ model: "sim-text", messages: [user("x")], reasoning_effort: "low" });
+  const whole = await openai.chat.completions.create({
+    model: "sim-text",
+    messages: [user("x")],
+    reasoning_effort: "low",
+  });
   assert.equal(whole.usage?.completion_tokens_details?.reasoning_tokens, 8);
   assert.ok((whole.choices[0]?.message as { reasoning_content?: string } | undefined)?.reasoning_content);
-  const deltas = chunksOf((await ask({ url, body: chatOf("sim-text;reasoning=5") })).events).flatMap(({ choices }) => choices.map(({ delta }) => delta));
+  const deltas = chunksOf((await ask({ url, body: chatOf("sim-text;reasoning=5") })).events).flatMap(({ choices }) =>
+    choices.map(({ delta }) => delta),
+  );
   assert.equal(deltas.filter(({ reasoning_content: thought }) => thought).length, 5);
-  assert.ok(deltas.findLastIndex(({ reasoning_content: thought }) => thought) < deltas.findIndex(({ content }) => content));
-  const none = await openai.chat.completions.create({ model: "sim-text", messages: [user("x")], reasoning_effort: "none" });
+  assert.ok(
+    deltas.findLastIndex(({ reasoning_content: thought }) => thought) < deltas.findIndex(({ content }) => content),
+  );
+  const none = await openai.chat.completions.create({
+    model: "sim-text",
+    messages: [user("x")],
+    reasoning_effort: "none",
+  });
   assert.equal(none.usage?.completion_tokens_details?.reasoning_tokens, 0);
   const model = await openai.chat.completions.create({ model: "sim-reasoning", messages: [user("x")] });
   assert.equal(model.usage?.completion_tokens_details?.reasoning_tokens, 16);
@@ -148,13 +192,24 @@ test("reasoning comes before the text and is counted apart", async (t) => {
 
 test("a limit that reasoning uses up leaves an empty text", async (t) => {
   const { openai } = await startSimulator(t);
-  const answer = await openai.chat.completions.create({ model: "sim-text", messages: [user("x")], reasoning_effort: "high", max_completion_tokens: 10 });
-  assert.deepEqual([answer.choices[0]?.message.content, answer.choices[0]?.finish_reason, answer.usage?.completion_tokens], ["", "length", 10]);
+  const answer = await openai.chat.completions.create({
+    model: "sim-text",
+    messages: [user("x")],
+    reasoning_effort: "high",
+    max_completion_tokens: 10,
+  });
+  assert.deepEqual(
+    [answer.choices[0]?.message.content, answer.choices[0]?.finish_reason, answer.usage?.completion_tokens],
+    ["", "length", 10],
+  );
 });
 
 test("a long conversation has cached tokens, all but its last turn in steps of 128", async (t) => {
   const { openai } = await startSimulator(t);
-  const answer = await openai.chat.completions.create({ model: "sim-text", messages: [{ role: "system", content: "long ".repeat(2_000) }, user("x")] });
+  const answer = await openai.chat.completions.create({
+    model: "sim-text",
+    messages: [{ role: "system", content: "long ".repeat(2_000) }, user("x")],
+  });
   assert.equal(answer.usage?.prompt_tokens_details?.cached_tokens, 19 * 128);
   const set = await openai.chat.completions.create({ model: "sim-text;cached=3", messages: [user("Good morning")] });
   assert.equal(set.usage?.prompt_tokens_details?.cached_tokens, 3);
@@ -168,14 +223,22 @@ test("an image is acknowledged with its type and size", async (t) => {
     { type: "image_url", image_url: { url: "https://example.com/cat.jpg" } },
   ];
   const answer = await openai.chat.completions.create({ model: "sim-text", messages: [{ role: "user", content }] });
-  assert.match(answer.choices[0]?.message.content ?? "", /I see 2 images \(image\/png, 70 bytes; at https:\/\/example.com\/cat.jpg\)/);
+  assert.match(
+    answer.choices[0]?.message.content ?? "",
+    /I see 2 images \(image\/png, 70 bytes; at https:\/\/example.com\/cat.jpg\)/,
+  );
   assert.ok((answer.usage?.prompt_tokens ?? 0) > 170);
 });
 
 test("a tool is called when the user names it, speaks of a call, or a call is required", async (t) => {
   const { openai } = await startSimulator(t);
   const callsOf = async (text: string, more: object = {}) => {
-    const answer = await openai.chat.completions.create({ model: "sim-text", messages: [user(text)], tools: [weather, clock], ...more });
+    const answer = await openai.chat.completions.create({
+      model: "sim-text",
+      messages: [user(text)],
+      tools: [weather, clock],
+      ...more,
+    });
     const [choice] = answer.choices;
     assert.equal(choice?.finish_reason, choice?.message.tool_calls ? "tool_calls" : "stop");
     if (choice?.message.tool_calls) assert.equal(choice.message.content, null);
@@ -186,17 +249,27 @@ test("a tool is called when the user names it, speaks of a call, or a call is re
   assert.deepEqual(await callsOf("Please call something"), ["get_weather"]);
   assert.deepEqual(await callsOf("Good morning", { tool_choice: "required" }), ["get_weather"]);
   assert.deepEqual(await callsOf("Use get_weather", { tool_choice: "none" }), []);
-  assert.deepEqual(await callsOf("Good morning", { tool_choice: { type: "function", function: { name: "get_time" } } }), ["get_time"]);
+  assert.deepEqual(
+    await callsOf("Good morning", { tool_choice: { type: "function", function: { name: "get_time" } } }),
+    ["get_time"],
+  );
   assert.deepEqual(await callsOf("get_time, then get_weather"), ["get_time", "get_weather"]);
   assert.deepEqual(await callsOf("get_time, then get_weather", { parallel_tool_calls: false }), ["get_time"]);
   assert.deepEqual(await callsOf("get_weather 3 times"), ["get_weather", "get_weather", "get_weather"]);
-  const allowed = { type: "allowed_tools", allowed_tools: { mode: "required", tools: [{ type: "function", function: { name: "get_time" } }] } };
+  const allowed = {
+    type: "allowed_tools",
+    allowed_tools: { mode: "required", tools: [{ type: "function", function: { name: "get_time" } }] },
+  };
   assert.deepEqual(await callsOf("Good morning", { tool_choice: allowed }), ["get_time"]);
 });
 
 test("arguments fit the tool's schema and take what the user put into quotes", async (t) => {
   const { openai } = await startSimulator(t);
-  const answer = await openai.chat.completions.create({ model: "sim-text", messages: [user('get_weather for "Oslo" and "Rome", twice')], tools: [weather] });
+  const answer = await openai.chat.completions.create({
+    model: "sim-text",
+    messages: [user('get_weather for "Oslo" and "Rome", twice')],
+    tools: [weather],
+  });
   const message = answer.choices[0]?.message;
   assert.ok(message);
   const inputs = functionCalls(message).map(({ input }) => input);
@@ -210,7 +283,11 @@ test("arguments fit the tool's schema and take what the user put into quotes", a
 
 test("streamed calls add up to the whole ones", async (t) => {
   const { openai } = await startSimulator(t);
-  const request = { model: "sim-text", messages: [user("get_time and get_weather in parallel")], tools: [weather, clock] };
+  const request = {
+    model: "sim-text",
+    messages: [user("get_time and get_weather in parallel")],
+    tools: [weather, clock],
+  };
   const whole = await openai.chat.completions.create(request);
   const final = await openai.chat.completions.stream(request).finalChatCompletion();
   const [streamed, sent] = [final.choices[0]?.message, whole.choices[0]?.message];
@@ -258,11 +335,19 @@ test("runTools goes through the loop and ends with a text that uses the result",
 
 test("an answer in JSON is JSON, and fits the schema if there is one", async (t) => {
   const { openai } = await startSimulator(t);
-  const free = await openai.chat.completions.create({ model: "sim-text", messages: [user("x")], response_format: { type: "json_object" } });
+  const free = await openai.chat.completions.create({
+    model: "sim-text",
+    messages: [user("x")],
+    response_format: { type: "json_object" },
+  });
   assert.equal(typeof JSON.parse(free.choices[0]?.message.content ?? ""), "object");
   const schema = {
     type: "object",
-    properties: { name: { type: "string" }, age: { type: "integer", minimum: 18 }, tags: { type: "array", items: { enum: ["a", "b"] }, minItems: 2 } },
+    properties: {
+      name: { type: "string" },
+      age: { type: "integer", minimum: 18 },
+      tags: { type: "array", items: { enum: ["a", "b"] }, minItems: 2 },
+    },
     required: ["name", "age", "tags"],
     additionalProperties: false,
   };
@@ -287,17 +372,26 @@ test("a body that is wrong is a 400 that names the field", async (t) => {
   assert.deepEqual(await faultOf("{"), [400, null]);
   assert.deepEqual(await faultOf({ model: "m" }), [400, "messages"]);
   assert.deepEqual(await faultOf({ model: "m", messages: [] }), [400, "messages"]);
-  assert.deepEqual(await faultOf({ model: "m", messages: [{ role: "user", content: [{ type: "image_url", image_url: {} }] }] }), [
-    400,
-    "messages[0].content[0].image_url.url",
-  ]);
+  assert.deepEqual(
+    await faultOf({ model: "m", messages: [{ role: "user", content: [{ type: "image_url", image_url: {} }] }] }),
+    [400, "messages[0].content[0].image_url.url"],
+  );
   assert.deepEqual(await faultOf({ model: "m", messages: [user("x")], n: 0 }), [400, "n"]);
-  assert.deepEqual(await faultOf({ model: "m", messages: [user("x")], tools: [weather], tool_choice: { type: "function", function: { name: "none" } } }), [
-    400,
-    "tool_choice",
-  ]);
-  assert.deepEqual(await faultOf({ model: "m", messages: [user("x")], response_format: { type: "json_schema", json_schema: { name: "x", schema: false } } }), [
-    400,
-    "response_format",
-  ]);
+  assert.deepEqual(
+    await faultOf({
+      model: "m",
+      messages: [user("x")],
+      tools: [weather],
+      tool_choice: { type: "function", function: { name: "none" } },
+    }),
+    [400, "tool_choice"],
+  );
+  assert.deepEqual(
+    await faultOf({
+      model: "m",
+      messages: [user("x")],
+      response_format: { type: "json_schema", json_schema: { name: "x", schema: false } },
+    }),
+    [400, "response_format"],
+  );
 });

@@ -16,7 +16,10 @@ test("a text has a vector of length 1, the same in both encodings and each time"
   assert.deepEqual(Float32Array.from(floats.data[0]?.embedding ?? []), Float32Array.from(vector));
   const bytes = await openai.embeddings.create({ model: "sim-embedding", input: "a cat", encoding_format: "base64" });
   assert.equal(Buffer.from(String(bytes.data[0]?.embedding), "base64").readFloatLE(4), vector[1]);
-  assert.deepEqual([otherwise.object, otherwise.model, otherwise.usage], ["list", "sim-embedding", { prompt_tokens: 2, total_tokens: 2 }]);
+  assert.deepEqual(
+    [otherwise.object, otherwise.model, otherwise.usage],
+    ["list", "sim-embedding", { prompt_tokens: 2, total_tokens: 2 }],
+  );
 });
 
 test("texts and tokens come one by one or many at once", async (t) => {
@@ -35,7 +38,11 @@ test("texts and tokens come one by one or many at once", async (t) => {
   assert.deepEqual([lists.vectors.length, lists.tokens, lists.vectors[0]], [2, 4, tokens.vectors[0]]);
   const [short = []] = (await vectorsOf("a cat", 3)).vectors;
   const ratios = short.map((value, index) => value / (texts.vectors[0]?.[index] ?? 0));
-  assert.ok(short.length === 3 && Math.abs(lengthOf(short) - 1) < 1e-6 && ratios.every((ratio) => Math.abs(ratio / (ratios[0] ?? 0) - 1) < 1e-5));
+  assert.ok(
+    short.length === 3 &&
+      Math.abs(lengthOf(short) - 1) < 1e-6 &&
+      ratios.every((ratio) => Math.abs(ratio / (ratios[0] ?? 0) - 1) < 1e-5),
+  );
 });
 
 test("what has no vector is refused with the name of the field, and faults strike", async (t) => {

@@ -49,7 +49,11 @@ test("an image can be made as large as a test needs it, and stays valid", async 
 
 test("the faults strike images too", async (t) => {
   const { url } = await startSimulator(t);
-  const heard = await ask({ url, path: "/v1/images/generations", body: { model: "sim-image;status=500", prompt: "x" } });
+  const heard = await ask({
+    url,
+    path: "/v1/images/generations",
+    body: { model: "sim-image;status=500", prompt: "x" },
+  });
   assert.deepEqual([heard.status, JSON.parse(heard.text).error.type], [500, "server_error"]);
   const cut = await ask({ url, path: "/v1/images/generations", body: { model: "sim-image;reset=0", prompt: "x" } });
   assert.equal(cut.status, 0);
@@ -57,7 +61,8 @@ test("the faults strike images too", async (t) => {
 
 test("what cannot be made is refused with the name of the field", async (t) => {
   const { url } = await startSimulator(t);
-  const paramOf = async (body: object) => JSON.parse((await ask({ url, path: "/v1/images/generations", body })).text).error.param;
+  const paramOf = async (body: object) =>
+    JSON.parse((await ask({ url, path: "/v1/images/generations", body })).text).error.param;
   assert.equal(await paramOf({ model: "m" }), "prompt");
   assert.equal(await paramOf({ prompt: "x", size: "9000x10" }), "size");
   assert.equal(await paramOf({ prompt: "x", stream: "yes" }), "stream");
@@ -83,7 +88,8 @@ test("a streamed image comes after pictures of it, and is the whole one", async 
       ["image_generation.completed", undefined],
     ],
   );
-  for (const { file, size } of events) assert.deepEqual([pictureIn(file), size], [{ width: 1_024, height: 1_536 }, "1024x1536"]);
+  for (const { file, size } of events)
+    assert.deepEqual([pictureIn(file), size], [{ width: 1_024, height: 1_536 }, "1024x1536"]);
   const last = events.at(-1);
   assert.ok(last?.type === "image_generation.completed");
   assert.equal(last.file.toString("base64"), whole.data?.[0]?.b64_json);
@@ -101,7 +107,10 @@ test("several images are streamed one after the other, and large ones whole", as
     [...types, ...types],
   );
   assert.ok(events.every(({ file }) => file.length === 2_000_000));
-  assert.equal((await eventsIn(await openai.images.generate({ model: "sim-image", prompt: "x", stream: true }))).length, 1);
+  assert.equal(
+    (await eventsIn(await openai.images.generate({ model: "sim-image", prompt: "x", stream: true }))).length,
+    1,
+  );
 });
 
 test("images are edited: what comes in the form is told, counted and changes the result", async (t) => {
@@ -112,10 +121,15 @@ test("images are edited: what comes in the form is told, counted and changes the
   assert.equal(one.data?.[0]?.revised_prompt, "a hat (from a.png, image/png, 70 bytes)");
   const image = [await fileOf(70), await fileOf(90, "image/webp", "b.webp")];
   const two = await openai.images.edit({ ...request, image, mask: await fileOf(10), n: 2 });
-  assert.equal(two.data?.[1]?.revised_prompt, "a hat (from a.png, image/png, 70 bytes; b.webp, image/webp, 90 bytes; with a mask: a.png, image/png, 10 bytes)");
+  assert.equal(
+    two.data?.[1]?.revised_prompt,
+    "a hat (from a.png, image/png, 70 bytes; b.webp, image/webp, 90 bytes; with a mask: a.png, image/png, 10 bytes)",
+  );
   assert.equal(two.usage?.input_tokens_details.image_tokens, 2 * (one.usage?.input_tokens_details.image_tokens ?? 0));
   assert.notEqual(one.data?.[0]?.b64_json, two.data?.[0]?.b64_json);
-  const events = await eventsIn(await openai.images.edit({ ...request, image: await fileOf(70), stream: true, partial_images: 1 }));
+  const events = await eventsIn(
+    await openai.images.edit({ ...request, image: await fileOf(70), stream: true, partial_images: 1 }),
+  );
   assert.deepEqual(
     events.map(({ type }) => type),
     ["image_edit.partial_image", "image_edit.completed"],
@@ -128,23 +142,45 @@ test("a form that no image can be edited by is refused with the name of the fiel
   const { openai, url } = await startSimulator(t);
   const edit = async (more: object) => {
     const image = await toFile(Buffer.alloc(9), "a.png", { type: "image/png" });
-    return openai.images.edit({ model: "sim-image", prompt: "x", image, ...more } as OpenAI.ImageEditParamsNonStreaming);
+    return openai.images.edit({
+      model: "sim-image",
+      prompt: "x",
+      image,
+      ...more,
+    } as OpenAI.ImageEditParamsNonStreaming);
   };
   const cases: [object, string, string | null][] = [
     [{ image: undefined }, "image", "missing_required_parameter"],
     [{ image: "a.png" }, "image", null],
-    [{ image: await toFile(Buffer.alloc(9), "a.bin", { type: "application/octet-stream" }) }, "image", "unsupported_file_mimetype"],
+    [
+      { image: await toFile(Buffer.alloc(9), "a.bin", { type: "application/octet-stream" }) },
+      "image",
+      "unsupported_file_mimetype",
+    ],
     [{ image: await toFile(Buffer.alloc(0), "a.png", { type: "image/png" }) }, "image", "empty_image_file"],
     [{ mask: await toFile(Buffer.alloc(9), "a.gif", { type: "image/gif" }) }, "mask", "unsupported_file_mimetype"],
     [{ prompt: undefined }, "prompt", null],
     [{ n: "many" }, "n", null],
   ];
   for (const [more, param, code] of cases)
-    await assert.rejects(edit(more), (error) => error instanceof OpenAI.BadRequestError && error.param === param && error.code === code, JSON.stringify(more));
+    await assert.rejects(
+      edit(more),
+      (error) => error instanceof OpenAI.BadRequestError && error.param === param && error.code === code,
+      JSON.stringify(more),
+    );
   const path = "/v1/images/edits";
-  const torn = await ask({ url, path, body: "--b\r\nnothing", headers: { "content-type": "multipart/form-data; boundary=b" } });
+  const torn = await ask({
+    url,
+    path,
+    body: "--b\r\nnothing",
+    headers: { "content-type": "multipart/form-data; boundary=b" },
+  });
   assert.match(JSON.parse(torn.text).error.message, /not a form/);
-  const json = await ask({ url, path, body: { prompt: "x", image: { name: "a.png", type: "image/png", data: "QUJD" } } });
+  const json = await ask({
+    url,
+    path,
+    body: { prompt: "x", image: { name: "a.png", type: "image/png", data: "QUJD" } },
+  });
   assert.deepEqual([json.status, JSON.parse(json.text).error.param], [400, "image"]);
 });
 

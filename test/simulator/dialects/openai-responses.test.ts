@@ -12,9 +12,18 @@ const weather: OpenAI.Responses.FunctionTool = {
   type: "function",
   name: "get_weather",
   strict: true,
-  parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false },
+  parameters: {
+    type: "object",
+    properties: { city: { type: "string" } },
+    required: ["city"],
+    additionalProperties: false,
+  },
 };
-const clock: OpenAI.Responses.FunctionTool = { ...weather, name: "get_time", parameters: { type: "object", properties: {} } };
+const clock: OpenAI.Responses.FunctionTool = {
+  ...weather,
+  name: "get_time",
+  parameters: { type: "object", properties: {} },
+};
 const code: OpenAI.Responses.CustomTool = { type: "custom", name: "run_code" };
 const include: OpenAI.Responses.ResponseIncludable[] = ["reasoning.encrypted_content"];
 
@@ -76,14 +85,30 @@ test("streams keep to the life cycle and end as the whole answer does", async (t
   const { url, openai } = await startSimulator(t);
   const bodies: OpenAI.Responses.ResponseCreateParamsNonStreaming[] = [
     { model: "sim-text", input: "Grüße, 😀 and\n two lines" },
-    { model: "sim-text", input: [{ role: "user", content: "again" }], instructions: "Be short.", store: false, metadata: { a: "b" } },
+    {
+      model: "sim-text",
+      input: [{ role: "user", content: "again" }],
+      instructions: "Be short.",
+      store: false,
+      metadata: { a: "b" },
+    },
     { model: "sim-text;tokens=0", input: "nothing" },
     { model: "sim-text", input: "think", reasoning: { effort: "low" } },
     { model: "sim-text", input: "think aloud", reasoning: { effort: "high", summary: "auto" }, include },
-    { model: "sim-text", input: "think too long", reasoning: { effort: "high", summary: "auto" }, max_output_tokens: 20 },
+    {
+      model: "sim-text",
+      input: "think too long",
+      reasoning: { effort: "high", summary: "auto" },
+      max_output_tokens: 20,
+    },
     { model: "sim-text;tokens=40", input: "be cut short", max_output_tokens: 20 },
     { model: "sim-text;filter=3", input: "be filtered" },
-    { model: "sim-text", input: "get_time and get_weather and run_code", tools: [weather, clock, code], reasoning: { effort: "low" } },
+    {
+      model: "sim-text",
+      input: "get_time and get_weather and run_code",
+      tools: [weather, clock, code],
+      reasoning: { effort: "low" },
+    },
     { model: "sim-text;tokens=3000;size=200;reasoning=100", input: "long", reasoning: { summary: "detailed" } },
   ];
   for (const body of bodies) {
@@ -92,7 +117,9 @@ test("streams keep to the life cycle and end as the whole answer does", async (t
     const streamed = checkedLifeCycle(eventsOf(heard.events));
     const whole = await openai.responses.create(body);
     const plain = (response: object) =>
-      JSON.stringify(response, (name, value) => (/^(?:id|call_id|encrypted_content|\w+_at)$/.test(name) ? typeof value : value));
+      JSON.stringify(response, (name, value) =>
+        /^(?:id|call_id|encrypted_content|\w+_at)$/.test(name) ? typeof value : value,
+      );
     const { output_text: text, ...sent } = whole;
     assert.equal(plain(streamed), plain(sent));
     assert.equal(whole.usage?.total_tokens, (whole.usage?.input_tokens ?? 0) + (whole.usage?.output_tokens ?? 0));
@@ -104,11 +131,27 @@ test("a response repeats what was asked and says it was stored unless told other
   const { openai } = await startSimulator(t);
   const kept = await openai.responses.create({ model: "sim-text", input: "Good morning" });
   assert.match(kept.output_text, /^You said: Good morning/);
-  assert.deepEqual([Reflect.get(kept, "store"), kept.status, kept.object, kept.reasoning], [true, "completed", "response", { effort: null, summary: null }]);
-  const asked = { store: false, instructions: "Be short.", temperature: 0.5, metadata: { a: "b" }, prompt_cache_key: "k", tools: [weather] };
+  assert.deepEqual(
+    [Reflect.get(kept, "store"), kept.status, kept.object, kept.reasoning],
+    [true, "completed", "response", { effort: null, summary: null }],
+  );
+  const asked = {
+    store: false,
+    instructions: "Be short.",
+    temperature: 0.5,
+    metadata: { a: "b" },
+    prompt_cache_key: "k",
+    tools: [weather],
+  };
   const other = await openai.responses.create({ model: "sim-text", input: "Good morning", ...asked });
   for (const [name, value] of Object.entries(asked)) assert.deepEqual(Reflect.get(other, name), value);
-  assert.deepEqual(Object.keys(other.usage ?? {}), ["input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details", "total_tokens"]);
+  assert.deepEqual(Object.keys(other.usage ?? {}), [
+    "input_tokens",
+    "input_tokens_details",
+    "output_tokens",
+    "output_tokens_details",
+    "total_tokens",
+  ]);
   assert.ok((other.usage?.input_tokens ?? 0) > (kept.usage?.input_tokens ?? 0));
 });
 
@@ -153,10 +196,21 @@ test("reasoning is there, but shown and handed out only when asked for", async (
 test("a limit of tokens leaves the response incomplete, and so does a content filter", async (t) => {
   const { openai } = await startSimulator(t);
   const short = await openai.responses.create({ model: "sim-text;tokens=100", input: "x", max_output_tokens: 16 });
-  assert.deepEqual([short.status, short.incomplete_details, short.usage?.output_tokens], ["incomplete", { reason: "max_output_tokens" }, 16]);
+  assert.deepEqual(
+    [short.status, short.incomplete_details, short.usage?.output_tokens],
+    ["incomplete", { reason: "max_output_tokens" }, 16],
+  );
   assert.equal(short.output[0]?.type === "message" && short.output[0].status, "incomplete");
-  const thought = await openai.responses.create({ model: "sim-text", input: "x", max_output_tokens: 16, reasoning: { effort: "high" } });
-  assert.deepEqual([thought.status, thought.output.map(({ type }) => type), thought.output_text], ["incomplete", ["reasoning"], ""]);
+  const thought = await openai.responses.create({
+    model: "sim-text",
+    input: "x",
+    max_output_tokens: 16,
+    reasoning: { effort: "high" },
+  });
+  assert.deepEqual(
+    [thought.status, thought.output.map(({ type }) => type), thought.output_text],
+    ["incomplete", ["reasoning"], ""],
+  );
   const filtered = await openai.responses.create({ model: "sim-text;filter=3", input: "x" });
   assert.deepEqual([filtered.incomplete_details, filtered.usage?.output_tokens], [{ reason: "content_filter" }, 3]);
   const blocked = await openai.responses.create({ model: "sim-text;filter=0", input: "x" });
@@ -179,28 +233,48 @@ test("a loop of calls goes on with the reasoning that is sent back, and ends wit
       assert.notEqual(item.id, item.call_id);
       const output = [
         { type: "input_text" as const, text: "snow" },
-        { type: "input_image" as const, detail: "auto" as const, image_url: `data:image/png;base64,${Buffer.alloc(70).toString("base64")}` },
+        {
+          type: "input_image" as const,
+          detail: "auto" as const,
+          image_url: `data:image/png;base64,${Buffer.alloc(70).toString("base64")}`,
+        },
       ];
       input.push({ type: "function_call_output", call_id: item.call_id, output });
     }
-    if (item.type === "custom_tool_call") input.push({ type: "custom_tool_call_output", call_id: item.call_id, output: "done" });
+    if (item.type === "custom_tool_call")
+      input.push({ type: "custom_tool_call_output", call_id: item.call_id, output: "done" });
   }
   const second = await openai.responses.create({ ...request, input });
-  assert.match(second.output_text, /The tool get_weather returned: snow image\/png, 70 bytes\nThe tool run_code returned: done/);
+  assert.match(
+    second.output_text,
+    /The tool get_weather returned: snow image\/png, 70 bytes\nThe tool run_code returned: done/,
+  );
   input.push(...(second.output as Input[]), { role: "user", content: "thanks" });
-  assert.match((await openai.responses.create({ ...request, input, tool_choice: "none" })).output_text, /^You said: thanks/);
+  assert.match(
+    (await openai.responses.create({ ...request, input, tool_choice: "none" })).output_text,
+    /^You said: thanks/,
+  );
 });
 
 test("tools are called as the choice says", async (t) => {
   const { openai } = await startSimulator(t);
   const callsOf = async (input: string, more: object = {}) => {
-    const { output } = await openai.responses.create({ model: "sim-text", input, tools: [weather, clock, code, { type: "web_search" }], ...more });
-    return output.flatMap((item) => (item.type === "function_call" || item.type === "custom_tool_call" ? [item.name] : []));
+    const { output } = await openai.responses.create({
+      model: "sim-text",
+      input,
+      tools: [weather, clock, code, { type: "web_search" }],
+      ...more,
+    });
+    return output.flatMap((item) =>
+      item.type === "function_call" || item.type === "custom_tool_call" ? [item.name] : [],
+    );
   };
   assert.deepEqual(await callsOf("Good morning"), []);
   assert.deepEqual(await callsOf("Good morning", { tool_choice: "required" }), ["get_weather"]);
   assert.deepEqual(await callsOf("get_time", { tool_choice: "none" }), []);
-  assert.deepEqual(await callsOf("Good morning", { tool_choice: { type: "function", name: "get_time" } }), ["get_time"]);
+  assert.deepEqual(await callsOf("Good morning", { tool_choice: { type: "function", name: "get_time" } }), [
+    "get_time",
+  ]);
   assert.deepEqual(await callsOf("Good morning", { tool_choice: { type: "custom", name: "run_code" } }), ["run_code"]);
   const allowed = { type: "allowed_tools", mode: "required", tools: [{ type: "function", name: "get_time" }] };
   assert.deepEqual(await callsOf("Good morning", { tool_choice: allowed }), ["get_time"]);
@@ -217,14 +291,21 @@ test("an answer in JSON is parsed by the client's helper", async (t) => {
     additionalProperties: false,
   };
   const text = { format: { type: "json_schema" as const, name: "person", strict: true, schema } };
-  const parsed = await openai.responses.parse<{ model: string; input: string; text: typeof text }, { name: string; age: number }>({
+  const parsed = await openai.responses.parse<
+    { model: string; input: string; text: typeof text },
+    { name: string; age: number }
+  >({
     model: "sim-text",
     input: "x",
     text,
   });
   assert.ok(parsed.output_parsed && parsed.output_parsed.age >= 18);
   assert.deepEqual(parsed.text?.format, text.format);
-  const free = await openai.responses.create({ model: "sim-text", input: "json", text: { format: { type: "json_object" } } });
+  const free = await openai.responses.create({
+    model: "sim-text",
+    input: "json",
+    text: { format: { type: "json_object" } },
+  });
   assert.equal(typeof JSON.parse(free.output_text), "object");
 });
 
@@ -234,7 +315,11 @@ test("images and files are acknowledged", async (t) => {
     { type: "input_text", text: "What is this?" },
     { type: "input_image", detail: "auto", image_url: `data:image/png;base64,${Buffer.alloc(70).toString("base64")}` },
     { type: "input_image", detail: "auto", image_url: "https://example.com/cat.jpg" },
-    { type: "input_file", filename: "a.pdf", file_data: `data:application/pdf;base64,${Buffer.alloc(90).toString("base64")}` },
+    {
+      type: "input_file",
+      filename: "a.pdf",
+      file_data: `data:application/pdf;base64,${Buffer.alloc(90).toString("base64")}`,
+    },
   ];
   const answer = await openai.responses.create({ model: "sim-text", input: [{ role: "user", content }] });
   assert.match(answer.output_text, /I see 2 images \(image\/png, 70 bytes; at https:\/\/example.com\/cat.jpg\)/);
@@ -263,15 +348,35 @@ test("what the upstream would refuse is refused, by the name of the field", asyn
     [{ model: "m", input: [] }, 400, "input", "missing_required_parameter"],
     [{ model: "m", input: 5 }, 400, "input", null],
     [{ model: "m", input: "x", max_output_tokens: 5 }, 400, "max_output_tokens", null],
-    [{ model: "m", input: "x", previous_response_id: "resp_1" }, 400, "previous_response_id", "previous_response_not_found"],
+    [
+      { model: "m", input: "x", previous_response_id: "resp_1" },
+      400,
+      "previous_response_id",
+      "previous_response_not_found",
+    ],
     [{ model: "m", input: "x", background: true }, 400, "background", "unsupported_parameter"],
     [{ model: "m", input: "x", conversation: "conv_1" }, 400, "conversation", "unsupported_parameter"],
     [{ model: "m", input: [{ type: "item_reference", id: "msg_1" }] }, 404, "input", null],
     [{ model: "m", input: [{ type: "nonsense" }] }, 400, "input[0].type", "invalid_value"],
     [{ model: "m", input: [{ role: "robot", content: "x" }] }, 400, "input[0].role", null],
-    [{ model: "m", input: [{ role: "user", content: [{ type: "text", text: "x" }] }] }, 400, "input[0].content[0].type", "invalid_value"],
-    [{ model: "m", input: [user, { role: "assistant", content: [{ type: "input_text", text: "x" }] }] }, 400, "input[1].content[0].type", "invalid_value"],
-    [{ model: "m", input: [{ role: "user", content: [{ type: "input_text" }] }] }, 400, "input[0].content[0].text", null],
+    [
+      { model: "m", input: [{ role: "user", content: [{ type: "text", text: "x" }] }] },
+      400,
+      "input[0].content[0].type",
+      "invalid_value",
+    ],
+    [
+      { model: "m", input: [user, { role: "assistant", content: [{ type: "input_text", text: "x" }] }] },
+      400,
+      "input[1].content[0].type",
+      "invalid_value",
+    ],
+    [
+      { model: "m", input: [{ role: "user", content: [{ type: "input_text" }] }] },
+      400,
+      "input[0].content[0].text",
+      null,
+    ],
     [
       { model: "m", input: [{ role: "user", content: [{ type: "input_image", image_url: "cat.png" }] }] },
       400,
@@ -286,22 +391,46 @@ test("what the upstream would refuse is refused, by the name of the field", asyn
     [{ model: "m", input: [user, call, { ...output, type: "custom_tool_call_output" }] }, 400, "input", null],
     [{ model: "m", input: [user, call, { ...call, call_id: "call_2" }, output] }, 400, "input", null],
     [{ model: "m", input: [user, call, user] }, 400, "input", null],
-    [{ model: "m", input: [user, { ...thought, encrypted_content: "made up" }] }, 400, "input", "invalid_encrypted_content"],
+    [
+      { model: "m", input: [user, { ...thought, encrypted_content: "made up" }] },
+      400,
+      "input",
+      "invalid_encrypted_content",
+    ],
     [{ model: "m", input: [user, thought], store: false }, 404, "input", null],
     [{ model: "m", input: [user, { type: "reasoning", id: "rs_1" }] }, 400, "input[1].summary", null],
     [{ model: "m", input: "x", tools: [{ type: "function", function: { name: "f" } }] }, 400, "tools[0].name", null],
     [{ model: "m", input: "x", tools: [{ type: "function", name: "a.b" }] }, 400, "tools[0].name", null],
     [{ model: "m", input: "x", tools: [{ type: "nonsense" }] }, 400, "tools[0].type", "invalid_value"],
-    [{ model: "m", input: "x", tools: [weather], tool_choice: { type: "function", name: "none" } }, 400, "tool_choice", null],
+    [
+      { model: "m", input: "x", tools: [weather], tool_choice: { type: "function", name: "none" } },
+      400,
+      "tool_choice",
+      null,
+    ],
     [{ model: "m", input: "x", tool_choice: "required" }, 400, "tool_choice", null],
-    [{ model: "m", input: "x", text: { format: { type: "json_schema", json_schema: {} } } }, 400, "text.format.name", "missing_required_parameter"],
-    [{ model: "m", input: "x", text: { format: { type: "json_schema", name: "a", schema: false } } }, 400, "text.format.schema", null],
+    [
+      { model: "m", input: "x", text: { format: { type: "json_schema", json_schema: {} } } },
+      400,
+      "text.format.name",
+      "missing_required_parameter",
+    ],
+    [
+      { model: "m", input: "x", text: { format: { type: "json_schema", name: "a", schema: false } } },
+      400,
+      "text.format.schema",
+      null,
+    ],
     [{ model: "m", input: "x", reasoning: { effort: "extreme" } }, 400, "reasoning.effort", null],
   ];
   for (const [body, status, param, errorCode] of cases) {
     const heard = await ask({ url, path, body });
     const { error } = JSON.parse(heard.text);
-    assert.deepEqual([heard.status, error?.param, error?.code, error?.type], [status, param, errorCode, "invalid_request_error"], JSON.stringify(body));
+    assert.deepEqual(
+      [heard.status, error?.param, error?.code, error?.type],
+      [status, param, errorCode, "invalid_request_error"],
+      JSON.stringify(body),
+    );
   }
   const waiting = await ask({ url, path, body: { model: "m", input: [user, call, { ...call, call_id: "call_2" }] } });
   assert.equal(waiting.status, 200);
@@ -312,7 +441,8 @@ test("reasoning comes back as it was or not at all", async (t) => {
   const { output } = await openai.responses.create({ model: "sim-reasoning", input: "x", include });
   const [thought] = output;
   assert.ok(thought?.type === "reasoning" && thought.encrypted_content);
-  const replay = (item: object) => openai.responses.create({ model: "sim-text", input: [item as Input, { role: "user", content: "go on" }] });
+  const replay = (item: object) =>
+    openai.responses.create({ model: "sim-text", input: [item as Input, { role: "user", content: "go on" }] });
   await replay(thought);
   const { id: _, ...nameless } = thought;
   await replay(nameless);
@@ -321,7 +451,10 @@ test("reasoning comes back as it was or not at all", async (t) => {
     { ...thought, encrypted_content: `${thought.encrypted_content.slice(0, -8)}AAAAAAAA` },
     { ...thought, encrypted_content: "" },
   ])
-    await assert.rejects(replay(spoilt), (error) => error instanceof OpenAI.BadRequestError && error.code === "invalid_encrypted_content");
+    await assert.rejects(
+      replay(spoilt),
+      (error) => error instanceof OpenAI.BadRequestError && error.code === "invalid_encrypted_content",
+    );
 });
 
 test("an error in the stream is an error event and a failed response, in sequence wherever it strikes", async (t) => {
@@ -335,7 +468,11 @@ test("an error in the stream is an error event and a failed response, in sequenc
     ["error=28", 8, 20],
   ] as const) {
     for (const summary of ["auto", null]) {
-      const heard = await ask({ url, path, body: { ...body, model: `sim-text;tokens=20;${model}`, reasoning: { effort: "low", summary } } });
+      const heard = await ask({
+        url,
+        path,
+        body: { ...body, model: `sim-text;tokens=20;${model}`, reasoning: { effort: "low", summary } },
+      });
       const events = eventsOf(heard.events);
       assert.deepEqual(
         events.map(({ sequence_number: number }) => number),
@@ -345,7 +482,10 @@ test("an error in the stream is an error event and a failed response, in sequenc
       assert.ok(error?.type === "error" && failed?.type === "response.failed");
       assert.deepEqual([error.message, error.code], [failed.response.error?.message, failed.response.error?.code]);
       assert.equal(events.filter(({ type }) => type === "response.output_text.delta").length, tokens);
-      assert.equal(events.filter(({ type }) => type === "response.reasoning_summary_text.delta").length, summary ? reasoning : 0);
+      assert.equal(
+        events.filter(({ type }) => type === "response.reasoning_summary_text.delta").length,
+        summary ? reasoning : 0,
+      );
     }
   }
   const stream = await openai.responses.create({ model: "sim-text;error=2", input: "x", stream: true });
@@ -363,7 +503,12 @@ test("the other faults strike after as many tokens, and nothing then looks finis
     const heard = await ask({ url, path, body: { model: `sim-text;tokens=10;${settings}`, input: "x", stream: true } });
     const isWhole = (event: string) => event.endsWith("}") && event.startsWith("{");
     const types = eventsOf(heard.events.filter(isWhole)).map(({ type }) => type);
-    return { status: heard.status, ended: heard.ended, texts: types.filter((type) => type === "response.output_text.delta").length, last: types.at(-1) };
+    return {
+      status: heard.status,
+      ended: heard.ended,
+      texts: types.filter((type) => type === "response.output_text.delta").length,
+      last: types.at(-1),
+    };
   };
   const [delta, done] = ["response.output_text.delta", "response.output_item.done"];
   assert.deepEqual(await typesOf("cut=4"), { status: 200, ended: "clean", texts: 4, last: delta });

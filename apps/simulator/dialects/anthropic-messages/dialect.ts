@@ -23,12 +23,15 @@ export const anthropicMessages: Dialect = {
   answer({ path, body, headers, digest, settings }) {
     if (path === countPath) {
       const count = countOf(body, headers);
-      return count.kind === "refused" ? count : { kind: "whole", body: JSON.stringify({ input_tokens: count.tokens }), tokens: 0 };
+      return count.kind === "refused"
+        ? count
+        : { kind: "whole", body: JSON.stringify({ input_tokens: count.tokens }), tokens: 0 };
     }
     const asked = askedOf(body, headers, digest);
     if (asked.kind === "refused") return asked;
     const composed = compose(asked.question, settings);
-    if (composed.kind === "impossible") return { kind: "refused", status: 400, message: `output_config.format.schema: ${composed.fault}` };
+    if (composed.kind === "impossible")
+      return { kind: "refused", status: 400, message: `output_config.format.schema: ${composed.fault}` };
     const { promptTokens, cachedTokens } = composed.usage;
     const isWritten = asked.marksCache && promptTokens >= cacheTokensMin;
     const answer: MessageAnswer = {

@@ -6,7 +6,15 @@ import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } 
 import type { Refused } from "../dialect.ts";
 import { faultIn } from "../shape.ts";
 import { blocksOf, cacheMarksIn, faultAmong, type Turn, turnsOf } from "./rules.ts";
-import { type Block, type CountRequest, checkedCount, checkedMessage, type InnerBlock, type Message, type MessageRequest } from "./schema.ts";
+import {
+  type Block,
+  type CountRequest,
+  checkedCount,
+  checkedMessage,
+  type InnerBlock,
+  type Message,
+  type MessageRequest,
+} from "./schema.ts";
 
 export interface Asked {
   kind: "question";
@@ -26,7 +34,10 @@ const versionWithoutSampling = "2026-10-21";
 const refused = (message: string): Refused => ({ kind: "refused", status: 400, message });
 
 /** Nothing is stored here. By this code the client's helpers know to send the whole conversation each time. */
-const threadRefused: Refused = { ...refused("thread: message threads are not supported here; send all messages."), code: "thread_unsupported_request" };
+const threadRefused: Refused = {
+  ...refused("thread: message threads are not supported here; send all messages."),
+  code: "thread_unsupported_request",
+};
 
 /** `digest` is the hex SHA-256 of the body. */
 export function askedOf(body: unknown, headers: IncomingHttpHeaders, digest: string): Asked | Refused {
@@ -48,7 +59,9 @@ export function askedOf(body: unknown, headers: IncomingHttpHeaders, digest: str
       digest,
       ...spokenIn(turns),
       ...callableOf(body),
-      format: body.output_config?.format ? { kind: "schema", schema: body.output_config.format.schema } : { kind: "text" },
+      format: body.output_config?.format
+        ? { kind: "schema", schema: body.output_config.format.schema }
+        : { kind: "text" },
       effort: effortOf(body),
       outputTokensMax: body.max_tokens,
       stops: body.stop_sequences ?? [],
@@ -78,19 +91,27 @@ function shapeFault(errors: Parameters<typeof faultIn>[0]): Refused {
 
 function versionFault({ "anthropic-version": version }: IncomingHttpHeaders): string | undefined {
   if (version === undefined) return "anthropic-version: header is required";
-  return versions.includes(String(version)) ? undefined : `anthropic-version: ${JSON.stringify(version)} is not a valid version`;
+  return versions.includes(String(version))
+    ? undefined
+    : `anthropic-version: ${JSON.stringify(version)} is not a valid version`;
 }
 
 function samplingFault(body: MessageRequest, headers: IncomingHttpHeaders): string | undefined {
   const set = (["temperature", "top_p", "top_k"] as const).filter((name) => (body[name] ?? undefined) !== undefined);
-  if (set.length > 0 && headers["anthropic-version"] === versionWithoutSampling) return `${set[0]}: is not supported in this API version`;
+  if (set.length > 0 && headers["anthropic-version"] === versionWithoutSampling)
+    return `${set[0]}: is not supported in this API version`;
   const isThinking = body.thinking !== undefined && body.thinking.type !== "disabled";
-  return isThinking && (body.temperature ?? 1) !== 1 ? "`temperature` may only be set to 1 when thinking is enabled." : undefined;
+  return isThinking && (body.temperature ?? 1) !== 1
+    ? "`temperature` may only be set to 1 when thinking is enabled."
+    : undefined;
 }
 
 function limitFault({ thinking, max_tokens: tokensMax, stop_sequences: stops }: MessageRequest): string | undefined {
-  if (thinking?.type === "enabled" && thinking.budget_tokens >= tokensMax) return "`max_tokens` must be greater than `thinking.budget_tokens`.";
-  return stops?.some((stop) => stop.trim() === "") ? "stop_sequences: each stop sequence must contain non-whitespace" : undefined;
+  if (thinking?.type === "enabled" && thinking.budget_tokens >= tokensMax)
+    return "`max_tokens` must be greater than `thinking.budget_tokens`.";
+  return stops?.some((stop) => stop.trim() === "")
+    ? "stop_sequences: each stop sequence must contain non-whitespace"
+    : undefined;
 }
 
 function toolFault({ tools = [], tool_choice: choice, thinking }: CountRequest): string | undefined {
@@ -99,8 +120,10 @@ function toolFault({ tools = [], tool_choice: choice, thinking }: CountRequest):
   if (new Set(tools.map(({ name }) => name)).size < tools.length) return "tools: Tool names must be unique.";
   if (choice?.type !== "any" && choice?.type !== "tool") return undefined;
   if (tools.length === 0) return "tool_choice: may only be specified while providing tools";
-  if (thinking !== undefined && thinking.type !== "disabled") return "Thinking may not be enabled when tool_choice forces tool use.";
-  if (choice.type === "tool" && !tools.some(({ name }) => name === choice.name)) return `tool_choice: Tool '${choice.name}' not found in provided tools`;
+  if (thinking !== undefined && thinking.type !== "disabled")
+    return "Thinking may not be enabled when tool_choice forces tool use.";
+  if (choice.type === "tool" && !tools.some(({ name }) => name === choice.name))
+    return `tool_choice: Tool '${choice.name}' not found in provided tools`;
   return undefined;
 }
 
@@ -109,7 +132,10 @@ type OfferedTool = NonNullable<CountRequest["tools"]>[number];
 /** Tools of other types are the vendor's own, which are not called here. */
 const isCustom = ({ type }: OfferedTool) => (type ?? "custom") === "custom";
 
-function callableOf({ tools = [], tool_choice: choice }: CountRequest): Pick<Question, "tools" | "calling" | "parallelCalls"> {
+function callableOf({
+  tools = [],
+  tool_choice: choice,
+}: CountRequest): Pick<Question, "tools" | "calling" | "parallelCalls"> {
   const callable = tools.filter((tool) => isCustom(tool) && tool.defer_loading !== true);
   const chosen = choice?.type === "tool" ? callable.filter(({ name }) => name === choice.name) : callable;
   return {
@@ -128,15 +154,21 @@ function effortOf({ thinking, output_config: config, model }: CountRequest): str
   return config?.effort ?? (thinking !== undefined || model.startsWith(reasoningModel) ? "medium" : undefined);
 }
 
-const displayOf = ({ thinking }: CountRequest) => (thinking !== undefined && "display" in thinking ? (thinking.display ?? "summarized") : "summarized");
+const displayOf = ({ thinking }: CountRequest) =>
+  thinking !== undefined && "display" in thinking ? (thinking.display ?? "summarized") : "summarized";
 
 /** Of the last turn in which the user said or showed something, and the results since; results that came with it count too. */
 function spokenIn(turns: Turn[]): Pick<Question, "userText" | "images" | "documents" | "toolResults"> {
   const names = new Map<string | undefined, string>();
-  for (const { blocks } of turns) for (const { block } of blocks) if (block.type === "tool_use") names.set(block.id, block.name ?? "");
-  const last = turns.findLastIndex(({ role, blocks }) => role === "user" && blocks.some(({ block }) => block.type !== "tool_result"));
+  for (const { blocks } of turns)
+    for (const { block } of blocks) if (block.type === "tool_use") names.set(block.id, block.name ?? "");
+  const last = turns.findLastIndex(
+    ({ role, blocks }) => role === "user" && blocks.some(({ block }) => block.type !== "tool_result"),
+  );
   const spoken = turns[last]?.blocks.map(({ block }) => block) ?? [];
-  const results = turns.slice(Math.max(0, last)).flatMap(({ blocks }) => blocks.flatMap(({ block }) => (block.type === "tool_result" ? [block] : [])));
+  const results = turns
+    .slice(Math.max(0, last))
+    .flatMap(({ blocks }) => blocks.flatMap(({ block }) => (block.type === "tool_result" ? [block] : [])));
   const shown: InnerBlock[] = [...spoken, ...results.flatMap(innerOf)];
   return {
     userText: textOf(spoken),
@@ -154,7 +186,8 @@ function innerOf({ content }: Block): InnerBlock[] {
   return typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
 }
 
-const textOf = (blocks: InnerBlock[]): string => blocks.map(({ type, text }) => (type === "text" ? (text ?? "") : "")).join("");
+const textOf = (blocks: InnerBlock[]): string =>
+  blocks.map(({ type, text }) => (type === "text" ? (text ?? "") : "")).join("");
 
 function describedIn(blocks: InnerBlock[], type: "image" | "document"): string[] {
   return blocks.flatMap(({ type: found, source }) => {
@@ -173,12 +206,16 @@ function tokensIn({ messages, system = "", tools }: CountRequest): { all: number
   return { all: counts.reduce((sum, count) => sum + count, start), last: counts.at(-1) ?? 0 };
 }
 
-const tokensOf = (message: Message): number => blocksOf(message).reduce((sum, block) => sum + blockTokensOf(block), messageTokens);
+const tokensOf = (message: Message): number =>
+  blocksOf(message).reduce((sum, block) => sum + blockTokensOf(block), messageTokens);
 
 function blockTokensOf(block: Block): number {
   const inner = [block, ...innerOf(block)];
   const images = describedIn(inner, "image").length;
-  const documents = inner.reduce((sum, { type, source }) => sum + (type === "document" ? promptTokensOf(source?.data ?? source?.url ?? "") : 0), 0);
+  const documents = inner.reduce(
+    (sum, { type, source }) => sum + (type === "document" ? promptTokensOf(source?.data ?? source?.url ?? "") : 0),
+    0,
+  );
   const call = block.type === "tool_use" ? promptTokensOf(JSON.stringify([block.id, block.name, block.input])) : 0;
   return promptTokensOf(textOf(inner)) + promptTokensOf(block.thinking ?? "") + imageTokens * images + documents + call;
 }

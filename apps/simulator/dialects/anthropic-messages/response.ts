@@ -17,7 +17,12 @@ export interface MessageAnswer {
 
 export function messageWholeOf(answer: MessageAnswer): Whole {
   const { choice } = answer;
-  const body = { ...messageOf(answer), content: contentOf(answer), ...endOf(choice), ...(answer.withUsage && { usage: usageOf(answer) }) };
+  const body = {
+    ...messageOf(answer),
+    content: contentOf(answer),
+    ...endOf(choice),
+    ...(answer.withUsage && { usage: usageOf(answer) }),
+  };
   return { kind: "whole", body: JSON.stringify(body), tokens: tokensOf(choice) };
 }
 
@@ -50,7 +55,10 @@ const inputUsageOf = ({ usage: { promptTokens, cachedTokens }, cacheWriteTokens 
 });
 
 /** With the tokens that there are by then: all, unless given. */
-export const usageOf = (answer: MessageAnswer, { completionTokens, reasoningTokens }: Pick<Usage, "completionTokens" | "reasoningTokens"> = answer.usage) => ({
+export const usageOf = (
+  answer: MessageAnswer,
+  { completionTokens, reasoningTokens }: Pick<Usage, "completionTokens" | "reasoningTokens"> = answer.usage,
+) => ({
   ...inputUsageOf(answer),
   cache_creation: { ephemeral_5m_input_tokens: answer.cacheWriteTokens, ephemeral_1h_input_tokens: 0 },
   output_tokens: completionTokens,
@@ -74,10 +82,15 @@ function contentOf({ choice: { reasoning, text, calls }, thinkingAs }: MessageAn
   const content: object[] = [];
   if (reasoning.length > 0) {
     const thinking = thinkingAs === "summarized" ? joined(reasoning) : "";
-    content.push(thinkingAs === "redacted" ? redactedBlockOf(joined(reasoning)) : { type: "thinking", thinking, signature: signatureOf(thinking) });
+    content.push(
+      thinkingAs === "redacted"
+        ? redactedBlockOf(joined(reasoning))
+        : { type: "thinking", thinking, signature: signatureOf(thinking) },
+    );
   }
   if (text !== undefined && text.length > 0) content.push({ type: "text", text: joined(text) });
-  for (const { id, tool, input } of calls) content.push({ type: "tool_use", id: toolUseIdOf(id), name: tool.name, input: inputOf(joined(input)) });
+  for (const { id, tool, input } of calls)
+    content.push({ type: "tool_use", id: toolUseIdOf(id), name: tool.name, input: inputOf(joined(input)) });
   return content;
 }
 

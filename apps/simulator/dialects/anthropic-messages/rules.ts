@@ -14,7 +14,8 @@ const blockTypes: Record<string, { needs: (keyof Block)[]; from: "user" | "assis
 };
 
 /** Of tools and stores that the simulator has not, but lets pass. */
-const foreignType = /^(?:search_result|container_upload|compaction|fallback|mid_conv_system|(?:server|mcp)_tool_use|[a-z_]+_tool_result)$/;
+const foreignType =
+  /^(?:search_result|container_upload|compaction|fallback|mid_conv_system|(?:server|mcp)_tool_use|[a-z_]+_tool_result)$/;
 
 const imageTypes = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 const documentTypes = ["application/pdf"];
@@ -27,7 +28,8 @@ export interface Turn {
   at: string;
 }
 
-export const blocksOf = ({ content }: Message): Block[] => (typeof content === "string" ? [{ type: "text", text: content }] : content);
+export const blocksOf = ({ content }: Message): Block[] =>
+  typeof content === "string" ? [{ type: "text", text: content }] : content;
 
 export function turnsOf(messages: Message[]): Turn[] {
   const turns: Turn[] = [];
@@ -45,8 +47,10 @@ export function turnsOf(messages: Message[]): Turn[] {
 export function faultAmong(request: CountRequest, turns: Turn[]): string | undefined {
   const { messages, system } = request;
   if (messages[0]?.role !== "user") return `messages: first message must use the "user" role`;
-  if (Array.isArray(system) && system.some(({ text }) => text === "")) return "system: text content blocks must be non-empty";
-  if (cacheMarksIn(request) > cacheMarksMax) return `A maximum of ${cacheMarksMax} blocks with cache_control may be provided. Found ${cacheMarksIn(request)}.`;
+  if (Array.isArray(system) && system.some(({ text }) => text === ""))
+    return "system: text content blocks must be non-empty";
+  if (cacheMarksIn(request) > cacheMarksMax)
+    return `A maximum of ${cacheMarksMax} blocks with cache_control may be provided. Found ${cacheMarksIn(request)}.`;
   for (const [index, message] of messages.entries()) {
     const isLast = index === messages.length - 1;
     if (message.content.length === 0 && !(isLast && message.role === "assistant"))
@@ -59,7 +63,8 @@ export function faultAmong(request: CountRequest, turns: Turn[]): string | undef
   }
   const final = turns.at(-1);
   const said = final?.role === "assistant" ? final.blocks.at(-1)?.block.text : undefined;
-  if (said !== undefined && said !== said.trimEnd()) return "messages: final assistant content cannot end with trailing whitespace";
+  if (said !== undefined && said !== said.trimEnd())
+    return "messages: final assistant content cannot end with trailing whitespace";
   return faultAmongCalls(turns) ?? (request.thinking?.type === "enabled" ? faultOfLostThinking(turns) : undefined);
 }
 
@@ -69,12 +74,17 @@ function faultOf(block: Block, role: Message["role"]): string | undefined {
   const known = Object.hasOwn(blockTypes, type) ? blockTypes[type] : undefined;
   if (role === "system" && type !== "text") return `: \`${type}\` blocks are not permitted in \`system\` messages`;
   if (known === undefined)
-    return foreignType.test(type) ? undefined : `: Input tag '${type.slice(0, 40)}' found using 'type' does not match any of the expected tags`;
-  if (known.from !== "all" && known.from !== role) return `: \`${type}\` blocks can only be in \`${known.from}\` messages`;
+    return foreignType.test(type)
+      ? undefined
+      : `: Input tag '${type.slice(0, 40)}' found using 'type' does not match any of the expected tags`;
+  if (known.from !== "all" && known.from !== role)
+    return `: \`${type}\` blocks can only be in \`${known.from}\` messages`;
   const missing = known.needs.find((name) => block[name] === undefined);
   if (missing !== undefined) return `.${type}.${missing}: Field required`;
-  if (type === "thinking" && block.signature !== signatureOf(block.thinking ?? "")) return ": Invalid `signature` in `thinking` block";
-  if (type === "redacted_thinking" && !isRedacted(block.data ?? "")) return ": Invalid `data` in `redacted_thinking` block";
+  if (type === "thinking" && block.signature !== signatureOf(block.thinking ?? ""))
+    return ": Invalid `signature` in `thinking` block";
+  if (type === "redacted_thinking" && !isRedacted(block.data ?? ""))
+    return ": Invalid `data` in `redacted_thinking` block";
   for (const inner of type === "tool_result" && Array.isArray(block.content) ? block.content : [block]) {
     const fault = faultOfContent(inner);
     if (fault !== undefined) return fault;
@@ -91,7 +101,8 @@ function faultOfContent({ type, text, source }: InnerBlock): string | undefined 
   if (missing !== undefined) return `.${type}.source.${source.type}.${missing}: Field required`;
   if (source.type !== "base64") return undefined;
   const types = type === "image" ? imageTypes : documentTypes;
-  if (!types.includes(source.media_type ?? "")) return `.${type}.source.base64.media_type: Input should be ${types.map((one) => `'${one}'`).join(" or ")}`;
+  if (!types.includes(source.media_type ?? ""))
+    return `.${type}.source.base64.media_type: Input should be ${types.map((one) => `'${one}'`).join(" or ")}`;
   return /^[A-Za-z0-9+/]+={0,2}$/.test(source.data ?? "") ? undefined : `.${type}.source.base64: invalid base64 data`;
 }
 
@@ -100,7 +111,9 @@ function faultAmongCalls(turns: Turn[]): string | undefined {
   const seen = new Set<string>();
   for (const [index, { role, blocks, at }] of turns.entries()) {
     if (role === "user") {
-      const called = new Set(turns[index - 1]?.blocks.map(({ block }) => (block.type === "tool_use" ? block.id : undefined)));
+      const called = new Set(
+        turns[index - 1]?.blocks.map(({ block }) => (block.type === "tool_use" ? block.id : undefined)),
+      );
       for (const { block, at: place } of blocks) {
         if (block.type !== "tool_result" || called.delete(block.tool_use_id)) continue;
         return `${place}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${block.tool_use_id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`;
@@ -124,15 +137,24 @@ function faultAmongCalls(turns: Turn[]): string | undefined {
 
 /** A loop of calls that goes on with thinking must have begun with it. */
 function faultOfLostThinking(turns: Turn[]): string | undefined {
-  const asked = turns.findLastIndex(({ role, blocks }) => role === "user" && blocks.some(({ block }) => block.type !== "tool_result"));
+  const asked = turns.findLastIndex(
+    ({ role, blocks }) => role === "user" && blocks.some(({ block }) => block.type !== "tool_result"),
+  );
   const first = turns[asked + 1]?.blocks;
   const [start] = first ?? [];
-  if (start === undefined || !first?.some(({ block }) => block.type === "tool_use") || /thinking$/.test(start.block.type)) return undefined;
+  if (
+    start === undefined ||
+    !first?.some(({ block }) => block.type === "tool_use") ||
+    /thinking$/.test(start.block.type)
+  )
+    return undefined;
   return `${start.at}.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${start.block.type}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceding the lastmost set of \`tool_use\` and \`tool_result\` blocks).`;
 }
 
 export function cacheMarksIn({ cache_control: automatic, messages, system, tools }: CountRequest): number {
-  const inner = messages.flatMap(blocksOf).flatMap((block) => [block, ...(Array.isArray(block.content) ? block.content : [])]);
+  const inner = messages
+    .flatMap(blocksOf)
+    .flatMap((block) => [block, ...(Array.isArray(block.content) ? block.content : [])]);
   const marked = [...inner, ...(Array.isArray(system) ? system : []), ...(tools ?? []), { cache_control: automatic }];
   return marked.filter(({ cache_control: mark }) => mark !== undefined && mark !== null).length;
 }

@@ -18,7 +18,12 @@ const source = Type.Object({
 });
 
 /** What a result may hold. */
-const innerBlock = Type.Object({ type: Type.String(), text: optional(Type.String()), source: optional(source), cache_control: cacheControl });
+const innerBlock = Type.Object({
+  type: Type.String(),
+  text: optional(Type.String()),
+  source: optional(source),
+  cache_control: cacheControl,
+});
 
 /** Which members a block must have, and who may send it, depends on its type: see rules.ts. */
 const block = Type.Object({
@@ -37,7 +42,10 @@ const block = Type.Object({
   cache_control: cacheControl,
 });
 
-const message = Type.Object({ role: Type.Enum(["user", "assistant", "system"]), content: Type.Union([Type.String(), Type.Array(block)]) });
+const message = Type.Object({
+  role: Type.Enum(["user", "assistant", "system"]),
+  content: Type.Union([Type.String(), Type.Array(block)]),
+});
 
 const textBlock = Type.Object({ type: Type.Literal("text"), text: Type.String(), cache_control: cacheControl });
 
@@ -60,7 +68,9 @@ const counted = {
   system: optional(Type.Union([Type.String(), Type.Array(textBlock)])),
   cache_control: cacheControl,
   thread: nullable(Type.Object({ type: Type.Enum(["create", "continue"]) })),
-  output_config: nullable(Type.Object({ effort: nullable(Type.Enum(["low", "medium", "high", "xhigh", "max"])), format: nullable(format) })),
+  output_config: nullable(
+    Type.Object({ effort: nullable(Type.Enum(["low", "medium", "high", "xhigh", "max"])), format: nullable(format) }),
+  ),
   thinking: optional(
     Type.Union([
       Type.Object({ type: Type.Literal("enabled"), budget_tokens: Type.Integer({ minimum: 1_024 }), display }),

@@ -4,7 +4,15 @@ import { joined, type Pieces } from "../../answer/pieces.ts";
 import type { Script } from "../dialect.ts";
 import { eventOf } from "../event.ts";
 import { anthropicErrorOf } from "./error.ts";
-import { endOf, finalUsageOf, type MessageAnswer, messageOf, redactedBlockOf, toolUseIdOf, usageOf } from "./response.ts";
+import {
+  endOf,
+  finalUsageOf,
+  type MessageAnswer,
+  messageOf,
+  redactedBlockOf,
+  toolUseIdOf,
+  usageOf,
+} from "./response.ts";
 import { signatureOf } from "./signature.ts";
 
 /** A block of the answer, as far as it is streamed. */
@@ -22,12 +30,23 @@ export function messageScriptOf(answer: MessageAnswer): Script {
   const blocks = blocksOf(answer);
   const begin = {
     type: "message_start",
-    message: { ...messageOf(answer), ...(answer.withUsage && { usage: usageOf(answer, { completionTokens: 1, reasoningTokens: 0 }) }) },
+    message: {
+      ...messageOf(answer),
+      ...(answer.withUsage && { usage: usageOf(answer, { completionTokens: 1, reasoningTokens: 0 }) }),
+    },
   };
-  const end = { type: "message_delta", delta: endOf(answer.choice), ...(answer.withUsage && { usage: finalUsageOf(answer) }) };
-  const deltaEvent = (index: number, delta: object | undefined) => (delta === undefined ? "" : eventOf({ type: "content_block_delta", index, delta }));
-  const ended = (index: number) => deltaEvent(index, blocks[index]?.lastDelta) + eventOf({ type: "content_block_stop", index });
-  const begun = (index: number) => (index > 0 ? ended(index - 1) : "") + eventOf({ type: "content_block_start", index, content_block: blocks[index]?.start });
+  const end = {
+    type: "message_delta",
+    delta: endOf(answer.choice),
+    ...(answer.withUsage && { usage: finalUsageOf(answer) }),
+  };
+  const deltaEvent = (index: number, delta: object | undefined) =>
+    delta === undefined ? "" : eventOf({ type: "content_block_delta", index, delta });
+  const ended = (index: number) =>
+    deltaEvent(index, blocks[index]?.lastDelta) + eventOf({ type: "content_block_stop", index });
+  const begun = (index: number) =>
+    (index > 0 ? ended(index - 1) : "") +
+    eventOf({ type: "content_block_start", index, content_block: blocks[index]?.start });
   return {
     kind: "events",
     opening: eventOf(begin),
@@ -48,9 +67,14 @@ export function messageScriptOf(answer: MessageAnswer): Script {
 
 function blocksOf({ choice: { reasoning, text, calls }, thinkingAs }: MessageAnswer): Block[] {
   const blocks: Block[] = [];
-  if (reasoning.length > 0) blocks.push(thinkingAs === "redacted" ? redactedOf(reasoning) : thinkingOf(reasoning, thinkingAs === "summarized"));
+  if (reasoning.length > 0)
+    blocks.push(thinkingAs === "redacted" ? redactedOf(reasoning) : thinkingOf(reasoning, thinkingAs === "summarized"));
   if (text !== undefined && text.length > 0)
-    blocks.push({ length: text.length, start: { type: "text", text: "" }, deltaAt: (token) => ({ type: "text_delta", text: text.at(token) }) });
+    blocks.push({
+      length: text.length,
+      start: { type: "text", text: "" },
+      deltaAt: (token) => ({ type: "text_delta", text: text.at(token) }),
+    });
   return [...blocks, ...calls.map(callOf)];
 }
 
@@ -64,7 +88,11 @@ function thinkingOf(reasoning: Pieces, isShown: boolean): Block {
 }
 
 /** It comes whole as it starts. */
-const redactedOf = (reasoning: Pieces): Block => ({ length: reasoning.length, start: redactedBlockOf(joined(reasoning)), deltaAt: () => undefined });
+const redactedOf = (reasoning: Pieces): Block => ({
+  length: reasoning.length,
+  start: redactedBlockOf(joined(reasoning)),
+  deltaAt: () => undefined,
+});
 
 /** The name is a token of its own. Of a call without arguments nothing is said, not even that there are none. */
 function callOf({ id, tool, input }: Call): Block {
@@ -72,6 +100,7 @@ function callOf({ id, tool, input }: Call): Block {
   return {
     length: 1 + input.length,
     start: { type: "tool_use", id: toolUseIdOf(id), name: tool.name, input: {} },
-    deltaAt: (token) => (token === 0 ? undefined : { type: "input_json_delta", partial_json: isEmpty ? "" : input.at(token - 1) }),
+    deltaAt: (token) =>
+      token === 0 ? undefined : { type: "input_json_delta", partial_json: isEmpty ? "" : input.at(token - 1) },
   };
 }

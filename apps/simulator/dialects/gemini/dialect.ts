@@ -9,11 +9,20 @@ import { askedOf, countOf } from "./request.ts";
 import { type ContentAnswer, candidateOf, contentWholeOf } from "./response.ts";
 import { contentScriptOf } from "./stream.ts";
 
-const verbs = ["generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents"] as const;
+const verbs = [
+  "generateContent",
+  "streamGenerateContent",
+  "countTokens",
+  "embedContent",
+  "batchEmbedContents",
+] as const;
 
 /** A model's name may have slashes and colons of its own. */
 function calledIn(path: string): { model: string; verb: (typeof verbs)[number] } | undefined {
-  const [, model, name] = /^\/v1(?:alpha|beta1?)?\/(?:projects\/[^/]+\/locations\/[^/]+\/)?(?:publishers\/google\/)?models\/(.+):(\w+)$/s.exec(path) ?? [];
+  const [, model, name] =
+    /^\/v1(?:alpha|beta1?)?\/(?:projects\/[^/]+\/locations\/[^/]+\/)?(?:publishers\/google\/)?models\/(.+):(\w+)$/s.exec(
+      path,
+    ) ?? [];
   const verb = verbs.find((one) => one === name);
   return model === undefined || verb === undefined ? undefined : { model, verb };
 }
@@ -33,7 +42,11 @@ export const gemini: Dialect = {
         const count = countOf(request.body);
         if (count.kind === "refused") return count;
         const details = [{ modality: "TEXT", tokenCount: count.tokens }];
-        return { kind: "whole", body: JSON.stringify({ totalTokens: count.tokens, promptTokensDetails: details }), tokens: 0 };
+        return {
+          kind: "whole",
+          body: JSON.stringify({ totalTokens: count.tokens, promptTokensDetails: details }),
+          tokens: 0,
+        };
       }
       case "embedContent":
         return embeddingOf(request.body, withUsage);
@@ -45,21 +58,30 @@ export const gemini: Dialect = {
       }
       case "streamGenerateContent": {
         const answer = answerOf(request, model);
-        return answer.kind === "refused" ? answer : contentScriptOf(answer, request.query.get("alt") === "sse" ? "sse" : "array");
+        return answer.kind === "refused"
+          ? answer
+          : contentScriptOf(answer, request.query.get("alt") === "sse" ? "sse" : "array");
       }
     }
   },
 };
 
-function answerOf({ body, digest, settings }: SimulatedRequest, model: string): ({ kind: "answer" } & ContentAnswer) | Refused {
+function answerOf(
+  { body, digest, settings }: SimulatedRequest,
+  model: string,
+): ({ kind: "answer" } & ContentAnswer) | Refused {
   const asked = askedOf(body, model, digest);
   if (asked.kind === "refused") return asked;
   const composed = compose(asked.question, settings);
-  if (composed.kind === "impossible") return { kind: "refused", status: 400, message: composed.fault, param: "generation_config" };
+  if (composed.kind === "impossible")
+    return { kind: "refused", status: 400, message: composed.fault, param: "generation_config" };
   const isPromptBlocked = settings.filterTokens === 0;
   const seed = seedOf(asked.question.userText);
   const imageAt = (index: number) =>
-    asked.image && pngOf({ ...asked.image, seed: (seed + index * 0x9e3779b1) >>> 0, bytesMin: settings.imageBytesMin }).toString("base64");
+    asked.image &&
+    pngOf({ ...asked.image, seed: (seed + index * 0x9e3779b1) >>> 0, bytesMin: settings.imageBytesMin }).toString(
+      "base64",
+    );
   return {
     kind: "answer",
     id: digest.slice(0, 22),
@@ -69,7 +91,13 @@ function answerOf({ body, digest, settings }: SimulatedRequest, model: string): 
     isPromptBlocked,
     candidates: (isPromptBlocked ? [] : composed.choices).map((choice, index) => {
       const { showsThoughts, isThinking, hasText } = asked;
-      return candidateOf(choice, { id: `${digest.slice(0, 16)}${index}`, showsThoughts, isThinking, hasText, image: imageAt(index) });
+      return candidateOf(choice, {
+        id: `${digest.slice(0, 16)}${index}`,
+        showsThoughts,
+        isThinking,
+        hasText,
+        image: imageAt(index),
+      });
     }),
   };
 }

@@ -19,8 +19,17 @@ export function embeddingOf(raw: unknown, withUsage: boolean): Whole | Refused {
 export function embeddingsOf(raw: unknown, withUsage: boolean): Whole | Refused {
   const body = camelOf(raw);
   if (!checkedEmbedBatch.Check(body)) return faultIn(checkedEmbedBatch.Errors(body));
-  const bytes = body.requests.reduce((sum, { outputDimensionality }) => sum + (outputDimensionality ?? dimensionsOtherwise) * numberBytes, 0);
-  if (bytes > answerBytesMax) return { kind: "refused", status: 400, message: `So many vectors are more than ${answerBytesMax} bytes.`, param: "requests" };
+  const bytes = body.requests.reduce(
+    (sum, { outputDimensionality }) => sum + (outputDimensionality ?? dimensionsOtherwise) * numberBytes,
+    0,
+  );
+  if (bytes > answerBytesMax)
+    return {
+      kind: "refused",
+      status: 400,
+      message: `So many vectors are more than ${answerBytesMax} bytes.`,
+      param: "requests",
+    };
   return wholeOf(`"embeddings":[${body.requests.map(vectorJsonOf).join(",")}]`, body.requests, withUsage);
 }
 

@@ -17,8 +17,10 @@ const typeOf = (name: string) => `type.googleapis.com/google.rpc.${name}`;
 
 export function geminiErrorBody({ status, message, param, retryAfter }: SentFault): string {
   const details: object[] = [];
-  if (param !== undefined && param !== "") details.push({ "@type": typeOf("BadRequest"), fieldViolations: [{ field: param, description: message }] });
-  if (retryAfter !== undefined) details.push({ "@type": typeOf("RetryInfo"), retryDelay: `${secondsUntil(retryAfter)}s` });
+  if (param !== undefined && param !== "")
+    details.push({ "@type": typeOf("BadRequest"), fieldViolations: [{ field: param, description: message }] });
+  if (retryAfter !== undefined)
+    details.push({ "@type": typeOf("RetryInfo"), retryDelay: `${secondsUntil(retryAfter)}s` });
   const name = statusNames[status] ?? (status < 500 ? "INVALID_ARGUMENT" : "INTERNAL");
   return JSON.stringify({ error: { code: status, message, status: name, ...(details.length > 0 && { details }) } });
 }

@@ -67,38 +67,62 @@ export function countOf(raw: unknown): { kind: "count"; tokens: number } | Refus
 
 type Config = NonNullable<GenerateRequest["generationConfig"]>;
 
-function configFault({ thinkingConfig, responseMimeType: type, responseSchema, responseJsonSchema }: Config): RuleFault | undefined {
+function configFault({
+  thinkingConfig,
+  responseMimeType: type,
+  responseSchema,
+  responseJsonSchema,
+}: Config): RuleFault | undefined {
   const budget = thinkingConfig?.thinkingBudget ?? undefined;
   if (budget !== undefined && (thinkingConfig?.thinkingLevel ?? undefined) !== undefined)
-    return { message: "You can only set only one of thinking budget and thinking level.", param: "generation_config.thinking_config" };
-  const schemas = [responseSchema, responseJsonSchema].filter((schema) => schema !== undefined && schema !== null).length;
-  if (schemas > 1) return { message: "Only one of response_schema and response_json_schema may be set.", param: "generation_config" };
+    return {
+      message: "You can only set only one of thinking budget and thinking level.",
+      param: "generation_config.thinking_config",
+    };
+  const schemas = [responseSchema, responseJsonSchema].filter(
+    (schema) => schema !== undefined && schema !== null,
+  ).length;
+  if (schemas > 1)
+    return { message: "Only one of response_schema and response_json_schema may be set.", param: "generation_config" };
   if (schemas === 1 && type !== "application/json" && type !== "text/x.enum")
-    return { message: "A response schema needs the response mime type application/json or text/x.enum.", param: "generation_config.response_mime_type" };
+    return {
+      message: "A response schema needs the response mime type application/json or text/x.enum.",
+      param: "generation_config.response_mime_type",
+    };
   return undefined;
 }
 
-const declarationsOf = ({ tools }: GenerateRequest) => (tools ?? []).flatMap(({ functionDeclarations }) => functionDeclarations ?? []);
+const declarationsOf = ({ tools }: GenerateRequest) =>
+  (tools ?? []).flatMap(({ functionDeclarations }) => functionDeclarations ?? []);
 
 function toolFault(body: GenerateRequest): RuleFault | undefined {
   const declarations = declarationsOf(body);
   const names = declarations.map(({ name }) => name);
   const { mode, allowedFunctionNames: allowed } = body.toolConfig?.functionCallingConfig ?? {};
-  const twice = declarations.find(({ parameters, parametersJsonSchema }) => parameters && parametersJsonSchema !== undefined);
+  const twice = declarations.find(
+    ({ parameters, parametersJsonSchema }) => parameters && parametersJsonSchema !== undefined,
+  );
   const param = "tool_config.function_calling_config";
-  if (twice !== undefined) return { message: `Function ${twice.name} has both parameters and parameters_json_schema.`, param: "tools" };
+  if (twice !== undefined)
+    return { message: `Function ${twice.name} has both parameters and parameters_json_schema.`, param: "tools" };
   if (new Set(names).size < names.length) return { message: "Duplicate function declaration found.", param: "tools" };
-  if (mode === "ANY" && names.length === 0) return { message: "Function calling config is set without function_declarations.", param };
+  if (mode === "ANY" && names.length === 0)
+    return { message: "Function calling config is set without function_declarations.", param };
   if (!allowed || allowed.length === 0) return undefined;
   if (mode !== "ANY" && mode !== "VALIDATED")
-    return { message: "Allowed function names should only be set when function calling mode is ANY or VALIDATED.", param };
+    return {
+      message: "Allowed function names should only be set when function calling mode is ANY or VALIDATED.",
+      param,
+    };
   const unknown = allowed.find((name) => !names.includes(name));
   return unknown === undefined ? undefined : { message: `Allowed function ${unknown} is not declared.`, param };
 }
 
 function callableOf(body: GenerateRequest): Pick<Question, "tools" | "calling"> {
   const { mode, allowedFunctionNames: allowed } = body.toolConfig?.functionCallingConfig ?? {};
-  const declared = declarationsOf(body).filter(({ name }) => !allowed || allowed.length === 0 || allowed.includes(name));
+  const declared = declarationsOf(body).filter(
+    ({ name }) => !allowed || allowed.length === 0 || allowed.includes(name),
+  );
   return {
     tools: declared.map(({ name, parameters, parametersJsonSchema }): Tool => {
       const schema = parametersJsonSchema ?? parameters ?? { type: "object", properties: {} };
@@ -118,7 +142,8 @@ function effortOf({ thinkingConfig }: Config, model: string): string | undefined
   const { thinkingBudget: budget = null, thinkingLevel: level = null } = thinkingConfig ?? {};
   if (budget === 0) return "none";
   if (level !== null && level !== "THINKING_LEVEL_UNSPECIFIED") return level.toLowerCase();
-  if (budget !== null && budget > 0) return budget <= 1_024 ? "low" : budget <= 8_192 ? "medium" : budget <= 24_576 ? "high" : "xhigh";
+  if (budget !== null && budget > 0)
+    return budget <= 1_024 ? "low" : budget <= 8_192 ? "medium" : budget <= 24_576 ? "high" : "xhigh";
   return (thinkingConfig ?? undefined) !== undefined || model.startsWith(reasoningModel) ? "medium" : undefined;
 }
 
@@ -134,7 +159,9 @@ function sidesOf({ imageConfig }: Config): { width: number; height: number } {
 function spokenIn(turns: Turn[]): Pick<Question, "userText" | "images" | "documents" | "toolResults"> {
   const last = lastSpokenIn(turns);
   const spoken = turns[last]?.parts.map(({ part }) => part) ?? [];
-  const responses = turns.slice(Math.max(0, last)).flatMap(({ parts }) => parts.flatMap(({ part }) => part.functionResponse ?? []));
+  const responses = turns
+    .slice(Math.max(0, last))
+    .flatMap(({ parts }) => parts.flatMap(({ part }) => part.functionResponse ?? []));
   const shown: Media[] = [...spoken, ...responses.flatMap(({ parts }) => parts ?? [])];
   return {
     userText: textOf(spoken),
@@ -151,13 +178,17 @@ function spokenIn(turns: Turn[]): Pick<Question, "userText" | "images" | "docume
 type Media = Pick<Part, "inlineData" | "fileData">;
 
 const isMedia = ({ inlineData, fileData }: Media) => inlineData !== undefined || fileData !== undefined;
-const isImage = ({ inlineData, fileData }: Media) => (inlineData?.mimeType ?? fileData?.mimeType ?? "").startsWith("image/");
+const isImage = ({ inlineData, fileData }: Media) =>
+  (inlineData?.mimeType ?? fileData?.mimeType ?? "").startsWith("image/");
 
 const describedOf = ({ inlineData, fileData }: Media) =>
-  inlineData === undefined ? describedAddress(fileData?.fileUri ?? "") : describedData(inlineData.mimeType, inlineData.data);
+  inlineData === undefined
+    ? describedAddress(fileData?.fileUri ?? "")
+    : describedData(inlineData.mimeType, inlineData.data);
 
 /** Thoughts are nobody's words. */
-export const textOf = (parts: Part[]): string => parts.map(({ text, thought }) => (thought === true ? "" : (text ?? ""))).join("");
+export const textOf = (parts: Part[]): string =>
+  parts.map(({ text, thought }) => (thought === true ? "" : (text ?? ""))).join("");
 
 function tokensIn({ contents, systemInstruction, tools }: GenerateRequest): { all: number; last: number } {
   const counts = contents.map(contentTokensOf);
@@ -169,7 +200,17 @@ function tokensIn({ contents, systemInstruction, tools }: GenerateRequest): { al
 /** What the parts of a turn count for. */
 export function contentTokensOf({ parts }: Pick<Content, "parts">): number {
   const media = parts.flatMap((part): Media[] => [part, ...(part.functionResponse?.parts ?? [])]).filter(isMedia);
-  const documents = media.filter((one) => !isImage(one)).reduce((sum, { inlineData }) => sum + promptTokensOf(inlineData?.data ?? ""), 0);
-  const said = parts.map(({ functionCall, functionResponse }) => JSON.stringify(functionCall ?? functionResponse?.response) ?? "").join("");
-  return messageTokens + promptTokensOf(textOf(parts)) + promptTokensOf(said) + imageTokens * media.filter(isImage).length + documents;
+  const documents = media
+    .filter((one) => !isImage(one))
+    .reduce((sum, { inlineData }) => sum + promptTokensOf(inlineData?.data ?? ""), 0);
+  const said = parts
+    .map(({ functionCall, functionResponse }) => JSON.stringify(functionCall ?? functionResponse?.response) ?? "")
+    .join("");
+  return (
+    messageTokens +
+    promptTokensOf(textOf(parts)) +
+    promptTokensOf(said) +
+    imageTokens * media.filter(isImage).length +
+    documents
+  );
 }

@@ -39,7 +39,10 @@ export interface Produced {
   shown: number;
 }
 
-export function candidateOf(choice: Choice, extra: Pick<Candidate, "id" | "showsThoughts" | "image" | "isThinking"> & { hasText: boolean }): Candidate {
+export function candidateOf(
+  choice: Choice,
+  extra: Pick<Candidate, "id" | "showsThoughts" | "image" | "isThinking"> & { hasText: boolean },
+): Candidate {
   const { hasText, image, ...rest } = extra;
   return {
     ...rest,
@@ -56,7 +59,10 @@ const callTokensOf = ({ input }: Call) => 1 + input.length;
 
 /** In tokens: thoughts, text, calls, image, in this order. */
 export const lengthOf = ({ reasoning, text, calls, image }: Candidate): number =>
-  reasoning.length + text.length + calls.reduce((sum, call) => sum + callTokensOf(call), 0) + (image === undefined ? 0 : imageOutputTokens);
+  reasoning.length +
+  text.length +
+  calls.reduce((sum, call) => sum + callTokensOf(call), 0) +
+  (image === undefined ? 0 : imageOutputTokens);
 
 /** The part that a token adds to a stream: calls and images come whole with their last one. */
 export function partAt(candidate: Candidate, token: number): object | undefined {
@@ -88,7 +94,8 @@ export function partsOf(candidate: Candidate): object[] {
 }
 
 /** On the last part of the text. */
-export const textProofOf = ({ isThinking, text, id }: Candidate) => (isThinking && text.length > 0 ? { thoughtSignature: textSignatureOf(id) } : {});
+export const textProofOf = ({ isThinking, text, id }: Candidate) =>
+  isThinking && text.length > 0 ? { thoughtSignature: textSignatureOf(id) } : {};
 
 const imagePartOf = (data: string | undefined) => ({ inlineData: { mimeType: "image/png", data } });
 
@@ -124,7 +131,10 @@ export const producedOf = (candidates: Candidate[]): Produced => {
 };
 
 /** What follows the candidates of each chunk, with the tokens that there are by then. */
-export function tailOf({ id, model, usage: { promptTokens, cachedTokens }, withUsage }: ContentAnswer, { thoughts, shown }: Produced) {
+export function tailOf(
+  { id, model, usage: { promptTokens, cachedTokens }, withUsage }: ContentAnswer,
+  { thoughts, shown }: Produced,
+) {
   const usageMetadata = {
     promptTokenCount: promptTokens,
     ...(cachedTokens > 0 && { cachedContentTokenCount: cachedTokens }),
@@ -139,6 +149,12 @@ export function tailOf({ id, model, usage: { promptTokens, cachedTokens }, withU
 export function contentWholeOf(answer: ContentAnswer): Whole {
   const { candidates, isPromptBlocked } = answer;
   const produced = producedOf(candidates);
-  const told = isPromptBlocked ? promptBlocked : { candidates: candidates.map((candidate, index) => finishedOf(candidate, index, partsOf(candidate))) };
-  return { kind: "whole", body: JSON.stringify({ ...told, ...tailOf(answer, produced) }), tokens: produced.thoughts + produced.shown };
+  const told = isPromptBlocked
+    ? promptBlocked
+    : { candidates: candidates.map((candidate, index) => finishedOf(candidate, index, partsOf(candidate))) };
+  return {
+    kind: "whole",
+    body: JSON.stringify({ ...told, ...tailOf(answer, produced) }),
+    tokens: produced.thoughts + produced.shown,
+  };
 }

@@ -25,7 +25,9 @@ export function turnsOf(contents: Content[]): Turn[] {
 
 /** The last turn in which the user said or showed something; -1 if there is none. */
 export const lastSpokenIn = (turns: Turn[]): number =>
-  turns.findLastIndex(({ role, parts }) => role === "user" && parts.some(({ part }) => part.functionResponse === undefined));
+  turns.findLastIndex(
+    ({ role, parts }) => role === "user" && parts.some(({ part }) => part.functionResponse === undefined),
+  );
 
 export interface RuleFault {
   message: string;
@@ -38,18 +40,29 @@ export function faultAmong(turns: Turn[], isThinking: boolean): RuleFault | unde
   for (const [index, { role, parts, at }] of turns.entries()) {
     const calls = parts.filter(({ part }) => part.functionCall !== undefined).length;
     const responses = parts.filter(({ part }) => part.functionResponse !== undefined).length;
-    const isAnswered = (turns[index + 1]?.parts ?? []).filter(({ part }) => part.functionResponse !== undefined).length === calls;
-    if (role === "user" && calls > 0) return { message: "Please ensure that function call turn is of the role model.", param: at };
-    if (role === "model" && responses > 0) return { message: "Please ensure that function response turn is of the role user.", param: at };
+    const isAnswered =
+      (turns[index + 1]?.parts ?? []).filter(({ part }) => part.functionResponse !== undefined).length === calls;
+    if (role === "user" && calls > 0)
+      return { message: "Please ensure that function call turn is of the role model.", param: at };
+    if (role === "model" && responses > 0)
+      return { message: "Please ensure that function response turn is of the role user.", param: at };
     if (calls > 0 && index === 0)
-      return { message: "Please ensure that function call turn comes immediately after a user turn or after a function response turn.", param: at };
+      return {
+        message:
+          "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
+        param: at,
+      };
     if (calls > 0 && !isAnswered)
       return {
-        message: "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.",
+        message:
+          "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.",
         param: at,
       };
     if (responses > 0 && !turns[index - 1]?.parts.some(({ part }) => part.functionCall !== undefined))
-      return { message: "Please ensure that function response turn comes immediately after a function call turn.", param: at };
+      return {
+        message: "Please ensure that function response turn comes immediately after a function call turn.",
+        param: at,
+      };
     for (const { part, at: place } of parts) {
       const fault = faultOfPart(part);
       if (fault !== undefined) return { message: fault, param: place };
@@ -58,13 +71,25 @@ export function faultAmong(turns: Turn[], isThinking: boolean): RuleFault | unde
   return isThinking ? faultOfLostSignature(turns) : undefined;
 }
 
-const data = ["text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse"];
+const data = [
+  "text",
+  "inlineData",
+  "fileData",
+  "functionCall",
+  "functionResponse",
+  "executableCode",
+  "codeExecutionResult",
+  "toolCall",
+  "toolResponse",
+];
 const imageTypes = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
 
 function faultOfPart(part: Part): string | undefined {
   const kinds = data.filter((kind) => kind in part);
   if (kinds.length !== 1)
-    return kinds.length === 0 ? "The part must have one initialized field." : `The part has more than one of its fields: ${kinds.join(", ")}.`;
+    return kinds.length === 0
+      ? "The part must have one initialized field."
+      : `The part has more than one of its fields: ${kinds.join(", ")}.`;
   const type = part.inlineData?.mimeType ?? "";
   if (type.startsWith("image/") && !imageTypes.includes(type)) return `Unsupported MIME type: ${type}`;
   const { thoughtSignature: signature, functionCall: call } = part;
@@ -104,7 +129,9 @@ const depthMax = 64;
 export function faultInSchemas({ tools, generationConfig }: GenerateRequest): RuleFault | undefined {
   for (const [index, { functionDeclarations }] of (tools ?? []).entries())
     for (const [place, { parameters }] of (functionDeclarations ?? []).entries()) {
-      const fault = parameters ? faultInSchema(parameters, `tools[${index}].function_declarations[${place}].parameters`, 0) : undefined;
+      const fault = parameters
+        ? faultInSchema(parameters, `tools[${index}].function_declarations[${place}].parameters`, 0)
+        : undefined;
       if (fault !== undefined) return fault;
     }
   const schema = generationConfig?.responseSchema;
@@ -116,9 +143,12 @@ function faultInSchema(schema: unknown, param: string, depth: number): RuleFault
   if (!isObject(schema) || depth > depthMax) return invalid(`Invalid value at '${param}'.`);
   for (const [name, value] of Object.entries(schema)) {
     const keyword = camelNameOf(name);
-    if (!keywords.includes(keyword)) return invalid(`Unknown name "${name.slice(0, 40)}" at '${param}': Cannot find field.`);
+    if (!keywords.includes(keyword))
+      return invalid(`Unknown name "${name.slice(0, 40)}" at '${param}': Cannot find field.`);
     if (keyword === "type" && !(typeof value === "string" && types.includes(value.toUpperCase())))
-      return invalid(`Invalid value at '${param}.type' (type.googleapis.com/google.ai.generativelanguage.v1beta.Type).`);
+      return invalid(
+        `Invalid value at '${param}.type' (type.googleapis.com/google.ai.generativelanguage.v1beta.Type).`,
+      );
     const inner: [string, unknown][] =
       keyword === "items"
         ? [[`${param}.items`, value]]

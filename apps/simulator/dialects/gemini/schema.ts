@@ -21,13 +21,23 @@ const part = Type.Object({
   text: optional(Type.String()),
   thought: nullable(Type.Boolean()),
   thoughtSignature: nullable(bytes),
-  functionCall: optional(Type.Object({ id: nullable(Type.String()), name: Type.String({ minLength: 1 }), args: nullable(json) })),
+  functionCall: optional(
+    Type.Object({ id: nullable(Type.String()), name: Type.String({ minLength: 1 }), args: nullable(json) }),
+  ),
   functionResponse: optional(
-    Type.Object({ id: nullable(Type.String()), name: Type.String({ minLength: 1 }), response: json, parts: nullable(Type.Array(Type.Object(media))) }),
+    Type.Object({
+      id: nullable(Type.String()),
+      name: Type.String({ minLength: 1 }),
+      response: json,
+      parts: nullable(Type.Array(Type.Object(media))),
+    }),
   ),
 });
 
-const content = Type.Object({ role: nullable(Type.Enum(["user", "model", "function"])), parts: Type.Array(part, { minItems: 1 }) });
+const content = Type.Object({
+  role: nullable(Type.Enum(["user", "model", "function"])),
+  parts: Type.Array(part, { minItems: 1 }),
+});
 
 const tool = Type.Object({
   functionDeclarations: nullable(
@@ -96,10 +106,20 @@ export type Part = Content["parts"][number];
 export const checkedGenerate = Compile(generateRequest);
 export const checkedCount = Compile(countRequest);
 export const checkedEmbed = Compile(embedRequest);
-export const checkedEmbedBatch = Compile(Type.Object({ requests: Type.Array(embedRequest, { minItems: 1, maxItems: 100 }) }));
+export const checkedEmbedBatch = Compile(
+  Type.Object({ requests: Type.Array(embedRequest, { minItems: 1, maxItems: 100 }) }),
+);
 
 /** Members whose value is the caller's own, whatever its keys are like. */
-const opaque = ["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "labels"];
+const opaque = [
+  "args",
+  "response",
+  "parameters",
+  "parametersJsonSchema",
+  "responseSchema",
+  "responseJsonSchema",
+  "labels",
+];
 const depthMax = 16;
 
 /** Names of fields may come with underscores instead of capitals (protobuf's JSON mapping). */
@@ -113,4 +133,5 @@ export function camelOf(value: unknown, depth = 0): unknown {
   return Object.fromEntries(members);
 }
 
-export const camelNameOf = (name: string) => name.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase());
+export const camelNameOf = (name: string) =>
+  name.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase());

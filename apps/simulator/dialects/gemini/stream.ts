@@ -18,8 +18,18 @@ import {
 
 /** Every chunk of an array but the last has a comma behind it. */
 const framings = {
-  sse: { opening: "", chunk: (json: string) => `data: ${json}\n\n`, last: (json: string) => `data: ${json}\n\n`, contentType: "text/event-stream" },
-  array: { opening: "[", chunk: (json: string) => `${json},\r\n`, last: (json: string) => `${json}]`, contentType: "application/json; charset=UTF-8" },
+  sse: {
+    opening: "",
+    chunk: (json: string) => `data: ${json}\n\n`,
+    last: (json: string) => `data: ${json}\n\n`,
+    contentType: "text/event-stream",
+  },
+  array: {
+    opening: "[",
+    chunk: (json: string) => `${json},\r\n`,
+    last: (json: string) => `${json}]`,
+    contentType: "application/json; charset=UTF-8",
+  },
 };
 
 /** The candidates take turns, token by token. */
@@ -42,13 +52,19 @@ export function contentScriptOf(answer: ContentAnswer, framing: keyof typeof fra
       return chunk(JSON.stringify({ ...told, ...tailOf(answer, producedBy(candidates, choice, token)) }));
     },
     closing: "",
-    terminator: last(JSON.stringify({ ...(isPromptBlocked ? promptBlocked : { candidates: finished }), ...tailOf(answer, producedOf(candidates)) })),
+    terminator: last(
+      JSON.stringify({
+        ...(isPromptBlocked ? promptBlocked : { candidates: finished }),
+        ...tailOf(answer, producedOf(candidates)),
+      }),
+    ),
     errorEvent: (message, { opened }) => (opened ? "" : opening) + last(geminiErrorBody({ status: 500, message })),
   };
 }
 
 /** An empty text that at most bears the proof; an answer of which nothing shows has no part. */
-const lastPartsOf = (candidate: Candidate): object[] => (partsOf(candidate).length === 0 ? [] : [{ text: "", ...textProofOf(candidate) }]);
+const lastPartsOf = (candidate: Candidate): object[] =>
+  partsOf(candidate).length === 0 ? [] : [{ text: "", ...textProofOf(candidate) }];
 
 /** All tokens up to and with this one of this candidate, in their turns. */
 function producedBy(candidates: Candidate[], choice: number, token: number): Produced {

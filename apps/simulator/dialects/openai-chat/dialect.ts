@@ -15,9 +15,19 @@ export const openaiChat: Dialect = {
     const asked = chatQuestionOf(body, digest);
     if (asked.kind === "refused") return asked;
     const answer = compose(asked.question, settings);
-    if (answer.kind === "impossible") return { kind: "refused", status: 400, message: answer.fault, param: answer.of === "format" ? "response_format" : "n" };
+    if (answer.kind === "impossible")
+      return {
+        kind: "refused",
+        status: 400,
+        message: answer.fault,
+        param: answer.of === "format" ? "response_format" : "n",
+      };
     const envelope = { id: `chatcmpl-${digest.slice(0, 24)}`, created: createdOf(digest), model: asked.model };
     if (!asked.stream) return chatWholeOf(envelope, answer, settings.usage !== "never");
-    return chatScriptOf(envelope, answer, settings.usage === "asked" ? (asked.includeUsage ? "always" : "never") : settings.usage);
+    return chatScriptOf(
+      envelope,
+      answer,
+      settings.usage === "asked" ? (asked.includeUsage ? "always" : "never") : settings.usage,
+    );
   },
 };

@@ -23,7 +23,11 @@ const message = Type.Object({
   tool_call_id: optional(Type.String()),
   tool_calls: nullable(
     Type.Array(
-      Type.Object({ id: Type.String(), function: optional(Type.Object({ name: Type.String() })), custom: optional(Type.Object({ name: Type.String() })) }),
+      Type.Object({
+        id: Type.String(),
+        function: optional(Type.Object({ name: Type.String() })),
+        custom: optional(Type.Object({ name: Type.String() })),
+      }),
     ),
   ),
 });
@@ -32,7 +36,10 @@ const toolName = Type.String({ minLength: 1 });
 const namedTool = Type.Object({ name: toolName });
 
 const tool = Type.Union([
-  Type.Object({ type: Type.Literal("function"), function: Type.Object({ name: toolName, parameters: optional(anything) }) }),
+  Type.Object({
+    type: Type.Literal("function"),
+    function: Type.Object({ name: toolName, parameters: optional(anything) }),
+  }),
   Type.Object({ type: Type.Literal("custom"), custom: namedTool }),
 ]);
 
@@ -62,7 +69,9 @@ const chatRequest = Type.Object({
         type: Type.Enum(["function", "custom", "allowed_tools"]),
         function: optional(namedTool),
         custom: optional(namedTool),
-        allowed_tools: optional(Type.Object({ mode: Type.Enum(["auto", "required"]), tools: Type.Array(toolReference) })),
+        allowed_tools: optional(
+          Type.Object({ mode: Type.Enum(["auto", "required"]), tools: Type.Array(toolReference) }),
+        ),
       }),
     ]),
   ),
@@ -125,29 +134,53 @@ const toolOf = (offered: NonNullable<ChatRequest["tools"]>[number]): Tool =>
     ? { name: offered.function.name, schema: offered.function.parameters ?? { type: "object" }, takes: "json" }
     : { name: offered.custom.name, schema: undefined, takes: "text" };
 
-function toolChoiceOf({ tool_choice: choice }: ChatRequest, tools: Tool[]): { kind: "tools"; tools: Tool[]; calling: Question["calling"] } | Refused {
+function toolChoiceOf(
+  { tool_choice: choice }: ChatRequest,
+  tools: Tool[],
+): { kind: "tools"; tools: Tool[]; calling: Question["calling"] } | Refused {
   if (choice === undefined || choice === null) return { kind: "tools", tools, calling: "auto" };
   if (typeof choice === "string") {
     if (choice === "required" && tools.length === 0)
-      return { kind: "refused", status: 400, message: "tool_choice is required, but there are no tools.", param: "tool_choice" };
+      return {
+        kind: "refused",
+        status: 400,
+        message: "tool_choice is required, but there are no tools.",
+        param: "tool_choice",
+      };
     return { kind: "tools", tools, calling: choice };
   }
   const references = choice.type === "allowed_tools" ? (choice.allowed_tools?.tools ?? []) : [choice];
   const names = references.map((reference) => (reference.function ?? reference.custom)?.name);
   const chosen = tools.filter(({ name }) => names.includes(name));
-  if (chosen.length === 0) return { kind: "refused", status: 400, message: `tool_choice names no tool of tools: ${names.join(", ")}.`, param: "tool_choice" };
-  return { kind: "tools", tools: chosen, calling: choice.type === "allowed_tools" ? (choice.allowed_tools?.mode ?? "auto") : "required" };
+  if (chosen.length === 0)
+    return {
+      kind: "refused",
+      status: 400,
+      message: `tool_choice names no tool of tools: ${names.join(", ")}.`,
+      param: "tool_choice",
+    };
+  return {
+    kind: "tools",
+    tools: chosen,
+    calling: choice.type === "allowed_tools" ? (choice.allowed_tools?.mode ?? "auto") : "required",
+  };
 }
 
 function formatOf({ response_format: format }: ChatRequest): Question["format"] | Refused {
   if (format?.type === "json_object") return { kind: "json" };
   if (format?.type !== "json_schema") return { kind: "text" };
   if (format.json_schema === undefined)
-    return { kind: "refused", status: 400, message: "response_format.json_schema is missing.", param: "response_format.json_schema" };
+    return {
+      kind: "refused",
+      status: 400,
+      message: "response_format.json_schema is missing.",
+      param: "response_format.json_schema",
+    };
   return { kind: "schema", schema: format.json_schema.schema ?? {} };
 }
 
-const partsOf = ({ content }: Message) => (typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []));
+const partsOf = ({ content }: Message) =>
+  typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
 
 const textOf = (message: Message): string =>
   partsOf(message)
@@ -161,11 +194,15 @@ function imagesOf({ content }: Message): string[] {
 
 function resultsOf(messages: Message[], lastUser: number): Question["toolResults"] {
   const names = new Map<string, string>();
-  for (const { tool_calls: calls } of messages) for (const call of calls ?? []) names.set(call.id, (call.function ?? call.custom)?.name ?? call.id);
+  for (const { tool_calls: calls } of messages)
+    for (const call of calls ?? []) names.set(call.id, (call.function ?? call.custom)?.name ?? call.id);
   return messages
     .slice(lastUser + 1)
     .filter(({ role }) => role === "tool")
-    .map((message) => ({ name: names.get(message.tool_call_id ?? "") ?? message.tool_call_id ?? "", text: textOf(message) }));
+    .map((message) => ({
+      name: names.get(message.tool_call_id ?? "") ?? message.tool_call_id ?? "",
+      text: textOf(message),
+    }));
 }
 
 const tokensOf = (message: Message): number =>

@@ -14,7 +14,11 @@ export interface ChatAnswer {
   usage: Usage;
 }
 
-export function chatWholeOf({ id, created, model }: ChatEnvelope, { choices, usage }: ChatAnswer, withUsage: boolean): Whole {
+export function chatWholeOf(
+  { id, created, model }: ChatEnvelope,
+  { choices, usage }: ChatAnswer,
+  withUsage: boolean,
+): Whole {
   const body = {
     id,
     object: "chat.completion",
@@ -25,7 +29,11 @@ export function chatWholeOf({ id, created, model }: ChatEnvelope, { choices, usa
     service_tier: "default",
     system_fingerprint: null,
   };
-  return { kind: "whole", body: JSON.stringify(body), tokens: choices.reduce((sum, choice) => sum + tokensOf(choice), 0) };
+  return {
+    kind: "whole",
+    body: JSON.stringify(body),
+    tokens: choices.reduce((sum, choice) => sum + tokensOf(choice), 0),
+  };
 }
 
 const finishReasons = { stop: "stop", length: "length", calls: "tool_calls", filtered: "content_filter" } as const;
@@ -37,7 +45,12 @@ export const chatUsageOf = ({ promptTokens, cachedTokens, completionTokens, reas
   completion_tokens: completionTokens,
   total_tokens: promptTokens + completionTokens,
   prompt_tokens_details: { cached_tokens: cachedTokens, audio_tokens: 0 },
-  completion_tokens_details: { reasoning_tokens: reasoningTokens, audio_tokens: 0, accepted_prediction_tokens: 0, rejected_prediction_tokens: 0 },
+  completion_tokens_details: {
+    reasoning_tokens: reasoningTokens,
+    audio_tokens: 0,
+    accepted_prediction_tokens: 0,
+    rejected_prediction_tokens: 0,
+  },
 });
 
 function choiceOf(choice: Choice, index: number) {

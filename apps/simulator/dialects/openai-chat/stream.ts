@@ -6,14 +6,26 @@ import { openaiErrorBody } from "../openai-error.ts";
 import { type ChatAnswer, type ChatEnvelope, chatFinishOf, chatUsageOf } from "./response.ts";
 
 /** The choices take turns, token by token. */
-export function chatScriptOf({ id, created, model }: ChatEnvelope, { choices, usage }: ChatAnswer, usageMode: "always" | "never" | "every"): Script {
-  const envelope = JSON.stringify({ id, object: "chat.completion.chunk", created, model, service_tier: "default", system_fingerprint: null }).slice(0, -1);
+export function chatScriptOf(
+  { id, created, model }: ChatEnvelope,
+  { choices, usage }: ChatAnswer,
+  usageMode: "always" | "never" | "every",
+): Script {
+  const envelope = JSON.stringify({
+    id,
+    object: "chat.completion.chunk",
+    created,
+    model,
+    service_tier: "default",
+    system_fingerprint: null,
+  }).slice(0, -1);
   const noUsage = usageMode === "never" ? "" : `,"usage":null`;
   const usageAfter = (tokens: number) =>
     `,"usage":${JSON.stringify(chatUsageOf({ ...usage, completionTokens: tokens, reasoningTokens: Math.min(tokens, usage.reasoningTokens) }))}`;
   const starts = choices.map((_, index) => `data: ${envelope},"choices":[{"index":${index},"delta":{`);
   const end = `},"logprobs":null,"finish_reason":null}]${noUsage}}\n\n`;
-  const endAfter = (tokens: number) => (usageMode === "every" ? `},"logprobs":null,"finish_reason":null}]${usageAfter(tokens)}}\n\n` : end);
+  const endAfter = (tokens: number) =>
+    usageMode === "every" ? `},"logprobs":null,"finish_reason":null}]${usageAfter(tokens)}}\n\n` : end;
   const turns = turnsOf(choices.map(tokensOf));
   return {
     kind: "events",
@@ -24,7 +36,12 @@ export function chatScriptOf({ id, created, model }: ChatEnvelope, { choices, us
       return `${starts[choice]}${deltaAt(choices[choice] as Choice, turns.tokenAt(index))}${endAfter(index + 1)}`;
     },
     closing:
-      choices.map((choice, index) => `${starts[index]}},"logprobs":null,"finish_reason":"${chatFinishOf(choice)}"}]${noUsage}}\n\n`).join("") +
+      choices
+        .map(
+          (choice, index) =>
+            `${starts[index]}},"logprobs":null,"finish_reason":"${chatFinishOf(choice)}"}]${noUsage}}\n\n`,
+        )
+        .join("") +
       (usageMode === "never" ? "" : `data: ${envelope},"choices":[]${usageAfter(usage.completionTokens)}}\n\n`),
     terminator: "data: [DONE]\n\n",
     errorEvent: (message) => `data: ${openaiErrorBody({ status: 500, message })}\n\n`,
@@ -39,8 +56,10 @@ function deltaAt({ reasoning, text, calls }: Choice, token: number): string {
   left -= text?.length ?? 0;
   for (const [index, { id, tool, input }] of calls.entries()) {
     const [kind, field] = tool.takes === "json" ? ["function", "arguments"] : ["custom", "input"];
-    if (left === 0) return `"tool_calls":[{"index":${index},"id":"${id}","type":"${kind}","${kind}":{"name":${JSON.stringify(tool.name)},"${field}":""}}]`;
-    if (left <= input.length) return `"tool_calls":[{"index":${index},"${kind}":{"${field}":${JSON.stringify(input.at(left - 1))}}}]`;
+    if (left === 0)
+      return `"tool_calls":[{"index":${index},"id":"${id}","type":"${kind}","${kind}":{"name":${JSON.stringify(tool.name)},"${field}":""}}]`;
+    if (left <= input.length)
+      return `"tool_calls":[{"index":${index},"${kind}":{"${field}":${JSON.stringify(input.at(left - 1))}}}]`;
     left -= 1 + input.length;
   }
   throw new RangeError(`there is no token ${token}`);

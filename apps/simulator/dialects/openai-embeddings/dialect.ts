@@ -35,16 +35,30 @@ export const openaiEmbeddings: Dialect = {
     if (!embeddingsRequest.Check(body)) return faultIn(embeddingsRequest.Errors(body));
     const { model, dimensions = dimensionsOtherwise, encoding_format: encoding = "float" } = body;
     const inputs = inputsOf(body.input);
-    if (inputs.length > inputsMax) return { kind: "refused", status: 400, message: `input: there are at most ${inputsMax}.`, param: "input" };
+    if (inputs.length > inputsMax)
+      return { kind: "refused", status: 400, message: `input: there are at most ${inputsMax}.`, param: "input" };
     if (inputs.length * dimensions * numberBytes > answerBytesMax)
-      return { kind: "refused", status: 400, message: `So many vectors are more than ${answerBytesMax} bytes.`, param: "input" };
+      return {
+        kind: "refused",
+        status: 400,
+        message: `So many vectors are more than ${answerBytesMax} bytes.`,
+        param: "input",
+      };
     const data = inputs.map((input, index) => {
       const vector = vectorOf(typeof input === "string" ? input : input.join(" "), dimensions);
       return `{"object":"embedding","index":${index},"embedding":${encoding === "float" ? floatsOf(vector) : base64Of(vector)}}`;
     });
-    const promptTokens = inputs.reduce((sum, input) => sum + (typeof input === "string" ? promptTokensOf(input) : input.length), 0);
-    const usage = settings.usage === "never" ? "" : `,"usage":{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens}}`;
-    return { kind: "whole", body: `{"object":"list","data":[${data.join(",")}],"model":${JSON.stringify(model)}${usage}}`, tokens: 0 };
+    const promptTokens = inputs.reduce(
+      (sum, input) => sum + (typeof input === "string" ? promptTokensOf(input) : input.length),
+      0,
+    );
+    const usage =
+      settings.usage === "never" ? "" : `,"usage":{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens}}`;
+    return {
+      kind: "whole",
+      body: `{"object":"list","data":[${data.join(",")}],"model":${JSON.stringify(model)}${usage}}`,
+      tokens: 0,
+    };
   },
 };
 
@@ -55,7 +69,8 @@ function inputsOf(input: string | string[] | number[] | number[][]): (string | n
 }
 
 /** Nine digits say a number of 32 bits in full. */
-const floatsOf = (vector: Float32Array) => `[${Array.from(vector, (value) => String(Number(value.toPrecision(9)))).join(",")}]`;
+const floatsOf = (vector: Float32Array) =>
+  `[${Array.from(vector, (value) => String(Number(value.toPrecision(9)))).join(",")}]`;
 
 /** Numbers of 32 bits, the least byte first. */
 function base64Of(vector: Float32Array): string {

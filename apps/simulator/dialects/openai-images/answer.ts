@@ -20,9 +20,15 @@ export interface Asked {
 }
 
 /** Of an image's pictures the last, without a number, is the image itself. */
-function pictureOf({ question: { prompt, width, height, sources }, settings }: Asked, image: number, partial = 0): string {
+function pictureOf(
+  { question: { prompt, width, height, sources }, settings }: Asked,
+  image: number,
+  partial = 0,
+): string {
   const files = sources === undefined ? [] : [...sources.images, ...(sources.mask ? [sources.mask] : [])];
-  const seed = files.reduce((mixed, { data }) => crc32(data, mixed), (seedOf(prompt) + image * 0x9e3779b1) >>> 0) + partial * 0x85ebca6b;
+  const seed =
+    files.reduce((mixed, { data }) => crc32(data, mixed), (seedOf(prompt) + image * 0x9e3779b1) >>> 0) +
+    partial * 0x85ebca6b;
   return pngOf({ width, height, seed: seed >>> 0, bytesMin: settings.imageBytesMin }).toString("base64");
 }
 
@@ -39,12 +45,18 @@ function usageOf({ prompt, sources }: ImagesQuestion, images: number) {
   };
 }
 
-const looksOf = ({ width, height }: ImagesQuestion) => ({ background: "opaque", output_format: "png", quality: "low", size: `${width}x${height}` });
+const looksOf = ({ width, height }: ImagesQuestion) => ({
+  background: "opaque",
+  output_format: "png",
+  quality: "low",
+  size: `${width}x${height}`,
+});
 
 /** What was edited, for the caller to see that it has arrived. */
 function revisedPromptOf({ prompt, sources }: ImagesQuestion): { revised_prompt?: string } {
   if (sources === undefined) return {};
-  const described = ({ name, type, data }: { name: string; type: string; data: Buffer }) => `${name}, ${type}, ${data.length} bytes`;
+  const described = ({ name, type, data }: { name: string; type: string; data: Buffer }) =>
+    `${name}, ${type}, ${data.length} bytes`;
   const mask = sources.mask === undefined ? "" : `; with a mask: ${described(sources.mask)}`;
   return { revised_prompt: `${prompt} (from ${sources.images.map(described).join("; ")}${mask})` };
 }
@@ -53,7 +65,10 @@ export function imagesWholeOf(asked: Asked): Whole {
   const { question, digest, settings } = asked;
   const data = Array.from({ length: question.count }, (_, index) => {
     const picture = pictureOf(asked, index);
-    return { ...(question.byAddress ? { url: `data:image/png;base64,${picture}` } : { b64_json: picture }), ...revisedPromptOf(question) };
+    return {
+      ...(question.byAddress ? { url: `data:image/png;base64,${picture}` } : { b64_json: picture }),
+      ...revisedPromptOf(question),
+    };
   });
   const usage = settings.usage === "never" ? {} : { usage: usageOf(question, question.count) };
   return {
@@ -70,8 +85,12 @@ export function imagesScriptOf(asked: Asked): Script {
   const name = question.sources === undefined ? "image_generation" : "image_edit";
   const common = { created_at: createdOf(digest), ...looksOf(question) };
   const usage = settings.usage === "never" ? {} : { usage: usageOf(question, 1) };
-  const places = Array.from({ length: partialsPerImage }, (_, index) => Math.floor((imageTokens * (index + 1)) / (partialsPerImage + 1)) - 1);
-  const done = (image: number) => eventOf({ type: `${name}.completed`, b64_json: pictureOf(asked, image), ...common, ...usage });
+  const places = Array.from(
+    { length: partialsPerImage },
+    (_, index) => Math.floor((imageTokens * (index + 1)) / (partialsPerImage + 1)) - 1,
+  );
+  const done = (image: number) =>
+    eventOf({ type: `${name}.completed`, b64_json: pictureOf(asked, image), ...common, ...usage });
   return {
     kind: "events",
     opening: "",
@@ -81,7 +100,12 @@ export function imagesScriptOf(asked: Asked): Script {
       if (token === imageTokens - 1 && image < count - 1) return done(image);
       const partial = places.indexOf(token);
       if (partial < 0) return "";
-      return eventOf({ type: `${name}.partial_image`, b64_json: pictureOf(asked, image, partial + 1), partial_image_index: partial, ...common });
+      return eventOf({
+        type: `${name}.partial_image`,
+        b64_json: pictureOf(asked, image, partial + 1),
+        partial_image_index: partial,
+        ...common,
+      });
     },
     closing: "",
     get terminator() {

@@ -15,6 +15,8 @@ export const openaiImages: Dialect = {
   answer({ path, body, digest, settings }) {
     const question = imagesQuestionOf(body, { editing: path === edits });
     if (question.kind === "refused") return question;
-    return question.stream ? imagesScriptOf({ question, digest, settings }) : imagesWholeOf({ question, digest, settings });
+    return question.stream
+      ? imagesScriptOf({ question, digest, settings })
+      : imagesWholeOf({ question, digest, settings });
   },
 };

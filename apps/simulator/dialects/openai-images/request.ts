@@ -38,12 +38,19 @@ export interface ImagesQuestion {
   sources: { images: FormFile[]; mask: FormFile | undefined } | undefined;
 }
 
-const refused = (param: string, message: string, code?: string): Refused => ({ kind: "refused", status: 400, message, param, ...(code && { code }) });
+const refused = (param: string, message: string, code?: string): Refused => ({
+  kind: "refused",
+  status: 400,
+  message,
+  param,
+  ...(code && { code }),
+});
 
 export function imagesQuestionOf(body: unknown, { editing }: { editing: boolean }): ImagesQuestion | Refused {
   const fields = editing ? typed(body) : body;
   if (!imagesRequest.Check(fields)) return faultIn(imagesRequest.Errors(fields));
-  const [width = 1_024, height = 1_024] = (fields.size ?? "auto") === "auto" ? [] : (fields.size ?? "").split("x").map(Number);
+  const [width = 1_024, height = 1_024] =
+    (fields.size ?? "auto") === "auto" ? [] : (fields.size ?? "").split("x").map(Number);
   if (width > sideMax || height > sideMax) return refused("size", `size: a side is at most ${sideMax} pixels.`);
   const sources = editing ? sourcesOf(body) : undefined;
   if (sources?.kind === "refused") return sources;
@@ -64,7 +71,8 @@ export function imagesQuestionOf(body: unknown, { editing }: { editing: boolean 
 function typed(form: unknown): unknown {
   if (typeof form !== "object" || form === null) return form;
   const fields: Record<string, unknown> = { ...form };
-  for (const name of ["n", "partial_images"]) if (/^\d{1,9}$/.test(String(fields[name]))) fields[name] = Number(fields[name]);
+  for (const name of ["n", "partial_images"])
+    if (/^\d{1,9}$/.test(String(fields[name]))) fields[name] = Number(fields[name]);
   if (fields.stream === "true" || fields.stream === "false") fields.stream = fields.stream === "true";
   return fields;
 }
@@ -72,15 +80,24 @@ function typed(form: unknown): unknown {
 function sourcesOf(form: unknown): { kind: "sources"; images: FormFile[]; mask: FormFile | undefined } | Refused {
   const { image, mask } = form as Record<string, unknown>;
   const images = Array.isArray(image) ? image : image === undefined ? [] : [image];
-  if (images.length === 0) return refused("image", "Missing required parameter: 'image'.", "missing_required_parameter");
+  if (images.length === 0)
+    return refused("image", "Missing required parameter: 'image'.", "missing_required_parameter");
   if (images.length > sourcesMax) return refused("image", `image: there are at most ${sourcesMax}.`);
-  for (const [name, file] of [...images.map((one) => ["image", one] as const), ...(mask === undefined ? [] : [["mask", mask] as const])]) {
+  for (const [name, file] of [
+    ...images.map((one) => ["image", one] as const),
+    ...(mask === undefined ? [] : [["mask", mask] as const]),
+  ]) {
     if (!isFile(file)) return refused(name, `${name}: must be a file.`);
     if (!sourceTypes.includes(file.type))
-      return refused(name, `Invalid file '${name}': unsupported mimetype ('${file.type}'). There are ${sourceTypes.join(", ")}.`, "unsupported_file_mimetype");
+      return refused(
+        name,
+        `Invalid file '${name}': unsupported mimetype ('${file.type}'). There are ${sourceTypes.join(", ")}.`,
+        "unsupported_file_mimetype",
+      );
     if (file.data.length === 0) return refused(name, `${name}: the file is empty.`, "empty_image_file");
   }
   return { kind: "sources", images: images.filter(isFile), mask: isFile(mask) ? mask : undefined };
 }
 
-const isFile = (value: unknown): value is FormFile => typeof value === "object" && value !== null && "data" in value && Buffer.isBuffer(value.data);
+const isFile = (value: unknown): value is FormFile =>
+  typeof value === "object" && value !== null && "data" in value && Buffer.isBuffer(value.data);

@@ -9,12 +9,15 @@ const modelOf = (id: string) => ({ id, object: "model", created: 1_760_000_000, 
 
 export const openaiModels: Dialect = {
   name: "openai-models",
-  serves: (method, path) => method === "GET" && (path === "/v1/models" || (path.startsWith(prefix) && path.length > prefix.length)),
+  serves: (method, path) =>
+    method === "GET" && (path === "/v1/models" || (path.startsWith(prefix) && path.length > prefix.length)),
   modelOf: ({ path }) => (path.startsWith(prefix) ? path.slice(prefix.length) : undefined),
   errorBody: openaiErrorBody,
   answer: ({ path }) => ({
     kind: "whole",
-    body: JSON.stringify(path.startsWith(prefix) ? modelOf(path.slice(prefix.length)) : { object: "list", data: listed.map(modelOf) }),
+    body: JSON.stringify(
+      path.startsWith(prefix) ? modelOf(path.slice(prefix.length)) : { object: "list", data: listed.map(modelOf) },
+    ),
     tokens: 0,
   }),
 };

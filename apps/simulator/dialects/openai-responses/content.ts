@@ -24,34 +24,74 @@ export const content = Type.Union([Type.String(), Type.Array(Type.Object({ type:
 
 const imageUrl = /^(?:https?:\/\/|data:image\/(?:png|jpeg|webp|gif);base64,[A-Za-z0-9+/]+={0,2}$)/;
 
-export const textContentOf = (text: string): Content => ({ kind: "content", text, images: [], documents: [], tokens: promptTokensOf(text) });
+export const textContentOf = (text: string): Content => ({
+  kind: "content",
+  text,
+  images: [],
+  documents: [],
+  tokens: promptTokensOf(text),
+});
 
 const textPart = readerOf(Type.Object({ text: Type.String() }), ({ text }) => textContentOf(text));
 
-const imagePart = readerOf(Type.Object({ image_url: nullable(Type.String()), file_id: nullable(Type.String()) }), (image, at): Content | Refused => {
-  const { image_url: url, file_id: id } = image;
-  if (url && !imageUrl.test(url))
-    return refused(`${at}.image_url`, `Invalid '${at}.image_url'. Expected an address or a base64-encoded data URL with an image MIME type.`, "invalid_value");
-  if (!url && !id) return missing(`${at}.image_url`);
-  return { kind: "content", text: "", images: [url ? describedUrl(url) : `file ${id}`], documents: [], tokens: imageTokens };
-});
+const imagePart = readerOf(
+  Type.Object({ image_url: nullable(Type.String()), file_id: nullable(Type.String()) }),
+  (image, at): Content | Refused => {
+    const { image_url: url, file_id: id } = image;
+    if (url && !imageUrl.test(url))
+      return refused(
+        `${at}.image_url`,
+        `Invalid '${at}.image_url'. Expected an address or a base64-encoded data URL with an image MIME type.`,
+        "invalid_value",
+      );
+    if (!url && !id) return missing(`${at}.image_url`);
+    return {
+      kind: "content",
+      text: "",
+      images: [url ? describedUrl(url) : `file ${id}`],
+      documents: [],
+      tokens: imageTokens,
+    };
+  },
+);
 
-const fileMembers = { file_data: nullable(Type.String()), file_url: nullable(Type.String()), file_id: nullable(Type.String()) };
+const fileMembers = {
+  file_data: nullable(Type.String()),
+  file_url: nullable(Type.String()),
+  file_id: nullable(Type.String()),
+};
 
-const filePart = readerOf(Type.Object(fileMembers), ({ file_data: data, file_url: url, file_id: id }, at): Content | Refused => {
-  const address = data || url;
-  if (!address && !id) return missing(`${at}.file_data`);
-  return { kind: "content", text: "", images: [], documents: [address ? describedUrl(address) : `file ${id}`], tokens: fileTokens };
-});
+const filePart = readerOf(
+  Type.Object(fileMembers),
+  ({ file_data: data, file_url: url, file_id: id }, at): Content | Refused => {
+    const address = data || url;
+    if (!address && !id) return missing(`${at}.file_data`);
+    return {
+      kind: "content",
+      text: "",
+      images: [],
+      documents: [address ? describedUrl(address) : `file ${id}`],
+      tokens: fileTokens,
+    };
+  },
+);
 
-const ofCaller: Record<string, Reader<Content>> = { input_text: textPart, input_image: imagePart, input_file: filePart };
+const ofCaller: Record<string, Reader<Content>> = {
+  input_text: textPart,
+  input_image: imagePart,
+  input_file: filePart,
+};
 const ofModel: Record<string, Reader<Content>> = {
   output_text: textPart,
   refusal: readerOf(Type.Object({ refusal: Type.String() }), ({ refusal }) => textContentOf(refusal)),
 };
 
 /** What the caller said, or what it says the model said. */
-export function contentOf(said: Static<typeof content>, at: string, { byModel }: { byModel: boolean }): Content | Refused {
+export function contentOf(
+  said: Static<typeof content>,
+  at: string,
+  { byModel }: { byModel: boolean },
+): Content | Refused {
   if (typeof said === "string") return textContentOf(said);
   const readers = byModel ? ofModel : ofCaller;
   const whole: Content = { kind: "content", text: "", images: [], documents: [], tokens: 0 };

@@ -21,18 +21,40 @@ export const openaiResponses: Dialect = {
     const asked = responsesQuestionOf(body, digest, { counting });
     if (asked.kind === "refused") return asked;
     const { request, question, reasoning, compaction } = asked;
-    if (counting) return { kind: "whole", body: JSON.stringify({ object: "response.input_tokens", input_tokens: question.promptTokens }), tokens: 0 };
+    if (counting)
+      return {
+        kind: "whole",
+        body: JSON.stringify({ object: "response.input_tokens", input_tokens: question.promptTokens }),
+        tokens: 0,
+      };
     const answer = compose(question, settings);
-    if (answer.kind === "impossible") return { kind: "refused", status: 400, message: answer.fault, param: "text.format.schema" };
+    if (answer.kind === "impossible")
+      return { kind: "refused", status: 400, message: answer.fault, param: "text.format.schema" };
     const [choice] = answer.choices;
     if (choice === undefined) throw new RangeError("an answer has no choice");
     const items =
-      compaction === "alone" ? [compactionOf(digest)] : [...(compaction === "first" ? [compactionOf(digest)] : []), ...itemsOf(choice, digest, reasoning)];
+      compaction === "alone"
+        ? [compactionOf(digest)]
+        : [...(compaction === "first" ? [compactionOf(digest)] : []), ...itemsOf(choice, digest, reasoning)];
     const envelope = { id: `resp_${digest.slice(0, 48)}`, created: createdOf(digest), request };
-    if (path === compact) return { kind: "whole", body: JSON.stringify(compactedOf(envelope, doneItemOf(compactionOf(digest)), answer.usage)), tokens: 1 };
-    const reason = choice.finish === "length" ? "max_output_tokens" : choice.finish === "filtered" ? "content_filter" : undefined;
-    const outcome = { status: reason ? "incomplete" : "completed", reason, usage: settings.usage === "never" ? undefined : answer.usage } as const;
+    if (path === compact)
+      return {
+        kind: "whole",
+        body: JSON.stringify(compactedOf(envelope, doneItemOf(compactionOf(digest)), answer.usage)),
+        tokens: 1,
+      };
+    const reason =
+      choice.finish === "length" ? "max_output_tokens" : choice.finish === "filtered" ? "content_filter" : undefined;
+    const outcome = {
+      status: reason ? "incomplete" : "completed",
+      reason,
+      usage: settings.usage === "never" ? undefined : answer.usage,
+    } as const;
     if (request.stream) return responsesScriptOf(envelope, items, outcome);
-    return { kind: "whole", body: JSON.stringify(responseOf(envelope, { ...outcome, output: items.map(doneItemOf) })), tokens: tokensOf(choice) };
+    return {
+      kind: "whole",
+      body: JSON.stringify(responseOf(envelope, { ...outcome, output: items.map(doneItemOf) })),
+      tokens: tokensOf(choice),
+    };
   },
 };

@@ -21,13 +21,42 @@ interface CallPlace {
   isCustom: boolean;
 }
 
-const idPrefixes: Record<string, string> = { message: "msg", function_call: "fc", custom_tool_call: "ctc", reasoning: "rs", compaction: "cmp" };
+const idPrefixes: Record<string, string> = {
+  message: "msg",
+  function_call: "fc",
+  custom_tool_call: "ctc",
+  reasoning: "rs",
+  compaction: "cmp",
+};
 
 /** Items that are taken, but say nothing to the simulator. */
 const otherTypes = [
-  ...["additional_tools", "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction_trigger", "computer_call"],
-  ...["computer_call_output", "configuration_update", "file_search_call", "image_generation_call", "local_shell_call", "local_shell_call_output"],
-  ...["mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "program", "program_output", "shell_call", "shell_call_output"],
+  ...[
+    "additional_tools",
+    "apply_patch_call",
+    "apply_patch_call_output",
+    "code_interpreter_call",
+    "compaction_trigger",
+    "computer_call",
+  ],
+  ...[
+    "computer_call_output",
+    "configuration_update",
+    "file_search_call",
+    "image_generation_call",
+    "local_shell_call",
+    "local_shell_call_output",
+  ],
+  ...[
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "mcp_call",
+    "mcp_list_tools",
+    "program",
+    "program_output",
+    "shell_call",
+    "shell_call_output",
+  ],
   ...["tool_search_call", "tool_search_output", "web_search_call"],
 ];
 
@@ -35,7 +64,11 @@ const otherTypes = [
 const compactedTokens = 16;
 
 const unverified = (itemId: string | null | undefined): Refused =>
-  refused("input", `The encrypted content ${itemId ? `for item ${itemId} ` : ""}could not be verified.`, "invalid_encrypted_content");
+  refused(
+    "input",
+    `The encrypted content ${itemId ? `for item ${itemId} ` : ""}could not be verified.`,
+    "invalid_encrypted_content",
+  );
 
 const id = nullable(Type.String());
 const callId = Type.String({ minLength: 1, maxLength: 64 });
@@ -45,7 +78,13 @@ const resultReader = (isCustom: boolean) =>
     const result = contentOf(output, `${at}.output`, { byModel: false });
     if (result.kind === "refused") return result;
     const { text, images, documents, tokens } = result;
-    return { kind: "result", callId: call_id, isCustom, text: [text, ...images, ...documents].filter((part) => part !== "").join(" "), tokens };
+    return {
+      kind: "result",
+      callId: call_id,
+      isCustom,
+      text: [text, ...images, ...documents].filter((part) => part !== "").join(" "),
+      tokens,
+    };
   });
 
 const readers: Record<string, Reader<Said>> = {
@@ -56,28 +95,58 @@ const readers: Record<string, Reader<Said>> = {
       return said.kind === "refused" ? said : { ...said, kind: "message", role };
     },
   ),
-  function_call: readerOf(Type.Object({ id, call_id: callId, name: toolName, arguments: Type.String() }), (call): Said => {
-    return { kind: "call", callId: call.call_id, isCustom: false, name: call.name, tokens: promptTokensOf(call.name + call.arguments) };
-  }),
-  custom_tool_call: readerOf(Type.Object({ id, call_id: callId, name: toolName, input: Type.String() }), (call): Said => {
-    return { kind: "call", callId: call.call_id, isCustom: true, name: call.name, tokens: promptTokensOf(call.name + call.input) };
-  }),
+  function_call: readerOf(
+    Type.Object({ id, call_id: callId, name: toolName, arguments: Type.String() }),
+    (call): Said => {
+      return {
+        kind: "call",
+        callId: call.call_id,
+        isCustom: false,
+        name: call.name,
+        tokens: promptTokensOf(call.name + call.arguments),
+      };
+    },
+  ),
+  custom_tool_call: readerOf(
+    Type.Object({ id, call_id: callId, name: toolName, input: Type.String() }),
+    (call): Said => {
+      return {
+        kind: "call",
+        callId: call.call_id,
+        isCustom: true,
+        name: call.name,
+        tokens: promptTokensOf(call.name + call.input),
+      };
+    },
+  ),
   function_call_output: resultReader(false),
   custom_tool_call_output: resultReader(true),
   reasoning: readerOf(
-    Type.Object({ id, summary: Type.Array(Type.Object({ type: Type.Literal("summary_text"), text: Type.String() })), encrypted_content: id }),
+    Type.Object({
+      id,
+      summary: Type.Array(Type.Object({ type: Type.Literal("summary_text"), text: Type.String() })),
+      encrypted_content: id,
+    }),
     ({ id: itemId, summary, encrypted_content: encrypted }): Said | Refused => {
-      if (typeof encrypted === "string" && !isEncryptedContent(encrypted, "reasoning", itemId ?? undefined)) return unverified(itemId);
+      if (typeof encrypted === "string" && !isEncryptedContent(encrypted, "reasoning", itemId ?? undefined))
+        return unverified(itemId);
       return { kind: "other", tokens: promptTokensOf(summary.map(({ text }) => text).join("")) };
     },
   ),
-  compaction: readerOf(Type.Object({ id, encrypted_content: Type.String() }), ({ id: itemId, encrypted_content: encrypted }): Said | Refused =>
-    isEncryptedContent(encrypted, "compaction", itemId ?? undefined) ? { kind: "other", tokens: compactedTokens } : unverified(itemId),
+  compaction: readerOf(
+    Type.Object({ id, encrypted_content: Type.String() }),
+    ({ id: itemId, encrypted_content: encrypted }): Said | Refused =>
+      isEncryptedContent(encrypted, "compaction", itemId ?? undefined)
+        ? { kind: "other", tokens: compactedTokens }
+        : unverified(itemId),
   ),
 };
 
 /** `isStored` is whether the request lets responses be stored: if not, reasoning whose content is not with it cannot be found. */
-export function saidIn(input: string | unknown[], { isStored }: { isStored: boolean }): { kind: "said"; items: Said[] } | Refused {
+export function saidIn(
+  input: string | unknown[],
+  { isStored }: { isStored: boolean },
+): { kind: "said"; items: Said[] } | Refused {
   const items: Said[] = [];
   if (typeof input === "string") items.push({ ...textContentOf(input), kind: "message", role: "user" });
   for (const [index, item] of typeof input === "string" ? [] : input.entries()) {
@@ -94,12 +163,21 @@ function itemOf(item: unknown, at: string, isStored: boolean): Said | Refused {
   const type = typeof named === "string" ? named : "message";
   const prefix = idPrefixes[type];
   if (typeof itemId === "string" && prefix !== undefined && !itemId.startsWith(prefix))
-    return refused(`${at}.id`, `Invalid '${at}.id': '${itemId.slice(0, 80)}'. Expected an ID that begins with '${prefix}'.`, "invalid_value");
-  if (type === "item_reference" || (type === "reasoning" && typeof encrypted !== "string" && typeof itemId === "string" && !isStored))
+    return refused(
+      `${at}.id`,
+      `Invalid '${at}.id': '${itemId.slice(0, 80)}'. Expected an ID that begins with '${prefix}'.`,
+      "invalid_value",
+    );
+  if (
+    type === "item_reference" ||
+    (type === "reasoning" && typeof encrypted !== "string" && typeof itemId === "string" && !isStored)
+  )
     return refused("input", notFoundOf(String(itemId)), null, 404);
   const read = readerAmong(readers, type);
   if (read !== undefined) return read(item, at);
-  return otherTypes.includes(type) ? { kind: "other", tokens: 0 } : unsupported(`${at}.type`, type, [...Object.keys(readers), ...otherTypes]);
+  return otherTypes.includes(type)
+    ? { kind: "other", tokens: 0 }
+    : unsupported(`${at}.type`, type, [...Object.keys(readers), ...otherTypes]);
 }
 
 /** OpenAI's words: https://github.com/openai/openai-agents-python/issues/919 */
@@ -115,11 +193,13 @@ function faultOfPairs(items: Said[]): Refused | undefined {
   for (const item of items) {
     if (item.kind === "call") called.add(keyOf(item));
     if (item.kind !== "result") continue;
-    if (!called.has(keyOf(item))) return refused("input", `No tool call found for ${nameOf(item)} output with call_id ${item.callId}.`);
+    if (!called.has(keyOf(item)))
+      return refused("input", `No tool call found for ${nameOf(item)} output with call_id ${item.callId}.`);
     answered.add(keyOf(item));
   }
   const last = items.findLastIndex(({ kind }) => kind === "message" || kind === "result");
   for (const item of items.slice(0, Math.max(0, last)))
-    if (item.kind === "call" && !answered.has(keyOf(item))) return refused("input", `No tool output found for ${nameOf(item)} ${item.callId}.`);
+    if (item.kind === "call" && !answered.has(keyOf(item)))
+      return refused("input", `No tool output found for ${nameOf(item)} ${item.callId}.`);
   return undefined;
 }

@@ -12,7 +12,10 @@ const claimOf = (kind: SealedKind, id: string) => `${kind} ${id}`;
 /** Whether encrypted content is that of an item of this kind which the simulator made, and of this id if one is given. */
 export function isEncryptedContent(text: string, kind: SealedKind, id: string | undefined): boolean {
   const claim = claimIn(text);
-  return claim !== undefined && (id === undefined ? claim.startsWith(claimOf(kind, idPrefixes[kind])) : claim === claimOf(kind, id));
+  return (
+    claim !== undefined &&
+    (id === undefined ? claim.startsWith(claimOf(kind, idPrefixes[kind])) : claim === claimOf(kind, id))
+  );
 }
 
 interface Finished {
@@ -35,7 +38,10 @@ export interface ReasoningWanted {
 }
 
 /** The item that stands for the conversation so far. */
-export const compactionOf = (digest: string): Item => ({ kind: "compaction", id: `${idPrefixes.compaction}${digest.slice(0, 48)}` });
+export const compactionOf = (digest: string): Item => ({
+  kind: "compaction",
+  id: `${idPrefixes.compaction}${digest.slice(0, 48)}`,
+});
 
 /** `digest` is the hex SHA-256 of the request's body, of which the ids are made. What ends before its first word has no message. */
 export function itemsOf({ reasoning, text, calls, finish }: Choice, digest: string, wanted: ReasoningWanted): Item[] {
@@ -74,10 +80,21 @@ export function doneItemOf(item: Item): object {
       return { id: item.id, type: "compaction", encrypted_content: sealOf(claimOf("compaction", item.id)) };
     case "reasoning": {
       const summary = item.isShown ? [summaryPartOf(joined(item.thought))] : [];
-      return { id: item.id, type: "reasoning", summary, ...(item.isSealed && { encrypted_content: sealOf(claimOf("reasoning", item.id)) }) };
+      return {
+        id: item.id,
+        type: "reasoning",
+        summary,
+        ...(item.isSealed && { encrypted_content: sealOf(claimOf("reasoning", item.id)) }),
+      };
     }
     case "message":
-      return { id: item.id, type: "message", status: item.status, content: [textPartOf(joined(item.text))], role: "assistant" };
+      return {
+        id: item.id,
+        type: "message",
+        status: item.status,
+        content: [textPartOf(joined(item.text))],
+        role: "assistant",
+      };
     case "call":
       return callItemOf(item, item.status, joined(item.call.input));
   }

@@ -4,14 +4,18 @@ import { Compile } from "typebox/compile";
 import type { Refused } from "../dialect.ts";
 import { faultIn } from "../shape.ts";
 
-export const nullable = <Schema extends Type.TSchema>(schema: Schema) => Type.Optional(Type.Union([schema, Type.Null()]));
+export const nullable = <Schema extends Type.TSchema>(schema: Schema) =>
+  Type.Optional(Type.Union([schema, Type.Null()]));
 
 export const toolName = Type.String({ pattern: "^[a-zA-Z0-9_-]{1,128}$" });
 
 /** Reads a value that stands `at` a path of the body. */
 export type Reader<Read> = (value: unknown, at: string) => Read | Refused;
 
-export function readerOf<Schema extends Type.TSchema, Read>(schema: Schema, read: (value: Static<Schema>, at: string) => Read | Refused): Reader<Read> {
+export function readerOf<Schema extends Type.TSchema, Read>(
+  schema: Schema,
+  read: (value: Static<Schema>, at: string) => Read | Refused,
+): Reader<Read> {
   const checked = Compile(schema);
   return (value, at) => (checked.Check(value) ? read(value as Static<Schema>, at) : faultIn(checked.Errors(value), at));
 }
@@ -30,6 +34,11 @@ export const refused = (param: string, message: string, code: string | null = nu
 });
 
 export const unsupported = (param: string, value: string, supported: string[]): Refused =>
-  refused(param, `Invalid value: '${value.slice(0, 60)}'. Supported values are: ${supported.join(", ")}.`, "invalid_value");
+  refused(
+    param,
+    `Invalid value: '${value.slice(0, 60)}'. Supported values are: ${supported.join(", ")}.`,
+    "invalid_value",
+  );
 
-export const missing = (param: string): Refused => refused(param, `Missing required parameter: '${param}'.`, "missing_required_parameter");
+export const missing = (param: string): Refused =>
+  refused(param, `Missing required parameter: '${param}'.`, "missing_required_parameter");

@@ -12,7 +12,11 @@ import { toolChoice, toolsIn } from "./tools.ts";
 
 const anything = Type.Unknown();
 
-const format = Type.Object({ type: Type.Enum(["text", "json_object", "json_schema"]), name: Type.Optional(Type.String()), schema: Type.Optional(anything) });
+const format = Type.Object({
+  type: Type.Enum(["text", "json_object", "json_schema"]),
+  name: Type.Optional(Type.String()),
+  schema: Type.Optional(anything),
+});
 
 const responsesRequest = Type.Object({
   model: nullable(Type.String()),
@@ -27,7 +31,9 @@ const responsesRequest = Type.Object({
   conversation: nullable(anything),
   prompt: nullable(anything),
   background: nullable(Type.Boolean()),
-  context_management: nullable(Type.Array(Type.Object({ type: Type.String(), compact_threshold: nullable(Type.Integer({ minimum: 1 })) }))),
+  context_management: nullable(
+    Type.Array(Type.Object({ type: Type.String(), compact_threshold: nullable(Type.Integer({ minimum: 1 })) })),
+  ),
   prompt_cache_key: nullable(Type.String()),
   reasoning: nullable(
     Type.Object({
@@ -62,7 +68,11 @@ export interface ResponsesQuestion {
 }
 
 /** `digest` is the hex SHA-256 of the body. To count tokens, neither a model nor an input is needed. */
-export function responsesQuestionOf(body: unknown, digest: string, { counting }: { counting: boolean }): ResponsesQuestion | Refused {
+export function responsesQuestionOf(
+  body: unknown,
+  digest: string,
+  { counting }: { counting: boolean },
+): ResponsesQuestion | Refused {
   if (!checked.Check(body)) return faultIn(checked.Errors(body));
   const stateful = faultOfState(body);
   if (stateful !== undefined) return stateful;
@@ -77,14 +87,23 @@ export function responsesQuestionOf(body: unknown, digest: string, { counting }:
   const { items } = said;
   const lastUser = items.findLastIndex((item) => item.kind === "message" && item.role === "user");
   const asked = items[lastUser];
-  const { text: userText, images, documents } = asked?.kind === "message" ? asked : { text: "", images: [], documents: [] };
-  const before = (body.instructions ? messageTokens + promptTokensOf(body.instructions) : 0) + (body.tools ? promptTokensOf(JSON.stringify(body.tools)) : 0);
+  const {
+    text: userText,
+    images,
+    documents,
+  } = asked?.kind === "message" ? asked : { text: "", images: [], documents: [] };
+  const before =
+    (body.instructions ? messageTokens + promptTokensOf(body.instructions) : 0) +
+    (body.tools ? promptTokensOf(JSON.stringify(body.tools)) : 0);
   const promptTokens = items.reduce((sum, { tokens }) => sum + tokens, before);
   return {
     kind: "question",
     request: body,
     compaction: compactionIn(body, promptTokens),
-    reasoning: { isShown: typeof body.reasoning?.summary === "string", isSealed: body.include?.includes("reasoning.encrypted_content") ?? false },
+    reasoning: {
+      isShown: typeof body.reasoning?.summary === "string",
+      isSealed: body.include?.includes("reasoning.encrypted_content") ?? false,
+    },
     question: {
       digest,
       userText,
@@ -105,19 +124,32 @@ export function responsesQuestionOf(body: unknown, digest: string, { counting }:
   };
 }
 
-function compactionIn({ input, context_management: rules }: ResponsesRequest, promptTokens: number): ResponsesQuestion["compaction"] {
+function compactionIn(
+  { input, context_management: rules }: ResponsesRequest,
+  promptTokens: number,
+): ResponsesQuestion["compaction"] {
   const last = Array.isArray(input) ? (input.at(-1) as { type?: unknown } | undefined) : undefined;
   if (last?.type === "compaction_trigger") return "alone";
-  return rules?.some(({ type, compact_threshold: most }) => type === "compaction" && promptTokens > (most ?? Number.POSITIVE_INFINITY)) ? "first" : "none";
+  return rules?.some(
+    ({ type, compact_threshold: most }) => type === "compaction" && promptTokens > (most ?? Number.POSITIVE_INFINITY),
+  )
+    ? "first"
+    : "none";
 }
 
 /** The simulator keeps nothing that a request could go on from. */
 function faultOfState(request: ResponsesRequest): Refused | undefined {
   const { previous_response_id: previous, conversation, prompt, background } = request;
   if (typeof previous === "string")
-    return refused("previous_response_id", `Previous response with id '${previous.slice(0, 80)}' not found.`, "previous_response_not_found");
+    return refused(
+      "previous_response_id",
+      `Previous response with id '${previous.slice(0, 80)}' not found.`,
+      "previous_response_not_found",
+    );
   const kept = conversation ? "conversation" : prompt ? "prompt" : background ? "background" : undefined;
-  return kept === undefined ? undefined : refused(kept, `${kept}: the simulator stores nothing.`, "unsupported_parameter");
+  return kept === undefined
+    ? undefined
+    : refused(kept, `${kept}: the simulator stores nothing.`, "unsupported_parameter");
 }
 
 function formatOf({ text }: ResponsesRequest): Question["format"] | Refused {
@@ -130,5 +162,9 @@ function formatOf({ text }: ResponsesRequest): Question["format"] | Refused {
 
 function resultsOf(items: Said[], lastUser: number): Question["toolResults"] {
   const names = new Map(items.flatMap((item) => (item.kind === "call" ? [[item.callId, item.name] as const] : [])));
-  return items.slice(lastUser + 1).flatMap((item) => (item.kind === "result" ? [{ name: names.get(item.callId) ?? item.callId, text: item.text }] : []));
+  return items
+    .slice(lastUser + 1)
+    .flatMap((item) =>
+      item.kind === "result" ? [{ name: names.get(item.callId) ?? item.callId, text: item.text }] : [],
+    );
 }

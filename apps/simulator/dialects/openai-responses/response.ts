@@ -10,7 +10,10 @@ export interface Outcome {
   usage: Usage | undefined;
 }
 
-type State = { status: "in_progress" } | (Outcome & { output: object[] }) | { status: "failed"; error: { code: string; message: string } };
+type State =
+  | { status: "in_progress" }
+  | (Outcome & { output: object[] })
+  | { status: "failed"; error: { code: string; message: string } };
 
 export interface Envelope {
   id: string;
@@ -58,7 +61,10 @@ export function responseOf({ id, created, request }: Envelope, state: State): ob
 
 /** What the user said, and the item that stands for all of the conversation. */
 export function compactedOf({ id, created, request: { input } }: Envelope, item: object, usage: Usage): object {
-  const said = typeof input === "string" ? [{ role: "user", content: input }] : ((input ?? []) as { role?: unknown; content?: unknown }[]);
+  const said =
+    typeof input === "string"
+      ? [{ role: "user", content: input }]
+      : ((input ?? []) as { role?: unknown; content?: unknown }[]);
   const users = said.filter(({ role }) => role === "user");
   const messages = users.map(({ content }, place) => ({
     id: `msg_${id.slice("resp_".length, -4)}${place.toString(16).padStart(4, "0")}`,

@@ -9,7 +9,9 @@ import { type Envelope, failureOf, type Outcome, responseOf } from "./response.t
 type Event = (sequence: number) => string;
 
 /** A stretch of the stream: events of no token, or tokens of which each, or none, shows an event. */
-type Stretch = { kind: "events"; events: Event[] } | { kind: "tokens"; length: number; eventAt: ((token: number) => Event) | undefined };
+type Stretch =
+  | { kind: "events"; events: Event[] }
+  | { kind: "tokens"; length: number; eventAt: ((token: number) => Event) | undefined };
 
 /** Where a stretch begins: at which token of the answer, and with which number. */
 type Placed = Stretch & { token: number; sequence: number };
@@ -27,7 +29,8 @@ export function responsesScriptOf(envelope: Envelope, items: Item[], outcome: Ou
   const { stretches, length, sequence } = placed(items.flatMap(stretchesOf), opening.length);
   const lead = numbered(opening, 0);
 
-  const stretchAt = (token: number) => stretches.findIndex((one) => one.kind === "tokens" && token >= one.token && token < one.token + one.length);
+  const stretchAt = (token: number) =>
+    stretches.findIndex((one) => one.kind === "tokens" && token >= one.token && token < one.token + one.length);
 
   return {
     kind: "events",
@@ -45,14 +48,22 @@ export function responsesScriptOf(envelope: Envelope, items: Item[], outcome: Ou
       return waitingBefore(stretches, stretches.length);
     },
     get terminator() {
-      return eventOf(`response.${outcome.status}`, () => ({ response: responseOf(envelope, { ...outcome, output: items.map(doneItemOf) }) }))(sequence);
+      return eventOf(`response.${outcome.status}`, () => ({
+        response: responseOf(envelope, { ...outcome, output: items.map(doneItemOf) }),
+      }))(sequence);
     },
     errorEvent(message, { sent, opened }) {
       const last = stretches[stretchAt(sent - 1)];
-      const next = last === undefined ? opening.length : last.sequence + (last.kind === "tokens" && last.eventAt ? sent - last.token : 0);
+      const next =
+        last === undefined
+          ? opening.length
+          : last.sequence + (last.kind === "tokens" && last.eventAt ? sent - last.token : 0);
       const failure = failureOf(message);
       const failed = () => ({ response: responseOf(envelope, { status: "failed", error: failure }) });
-      return (opened ? "" : lead) + numbered([eventOf("error", () => ({ ...failure, param: null })), eventOf("response.failed", failed)], next);
+      return (
+        (opened ? "" : lead) +
+        numbered([eventOf("error", () => ({ ...failure, param: null })), eventOf("response.failed", failed)], next)
+      );
     },
   };
 }
@@ -88,7 +99,8 @@ function waitingBefore(stretches: Placed[], place: number): string {
 function growing(type: string, members: object, pieces: Pieces, after = ""): Extract<Stretch, { kind: "tokens" }> {
   const start = `event: ${type}\ndata: {"type":"${type}","sequence_number":`;
   const middle = `,${JSON.stringify(members).slice(1, -1)},"delta":`;
-  const eventAt = (token: number) => (sequence: number) => `${start}${sequence}${middle}${JSON.stringify(pieces.at(token))}${after}}\n\n`;
+  const eventAt = (token: number) => (sequence: number) =>
+    `${start}${sequence}${middle}${JSON.stringify(pieces.at(token))}${after}}\n\n`;
   return { kind: "tokens", length: pieces.length, eventAt };
 }
 
@@ -106,7 +118,10 @@ function stretchesOf(item: Item, index: number): Stretch[] {
       const at = { ...place, content_index: 0 };
       const text = () => joined(item.text);
       return [
-        { kind: "events", events: [begun, eventOf("response.content_part.added", () => ({ ...at, part: textPartOf("") }))] },
+        {
+          kind: "events",
+          events: [begun, eventOf("response.content_part.added", () => ({ ...at, part: textPartOf("") }))],
+        },
         growing("response.output_text.delta", at, item.text, `,"logprobs":[]`),
         {
           kind: "events",
@@ -128,7 +143,10 @@ function stretchesOf(item: Item, index: number): Stretch[] {
       const at = { ...place, summary_index: 0 };
       const text = () => joined(item.thought);
       return [
-        { kind: "events", events: [begun, eventOf("response.reasoning_summary_part.added", () => ({ ...at, part: summaryPartOf("") }))] },
+        {
+          kind: "events",
+          events: [begun, eventOf("response.reasoning_summary_part.added", () => ({ ...at, part: summaryPartOf("") }))],
+        },
         growing("response.reasoning_summary_text.delta", at, item.thought),
         {
           kind: "events",
@@ -141,11 +159,17 @@ function stretchesOf(item: Item, index: number): Stretch[] {
       ];
     }
     case "call": {
-      const [type, field] = item.call.tool.takes === "json" ? ["response.function_call_arguments", "arguments"] : ["response.custom_tool_call_input", "input"];
+      const [type, field] =
+        item.call.tool.takes === "json"
+          ? ["response.function_call_arguments", "arguments"]
+          : ["response.custom_tool_call_input", "input"];
       return [
         { kind: "tokens", length: 1, eventAt: () => begun },
         growing(`${type}.delta`, place, item.call.input),
-        { kind: "events", events: [eventOf(`${type}.done`, () => ({ ...place, [field]: joined(item.call.input) })), done] },
+        {
+          kind: "events",
+          events: [eventOf(`${type}.done`, () => ({ ...place, [field]: joined(item.call.input) })), done],
+        },
       ];
     }
   }

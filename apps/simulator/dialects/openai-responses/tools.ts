@@ -16,8 +16,26 @@ export const toolChoice = Type.Union([
 
 /** Tools of the upstream itself and other kinds that are taken, but never called. */
 const otherTypes = [
-  ...["apply_patch", "code_interpreter", "computer", "computer_use_preview", "file_search", "image_generation", "local_shell", "mcp", "namespace"],
-  ...["programmatic_tool_calling", "shell", "tool_search", "web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"],
+  ...[
+    "apply_patch",
+    "code_interpreter",
+    "computer",
+    "computer_use_preview",
+    "file_search",
+    "image_generation",
+    "local_shell",
+    "mcp",
+    "namespace",
+  ],
+  ...[
+    "programmatic_tool_calling",
+    "shell",
+    "tool_search",
+    "web_search",
+    "web_search_2025_08_26",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+  ],
 ];
 
 type Read = Tool & { kind: "tool" };
@@ -26,28 +44,47 @@ const readers: Record<string, Reader<Read>> = {
   function: readerOf(Type.Object({ name: toolName, parameters: nullable(Type.Object({})) }), ({ name, parameters }) => {
     return { kind: "tool", name, schema: parameters ?? { type: "object" }, takes: "json" };
   }),
-  custom: readerOf(Type.Object({ name: toolName }), ({ name }) => ({ kind: "tool", name, schema: undefined, takes: "text" })),
+  custom: readerOf(Type.Object({ name: toolName }), ({ name }) => ({
+    kind: "tool",
+    name,
+    schema: undefined,
+    takes: "text",
+  })),
 };
 
 type Choice = Static<typeof toolChoice>;
 
-export function toolsIn(offered: { type: string }[], choice: Choice): { kind: "tools"; tools: Tool[]; calling: Question["calling"] } | Refused {
+export function toolsIn(
+  offered: { type: string }[],
+  choice: Choice,
+): { kind: "tools"; tools: Tool[]; calling: Question["calling"] } | Refused {
   const tools: Read[] = [];
   for (const [index, one] of offered.entries()) {
     const read = readerAmong(readers, one.type);
-    if (read === undefined && !otherTypes.includes(one.type)) return unsupported(`tools[${index}].type`, one.type, [...Object.keys(readers), ...otherTypes]);
+    if (read === undefined && !otherTypes.includes(one.type))
+      return unsupported(`tools[${index}].type`, one.type, [...Object.keys(readers), ...otherTypes]);
     const tool = read?.(one, `tools[${index}]`);
     if (tool?.kind === "refused") return tool;
     if (tool !== undefined) tools.push(tool);
   }
   if (typeof choice === "string") {
-    if (choice === "required" && offered.length === 0) return refused("tool_choice", "Tool choice 'required' must be specified with 'tools' parameter.");
+    if (choice === "required" && offered.length === 0)
+      return refused("tool_choice", "Tool choice 'required' must be specified with 'tools' parameter.");
     return { kind: "tools", tools, calling: choice };
   }
   if (otherTypes.includes(choice.type)) return { kind: "tools", tools, calling: "auto" };
   const references = choice.type === "allowed_tools" ? (choice.tools ?? []) : [choice];
-  const chosen = tools.filter(({ name, takes }) => references.some((one) => one.name === name && (one.type === "custom") === (takes === "text")));
+  const chosen = tools.filter(({ name, takes }) =>
+    references.some((one) => one.name === name && (one.type === "custom") === (takes === "text")),
+  );
   if (chosen.length === 0)
-    return refused("tool_choice", `Tool choice '${references.map(({ name, type }) => name ?? type).join(", ")}' not found in 'tools' parameter.`);
-  return { kind: "tools", tools: chosen, calling: choice.type === "allowed_tools" ? (choice.mode ?? "auto") : "required" };
+    return refused(
+      "tool_choice",
+      `Tool choice '${references.map(({ name, type }) => name ?? type).join(", ")}' not found in 'tools' parameter.`,
+    );
+  return {
+    kind: "tools",
+    tools: chosen,
+    calling: choice.type === "allowed_tools" ? (choice.mode ?? "auto") : "required",
+  };
 }

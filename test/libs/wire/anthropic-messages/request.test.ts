@@ -11,10 +11,16 @@ import { askedOf } from "../../../../apps/simulator/dialects/anthropic-messages/
 type Body = Record<string, unknown>;
 
 const { decodeRequest, encodeRequest, tokenCount } = anthropicMessages;
-const targetOf = (model: string, outputTokensMax?: number) => ({ model, outputTokensMax, streamUsage: true, tokenLimitField: "max_tokens" as const });
+const targetOf = (model: string, outputTokensMax?: number) => ({
+  model,
+  outputTokensMax,
+  streamUsage: true,
+  tokenLimitField: "max_tokens" as const,
+});
 
 const user = (content: unknown) => ({ role: "user", content });
-const decoded = (fields: object) => decodeRequest({ body: { model: "m", max_tokens: 16, messages: [user("hi")], ...fields }, framing: "whole" });
+const decoded = (fields: object) =>
+  decodeRequest({ body: { model: "m", max_tokens: 16, messages: [user("hi")], ...fields }, framing: "whole" });
 
 /** What is sent, once the simulator has found it to be in order. */
 function encoded(request: NeutralRequest, model = "claude-haiku-4-5", outputTokensMax?: number): Body {
@@ -39,10 +45,31 @@ const refusalOf = (act: () => unknown): { param: string; message: string } => {
 const text = (value: string, path = "t"): TextPart => ({ kind: "text", text: value, path });
 const said = (role: Message["role"], ...parts: Part[]): Message => ({ role, parts, path: `turn of ${role}` });
 const call = (id: string, path = `call ${id}`): Part => ({ kind: "call", id, name: "look", input: '{"at":1}', path });
-const result = (callId: string, ...content: TextPart[]): Part => ({ kind: "result", callId, name: "look", content, isError: false, path: `result ${callId}` });
-const requestOf = (...messages: Message[]): NeutralRequest => ({ system: [], messages: [said("user", text("hi")), ...messages], tools: [], settings: {} });
-const withSettings = (settings: Settings, fields: Partial<NeutralRequest> = {}): NeutralRequest => ({ ...requestOf(), settings, ...fields });
-const look: Tool = { name: "look", callerName: "look", parameters: { type: "object", properties: { at: { type: "integer" } } }, path: "tools[0]" };
+const result = (callId: string, ...content: TextPart[]): Part => ({
+  kind: "result",
+  callId,
+  name: "look",
+  content,
+  isError: false,
+  path: `result ${callId}`,
+});
+const requestOf = (...messages: Message[]): NeutralRequest => ({
+  system: [],
+  messages: [said("user", text("hi")), ...messages],
+  tools: [],
+  settings: {},
+});
+const withSettings = (settings: Settings, fields: Partial<NeutralRequest> = {}): NeutralRequest => ({
+  ...requestOf(),
+  settings,
+  ...fields,
+});
+const look: Tool = {
+  name: "look",
+  callerName: "look",
+  parameters: { type: "object", properties: { at: { type: "integer" } } },
+  path: "tools[0]",
+};
 
 test("a whole conversation comes into the neutral form, by its own names", () => {
   const request = decoded({
@@ -54,7 +81,12 @@ test("a whole conversation comes into the neutral form, by its own names", () =>
       user([
         { type: "text", text: "Look at this." },
         { type: "image", source: { type: "base64", media_type: "image/png", data: "AAAA" } },
-        { type: "document", source: { type: "text", media_type: "text/plain", data: "é" }, title: "notes", context: "mine" },
+        {
+          type: "document",
+          source: { type: "text", media_type: "text/plain", data: "é" },
+          title: "notes",
+          context: "mine",
+        },
         { type: "search_result", source: "http://s", title: "found", content: [{ type: "text", text: "there" }] },
       ]),
       { role: "system", content: "From now on, look twice.", output_config: { effort: "low" } },
@@ -72,7 +104,13 @@ test("a whole conversation comes into the neutral form, by its own names", () =>
         ],
       },
       user([
-        { type: "tool_result", tool_use_id: "c1", content: "seen", is_error: true, cache_control: { type: "ephemeral" } },
+        {
+          type: "tool_result",
+          tool_use_id: "c1",
+          content: "seen",
+          is_error: true,
+          cache_control: { type: "ephemeral" },
+        },
         { type: "tool_result", tool_use_id: "c2", content: [{ type: "tool_reference", tool_name: "dig" }] },
       ]),
     ],
@@ -100,9 +138,18 @@ test("a whole conversation comes into the neutral form, by its own names", () =>
         path: "messages[0]",
         parts: [
           text("Look at this.", "messages[0].content[0]"),
-          { kind: "image", source: { kind: "data", mimeType: "image/png", data: "AAAA" }, path: "messages[0].content[1].source" },
+          {
+            kind: "image",
+            source: { kind: "data", mimeType: "image/png", data: "AAAA" },
+            path: "messages[0].content[1].source",
+          },
           text("mine", "messages[0].content[2].context"),
-          { kind: "file", source: { kind: "data", mimeType: "text/plain", data: "w6k=" }, name: "notes", path: "messages[0].content[2].source" },
+          {
+            kind: "file",
+            source: { kind: "data", mimeType: "text/plain", data: "w6k=" },
+            name: "notes",
+            path: "messages[0].content[2].source",
+          },
           text("found (http://s)\nthere", "messages[0].content[3]"),
         ],
       },
@@ -161,17 +208,29 @@ test("a whole conversation comes into the neutral form, by its own names", () =>
 
 test("how much to think is told in every way there is", () => {
   const asked: [object, object][] = [
-    [{ thinking: { type: "disabled" }, output_config: { effort: "high" } }, { effort: { value: "none", path: "thinking" } }],
-    [{ thinking: { type: "adaptive" }, output_config: { effort: "xhigh" } }, { effort: { value: "xhigh", path: "output_config.effort" } }],
+    [
+      { thinking: { type: "disabled" }, output_config: { effort: "high" } },
+      { effort: { value: "none", path: "thinking" } },
+    ],
+    [
+      { thinking: { type: "adaptive" }, output_config: { effort: "xhigh" } },
+      { effort: { value: "xhigh", path: "output_config.effort" } },
+    ],
     [
       { thinking: { type: "enabled", budget_tokens: 9_000, display: "omitted" }, output_config: { effort: "medium" } },
-      { effort: { value: "medium", path: "output_config.effort" }, thinkingShown: { value: false, path: "thinking.display" } },
+      {
+        effort: { value: "medium", path: "output_config.effort" },
+        thinkingShown: { value: false, path: "thinking.display" },
+      },
     ],
     [{ thinking: { type: "adaptive" } }, {}],
     [{ thinking: { type: "between_tools" } }, {}],
   ];
   for (const [fields, settings] of asked)
-    assert.deepEqual(decoded({ max_tokens: 10_000, ...fields }).settings, { outputTokensMax: { value: 10_000, path: "max_tokens" }, ...settings });
+    assert.deepEqual(decoded({ max_tokens: 10_000, ...fields }).settings, {
+      outputTokensMax: { value: 10_000, path: "max_tokens" },
+      ...settings,
+    });
 });
 
 test("tools that instructions add and take away in mid-conversation are those in force at its end", () => {
@@ -241,23 +300,38 @@ test("what no other dialect can be given is refused by its name", () => {
     [{ output_config: { effort: "utmost" } }, "output_config.effort"],
     [{ output_config: { format: { type: "grammar" } } }, "output_config.format.type"],
     [{ tool_choice: { type: "most" } }, "tool_choice.type"],
-    [{ tools: [{ type: "computer_20250124", name: "computer", display_width_px: 1, display_height_px: 1 }] }, "tools[0].type"],
+    [
+      { tools: [{ type: "computer_20250124", name: "computer", display_width_px: 1, display_height_px: 1 }] },
+      "tools[0].type",
+    ],
     [{ tools: [{ type: "web_search_20260318", name: "web_search" }] }, "tools[0].type"],
     [{ tools: [{ type: "memory_20990101", name: "memory" }] }, "tools[0].type"],
     [block({ type: "image", source: { type: "file", file_id: "f" } }), "messages[0].content[0].source.file_id"],
-    [block({ type: "image", source: { type: "base64", media_type: "image/png", data: "!" } }), "messages[0].content[0].source.data"],
+    [
+      block({ type: "image", source: { type: "base64", media_type: "image/png", data: "!" } }),
+      "messages[0].content[0].source.data",
+    ],
     [block({ type: "image", source: { type: "url", url: "ftp://x" } }), "messages[0].content[0].source.url"],
     [block({ type: "server_tool_use", id: "s", name: "web_search", input: {} }, "assistant"), "messages[0].content[0]"],
     [block({ type: "compaction", content: "x" }, "assistant"), "messages[0].content[0]"],
     [block({ type: "image", source: { type: "url", url: "http://x" } }, "assistant"), "messages[0].content[0].source"],
     [block({ type: "tool_use", id: "a", name: "b", input: {} }), "messages[0].content[0]"],
-    [block({ type: "tool_result", tool_use_id: "a", content: [{ type: "browser_state" }] }), "messages[0].content[0].content[0]"],
     [
-      { messages: [user("a"), block({ type: "tool_addition", tool: { type: "mcp_tool_reference" } }, "system").messages[0]] },
+      block({ type: "tool_result", tool_use_id: "a", content: [{ type: "browser_state" }] }),
+      "messages[0].content[0].content[0]",
+    ],
+    [
+      {
+        messages: [
+          user("a"),
+          block({ type: "tool_addition", tool: { type: "mcp_tool_reference" } }, "system").messages[0],
+        ],
+      },
       "messages[1].content[0].tool.type",
     ],
   ];
-  for (const [fields, param] of refusals) assert.equal(refusalOf(() => decoded(fields)).param, param, JSON.stringify(fields));
+  for (const [fields, param] of refusals)
+    assert.equal(refusalOf(() => decoded(fields)).param, param, JSON.stringify(fields));
   const { message } = refusalOf(() => decoded({ context_management: { edits: [{ type: "compact_20260112" }] } }));
   assert.match(message, /^context_management: Extra inputs are not permitted/);
 });
@@ -279,9 +353,23 @@ test("a request of this dialect comes through the neutral form as it was", () =>
           { type: "tool_use", id: "c1", name: "look", input: { at: 1 } },
         ],
       },
-      user([{ type: "tool_result", tool_use_id: "c1", content: [{ type: "text", text: "no" }], is_error: true, cache_control: { type: "ephemeral" } }]),
+      user([
+        {
+          type: "tool_result",
+          tool_use_id: "c1",
+          content: [{ type: "text", text: "no" }],
+          is_error: true,
+          cache_control: { type: "ephemeral" },
+        },
+      ]),
     ],
-    tools: [{ name: "look", description: "d", input_schema: { properties: { at: { type: "integer" } }, type: "object", required: ["at"] } }],
+    tools: [
+      {
+        name: "look",
+        description: "d",
+        input_schema: { properties: { at: { type: "integer" } }, type: "object", required: ["at"] },
+      },
+    ],
     tool_choice: { type: "auto", disable_parallel_tool_use: true },
     stop_sequences: ["END"],
     temperature: 0.5,
@@ -309,7 +397,11 @@ test("thoughts of the vendor's own go back in their place, all others are left o
   );
   // The simulator knows its own signatures only: what is sent is compared here alone.
   const body = JSON.parse(
-    encodeRequest(requestOf(turn, said("user", result("c")), said("assistant", text("x"), own("T", "t"))), "sse", targetOf("m")).body.toString(),
+    encodeRequest(
+      requestOf(turn, said("user", result("c")), said("assistant", text("x"), own("T", "t"))),
+      "sse",
+      targetOf("m"),
+    ).body.toString(),
   );
   assert.deepEqual(body.messages[1].content, [
     { type: "thinking", thinking: "near", signature: "S" },
@@ -361,7 +453,11 @@ test("turns are brought into the order that the format demands", () => {
 });
 
 test("what can't be brought into order, or has no place, is refused by the caller's name for it", () => {
-  const file = (mimeType: string): Part => ({ kind: "file", source: { kind: "data", mimeType, data: "AAAA" }, path: "f" });
+  const file = (mimeType: string): Part => ({
+    kind: "file",
+    source: { kind: "data", mimeType, data: "AAAA" },
+    path: "f",
+  });
   const refusals: [NeutralRequest, string][] = [
     [requestOf(said("assistant", call("a"), call("b")), said("user", result("a"))), "call b"],
     [requestOf(said("assistant", call("a"))), "call a"],
@@ -370,20 +466,36 @@ test("what can't be brought into order, or has no place, is refused by the calle
     [{ ...requestOf(), messages: [said("assistant", text("x")), said("user", text("y"))] }, "turn of assistant"],
     [{ ...requestOf(), messages: [said("user", text(" "))] }, "turn of user"],
     [requestOf(said("user", { kind: "audio", mimeType: "audio/wav", data: "AAAA", path: "a" })), "a"],
-    [requestOf(said("user", { kind: "image", source: { kind: "data", mimeType: "image/bmp", data: "AAAA" }, path: "i" })), "i"],
+    [
+      requestOf(
+        said("user", { kind: "image", source: { kind: "data", mimeType: "image/bmp", data: "AAAA" }, path: "i" }),
+      ),
+      "i",
+    ],
     [requestOf(said("user", file("application/zip"))), "f"],
     [withSettings({ stop: { value: ["x", "\n"], path: "stop" } }), "stop"],
     [withSettings({ presencePenalty: { value: 1, path: "presence_penalty" } }), "presence_penalty"],
   ];
-  for (const [request, param] of refusals) assert.equal(refusalOf(() => encodeRequest(request, "whole", targetOf("m"))).param, param);
-  const hints: Settings = { seed: { value: 1, path: "s" }, verbosity: { value: "low", path: "v" }, user: { value: "u".repeat(300), path: "u" } };
+  for (const [request, param] of refusals)
+    assert.equal(refusalOf(() => encodeRequest(request, "whole", targetOf("m"))).param, param);
+  const hints: Settings = {
+    seed: { value: 1, path: "s" },
+    verbosity: { value: "low", path: "v" },
+    user: { value: "u".repeat(300), path: "u" },
+  };
   assert.deepEqual(Object.keys(encoded(withSettings(hints))), ["model", "max_tokens", "messages"]);
 });
 
 test("a request is shaped for its model", () => {
-  const effort = (value: Settings["effort"] extends { value: infer Value } | undefined ? Value : never): Settings => ({ effort: { value, path: "e" } });
+  const effort = (value: Settings["effort"] extends { value: infer Value } | undefined ? Value : never): Settings => ({
+    effort: { value, path: "e" },
+  });
   const limit = (value: number): Settings => ({ outputTokensMax: { value, path: "m" } });
-  const sampling: Settings = { temperature: { value: 1.5, path: "t" }, topP: { value: 0.5, path: "p" }, topK: { value: 5, path: "k" } };
+  const sampling: Settings = {
+    temperature: { value: 1.5, path: "t" },
+    topP: { value: 0.5, path: "p" },
+    topK: { value: 5, path: "k" },
+  };
   const shown = (value: boolean): Settings => ({ thinkingShown: { value, path: "s" } });
   const budget = (value: number): Settings => ({ thinkingTokensMax: { value, path: "b" } });
   const enabled = (tokens: number) => ({ type: "enabled", budget_tokens: tokens });
@@ -393,29 +505,61 @@ test("a request is shaped for its model", () => {
     ["claude-opus-4-1", {}, { max_tokens: 4_096 }],
     ["claude-opus-4-1", {}, { max_tokens: 32_000 }, 32_000],
     ["claude-opus-4-1", limit(64_000), { max_tokens: 32_000 }, 32_000],
-    ["claude-3-5-haiku-20241022", { ...effort("high"), ...sampling }, { max_tokens: 4_096, temperature: 1, top_p: 0.5, top_k: 5 }],
-    ["anthropic.claude-sonnet-4-20250514-v1:0", { ...effort("high"), ...limit(10_000) }, { max_tokens: 10_000, thinking: enabled(6_000) }],
-    ["claude-sonnet-4-5@20250929", { ...effort("low"), ...limit(10_000), ...sampling }, { max_tokens: 10_000, thinking: enabled(1_024) }],
+    [
+      "claude-3-5-haiku-20241022",
+      { ...effort("high"), ...sampling },
+      { max_tokens: 4_096, temperature: 1, top_p: 0.5, top_k: 5 },
+    ],
+    [
+      "anthropic.claude-sonnet-4-20250514-v1:0",
+      { ...effort("high"), ...limit(10_000) },
+      { max_tokens: 10_000, thinking: enabled(6_000) },
+    ],
+    [
+      "claude-sonnet-4-5@20250929",
+      { ...effort("low"), ...limit(10_000), ...sampling },
+      { max_tokens: 10_000, thinking: enabled(1_024) },
+    ],
     ["anthropic/claude-sonnet-4.5", sampling, { max_tokens: 4_096, temperature: 1, top_k: 5 }],
     ["claude-haiku-4-5", { ...effort("max"), ...limit(1_024) }, { max_tokens: 1_024 }],
-    ["claude-haiku-4-5", { ...budget(9_000), ...shown(false) }, { max_tokens: 13_096, thinking: { ...enabled(9_000), display: "omitted" } }],
+    [
+      "claude-haiku-4-5",
+      { ...budget(9_000), ...shown(false) },
+      { max_tokens: 13_096, thinking: { ...enabled(9_000), display: "omitted" } },
+    ],
     ["claude-haiku-4-5", { ...budget(9_000), ...limit(5_000) }, { max_tokens: 5_000, thinking: enabled(4_999) }],
     ["claude-haiku-4-5", effort("none"), { max_tokens: 4_096 }],
-    ["claude-opus-4-6", { ...effort("xhigh"), ...sampling }, { max_tokens: 4_096, thinking: adaptive, output_config: { effort: "high" } }],
+    [
+      "claude-opus-4-6",
+      { ...effort("xhigh"), ...sampling },
+      { max_tokens: 4_096, thinking: adaptive, output_config: { effort: "high" } },
+    ],
     ["claude-opus-4-6", sampling, { max_tokens: 4_096, temperature: 1, top_k: 5 }],
-    ["claude-opus-4-7", { ...effort("xhigh"), ...sampling }, { max_tokens: 4_096, thinking: adaptive, output_config: { effort: "xhigh" } }],
+    [
+      "claude-opus-4-7",
+      { ...effort("xhigh"), ...sampling },
+      { max_tokens: 4_096, thinking: adaptive, output_config: { effort: "xhigh" } },
+    ],
     [
       "claude-sonnet-5",
       { ...effort("minimal"), ...shown(true) },
       { max_tokens: 4_096, thinking: { ...adaptive, display: "summarized" }, output_config: { effort: "low" } },
     ],
-    ["claude-sonnet-5", { ...sampling, ...shown(true) }, { max_tokens: 4_096, thinking: { ...adaptive, display: "summarized" } }],
+    [
+      "claude-sonnet-5",
+      { ...sampling, ...shown(true) },
+      { max_tokens: 4_096, thinking: { ...adaptive, display: "summarized" } },
+    ],
     ["claude-sonnet-5", effort("none"), { max_tokens: 4_096, thinking: disabled }],
     ["claude-haiku-5-5", effort("none"), { max_tokens: 4_096, thinking: disabled }],
     ["claude-sonnet-5-5", effort("none"), { max_tokens: 4_096, output_config: { effort: "low" } }],
     ["claude-fable-5", effort("none"), { max_tokens: 4_096, output_config: { effort: "low" } }],
     ["claude-opus-6", budget(20_000), { max_tokens: 4_096, thinking: adaptive, output_config: { effort: "high" } }],
-    ["kimi-k3", { ...effort("high"), ...limit(9) }, { max_tokens: 9, thinking: adaptive, output_config: { effort: "high" } }],
+    [
+      "kimi-k3",
+      { ...effort("high"), ...limit(9) },
+      { max_tokens: 9, thinking: adaptive, output_config: { effort: "high" } },
+    ],
     ["kimi-k3", sampling, { max_tokens: 4_096, temperature: 1, top_p: 0.5, top_k: 5 }],
   ];
   for (const [model, settings, expected, outputTokensMax] of cases) {
@@ -427,48 +571,97 @@ test("a request is shaped for its model", () => {
 test("a forced call and a turn begun without thinking go without it where they must", () => {
   const settings: Settings = { effort: { value: "medium", path: "e" }, outputTokensMax: { value: 8_000, path: "m" } };
   const forced = (model: string, fields: Partial<NeutralRequest> = {}) => {
-    const { thinking, tool_choice: choice } = encoded(withSettings(settings, { tools: [look], toolChoice: { mode: "required", path: "c" }, ...fields }), model);
+    const { thinking, tool_choice: choice } = encoded(
+      withSettings(settings, { tools: [look], toolChoice: { mode: "required", path: "c" }, ...fields }),
+      model,
+    );
     return [thinking, choice];
   };
   assert.deepEqual(forced("claude-haiku-4-5"), [undefined, { type: "any" }]);
   assert.deepEqual(forced("claude-sonnet-5"), [{ type: "disabled" }, { type: "any" }]);
   assert.deepEqual(forced("claude-opus-5-5"), [{ type: "adaptive" }, { type: "auto" }]);
   const loop = [said("user", text("hi")), said("assistant", call("a")), said("user", result("a"))];
-  assert.equal(encoded(withSettings(settings, { messages: loop, tools: [look] }), "claude-haiku-4-5").thinking, undefined);
-  assert.deepEqual(encoded(withSettings(settings, { messages: [...loop, said("user", text("and?"))], tools: [look] }), "claude-haiku-4-5").thinking, {
-    type: "enabled",
-    budget_tokens: 2_400,
-  });
+  assert.equal(
+    encoded(withSettings(settings, { messages: loop, tools: [look] }), "claude-haiku-4-5").thinking,
+    undefined,
+  );
+  assert.deepEqual(
+    encoded(
+      withSettings(settings, { messages: [...loop, said("user", text("and?"))], tools: [look] }),
+      "claude-haiku-4-5",
+    ).thinking,
+    {
+      type: "enabled",
+      budget_tokens: 2_400,
+    },
+  );
 });
 
 test("tools and the choice among them", () => {
   const free: Tool = { name: "free", callerName: "free", takesText: true, path: "t" };
-  const bare: Tool = { name: "bare", callerName: "bare", strict: true, parameters: { type: "object", additionalProperties: true }, path: "t" };
-  const strict: Tool = { ...look, name: "strict", strict: true, parameters: { type: "object", properties: { n: { type: "integer", minimum: 1 } } } };
+  const bare: Tool = {
+    name: "bare",
+    callerName: "bare",
+    strict: true,
+    parameters: { type: "object", additionalProperties: true },
+    path: "t",
+  };
+  const strict: Tool = {
+    ...look,
+    name: "strict",
+    strict: true,
+    parameters: { type: "object", properties: { n: { type: "integer", minimum: 1 } } },
+  };
   const tools = [look, free, bare, strict];
   const choiceFor = (toolChoice: NeutralRequest["toolChoice"], settings: Settings = {}) => {
-    const { tool_choice: choice, tools: sent } = encoded(withSettings(settings, { tools, ...(toolChoice && { toolChoice }) }));
+    const { tool_choice: choice, tools: sent } = encoded(
+      withSettings(settings, { tools, ...(toolChoice && { toolChoice }) }),
+    );
     return [choice, (sent as Body[]).map(({ name }) => name).join()];
   };
   assert.deepEqual(encoded(withSettings({}, { tools })).tools, [
     { name: "look", input_schema: look.parameters },
-    { name: "free", input_schema: { type: "object", properties: { input: { type: "string" } }, required: ["input"], additionalProperties: false } },
+    {
+      name: "free",
+      input_schema: {
+        type: "object",
+        properties: { input: { type: "string" } },
+        required: ["input"],
+        additionalProperties: false,
+      },
+    },
     { name: "bare", input_schema: { type: "object", properties: {}, additionalProperties: true } },
     {
       name: "strict",
-      input_schema: { type: "object", properties: { n: { type: "integer", description: "{minimum: 1}" } }, additionalProperties: false },
+      input_schema: {
+        type: "object",
+        properties: { n: { type: "integer", description: "{minimum: 1}" } },
+        additionalProperties: false,
+      },
       strict: true,
     },
   ]);
   const all = "look,free,bare,strict";
   assert.deepEqual(choiceFor(undefined), [undefined, all]);
-  assert.deepEqual(choiceFor(undefined, { parallelCalls: { value: false, path: "p" } }), [{ type: "auto", disable_parallel_tool_use: true }, all]);
-  assert.deepEqual(choiceFor({ mode: "none", path: "c" }, { parallelCalls: { value: false, path: "p" } }), [{ type: "none" }, all]);
-  assert.deepEqual(choiceFor({ mode: "required", only: ["free"], path: "c" }), [{ type: "tool", name: "free" }, "free"]);
+  assert.deepEqual(choiceFor(undefined, { parallelCalls: { value: false, path: "p" } }), [
+    { type: "auto", disable_parallel_tool_use: true },
+    all,
+  ]);
+  assert.deepEqual(choiceFor({ mode: "none", path: "c" }, { parallelCalls: { value: false, path: "p" } }), [
+    { type: "none" },
+    all,
+  ]);
+  assert.deepEqual(choiceFor({ mode: "required", only: ["free"], path: "c" }), [
+    { type: "tool", name: "free" },
+    "free",
+  ]);
   assert.deepEqual(choiceFor({ mode: "required", only: ["free", "bare"], path: "c" }), [{ type: "any" }, "free,bare"]);
   assert.deepEqual(choiceFor({ mode: "auto", only: ["look"], path: "c" }), [{ type: "auto" }, "look"]);
   const known = encoded(requestOf(said("assistant", call("a")), said("user", result("a"))));
-  assert.deepEqual([known.tools, known.tool_choice], [[{ name: "look", input_schema: { type: "object", properties: {} } }], { type: "none" }]);
+  assert.deepEqual(
+    [known.tools, known.tool_choice],
+    [[{ name: "look", input_schema: { type: "object", properties: {} } }], { type: "none" }],
+  );
 });
 
 test("calls whose input is no object, and failures without a word, still go", () => {
@@ -488,7 +681,11 @@ test("of all marks of what is worth caching the last four stay, the long before 
     system: [marked("a", "long"), marked("b", "long")],
     tools: [{ ...look, cache: { ttl: "long" } }],
   });
-  const marks = [...(body.tools as Body[]), ...(body.system as Body[]), ...(body.messages as { content: Body[] }[]).flatMap(({ content }) => content)];
+  const marks = [
+    ...(body.tools as Body[]),
+    ...(body.system as Body[]),
+    ...(body.messages as { content: Body[] }[]).flatMap(({ content }) => content),
+  ];
   assert.deepEqual(
     marks.map(({ cache_control: mark }) => (mark === undefined ? "" : ((mark as Body).ttl ?? "5m"))),
     ["", "", "1h", "", "1h", "5m", "5m"],
@@ -512,8 +709,18 @@ test("schemas are told in the vendor's own terms, or not at all", () => {
   const node = { type: "object", properties: { next: { $ref: "#/$defs/node" } } };
   const cases: [Record<string, unknown>, unknown][] = [
     [
-      { $schema: "x", type: "array", minItems: 3, items: { oneOf: [{ type: "string", format: "uuid" }, { const: 1 }] }, description: "d" },
-      { type: "array", items: { anyOf: [{ type: "string", format: "uuid" }, { const: 1 }] }, description: "d\n\n{minItems: 3}" },
+      {
+        $schema: "x",
+        type: "array",
+        minItems: 3,
+        items: { oneOf: [{ type: "string", format: "uuid" }, { const: 1 }] },
+        description: "d",
+      },
+      {
+        type: "array",
+        items: { anyOf: [{ type: "string", format: "uuid" }, { const: 1 }] },
+        description: "d\n\n{minItems: 3}",
+      },
     ],
     [
       { $ref: "#/$defs/a", $defs: { a: { enum: ["x"] } } },
@@ -529,15 +736,22 @@ test("schemas are told in the vendor's own terms, or not at all", () => {
       { type: ["object", "null"], additionalProperties: false },
     ],
   ];
-  for (const [schema, expected] of cases) assert.deepEqual(structuredSchemaOf(schema), expected, JSON.stringify(schema));
+  for (const [schema, expected] of cases)
+    assert.deepEqual(structuredSchemaOf(schema), expected, JSON.stringify(schema));
 });
 
 test("tokens are counted of a conversation as it is, without what only concerns its answer", () => {
   assert.ok(tokenCount);
   const conversation = tokenCount.conversationOf({ model: "m", messages: [user("hi")], system: "s", tomorrow: 1 });
   assert.equal(decodeRequest({ body: conversation, framing: "whole" }).messages.length, 1);
-  const foreign = { role: "assistant", content: [{ type: "thinking", thinking: "x", signature: envelopeOf({ dialect: "gemini", data: "G" }) }] };
-  const { path, body } = tokenCount.requestOf({ ...conversation, stream: true, messages: [user("hi"), foreign] }, targetOf("theirs"));
+  const foreign = {
+    role: "assistant",
+    content: [{ type: "thinking", thinking: "x", signature: envelopeOf({ dialect: "gemini", data: "G" }) }],
+  };
+  const { path, body } = tokenCount.requestOf(
+    { ...conversation, stream: true, messages: [user("hi"), foreign] },
+    targetOf("theirs"),
+  );
   assert.equal(path, "/messages/count_tokens");
   assert.deepEqual(JSON.parse(body.toString()), { model: "theirs", messages: [user("hi")], system: "s", tomorrow: 1 });
   assert.deepEqual(
@@ -580,7 +794,13 @@ test("whatever conversation is asked for is sent in an order that is accepted, o
   let sent = 0;
   fc.assert(
     fc.property(conversation, fields, (messages, { model, choice, thinking }) => {
-      const body = { messages, thinking, tools: [{ name: "look", input_schema: { type: "object" } }], tool_choice: { type: choice }, max_tokens: 4_000 };
+      const body = {
+        messages,
+        thinking,
+        tools: [{ name: "look", input_schema: { type: "object" } }],
+        tool_choice: { type: choice },
+        max_tokens: 4_000,
+      };
       try {
         encoded(decoded(body), model);
         sent++;

@@ -17,14 +17,31 @@ function faultOf(fields: object, url = "/messages"): string | undefined {
 test("what clients send is accepted, and so is what nobody has heard of", async () => {
   const accepted: object[] = [
     {},
-    { max_tokens: 0, system: "be brief", stream: true, temperature: 0, top_p: 1, top_k: 0, stop_sequences: [], metadata: { user_id: null } },
-    { system: [{ type: "text", text: "", cache_control: { type: "ephemeral", ttl: "1h" } }], cache_control: { type: "ephemeral" }, metadata: null },
+    {
+      max_tokens: 0,
+      system: "be brief",
+      stream: true,
+      temperature: 0,
+      top_p: 1,
+      top_k: 0,
+      stop_sequences: [],
+      metadata: { user_id: null },
+    },
+    {
+      system: [{ type: "text", text: "", cache_control: { type: "ephemeral", ttl: "1h" } }],
+      cache_control: { type: "ephemeral" },
+      metadata: null,
+    },
     {
       messages: [
         user([{ type: "text", text: "a" }]),
         { role: "system", content: [{ type: "text", text: "b" }], output_config: { effort: "medium" } },
         { role: "system", output_config: { effort: "low" } },
-        { role: "system", content: [{ type: "tool_addition", tool: { type: "tool_reference", name: "x" } }], clear_at: "never" },
+        {
+          role: "system",
+          content: [{ type: "tool_addition", tool: { type: "tool_reference", name: "x" } }],
+          clear_at: "never",
+        },
         {
           role: "assistant",
           content: [
@@ -43,8 +60,16 @@ test("what clients send is accepted, and so is what nobody has heard of", async 
         { type: "browser_toolset_20260801" },
       ],
     },
-    { thinking: { type: "enabled", budget_tokens: 1_024 }, tool_choice: { type: "tool", name: "x", disable_parallel_tool_use: true } },
-    { thinking: { type: "between_tools" }, output_config: null, output_format: { type: "json_schema", schema: {} }, service_tier: "standard_only" },
+    {
+      thinking: { type: "enabled", budget_tokens: 1_024 },
+      tool_choice: { type: "tool", name: "x", disable_parallel_tool_use: true },
+    },
+    {
+      thinking: { type: "between_tools" },
+      output_config: null,
+      output_format: { type: "json_schema", schema: {} },
+      service_tier: "standard_only",
+    },
     { messages: [user([{ type: "hologram", data: 1 }])], thought: { up: "tomorrow" } },
   ];
   for (const fields of accepted) assert.equal(await faultOf(fields), undefined, JSON.stringify(fields));
@@ -74,7 +99,10 @@ test("a fault is told by its field", async () => {
     [block({ type: "document", source: { type: "file" } }), "messages[0].content[0].source.file_id"],
     [block({ type: "search_result", source: "a", title: "b" }), "messages[0].content[0].content"],
     [block({ type: "tool_result" }), "messages[0].content[0].tool_use_id"],
-    [block({ type: "tool_result", tool_use_id: "a", content: [{ type: "image" }] }), "messages[0].content[0].content[0].source"],
+    [
+      block({ type: "tool_result", tool_use_id: "a", content: [{ type: "image" }] }),
+      "messages[0].content[0].content[0].source",
+    ],
     [block({ type: "tool_use", id: "a", name: "b", input: "{}" }), "messages[0].content[0].input"],
     [block({ type: "redacted_thinking" }), "messages[0].content[0].data"],
     [{ system: [{ type: "image" }] }, "system[0].text"],
@@ -111,7 +139,10 @@ test("what a vendor would have to store is found in every request, and threads b
     [{ container: "c" }, "container"],
     [{ container: { id: "c", skills: [] } }, "container.id"],
     [{ messages: [user([image])] }, "messages[0].content[0].source.file_id"],
-    [{ messages: [user("a"), user([{ type: "tool_result", content: [{ type: "text" }, image] }])] }, "messages[1].content[0].content[1].source.file_id"],
+    [
+      { messages: [user("a"), user([{ type: "tool_result", content: [{ type: "text" }, image] }])] },
+      "messages[1].content[0].content[1].source.file_id",
+    ],
     [{ messages: [user([{ type: "container_upload", file_id: "f" }])] }, "messages[0].content[0].file_id"],
   ];
   for (const [body, param] of fields) assert.equal(statefulFieldIn(body as Record<string, unknown>)?.param, param);

@@ -7,7 +7,15 @@ import { upstreamErrorOf } from "#wire/anthropic-messages/answer.ts";
 import { anthropicMessages } from "#wire/anthropic-messages/codec.ts";
 import { opened } from "#wire/envelope.ts";
 import { failureOf } from "#wire/errors.ts";
-import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish, foldedOf, type NeutralRequest } from "#wire/neutral.ts";
+import {
+  type Answer,
+  type AnswerEvent,
+  type Block,
+  eventsOf,
+  type Finish,
+  foldedOf,
+  type NeutralRequest,
+} from "#wire/neutral.ts";
 import { SseReader } from "#wire/sse.ts";
 
 const tool = { name: "look_up", callerName: "look.up", parameters: {}, path: "t" };
@@ -19,7 +27,8 @@ function decoded(text: string, cut = text.length): AnswerEvent[] {
   const decoder = anthropicMessages.streamDecoder();
   const bytes = Buffer.from(text);
   const events: AnswerEvent[] = [];
-  for (let at = 0; at < bytes.length; at += cut) for (const event of reader.push(bytes.subarray(at, at + cut))) events.push(...decoder.push(event));
+  for (let at = 0; at < bytes.length; at += cut)
+    for (const event of reader.push(bytes.subarray(at, at + cut))) events.push(...decoder.push(event));
   for (const event of reader.end()) events.push(...decoder.push(event));
   return [...events, ...decoder.end()];
 }
@@ -37,8 +46,14 @@ const sent = (...events: ({ type: string } & Record<string, unknown>)[]) =>
 const start = (index: number, block: object) => ({ type: "content_block_start", index, content_block: block });
 const delta = (index: number, piece: object) => ({ type: "content_block_delta", index, delta: piece });
 const stop = (index: number) => ({ type: "content_block_stop", index });
-const began = { type: "message_start", message: { usage: { input_tokens: 6, cache_read_input_tokens: 4, cache_creation_input_tokens: 2, output_tokens: 1 } } };
-const ended = (reason: string, usage: object = { output_tokens: 7, output_tokens_details: { thinking_tokens: 2 } }) => ({
+const began = {
+  type: "message_start",
+  message: { usage: { input_tokens: 6, cache_read_input_tokens: 4, cache_creation_input_tokens: 2, output_tokens: 1 } },
+};
+const ended = (
+  reason: string,
+  usage: object = { output_tokens: 7, output_tokens_details: { thinking_tokens: 2 } },
+) => ({
   type: "message_delta",
   delta: { stop_reason: reason, stop_sequence: null },
   usage,
@@ -111,17 +126,29 @@ test("every reason to stop has its meaning, streamed or whole", () => {
     const folded = foldedOf(decoded(sent(began, ended(reason), over)));
     assert.ok(folded !== undefined && !("error" in folded));
     assert.equal(folded.finish, finish);
-    const whole = foldedOf(anthropicMessages.decodeAnswer({ content: [], stop_reason: reason, stop_sequence: reason === "stop_sequence" ? "END" : null }));
+    const whole = foldedOf(
+      anthropicMessages.decodeAnswer({
+        content: [],
+        stop_reason: reason,
+        stop_sequence: reason === "stop_sequence" ? "END" : null,
+      }),
+    );
     assert.deepEqual(whole, { blocks: [], finish, ...(reason === "stop_sequence" && { stopSequence: "END" }) });
   }
-  const called = foldedOf(decoded(sent(start(0, { type: "tool_use", id: "a", name: "b", input: {} }), stop(0), ended("end_turn"))));
+  const called = foldedOf(
+    decoded(sent(start(0, { type: "tool_use", id: "a", name: "b", input: {} }), stop(0), ended("end_turn"))),
+  );
   assert.ok(called !== undefined && "finish" in called && called.finish === "calls");
 });
 
 test("an answer is whole once its reason to stop is there, with its terminator or without; one that breaks off never is", () => {
   const broken = sent(began, start(0, { type: "text", text: "" }), delta(0, { type: "text_delta", text: "a" }));
   assert.equal(foldedOf(decoded(broken)), undefined);
-  assert.deepEqual(foldedOf(decoded(broken + sent(ended("end_turn")))), { blocks: [{ kind: "text", text: "a" }], finish: "stop", usage });
+  assert.deepEqual(foldedOf(decoded(broken + sent(ended("end_turn")))), {
+    blocks: [{ kind: "text", text: "a" }],
+    finish: "stop",
+    usage,
+  });
   assert.deepEqual(foldedOf(decoded(broken + sent(over))), {
     blocks: [{ kind: "text", text: "a" }],
     finish: "stop",
@@ -168,10 +195,14 @@ test("errors are told with the status and the meaning that their words have", ()
   assert.equal(anthropicMessages.decodeAnswer({})[0]?.kind, "error");
   const tooLong = upstreamErrorOf(error("invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"));
   assert.equal(failureOf(400, tooLong).code, "context_too_long");
-  assert.equal(failureOf(400, upstreamErrorOf(error("x", "Output blocked by content filtering policy"))).code, "content_filter");
+  assert.equal(
+    failureOf(400, upstreamErrorOf(error("x", "Output blocked by content filtering policy"))).code,
+    "content_filter",
+  );
   assert.equal(upstreamErrorOf(error("x", "messages.3.content: Field required")).param, "messages.3.content");
   assert.equal(upstreamErrorOf({ error: { type: "x", message: "m", details: { error_code: "spent" } } }).code, "spent");
-  for (const nothing of [undefined, null, [], "x", { error: null }]) assert.equal(typeof upstreamErrorOf(nothing).message, "string");
+  for (const nothing of [undefined, null, [], "x", { error: null }])
+    assert.equal(typeof upstreamErrorOf(nothing).message, "string");
 });
 
 test("a caller's stream is to the letter what its clients want", () => {
@@ -180,9 +211,12 @@ test("a caller's stream is to the letter what its clients want", () => {
     { kind: "text", text: "a\u2028b" },
     { kind: "call", id: "c1", name: "look_up", input: "" },
   ];
-  const filled = '"cache_creation_input_tokens":2,"cache_read_input_tokens":4,"output_tokens":7,"output_tokens_details":{"thinking_tokens":2}';
-  const none = '"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,"output_tokens_details":{"thinking_tokens":0}';
-  const creation = '"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"service_tier":"standard"';
+  const filled =
+    '"cache_creation_input_tokens":2,"cache_read_input_tokens":4,"output_tokens":7,"output_tokens_details":{"thinking_tokens":2}';
+  const none =
+    '"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,"output_tokens_details":{"thinking_tokens":0}';
+  const creation =
+    '"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"service_tier":"standard"';
   const expected = [
     `{"type":"message_start","message":{"id":"msg_a1","type":"message","role":"assistant","model":"mine","content":[],"container":null,"stop_reason":null,"stop_sequence":null,"stop_details":null,"usage":{"input_tokens":0,${none},${creation}}}}`,
     '{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}',
@@ -208,7 +242,11 @@ test("foreign signatures travel in envelopes, what is empty and pictures are lef
     { kind: "reasoning", text: "" },
     { kind: "reasoning", text: "open" },
     { kind: "reasoning", text: "far", signature: { dialect: "gemini", data: "G" } },
-    { kind: "reasoning", text: "", signature: { dialect: "openai-responses", data: "O", redacted: true, itemId: "rs_1" } },
+    {
+      kind: "reasoning",
+      text: "",
+      signature: { dialect: "openai-responses", data: "O", redacted: true, itemId: "rs_1" },
+    },
     { kind: "image", mimeType: "image/png", data: "AAAA" },
     { kind: "refusal", text: "No." },
   ];
@@ -216,11 +254,22 @@ test("foreign signatures travel in envelopes, what is empty and pictures are lef
   const [unsigned, far, sealed, refusal] = whole.content;
   assert.equal(whole.content.length, 4);
   assert.deepEqual(unsigned, { type: "thinking", thinking: "open", signature: "" });
-  assert.deepEqual([far.type, far.thinking, opened(far.signature)?.signature], ["thinking", "far", { dialect: "gemini", data: "G" }]);
+  assert.deepEqual(
+    [far.type, far.thinking, opened(far.signature)?.signature],
+    ["thinking", "far", { dialect: "gemini", data: "G" }],
+  );
   assert.deepEqual([sealed.type, sealed.thinking], ["thinking", ""]);
-  assert.deepEqual(opened(sealed.signature)?.signature, { dialect: "openai-responses", data: "O", redacted: true, itemId: "rs_1" });
+  assert.deepEqual(opened(sealed.signature)?.signature, {
+    dialect: "openai-responses",
+    data: "O",
+    redacted: true,
+    itemId: "rs_1",
+  });
   assert.deepEqual(refusal, { type: "text", text: "No." });
-  assert.deepEqual([whole.stop_reason, whole.stop_details], ["refusal", { type: "refusal", category: null, explanation: null }]);
+  assert.deepEqual(
+    [whole.stop_reason, whole.stop_details],
+    ["refusal", { type: "refusal", category: null, explanation: null }],
+  );
   const streamed = encoded({ blocks, finish: "stop" });
   assert.deepEqual(
     [...streamed.matchAll(/"content_block_start","index":(\d)/g)].map(([, index]) => index),
@@ -232,13 +281,19 @@ test("foreign signatures travel in envelopes, what is empty and pictures are lef
 const texts = fc.string({ unit: "grapheme", minLength: 1, maxLength: 12 });
 const blockOf = fc.oneof(
   texts.map((text): Block => ({ kind: "text", text })),
-  fc.record({ text: texts, data: texts }).map(({ text, data }): Block => ({ kind: "reasoning", text, signature: own(data) })),
+  fc
+    .record({ text: texts, data: texts })
+    .map(({ text, data }): Block => ({ kind: "reasoning", text, signature: own(data) })),
   texts.map((data): Block => ({ kind: "reasoning", text: "", signature: { ...own(data), redacted: true } })),
   texts.map((text): Block => ({ kind: "reasoning", text })),
-  fc.dictionary(texts, fc.jsonValue(), { minKeys: 1 }).map((input): Block => ({ kind: "call", id: "c", name: "n", input: JSON.stringify(input) })),
+  fc
+    .dictionary(texts, fc.jsonValue(), { minKeys: 1 })
+    .map((input): Block => ({ kind: "call", id: "c", name: "n", input: JSON.stringify(input) })),
 );
 const anyAnswer = fc.array(blockOf, { maxLength: 5 }).chain((blocks) => {
-  const finishes: Finish[] = blocks.some(({ kind }) => kind === "call") ? ["calls", "length"] : ["stop", "length", "context-full", "content-filter"];
+  const finishes: Finish[] = blocks.some(({ kind }) => kind === "call")
+    ? ["calls", "length"]
+    : ["stop", "length", "context-full", "content-filter"];
   return fc.constantFrom(...finishes).map((finish): Answer => ({ blocks, finish, usage }));
 });
 
@@ -256,8 +311,27 @@ test("what is written is read as what it was, streamed and whole", () => {
 });
 
 test("nothing that an upstream sends makes the reader throw, nor break the grammar of events", () => {
-  const types = ["message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "error", "ping"];
-  const kinds = ["text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "text_delta", "thinking_delta", "signature_delta", "input_json_delta"];
+  const types = [
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+    "error",
+    "ping",
+  ];
+  const kinds = [
+    "text",
+    "thinking",
+    "redacted_thinking",
+    "tool_use",
+    "server_tool_use",
+    "text_delta",
+    "thinking_delta",
+    "signature_delta",
+    "input_json_delta",
+  ];
   const inner = fc.record(
     {
       type: fc.constantFrom(...kinds),
@@ -272,33 +346,63 @@ test("nothing that an upstream sends makes the reader throw, nor break the gramm
     { requiredKeys: ["type"] },
   );
   const event = fc.record(
-    { type: fc.constantFrom(...types), content_block: fc.oneof(inner, fc.jsonValue()), delta: fc.oneof(inner, fc.jsonValue()), usage: fc.jsonValue() },
+    {
+      type: fc.constantFrom(...types),
+      content_block: fc.oneof(inner, fc.jsonValue()),
+      delta: fc.oneof(inner, fc.jsonValue()),
+      usage: fc.jsonValue(),
+    },
     { requiredKeys: ["type"] },
   );
-  const stream = fc.array(fc.oneof({ weight: 5, arbitrary: event.map((value) => JSON.stringify(value)) }, fc.string(), fc.json()), { maxLength: 12 });
+  const stream = fc.array(
+    fc.oneof({ weight: 5, arbitrary: event.map((value) => JSON.stringify(value)) }, fc.string(), fc.json()),
+    { maxLength: 12 },
+  );
   fc.assert(
     fc.property(stream, (all) => {
       const decoder = anthropicMessages.streamDecoder();
-      const events = [...all.flatMap((data) => decoder.push({ event: undefined, data: Buffer.from(data) })), ...decoder.end()];
-      const letters = events.map(({ kind }) => ({ block: "b", delta: "d", signature: "s", "block-end": "e", finish: "f", error: "x" })[kind]).join("");
+      const events = [
+        ...all.flatMap((data) => decoder.push({ event: undefined, data: Buffer.from(data) })),
+        ...decoder.end(),
+      ];
+      const letters = events
+        .map(
+          ({ kind }) => ({ block: "b", delta: "d", signature: "s", "block-end": "e", finish: "f", error: "x" })[kind],
+        )
+        .join("");
       assert.match(letters, /^(bd*s?e)*((bd*)?x?|f)$/);
     }),
     { numRuns: 300 },
   );
-  fc.assert(fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (body) => void anthropicMessages.decodeAnswer(body)));
-  fc.assert(fc.property(fc.array(fc.jsonValue()), (content) => void anthropicMessages.decodeAnswer({ content, usage: content, stop_reason: content })));
+  fc.assert(
+    fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (body) => void anthropicMessages.decodeAnswer(body)),
+  );
+  fc.assert(
+    fc.property(
+      fc.array(fc.jsonValue()),
+      (content) => void anthropicMessages.decodeAnswer({ content, usage: content, stop_reason: content }),
+    ),
+  );
 });
 
 for (const [version, Client] of Object.entries({ "1": Anthropic, "0": Anthropic0 as unknown as typeof Anthropic }))
   test(`the official client, major ${version}, reads what is written, streamed and whole`, async () => {
     const { blocks } = goldenAnswer;
     const answering = (body: string, type: string) =>
-      new Client({ apiKey: "k", baseURL: "http://unused", maxRetries: 0, fetch: async () => new Response(body, { headers: { "content-type": type } }) });
+      new Client({
+        apiKey: "k",
+        baseURL: "http://unused",
+        maxRetries: 0,
+        fetch: async () => new Response(body, { headers: { "content-type": type } }),
+      });
     const asked = { model: "m", max_tokens: 9, messages: [{ role: "user" as const, content: "hi" }] };
     const streamed = await answering(encoded({ blocks, finish: "calls", usage }), "text/event-stream")
       .messages.stream(asked)
       .finalMessage();
-    const whole = await answering(anthropicMessages.encodeAnswer({ blocks, finish: "calls", usage }, context), "application/json").messages.create(asked);
+    const whole = await answering(
+      anthropicMessages.encodeAnswer({ blocks, finish: "calls", usage }, context),
+      "application/json",
+    ).messages.create(asked);
     for (const { content, stop_reason: reason, usage: counted } of [streamed, whole]) {
       const call = (id: string, input: object) => ({ type: "tool_use", id, name: "look.up", input });
       assert.deepEqual(JSON.parse(JSON.stringify(content)), [
@@ -310,7 +414,15 @@ for (const [version, Client] of Object.entries({ "1": Anthropic, "0": Anthropic0
         call("toolu_3", { at: 2 }),
       ]);
       assert.equal(reason, "tool_use");
-      assert.deepEqual([counted.input_tokens, counted.cache_read_input_tokens, counted.cache_creation_input_tokens, counted.output_tokens], [6, 4, 2, 7]);
+      assert.deepEqual(
+        [
+          counted.input_tokens,
+          counted.cache_read_input_tokens,
+          counted.cache_creation_input_tokens,
+          counted.output_tokens,
+        ],
+        [6, 4, 2, 7],
+      );
     }
   });
 

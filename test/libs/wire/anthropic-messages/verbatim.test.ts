@@ -5,7 +5,12 @@ import { verbatim } from "#wire/anthropic-messages/verbatim.ts";
 import type { StreamRelay } from "#wire/codec.ts";
 import { envelopeMark, envelopeOf } from "#wire/envelope.ts";
 
-const target = { model: "theirs", outputTokensMax: undefined, streamUsage: true, tokenLimitField: "max_tokens" as const };
+const target = {
+  model: "theirs",
+  outputTokensMax: undefined,
+  streamUsage: true,
+  tokenLimitField: "max_tokens" as const,
+};
 const requestOf = (text: string) => verbatim.request(Buffer.from(text), "sse", target)?.body.toString();
 const streamOf = () => verbatim.stream(Buffer.alloc(0), "sse", "mine");
 
@@ -20,27 +25,48 @@ function relayed(stream: StreamRelay, ...events: (string | ({ type: string } & R
 }
 
 const shown = (...events: { type: string }[]) =>
-  events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event).replace('"model":"theirs"', '"model":"mine"')}\n\n`).join("");
+  events
+    .map(
+      (event) =>
+        `event: ${event.type}\ndata: ${JSON.stringify(event).replace('"model":"theirs"', '"model":"mine"')}\n\n`,
+    )
+    .join("");
 
 const began = {
   type: "message_start",
-  message: { id: "msg_1", model: "theirs", usage: { input_tokens: 6, cache_read_input_tokens: 4, output_tokens: 1 }, new: 1 },
+  message: {
+    id: "msg_1",
+    model: "theirs",
+    usage: { input_tokens: 6, cache_read_input_tokens: 4, output_tokens: 1 },
+    new: 1,
+  },
 };
 const ping = { type: "ping" };
 const start = { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } };
 const piece = { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: '"model":"theirs"' } };
 const stop = { type: "content_block_stop", index: 0 };
-const ended = { type: "message_delta", delta: { stop_reason: "end_turn" }, usage: { output_tokens: 7, output_tokens_details: { thinking_tokens: 2 } } };
+const ended = {
+  type: "message_delta",
+  delta: { stop_reason: "end_turn" },
+  usage: { output_tokens: 7, output_tokens_details: { thinking_tokens: 2 } },
+};
 const over = { type: "message_stop", tomorrow: true };
 
 test("only the model's name of a request is changed: unknown fields, big numbers, order and white space stay", () => {
-  const text = '\n{ "top_k" : 12345678901234567890,\t"model":"mine", "x":{"model":"inner"}, "\\u006dodel":"b", "é":"\\u00e9 " }\n';
+  const text =
+    '\n{ "top_k" : 12345678901234567890,\t"model":"mine", "x":{"model":"inner"}, "\\u006dodel":"b", "é":"\\u00e9 " }\n';
   assert.equal(requestOf(text), text.replace('"mine"', '"theirs"').replace('"b"', '"theirs"'));
-  assert.deepEqual(verbatim.request(Buffer.from('{"model":"m"}'), "whole", target)?.headers, { "anthropic-version": "2023-06-01" });
+  assert.deepEqual(verbatim.request(Buffer.from('{"model":"m"}'), "whole", target)?.headers, {
+    "anthropic-version": "2023-06-01",
+  });
 });
 
 test("thoughts of other vendors' models are taken out of a request, and nothing else", () => {
-  const foreign = (dialect: "gemini" | "anthropic-messages") => ({ type: "thinking", thinking: "x", signature: envelopeOf({ dialect, data: "S" }) });
+  const foreign = (dialect: "gemini" | "anthropic-messages") => ({
+    type: "thinking",
+    thinking: "x",
+    signature: envelopeOf({ dialect, data: "S" }),
+  });
   const native = { type: "thinking", thinking: "y", signature: "native" };
   const call = { type: "tool_use", id: "c", name: "n", input: {} };
   const result = { role: "user", content: [{ type: "tool_result", tool_use_id: "c" }] };
@@ -53,8 +79,16 @@ test("thoughts of other vendors' models are taken out of a request, and nothing 
     return JSON.parse(body);
   };
   const enabled = { type: "enabled", budget_tokens: 2_000 };
-  const kept = sentWith([ask, turn(foreign("gemini")), ask, turn(foreign("anthropic-messages"), foreign("gemini"), native, call), result], enabled);
-  assert.deepEqual(kept.messages, [ask, ask, turn({ type: "thinking", thinking: "x", signature: "S" }, native, call), result]);
+  const kept = sentWith(
+    [ask, turn(foreign("gemini")), ask, turn(foreign("anthropic-messages"), foreign("gemini"), native, call), result],
+    enabled,
+  );
+  assert.deepEqual(kept.messages, [
+    ask,
+    ask,
+    turn({ type: "thinking", thinking: "x", signature: "S" }, native, call),
+    result,
+  ]);
   assert.deepEqual(kept.thinking, enabled);
   const lost = [ask, turn(foreign("gemini"), call), result];
   assert.deepEqual(sentWith(lost, enabled).thinking, { type: "disabled" });
@@ -75,7 +109,13 @@ test("a stream passes as it is, but for the model's name; what opens it is held 
   assert.deepEqual([stream.finished, stream.ended], [true, false]);
   assert.deepEqual(relayed(stream, over, piece), [shown(over), ""]);
   assert.deepEqual([stream.ended, stream.malformedEvents], [true, 0]);
-  assert.deepEqual(stream.usage, { inputTokens: 10, cachedInputTokens: 4, cacheWriteTokens: 0, outputTokens: 7, reasoningTokens: 2 });
+  assert.deepEqual(stream.usage, {
+    inputTokens: 10,
+    cachedInputTokens: 4,
+    cacheWriteTokens: 0,
+    outputTokens: 7,
+    reasoningTokens: 2,
+  });
 });
 
 test("blocks that say something as they begin are content, and so is the end of an empty answer", () => {
@@ -99,7 +139,13 @@ test("blocks that say something as they begin are content, and so is the end of 
 test("an answer without its terminator is given one; names that events lack are added, for clients go by them", () => {
   const stream = streamOf();
   assert.deepEqual(
-    relayed(stream, JSON.stringify(began), JSON.stringify({ index: 1, delta: piece.delta, type: piece.type }), JSON.stringify(ended), "[DONE]").slice(2),
+    relayed(
+      stream,
+      JSON.stringify(began),
+      JSON.stringify({ index: 1, delta: piece.delta, type: piece.type }),
+      JSON.stringify(ended),
+      "[DONE]",
+    ).slice(2),
     [shown(ended), ""],
   );
   const out: Buffer[] = [];
@@ -110,7 +156,12 @@ test("an answer without its terminator is given one; names that events lack are 
 
 test("errors and what is no JSON end a stream, and nothing throws", () => {
   const failing = streamOf();
-  assert.deepEqual(relayed(failing, began, piece, { type: "error", error: { type: "overloaded_error", message: "busy" } }, over).slice(2), ["", ""]);
+  assert.deepEqual(
+    relayed(failing, began, piece, { type: "error", error: { type: "overloaded_error", message: "busy" } }, over).slice(
+      2,
+    ),
+    ["", ""],
+  );
   assert.deepEqual([failing.error?.status, failing.error?.message], [529, "busy"]);
   const unnamed = streamOf();
   relayed(unnamed, '{"error":{"message":"no"}}');
@@ -129,7 +180,11 @@ test("errors and what is no JSON end a stream, and nothing throws", () => {
     }),
   );
   fc.assert(
-    fc.property(fc.array(fc.jsonValue()), fc.jsonValue(), (messages, thinking) => void requestOf(JSON.stringify({ model: envelopeMark, messages, thinking }))),
+    fc.property(
+      fc.array(fc.jsonValue()),
+      fc.jsonValue(),
+      (messages, thinking) => void requestOf(JSON.stringify({ model: envelopeMark, messages, thinking })),
+    ),
   );
 });
 
@@ -139,8 +194,15 @@ test("a whole answer keeps every byte but the model's name, and its usage is rea
   const answer = verbatim.answer(Buffer.from(text), "mine");
   assert.ok(answer.kind === "answer");
   assert.equal(answer.body.toString(), text.replace("theirs", "mine"));
-  assert.deepEqual(answer.usage, { inputTokens: 8, cachedInputTokens: 0, cacheWriteTokens: 5, outputTokens: 4, reasoningTokens: 0 });
-  for (const broken of ["", "[]", "{}", text.slice(0, 60), '{"content":null}']) assert.equal(verbatim.answer(Buffer.from(broken), "m").kind, "malformed");
+  assert.deepEqual(answer.usage, {
+    inputTokens: 8,
+    cachedInputTokens: 0,
+    cacheWriteTokens: 5,
+    outputTokens: 4,
+    reasoningTokens: 0,
+  });
+  for (const broken of ["", "[]", "{}", text.slice(0, 60), '{"content":null}'])
+    assert.equal(verbatim.answer(Buffer.from(broken), "m").kind, "malformed");
   const failed = verbatim.answer(Buffer.from('{"type":"error","error":{"type":"api_error","message":"no"}}'), "m");
   assert.ok(failed.kind === "error" && failed.error.status === 500);
 });

@@ -9,7 +9,12 @@ import { type Answer, type AnswerEvent, type Block, eventsOf, foldedOf, type Neu
 import { SseReader } from "#wire/sse.ts";
 
 type Json = Record<string, unknown>;
-const request: NeutralRequest = { system: [], messages: [], tools: [{ name: "f_g", callerName: "f.g", path: "t" }], settings: {} };
+const request: NeutralRequest = {
+  system: [],
+  messages: [],
+  tools: [{ name: "f_g", callerName: "f.g", path: "t" }],
+  settings: {},
+};
 const contextOf = (framing: Framing = "sse", showsThoughts = true): AnswerContext => ({
   id: "abc",
   model: "mine",
@@ -23,7 +28,10 @@ const contextOf = (framing: Framing = "sse", showsThoughts = true): AnswerContex
 function readEvents(...responses: (Json | string)[]): AnswerEvent[] {
   const decoder = gemini.streamDecoder();
   const events = responses.flatMap((response) =>
-    decoder.push({ event: undefined, data: Buffer.from(typeof response === "string" ? response : JSON.stringify(response)) }),
+    decoder.push({
+      event: undefined,
+      data: Buffer.from(typeof response === "string" ? response : JSON.stringify(response)),
+    }),
   );
   return [...events, ...decoder.end()];
 }
@@ -68,7 +76,10 @@ test("a stream of thoughts, text and calls is read, with every signature where i
     response([{ text: "Think", thought: true }], undefined, usage(0)),
     response([{ text: "ing.", thought: true }, { text: "All " }], undefined, usage(1)),
     response([{ text: "done." }, { text: "", thoughtSignature: "VA==" }, { text: "More." }]),
-    response([{ functionCall: { name: "f_g", args: { a: [1] } }, thoughtSignature: "Qw==" }, { functionCall: { id: "own", name: "f_g" } }]),
+    response([
+      { functionCall: { name: "f_g", args: { a: [1] } }, thoughtSignature: "Qw==" },
+      { functionCall: { id: "own", name: "f_g" } },
+    ]),
     response([
       { inlineData: { mimeType: "image/png", data: "AAAA" } },
       { executableCode: { code: "1" } },
@@ -99,7 +110,9 @@ test("a stream of thoughts, text and calls is read, with every signature where i
 test("a thought may bear its own signature, and usage may follow the finish", () => {
   const decoder = gemini.streamDecoder();
   const push = (value: Json) => decoder.push({ event: undefined, data: Buffer.from(JSON.stringify(value)) });
-  const events = push(response([{ text: "Hm.", thought: true, thoughtSignature: "Uw==" }, { text: "a" }], "MAX_TOKENS"));
+  const events = push(
+    response([{ text: "Hm.", thought: true, thoughtSignature: "Uw==" }, { text: "a" }], "MAX_TOKENS"),
+  );
   assert.equal(decoder.finished, true);
   events.push(...push({ usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1 } }), ...decoder.end());
   const answer = foldedOf(events);
@@ -137,8 +150,16 @@ test("every finish reason has a meaning, and a call that went wrong is no answer
     TOO_MANY_TOOL_CALLS: 502,
   };
   for (const [reason, expected] of Object.entries(cases)) {
-    const answers = [read(response([{ text: "a" }]), response([], reason)), foldedOf(gemini.decodeAnswer(response([{ text: "a" }], reason)))];
-    for (const answer of answers) assert.equal(answer === undefined ? answer : "error" in answer ? answer.error.status : answer.finish, expected, reason);
+    const answers = [
+      read(response([{ text: "a" }]), response([], reason)),
+      foldedOf(gemini.decodeAnswer(response([{ text: "a" }], reason))),
+    ];
+    for (const answer of answers)
+      assert.equal(
+        answer === undefined ? answer : "error" in answer ? answer.error.status : answer.finish,
+        expected,
+        reason,
+      );
   }
   const blocked = { promptFeedback: { blockReason: "SAFETY" }, usageMetadata: { promptTokenCount: 4 } };
   const filtered = {
@@ -163,17 +184,29 @@ test("an answer that breaks off is none, and so is one of which an event is no J
 });
 
 test("errors are read from bodies, lists and streams", () => {
-  const error = { code: 400, message: "The input token count (9) exceeds the maximum number of tokens allowed (8).", status: "INVALID_ARGUMENT" };
+  const error = {
+    code: 400,
+    message: "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+    status: "INVALID_ARGUMENT",
+  };
   assert.equal(failureOf(400, gemini.upstreamErrorOf({ error })).code, "context_too_long");
   assert.equal(failureOf(400, gemini.upstreamErrorOf([{ error }])).code, "context_too_long");
-  const details = [{ "@type": "type.googleapis.com/google.rpc.BadRequest", fieldViolations: [{ field: "generation_config.top_k", description: "bad" }] }];
-  assert.deepEqual(gemini.upstreamErrorOf({ error: { code: 400, message: "Bad.", status: "INVALID_ARGUMENT", details } }), {
-    message: "Bad.",
-    code: undefined,
-    type: "INVALID_ARGUMENT",
-    param: "generation_config.top_k",
-    status: 400,
-  });
+  const details = [
+    {
+      "@type": "type.googleapis.com/google.rpc.BadRequest",
+      fieldViolations: [{ field: "generation_config.top_k", description: "bad" }],
+    },
+  ];
+  assert.deepEqual(
+    gemini.upstreamErrorOf({ error: { code: 400, message: "Bad.", status: "INVALID_ARGUMENT", details } }),
+    {
+      message: "Bad.",
+      code: undefined,
+      type: "INVALID_ARGUMENT",
+      param: "generation_config.top_k",
+      status: 400,
+    },
+  );
   for (const own of [
     { code: 400, message: "API key not valid. Please pass a valid API key.", status: "INVALID_ARGUMENT" },
     { code: 400, message: "No.", details: [{ reason: "API_KEY_INVALID" }] },
@@ -181,15 +214,25 @@ test("errors are read from bodies, lists and streams", () => {
     const { operatorFault, message } = failureOf(400, gemini.upstreamErrorOf({ error: own }));
     assert.deepEqual([operatorFault, /key/i.test(message)], ["credential", false]);
   }
-  const [event, ...others] = readEvents({ error: { code: 503, message: "busy", status: "UNAVAILABLE" } }, response([{ text: "a" }], "STOP"));
+  const [event, ...others] = readEvents(
+    { error: { code: 503, message: "busy", status: "UNAVAILABLE" } },
+    response([{ text: "a" }], "STOP"),
+  );
   assert.ok(event?.kind === "error" && event.error.status === 503 && others.length === 0);
   const named = gemini.streamDecoder().push({ event: "error", data: Buffer.from('{"message":"by name"}') });
   assert.equal(named[0]?.kind === "error" && named[0].error.message, "by name");
-  for (const body of [{}, { candidates: [] }, { error: { code: 500, message: "m" } }]) assert.equal(gemini.decodeAnswer(body)[0]?.kind, "error");
+  for (const body of [{}, { candidates: [] }, { error: { code: 500, message: "m" } }])
+    assert.equal(gemini.decodeAnswer(body)[0]?.kind, "error");
 });
 
 const usage = { inputTokens: 10, cachedInputTokens: 4, cacheWriteTokens: 0, outputTokens: 7, reasoningTokens: 2 };
-const usageMetadata = { promptTokenCount: 10, cachedContentTokenCount: 4, candidatesTokenCount: 5, thoughtsTokenCount: 2, totalTokenCount: 17 };
+const usageMetadata = {
+  promptTokenCount: 10,
+  cachedContentTokenCount: 4,
+  candidatesTokenCount: 5,
+  thoughtsTokenCount: 2,
+  totalTokenCount: 17,
+};
 const spoken: Answer = {
   blocks: [
     { kind: "reasoning", text: "Hm.", signature: foreign },
@@ -227,12 +270,25 @@ test("a signature without a call behind it stands on the text at the end, and no
   const thought = (text: string): Block => ({ kind: "reasoning", text, signature: foreign });
   const env = (text: string) => envelopeOf(foreign, text);
   const cases: [Block[], Json[], Json[]][] = [
-    [[thought("t"), { kind: "text", text: "a" }], [{ text: "a" }, { text: "", thoughtSignature: env("t") }], [{ text: "a", thoughtSignature: env("t") }]],
+    [
+      [thought("t"), { kind: "text", text: "a" }],
+      [{ text: "a" }, { text: "", thoughtSignature: env("t") }],
+      [{ text: "a", thoughtSignature: env("t") }],
+    ],
     [[thought("t")], [{ text: "", thoughtSignature: env("t") }], [{ text: "", thoughtSignature: env("t") }]],
     [
       [thought("t"), { kind: "text", text: "a" }, thought("u"), { kind: "call", id: "1", name: "x", input: "{}" }],
-      [{ text: "a" }, { text: "", thoughtSignature: env("t") }, { functionCall: { id: "1", name: "x", args: {} }, thoughtSignature: env("u") }, { text: "" }],
-      [{ text: "a" }, { text: "", thoughtSignature: env("t") }, { functionCall: { id: "1", name: "x", args: {} }, thoughtSignature: env("u") }],
+      [
+        { text: "a" },
+        { text: "", thoughtSignature: env("t") },
+        { functionCall: { id: "1", name: "x", args: {} }, thoughtSignature: env("u") },
+        { text: "" },
+      ],
+      [
+        { text: "a" },
+        { text: "", thoughtSignature: env("t") },
+        { functionCall: { id: "1", name: "x", args: {} }, thoughtSignature: env("u") },
+      ],
     ],
     [
       [{ kind: "call", id: "1", name: "x", input: "{}" }, thought("t")],
@@ -263,24 +319,43 @@ test("a call whose arguments are no object is left out, and the finish says so",
     ["calls", "MALFORMED_FUNCTION_CALL"],
     ["length", "MAX_TOKENS"],
   ] as const)
-    for (const body of [written({ blocks, finish }).responses.at(-1), JSON.parse(gemini.encodeAnswer({ blocks, finish }, contextOf("whole")))]) {
+    for (const body of [
+      written({ blocks, finish }).responses.at(-1),
+      JSON.parse(gemini.encodeAnswer({ blocks, finish }, contextOf("whole"))),
+    ]) {
       assert.equal(body.candidates[0].finishReason, expected);
       assert.ok(!JSON.stringify(body).includes("functionCall"));
     }
 });
 
 test("an answer of Google's own comes out as it went in", () => {
-  const text = fc.string({ minLength: 1, unit: "binary" }).map((value): Block => ({ kind: "text", text: value.toWellFormed() }));
+  const text = fc
+    .string({ minLength: 1, unit: "binary" })
+    .map((value): Block => ({ kind: "text", text: value.toWellFormed() }));
   const thought = fc.string({ minLength: 1 }).map((value): Block => ({ kind: "reasoning", text: value }));
-  const signed = fc.base64String({ minLength: 4 }).map((data): Block => ({ kind: "reasoning", text: "", signature: signature(data) }));
-  const call = fc
-    .dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }))
-    .map((args): Block => ({ kind: "call", id: "own", name: "x", input: JSON.stringify(JSON.parse(JSON.stringify(args))) }));
-  const image = fc.base64String({ minLength: 4 }).map((data): Block => ({ kind: "image", mimeType: "image/png", data }));
+  const signed = fc
+    .base64String({ minLength: 4 })
+    .map((data): Block => ({ kind: "reasoning", text: "", signature: signature(data) }));
+  const call = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 })).map(
+    (args): Block => ({
+      kind: "call",
+      id: "own",
+      name: "x",
+      input: JSON.stringify(JSON.parse(JSON.stringify(args))),
+    }),
+  );
+  const image = fc
+    .base64String({ minLength: 4 })
+    .map((data): Block => ({ kind: "image", mimeType: "image/png", data }));
   const unlikeNeighbours = (blocks: Block[]) =>
     blocks.filter((block, place) => {
       const before = blocks[place - 1];
-      return before?.kind !== block.kind || block.kind === "call" || block.kind === "image" || (block.kind === "reasoning" && block.signature !== undefined);
+      return (
+        before?.kind !== block.kind ||
+        block.kind === "call" ||
+        block.kind === "image" ||
+        (block.kind === "reasoning" && block.signature !== undefined)
+      );
     });
   const answers = fc.array(fc.oneof(text, thought, signed, call, image), { maxLength: 6 }).map(unlikeNeighbours);
   fc.assert(
@@ -300,7 +375,10 @@ test("no answer makes a reader throw, and blocks never overlap", () => {
       text: fc.oneof(fc.string(), fc.jsonValue()),
       thought: fc.oneof(fc.boolean(), fc.jsonValue()),
       thoughtSignature: fc.oneof(fc.string(), fc.jsonValue()),
-      functionCall: fc.oneof(fc.jsonValue(), fc.record({ name: fc.string(), id: fc.jsonValue(), args: fc.jsonValue() })),
+      functionCall: fc.oneof(
+        fc.jsonValue(),
+        fc.record({ name: fc.string(), id: fc.jsonValue(), args: fc.jsonValue() }),
+      ),
       inlineData: fc.oneof(fc.jsonValue(), fc.record({ mimeType: fc.constant("image/png"), data: fc.jsonValue() })),
     },
     { requiredKeys: [] },
@@ -326,7 +404,12 @@ test("no answer makes a reader throw, and blocks never overlap", () => {
     fc.property(fc.array(answer, { maxLength: 5 }), (texts) => {
       let isOpen = false;
       for (const event of readEvents(...texts)) {
-        assert.equal(event.kind === "delta" || event.kind === "signature" || event.kind === "block-end" ? isOpen : event.kind === "error" || !isOpen, true);
+        assert.equal(
+          event.kind === "delta" || event.kind === "signature" || event.kind === "block-end"
+            ? isOpen
+            : event.kind === "error" || !isOpen,
+          true,
+        );
         isOpen = event.kind === "block" || (isOpen && event.kind !== "block-end");
       }
       for (const text of texts) {

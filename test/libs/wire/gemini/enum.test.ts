@@ -6,11 +6,16 @@ import { openaiResponses } from "#wire/openai-responses/codec.ts";
 
 const target = { model: "m", outputTokensMax: undefined, streamUsage: true, tokenLimitField: "max_tokens" as const };
 const bodyOf = (generationConfig: object) => ({ contents: [{ parts: [{ text: "An oboe?" }] }], generationConfig });
-const decoded = (generationConfig: object) => gemini.decodeRequest({ body: bodyOf(generationConfig), framing: "whole" });
+const decoded = (generationConfig: object) =>
+  gemini.decodeRequest({ body: bodyOf(generationConfig), framing: "whole" });
 const responseSchema = { type: "STRING", format: "enum", enum: ["Woodwind", "String"], description: "The kind." };
 
 test("an enum becomes an object with the value in it, which OpenAI's models are bound to", () => {
-  const sent = openaiResponses.encodeRequest(decoded({ responseMimeType: "text/x.enum", responseSchema }), "whole", target).body;
+  const sent = openaiResponses.encodeRequest(
+    decoded({ responseMimeType: "text/x.enum", responseSchema }),
+    "whole",
+    target,
+  ).body;
   const value = { type: "string", enum: responseSchema.enum, description: "The kind." };
   assert.deepEqual(JSON.parse(String(sent)).text.format, {
     type: "json_schema",
@@ -18,7 +23,12 @@ test("an enum becomes an object with the value in it, which OpenAI's models are 
     schema: { type: "object", properties: { value }, required: ["value"], additionalProperties: false },
     strict: true,
   });
-  for (const schema of [{}, { responseSchema: { type: "STRING" } }, { responseSchema: { type: "INTEGER", enum: [1] } }, { responseSchema: { enum: [] } }])
+  for (const schema of [
+    {},
+    { responseSchema: { type: "STRING" } },
+    { responseSchema: { type: "INTEGER", enum: [1] } },
+    { responseSchema: { enum: [] } },
+  ])
     assert.throws(
       () => decoded({ responseMimeType: "text/x.enum", ...schema }),
       (error: Refusal) => error.param === "generationConfig.responseMimeType",
@@ -34,7 +44,10 @@ test("the caller gets the bare value, nothing of an answer that broke off, and a
     ["Woodwind\n", "Woodwind"],
     ['{"kind":"String"}', '{"kind":"String"}'],
   ] as const)
-    for (const body of [bodyOf({ responseMimeType: "text/x.enum" }), { generation_config: { response_mime_type: "text/x.enum" } }]) {
+    for (const body of [
+      bodyOf({ responseMimeType: "text/x.enum" }),
+      { generation_config: { response_mime_type: "text/x.enum" } },
+    ]) {
       const context = { id: "a", model: "m", createdAt: 1, framing: "whole" as const, request, body };
       const answer = { blocks: [{ kind: "text" as const, text }], finish: "stop" as const };
       const { parts } = JSON.parse(gemini.encodeAnswer(answer, context)).candidates[0].content;

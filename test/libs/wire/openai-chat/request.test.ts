@@ -6,7 +6,8 @@ import { openaiChat } from "#wire/openai-chat/codec.ts";
 import { workMsOf } from "../../../support/time.ts";
 
 const user = { role: "user", content: "hi" };
-const decoded = (fields: object) => consistent(openaiChat.decodeRequest({ body: { model: "m", messages: [user], ...fields }, framing: "whole" }));
+const decoded = (fields: object) =>
+  consistent(openaiChat.decodeRequest({ body: { model: "m", messages: [user], ...fields }, framing: "whole" }));
 
 /** The field that is refused, and what is said of it. */
 function refusalOf(fields: object): [param: string, message: string] {
@@ -20,11 +21,20 @@ function refusalOf(fields: object): [param: string, message: string] {
 }
 
 test("what other servers of the format accept is read for upstreams of other formats, where it has a meaning there", () => {
-  for (const none of [{ max_tokens: -1 }, { max_completion_tokens: -1 }, { max_tokens: -1, max_completion_tokens: null }, { max_tokens: null }])
+  for (const none of [
+    { max_tokens: -1 },
+    { max_completion_tokens: -1 },
+    { max_tokens: -1, max_completion_tokens: null },
+    { max_tokens: null },
+  ])
     assert.equal(decoded(none).settings.outputTokensMax, undefined);
-  assert.deepEqual(decoded({ max_tokens: -1, max_completion_tokens: 7 }).settings.outputTokensMax, { value: 7, path: "max_completion_tokens" });
+  assert.deepEqual(decoded({ max_tokens: -1, max_completion_tokens: 7 }).settings.outputTokensMax, {
+    value: 7,
+    path: "max_completion_tokens",
+  });
 
-  const picture = (image_url: unknown) => decoded({ messages: [{ role: "user", content: [{ type: "image_url", image_url }] }] }).messages[0]?.parts[0];
+  const picture = (image_url: unknown) =>
+    decoded({ messages: [{ role: "user", content: [{ type: "image_url", image_url }] }] }).messages[0]?.parts[0];
   assert.deepEqual(picture("https://x/y.png"), {
     kind: "image",
     source: { kind: "url", url: "https://x/y.png" },
@@ -47,24 +57,36 @@ test("results without an id belong to the calls before them, in their order", ()
     content: null,
     tool_calls: ids.map((id) => ({ id, type: "function", function: { name: `f_${id}`, arguments: "{}" } })),
   });
-  const result = (content: string, tool_call_id?: string | null) => ({ role: "tool", content, ...(tool_call_id !== undefined && { tool_call_id }) });
+  const result = (content: string, tool_call_id?: string | null) => ({
+    role: "tool",
+    content,
+    ...(tool_call_id !== undefined && { tool_call_id }),
+  });
   const resultsOf = (...messages: object[]) =>
     decoded({ messages: [user, ...messages] }).messages.flatMap(({ parts }) =>
       parts.flatMap((part) =>
-        part.kind === "result" ? [[part.callId, part.name, part.content.map((inner) => inner.kind === "text" && inner.text).join()]] : [],
+        part.kind === "result"
+          ? [[part.callId, part.name, part.content.map((inner) => inner.kind === "text" && inner.text).join()]]
+          : [],
       ),
     );
   assert.deepEqual(resultsOf(called("a", "b"), result("1"), result("2", null)), [
     ["a", "f_a", "1"],
     ["b", "f_b", "2"],
   ]);
-  assert.deepEqual(resultsOf(called("a", "b", "c"), result("2", "b"), result("1"), result("3"), called("d"), result("4", "")), [
-    ["b", "f_b", "2"],
-    ["a", "f_a", "1"],
-    ["c", "f_c", "3"],
-    ["d", "f_d", "4"],
+  assert.deepEqual(
+    resultsOf(called("a", "b", "c"), result("2", "b"), result("1"), result("3"), called("d"), result("4", "")),
+    [
+      ["b", "f_b", "2"],
+      ["a", "f_a", "1"],
+      ["c", "f_c", "3"],
+      ["d", "f_d", "4"],
+    ],
+  );
+  assert.deepEqual(refusalOf({ messages: [user, result("1")] }), [
+    "messages[1].tool_call_id",
+    "messages[1].tool_call_id is missing.",
   ]);
-  assert.deepEqual(refusalOf({ messages: [user, result("1")] }), ["messages[1].tool_call_id", "messages[1].tool_call_id is missing."]);
   assert.equal(refusalOf({ messages: [user, called("a"), result("1"), result("2")] })[0], "messages[3].tool_call_id");
 });
 
@@ -77,8 +99,16 @@ test("what has no meaning elsewhere is refused by the name of its field", () => 
     [{ response_format: { type: "regex", pattern: "a+" } }, "response_format.type", /can't be carried/],
     [{ messages: [{ role: "critic", content: "x" }] }, "messages[0].role", /"system", "developer"/],
     [{ messages: [{ role: "user", content: null }] }, "messages[0].content", /must be string or array/],
-    [{ messages: [{ role: "user", content: [{ type: "image_url", image_url: "" }] }] }, "messages[0].content[0].image_url", /must NOT be empty/],
-    [{ messages: [{ role: "user", content: [{ type: "image_url", image_url: "nowhere" }] }] }, "messages[0].content[0].image_url", /./],
+    [
+      { messages: [{ role: "user", content: [{ type: "image_url", image_url: "" }] }] },
+      "messages[0].content[0].image_url",
+      /must NOT be empty/,
+    ],
+    [
+      { messages: [{ role: "user", content: [{ type: "image_url", image_url: "nowhere" }] }] },
+      "messages[0].content[0].image_url",
+      /./,
+    ],
     [{ tools: [{ name: "f" }] }, "tools[0].function", /is missing/],
     [{ tool_choice: { type: "function" } }, "tool_choice.function", /is missing/],
     [{ metadata: { "a/b~c": 7 } }, "metadata.a/b~c", /must be string/],
@@ -94,9 +124,21 @@ test("what has no meaning elsewhere is refused by the name of its field", () => 
 test("a fault at the end of a large body is found in time that grows with the body alone", async () => {
   const large = (count: number): object[] => [
     { messages: [...Array.from({ length: count }, () => user), { role: "critic", content: "x" }] },
-    { messages: [{ role: "user", content: [...Array.from({ length: count }, () => ({ type: "text", text: "x" })), { type: "text" }] }] },
-    { metadata: Object.fromEntries(Array.from({ length: count }, (_, place) => [`k${place}`, place === count - 1 ? 7 : "v"])) },
+    {
+      messages: [
+        {
+          role: "user",
+          content: [...Array.from({ length: count }, () => ({ type: "text", text: "x" })), { type: "text" }],
+        },
+      ],
+    },
+    {
+      metadata: Object.fromEntries(
+        Array.from({ length: count }, (_, place) => [`k${place}`, place === count - 1 ? 7 : "v"]),
+      ),
+    },
   ];
   for (const fields of large(10)) refusalOf(fields);
-  for (const fields of large(50_000)) assert.ok((await workMsOf(() => assert.notEqual(refusalOf(fields)[0], ""))) < 2_000, Object.keys(fields).join());
+  for (const fields of large(50_000))
+    assert.ok((await workMsOf(() => assert.notEqual(refusalOf(fields)[0], ""))) < 2_000, Object.keys(fields).join());
 });

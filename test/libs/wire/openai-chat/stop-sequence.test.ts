@@ -6,7 +6,12 @@ import { foldedOf } from "#wire/neutral.ts";
 import { openaiChat } from "#wire/openai-chat/codec.ts";
 import { SseReader } from "#wire/sse.ts";
 
-const asked = { model: "m", max_tokens: 100, stop_sequences: ["END", "###"], messages: [{ role: "user", content: "Hi" }] };
+const asked = {
+  model: "m",
+  max_tokens: 100,
+  stop_sequences: ["END", "###"],
+  messages: [{ role: "user", content: "Hi" }],
+};
 const request = anthropicMessages.decodeRequest({ body: asked, framing: "whole" });
 const context = { id: "a1", model: "m", createdAt: 1, framing: "whole" as const, request, body: asked };
 
@@ -24,14 +29,19 @@ const endings: [string, Record<string, unknown>, string, string | null][] = [
 
 function streamed(ending: object): AnswerEvent[] {
   const decoder = openaiChat.streamDecoder();
-  const chunks = [{ choices: [{ index: 0, delta: { content: "Hello " } }] }, { choices: [{ index: 0, delta: {}, ...ending }] }];
+  const chunks = [
+    { choices: [{ index: 0, delta: { content: "Hello " } }] },
+    { choices: [{ index: 0, delta: {}, ...ending }] },
+  ];
   const text = `${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("")}data: [DONE]\n\n`;
   return [...new SseReader(1 << 20).push(Buffer.from(text))].flatMap((event) => decoder.push(event));
 }
 
 test("a stop sequence that a chat upstream reports is told to Anthropic's callers, whole and streamed, if it is one of theirs", () => {
   for (const [name, ending, reason, sequence] of endings) {
-    const whole = openaiChat.decodeAnswer({ choices: [{ index: 0, message: { role: "assistant", content: "Hello " }, ...ending }] });
+    const whole = openaiChat.decodeAnswer({
+      choices: [{ index: 0, message: { role: "assistant", content: "Hello " }, ...ending }],
+    });
     for (const events of [whole, streamed(ending)]) {
       const answer = foldedOf(events);
       assert.ok(answer !== undefined && !("error" in answer));

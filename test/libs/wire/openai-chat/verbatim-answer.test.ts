@@ -13,12 +13,19 @@ const wholeOf = (text: string) => verbatim.answer(Buffer.from(text), "mine");
 function relayed(stream: StreamRelay, ...events: (string | object)[]): string[] {
   return events.map((event) => {
     const out: Buffer[] = [];
-    stream.push({ event: undefined, data: Buffer.from(typeof event === "string" ? event : JSON.stringify(event)) }, out);
+    stream.push(
+      { event: undefined, data: Buffer.from(typeof event === "string" ? event : JSON.stringify(event)) },
+      out,
+    );
     return Buffer.concat(out).toString();
   });
 }
 
-const chunk = (delta: object, finish: string | null = null, index = 0) => ({ id: "c", model: "theirs", choices: [{ index, delta, finish_reason: finish }] });
+const chunk = (delta: object, finish: string | null = null, index = 0) => ({
+  id: "c",
+  model: "theirs",
+  choices: [{ index, delta, finish_reason: finish }],
+});
 const opening = chunk({ role: "assistant", content: "" });
 const usageChunk = {
   id: "c",
@@ -79,7 +86,13 @@ test("the usage chunk is read, and shown only to who asked", () => {
     const stream = streamOf({ stream_options: { include_usage: usageShown } });
     const [, , usage] = relayed(stream, chunk({ content: "a" }), chunk({}, "stop"), usageChunk);
     assert.equal(usage, usageShown ? shown(usageChunk) : "");
-    assert.deepEqual(stream.usage, { inputTokens: 7, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 5, reasoningTokens: 2 });
+    assert.deepEqual(stream.usage, {
+      inputTokens: 7,
+      cachedInputTokens: 0,
+      cacheWriteTokens: 0,
+      outputTokens: 5,
+      reasoningTokens: 2,
+    });
     assert.equal(stream.complete, true);
   }
 });
@@ -109,7 +122,12 @@ test("an empty finish reason in every chunk is no finish", () => {
   const stream = streamOf();
   relayed(stream, chunk({ role: "assistant", content: "" }, ""));
   assert.equal(stream.committed, false);
-  relayed(stream, chunk({ content: "a" }, ""), chunk({ content: "finish_reason" }), chunk({ content: '"finish_reason":"stop"' }));
+  relayed(
+    stream,
+    chunk({ content: "a" }, ""),
+    chunk({ content: "finish_reason" }),
+    chunk({ content: '"finish_reason":"stop"' }),
+  );
   assert.equal(stream.finished, false);
   relayed(stream, chunk({}, "stop"));
   assert.equal(stream.finished, true);
@@ -117,7 +135,10 @@ test("an empty finish reason in every chunk is no finish", () => {
 
 test("the terminator comes once, and nothing after it", () => {
   const stream = streamOf();
-  assert.deepEqual(relayed(stream, chunk({ content: "a" }), chunk({}, "stop"), "[DONE]", "[DONE]", chunk({ content: "b" })).slice(2), [done, "", ""]);
+  assert.deepEqual(
+    relayed(stream, chunk({ content: "a" }), chunk({}, "stop"), "[DONE]", "[DONE]", chunk({ content: "b" })).slice(2),
+    [done, "", ""],
+  );
   const out: Buffer[] = [];
   stream.end(out);
   assert.deepEqual(out, []);
@@ -132,28 +153,52 @@ test("a terminator before any content is not taken for an answer", () => {
 
 test("an error in the stream ends it, whatever shape it has", () => {
   const shapes: [string | object, { message: string; code: string | undefined; status: number | undefined }][] = [
-    [{ error: { message: "full", code: "context_length_exceeded" } }, { message: "full", code: "context_length_exceeded", status: undefined }],
+    [
+      { error: { message: "full", code: "context_length_exceeded" } },
+      { message: "full", code: "context_length_exceeded", status: undefined },
+    ],
     [{ error: { message: "busy", code: 429 } }, { message: "busy", code: undefined, status: 429 }],
     [{ error: { message: "busy", status: 503, code: "x" } }, { message: "busy", code: "x", status: 503 }],
     [{ error: "words" }, { message: "words", code: undefined, status: undefined }],
-    [{ error: [] }, { message: "The upstream of this model reported an error without a message.", code: undefined, status: undefined }],
+    [
+      { error: [] },
+      {
+        message: "The upstream of this model reported an error without a message.",
+        code: undefined,
+        status: undefined,
+      },
+    ],
   ];
   for (const [event, expected] of shapes) {
     const stream = streamOf();
-    assert.deepEqual(relayed(stream, chunk({ content: "a" }), event, chunk({ content: "b" }), "[DONE]").slice(1), ["", "", ""]);
+    assert.deepEqual(relayed(stream, chunk({ content: "a" }), event, chunk({ content: "b" }), "[DONE]").slice(1), [
+      "",
+      "",
+      "",
+    ]);
     const { message, code, status } = stream.error ?? {};
     assert.deepEqual({ message, code, status }, expected);
   }
   const named = streamOf();
   named.push({ event: "error", data: Buffer.from('{"message":"by name"}') }, []);
   assert.equal(named.error?.message, "by name");
-  assert.equal(relayed(streamOf(), { ...chunk({ content: "a" }), error: null })[0], shown({ ...chunk({ content: "a" }), error: null }));
+  assert.equal(
+    relayed(streamOf(), { ...chunk({ content: "a" }), error: null })[0],
+    shown({ ...chunk({ content: "a" }), error: null }),
+  );
 });
 
 test("an event that is no JSON object ends the stream; an empty one does not", () => {
   for (const broken of ['{"choices":[{"del', "null", "hello"]) {
     const stream = streamOf();
-    const texts = relayed(stream, chunk({ content: "a" }), "", chunk({ content: "b" }), broken, chunk({ content: "c" }));
+    const texts = relayed(
+      stream,
+      chunk({ content: "a" }),
+      "",
+      chunk({ content: "b" }),
+      broken,
+      chunk({ content: "c" }),
+    );
     assert.deepEqual(texts.slice(1), ["", shown(chunk({ content: "b" })), "", ""]);
     assert.deepEqual([stream.error?.status, stream.malformedEvents], [502, 1], broken);
   }
@@ -170,7 +215,10 @@ test("no event makes the reader throw", () => {
     fc.string(),
     fc
       .record({
-        choices: fc.oneof(fc.jsonValue(), fc.array(fc.record({ delta: fc.jsonValue(), finish_reason: fc.jsonValue(), index: fc.jsonValue() }))),
+        choices: fc.oneof(
+          fc.jsonValue(),
+          fc.array(fc.record({ delta: fc.jsonValue(), finish_reason: fc.jsonValue(), index: fc.jsonValue() })),
+        ),
         usage: fc.jsonValue(),
       })
       .map((value) => JSON.stringify(value)),
@@ -185,29 +233,51 @@ test("a whole answer keeps every byte but the model's name, and its usage is rea
   const answer = wholeOf(text);
   assert.ok(answer.kind === "answer");
   assert.equal(answer.body.toString(), text.replace("theirs", "mine"));
-  assert.deepEqual(answer.usage, { inputTokens: 3, cachedInputTokens: 2, cacheWriteTokens: 0, outputTokens: 4, reasoningTokens: 0 });
-  for (const broken of ["", "[]", "{}", text.slice(0, 60), '{"object":"chat.completion"}']) assert.equal(wholeOf(broken).kind, "malformed");
+  assert.deepEqual(answer.usage, {
+    inputTokens: 3,
+    cachedInputTokens: 2,
+    cacheWriteTokens: 0,
+    outputTokens: 4,
+    reasoningTokens: 0,
+  });
+  for (const broken of ["", "[]", "{}", text.slice(0, 60), '{"object":"chat.completion"}'])
+    assert.equal(wholeOf(broken).kind, "malformed");
   assert.equal(wholeOf('{"error":{"message":"no"}}').kind, "error");
 });
 
 test("what the caller did wrong is told in the upstream's words, with its field and its code", () => {
-  const told = (status: number, error: unknown) => JSON.parse(errorBodyOf("openai-chat", failureOf(status, upstreamErrorOf(error)), "")).error;
-  assert.deepEqual(told(400, { message: "Bad temperature.", type: "invalid_request_error", param: "temperature", code: null }), {
-    message: "Bad temperature.",
+  const told = (status: number, error: unknown) =>
+    JSON.parse(errorBodyOf("openai-chat", failureOf(status, upstreamErrorOf(error)), "")).error;
+  assert.deepEqual(
+    told(400, { message: "Bad temperature.", type: "invalid_request_error", param: "temperature", code: null }),
+    {
+      message: "Bad temperature.",
+      type: "invalid_request_error",
+      param: "temperature",
+      code: null,
+    },
+  );
+  assert.deepEqual(told(422, { message: "No.", type: "x", param: null, code: "y" }), {
+    message: "No.",
     type: "invalid_request_error",
-    param: "temperature",
-    code: null,
+    param: null,
+    code: "y",
   });
-  assert.deepEqual(told(422, { message: "No.", type: "x", param: null, code: "y" }), { message: "No.", type: "invalid_request_error", param: null, code: "y" });
   assert.equal(told(400, { message: "Too long.", code: "context_length_exceeded" }).code, "context_length_exceeded");
-  assert.equal(told(400, { message: "Too long.", type: "context_length_exceeded", code: 400 }).code, "context_length_exceeded");
+  assert.equal(
+    told(400, { message: "Too long.", type: "context_length_exceeded", code: 400 }).code,
+    "context_length_exceeded",
+  );
   assert.equal(told(400, { message: "x".repeat(5_000) }).message.length, 2_000);
 });
 
 test("what is not the caller's fault is told in our own words: an upstream's may hold addresses, accounts and keys", () => {
   const secret = "Incorrect API key sk-secret of org-secret at 10.0.0.1 for model theirs";
   for (const status of [401, 403, 404, 408, 429, 500, 502, 503, 504, 529, 302, 418]) {
-    const failure = failureOf(status, upstreamErrorOf({ message: secret, type: "secret", code: "secret_code", param: "secret" }));
+    const failure = failureOf(
+      status,
+      upstreamErrorOf({ message: secret, type: "secret", code: "secret_code", param: "secret" }),
+    );
     assert.doesNotMatch(errorBodyOf("openai-chat", failure, ""), /secret|10\.0/, String(status));
   }
   const expected = {
@@ -221,5 +291,6 @@ test("what is not the caller's fault is told in our own words: an upstream's may
     504: "upstream_timeout",
     529: "overloaded",
   };
-  for (const [status, code] of Object.entries(expected)) assert.equal(failureOf(Number(status), upstreamErrorOf({})).code, code);
+  for (const [status, code] of Object.entries(expected))
+    assert.equal(failureOf(Number(status), upstreamErrorOf({})).code, code);
 });

@@ -9,7 +9,16 @@ import { responsesRequestSchema } from "#wire/openai-responses/schema.ts";
 import { statefulFieldIn } from "#wire/openai-responses/stateless.ts";
 
 const server = Fastify({
-  ajv: { customOptions: { coerceTypes: false, useDefaults: false, removeAdditional: false, allErrors: false, strict: false, verbose: true } },
+  ajv: {
+    customOptions: {
+      coerceTypes: false,
+      useDefaults: false,
+      removeAdditional: false,
+      allErrors: false,
+      strict: false,
+      verbose: true,
+    },
+  },
 });
 server.post("/", { schema: { body: responsesRequestSchema } }, async () => "taken");
 after(() => server.close());
@@ -22,8 +31,17 @@ async function faultOf(body: object): Promise<string | undefined> {
 
 const decoded = (fields: Record<string, unknown>): NeutralRequest =>
   openaiResponses.decodeRequest({ body: { model: "m", input: "Hi", ...fields }, framing: "sse" });
-const target = { model: "upstream-name", outputTokensMax: undefined, streamUsage: true, tokenLimitField: "max_tokens" as const };
-const wireOf = (request: NeutralRequest, framing: "whole" | "sse" = "whole", model = target.model): Record<string, unknown> =>
+const target = {
+  model: "upstream-name",
+  outputTokensMax: undefined,
+  streamUsage: true,
+  tokenLimitField: "max_tokens" as const,
+};
+const wireOf = (
+  request: NeutralRequest,
+  framing: "whole" | "sse" = "whole",
+  model = target.model,
+): Record<string, unknown> =>
   JSON.parse(openaiResponses.encodeRequest(request, framing, { ...target, model }).body.toString());
 const refusalOf = (act: () => unknown): string => {
   try {
@@ -35,10 +53,16 @@ const refusalOf = (act: () => unknown): string => {
   return "taken";
 };
 /** A request without the places of its values, to compare what they say. */
-const withoutPaths = (value: unknown): unknown => JSON.parse(JSON.stringify(value, (key, inner) => (key === "path" ? undefined : inner)));
+const withoutPaths = (value: unknown): unknown =>
+  JSON.parse(JSON.stringify(value, (key, inner) => (key === "path" ? undefined : inner)));
 
 const png = "iVBORw0KGgo=";
-const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false };
+const schema = {
+  type: "object",
+  properties: { city: { type: "string" } },
+  required: ["city"],
+  additionalProperties: false,
+};
 const foreign = { dialect: "anthropic-messages", data: "c2lnbmF0dXJl" } as const;
 
 /** One turn of everything that has a place in the neutral form. */
@@ -70,8 +94,20 @@ const whole = {
       ],
       encrypted_content: "ENC",
     },
-    { type: "reasoning", id: "rs_2", summary: [{ type: "summary_text", text: "shown" }], encrypted_content: envelopeOf(foreign, "thought") },
-    { type: "function_call", id: "fc_1", status: "completed", call_id: "call_1", name: "weather", arguments: '{"city":"Ghent"}' },
+    {
+      type: "reasoning",
+      id: "rs_2",
+      summary: [{ type: "summary_text", text: "shown" }],
+      encrypted_content: envelopeOf(foreign, "thought"),
+    },
+    {
+      type: "function_call",
+      id: "fc_1",
+      status: "completed",
+      call_id: "call_1",
+      name: "weather",
+      arguments: '{"city":"Ghent"}',
+    },
     { type: "function_call", call_id: "call_2", name: "list", namespace: "agents", arguments: "{}" },
     { type: "custom_tool_call", call_id: "call_3", name: "exec", input: 'print("é")' },
     { type: "function_call_output", call_id: "call_1", output: "Rain" },
@@ -98,7 +134,12 @@ const whole = {
   ],
   tools: [
     { type: "function", name: "weather", description: "Tells the weather", parameters: schema, strict: true },
-    { type: "namespace", name: "agents", description: "d", tools: [{ type: "function", name: "list", parameters: null, strict: null }] },
+    {
+      type: "namespace",
+      name: "agents",
+      description: "d",
+      tools: [{ type: "function", name: "list", parameters: null, strict: null }],
+    },
     { type: "web_search", external_web_access: false },
   ],
   client_metadata: { any: "thing" },
@@ -115,7 +156,14 @@ const lite = {
           type: "namespace",
           name: "functions",
           description: "",
-          tools: [{ type: "custom", name: "exec", description: "Runs code", format: { type: "grammar", syntax: "lark", definition: "start: /.+/" } }],
+          tools: [
+            {
+              type: "custom",
+              name: "exec",
+              description: "Runs code",
+              format: { type: "grammar", syntax: "lark", definition: "start: /.+/" },
+            },
+          ],
         },
       ],
     },
@@ -162,17 +210,47 @@ test("parts say what the caller wrote, and where", () => {
   const parts = decoded(lite).messages.flatMap((message) => message.parts);
   const expected: Part[] = [
     { kind: "text", text: "Look:", path: "input[2].content[0]", cache: { ttl: "long" } },
-    { kind: "image", source: { kind: "data", mimeType: "image/png", data: png }, detail: "high", path: "input[2].content[1].image_url" },
-    { kind: "image", source: { kind: "url", url: "https://pictures.example/a.png" }, path: "input[2].content[2].image_url" },
-    { kind: "file", source: { kind: "data", mimeType: "application/pdf", data: png }, name: "a.pdf", path: "input[2].content[3].file_data" },
-    { kind: "file", source: { kind: "url", url: "https://documents.example/b.pdf" }, path: "input[2].content[4].file_url" },
+    {
+      kind: "image",
+      source: { kind: "data", mimeType: "image/png", data: png },
+      detail: "high",
+      path: "input[2].content[1].image_url",
+    },
+    {
+      kind: "image",
+      source: { kind: "url", url: "https://pictures.example/a.png" },
+      path: "input[2].content[2].image_url",
+    },
+    {
+      kind: "file",
+      source: { kind: "data", mimeType: "application/pdf", data: png },
+      name: "a.pdf",
+      path: "input[2].content[3].file_data",
+    },
+    {
+      kind: "file",
+      source: { kind: "url", url: "https://documents.example/b.pdf" },
+      path: "input[2].content[4].file_url",
+    },
     { kind: "audio", mimeType: "audio/mp3", data: png, path: "input[2].content[5]" },
-    { kind: "reasoning", text: "First.\n\nSecond.", signature: { dialect: "openai-responses", data: "ENC", itemId: "rs_1" }, path: "input[3]" },
+    {
+      kind: "reasoning",
+      text: "First.\n\nSecond.",
+      signature: { dialect: "openai-responses", data: "ENC", itemId: "rs_1" },
+      path: "input[3]",
+    },
     { kind: "reasoning", text: "thought", signature: foreign, path: "input[4]" },
     { kind: "call", id: "call_1", name: "weather", input: '{"city":"Ghent"}', path: "input[5]" },
     { kind: "call", id: "call_2", name: "agents__list", input: "{}", path: "input[6]" },
     { kind: "call", id: "call_3", name: "exec", input: '{"input":"print(\\"é\\")"}', path: "input[7]" },
-    { kind: "result", callId: "call_1", name: "weather", content: [{ kind: "text", text: "Rain", path: "input[8].output" }], isError: false, path: "input[8]" },
+    {
+      kind: "result",
+      callId: "call_1",
+      name: "weather",
+      content: [{ kind: "text", text: "Rain", path: "input[8].output" }],
+      isError: false,
+      path: "input[8]",
+    },
   ];
   assert.deepEqual(parts.slice(0, expected.length), expected);
   assert.deepEqual(
@@ -183,7 +261,14 @@ test("parts say what the caller wrote, and where", () => {
 
 test("tools in namespaces and in the input are flattened; the namespace that all functions are in is none; hosted tools that are only offered are left out", () => {
   assert.deepEqual(decoded(lite).tools, [
-    { name: "weather", callerName: "weather", description: "Tells the weather", parameters: schema, strict: true, path: "tools[0]" },
+    {
+      name: "weather",
+      callerName: "weather",
+      description: "Tells the weather",
+      parameters: schema,
+      strict: true,
+      path: "tools[0]",
+    },
     { name: "agents__list", callerName: "list", namespace: "agents", path: "tools[1].tools[0]" },
     {
       name: "exec",
@@ -203,17 +288,34 @@ const tools = [
 ];
 
 test("a choice among tools names them neutrally; only one that demands what can't be had is refused", () => {
-  const choiceOf = (tool_choice: unknown, offered: unknown = tools) => decoded({ tools: offered, tool_choice }).toolChoice;
+  const choiceOf = (tool_choice: unknown, offered: unknown = tools) =>
+    decoded({ tools: offered, tool_choice }).toolChoice;
   const path = "tool_choice";
   assert.deepEqual(choiceOf("auto"), { mode: "auto", path });
   assert.deepEqual(choiceOf("required"), { mode: "required", path });
   assert.deepEqual(choiceOf({ type: "function", name: "b" }), { mode: "required", only: ["n__b"], path });
   assert.deepEqual(choiceOf({ type: "custom", name: "c" }), { mode: "required", only: ["c"], path });
-  const allowed = [{ type: "function", name: "a" }, { type: "web_search" }, { type: "function", name: "b", namespace: "n" }];
-  assert.deepEqual(choiceOf({ type: "allowed_tools", mode: "auto", tools: allowed }), { mode: "auto", only: ["a", "n__b"], path });
-  assert.deepEqual(choiceOf({ type: "allowed_tools", mode: "auto", tools: [{ type: "web_search" }] }), { mode: "none", path });
+  const allowed = [
+    { type: "function", name: "a" },
+    { type: "web_search" },
+    { type: "function", name: "b", namespace: "n" },
+  ];
+  assert.deepEqual(choiceOf({ type: "allowed_tools", mode: "auto", tools: allowed }), {
+    mode: "auto",
+    only: ["a", "n__b"],
+    path,
+  });
+  assert.deepEqual(choiceOf({ type: "allowed_tools", mode: "auto", tools: [{ type: "web_search" }] }), {
+    mode: "none",
+    path,
+  });
   assert.equal(choiceOf("auto", [{ type: "web_search" }]), undefined);
-  for (const choice of [{ type: "web_search" }, { type: "image_generation" }, { type: "mcp", server_label: "s" }, { type: "function", name: "absent" }])
+  for (const choice of [
+    { type: "web_search" },
+    { type: "image_generation" },
+    { type: "mcp", server_label: "s" },
+    { type: "function", name: "absent" },
+  ])
     assert.equal(
       refusalOf(() => choiceOf(choice)),
       path,
@@ -268,7 +370,10 @@ test("settings are read under the caller's names, and values that ask for nothin
     top_logprobs: 0,
     text: { format: { type: "text" } },
   };
-  assert.deepEqual(decoded({ ...nothing, reasoning: null, previous_response_id: null, tools: null, include: null }).settings, {});
+  assert.deepEqual(
+    decoded({ ...nothing, reasoning: null, previous_response_id: null, tools: null, include: null }).settings,
+    {},
+  );
 });
 
 test("what has no place in the neutral form is refused by its name", () => {
@@ -285,8 +390,14 @@ test("what has no place in the neutral form is refused by its name", () => {
     ["input[0].content[0].image_url", user({ type: "input_image" })],
     ["input[0].content[0].file_data", user({ type: "input_file", file_data: "data:application/pdf;base64,@" })],
     ["input[0].content[0].file_data", user({ type: "input_file", filename: "a.pdf" })],
-    ["input[0].content[0].image_url", { input: [{ role: "assistant", content: [{ type: "input_image", image_url: "https://a.example/b" }] }] }],
-    ["input[0].content[0].image_url", { input: [{ role: "system", content: [{ type: "input_image", image_url: "https://a.example/b" }] }] }],
+    [
+      "input[0].content[0].image_url",
+      { input: [{ role: "assistant", content: [{ type: "input_image", image_url: "https://a.example/b" }] }] },
+    ],
+    [
+      "input[0].content[0].image_url",
+      { input: [{ role: "system", content: [{ type: "input_image", image_url: "https://a.example/b" }] }] },
+    ],
     ["previous_response_id", { previous_response_id: "resp_1" }],
   ];
   for (const [param, fields] of cases)
@@ -326,9 +437,15 @@ test("a reference to a stored item names the setting that helps the client which
 });
 
 test("pictures that a model made earlier are shown to the next one", () => {
-  const { messages } = decoded({ input: [{ type: "image_generation_call", id: "ig_1", status: "completed", result: png, output_format: "webp" }] });
+  const { messages } = decoded({
+    input: [{ type: "image_generation_call", id: "ig_1", status: "completed", result: png, output_format: "webp" }],
+  });
   assert.deepEqual(messages, [
-    { role: "user", parts: [{ kind: "image", source: { kind: "data", mimeType: "image/webp", data: png }, path: "input[0].result" }], path: "input[0]" },
+    {
+      role: "user",
+      parts: [{ kind: "image", source: { kind: "data", mimeType: "image/webp", data: png }, path: "input[0].result" }],
+      path: "input[0]",
+    },
   ]);
 });
 
@@ -355,7 +472,10 @@ test("whatever refers to something stored is found, with advice to send the whol
         ],
       },
     ],
-    ["input[0].output[0].file_id", { input: [{ type: "function_call_output", call_id: "c", output: [{ type: "input_image", file_id: "file-1" }] }] }],
+    [
+      "input[0].output[0].file_id",
+      { input: [{ type: "function_call_output", call_id: "c", output: [{ type: "input_image", file_id: "file-1" }] }] },
+    ],
   ];
   for (const [param, fields] of cases) {
     const field = statefulFieldIn({ input: "Hi", ...fields });
@@ -382,11 +502,17 @@ test("faults are told by the field they are in", async () => {
     [/input\/0\/role /, { model: "m", input: [{ role: "tool", content: "Hi" }] }],
     [/input\/0\/content\/0 .*'text'/, { model: "m", input: [{ role: "user", content: [{ type: "input_text" }] }] }],
     [/input\/0 .*'call_id'/, { model: "m", input: [{ type: "function_call", name: "a", arguments: "{}" }] }],
-    [/input\/0\/arguments /, { model: "m", input: [{ type: "function_call", call_id: "c", name: "a", arguments: {} }] }],
+    [
+      /input\/0\/arguments /,
+      { model: "m", input: [{ type: "function_call", call_id: "c", name: "a", arguments: {} }] },
+    ],
     [/input\/0 .*'output'/, { model: "m", input: [{ type: "function_call_output", call_id: "c" }] }],
     [/input\/0\/tools\/0 .*'type'/, { model: "m", input: [{ type: "additional_tools", tools: [{}] }] }],
     [/tools\/0 .*'name'/, { model: "m", input: "Hi", tools: [{ type: "function" }] }],
-    [/tools\/0\/tools\/0 .*'name'/, { model: "m", input: "Hi", tools: [{ type: "namespace", name: "n", tools: [{ type: "function" }] }] }],
+    [
+      /tools\/0\/tools\/0 .*'name'/,
+      { model: "m", input: "Hi", tools: [{ type: "namespace", name: "n", tools: [{ type: "function" }] }] },
+    ],
     [/temperature/, { model: "m", input: "Hi", temperature: 3 }],
     [/top_p/, { model: "m", input: "Hi", top_p: "1" }],
     [/max_output_tokens/, { model: "m", input: "Hi", max_output_tokens: 0.5 }],
@@ -423,11 +549,22 @@ test("what is decoded and encoded again says the same, sounds aside", () => {
   const wire = wireOf(once);
   assert.equal(wire.instructions, "Be brief.\n\nSpeak Dutch.");
   const twice = openaiResponses.decodeRequest({ body: wire, framing: "whole" });
-  const turnsSaid = ({ messages }: NeutralRequest) => messages.flatMap(({ role, parts }) => parts.map((part) => [role, part]));
+  const turnsSaid = ({ messages }: NeutralRequest) =>
+    messages.flatMap(({ role, parts }) => parts.map((part) => [role, part]));
   const expected = turnsSaid(once)
-    .filter(([, part]) => !(typeof part === "object" && part.kind === "reasoning" && part.signature?.dialect !== "openai-responses"))
-    .map(([role, part]) => [role, { ...(part as Part), ...((part as Part).kind === "image" && { detail: (part as { detail?: string }).detail ?? "auto" }) }]);
-  const plain = (value: unknown) => JSON.stringify(withoutPaths(value)).replaceAll(',"cache":{"ttl":"long"}', "").replaceAll(',"detail":"auto"', "");
+    .filter(
+      ([, part]) =>
+        !(typeof part === "object" && part.kind === "reasoning" && part.signature?.dialect !== "openai-responses"),
+    )
+    .map(([role, part]) => [
+      role,
+      {
+        ...(part as Part),
+        ...((part as Part).kind === "image" && { detail: (part as { detail?: string }).detail ?? "auto" }),
+      },
+    ]);
+  const plain = (value: unknown) =>
+    JSON.stringify(withoutPaths(value)).replaceAll(',"cache":{"ttl":"long"}', "").replaceAll(',"detail":"auto"', "");
   assert.equal(plain(turnsSaid(twice)), plain(expected));
   assert.deepEqual(
     twice.tools.map(({ name }) => name),
@@ -444,8 +581,14 @@ test("settings reach the upstream in its own words", () => {
     [{ effort: at("none" as const) }, { reasoning: { effort: "none" } }],
     [{ thinkingShown: at(true) }, { reasoning: { summary: "auto" }, include: ["reasoning.encrypted_content"] }],
     [{ thinkingShown: at(false), seed: at(1), topK: at(4), metadata: at({ a: "b" }), serviceTier: at("flex") }, {}],
-    [{ format: at({ kind: "json" as const }), verbosity: at("low" as const) }, { text: { format: { type: "json_object" }, verbosity: "low" } }],
-    [{ format: at({ kind: "schema" as const, schema }) }, { text: { format: { type: "json_schema", name: "answer", schema, strict: true } } }],
+    [
+      { format: at({ kind: "json" as const }), verbosity: at("low" as const) },
+      { text: { format: { type: "json_object" }, verbosity: "low" } },
+    ],
+    [
+      { format: at({ kind: "schema" as const, schema }) },
+      { text: { format: { type: "json_schema", name: "answer", schema, strict: true } } },
+    ],
     [
       { format: at({ kind: "schema" as const, schema: { type: "object" }, name: "n" }) },
       { text: { format: { type: "json_schema", name: "n", schema: { type: "object" }, strict: false } } },
@@ -460,7 +603,10 @@ test("settings reach the upstream in its own words", () => {
     const { input: __, ...wire } = wireOf(requestOf({ settings }));
     assert.deepEqual(wire, { ...bare, ...expected });
   }
-  assert.match(String(wireOf(requestOf({ settings: { user: at("u".repeat(300)) } })).safety_identifier), /^[0-9a-f]{64}$/);
+  assert.match(
+    String(wireOf(requestOf({ settings: { user: at("u".repeat(300)) } })).safety_identifier),
+    /^[0-9a-f]{64}$/,
+  );
   for (const name of ["stop", "presencePenalty", "frequencyPenalty"] as const)
     assert.equal(
       refusalOf(() => wireOf(requestOf({ settings: { [name]: { value: 1, path: `their.${name}` } } as Settings }))),
@@ -470,7 +616,13 @@ test("settings reach the upstream in its own words", () => {
 
 test("thoughts are asked for where a model is known to think, and only there", () => {
   const asks = (model: string) => wireOf(requestOf({}), "whole", model).include !== undefined;
-  assert.deepEqual(["o3-mini", "gpt-5", "gpt-6-sol", "openai/gpt-5.2", "codex-mini"].map(asks), [true, true, true, true, true]);
+  assert.deepEqual(["o3-mini", "gpt-5", "gpt-6-sol", "openai/gpt-5.2", "codex-mini"].map(asks), [
+    true,
+    true,
+    true,
+    true,
+    true,
+  ]);
   assert.deepEqual(["gpt-4.1", "gpt-4o-mini", "gpt-5-chat-latest", "llama"].map(asks), [false, false, false, false]);
 });
 
@@ -487,11 +639,20 @@ test("tools say whether they are strict, free text is a custom tool's, and a cho
     { type: "function", name: "a", parameters: schema, strict: true },
     { type: "function", name: "b", parameters: { type: "object", properties: { x: {} } }, strict: false },
     { type: "custom", name: "c" },
-    { type: "function", name: "d", parameters: { type: "object", properties: {}, required: [], additionalProperties: false }, strict: false },
+    {
+      type: "function",
+      name: "d",
+      parameters: { type: "object", properties: {}, required: [], additionalProperties: false },
+      strict: false,
+    },
   ]);
   assert.equal(wire("none").tool_choice, "none");
   assert.deepEqual(wire("required", ["c"]).tool_choice, { type: "custom", name: "c" });
-  assert.deepEqual(wire("auto", ["a"]).tool_choice, { type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "a" }] });
+  assert.deepEqual(wire("auto", ["a"]).tool_choice, {
+    type: "allowed_tools",
+    mode: "auto",
+    tools: [{ type: "function", name: "a" }],
+  });
 });
 
 test("turns become items: foreign and unsigned thoughts are left out, errors are marked, long ids stay the same id", () => {
@@ -512,8 +673,19 @@ test("turns become items: foreign and unsigned thoughts are left out, errors are
       role: "user",
       parts: [
         { kind: "text", text: "And?", path },
-        { kind: "result", callId: id, name: "gone", content: [{ kind: "text", text: "lost", path }], isError: true, path },
-        { kind: "file", source: { kind: "data", mimeType: "text/plain", data: Buffer.from("héllo").toString("base64") }, path },
+        {
+          kind: "result",
+          callId: id,
+          name: "gone",
+          content: [{ kind: "text", text: "lost", path }],
+          isError: true,
+          path,
+        },
+        {
+          kind: "file",
+          source: { kind: "data", mimeType: "text/plain", data: Buffer.from("héllo").toString("base64") },
+          path,
+        },
       ],
       path,
     },
@@ -536,7 +708,9 @@ test("turns become items: foreign and unsigned thoughts are left out, errors are
 test("instructions alone are something to answer", () => {
   const system = [{ kind: "text" as const, text: "Greet.", path: "p" }];
   const wire = wireOf(requestOf({ system, messages: [] }));
-  assert.deepEqual(wire.input, [{ type: "message", role: "developer", content: [{ type: "input_text", text: "Greet." }] }]);
+  assert.deepEqual(wire.input, [
+    { type: "message", role: "developer", content: [{ type: "input_text", text: "Greet." }] },
+  ]);
   assert.equal(wire.instructions, undefined);
 });
 

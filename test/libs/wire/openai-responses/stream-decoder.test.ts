@@ -10,7 +10,11 @@ import { SseReader } from "#wire/sse.ts";
 const golden = readFileSync(join(import.meta.dirname, "../../../fixtures/wire/openai-responses.sse"));
 const goldenAnswer: Answer = {
   blocks: [
-    { kind: "reasoning", text: "Where?\n\nGhent.", signature: { dialect: "openai-responses", data: "ENC", itemId: "rs_f1" } },
+    {
+      kind: "reasoning",
+      text: "Where?\n\nGhent.",
+      signature: { dialect: "openai-responses", data: "ENC", itemId: "rs_f1" },
+    },
     { kind: "text", text: "Ik kijk even. ☂️" },
     { kind: "call", id: "call_f1", name: "weather", input: '{"city":"Gent"}' },
     { kind: "call", id: "call_f2", name: "exec", input: '{"input":"print(\\"a\\")\\n"}' },
@@ -44,7 +48,8 @@ test("a stream reads the same however it is cut, piece by piece as it comes", ()
     const reader = new SseReader(1 << 16);
     const decoder = openaiResponses.streamDecoder();
     const events: AnswerEvent[] = [];
-    for (let at = 0; at < golden.length; at += size) for (const event of reader.push(golden.subarray(at, at + size))) events.push(...decoder.push(event));
+    for (let at = 0; at < golden.length; at += size)
+      for (const event of reader.push(golden.subarray(at, at + size))) events.push(...decoder.push(event));
     checkGrammar(events);
     assert.deepEqual(foldedOf(events), goldenAnswer);
     assert.equal(decoder.finished, true);
@@ -60,7 +65,10 @@ test("the whole answer says what its stream says", () => {
 
 const added = (output_index: number, item: object) => ({ type: "response.output_item.added", output_index, item });
 const over = (output_index: number, item: object) => ({ type: "response.output_item.done", output_index, item });
-const completed = (response: object = {}) => ({ type: "response.completed", response: { status: "completed", output: [], ...response } });
+const completed = (response: object = {}) => ({
+  type: "response.completed",
+  response: { status: "completed", output: [], ...response },
+});
 const call = (call_id: string, args: string) => ({ type: "function_call", call_id, name: "f", arguments: args });
 const message = (...content: object[]) => ({ type: "message", role: "assistant", content });
 const delta = (name: string, output_index: number, text: string, fields: object = {}) => ({
@@ -75,8 +83,20 @@ test("servers that leave out a part of the life cycle are understood", () => {
   const cases: [string, object[], unknown[]][] = [
     ["only the last event", [completed({ output: [message({ type: "output_text", text: "Hi" })] })], text("Hi")],
     ["only whole items", [over(0, message({ type: "output_text", text: "Hi" })), completed()], text("Hi")],
-    ["only whole texts", [{ type: "response.output_text.done", output_index: 0, content_index: 0, text: "Hi" }, completed()], text("Hi")],
-    ["no items, no indexes", [{ type: "response.output_text.delta", delta: "H" }, { type: "response.output_text.delta", delta: "i" }, completed()], text("Hi")],
+    [
+      "only whole texts",
+      [{ type: "response.output_text.done", output_index: 0, content_index: 0, text: "Hi" }, completed()],
+      text("Hi"),
+    ],
+    [
+      "no items, no indexes",
+      [
+        { type: "response.output_text.delta", delta: "H" },
+        { type: "response.output_text.delta", delta: "i" },
+        completed(),
+      ],
+      text("Hi"),
+    ],
     [
       "no ends",
       [delta("output_text", 0, "A"), added(1, call("c", "")), delta("function_call_arguments", 1, "{}"), completed()],
@@ -89,10 +109,19 @@ test("servers that leave out a part of the life cycle are understood", () => {
     ],
     [
       "a call's name at its end",
-      [added(0, { type: "function_call" }), delta("function_call_arguments", 0, "{}"), over(0, call("c", "{}")), completed()],
+      [
+        added(0, { type: "function_call" }),
+        delta("function_call_arguments", 0, "{}"),
+        over(0, call("c", "{}")),
+        completed(),
+      ],
       [{ kind: "call", id: "c", name: "f", input: "{}" }],
     ],
-    ["a call without input", [added(0, call("c", "")), over(0, call("c", "")), completed()], [{ kind: "call", id: "c", name: "f", input: "" }]],
+    [
+      "a call without input",
+      [added(0, call("c", "")), over(0, call("c", "")), completed()],
+      [{ kind: "call", id: "c", name: "f", input: "" }],
+    ],
     [
       "overlapping calls",
       [
@@ -112,7 +141,11 @@ test("servers that leave out a part of the life cycle are understood", () => {
     ],
     [
       "two parts of a message",
-      [delta("output_text", 0, "No", { content_index: 0 }), delta("refusal", 0, "never", { content_index: 1 }), completed()],
+      [
+        delta("output_text", 0, "No", { content_index: 0 }),
+        delta("refusal", 0, "never", { content_index: 1 }),
+        completed(),
+      ],
       [...text("No"), { kind: "refusal", text: "never" }],
     ],
     [
@@ -127,7 +160,11 @@ test("servers that leave out a part of the life cycle are understood", () => {
     ],
     [
       "thinking that is not shown",
-      [added(0, { type: "reasoning" }), over(0, { id: "rs", type: "reasoning", summary: [], encrypted_content: "E" }), completed()],
+      [
+        added(0, { type: "reasoning" }),
+        over(0, { id: "rs", type: "reasoning", summary: [], encrypted_content: "E" }),
+        completed(),
+      ],
       [{ kind: "reasoning", text: "", signature: { dialect: "openai-responses", data: "E", itemId: "rs" } }],
     ],
     [
@@ -137,7 +174,11 @@ test("servers that leave out a part of the life cycle are understood", () => {
     ],
     [
       "a picture",
-      [added(0, { type: "image_generation_call" }), over(0, { type: "image_generation_call", result: "QQ==", output_format: "webp" }), completed()],
+      [
+        added(0, { type: "image_generation_call" }),
+        over(0, { type: "image_generation_call", result: "QQ==", output_format: "webp" }),
+        completed(),
+      ],
       [{ kind: "image", mimeType: "image/webp", data: "QQ==" }],
     ],
     [
@@ -176,7 +217,8 @@ test("calls that come without an id are given ids that never repeat", () => {
 });
 
 test("the end says why: whole, cut off, filtered, or calling", () => {
-  const finishOf = (...events: object[]) => read(events).flatMap((event) => (event.kind === "finish" ? [event.finish] : []));
+  const finishOf = (...events: object[]) =>
+    read(events).flatMap((event) => (event.kind === "finish" ? [event.finish] : []));
   const incomplete = (reason?: string) => ({
     type: "response.incomplete",
     response: { status: "incomplete", ...(reason !== undefined && { incomplete_details: { reason } }) },
@@ -215,11 +257,15 @@ test("errors are told in whichever form they come, with the status that their co
     assert.deepEqual({ ...last.error, ...expected }, last.error);
     checkGrammar(events);
   }
-  assert.deepEqual(openaiResponses.decodeAnswer({ status: "failed", output: [], error: { code: "slow_down", message: "m" } })[0], {
-    kind: "error",
-    error: { message: "m", code: "slow_down", type: undefined, param: undefined, status: 503 },
-  });
-  for (const body of [{}, { status: "in_progress", output: [] }, { output: {} }]) assert.equal(openaiResponses.decodeAnswer(body)[0]?.kind, "error");
+  assert.deepEqual(
+    openaiResponses.decodeAnswer({ status: "failed", output: [], error: { code: "slow_down", message: "m" } })[0],
+    {
+      kind: "error",
+      error: { message: "m", code: "slow_down", type: undefined, param: undefined, status: 503 },
+    },
+  );
+  for (const body of [{}, { status: "in_progress", output: [] }, { output: {} }])
+    assert.equal(openaiResponses.decodeAnswer(body)[0]?.kind, "error");
 });
 
 test("a stream that breaks off is not finished, and what is no JSON ends it", () => {
@@ -249,12 +295,22 @@ test("no event, however odd, throws or breaks the order of blocks", () => {
     "error",
     "keepalive",
   ];
-  const small = fc.oneof(fc.constantFrom<unknown>(undefined, null, 0, 1, -1, "", "x", [], {}), fc.jsonValue({ maxDepth: 2 }));
+  const small = fc.oneof(
+    fc.constantFrom<unknown>(undefined, null, 0, 1, -1, "", "x", [], {}),
+    fc.jsonValue({ maxDepth: 2 }),
+  );
   const item = fc.oneof(
     small,
     fc.record(
       {
-        type: fc.constantFrom("message", "reasoning", "function_call", "custom_tool_call", "image_generation_call", "other"),
+        type: fc.constantFrom(
+          "message",
+          "reasoning",
+          "function_call",
+          "custom_tool_call",
+          "image_generation_call",
+          "other",
+        ),
         name: small,
         call_id: small,
         arguments: small,
@@ -280,7 +336,15 @@ test("no event, however odd, throws or breaks the order of blocks", () => {
         arguments: small,
         input: small,
         item,
-        response: fc.oneof(small, fc.record({ output: fc.oneof(small, fc.array(item, { maxLength: 3 })), usage: small, status: small, error: small })),
+        response: fc.oneof(
+          small,
+          fc.record({
+            output: fc.oneof(small, fc.array(item, { maxLength: 3 })),
+            usage: small,
+            status: small,
+            error: small,
+          }),
+        ),
         error: small,
       },
       { requiredKeys: ["type"] },
@@ -295,7 +359,11 @@ test("no event, however odd, throws or breaks the order of blocks", () => {
     { numRuns: 1_000 },
   );
   fc.assert(
-    fc.property(fc.jsonValue(), (body) => void openaiResponses.decodeAnswer({ output: [body], usage: body, ...(typeof body === "object" && body) })),
+    fc.property(
+      fc.jsonValue(),
+      (body) =>
+        void openaiResponses.decodeAnswer({ output: [body], usage: body, ...(typeof body === "object" && body) }),
+    ),
     { numRuns: 300 },
   );
 });

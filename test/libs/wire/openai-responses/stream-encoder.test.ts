@@ -28,7 +28,14 @@ const body = {
   ],
 };
 const request = openaiResponses.decodeRequest({ body, framing: "sse" });
-const context = { id: "abc123", model: "catalogue/model", createdAt: 1_795_000_000, framing: "sse" as const, request, body };
+const context = {
+  id: "abc123",
+  model: "catalogue/model",
+  createdAt: 1_795_000_000,
+  framing: "sse" as const,
+  request,
+  body,
+};
 const usage = { inputTokens: 10, cachedInputTokens: 4, cacheWriteTokens: 1, outputTokens: 7, reasoningTokens: 2 };
 const signature = { dialect: "anthropic-messages", data: "c2ln" } as const;
 
@@ -53,7 +60,8 @@ const cut = (events: readonly AnswerEvent[], size: number): AnswerEvent[] =>
   events.flatMap((event): AnswerEvent[] => {
     if (event.kind !== "delta") return [event];
     const pieces: AnswerEvent[] = [];
-    for (let at = 0; at < event.text.length; at += size) pieces.push({ kind: "delta", text: event.text.slice(at, at + size) });
+    for (let at = 0; at < event.text.length; at += size)
+      pieces.push({ kind: "delta", text: event.text.slice(at, at + size) });
     return pieces;
   });
 
@@ -86,7 +94,10 @@ test("every event has its name and the next number; the life of an answer is tol
     events.map((event) => event.sequence_number),
     events.map((_, place) => place),
   );
-  assert.deepEqual([events[0]?.type, events[1]?.type, events.at(-1)?.type], ["response.created", "response.in_progress", "response.completed"]);
+  assert.deepEqual(
+    [events[0]?.type, events[1]?.type, events.at(-1)?.type],
+    ["response.created", "response.in_progress", "response.completed"],
+  );
   const { output } = (events.at(-1) as Sent).response as { output: object[] };
   const done = events.filter(({ type }) => type === "response.output_item.done");
   assert.deepEqual(
@@ -98,7 +109,11 @@ test("every event has its name and the next number; the life of an answer is tol
     output.map((_, index) => index),
   );
   const said = (name: string, index: number) =>
-    events.flatMap(({ type, output_index, delta }) => (type === `response.${name}.delta` && output_index === index ? [delta] : [])).join("");
+    events
+      .flatMap(({ type, output_index, delta }) =>
+        type === `response.${name}.delta` && output_index === index ? [delta] : [],
+      )
+      .join("");
   assert.equal(said("reasoning_summary_text", 0), "Where? ");
   assert.equal(said("output_text", 1), "Ik kijk. \u2028☂️");
   assert.equal(said("refusal", 2), "Nee.");
@@ -110,7 +125,12 @@ test("every event has its name and the next number; the life of an answer is tol
 test("items are what clients match them by: calls in their namespaces, free text unwrapped, thinking in an envelope, pictures by their bytes", () => {
   const { output, ...response } = JSON.parse(openaiResponses.encodeAnswer(everything, context)) as Written;
   assert.deepEqual(output, [
-    { id: "rs_foreign_abc123_0", type: "reasoning", summary: [{ type: "summary_text", text: "Where? " }], encrypted_content: envelopeOf(signature, "Where? ") },
+    {
+      id: "rs_foreign_abc123_0",
+      type: "reasoning",
+      summary: [{ type: "summary_text", text: "Where? " }],
+      encrypted_content: envelopeOf(signature, "Where? "),
+    },
     {
       id: "msg_abc123_1",
       type: "message",
@@ -118,11 +138,46 @@ test("items are what clients match them by: calls in their namespaces, free text
       status: "completed",
       content: [{ type: "output_text", text: "Ik kijk. \u2028☂️", annotations: [], logprobs: [] }],
     },
-    { id: "msg_abc123_2", type: "message", role: "assistant", status: "completed", content: [{ type: "refusal", refusal: "Nee." }] },
-    { id: "fc_abc123_3", type: "function_call", status: "completed", call_id: "call_1", name: "weather", arguments: '{"city":"Gent"}' },
-    { id: "fc_abc123_4", type: "function_call", status: "completed", call_id: "call_2", name: "list", namespace: "agents", arguments: "{}" },
-    { id: "ctc_abc123_5", type: "custom_tool_call", status: "completed", call_id: "call_3", name: "exec", input: 'print("é")\n😀' },
-    { id: "fc_abc123_6", type: "function_call", status: "completed", call_id: "call_4", name: "invented", arguments: "{}" },
+    {
+      id: "msg_abc123_2",
+      type: "message",
+      role: "assistant",
+      status: "completed",
+      content: [{ type: "refusal", refusal: "Nee." }],
+    },
+    {
+      id: "fc_abc123_3",
+      type: "function_call",
+      status: "completed",
+      call_id: "call_1",
+      name: "weather",
+      arguments: '{"city":"Gent"}',
+    },
+    {
+      id: "fc_abc123_4",
+      type: "function_call",
+      status: "completed",
+      call_id: "call_2",
+      name: "list",
+      namespace: "agents",
+      arguments: "{}",
+    },
+    {
+      id: "ctc_abc123_5",
+      type: "custom_tool_call",
+      status: "completed",
+      call_id: "call_3",
+      name: "exec",
+      input: 'print("é")\n😀',
+    },
+    {
+      id: "fc_abc123_6",
+      type: "function_call",
+      status: "completed",
+      call_id: "call_4",
+      name: "invented",
+      arguments: "{}",
+    },
     { id: "ig_abc123_7", type: "image_generation_call", status: "completed", result: "QQ==", output_format: "png" },
     { id: "rs_foreign_abc123_8", type: "reasoning", summary: [], encrypted_content: envelopeOf(signature) },
   ]);
@@ -179,7 +234,10 @@ test("an answer that is cut off says so, and so does the item it was cut off in"
     const answer: Answer = { blocks, finish };
     const last = sentOf(streamOf(eventsOf(answer))).at(-1);
     assert.equal(last?.type, "response.incomplete");
-    for (const response of [last.response as Record<string, unknown>, JSON.parse(openaiResponses.encodeAnswer(answer, context))]) {
+    for (const response of [
+      last.response as Record<string, unknown>,
+      JSON.parse(openaiResponses.encodeAnswer(answer, context)),
+    ]) {
       assert.equal(response.status, "incomplete");
       assert.deepEqual(response.incomplete_details, { reason });
       assert.deepEqual(
@@ -205,7 +263,10 @@ test("a tool's free text streams as it comes, whatever the model makes of the JS
     for (const size of [1, 2, 3, 100]) {
       const answer: Answer = { blocks: [{ kind: "call", id: "c", name: "exec", input }], finish: "calls" };
       const events = sentOf(streamOf(cut(eventsOf(answer), size)));
-      assert.equal(events.flatMap(({ type, delta }) => (type === "response.custom_tool_call_input.delta" ? [delta] : [])).join(""), text);
+      assert.equal(
+        events.flatMap(({ type, delta }) => (type === "response.custom_tool_call_input.delta" ? [delta] : [])).join(""),
+        text,
+      );
       assert.equal(events.find(({ type }) => type === "response.custom_tool_call_input.done")?.input, text);
       assert.equal(JSON.parse(openaiResponses.encodeAnswer(answer, context)).output[0].input, text);
     }
@@ -218,23 +279,41 @@ const plain = { noNullPrototype: true };
 const block = (name: fc.Arbitrary<string>): fc.Arbitrary<Block> => {
   const input = fc.string().map((text) => JSON.stringify({ input: text }));
   return fc.oneof(
-    fc.record({ kind: fc.constantFrom("text" as const, "refusal" as const), text: fc.string({ unit: "grapheme", minLength: 1 }) }, plain),
+    fc.record(
+      {
+        kind: fc.constantFrom("text" as const, "refusal" as const),
+        text: fc.string({ unit: "grapheme", minLength: 1 }),
+      },
+      plain,
+    ),
     fc.record({ kind: fc.constant("reasoning" as const), text: fc.string({ minLength: 1 }) }, plain),
     fc.record({ kind: fc.constant("call" as const), id: fc.uuid(), name, input }, plain),
-    fc.record({ kind: fc.constant("image" as const), mimeType: fc.constant("image/png"), data: fc.constant("QQ==") }, plain),
+    fc.record(
+      { kind: fc.constant("image" as const), mimeType: fc.constant("image/png"), data: fc.constant("QQ==") },
+      plain,
+    ),
   );
 };
 
 test("what is written, streamed or whole, reads back the same", () => {
-  const answers = fc.record({ blocks: fc.array(block(fc.constantFrom("weather", "exec", "agents__list")), { maxLength: 5 }), usage: fc.constant(usage) });
-  const neutralNames = (folded: ReturnType<typeof foldedOf>) => JSON.parse(JSON.stringify(folded).replaceAll('"name":"list"', '"name":"agents__list"'));
+  const answers = fc.record({
+    blocks: fc.array(block(fc.constantFrom("weather", "exec", "agents__list")), { maxLength: 5 }),
+    usage: fc.constant(usage),
+  });
+  const neutralNames = (folded: ReturnType<typeof foldedOf>) =>
+    JSON.parse(JSON.stringify(folded).replaceAll('"name":"list"', '"name":"agents__list"'));
   fc.assert(
     fc.property(answers, fc.integer({ min: 1, max: 9 }), ({ blocks }, size) => {
       const answer: Answer = { blocks, finish: blocks.some(({ kind }) => kind === "call") ? "calls" : "stop", usage };
       const decoder = openaiResponses.streamDecoder();
-      const events = new SseReader(1 << 20).push(Buffer.from(streamOf(cut(eventsOf(answer), size)))).flatMap((event) => decoder.push(event));
+      const events = new SseReader(1 << 20)
+        .push(Buffer.from(streamOf(cut(eventsOf(answer), size))))
+        .flatMap((event) => decoder.push(event));
       assert.deepEqual(neutralNames(foldedOf(events)), answer);
-      assert.deepEqual(neutralNames(foldedOf(openaiResponses.decodeAnswer(JSON.parse(openaiResponses.encodeAnswer(answer, context))))), answer);
+      assert.deepEqual(
+        neutralNames(foldedOf(openaiResponses.decodeAnswer(JSON.parse(openaiResponses.encodeAnswer(answer, context))))),
+        answer,
+      );
     }),
     { numRuns: 200 },
   );

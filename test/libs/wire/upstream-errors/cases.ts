@@ -101,7 +101,8 @@ export const tooLong: UpstreamErrorCase[] = [
       type: "error",
       error: {
         type: "invalid_request_error",
-        message: "input length and `max_tokens` exceed context limit: 143653 + 64000 > 200000, decrease input length or `max_tokens` and try again",
+        message:
+          "input length and `max_tokens` exceed context limit: 143653 + 64000 > 200000, decrease input length or `max_tokens` and try again",
       },
       request_id: "req_011CUWu7a8bGeMSvA9d7DRLa",
     },
@@ -125,7 +126,11 @@ export const tooLong: UpstreamErrorCase[] = [
     status: 400,
     source: issue("logancyang/obsidian-copilot", 2094),
     body: {
-      error: { code: 400, message: "The input token count (9727975) exceeds the maximum number of tokens allowed (1048576).", status: "INVALID_ARGUMENT" },
+      error: {
+        code: 400,
+        message: "The input token count (9727975) exceeds the maximum number of tokens allowed (1048576).",
+        status: "INVALID_ARGUMENT",
+      },
     },
   },
   {
@@ -133,7 +138,13 @@ export const tooLong: UpstreamErrorCase[] = [
     status: 400,
     source: issue("BerriAI/litellm", 18282),
     partial: true,
-    body: { error: { code: 400, message: "The input token count exceeds the maximum number of tokens allowed (1048576).", status: "INVALID_ARGUMENT" } },
+    body: {
+      error: {
+        code: 400,
+        message: "The input token count exceeds the maximum number of tokens allowed (1048576).",
+        status: "INVALID_ARGUMENT",
+      },
+    },
   },
   {
     upstream: "Google Cloud, in a list",
@@ -258,15 +269,20 @@ export const tooLong: UpstreamErrorCase[] = [
     source:
       "https://github.com/huggingface/text-generation-inference, router/src/validation.rs and router/src/server.rs; wording as in stanford-crfm/helm#2079",
     body: {
-      error: "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2019 `inputs` tokens and 30 `max_new_tokens`",
+      error:
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2019 `inputs` tokens and 30 `max_new_tokens`",
       error_type: "validation",
     },
   },
   {
     upstream: "Text Generation Inference, the input alone",
     status: 422,
-    source: "https://github.com/huggingface/text-generation-inference, router/src/validation.rs and router/src/server.rs",
-    body: { error: "Input validation error: `inputs` must have less than 1024 tokens. Given: 4099", error_type: "validation" },
+    source:
+      "https://github.com/huggingface/text-generation-inference, router/src/validation.rs and router/src/server.rs",
+    body: {
+      error: "Input validation error: `inputs` must have less than 1024 tokens. Given: 4099",
+      error_type: "validation",
+    },
   },
   {
     upstream: "llama.cpp, first with a type",
@@ -275,7 +291,8 @@ export const tooLong: UpstreamErrorCase[] = [
     body: {
       error: {
         code: 500,
-        message: "the request exceeds the available context size. try increasing the context size or enable context shift",
+        message:
+          "the request exceeds the available context size. try increasing the context size or enable context shift",
         type: "exceed_context_size_error",
         n_prompt_tokens: 1407,
         n_ctx: 256,
@@ -289,7 +306,8 @@ export const tooLong: UpstreamErrorCase[] = [
     body: {
       error: {
         code: 400,
-        message: "the request exceeds the available context size. try increasing the context size or enable context shift",
+        message:
+          "the request exceeds the available context size. try increasing the context size or enable context shift",
         type: "exceed_context_size_error",
         n_prompt_tokens: 14429,
         n_ctx: 8192,
@@ -299,11 +317,16 @@ export const tooLong: UpstreamErrorCase[] = [
   {
     upstream: "llama.cpp behind a gateway that puts its body into `detail`",
     status: 400,
-    source: "no thread found: the message as public clients of llama.cpp quote it, wrapped as a FastAPI gateway does it",
+    source:
+      "no thread found: the message as public clients of llama.cpp quote it, wrapped as a FastAPI gateway does it",
     partial: true,
     body: {
       detail: JSON.stringify({
-        error: { code: 400, message: "request (13392 tokens) exceeds the available context size (8192 tokens), try increasing it", type: "other" },
+        error: {
+          code: 400,
+          message: "request (13392 tokens) exceeds the available context size (8192 tokens), try increasing it",
+          type: "other",
+        },
       }),
     },
   },
@@ -312,13 +335,27 @@ export const tooLong: UpstreamErrorCase[] = [
     status: 400,
     source: issue("abetlen/llama-cpp-python", 416),
     partial: true,
-    body: { error: { message: "Requested tokens (2085) exceed context window of 2048", type: "internal_server_error", param: null, code: null } },
+    body: {
+      error: {
+        message: "Requested tokens (2085) exceed context window of 2048",
+        type: "internal_server_error",
+        param: null,
+        code: null,
+      },
+    },
   },
   {
     upstream: "ds4",
     status: 400,
     source: "https://github.com/antirez/ds4/pull/150",
-    body: { error: { message: "Prompt tokens (9000) exceeds context size (8192)", type: "context_exceeded", n_prompt_tokens: 9000, n_ctx: 8192 } },
+    body: {
+      error: {
+        message: "Prompt tokens (9000) exceeds context size (8192)",
+        type: "context_exceeded",
+        n_prompt_tokens: 9000,
+        n_ctx: 8192,
+      },
+    },
   },
   {
     upstream: "Ollama",
@@ -447,7 +484,8 @@ export const tooLong: UpstreamErrorCase[] = [
     partial: true,
     body: {
       error: {
-        message: "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2019 `inputs` tokens and 30 `max_new_tokens`",
+        message:
+          "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2019 `inputs` tokens and 30 `max_new_tokens`",
         type: "invalid_request_error",
         param: null,
         code: null,
@@ -492,7 +530,10 @@ export const tooLong: UpstreamErrorCase[] = [
     status: 400,
     source: issue("cline/cline", 5140),
     partial: true,
-    body: { message: "Please reduce the length of the messages or completion. Current length is 42328 while limit is 40000", type: "invalid_request_error" },
+    body: {
+      message: "Please reduce the length of the messages or completion. Current length is 42328 while limit is 40000",
+      type: "invalid_request_error",
+    },
   },
   {
     upstream: "LiteLLM, around Anthropic",
@@ -541,7 +582,8 @@ export const notTooLong: UpstreamErrorCase[] = [
     source: issue("algorithmicsuperintelligence/optillm", 4),
     body: {
       error: {
-        message: "max_tokens is too large: 8192. This model supports at most 4096 completion tokens, whereas you provided 8192.",
+        message:
+          "max_tokens is too large: 8192. This model supports at most 4096 completion tokens, whereas you provided 8192.",
         type: "invalid_request_error",
         param: "max_tokens",
         code: null,
@@ -555,7 +597,8 @@ export const notTooLong: UpstreamErrorCase[] = [
     partial: true,
     body: {
       error: {
-        message: "`max_tokens` must be less than or equal to `16384`, the maximum value for `max_tokens` is less than the `context_window` for this model",
+        message:
+          "`max_tokens` must be less than or equal to `16384`, the maximum value for `max_tokens` is less than the `context_window` for this model",
         type: "invalid_request_error",
       },
     },
@@ -564,7 +607,12 @@ export const notTooLong: UpstreamErrorCase[] = [
     upstream: "Groq, old",
     status: 400,
     source: issue("skapadia3214/groq-moa", 8),
-    body: { error: { message: "max_tokens for `llama-3.1-8b-instant` must be less than or equal to 8000", type: "invalid_request_error" } },
+    body: {
+      error: {
+        message: "max_tokens for `llama-3.1-8b-instant` must be less than or equal to 8000",
+        type: "invalid_request_error",
+      },
+    },
   },
   {
     upstream: "Bedrock",
@@ -578,14 +626,23 @@ export const notTooLong: UpstreamErrorCase[] = [
     source: issue("DaviRain-Su/hyper-grok-build", 44),
     partial: true,
     body: {
-      error: { message: "max_tokens (384000) exceeds model's maximum output tokens (65536) for model deepseek-v4-flash:0731", type: "invalid_request_error" },
+      error: {
+        message: "max_tokens (384000) exceeds model's maximum output tokens (65536) for model deepseek-v4-flash:0731",
+        type: "invalid_request_error",
+      },
     },
   },
   {
     upstream: "vLLM, old",
     status: 400,
     source: issue("vllm-project/vllm", 4667),
-    body: { object: "error", message: "max_tokens must be at least 1, got -186.", type: "BadRequestError", param: null, code: 400 },
+    body: {
+      object: "error",
+      message: "max_tokens must be at least 1, got -186.",
+      type: "BadRequestError",
+      param: null,
+      code: 400,
+    },
   },
   {
     upstream: "Text Generation Inference",
@@ -624,13 +681,25 @@ export const notTooLong: UpstreamErrorCase[] = [
     upstream: "a caller's JSON, as the key that a Python server misses",
     status: 400,
     source: "made up, in the form of Python's exceptions",
-    body: { object: "error", message: `KeyError: '{"error":{"code":"invalid_api_key"}}'`, type: "BadRequestError", param: null, code: 400 },
+    body: {
+      object: "error",
+      message: `KeyError: '{"error":{"code":"invalid_api_key"}}'`,
+      type: "BadRequestError",
+      param: null,
+      code: 400,
+    },
   },
   {
     upstream: "a caller's words, as the value that a Python server does not take",
     status: 400,
     source: "made up, in the form of Python's exceptions",
-    body: { object: "error", message: "ValueError: Incorrect API key provided", type: "BadRequestError", param: null, code: 400 },
+    body: {
+      object: "error",
+      message: "ValueError: Incorrect API key provided",
+      type: "BadRequestError",
+      param: null,
+      code: 400,
+    },
   },
 ];
 
@@ -652,7 +721,8 @@ trouble.quota.push(
       type: "error",
       error: {
         type: "invalid_request_error",
-        message: "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits.",
+        message:
+          "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits.",
       },
       request_id: "req_011CbrFTcXhtiMzr3s6EocF7",
     },
@@ -725,7 +795,9 @@ trouble.quota.push(
     status: 402,
     source: issue("continuedev/continue", 10121),
     partial: true,
-    body: { error: { message: "Insufficient Balance", type: "unknown_error", param: null, code: "invalid_request_error" } },
+    body: {
+      error: { message: "Insufficient Balance", type: "unknown_error", param: null, code: "invalid_request_error" },
+    },
   },
   {
     upstream: "OpenRouter, wrapped twice by a proxy that answers 400",
@@ -776,7 +848,8 @@ trouble.credential.push(
     body: {
       error: {
         code: 400,
-        message: "Gemini API free tier is not available in your country. Please enable billing on your project in Google AI Studio.",
+        message:
+          "Gemini API free tier is not available in your country. Please enable billing on your project in Google AI Studio.",
         status: "FAILED_PRECONDITION",
       },
     },
@@ -795,7 +868,11 @@ trouble.credential.push(
     upstream: "Anthropic",
     status: 401,
     source: issue("Good-player/free-claude-api-and-anthropic", 14),
-    body: { type: "error", error: { type: "authentication_error", message: "invalid x-api-key" }, request_id: "req_011CXw8h8A796q3f74Ezmhav" },
+    body: {
+      type: "error",
+      error: { type: "authentication_error", message: "invalid x-api-key" },
+      request_id: "req_011CXw8h8A796q3f74Ezmhav",
+    },
   },
   {
     upstream: "xAI",
@@ -815,7 +892,8 @@ trouble.credential.push(
     hidden: /ba\*\*\*na/,
     body: {
       code: "Client specified an invalid argument",
-      error: "Incorrect%20API%20key%20provided:%20ba***na.%20You%20can%20obtain%20an%20API%20key%20from%20https://console.x.ai.",
+      error:
+        "Incorrect%20API%20key%20provided:%20ba***na.%20You%20can%20obtain%20an%20API%20key%20from%20https://console.x.ai.",
     },
   },
   {
@@ -965,7 +1043,13 @@ trouble.credential.push(
     source: issue("Azure-Samples/azure-search-openai-demo", 1870),
     body: { error: { code: "PermissionDenied", message: "Principal does not have access to API/Operation." } },
   },
-  { upstream: "Mistral", status: 401, source: "https://docs.mistral.ai/api", partial: true, body: { detail: "Unauthorized" } },
+  {
+    upstream: "Mistral",
+    status: 401,
+    source: "https://docs.mistral.ai/api",
+    partial: true,
+    body: { detail: "Unauthorized" },
+  },
 );
 
 trouble.unclear.push(
@@ -1006,12 +1090,18 @@ trouble.unclear.push(
     body: {
       error: {
         code: "OperationNotSupported",
-        message: "The chatCompletion operation does not work with the specified model, o3-pro. Please choose different model and try again.",
+        message:
+          "The chatCompletion operation does not work with the specified model, o3-pro. Please choose different model and try again.",
       },
     },
   },
   { upstream: "an upstream that says nothing", status: 403, source: "made up", body: {} },
-  { upstream: "an upstream that knows no such path", status: 404, source: "FastAPI's answer to an unknown path", body: { detail: "Not Found" } },
+  {
+    upstream: "an upstream that knows no such path",
+    status: 404,
+    source: "FastAPI's answer to an unknown path",
+    body: { detail: "Not Found" },
+  },
 );
 
 trouble.model.push(
@@ -1037,7 +1127,8 @@ trouble.model.push(
     source: issue("boxblinkracer/shopware-ai-demodata", 6),
     body: {
       error: {
-        message: "The model `text-davinci-003` has been deprecated, learn more here: https://platform.openai.com/docs/deprecations",
+        message:
+          "The model `text-davinci-003` has been deprecated, learn more here: https://platform.openai.com/docs/deprecations",
         type: "invalid_request_error",
         param: null,
         code: "model_not_found",
@@ -1087,7 +1178,9 @@ trouble.model.push(
     upstream: "DeepSeek",
     status: 400,
     source: issue("ConardLi/easy-dataset", 9),
-    body: { error: { message: "Model Not Exist", type: "invalid_request_error", param: null, code: "invalid_request_error" } },
+    body: {
+      error: { message: "Model Not Exist", type: "invalid_request_error", param: null, code: "invalid_request_error" },
+    },
   },
   {
     upstream: "Bedrock, an unknown model",
@@ -1128,13 +1221,19 @@ export const refusedContent: UpstreamErrorCase[] = [
   {
     upstream: "OpenRouter, moderation",
     status: 403,
-    source: "https://openrouter.ai/docs/api/reference/errors-and-debugging (the metadata); the message as test fixtures of its clients quote it",
+    source:
+      "https://openrouter.ai/docs/api/reference/errors-and-debugging (the metadata); the message as test fixtures of its clients quote it",
     hidden: /the caller's own words/,
     body: {
       error: {
         code: 403,
         message: 'openai/gpt-x requires moderation on OpenRouter. Your input was flagged for "harassment".',
-        metadata: { reasons: ["harassment"], flagged_input: "the caller's own words", provider_name: "OpenAI", model_slug: "openai/gpt-x" },
+        metadata: {
+          reasons: ["harassment"],
+          flagged_input: "the caller's own words",
+          provider_name: "OpenAI",
+          model_slug: "openai/gpt-x",
+        },
       },
     },
   },
@@ -1142,7 +1241,13 @@ export const refusedContent: UpstreamErrorCase[] = [
     upstream: "OpenRouter, moderation in words that are new",
     status: 403,
     source: "https://openrouter.ai/docs/api/reference/errors-and-debugging",
-    body: { error: { code: 403, message: "No.", metadata: { reasons: ["violence"], flagged_input: "x", provider_name: "OpenAI", model_slug: "x" } } },
+    body: {
+      error: {
+        code: 403,
+        message: "No.",
+        metadata: { reasons: ["violence"], flagged_input: "x", provider_name: "OpenAI", model_slug: "x" },
+      },
+    },
   },
   {
     upstream: "Azure OpenAI",
@@ -1156,7 +1261,10 @@ export const refusedContent: UpstreamErrorCase[] = [
         param: "prompt",
         code: "content_filter",
         status: 400,
-        innererror: { code: "ResponsibleAIPolicyViolation", content_filter_result: { violence: { filtered: true, severity: "medium" } } },
+        innererror: {
+          code: "ResponsibleAIPolicyViolation",
+          content_filter_result: { violence: { filtered: true, severity: "medium" } },
+        },
       },
     },
   },
@@ -1206,9 +1314,21 @@ export const refusedContent: UpstreamErrorCase[] = [
     upstream: "DeepSeek",
     status: 400,
     source: issue("666ghj/BettaFish", 108),
-    body: { error: { message: "Content Exists Risk", type: "invalid_request_error", param: null, code: "invalid_request_error" } },
+    body: {
+      error: {
+        message: "Content Exists Risk",
+        type: "invalid_request_error",
+        param: null,
+        code: "invalid_request_error",
+      },
+    },
   },
-  { upstream: "DeepSeek, old", status: 400, source: issue("deepseek-ai/DeepSeek-V2", 30), body: { detail: "Content Exists Risk" } },
+  {
+    upstream: "DeepSeek, old",
+    status: 400,
+    source: issue("deepseek-ai/DeepSeek-V2", 30),
+    body: { detail: "Content Exists Risk" },
+  },
   {
     upstream: "Vertex AI, as an error",
     status: 400,
@@ -1345,20 +1465,34 @@ export const quoted: (UpstreamErrorCase & { field: string })[] = [
     field: "your credit balance is too low",
     status: 400,
     source: "https://platform.claude.com/docs/en/api/errors",
-    body: { type: "error", error: { type: "invalid_request_error", message: "your credit balance is too low: Extra inputs are not permitted" } },
+    body: {
+      type: "error",
+      error: {
+        type: "invalid_request_error",
+        message: "your credit balance is too low: Extra inputs are not permitted",
+      },
+    },
   },
   {
     upstream: "FastAPI, an unknown field",
     field: "invalid api key",
     status: 422,
     source: "https://fastapi.tiangolo.com/tutorial/handling-errors/",
-    body: { detail: [{ type: "extra_forbidden", loc: ["body", "invalid api key"], msg: "Extra inputs are not permitted" }] },
+    body: {
+      detail: [{ type: "extra_forbidden", loc: ["body", "invalid api key"], msg: "Extra inputs are not permitted" }],
+    },
   },
   {
     upstream: "Anthropic, a field that looks like an error",
     field: '{"code":"insufficient_quota"}',
     status: 400,
     source: "https://platform.claude.com/docs/en/api/errors",
-    body: { type: "error", error: { type: "invalid_request_error", message: '{"code":"insufficient_quota"}: Extra inputs are not permitted' } },
+    body: {
+      type: "error",
+      error: {
+        type: "invalid_request_error",
+        message: '{"code":"insufficient_quota"}: Extra inputs are not permitted',
+      },
+    },
   },
 ];
