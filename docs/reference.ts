@@ -22,9 +22,9 @@ function tableOf(heads: string[], rows: string[][]): string {
 }
 
 function environmentTable(settings: Record<string, Setting<unknown>>): string {
-  const rows = Object.values(settings).map(({ variable, otherwise, bounds, description }) => [
+  const rows = Object.values(settings).map(({ variable, default: fallback, bounds, description }) => [
     code(variable),
-    code(otherwise),
+    code(fallback),
     bounds,
     description,
   ]);
@@ -63,9 +63,9 @@ function schemaRows(schema: Schema, path: string): string[][] {
   return rows;
 }
 
-function defaultOf({ default: otherwise }: Schema): string {
-  const isEmptyObject = typeof otherwise === "object" && otherwise !== null && !Array.isArray(otherwise);
-  return otherwise === undefined || isEmptyObject ? "" : code(JSON.stringify(otherwise));
+function defaultOf({ default: fallback }: Schema): string {
+  const isEmptyObject = typeof fallback === "object" && fallback !== null && !Array.isArray(fallback);
+  return fallback === undefined || isEmptyObject ? "" : code(JSON.stringify(fallback));
 }
 
 function allowedOf(schema: Schema): string {
@@ -89,7 +89,7 @@ function simulatorRows(): string[][] {
 }
 
 function helpOf(...args: string[]): string {
-  const { stdout, stderr } = spawnSync(process.execPath, [join(root, "apps/sluice/main.ts"), ...args], {
+  const { stdout, stderr } = spawnSync(process.execPath, [join(root, "apps/cli/main.ts"), ...args], {
     encoding: "utf8",
     cwd: root,
   });
@@ -124,9 +124,9 @@ ${environmentTable(simulatorSettings)}
 
 ${tableOf(
   ["option", "default", "meaning"],
-  Object.entries(workerArguments).map(([name, { otherwise, description }]) => [
+  Object.entries(workerArguments).map(([name, { default: fallback, description }]) => [
     code(`--${name}`),
-    code(otherwise),
+    code(fallback),
     description,
   ]),
 )}

@@ -9,15 +9,15 @@ const root = resolve(import.meta.dirname, "..");
 
 /** What each room may import besides itself. */
 const rooms: Record<string, string[]> = {
-  "libs/wire": [],
-  "libs/catalogue": ["libs/wire"],
+  "libs/dialects": [],
+  "libs/catalogue": ["libs/dialects"],
   "libs/service": [],
   "libs/access": ["libs/service"],
-  "libs/relay": ["libs/service", "libs/wire"],
-  "apps/ingress": ["libs/wire", "libs/catalogue", "libs/service", "libs/access", "libs/relay"],
-  "apps/worker": ["libs/wire", "libs/catalogue", "libs/service", "libs/relay"],
+  "libs/relay": ["libs/service", "libs/dialects"],
+  "apps/ingress": ["libs/dialects", "libs/catalogue", "libs/service", "libs/access", "libs/relay"],
+  "apps/worker": ["libs/dialects", "libs/catalogue", "libs/service", "libs/relay"],
   "apps/simulator": ["libs/service"],
-  "apps/sluice": ["libs/catalogue", "libs/service", "libs/access"],
+  "apps/cli": ["libs/catalogue", "libs/service", "libs/access"],
 };
 
 /** Packages that only some rooms may use: all others are free. */
@@ -30,7 +30,7 @@ const packages: Record<string, string[]> = {
   "@aws-crypto": ["apps/worker"],
   "gpt-tokenizer": ["apps/worker"],
   fastify: ["libs/service", "apps/ingress"],
-  ioredis: ["libs/service", "libs/relay", "libs/access", "apps/ingress", "apps/worker", "apps/sluice"],
+  ioredis: ["libs/service", "libs/relay", "libs/access", "apps/ingress", "apps/worker", "apps/cli"],
   yaml: ["libs/catalogue"],
 };
 

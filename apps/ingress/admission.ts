@@ -3,20 +3,20 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Framing } from "#dialects/codec.ts";
 import { contentTypeLengthMax } from "#relay/job.ts";
-import type { Framing } from "#wire/codec.ts";
-import type { AnswerResponse } from "./answer.ts";
 import type { ReadBody } from "./body.ts";
 import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "./endpoints.ts";
 import { unavailable } from "./failures.ts";
+import type { AnswerResponse } from "./generation-response.ts";
 import type { Generations } from "./generations.ts";
-import type { CallerLimits, ReplayAnswer } from "./limits.ts";
+import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 import { Refused } from "./requests.ts";
 
 export interface AdmissionOptions {
   catalogue(): Catalogue;
   generations: Generations;
-  limits: CallerLimits;
+  limits: RateLimiter;
   /** The generation's id that goes with a request's. */
   generationIdOf(requestId: string): string;
   isDraining(): boolean;
@@ -99,7 +99,7 @@ export class Admission {
         callerHeaders: callerHeadersOf(dialect, headers),
         model,
         ...asked.demand,
-        lane: catalogue().lanes.get(model.lane) ?? { waitingMax: 0, waitMs: 0 },
+        queue: catalogue().queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
         maxWaitMs: maxWaitMsOf(headers),
         weight: catalogue().groups.get(request.caller.group)?.weight ?? 1,
         held: request.held,

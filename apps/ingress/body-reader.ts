@@ -1,6 +1,7 @@
 /** Reads bodies where each does not hold up its neighbours: small ones at once, large ones in a thread. */
+
+import type { Failure } from "#dialects/errors.ts";
 import { copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task-thread.ts";
-import type { Failure } from "#wire/errors.ts";
 import { type BodyRead, checkBody, type ReadBody, readForm, readJson } from "./body.ts";
 import type { BodyAnswer, BodyTask } from "./body-thread.ts";
 import { allEndpoints, type Endpoint, nameOf } from "./endpoints.ts";

@@ -1,8 +1,8 @@
 /** Reads a request's body: UTF-8, JSON or a form, its bounds, and its endpoint's schema. Pure, so that a thread can do it for large bodies. */
 import { isUtf8 } from "node:buffer";
-import type { Failure } from "#wire/errors.ts";
-import { boundBroken, type JsonBounds, parseJson } from "#wire/json.ts";
-import { formFieldsMax, formOf, valuesOf } from "#wire/openai-images/form.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { boundBroken, type JsonBounds, parseJson } from "#dialects/json.ts";
+import { formFieldsMax, formOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { type Demand, demandOf } from "./demand.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { faultIn } from "./validation.ts";

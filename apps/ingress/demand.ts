@@ -1,6 +1,6 @@
 /** How much a request asks for, as far as its body says so: what is reserved of its caller's limits before anybody knows what it takes. */
-import type { Operation } from "#wire/dialect.ts";
-import { objectOf } from "#wire/json.ts";
+import type { Operation } from "#dialects/dialect.ts";
+import { objectOf } from "#dialects/json.ts";
 
 export interface Demand {
   /** Output tokens of each choice, as the caller bounds them. */

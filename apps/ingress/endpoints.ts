@@ -1,19 +1,19 @@
 /** The paths that callers may POST to, and what each means: dialect, operation, and how the answer is wanted. */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { TSchema } from "typebox";
-import { messagesRequestSchema, tokenCountRequestSchema } from "#wire/anthropic-messages/schema.ts";
-import { statefulFieldIn as anthropicFieldIn } from "#wire/anthropic-messages/stateless.ts";
-import type { Framing } from "#wire/codec.ts";
-import type { ConversationDialect, Operation } from "#wire/dialect.ts";
-import { batchEmbedContentsSchema, embedContentSchema, embeddingRequestSchema } from "#wire/embeddings.ts";
-import type { Failure } from "#wire/errors.ts";
-import { countRequestSchema, generateRequestSchema } from "#wire/gemini/schema.ts";
-import { statefulFieldIn as googleFieldIn } from "#wire/gemini/stateless.ts";
-import { chatRequestSchema } from "#wire/openai-chat/schema.ts";
-import { statefulFieldIn as chatFieldIn } from "#wire/openai-chat/stateless.ts";
-import { imageEditSchema, imageRequestSchema } from "#wire/openai-images/schema.ts";
-import { responsesRequestSchema } from "#wire/openai-responses/schema.ts";
-import { statefulFieldIn as openaiFieldIn } from "#wire/openai-responses/stateless.ts";
+import { messagesRequestSchema, tokenCountRequestSchema } from "#dialects/anthropic-messages/schema.ts";
+import { statefulFieldIn as anthropicFieldIn } from "#dialects/anthropic-messages/stateless.ts";
+import type { Framing } from "#dialects/codec.ts";
+import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import { batchEmbedContentsSchema, embedContentSchema, embeddingRequestSchema } from "#dialects/embeddings.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { countRequestSchema, generateRequestSchema } from "#dialects/gemini/schema.ts";
+import { statefulFieldIn as googleFieldIn } from "#dialects/gemini/stateless.ts";
+import { chatRequestSchema } from "#dialects/openai-chat/schema.ts";
+import { statefulFieldIn as chatFieldIn } from "#dialects/openai-chat/stateless.ts";
+import { imageEditSchema, imageRequestSchema } from "#dialects/openai-images/schema.ts";
+import { responsesRequestSchema } from "#dialects/openai-responses/schema.ts";
+import { statefulFieldIn as openaiFieldIn } from "#dialects/openai-responses/stateless.ts";
 
 export interface Endpoint {
   dialect: ConversationDialect;

@@ -1,8 +1,8 @@
 /** From what is wrong with a request to what its caller is told. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { ConversationDialect } from "#wire/dialect.ts";
-import type { Failure } from "#wire/errors.ts";
-import { invalidFieldOf, type ValidationFault } from "#wire/invalid-field.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { invalidFieldOf, type ValidationFault } from "#dialects/invalid-field.ts";
 import type { Shortage } from "./capacity.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
 import type { IngressMetrics } from "./metrics.ts";

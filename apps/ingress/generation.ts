@@ -1,25 +1,25 @@
 /** What an ingress knows of one generation, from its admission to the end of its answer. */
 import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Framing } from "#dialects/codec.ts";
+import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { plainUsageOf, type Usage } from "#dialects/usage.ts";
+import type { AdmissionQueue } from "#relay/admission-queue.ts";
 import type { AnswerProgress } from "#relay/job.ts";
-import type { LaneGate } from "#relay/lane-gate.ts";
-import type { LaneQueue, Queued } from "#relay/lane-queue.ts";
-import type { Framing } from "#wire/codec.ts";
-import type { ConversationDialect, Operation } from "#wire/dialect.ts";
-import type { Failure } from "#wire/errors.ts";
-import { plainUsageOf, type Usage } from "#wire/usage.ts";
-import type { Answer, AnswerResponse } from "./answer.ts";
+import type { JobQueue, Queued } from "#relay/job-queue.ts";
 import type { Claim } from "./capacity.ts";
 import type { Demand } from "./demand.ts";
-import { type LimitsHold, type Taken, tokensOf } from "./limits.ts";
+import type { AnswerResponse, GenerationResponse } from "./generation-response.ts";
+import { type LimitsHold, type Taken, tokensOf } from "./rate-limits.ts";
 
 export interface GenerationRequest extends Demand {
   id: string;
   caller: KeyRecord;
   dialect: ConversationDialect;
   model: CatalogueModel;
-  /** How many may wait on the lane here, and for how long. */
-  lane: { readonly waitingMax: number; readonly waitMs: number };
+  /** How many may wait on the queue here, and for how long. */
+  queue: { readonly waitingMax: number; readonly waitMs: number };
   /** How long the caller lets it wait until a worker begins it, in milliseconds from its admission. */
   maxWaitMs?: number | undefined;
   /** Of the caller's group. */
@@ -42,12 +42,12 @@ export interface GenerationRequest extends Demand {
 
 export interface Generation extends GenerationRequest {
   number: number;
-  answer: Answer;
-  queue: LaneQueue;
+  answer: GenerationResponse;
+  jobQueue: JobQueue;
   /** Its way to a worker, as far as it came. */
   queued: Queued | undefined;
-  gate: LaneGate<number>;
-  /** Its slot among all generations, and among those that wait on its lane. */
+  admissionQueue: AdmissionQueue<number>;
+  /** Its slot among all generations, and among those that wait on its queue. */
   slot: Claim;
   waitingSlot: Claim;
   /** Ends the wait for which its caller has set a time. */
@@ -121,7 +121,7 @@ export function logLineOf(generation: Generation, outcome: GenerationOutcome, no
     group: caller.group,
     model: model.id,
     ...(answeredBy !== model.id && { answeredBy }),
-    lane: generation.queue.name,
+    queue: generation.jobQueue.name,
     dialect: generation.dialect,
     operation: generation.operation,
     stream: generation.framing !== "whole",

@@ -1,13 +1,16 @@
 /**
  * The path of a generation through an ingress:
  *
- *     admitted ─▶ its turn at the lane's gate ─▶ owned by the relay ─▶ its job on a lane ─▶ … frames … ─▶ the caller's socket
+ *     admitted ─▶ its turn at the queue's gate ─▶ owned by the relay ─▶ its job on a queue ─▶ … frames … ─▶ the caller's socket
  *
  * The relay's owner decides; this file does what it says: jobs, bodies, answers. What is held back at the gate is none of the owner's yet: it is
- * not on the lane and can't be lost there.
+ * not on the queue and can't be lost there.
  */
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
+import type { Failure } from "#dialects/errors.ts";
+import { AdmissionQueue } from "#relay/admission-queue.ts";
+import { relayBounds } from "#relay/bounds.ts";
 import {
   type AnswerEnd,
   type AnswerProgress,
@@ -18,24 +21,21 @@ import {
   decodeProgress,
   upstreamRequestIdHeader,
 } from "#relay/job.ts";
-import { LaneGate } from "#relay/lane-gate.ts";
-import { announce } from "#relay/lane-places.ts";
-import type { LaneQueue } from "#relay/lane-queue.ts";
-import { relayLimits } from "#relay/limits.ts";
+import type { JobQueue } from "#relay/job-queue.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Mailbox } from "#relay/mailbox.ts";
 import { type AnswerKind, type JobState, Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
-import type { Failure } from "#wire/errors.ts";
-import { Answer } from "./answer.ts";
+import { announce } from "#relay/queue-slots.ts";
 import { Capacity } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
 import { overloadOf, unavailable } from "./failures.ts";
 import { type Generation, type GenerationOutcome, type GenerationRequest, logLineOf, takenBy } from "./generation.ts";
-import { LaneJobs, type LaneJobsOptions } from "./lane-jobs.ts";
-import type { CallerLimits, LimitsHold } from "./limits.ts";
+import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
+import { GenerationResponse } from "./generation-response.ts";
 import type { IngressMetrics } from "./metrics.ts";
+import type { LimitsHold, RateLimiter } from "./rate-limits.ts";
 
-export interface GenerationsOptions extends LaneJobsOptions {
+export interface GenerationsOptions extends GenerationJobsOptions {
   config: IngressConfig;
   /** Generations that are not over, or not read to their end, and requests that wait for another's answer. */
   slots: Capacity;
@@ -44,8 +44,8 @@ export interface GenerationsOptions extends LaneJobsOptions {
   /** Bytes of answers that their callers have not taken. */
   answerBytes: Capacity;
   redis: Redis;
-  queues: ReadonlyMap<string, LaneQueue>;
-  limits: CallerLimits;
+  jobQueues: ReadonlyMap<string, JobQueue>;
+  limits: RateLimiter;
   /** By the id of a key's record. */
   isRevoked(keyId: string): boolean;
   metrics: IngressMetrics;
@@ -70,16 +70,16 @@ const unreadable: Failure = { code: "internal", message: "The gateway failed to 
 
 export class Generations {
   readonly #options: GenerationsOptions;
-  readonly #jobs: LaneJobs;
+  readonly #jobs: GenerationJobs;
   readonly #live = new LiveMap<number, Generation>();
   /** Over, but for what the caller has not read. */
   readonly #unread = new LiveMap<number, Generation>();
-  /** By lane: those that wait for a runner. */
+  /** By queue: those that wait for a runner. */
   readonly #waiting = new Map<string, Capacity>();
   /** What they hold are the generations' numbers. */
-  readonly #gates = new Map<string, LaneGate<number>>();
+  readonly #admissionQueues = new Map<string, AdmissionQueue<number>>();
   #closing = false;
-  /** When a job last could not be put on its lane, and when own pulses last showed that Redis serves. */
+  /** When a job last could not be put on its queue, and when own heartbeats last showed that Redis serves. */
   #enqueueFailedAt = -1;
   #selfHeardAt = 0;
   readonly #now = () => performance.now();
@@ -88,13 +88,13 @@ export class Generations {
 
   constructor(options: GenerationsOptions) {
     this.#options = options;
-    this.#jobs = new LaneJobs(options);
+    this.#jobs = new GenerationJobs(options);
   }
 
   /** Call it once, before anything else, with the mailbox whose handlers are `heard`, `receive` and `tick`. */
   attach(mailbox: Mailbox): void {
     this.#mailbox = mailbox;
-    this.#owner = new Owner<Generation>(mailbox.self, relayLimits, this.#portOf(mailbox), this.#now());
+    this.#owner = new Owner<Generation>(mailbox.self, relayBounds, this.#portOf(mailbox), this.#now());
     this.tick();
   }
 
@@ -107,7 +107,7 @@ export class Generations {
     this.#owner?.receive(sender, frame, this.#now());
   }
 
-  /** Call it every pulse, and when the mailbox is subscribed anew. */
+  /** Call it every heartbeat, and when the mailbox is subscribed anew. */
   tick(): void {
     const now = this.#now();
     const lost = this.#owner?.isLost(now) === true;
@@ -116,18 +116,18 @@ export class Generations {
         this.#giveUp(generation, revokedKey);
         continue;
       }
-      if (!generation.gate.holds(generation.number)) continue;
+      if (!generation.admissionQueue.holds(generation.number)) continue;
       if (lost) this.#fail(generation, faults.unavailable);
-      else if (now - generation.startedAt >= generation.lane.waitMs) this.#expire(generation);
+      else if (now - generation.startedAt >= generation.queue.waitMs) this.#expire(generation);
     }
     this.#owner?.tick(now);
-    for (const [lane, gate] of this.#gates) {
-      this.#sharePlaces(lane, gate);
-      gate.pump(now);
+    for (const [queue, admissionQueue] of this.#admissionQueues) {
+      this.#shareSlots(queue, admissionQueue);
+      admissionQueue.pump(now);
     }
     for (const generation of this.#live.values()) {
       if (!generation.isAsking) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
-      if (generation.state === "waiting" && !generation.gate.holds(generation.number))
+      if (generation.state === "waiting" && !generation.admissionQueue.holds(generation.number))
         this.#jobs.renewBody(generation, now);
     }
   }
@@ -152,15 +152,15 @@ export class Generations {
    * is taken over as well, and given back here.
    */
   begin(request: GenerationRequest, body: Buffer): Begun {
-    const queue = this.#options.queues.get(request.model.lane);
+    const jobQueue = this.#options.jobQueues.get(request.model.queue);
     const owner = this.#owner;
-    if (!this.isReady || owner === undefined || queue === undefined)
+    if (!this.isReady || owner === undefined || jobQueue === undefined)
       return { kind: "refused", failure: faults.unavailable };
     const now = this.#now();
-    const { lane, weight, caller, held } = request;
+    const { queue, weight, caller, held } = request;
     const { slots, bodyBytes, answerBytes, metrics } = this.#options;
-    const waiting = this.#waitingOn(queue.name);
-    waiting.max = lane.waitingMax;
+    const waiting = this.#waitingOn(jobQueue.name);
+    waiting.max = queue.waitingMax;
     const [slot, waitingSlot] = [slots.claim(caller.id), waiting.claim(caller.id)];
     for (const [limit, claim] of [
       ["generations", slot],
@@ -169,7 +169,7 @@ export class Generations {
       const shortage = claim.hold(1);
       if (shortage === undefined) continue;
       slot.end();
-      return { kind: "refused", failure: overloadOf(metrics, limit, shortage, this.#retryAfterSeconds(queue.name)) };
+      return { kind: "refused", failure: overloadOf(metrics, limit, shortage, this.#retryAfterSeconds(jobQueue.name)) };
     }
     held.hold(body.length);
     const number = owner.takeNumber();
@@ -179,9 +179,9 @@ export class Generations {
       slot,
       waitingSlot,
       number,
-      queue,
+      jobQueue,
       queued: undefined,
-      gate: this.#gateOf(queue.name),
+      admissionQueue: this.#admissionQueueOf(jobQueue.name),
       expiry: undefined,
       admittedAt: Date.now(),
       startedAt: now,
@@ -199,12 +199,12 @@ export class Generations {
       isAsking: true,
       hold: undefined,
       isSettled: false,
-      answer: new Answer(
+      answer: new GenerationResponse(
         {
           ...request,
           model: request.model.id,
-          spliced: request.model.splice,
-          room: bodyBytes.claim(caller.id),
+          resumed: request.model.resume,
+          deliveredClaim: bodyBytes.claim(caller.id),
           heldBack: answerBytes.claim(caller.id),
           listener: {
             committed: () => this.#jobs.releaseBody(generation),
@@ -222,7 +222,7 @@ export class Generations {
     request.response.once("close", () => this.#closed(generation));
     this.#expireInTime(generation);
     this.#limited(generation, () => {
-      generation.gate.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
+      generation.admissionQueue.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
     });
     return { kind: "begun" };
   }
@@ -265,86 +265,86 @@ export class Generations {
   }
 
   /**
-   * By lane: how many wait and run here, how many of those that wait are held back, how long the oldest has waited, and how many places the workers have
+   * By queue: how many wait and run here, how many of those that wait are held back, how long the oldest has waited, and how many places the workers have
    * that no other ingress takes (undefined where that is not known).
    */
   statistics(): {
-    lane: string;
-    places: number | undefined;
+    queue: string;
+    slots: number | undefined;
     waiting: number;
     held: number;
     running: number;
     oldestWaitMs: number;
   }[] {
     const now = this.#now();
-    const lanes = new Map(
-      [...this.#options.queues.keys()].map((lane) => {
-        const { heldSize: held, places } = this.#gateOf(lane);
-        return [lane, { lane, places, waiting: 0, held, running: 0, oldestWaitMs: 0 }];
+    const queues = new Map(
+      [...this.#options.jobQueues.keys()].map((queue) => {
+        const { heldSize: held, slots } = this.#admissionQueueOf(queue);
+        return [queue, { queue, slots, waiting: 0, held, running: 0, oldestWaitMs: 0 }];
       }),
     );
-    for (const { state, queue, startedAt } of this.#live.values()) {
-      const lane = lanes.get(queue.name);
-      if (lane === undefined || state === "over") continue;
-      lane[state]++;
-      if (state === "waiting") lane.oldestWaitMs = Math.max(lane.oldestWaitMs, now - startedAt);
+    for (const { state, jobQueue, startedAt } of this.#live.values()) {
+      const queue = queues.get(jobQueue.name);
+      if (queue === undefined || state === "over") continue;
+      queue[state]++;
+      if (state === "waiting") queue.oldestWaitMs = Math.max(queue.oldestWaitMs, now - startedAt);
     }
-    return [...lanes.values()];
+    return [...queues.values()];
   }
 
-  /** While Redis does not say how many places a lane has, its keys do not share them. */
-  #sharePlaces(lane: string, gate: LaneGate<number>): void {
+  /** While Redis does not say how many places a queue has, its keys do not share them. */
+  #shareSlots(queue: string, admissionQueue: AdmissionQueue<number>): void {
     const { redis, keyspace } = this.#options;
     const name = this.#mailbox?.self;
     if (name === undefined || redis.status !== "ready") {
-      gate.hasPlaces(undefined);
+      admissionQueue.setSlots(undefined);
       return;
     }
-    announce(redis, keyspace.lanePlaces(lane), name, { places: 0, running: gate.runningSize }).then(
-      ({ places, running }) => gate.hasPlaces(places === 0 ? undefined : places - running),
-      () => gate.hasPlaces(undefined),
+    announce(redis, keyspace.queueSlots(queue), name, { slots: 0, running: admissionQueue.runningSize }).then(
+      ({ slots, running }) => admissionQueue.setSlots(slots === 0 ? undefined : slots - running),
+      () => admissionQueue.setSlots(undefined),
     );
   }
 
-  /** Those that wait for a runner, by lane. */
+  /** Those that wait for a runner, by queue. */
   get waiting(): ReadonlyMap<string, Capacity> {
     return this.#waiting;
   }
 
-  #waitingOn(lane: string): Capacity {
-    let waiting = this.#waiting.get(lane);
+  #waitingOn(queue: string): Capacity {
+    let waiting = this.#waiting.get(queue);
     if (waiting === undefined) {
       waiting = new Capacity(0);
-      this.#waiting.set(lane, waiting);
+      this.#waiting.set(queue, waiting);
     }
     return waiting;
   }
 
-  #gateOf(lane: string): LaneGate<number> {
-    let gate = this.#gates.get(lane);
-    if (gate === undefined) {
-      gate = new LaneGate<number>({
+  #admissionQueueOf(queue: string): AdmissionQueue<number> {
+    let admissionQueue = this.#admissionQueues.get(queue);
+    if (admissionQueue === undefined) {
+      admissionQueue = new AdmissionQueue<number>({
         isOpen: () => !this.#closing && this.isReady,
         release: (number) => {
           const generation = this.#live.get(number);
           if (generation !== undefined)
-            this.#owner?.start(generation, number, generation.lane.waitMs, this.#now(), generation.startedAt);
+            this.#owner?.start(generation, number, generation.queue.waitMs, this.#now(), generation.startedAt);
         },
       });
-      this.#gates.set(lane, gate);
+      this.#admissionQueues.set(queue, admissionQueue);
     }
-    return gate;
+    return admissionQueue;
   }
 
-  #retryAfterSeconds(lane: string): number {
-    return this.#gateOf(lane).retryAfterSeconds(this.#waitingOn(lane).used, this.#now());
+  #retryAfterSeconds(queue: string): number {
+    return this.#admissionQueueOf(queue).retryAfterSeconds(this.#waitingOn(queue).used, this.#now());
   }
 
   #portOf(mailbox: Mailbox): OwnerPort<Generation> {
     const { metrics } = this.#options;
     return {
       send: mailbox.send,
-      pulse: mailbox.pulse,
+      heartbeat: mailbox.heartbeat,
       enqueue: (generation, _number, attempt) => {
         const enqueuedAt = this.#now();
         this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) =>
@@ -353,17 +353,17 @@ export class Generations {
       },
       dequeue: (generation) => this.#jobs.dequeue(generation),
       probe: (jobs) => void this.#probe(jobs),
-      bound: (generation, room) => {
-        generation.queue.hasRoom(room);
+      bound: (generation, freeSlots) => {
+        generation.jobQueue.setFreeSlots(freeSlots);
         generation.queued = undefined;
         this.#runs(generation);
       },
       mayRestart: ({ answer }) => answer.mayRestart,
       restart: (generation) => {
-        metrics.restarts.inc({ lane: generation.queue.name });
+        metrics.restarts.inc({ queue: generation.jobQueue.name });
         generation.answer.restart();
         if (!generation.answer.hasBegun) generation.progress = undefined;
-        generation.gate.again(generation.number);
+        generation.admissionQueue.again(generation.number);
         if (generation.state === "running") {
           generation.state = "waiting";
           generation.waitingSlot.force(1);
@@ -443,7 +443,7 @@ export class Generations {
       const states = await this.#jobs.statesOf(jobs.map(({ client }) => client));
       for (const [index, { client, number, attempt }] of jobs.entries()) {
         const state = states[index] as JobState;
-        if (state !== "waiting") client.gate.gone(client.number, this.#now());
+        if (state !== "waiting") client.admissionQueue.gone(client.number, this.#now());
         owner.probed(number, attempt, state, this.#now());
       }
     } catch {
@@ -453,11 +453,11 @@ export class Generations {
 
   #measure(generation: Generation, now: number): void {
     const { firstToken, tokenGap } = this.#options.metrics;
-    const lane = generation.queue.name;
+    const queue = generation.jobQueue.name;
     if (generation.contentAt === 0) {
       generation.firstTokenMs = now - generation.startedAt;
-      firstToken.observe({ lane }, generation.firstTokenMs / 1_000);
-    } else tokenGap.observe({ lane }, (now - generation.contentAt) / 1_000);
+      firstToken.observe({ queue }, generation.firstTokenMs / 1_000);
+    } else tokenGap.observe({ queue }, (now - generation.contentAt) / 1_000);
     generation.contentAt = now;
   }
 
@@ -474,22 +474,26 @@ export class Generations {
   }
 
   /**
-   * A write that Redis refused, or did not take while it passed this process' own pulses on, fails alone. Otherwise Redis may be away: what came to be held back since then
+   * A write that Redis refused, or did not take while it passed this process' own heartbeats on, fails alone. Otherwise Redis may be away: what came to be held back since then
    * fails with it, so that no caller waits for more than one time limit to learn that nothing can be enqueued.
    */
-  #enqueueFailed({ gate, number }: Generation, attempt: number, since: number, isRefused: boolean): void {
+  #enqueueFailed({ admissionQueue, number }: Generation, attempt: number, since: number, isRefused: boolean): void {
     const isAlone = isRefused || this.#selfHeardAt > since;
     if (!isAlone) this.#enqueueFailedAt = this.#now();
     this.#owner?.enqueueFailed(number, attempt);
     if (isAlone) return;
     for (const generation of this.#live.values())
-      if (generation.gate === gate && gate.holds(generation.number) && generation.startedAt >= since)
+      if (
+        generation.admissionQueue === admissionQueue &&
+        admissionQueue.holds(generation.number) &&
+        generation.startedAt >= since
+      )
         this.#fail(generation, faults.unavailable);
   }
 
-  #waitExpired({ queue }: Generation): Failure {
+  #waitExpired({ jobQueue }: Generation): Failure {
     const message = "The request waited for as long as it may; try again later.";
-    return { code: "overloaded", message, retryAfterSeconds: this.#retryAfterSeconds(queue.name) };
+    return { code: "overloaded", message, retryAfterSeconds: this.#retryAfterSeconds(jobQueue.name) };
   }
 
   /** What its caller lets it wait counts from its beginning, whichever workers were lost since; an answer that has begun may wait to be gone on with. */
@@ -522,7 +526,7 @@ export class Generations {
       generation.slot.end();
       return;
     }
-    this.#options.metrics.cancellations.inc({ lane: generation.queue.name });
+    this.#options.metrics.cancellations.inc({ queue: generation.jobQueue.name });
     this.#owner?.leave(generation.number);
     this.#over(generation, "left");
   }
@@ -533,7 +537,7 @@ export class Generations {
     this.#waitIsOver(generation);
     generation.state = "running";
     generation.waitedMs = now - generation.startedAt;
-    generation.gate.taken(generation.number, now);
+    generation.admissionQueue.taken(generation.number, now);
   }
 
   #waitIsOver(generation: Generation): void {
@@ -561,7 +565,7 @@ export class Generations {
     this.#live.delete(generation.number);
     this.#settle(generation, outcome);
     generation.state = "over";
-    generation.gate.over(
+    generation.admissionQueue.over(
       generation.number,
       waitedMs === undefined ? undefined : now - generation.startedAt - waitedMs,
       now,

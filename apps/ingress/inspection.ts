@@ -5,16 +5,16 @@ import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
 import { FastifyAdapter } from "@bull-board/fastify";
 import fastifyBasicAuth from "@fastify/basic-auth";
 import type { FastifyInstance } from "fastify";
-import type { LaneJob } from "#relay/job.ts";
-import type { LaneQueue } from "#relay/lane-queue.ts";
+import type { QueuedJob } from "#relay/job.ts";
+import type { JobQueue } from "#relay/job-queue.ts";
 
 const basePath = "/queues";
 const operatorName = "operator";
 
-/** Serves the board of these lanes, by name, under /queues to the user `operator` with this password; look, don't touch: jobs belong to their owners. */
+/** Serves the board of these queues, by name, under /queues to the user `operator` with this password; look, don't touch: jobs belong to their owners. */
 export async function addInspection(
   operations: FastifyInstance,
-  queues: ReadonlyMap<string, LaneQueue>,
+  queues: ReadonlyMap<string, JobQueue>,
   password: string,
 ): Promise<void> {
   const board = new FastifyAdapter();
@@ -23,11 +23,11 @@ export async function addInspection(
   const shown = new Set<string>();
   /** The catalogue may have named further ones since. */
   const showQueues = async () => {
-    for (const [lane, { queue }] of queues) {
-      if (shown.has(lane)) continue;
-      shown.add(lane);
-      const adapter = new BullMQAdapter(queue, { readOnlyMode: true });
-      adapter.setFormatter("data", ({ generations }: LaneJob) =>
+    for (const [queue, { queue: bullQueue }] of queues) {
+      if (shown.has(queue)) continue;
+      shown.add(queue);
+      const adapter = new BullMQAdapter(bullQueue, { readOnlyMode: true });
+      adapter.setFormatter("data", ({ generations }: QueuedJob) =>
         generations.map(({ body, delivered, ...rest }) => ({ ...rest, ...hidden({ body, delivered }) })),
       );
       addQueue(adapter);

@@ -1,4 +1,4 @@
-/** The ingress: speaks HTTP to callers, puts their generations on lanes and relays the answers. Stateless: any ingress does for any request. */
+/** The ingress: speaks HTTP to callers, puts their generations on queues and relays the answers. Stateless: any ingress does for any request. */
 import { randomUUID } from "node:crypto";
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
@@ -7,8 +7,8 @@ import type { Logger } from "pino";
 import { followKeys } from "#access/follow.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
-import { type LaneQueue, openLaneQueue } from "#relay/lane-queue.ts";
-import { relayLimits } from "#relay/limits.ts";
+import { relayBounds } from "#relay/bounds.ts";
+import { type JobQueue, openJobQueue } from "#relay/job-queue.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import { openMailbox } from "#relay/mailbox.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
@@ -25,8 +25,8 @@ import { ingressConfigOf, smallAnswerBytesMax, smallBodyBytesMax } from "./confi
 import { FileRewrites } from "./file-rewrites.ts";
 import { Generations } from "./generations.ts";
 import { Idempotency } from "./idempotency.ts";
-import { CallerLimits } from "./limits.ts";
 import { createIngressMetrics } from "./metrics.ts";
+import { RateLimiter } from "./rate-limits.ts";
 import { createRequestServer } from "./requests.ts";
 import { addResponsesSocket } from "./responses-socket.ts";
 import { addRoutes } from "./routes.ts";
@@ -62,16 +62,16 @@ async function start(log: Logger): Promise<Running> {
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   const bodies = await connectRedis(service.redisUrl, "request");
   for (const connection of [redis, bodies]) connection.on("error", onRedisError);
-  const queues = new Map<string, LaneQueue>();
+  const jobQueues = new Map<string, JobQueue>();
   const opening = new Map<string, Promise<unknown>>();
-  /** Opens the lanes that are not open; one that can't be is tried again with the next pulse. */
+  /** Opens the queues that are not open; one that can't be is tried again with the next heartbeat. */
   const openQueues = () => {
-    for (const lane of catalogue.current().lanes.keys()) {
-      if (queues.has(lane) || opening.has(lane)) continue;
-      const opened = openLaneQueue(lane, redis, keyspace, onRedisError)
-        .then((queue) => queues.set(lane, queue), onRedisError)
-        .finally(() => opening.delete(lane));
-      opening.set(lane, opened);
+    for (const queue of catalogue.current().queues.keys()) {
+      if (jobQueues.has(queue) || opening.has(queue)) continue;
+      const opened = openJobQueue(queue, redis, keyspace, onRedisError)
+        .then((jobQueue) => jobQueues.set(queue, jobQueue), onRedisError)
+        .finally(() => opening.delete(queue));
+      opening.set(queue, opened);
     }
   };
   openQueues();
@@ -87,21 +87,21 @@ async function start(log: Logger): Promise<Running> {
       generations: slots,
       websockets: sockets.websockets,
       conversations: sockets.conversations,
-    }).map(([limit, { used, max }]) => ({ limit, lane: "", used, max })),
-    ...[...generations.waiting].map(([lane, { used, max }]) => ({ limit: "waiting", lane, used, max })),
+    }).map(([limit, { used, max }]) => ({ limit, queue: "", used, max })),
+    ...[...generations.waiting].map(([queue, { used, max }]) => ({ limit: "waiting", queue, used, max })),
   ];
   const metrics = createIngressMetrics({
-    lanes: () => generations.statistics(),
+    queues: () => generations.statistics(),
     depths: async () => {
       const counted = await Promise.all(
-        [...queues.values()].map(async ({ name, queue }) => ({
+        [...jobQueues.values()].map(async ({ name, queue }) => ({
           name,
           counts: await queue.getJobCounts("prioritized", "active"),
         })),
       );
       return counted.flatMap(({ name, counts }) => [
-        { lane: name, state: "waiting", count: counts.prioritized ?? 0 },
-        { lane: name, state: "active", count: counts.active ?? 0 },
+        { queue: name, state: "waiting", count: counts.prioritized ?? 0 },
+        { queue: name, state: "active", count: counts.active ?? 0 },
       ]);
     },
     bodiesBytes: () => bodyBytes.used,
@@ -109,7 +109,7 @@ async function start(log: Logger): Promise<Running> {
     keys: () => keys.count(),
   });
   const unread = new UnreadAnswers(answerBytes, (scope) => metrics.limitRefusals.inc({ limit: "answers", scope }));
-  const limits = new CallerLimits({ redis, keyspace, catalogue: catalogue.current, metrics, log });
+  const limits = new RateLimiter({ redis, keyspace, catalogue: catalogue.current, metrics, log });
   const generations = new Generations({
     config,
     slots,
@@ -118,7 +118,7 @@ async function start(log: Logger): Promise<Running> {
     redis,
     bodies,
     keyspace,
-    queues,
+    jobQueues,
     limits,
     isRevoked: (id) => keys.isRevoked(id),
     metrics,
@@ -146,9 +146,9 @@ async function start(log: Logger): Promise<Running> {
   const restoreSettings = () => {
     if (performance.now() - settingsRestoredAt < restoreSettingsMs) return;
     settingsRestoredAt = performance.now();
-    for (const queue of queues.values()) queue.restoreSettings().catch(onRedisError);
+    for (const queue of jobQueues.values()) queue.restoreSettings().catch(onRedisError);
   };
-  const pulse = setInterval(() => {
+  const heartbeat = setInterval(() => {
     generations.tick();
     idempotency.tick(performance.now());
     limits.tick(performance.now());
@@ -156,7 +156,7 @@ async function start(log: Logger): Promise<Running> {
     openFiles.tick();
     openQueues();
     restoreSettings();
-  }, relayLimits.pulseMs);
+  }, relayBounds.heartbeatMs);
   registerRelayMetrics(metrics.registry, mailbox);
   registerCatalogueMetrics(metrics.registry, catalogue);
   const keys = await followKeys({ redis, subscriber: mailbox.subscriber, keyspace, log });
@@ -220,14 +220,14 @@ async function start(log: Logger): Promise<Running> {
       keys: keys.count(),
       generations: generations.size,
       bodiesBytes: bodyBytes.used,
-      lanes: generations
+      queues: generations
         .statistics()
-        .map(({ oldestWaitMs, ...lane }) => ({ ...lane, oldestWaitMs: Math.round(oldestWaitMs) })),
+        .map(({ oldestWaitMs, ...queue }) => ({ ...queue, oldestWaitMs: Math.round(oldestWaitMs) })),
     }),
   });
   if (config.operatorPassword !== undefined) {
     const { addInspection } = await import("./inspection.ts");
-    await addInspection(operations, queues, config.operatorPassword);
+    await addInspection(operations, jobQueues, config.operatorPassword);
   }
 
   const api = await listen(server, config.host, config.port);
@@ -249,12 +249,12 @@ async function start(log: Logger): Promise<Running> {
         message: "The gateway is stopping; send the request again.",
         retryAfterSeconds: 1,
       });
-      clearInterval(pulse);
+      clearInterval(heartbeat);
       catalogue.close();
       keys.close();
       await mailbox.close();
       await limits.close();
-      await Promise.all([...queues.values()].map((queue) => queue.close()));
+      await Promise.all([...jobQueues.values()].map((queue) => queue.close()));
       redis.disconnect();
       bodies.disconnect();
       sockets.close();

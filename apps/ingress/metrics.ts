@@ -5,13 +5,13 @@ const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 
 /** What is read when the metrics are scraped. */
 export interface IngressReadings {
-  /** Generations of this process by lane and state, and how long the oldest has waited. */
-  lanes(): { lane: string; waiting: number; held: number; running: number; oldestWaitMs: number }[];
-  /** Jobs on the lanes, of all processes; rejects when Redis is away. */
-  depths(): Promise<{ lane: string; state: string; count: number }[]>;
+  /** Generations of this process by queue and state, and how long the oldest has waited. */
+  queues(): { queue: string; waiting: number; held: number; running: number; oldestWaitMs: number }[];
+  /** Jobs on the queues, of all processes; rejects when Redis is away. */
+  depths(): Promise<{ queue: string; state: string; count: number }[]>;
   bodiesBytes(): number;
-  /** What keys share; `lane` is "" for what is not of a lane. */
-  capacities(): { limit: string; lane: string; used: number; max: number }[];
+  /** What keys share; `queue` is "" for what is not of a queue. */
+  capacities(): { limit: string; queue: string; used: number; max: number }[];
   keys(): number;
 }
 
@@ -24,41 +24,41 @@ export function createIngressMetrics(readings: IngressReadings) {
   new Gauge({
     name: "sluice_generations",
     help: "Generations of this ingress that are not over.",
-    labelNames: ["lane", "state"],
+    labelNames: ["queue", "state"],
     registers,
     collect() {
-      for (const { lane, waiting, running } of readings.lanes()) {
-        this.set({ lane, state: "waiting" }, waiting);
-        this.set({ lane, state: "running" }, running);
+      for (const { queue, waiting, running } of readings.queues()) {
+        this.set({ queue, state: "waiting" }, waiting);
+        this.set({ queue, state: "running" }, running);
       }
     },
   });
   new Gauge({
-    name: "sluice_held_generations",
-    help: "Waiting generations of this ingress that it has not put on their lane yet, so that those of other keys can overtake.",
-    labelNames: ["lane"],
+    name: "sluice_queued_generations",
+    help: "Waiting generations of this ingress that it has not put on their queue yet, so that those of other keys can overtake.",
+    labelNames: ["queue"],
     registers,
     collect() {
-      for (const { lane, held } of readings.lanes()) this.set({ lane }, held);
+      for (const { queue, held } of readings.queues()) this.set({ queue }, held);
     },
   });
   new Gauge({
     name: "sluice_oldest_wait_seconds",
     help: "How long the oldest generation of this ingress has waited for a worker; take the maximum over all.",
-    labelNames: ["lane"],
+    labelNames: ["queue"],
     registers,
     collect() {
-      for (const { lane, oldestWaitMs } of readings.lanes()) this.set({ lane }, oldestWaitMs / 1_000);
+      for (const { queue, oldestWaitMs } of readings.queues()) this.set({ queue }, oldestWaitMs / 1_000);
     },
   });
   new Gauge({
-    name: "sluice_lane_jobs",
-    help: "Jobs on a lane by state, counted over all processes.",
-    labelNames: ["lane", "state"],
+    name: "sluice_queue_jobs",
+    help: "Jobs on a queue by state, counted over all processes.",
+    labelNames: ["queue", "state"],
     registers,
     async collect() {
       const depths = await readings.depths().catch(() => []);
-      for (const { lane, state, count } of depths) this.set({ lane, state }, count);
+      for (const { queue, state, count } of depths) this.set({ queue, state }, count);
     },
   });
   new Gauge({
@@ -71,20 +71,20 @@ export function createIngressMetrics(readings: IngressReadings) {
   });
   new Gauge({
     name: "sluice_capacity_used",
-    help: "What is taken of each bound that all keys of this ingress share: bytes of bodies, of answers that callers have not taken, and of conversations, generations, those that wait by lane, WebSockets.",
-    labelNames: ["limit", "lane"],
+    help: "What is taken of each bound that all keys of this ingress share: bytes of bodies, of answers that callers have not taken, and of conversations, generations, those that wait by queue, WebSockets.",
+    labelNames: ["limit", "queue"],
     registers,
     collect() {
-      for (const { limit, lane, used } of readings.capacities()) this.set({ limit, lane }, used);
+      for (const { limit, queue, used } of readings.capacities()) this.set({ limit, queue }, used);
     },
   });
   new Gauge({
     name: "sluice_capacity_max",
     help: "The bounds that all keys of this ingress share.",
-    labelNames: ["limit", "lane"],
+    labelNames: ["limit", "queue"],
     registers,
     collect() {
-      for (const { limit, lane, max } of readings.capacities()) this.set({ limit, lane }, max);
+      for (const { limit, queue, max } of readings.capacities()) this.set({ limit, queue }, max);
     },
   });
   new Gauge({
@@ -113,14 +113,14 @@ export function createIngressMetrics(readings: IngressReadings) {
     firstToken: new Histogram({
       name: "sluice_first_token_seconds",
       help: "From the admission of a generation to its first content.",
-      labelNames: ["lane"],
+      labelNames: ["queue"],
       buckets: seconds,
       registers,
     }),
     tokenGap: new Histogram({
       name: "sluice_gap_seconds",
       help: "Between two pieces of a streamed answer.",
-      labelNames: ["lane"],
+      labelNames: ["queue"],
       buckets: seconds,
       registers,
     }),
@@ -139,13 +139,13 @@ export function createIngressMetrics(readings: IngressReadings) {
     cancellations: new Counter({
       name: "sluice_cancellations_total",
       help: "Generations whose callers left.",
-      labelNames: ["lane"],
+      labelNames: ["queue"],
       registers,
     }),
     restarts: new Counter({
       name: "sluice_restarts_total",
       help: "Attempts begun anew, unseen by the caller, because a worker or a job was lost.",
-      labelNames: ["lane"],
+      labelNames: ["queue"],
       registers,
     }),
   };

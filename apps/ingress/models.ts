@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/models, https://docs.anthropic.com/en/api/models-list, https://ai.google.dev/api/models
  */
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
-import type { ConversationDialect } from "#wire/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 
 const anthropicPageMax = 1_000;
 const anthropicPage = 20;

@@ -11,14 +11,14 @@ import Fastify, {
 } from "fastify";
 import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
+import { errorBodyOf, type Failure, statusOf } from "#dialects/errors.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
-import { failureHeadersOf } from "./answer.ts";
 import type { Capacity, Claim } from "./capacity.ts";
 import { type IngressConfig, smallBodyBytesMax } from "./config.ts";
 import { credentialsOf } from "./credentials.ts";
 import { dialectOf, isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
 import { failureOf, invalidKey, notFoundOf, overloadOf, tooLarge, tooSlow } from "./failures.ts";
+import { failureHeadersOf } from "./generation-response.ts";
 import type { IngressMetrics } from "./metrics.ts";
 import { CallerResponse, type UnreadAnswers } from "./unread.ts";
 import { UploadPace, uploadLookMsOf } from "./upload-pace.ts";

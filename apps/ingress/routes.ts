@@ -3,7 +3,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Admission } from "./admission.ts";
-import type { AnswerResponse } from "./answer.ts";
 import type { BodyRead, ReadBody } from "./body.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
 import {
@@ -16,9 +15,10 @@ import {
   modelCallOf,
   modelMethods,
 } from "./endpoints.ts";
+import type { AnswerResponse } from "./generation-response.ts";
 import type { Idempotency } from "./idempotency.ts";
-import type { ReplayAnswer } from "./limits.ts";
 import { modelBodyOf, modelListOf } from "./models.ts";
+import type { ReplayAnswer } from "./rate-limits.ts";
 import { noBytes, Refused } from "./requests.ts";
 
 export interface RoutesOptions {

@@ -4,8 +4,8 @@
  */
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
-import type { AnswerResponse } from "./answer.ts";
 import type { Claim } from "./capacity.ts";
+import type { AnswerResponse } from "./generation-response.ts";
 
 /** Bytes of one answer that are kept at most. */
 const keptBytesMax = 1 << 20;

@@ -5,11 +5,11 @@
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyError, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
-import { errorBodyOf, type Failure, statusOf } from "#wire/errors.ts";
-import { failureHeadersOf } from "./answer.ts";
+import { errorBodyOf, type Failure, statusOf } from "#dialects/errors.ts";
 import { isReadAtOnce } from "./body-reader.ts";
 import { responsesPath } from "./endpoints.ts";
 import { failureOf, tooSlow } from "./failures.ts";
+import { failureHeadersOf } from "./generation-response.ts";
 import { Refused } from "./requests.ts";
 import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "./socket-frame.ts";
 import { Turns, type TurnsOptions } from "./socket-turns.ts";
@@ -19,7 +19,7 @@ import { UploadPace } from "./upload-pace.ts";
 /** Bytes on their way to the caller from which on an answer waits. */
 const fullBytes = 64 * 1024;
 /** Bytes of what no upstream was asked for: a caller that asks for more of that without reading it is cut off. */
-const owedBytesMax = 1 << 20;
+const pendingBytesMax = 1 << 20;
 /** Bytes of a client's control frame around what it says: https://www.rfc-editor.org/rfc/rfc6455#section-5.2 */
 const controlBytes = 6;
 /** https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1 */
@@ -51,7 +51,7 @@ export class Connection {
   #arrivingBytes = 0;
   #arrivingSince = 0;
   #pace: UploadPace | undefined;
-  #owedBytes = 0;
+  #pendingBytes = 0;
   /** The frame that is being read, and those behind it. */
   #serving: Promise<void> | undefined;
 
@@ -229,13 +229,13 @@ export class Connection {
   }
 
   #say(frame: Buffer): void {
-    if (this.#owedBytes > owedBytesMax) {
+    if (this.#pendingBytes > pendingBytesMax) {
       this.terminate();
       return;
     }
-    this.#owedBytes += frame.length;
+    this.#pendingBytes += frame.length;
     this.#send(frame, () => {
-      this.#owedBytes -= frame.length;
+      this.#pendingBytes -= frame.length;
     });
   }
 

@@ -1,7 +1,7 @@
 /** What goes over a WebSocket: one JSON object per text frame (https://platform.openai.com/docs/guides/websocket-mode). */
 import type { OutgoingHttpHeaders } from "node:http";
-import type { Failure } from "#wire/errors.ts";
-import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#wire/json.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#dialects/json.ts";
 import { fieldsMax, readJson } from "./body.ts";
 import { Refused } from "./requests.ts";
 
@@ -13,7 +13,7 @@ const frameNames = [...envelopeNames, "input"] as const;
 export interface CallerFrame {
   bytes: Buffer;
   type: unknown;
-  /** Names a lane of the caller's; every frame of the answer bears it. */
+  /** Names a queue of the caller's; every frame of the answer bears it. */
   streamId: string | undefined;
   spans: ObjectSpans<(typeof frameNames)[number]>;
 }
@@ -122,7 +122,7 @@ export const socketFailure = (name: string, message: string, param?: string): Fa
   ...(param !== undefined && { param }),
 });
 
-const toldHeaders = /^(x-request-id|x-upstream-request-id|retry-after|x-should-retry|x-ratelimit-.*)$/;
+const frameHeaders = /^(x-request-id|x-upstream-request-id|retry-after|x-should-retry|x-ratelimit-.*)$/;
 
 /** What tells of a failure, whenever it comes: an HTTP answer's status, headers and body in one frame. */
 export function errorFrameOf(
@@ -132,17 +132,17 @@ export function errorFrameOf(
   streamId: string | undefined,
 ): Buffer {
   const told = Object.fromEntries(
-    Object.entries(headers).flatMap(([name, value]) => (toldHeaders.test(name) ? [[name, String(value)]] : [])),
+    Object.entries(headers).flatMap(([name, value]) => (frameHeaders.test(name) ? [[name, String(value)]] : [])),
   );
   const { error } = JSON.parse(body) as { error: object };
   return frameOf({ type: "error", status, error: { ...error, headers: told } }, streamId);
 }
 
-/** A frame for the lane of that name. */
+/** A frame for the queue of that name. */
 export const frameOf = (event: object, streamId: string | undefined): Buffer =>
   Buffer.from(JSON.stringify(streamId === undefined ? event : { ...event, stream_id: streamId }));
 
-/** An event's JSON as a frame for the lane of that name. */
+/** An event's JSON as a frame for the queue of that name. */
 export const withStreamId = (data: Buffer, streamId: string | undefined): Buffer =>
   streamId === undefined
     ? data

@@ -5,10 +5,10 @@
 import { isUtf8 } from "node:buffer";
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
-import { errorBodyOf, statusOf } from "#wire/errors.ts";
-import { objectSpansOf, readSpan } from "#wire/json.ts";
-import { type SseEvent, SseReader } from "#wire/sse.ts";
-import type { AnswerResponse } from "./answer.ts";
+import { errorBodyOf, statusOf } from "#dialects/errors.ts";
+import { objectSpansOf, readSpan } from "#dialects/json.ts";
+import { type SseEvent, SseReader } from "#dialects/sse.ts";
+import type { AnswerResponse } from "./generation-response.ts";
 import { errorFrameOf, withStreamId } from "./socket-frame.ts";
 
 /** Bytes of one event at most: what a worker lets pass, and what it wraps around it. */

@@ -1,8 +1,8 @@
 /** The turns on one WebSocket: one at a time, each a generation like that of a POST request, which may go on from the one before it. */
 import { setImmediate } from "node:timers/promises";
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#wire/json.ts";
-import { responseBodyOf, usageBodyOf } from "#wire/openai-responses/answer.ts";
+import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
+import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
 import type { Admission } from "./admission.ts";
 import { type BodyRead, type ReadBody, readJson } from "./body.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";

@@ -1,7 +1,7 @@
 /** Checks bodies against the schemas of their endpoints with Fastify's own validator, in the process and in its thread alike. */
 import Fastify, { type FastifyServerOptions } from "fastify";
-import type { Failure } from "#wire/errors.ts";
-import type { ValidationFault } from "#wire/invalid-field.ts";
+import type { Failure } from "#dialects/errors.ts";
+import type { ValidationFault } from "#dialects/invalid-field.ts";
 import { invalidBodyOf } from "./failures.ts";
 
 type AjvPlugin = Exclude<NonNullable<NonNullable<FastifyServerOptions["ajv"]>["plugins"]>[number], unknown[]>;

@@ -1,11 +1,11 @@
 /** From an upstream's answer to the caller's bytes: what is common to streamed and whole answers, and to answers that come the other way, stands behind one interface. */
-import type { StreamRelay, WholeAnswer } from "#wire/codec.ts";
-import { type Failure, failureOf, type UpstreamError } from "#wire/errors.ts";
-import type { AnswerEvent } from "#wire/neutral.ts";
-import { Produced } from "#wire/produced.ts";
-import { retryAfterSecondsOf } from "#wire/retry-after.ts";
-import { type SseEvent, SseEventTooLarge, SseReader } from "#wire/sse.ts";
-import type { Usage } from "#wire/usage.ts";
+import type { StreamRelay, WholeAnswer } from "#dialects/codec.ts";
+import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
+import type { AnswerEvent } from "#dialects/neutral.ts";
+import { Produced } from "#dialects/produced.ts";
+import { retryAfterSecondsOf } from "#dialects/retry-after.ts";
+import { type SseEvent, SseEventTooLarge, SseReader } from "#dialects/sse.ts";
+import type { Usage } from "#dialects/usage.ts";
 import type { Reading } from "./exchange.ts";
 
 /** Bytes of a whole answer, and of one event of a stream, at most. */
@@ -90,17 +90,17 @@ export function readerOf(
 ): AnswerReader {
   const errorReader = () => new ErrorReader(status, reading, retryAfterSecondsOf(headers, Date.now()), isQuoted);
   if (!isAnswerStatus(status)) return errorReader();
-  const { turned } = reading;
+  const { adapted } = reading;
   const type = String(headers["content-type"] ?? "").toLowerCase();
   const isJson =
     isJsonStart(firstByte) ??
     (reading.streams ? type.startsWith("application/json") : !type.startsWith("text/event-stream"));
   if (reading.streams) {
     if (!isJson && reading.stream !== undefined) return new StreamReader(reading.stream());
-    return turned === undefined ? errorReader() : new WholeReader(turned.toStream);
+    return adapted === undefined ? errorReader() : new WholeReader(adapted.toStream);
   }
   if (isJson) return new WholeReader(reading.whole);
-  return turned?.events === undefined ? errorReader() : new FoldingReader(turned.events());
+  return adapted?.events === undefined ? errorReader() : new FoldingReader(adapted.events());
 }
 
 /** Of JSON an object or a list, of events a field or a comment; undefined where the byte does not tell. */
@@ -128,7 +128,7 @@ const failedWith = (error: UpstreamError, bytes: Buffer[] = []): FailedStep => (
   reason: error.message,
 });
 
-type FoldedStream = ReturnType<NonNullable<NonNullable<Reading["turned"]>["events"]>>;
+type FoldedStream = ReturnType<NonNullable<NonNullable<Reading["adapted"]>["events"]>>;
 
 class StreamReader implements AnswerReader {
   readonly #events = new SseReader(answerBytesMax);

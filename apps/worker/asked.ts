@@ -1,5 +1,5 @@
 /** What of a request its answer is read by, in short, for who reads the answer elsewhere than the request. */
-import type { NeutralRequest, Settings } from "#wire/neutral.ts";
+import type { NeutralRequest, Settings } from "#dialects/neutral.ts";
 
 export interface Asked {
   /** The caller's body; of a large one its settings. */

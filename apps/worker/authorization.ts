@@ -5,13 +5,13 @@ import type { SignatureV4 } from "@smithy/signature-v4";
 import type { GoogleAuth } from "google-auth-library";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Environment, secretOf } from "#catalogue/environment.ts";
-import type { SourcedBody } from "./request-sources.ts";
+import type { BodyWithAttachments } from "./request-attachments.ts";
 
 interface SignedRequest {
   method: "GET" | "POST";
   url: URL;
   headers: Record<string, string>;
-  body: Buffer | SourcedBody;
+  body: Buffer | BodyWithAttachments;
 }
 
 /** The headers to add to a request, by the name of a credential; a promise where they must be asked for or computed. Rejects when they can't be had. */
@@ -97,13 +97,13 @@ export function createAuthorization(environment: Environment): Authorize {
 }
 
 /** Computed natively, and of what is in pieces not all at once: the signer's own hash takes seconds for a large body. */
-async function sha256Of(body: Buffer | SourcedBody): Promise<string> {
+async function sha256Of(body: Buffer | BodyWithAttachments): Promise<string> {
   const hash = createHash("sha256");
   if (Buffer.isBuffer(body)) return hash.update(body).digest("hex");
   let hashed = 0;
-  for (const piece of body.pieces()) {
-    hash.update(piece);
-    hashed += piece.length;
+  for (const chunk of body.chunks()) {
+    hash.update(chunk);
+    hashed += chunk.length;
     if (hashed < hashedAtOnce) continue;
     hashed = 0;
     await setImmediate();

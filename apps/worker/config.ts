@@ -2,19 +2,20 @@
 import { parseArgs } from "node:util";
 import { drainSettings, integerSetting, memoryShare, readSettings, type Setting } from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
-import { type Network, networksOf } from "./remote-sources.ts";
+import { type Network, networksOf } from "./attachment-fetcher.ts";
 
-const sourceNetworks: Setting<Network[]> = {
-  variable: "SOURCE_NETWORKS",
+const attachmentNetworks: Setting<Network[]> = {
+  variable: "ATTACHMENT_NETWORKS",
+  formerVariable: "SOURCE_NETWORKS",
   description:
     "Networks that are not public and from which the worker may fetch images and documents that requests name by address, as 10.0.0.0/8,fd00::/8. None by default.",
-  otherwise: "",
+  default: "",
   bounds: "networks in CIDR notation, separated by commas",
   read(environment) {
     try {
-      return networksOf(environment.SOURCE_NETWORKS ?? "");
+      return networksOf(environment.ATTACHMENT_NETWORKS ?? "");
     } catch {
-      throw new StartupFault(`SOURCE_NETWORKS must be ${this.bounds}, not "${environment.SOURCE_NETWORKS}"`);
+      throw new StartupFault(`ATTACHMENT_NETWORKS must be ${this.bounds}, not "${environment.ATTACHMENT_NETWORKS}"`);
     }
   },
 };
@@ -23,56 +24,61 @@ const mebibyte = 1 << 20;
 
 export const workerSettings = {
   drainMs: drainSettings.drainMs,
-  sourceNetworks,
-  sourceBytesMax: integerSetting(
-    "SOURCE_BYTES_MAX",
-    memoryShare(8, 512 * mebibyte),
-    mebibyte,
-    64 * 1024 * mebibyte,
-    "Bytes of fetched images and documents, in base64, that one worker holds at most, each until it is sent. Requests beyond that wait; one key has half of it at most. A request that needs more than all of it is refused.",
-  ),
+  attachmentNetworks,
+  attachmentBytesMax: {
+    formerVariable: "SOURCE_BYTES_MAX",
+    ...integerSetting(
+      "ATTACHMENT_BYTES_MAX",
+      memoryShare(8, 512 * mebibyte),
+      mebibyte,
+      64 * 1024 * mebibyte,
+      "Bytes of fetched images and documents, in base64, that one worker holds at most, each until it is sent. Requests beyond that wait; one key has half of it at most. A request that needs more than all of it is refused.",
+    ),
+  },
 };
 
 const capacityMax = 100_000;
 
 export const workerArguments = {
-  lanes: {
-    otherwise: "chat=512,image=8,*=8",
-    description: `The lanes to work on, each with how many generations at once (1 to ${capacityMax}); \`*\`: every other lane of the catalogue, also one that is named there later.`,
+  queues: {
+    default: "chat=512,image=8,*=8",
+    description: `The queues to work on, each with how many generations at once (1 to ${capacityMax}); \`*\`: every other queue of the catalogue, also one that is named there later.`,
   },
 };
 
 export const workerConfigOf = (environment: Record<string, string | undefined>) =>
   readSettings(workerSettings, environment);
 
-/** Stands for every lane of the catalogue that is not named beside it. */
+/** Stands for every queue of the catalogue that is not named beside it. */
 const everyOther = "*";
 
-/** Lanes and how many generations at once, from the command line; a StartupFault for anything else. */
-export function lanesOf(args: string[]): Map<string, number> {
+/** Queues and how many generations at once, from the command line; a StartupFault for anything else. */
+export function queuesOf(args: string[]): Map<string, number> {
+  if (args.some((argument) => /^--lanes(=|$)/.test(argument)))
+    throw new StartupFault("--lanes was renamed to --queues in version 0.2.0");
   let text: string;
   try {
     text = parseArgs({
       args,
-      options: { lanes: { type: "string", multiple: true, default: [workerArguments.lanes.otherwise] } },
-    }).values.lanes.join(",");
+      options: { queues: { type: "string", multiple: true, default: [workerArguments.queues.default] } },
+    }).values.queues.join(",");
   } catch (error) {
     throw new StartupFault((error as Error).message);
   }
-  const lanes = new Map<string, number>();
+  const queues = new Map<string, number>();
   for (const part of text.split(",")) {
     const [, name, count] = /^([a-z0-9][a-z0-9._-]{0,39}|\*)=(\d+)$/.exec(part.trim()) ?? [];
     const capacity = Number(count);
-    if (name === undefined || !(capacity >= 1 && capacity <= capacityMax) || lanes.has(name))
+    if (name === undefined || !(capacity >= 1 && capacity <= capacityMax) || queues.has(name))
       throw new StartupFault(
-        `--lanes must be like ${workerArguments.lanes.otherwise}, each lane once with 1 to ${capacityMax} generations, not "${text}"`,
+        `--queues must be like ${workerArguments.queues.default}, each queue once with 1 to ${capacityMax} generations, not "${text}"`,
       );
-    lanes.set(name, capacity);
+    queues.set(name, capacity);
   }
-  return lanes;
+  return queues;
 }
 
-/** The lanes to work on with a catalogue that names these. */
+/** The queues to work on with a catalogue that names these. */
 export function capacitiesOf(given: ReadonlyMap<string, number>, catalogued: Iterable<string>): Map<string, number> {
   const others = given.get(everyOther);
   const capacities = new Map(others === undefined ? [] : [...catalogued].map((name) => [name, others]));

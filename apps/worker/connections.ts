@@ -19,7 +19,7 @@ export function openConnections(
   connectionsMax: number,
   environment: Environment,
 ): Dispatcher {
-  const { connectTimeoutMs } = upstream.limits;
+  const { connectTimeoutMs } = upstream.timeouts;
   const { origin } = new URL(upstream.baseUrl);
   const tls = tlsOptionsOf(upstream);
   const common = { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 };

@@ -3,23 +3,23 @@
  * where they don't.
  */
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
+import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/attachments.ts";
+import { callerFieldOf } from "#dialects/caller-field.ts";
+import type { AnswerContext, Codec, StreamRelay, Target, WholeAnswer } from "#dialects/codec.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { type ConversationDialect, conversationDialects, type UpstreamDialect } from "#dialects/dialect.ts";
+import type { Failure, UpstreamError } from "#dialects/errors.ts";
+import { refuse } from "#dialects/field-support.ts";
+import { objectOf, parsedObject } from "#dialects/json.ts";
+import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
+import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed } from "#dialects/resumed.ts";
+import { toolNameOf } from "#dialects/tools.ts";
+import { TranslatedStream } from "#dialects/translated.ts";
 import type { GenerationJob } from "#relay/job.ts";
-import { callerFieldOf } from "#wire/caller-field.ts";
-import { refuse } from "#wire/carry.ts";
-import type { AnswerContext, Codec, StreamRelay, Target, WholeAnswer } from "#wire/codec.ts";
-import { codecs } from "#wire/codecs.ts";
-import { type ConversationDialect, conversationDialects, type UpstreamDialect } from "#wire/dialect.ts";
-import type { Failure, UpstreamError } from "#wire/errors.ts";
-import { objectOf, parsedObject } from "#wire/json.ts";
-import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest } from "#wire/neutral.ts";
-import type { Data, RemoteSource, SourceAddress } from "#wire/sources.ts";
-import { resumed, SplicedAnswer, SplicedDecoder, type SpliceMode } from "#wire/spliced.ts";
-import { toolNameOf } from "#wire/tools.ts";
-import { TranslatedStream } from "#wire/translated.ts";
 import type { Asked } from "./asked.ts";
 import type { Preparation } from "./preparation.ts";
 import { type PreparationTask, type Prepared, readableRequestOf } from "./prepare.ts";
-import type { RequestSources } from "./request-sources.ts";
+import type { RequestAttachments } from "./request-attachments.ts";
 import type { UpstreamRequest } from "./upstream.ts";
 import { translatedTask, wholeOf } from "./whole.ts";
 
@@ -35,7 +35,7 @@ export interface Reading {
   /** Reads a whole answer for a caller who wants one; a large one takes a while. */
   whole(bytes: Buffer): WholeAnswer | Promise<WholeAnswer>;
   /** What an answer that came the other way, whole for a stream or streamed for a whole, comes to; nothing where that can't be. */
-  turned?: {
+  adapted?: {
     toStream(bytes: Buffer): WholeAnswer | Promise<WholeAnswer>;
     events?(): Pick<StreamEvents, "push" | "end" | "usage"> & { whole(events: readonly AnswerEvent[]): WholeAnswer };
   };
@@ -56,7 +56,7 @@ export interface Exchange {
   request: UpstreamRequest;
   reading: Reading;
   /** The answer as it may go on from another target. */
-  spliced?: SplicedAnswer;
+  resumed?: ResumedAnswer;
   /** The answer in case the upstream has no such endpoint. */
   unlessThere?: () => Promise<OwnAnswer>;
 }
@@ -71,9 +71,9 @@ export interface ExchangeInput {
   /** The upstream's name of the model. */
   name: string;
   preparation: Preparation;
-  sources: RequestSources;
+  attachments: RequestAttachments;
   /** What was delivered by another target, to be gone on from. */
-  spliced: SplicedAnswer | undefined;
+  resumed: ResumedAnswer | undefined;
   /** The caller has left. */
   signal: AbortSignal;
 }
@@ -97,7 +97,7 @@ export function preparedFor(
 ): Promise<Prepared> {
   const { job, body, model, upstream, preparation, signal } = input;
   const { operation, dialect, framing, headers, contentType } = job;
-  const splices = operation === "answer" && model.splice && framing !== "whole";
+  const resumes = operation === "answer" && model.resume && framing !== "whole";
   const task = {
     operation,
     dialect,
@@ -107,7 +107,7 @@ export function preparedFor(
     body,
     spoken,
     target: targetOf(input),
-    splices,
+    resumes,
     countsTokens: upstream.countsTokens,
   };
   return preparation.prepare({ ...task, ...more }, (found) => resolveAddresses(found, input, spoken), signal);
@@ -115,7 +115,7 @@ export function preparedFor(
 
 /** Throws Refusal for what the upstream can't be asked. */
 export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
-  const { job, body, model, upstream, spliced: earlier } = input;
+  const { job, body, model, upstream, resumed: earlier } = input;
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken))
     return {
@@ -139,12 +139,12 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   let prepared = await preparedFor(input, spoken, { continued });
   if (prepared.kind === "refused") return prepared;
   if (prepared.kind !== "conversation") throw new Error("a conversation was prepared as something else");
-  if (hasDelivered && !prepared.splices)
+  if (hasDelivered && !prepared.resumes)
     return { kind: "refused", failure: job.delivered === undefined ? notContinued : lost };
   const { asked, settings = body } = prepared;
   if (asked === undefined) {
     const { request } = prepared;
-    const turned = turnedOf(to, job.dialect, () => {
+    const adapted = adaptedOf(to, job.dialect, () => {
       const callerBody = parsedObject(settings) ?? {};
       return contextOf(job, model, { body: callerBody, request: readableRequestOf(from, callerBody, job.framing) });
     });
@@ -156,50 +156,50 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
         stream: () => from.verbatim.stream(settings, job.framing, model.id),
         whole: (bytes) =>
           input.preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
-        turned,
+        adapted,
       },
     };
   }
 
   const context = contextOf(job, model, asked);
-  const begin = () => new SplicedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
-  const resume = (delivered: string) =>
+  const begin = () => new ResumedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
+  const resumedWith = (delivered: string) =>
     resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(asked.request.tools, callerName));
-  const splice = prepared.splices ? spliceOf(input, begin, resume) : undefined;
-  if (splice?.kind === "refused") return splice;
-  if (splice?.mode === "continue" && continued === undefined) {
-    prepared = await preparedFor(input, spoken, { continued: splice.answer.text ?? "" });
+  const resume = prepared.resumes ? resumeOf(input, begin, resumedWith) : undefined;
+  if (resume?.kind === "refused") return resume;
+  if (resume?.mode === "continue" && continued === undefined) {
+    prepared = await preparedFor(input, spoken, { continued: resume.answer.text ?? "" });
     if (prepared.kind !== "conversation")
       return { kind: "refused", failure: prepared.kind === "refused" ? prepared.failure : lost };
   }
-  const turned = turnedOf(to, job.dialect, () => context);
+  const adapted = adaptedOf(to, job.dialect, () => context);
   return {
     kind: "exchange",
     request: prepared.request,
-    ...(splice !== undefined && { spliced: splice.answer }),
+    ...(resume !== undefined && { resumed: resume.answer }),
     reading: {
       ...common,
       errorOf: foreignErrorReaderOf(spoken, asked.request),
       stream: () =>
-        splice !== undefined
+        resume !== undefined
           ? new TranslatedStream(
-              new SplicedDecoder(splice.answer, to.streamDecoder(), splice.mode),
-              splice.answer,
-              splice.answer.answerId,
-              splice.mode === "first"
+              new ResumedDecoder(resume.answer, to.streamDecoder(), resume.mode),
+              resume.answer,
+              resume.answer.answerId,
+              resume.mode === "first"
                 ? undefined
-                : { tokens: splice.answer.tokens, isCounted: splice.mode === "repeat" },
+                : { tokens: resume.answer.tokens, isCounted: resume.mode === "repeat" },
             )
           : new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context)),
       whole: (bytes) => input.preparation.read(() => translatedTask(job.dialect, spoken, context), bytes),
-      ...((splice === undefined || splice.mode === "first") && { turned }),
+      ...((resume === undefined || resume.mode === "first") && { adapted }),
     },
   };
 }
 
 /** What becomes of each address: data where it is fetched here. */
 async function resolveAddresses(
-  found: readonly SourceAddress[],
+  found: readonly AttachmentAddress[],
   input: ExchangeInput,
   spoken: UpstreamDialect,
 ): Promise<(Data | undefined)[]> {
@@ -210,7 +210,7 @@ async function resolveAddresses(
       data[place] = fetched;
     },
   }));
-  await resolveSources(remote, input, spoken);
+  await resolveAttachments(remote, input, spoken);
   return data;
 }
 
@@ -218,23 +218,23 @@ async function resolveAddresses(
  * Fetches what the upstream does not fetch itself. An upstream that is not on the public internet is given only addresses that the worker would call too: it may reach
  * what its callers must not.
  */
-async function resolveSources(
-  found: readonly RemoteSource[],
-  { upstream, sources, signal }: ExchangeInput,
+async function resolveAttachments(
+  found: readonly RemoteAttachment[],
+  { upstream, attachments, signal }: ExchangeInput,
   spoken: UpstreamDialect,
 ): Promise<void> {
-  const isFetchedHere = ({ part }: RemoteSource) =>
-    part !== "server" && (!upstream.fetchesSources || (part === "file" && spoken === "openai-chat"));
-  for (const source of found)
-    if (source.part === "media" && isFetchedHere(source))
-      refuse(source.path, "must hold the content itself: only images and documents are fetched for this model");
-  const passed = found.filter((source) => !isFetchedHere(source));
-  if (passed.length > 0 && !(await sources.fetcher.isPublic(upstream.baseUrl)))
-    for (const source of passed) await sources.fetcher.check(source);
-  await sources.inline(found.filter(isFetchedHere), upstream.limits.firstContentTimeoutMs, signal);
+  const isFetchedHere = ({ part }: RemoteAttachment) =>
+    part !== "server" && (!upstream.fetchesAttachments || (part === "file" && spoken === "openai-chat"));
+  for (const attachment of found)
+    if (attachment.part === "media" && isFetchedHere(attachment))
+      refuse(attachment.path, "must hold the content itself: only images and documents are fetched for this model");
+  const passed = found.filter((attachment) => !isFetchedHere(attachment));
+  if (passed.length > 0 && !(await attachments.fetcher.isPublic(upstream.baseUrl)))
+    for (const attachment of passed) await attachments.fetcher.check(attachment);
+  await attachments.inline(found.filter(isFetchedHere), upstream.timeouts.firstContentTimeoutMs, signal);
 }
 
-type Splice = { kind: "splice"; answer: SplicedAnswer; mode: SpliceMode } | Extract<Exchanged, { kind: "refused" }>;
+type Resume = { kind: "resume"; answer: ResumedAnswer; mode: ResumeMode } | Extract<Exchanged, { kind: "refused" }>;
 
 const notContinued: Failure = {
   code: "upstream_failed",
@@ -246,16 +246,16 @@ export const lost: Failure = {
 };
 
 /** How this target's stream joins what was delivered before, if anything was: by a target of this attempt, or by an attempt whose worker was lost. */
-function spliceOf(
-  { job, spliced: earlier, upstream, model }: ExchangeInput,
-  begin: () => SplicedAnswer,
-  resume: (delivered: string) => SplicedAnswer | undefined,
-): Splice {
-  if (earlier === undefined && job.delivered === undefined) return { kind: "splice", answer: begin(), mode: "first" };
-  const spliced = earlier ?? resume(job.delivered ?? "");
-  if (spliced === undefined) return { kind: "refused", failure: lost };
-  if (upstream.prefill && spliced.text !== undefined) return { kind: "splice", answer: spliced, mode: "continue" };
-  if (model.deterministic) return { kind: "splice", answer: spliced, mode: "repeat" };
+function resumeOf(
+  { job, resumed: earlier, upstream, model }: ExchangeInput,
+  begin: () => ResumedAnswer,
+  resumedWith: (delivered: string) => ResumedAnswer | undefined,
+): Resume {
+  if (earlier === undefined && job.delivered === undefined) return { kind: "resume", answer: begin(), mode: "first" };
+  const resumed = earlier ?? resumedWith(job.delivered ?? "");
+  if (resumed === undefined) return { kind: "refused", failure: lost };
+  if (upstream.prefill && resumed.text !== undefined) return { kind: "resume", answer: resumed, mode: "continue" };
+  if (model.deterministic) return { kind: "resume", answer: resumed, mode: "repeat" };
   return { kind: "refused", failure: notContinued };
 }
 
@@ -309,11 +309,11 @@ function asksSeveral({ n, generationConfig, generation_config: otherConfig }: Re
   return Number(n ?? candidateCount ?? otherCount ?? 1) > 1;
 }
 
-function turnedOf(
+function adaptedOf(
   to: Codec,
   dialect: ConversationDialect,
   context: () => AnswerContext,
-): NonNullable<Reading["turned"]> {
+): NonNullable<Reading["adapted"]> {
   const from = codecs[dialect];
   return {
     toStream(bytes) {

@@ -1,53 +1,53 @@
-/** The worker: takes generations from its lanes and calls upstreams for them. `worker --lanes "chat=512,*=8"` */
+/** The worker: takes generations from its queues and calls upstreams for them. `worker --queues "chat=512,*=8"` */
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { credentialNamesOf, secretOf } from "#catalogue/environment.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
-import { announce, withdraw } from "#relay/lane-places.ts";
-import { type LaneWorker, openLaneWorker } from "#relay/lane-worker.ts";
-import { relayLimits } from "#relay/limits.ts";
+import type { Usage } from "#dialects/usage.ts";
+import { relayBounds } from "#relay/bounds.ts";
+import { type JobWorker, openJobWorker } from "#relay/job-worker.ts";
 import { openMailbox } from "#relay/mailbox.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
+import { announce, withdraw } from "#relay/queue-slots.ts";
 import { Runner } from "#relay/runner.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, type Running, runProcess } from "#service/startup.ts";
-import type { Usage } from "#wire/usage.ts";
+import { AttachmentBudget } from "./attachment-budget.ts";
+import { createAttachmentFetcher } from "./attachment-fetcher.ts";
+import { Attempt, type AttemptDeps } from "./attempt.ts";
 import { createAuthorization } from "./authorization.ts";
-import { Circuits } from "./circuits.ts";
-import { capacitiesOf, lanesOf, workerConfigOf } from "./config.ts";
+import { CircuitBreakers } from "./circuit-breakers.ts";
+import { capacitiesOf, queuesOf, workerConfigOf } from "./config.ts";
 import { isProxied } from "./connections.ts";
 import { Credentials } from "./credentials.ts";
-import { Generation, type GenerationSurroundings } from "./generation.ts";
 import { createWorkerMetrics } from "./metrics.ts";
 import { PreparationThread } from "./preparation.ts";
-import { createSourceFetcher } from "./remote-sources.ts";
-import { RequestSources } from "./request-sources.ts";
+import { RequestAttachments } from "./request-attachments.ts";
 import { Routing } from "./routing.ts";
 import { Slots } from "./slots.ts";
-import { SourceBudget } from "./source-budget.ts";
 import { Upstreams } from "./upstream.ts";
 
 /** How often time limits are looked at: they are kept to within this. */
 const watchMs = 250;
-/** How often the catalogue's lanes are. */
-const laneLookMs = 1_000;
+/** How often the catalogue's queues are. */
+const queueCheckMs = 1_000;
 
 async function start(log: Logger): Promise<Running> {
   const environment = process.env;
   const config = serviceConfigOf(environment);
-  const { drainMs, sourceNetworks, sourceBytesMax } = workerConfigOf(environment);
-  const givenLanes = lanesOf(process.argv.slice(2));
+  const { drainMs, attachmentNetworks, attachmentBytesMax } = workerConfigOf(environment);
+  const givenQueues = queuesOf(process.argv.slice(2));
   const keyspace = keyspaceOf(config.namespace);
-  const lanes: LaneWorker[] = [];
-  const metrics = createWorkerMetrics(() => lanes);
+  const queues: JobWorker[] = [];
+  const metrics = createWorkerMetrics(() => queues);
 
   const upstreams = new Upstreams(createAuthorization(environment), environment);
-  const sources = createSourceFetcher(sourceNetworks, isProxied(environment));
-  const sourceBudget = new SourceBudget(sourceBytesMax);
+  const attachments = createAttachmentFetcher(attachmentNetworks, isProxied(environment));
+  const attachmentBudget = new AttachmentBudget(attachmentBytesMax);
   const preparationThread = new PreparationThread();
   const warnOfCredentials = (current: Catalogue) => {
     for (const upstream of current.upstreams.values())
@@ -73,7 +73,7 @@ async function start(log: Logger): Promise<Running> {
   );
   warnOfCredentials(catalogue.current());
   const redis = await connectRedis(config.redisUrl, "request");
-  const circuits = new Circuits(redis, keyspace.circuits);
+  const circuitBreakers = new CircuitBreakers(redis, keyspace.circuitBreakers);
   const slots = new Slots(redis, keyspace.slots);
   const credentials = new Credentials();
   const now = () => performance.now();
@@ -86,28 +86,28 @@ async function start(log: Logger): Promise<Running> {
     resubscribed: () => runner.tick(now()),
   });
 
-  const runner: Runner<Generation> = new Runner<Generation>(
+  const runner: Runner<Attempt> = new Runner<Attempt>(
     mailbox.self,
-    relayLimits,
+    relayBounds,
     {
       send: mailbox.send,
-      pulse: mailbox.pulse,
-      run: (generation, held) => void generation.begin(held),
-      abort: (generation) => generation.abort(),
-      flow: (generation, open) => generation.flow(open),
-      handedOver: (generation) => generation.place.handedOver(),
-      settle: (generation, outcome) => {
-        generation.settled = outcome;
-        const { model } = generation;
-        const usage = generation.usage ?? (outcome === "cancelled" ? generation.producedUsage : undefined);
-        if (usage === undefined || generation.failure !== undefined) return;
+      heartbeat: mailbox.heartbeat,
+      run: (attempt, run) => void attempt.begin(run),
+      abort: (attempt) => attempt.abort(),
+      flow: (attempt, open) => attempt.flow(open),
+      dispatched: (attempt) => attempt.slot.dispatched(),
+      settle: (attempt, outcome) => {
+        attempt.settled = outcome;
+        const { model } = attempt;
+        const usage = attempt.usage ?? (outcome === "cancelled" ? attempt.producedUsage : undefined);
+        if (usage === undefined || attempt.failure !== undefined) return;
         for (const [kind, count] of tokensOf(usage)) if (count > 0) metrics.tokens.inc({ model, kind }, count);
       },
-      forget: (generation) => {
-        generation.place.release();
-        const { job, model, failure, usage, upstream, settled, cause, diagnosis } = generation;
+      forget: (attempt) => {
+        attempt.slot.release();
+        const { job, model, failure, usage, upstream, settled, cause, diagnosis } = attempt;
         const outcome = settled === "done" && failure !== undefined ? "failed" : (settled ?? "dropped");
-        metrics.generations.inc({ lane: generation.place.lane, outcome });
+        metrics.generations.inc({ queue: attempt.slot.queue, outcome });
         const line = {
           generation: job.generation,
           attempt: job.attempt,
@@ -132,15 +132,15 @@ async function start(log: Logger): Promise<Running> {
   registerRelayMetrics(metrics.registry, mailbox, () => runner.resends);
   registerCatalogueMetrics(metrics.registry, catalogue);
 
-  metrics.watch(circuits, credentials, sourceBudget);
-  circuits.start();
+  metrics.watch(circuitBreakers, credentials, attachmentBudget);
+  circuitBreakers.start();
   slots.start();
-  const around: GenerationSurroundings = {
+  const deps: AttemptDeps = {
     catalogue: catalogue.current,
     upstreams,
-    routing: new Routing(circuits, slots, credentials, upstreams),
+    routing: new Routing(circuitBreakers, slots, credentials, upstreams),
     preparationThread,
-    sourcesFor: (keyId) => new RequestSources(sources, sourceBudget, keyId),
+    attachmentsFor: (keyId) => new RequestAttachments(attachments, attachmentBudget, keyId),
     metrics,
     callFailed: ({ job, diagnosis: { status, requestId, cause } }, { target, credential, failure, reason }) => {
       const { code, operatorFault } = failure;
@@ -162,43 +162,43 @@ async function start(log: Logger): Promise<Running> {
         log.error(line, "an upstream answered with a redirect: its base URL must be the final address");
       else log.debug(line, "a call of an upstream failed");
     },
-    readBody: (generation) => redis.getBuffer(keyspace.body(generation)),
-    send: (held, kind, payload) => runner.send(held, kind, payload, now()),
+    readBody: (id) => redis.getBuffer(keyspace.body(id)),
+    send: (run, kind, payload) => runner.send(run, kind, payload, now()),
   };
   const isReady = () => mailbox.isConnected && runner.isLinked(now());
-  const openLane = (name: string, capacity: number) =>
-    openLaneWorker({
+  const openQueue = (name: string, capacity: number) =>
+    openJobWorker({
       name,
       capacity,
       redisUrl: config.redisUrl,
       keyspace,
       isReady,
       onError: onRedisError,
-      take(place) {
-        const generation = new Generation(place, around);
-        metrics.queueWait.observe({ lane: name }, Math.max(0, Date.now() - place.job.admittedAt) / 1_000);
-        runner.take(generation, place.job.owner, place.job.number, place.job.attempt, place.room, now());
+      take(slot) {
+        const attempt = new Attempt(slot, deps);
+        metrics.queueWait.observe({ queue: name }, Math.max(0, Date.now() - slot.job.admittedAt) / 1_000);
+        runner.take(attempt, slot.job.owner, slot.job.number, slot.job.attempt, slot.freeSlots, now());
       },
     });
-  const announcePlaces = ({ name, capacity: places }: LaneWorker) =>
-    void announce(redis, keyspace.lanePlaces(name), mailbox.self, { places, running: 0 }).catch(onRedisError);
+  const announceSlots = ({ name, capacity: slots }: JobWorker) =>
+    void announce(redis, keyspace.queueSlots(name), mailbox.self, { slots, running: 0 }).catch(onRedisError);
   let stopping = false;
-  /** Begins with those lanes that it is to work on and does not yet. One that left the catalogue is kept, for something may wait on it. */
-  const beginLanes = async () => {
-    for (const [name, capacity] of capacitiesOf(givenLanes, catalogue.current().lanes.keys())) {
-      if (lanes.some((lane) => lane.name === name)) continue;
-      const lane = await openLane(name, capacity);
-      if (stopping) return lane.close();
-      lanes.push(lane);
-      lane.start();
-      announcePlaces(lane);
-      if (catalogue.current().lanes.has(name)) log.info({ lane: name, capacity }, "works on a lane");
-      else log.warn({ lane: name, capacity }, "works on a lane that the catalogue does not name");
+  /** Begins with those queues that it is to work on and does not yet. One that left the catalogue is kept, for something may wait on it. */
+  const beginQueues = async () => {
+    for (const [name, capacity] of capacitiesOf(givenQueues, catalogue.current().queues.keys())) {
+      if (queues.some((queue) => queue.name === name)) continue;
+      const queue = await openQueue(name, capacity);
+      if (stopping) return queue.close();
+      queues.push(queue);
+      queue.start();
+      announceSlots(queue);
+      if (catalogue.current().queues.has(name)) log.info({ queue: name, capacity }, "works on a queue");
+      else log.warn({ queue: name, capacity }, "works on a queue that the catalogue does not name");
     }
   };
-  const followLanes = async () => {
-    await beginLanes().catch(onRedisError);
-    if (!stopping) laneLook = setTimeout(followLanes, laneLookMs);
+  const followQueues = async () => {
+    await beginQueues().catch(onRedisError);
+    if (!stopping) queueCheck = setTimeout(followQueues, queueCheckMs);
   };
   const operations = createOperations({
     metrics: metrics.registry,
@@ -206,43 +206,43 @@ async function start(log: Logger): Promise<Running> {
     status: () => ({
       role: "worker",
       catalogue: catalogue.current().version,
-      lanes: lanes.map(({ name, capacity, held }) => ({ lane: name, capacity, held })),
-      targets: circuits.states(now()),
+      queues: queues.map(({ name, capacity, held }) => ({ queue: name, capacity, held })),
+      targets: circuitBreakers.states(now()),
       coolingCredentials: credentials.cooling(now()),
       slots: slots.held(),
     }),
   });
   const operationsUrl = await listen(operations, config.operationsHost, config.operationsPort);
-  const pulse = setInterval(() => {
+  const heartbeat = setInterval(() => {
     runner.tick(now());
-    if (!stopping) for (const lane of lanes) announcePlaces(lane);
-  }, relayLimits.pulseMs);
+    if (!stopping) for (const queue of queues) announceSlots(queue);
+  }, relayBounds.heartbeatMs);
   const watch = setInterval(() => {
     const at = now();
-    for (const generation of runner.tasks()) generation.watch(at);
+    for (const attempt of runner.tasks()) attempt.watch(at);
   }, watchMs);
   runner.tick(now());
-  await beginLanes();
-  let laneLook = setTimeout(followLanes, laneLookMs);
+  await beginQueues();
+  let queueCheck = setTimeout(followQueues, queueCheckMs);
 
   return {
     urls: { operations: operationsUrl },
     async stop() {
       stopping = true;
-      clearTimeout(laneLook);
-      for (const { name } of lanes) withdraw(redis, keyspace.lanePlaces(name), mailbox.self).catch(onRedisError);
-      await Promise.all(lanes.map((lane) => lane.stop()));
+      clearTimeout(queueCheck);
+      for (const { name } of queues) withdraw(redis, keyspace.queueSlots(name), mailbox.self).catch(onRedisError);
+      await Promise.all(queues.map((queue) => queue.stop()));
       await emptied(runner, drainMs);
       runner.handBack(now());
-      clearInterval(pulse);
+      clearInterval(heartbeat);
       clearInterval(watch);
-      circuits.close();
+      circuitBreakers.close();
       slots.close();
       catalogue.close();
       await mailbox.close();
-      await Promise.all(lanes.map((lane) => lane.close()));
+      await Promise.all(queues.map((queue) => queue.close()));
       await upstreams.close();
-      await sources.close();
+      await attachments.close();
       await preparationThread.close();
       redis.disconnect();
       await operations.close();
@@ -259,7 +259,7 @@ const tokensOf = (usage: Usage): [kind: string, count: number][] => [
 ];
 
 /** Settles when nothing is left, or when the time is up. */
-async function emptied(runner: Runner<Generation>, timeoutMs: number): Promise<void> {
+async function emptied(runner: Runner<Attempt>, timeoutMs: number): Promise<void> {
   const deadline = performance.now() + timeoutMs;
   while (runner.size > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
 }

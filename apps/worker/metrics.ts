@@ -1,70 +1,70 @@
 /** What a worker tells its operator in numbers (https://prometheus.io/docs/practices/naming/). */
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-import type { LaneWorker } from "#relay/lane-worker.ts";
-import type { Circuits } from "./circuits.ts";
+import type { JobWorker } from "#relay/job-worker.ts";
+import type { AttachmentBudget } from "./attachment-budget.ts";
+import type { CircuitBreakers } from "./circuit-breakers.ts";
 import type { Credentials } from "./credentials.ts";
-import type { SourceBudget } from "./source-budget.ts";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 export type WorkerMetrics = ReturnType<typeof createWorkerMetrics>;
 
-/** `lanes` are read when the metrics are scraped. */
-export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
+/** `queues` are read when the metrics are scraped. */
+export function createWorkerMetrics(queues: () => readonly JobWorker[]) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
   new Gauge({
     name: "sluice_worker_generations",
     help: "Generations held by this worker.",
-    labelNames: ["lane"],
+    labelNames: ["queue"],
     registers,
     collect() {
-      for (const { name, held } of lanes()) this.set({ lane: name }, held);
+      for (const { name, held } of queues()) this.set({ queue: name }, held);
     },
   });
   new Gauge({
     name: "sluice_worker_capacity",
     help: "Generations that this worker holds at most.",
-    labelNames: ["lane"],
+    labelNames: ["queue"],
     registers,
     collect() {
-      for (const { name, capacity } of lanes()) this.set({ lane: name }, capacity);
+      for (const { name, capacity } of queues()) this.set({ queue: name }, capacity);
     },
   });
   return {
     registry,
     /** Each is read when the metrics are scraped. */
     watch(
-      circuits: Pick<Circuits, "states">,
+      circuitBreakers: Pick<CircuitBreakers, "states">,
       credentials: Pick<Credentials, "cooling">,
-      sources: Pick<SourceBudget, "heldBytes" | "waiting">,
+      attachments: Pick<AttachmentBudget, "heldBytes" | "waiting">,
     ) {
       new Gauge({
-        name: "sluice_worker_source_bytes",
+        name: "sluice_worker_attachment_bytes",
         help: "Bytes of fetched images and documents that this worker holds or has reserved.",
         registers,
         collect() {
-          this.set(sources.heldBytes);
+          this.set(attachments.heldBytes);
         },
       });
       new Gauge({
-        name: "sluice_worker_sources_waiting",
+        name: "sluice_worker_attachments_waiting",
         help: "Requests that wait until this worker may fetch their images and documents.",
         registers,
         collect() {
-          this.set(sources.waiting);
+          this.set(attachments.waiting);
         },
       });
       new Gauge({
-        name: "sluice_circuit_open",
-        help: "Circuits of targets that are open (1) or half-open (0.5), as this worker knows them; those that are closed are not shown.",
+        name: "sluice_circuit_breaker_open",
+        help: "Circuit breakers of targets that are open (1) or half-open (0.5), as this worker knows them; those that are closed are not shown.",
         labelNames: ["target"],
         registers,
         collect() {
           this.reset();
-          for (const { target, state } of circuits.states(performance.now()))
+          for (const { target, state } of circuitBreakers.states(performance.now()))
             if (state !== "closed") this.set({ target }, state === "open" ? 1 : 0.5);
         },
       });
@@ -82,7 +82,7 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
     queueWait: new Histogram({
       name: "sluice_queue_wait_seconds",
       help: "From the admission of a request until a worker took it.",
-      labelNames: ["lane"],
+      labelNames: ["queue"],
       buckets: seconds,
       registers,
     }),
@@ -115,7 +115,7 @@ export function createWorkerMetrics(lanes: () => readonly LaneWorker[]) {
     generations: new Counter({
       name: "sluice_worker_generations_total",
       help: "Attempts of this worker by how they ended: done, failed, cancelled, or dropped (handed back, or lost with the link).",
-      labelNames: ["lane", "outcome"],
+      labelNames: ["queue", "outcome"],
       registers,
     }),
     malformedEvents: new Counter({

@@ -1,8 +1,8 @@
 /** What each operation says to an upstream: an answer in a conversation, or one of the shorter exchanges. */
 import { spokenWith } from "#catalogue/catalogue.ts";
-import { codecs } from "#wire/codecs.ts";
-import { parsedObject } from "#wire/json.ts";
-import { imageStreamOf, upstreamErrorOf } from "#wire/openai-images/verbatim.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { parsedObject } from "#dialects/json.ts";
+import { imageStreamOf, upstreamErrorOf } from "#dialects/openai-images/verbatim.ts";
 import {
   answerExchangeOf,
   callerHeadersOf,
@@ -15,16 +15,16 @@ import {
   type Reading,
 } from "./exchange.ts";
 import { type Prepared, refusedFor } from "./prepare.ts";
-import { SourcesBusy } from "./request-sources.ts";
+import { AttachmentsBusy } from "./request-attachments.ts";
 
 /** Throws Refusal for what the upstream can't be asked. */
 export async function exchangeOf(input: ExchangeInput): Promise<Exchanged> {
   try {
     const exchange = await exchangeWithMarks(input);
     if (exchange.kind !== "exchange" || !Buffer.isBuffer(exchange.request.body)) return exchange;
-    return { ...exchange, request: { ...exchange.request, body: input.sources.filled(exchange.request.body) } };
+    return { ...exchange, request: { ...exchange.request, body: input.attachments.filled(exchange.request.body) } };
   } catch (error) {
-    if (error instanceof SourcesBusy) return { kind: "refused", failure: error.failure };
+    if (error instanceof AttachmentsBusy) return { kind: "refused", failure: error.failure };
     throw error;
   }
 }
@@ -175,7 +175,7 @@ async function imageExchangeOf(input: ExchangeInput): Promise<Exchanged> {
     ...(spoken === "openai-images" && { stream: () => imageStreamOf(count) }),
     whole: read,
     errorOf: spoken === "openai-images" ? upstreamErrorOf : foreignErrorReaderOf(spoken, undefined),
-    turned: { toStream: read },
+    adapted: { toStream: read },
   };
   return { kind: "exchange", request, reading };
 }

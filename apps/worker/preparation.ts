@@ -1,9 +1,10 @@
 /** Prepares requests, and reads whole answers, where each does not hold up its neighbours: small ones at once, large ones and estimates in a thread. */
+
+import type { Data } from "#dialects/attachments.ts";
+import type { WholeAnswer } from "#dialects/codec.ts";
+import type { Failure, UpstreamError } from "#dialects/errors.ts";
+import { parsedObject } from "#dialects/json.ts";
 import { bufferOf, copyOf, TaskThread, TaskTimeout } from "#service/task-thread.ts";
-import type { WholeAnswer } from "#wire/codec.ts";
-import type { Failure, UpstreamError } from "#wire/errors.ts";
-import { parsedObject } from "#wire/json.ts";
-import type { Data } from "#wire/sources.ts";
 import { isEstimated, type PreparationTask, type Prepared, prepare, type ResolveAddresses } from "./prepare.ts";
 import type { ThreadAnswer, ThreadTask } from "./prepare-thread.ts";
 import { readWhole, type WholeTask } from "./whole.ts";

@@ -1,8 +1,9 @@
 /** The thread in which large requests are prepared, and large whole answers read. */
+
+import type { AttachmentAddress, Data } from "#dialects/attachments.ts";
+import type { WholeAnswer } from "#dialects/codec.ts";
+import { parsedObject } from "#dialects/json.ts";
 import { bufferOf, copyOf, type Sent, serveTasks } from "#service/task-thread.ts";
-import type { WholeAnswer } from "#wire/codec.ts";
-import { parsedObject } from "#wire/json.ts";
-import type { Data, SourceAddress } from "#wire/sources.ts";
 import { briefly, settingsTextOf } from "./asked.ts";
 import { type PreparationTask, type Prepared, prepare } from "./prepare.ts";
 import { readWhole, type WholeTask } from "./whole.ts";
@@ -15,13 +16,13 @@ export type ThreadTask =
 export type ThreadAnswer =
   | Prepared
   /** Attachments that are to be resolved before the task is given again. */
-  | { kind: "addresses"; found: readonly SourceAddress[] }
+  | { kind: "addresses"; found: readonly AttachmentAddress[] }
   | { kind: "read"; answer: WholeAnswer };
 
 class Unresolved extends Error {
-  readonly found: readonly SourceAddress[];
+  readonly found: readonly AttachmentAddress[];
 
-  constructor(found: readonly SourceAddress[]) {
+  constructor(found: readonly AttachmentAddress[]) {
     super();
     this.found = found;
   }

@@ -2,19 +2,20 @@
  * What an upstream is sent, made of the caller's words: verbatim where both speak the same dialect, translated where they don't. Pure but for the attachments that it
  * asks for, so that a thread can do it for large requests.
  */
-import { Refusal, refuse } from "#wire/carry.ts";
-import type { Codec, Framing, Target, WireRequest } from "#wire/codec.ts";
-import { codecs } from "#wire/codecs.ts";
-import { consistent } from "#wire/consistent.ts";
-import type { ConversationDialect, Operation, UpstreamDialect } from "#wire/dialect.ts";
-import { type EmbeddingsAsked, embeddingRequestOf } from "#wire/embeddings.ts";
-import type { Failure } from "#wire/errors.ts";
-import { parsedObject, parseJson } from "#wire/json.ts";
-import type { Message, NeutralRequest, Settings } from "#wire/neutral.ts";
-import { formOf, valuesOf } from "#wire/openai-images/form.ts";
-import { geminiImageRequestOf } from "#wire/openai-images/gemini.ts";
-import { imageEditRequestOf, imageRequestOf } from "#wire/openai-images/verbatim.ts";
-import { type Data, remoteSourcesOf, type SourceAddress } from "#wire/sources.ts";
+
+import { type AttachmentAddress, type Data, remoteAttachmentsOf } from "#dialects/attachments.ts";
+import type { Codec, Framing, Target, WireRequest } from "#dialects/codec.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { consistent } from "#dialects/consistent.ts";
+import type { ConversationDialect, Operation, UpstreamDialect } from "#dialects/dialect.ts";
+import { type EmbeddingsAsked, embeddingRequestOf } from "#dialects/embeddings.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { Refusal, refuse } from "#dialects/field-support.ts";
+import { parsedObject, parseJson } from "#dialects/json.ts";
+import type { Message, NeutralRequest, Settings } from "#dialects/neutral.ts";
+import { formOf, valuesOf } from "#dialects/openai-images/form.ts";
+import { geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
+import { imageEditRequestOf, imageRequestOf } from "#dialects/openai-images/verbatim.ts";
 import type { Asked } from "./asked.ts";
 import { estimatedTokensOf, textTokensOf } from "./token-estimate.ts";
 
@@ -30,7 +31,7 @@ export interface PreparationTask {
   spoken: UpstreamDialect;
   target: Target;
   /** Another target may go on with the answer, if the request can be read at all. */
-  splices: boolean;
+  resumes: boolean;
   /** The text of the answer so far, for an upstream that goes on from it. */
   continued?: string | undefined;
   /** The upstream counts tokens. */
@@ -49,7 +50,7 @@ export type Prepared =
 interface PreparedConversation {
   kind: "conversation";
   request: WireRequest;
-  splices: boolean;
+  resumes: boolean;
   /** Undefined where the caller's own bytes are sent. */
   asked: Asked | undefined;
   /** In place of the body, for who looks for settings in it; undefined where that is small. */
@@ -57,7 +58,7 @@ interface PreparedConversation {
 }
 
 /** Has these attachments fetched, or checked, in order; undefined for one that is left to the upstream. */
-export type ResolveAddresses = (found: readonly SourceAddress[]) => Promise<readonly (Data | undefined)[]>;
+export type ResolveAddresses = (found: readonly AttachmentAddress[]) => Promise<readonly (Data | undefined)[]>;
 
 /** More than any upstream takes. */
 const addressesMax = 4_096;
@@ -111,17 +112,17 @@ export const refusedFor = (what: string) =>
   refused(`This model does not serve ${what}.`, "model") as Extract<Prepared, { kind: "refused" }>;
 
 async function prepareAnswer(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
-  const { dialect, framing, body, headers, target, splices, continued } = task;
+  const { dialect, framing, body, headers, target, resumes, continued } = task;
   const spoken = task.spoken as ConversationDialect;
   const from = codecs[dialect];
-  const isTranslated = spoken !== dialect || splices;
+  const isTranslated = spoken !== dialect || resumes;
   const parsed = isTranslated ? (parsedObject(body) ?? {}) : {};
   const decode = () => from.decodeRequest({ body: parsed, framing, headers });
-  const decoded = spoken !== dialect ? decode() : splices ? unlessRefused(decode) : undefined;
+  const decoded = spoken !== dialect ? decode() : resumes ? unlessRefused(decode) : undefined;
   if (decoded === undefined) {
     const request = from.verbatim.request(await ownBytesOf(task, resolve), framing, target);
     if (request === undefined) return refused("The body is not a JSON object with a model.");
-    return { kind: "conversation", request, splices: false, asked: undefined };
+    return { kind: "conversation", request, resumes: false, asked: undefined };
   }
   const request = consistent(decoded);
   await resolveIn(request, resolve);
@@ -130,7 +131,7 @@ async function prepareAnswer(task: PreparationTask, resolve: ResolveAddresses): 
   return {
     kind: "conversation",
     request: codecs[spoken].encodeRequest({ ...request, messages }, framing, target),
-    splices,
+    resumes,
     asked: { body: parsed, request },
   };
 }
@@ -146,7 +147,7 @@ async function prepareCompaction(task: PreparationTask, resolve: ResolveAddresse
   const request = codecs[task.dialect].verbatim.compaction?.(await ownBytesOf(task, resolve), task.target.model);
   return request === undefined
     ? refusedFor("requests without a model")
-    : { kind: "conversation", request, splices: false, asked: undefined };
+    : { kind: "conversation", request, resumes: false, asked: undefined };
 }
 
 async function prepareTokenCount(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
@@ -175,13 +176,13 @@ async function prepareTokenCount(task: PreparationTask, resolve: ResolveAddresse
       bytes === body ? conversation : conversationOf(parsedObject(bytes) ?? {}),
       target,
     );
-    return { kind: "conversation", request: question, splices: false, asked: undefined };
+    return { kind: "conversation", request: question, resumes: false, asked: undefined };
   }
   const question = await prefixed(within, async () => {
     await resolveIn(request, resolve);
     return counting.requestOf(parsedObject(to.encodeRequest(request, "whole", target).body) ?? {}, target);
   });
-  return { kind: "conversation", request: question, splices: false, asked: { body: callerBody, request } };
+  return { kind: "conversation", request: question, resumes: false, asked: { body: callerBody, request } };
 }
 
 /** What is refused of a conversation that stands within a body, by its name in that body. */
@@ -220,7 +221,7 @@ async function preparePictures({ operation, body, contentType, spoken, target }:
 /** The caller's own bytes for an upstream of its dialect, with the addresses dealt with that are not for the upstream to fetch. */
 async function ownBytesOf({ dialect, body }: PreparationTask, resolve: ResolveAddresses): Promise<Buffer> {
   const { verbatim } = codecs[dialect];
-  const found: SourceAddress[] = [];
+  const found: AttachmentAddress[] = [];
   verbatim.withAddresses(body, (address) => {
     if (found.length <= addressesMax) found.push(address);
     return undefined;
@@ -233,7 +234,7 @@ async function ownBytesOf({ dialect, body }: PreparationTask, resolve: ResolveAd
 }
 
 async function resolveIn(request: NeutralRequest, resolve: ResolveAddresses): Promise<void> {
-  const found = remoteSourcesOf(request);
+  const found = remoteAttachmentsOf(request);
   if (found.length === 0) return;
   const data = await resolve(found.map(({ part, url, path }) => ({ part, url, path })));
   for (const [place, { replace }] of found.entries()) {

@@ -5,7 +5,7 @@
  * model's own targets used up their retries, are given up, are blocked, or ask for a wait that is too long.
  */
 import { credentialNamesOf } from "#catalogue/environment.ts";
-import type { Failure } from "#wire/errors.ts";
+import type { Failure } from "#dialects/errors.ts";
 import type { Candidate } from "./route.ts";
 import type { BlockedBy, CallOutcome } from "./routing.ts";
 

@@ -1,14 +1,14 @@
 /** Which targets may answer a generation, and in which order they are asked. */
-import type { Catalogue, CatalogueModel, CatalogueUpstream, Target, UpstreamLimits } from "#catalogue/catalogue.ts";
+import type { Catalogue, CatalogueModel, CatalogueUpstream, Target, UpstreamTimeouts } from "#catalogue/catalogue.ts";
 
 export interface Candidate {
   /** The model that this target serves: the one that was asked for, or one of its fallbacks. */
   model: CatalogueModel;
   target: Target;
   upstream: CatalogueUpstream;
-  /** The same for every worker: what a circuit is kept by. */
+  /** The same for every worker: what a circuit breaker is kept by. */
   key: string;
-  limits: UpstreamLimits;
+  timeouts: UpstreamTimeouts;
 }
 
 /** The model's own targets, then those of its fallbacks that are `allowed` and that the group may use. `random` gives numbers from 0 to below 1. */
@@ -27,8 +27,8 @@ export function candidatesOf(
     inTurn(one.route, random).flatMap((target): Candidate[] => {
       const upstream = catalogue.upstreams.get(target.upstream);
       if (upstream === undefined) return [];
-      const limits = { ...upstream.limits, ...one.limits, ...target.limits };
-      return [{ model: one, target, upstream, key: `${target.upstream}/${target.model}`, limits }];
+      const timeouts = { ...upstream.timeouts, ...one.timeouts, ...target.timeouts };
+      return [{ model: one, target, upstream, key: `${target.upstream}/${target.model}`, timeouts }];
     }),
   );
 }

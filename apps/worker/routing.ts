@@ -1,6 +1,6 @@
 /** Whether a target may be called right now, and what its answer means for those who come next. */
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
-import type { Circuits } from "./circuits.ts";
+import type { CircuitBreakers } from "./circuit-breakers.ts";
 import type { Credentials, Refusal } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
 import type { Slots } from "./slots.ts";
@@ -14,7 +14,7 @@ const absentMs = 1_000;
 /** So many times in a row is its word taken for it: about a minute. */
 const absencesMax = 16;
 
-export type BlockedBy = "circuit" | "concurrency" | "credential" | "rate-limit";
+export type BlockedBy = "circuit breaker" | "concurrency" | "credential" | "rate-limit";
 
 /** A call that may be made. `leave` is called once, when it is over, with what it says of its target, if anything. */
 export interface Permit {
@@ -29,15 +29,15 @@ export type Permission = Permit | { kind: "blocked"; by: BlockedBy; forMs: numbe
 export type CallOutcome = "answered" | "capacity" | "transient" | Refusal;
 
 export class Routing {
-  readonly #circuits: Circuits;
+  readonly #circuitBreakers: CircuitBreakers;
   readonly #slots: Slots;
   readonly #credentials: Credentials;
   readonly #upstreams: Upstreams;
   readonly #absences = new Map<string, number>();
 
-  constructor(circuits: Circuits, slots: Slots, credentials: Credentials, upstreams: Upstreams) {
+  constructor(circuitBreakers: CircuitBreakers, slots: Slots, credentials: Credentials, upstreams: Upstreams) {
     this.#upstreams = upstreams;
-    this.#circuits = circuits;
+    this.#circuitBreakers = circuitBreakers;
     this.#slots = slots;
     this.#credentials = credentials;
   }
@@ -48,16 +48,16 @@ export class Routing {
     const now = performance.now();
     const chosen = this.#credentials.choose(candidate, now);
     if (chosen.kind === "blocked") return chosen;
-    const mustProve = this.#circuits.stateOf(key, now) !== "closed";
-    const openMs = await this.#circuits.enter(key, holder, now);
-    if (openMs > 0) return { kind: "blocked", by: "circuit", forMs: openMs };
+    const mustProve = this.#circuitBreakers.stateOf(key, now) !== "closed";
+    const openMs = await this.#circuitBreakers.enter(key, holder, now);
+    if (openMs > 0) return { kind: "blocked", by: "circuit breaker", forMs: openMs };
     if (mustProve && (await this.#seemsAbsent(upstream, key, chosen.credential))) {
-      this.#circuits.failed(key, upstream.circuitFailuresMax);
-      return { kind: "blocked", by: "circuit", forMs: absentMs };
+      this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
+      return { kind: "blocked", by: "circuit breaker", forMs: absentMs };
     }
     const { concurrencyMax } = upstream;
     if (concurrencyMax !== undefined && !(await this.#slots.take(upstream.name, holder, concurrencyMax))) {
-      if (mustProve) this.#circuits.unproven(key);
+      if (mustProve) this.#circuitBreakers.unproven(key);
       return { kind: "blocked", by: "concurrency", forMs: busyMs * (0.5 + Math.random()) };
     }
     return {
@@ -65,7 +65,7 @@ export class Routing {
       credential: chosen.credential,
       leave: (outcome) => {
         this.#slots.release(upstream.name, holder);
-        if (mustProve && outcome !== "answered" && outcome !== "transient") this.#circuits.unproven(key);
+        if (mustProve && outcome !== "answered" && outcome !== "transient") this.#circuitBreakers.unproven(key);
       },
     };
   }
@@ -86,11 +86,12 @@ export class Routing {
     const now = performance.now();
     switch (outcome) {
       case "answered":
-        this.#circuits.succeeded(key);
+        this.#circuitBreakers.succeeded(key);
         this.#credentials.accepted(candidate, credential);
         return;
       case "transient":
-        if (upstream.circuitFailuresMax > 0) this.#circuits.failed(key, upstream.circuitFailuresMax);
+        if (upstream.circuitBreakerFailuresMax > 0)
+          this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
         return;
       case "capacity":
         this.#credentials.rateLimited(candidate, credential, retryAfterMs, now);

@@ -3,7 +3,7 @@
  * pictures by their size, documents by theirs. Bounded work: of a long text, evenly spread samples are counted.
  */
 import { imageSize } from "image-size";
-import type { NeutralRequest, Part, Source } from "#wire/neutral.ts";
+import type { Attachment, NeutralRequest, Part } from "#dialects/neutral.ts";
 
 /** Characters of one prompt that are counted truly. */
 const sampleMax = 60_000;
@@ -70,20 +70,20 @@ export async function textTokensOf(texts: readonly string[]): Promise<number> {
   const text = texts.join("\n");
   const sample = text.length <= sampleMax ? text : sampleOf(text);
   let tokens = 0;
-  for (const [piece] of sample.matchAll(run)) tokens += countTokens(piece);
+  for (const [chunk] of sample.matchAll(run)) tokens += countTokens(chunk);
   return text.length === 0 ? 0 : tokens * (text.length / sample.length);
 }
 
 /** Pieces from all over a text. */
 function sampleOf(text: string): string {
-  const pieces = 20;
-  const step = Math.floor(text.length / pieces);
-  return Array.from({ length: pieces }, (_, place) => text.slice(place * step, place * step + sampleMax / pieces)).join(
+  const chunks = 20;
+  const step = Math.floor(text.length / chunks);
+  return Array.from({ length: chunks }, (_, place) => text.slice(place * step, place * step + sampleMax / chunks)).join(
     "",
   );
 }
 
-function imageTokensOf(source: Source): number {
+function imageTokensOf(source: Attachment): number {
   if (source.kind === "url") return imageTokensUnknown;
   try {
     const { width, height } = imageSize(Buffer.from(source.data.slice(0, 65_536), "base64"));
@@ -93,5 +93,5 @@ function imageTokensOf(source: Source): number {
   }
 }
 
-const documentTokensOf = (source: Source): number =>
+const documentTokensOf = (source: Attachment): number =>
   source.kind === "url" ? imageTokensUnknown : (source.data.length * 3) / 4 / bytesPerDocumentToken;

@@ -3,13 +3,13 @@ import { Readable, type Transform } from "node:stream";
 import { type Dispatcher, errors } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
+import type { WireRequest } from "#dialects/codec.ts";
+import type { Failure } from "#dialects/errors.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import type { WireRequest } from "#wire/codec.ts";
-import type { Failure } from "#wire/errors.ts";
 import type { Authorize } from "./authorization.ts";
 import { openConnections } from "./connections.ts";
 import { decompressorOf } from "./decompress.ts";
-import type { SourcedBody } from "./request-sources.ts";
+import type { BodyWithAttachments } from "./request-attachments.ts";
 
 export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
@@ -30,7 +30,7 @@ export interface UpstreamCall {
 }
 
 /** A request whose body may be in pieces. */
-export type UpstreamRequest = Omit<WireRequest, "body"> & { body: Buffer | SourcedBody };
+export type UpstreamRequest = Omit<WireRequest, "body"> & { body: Buffer | BodyWithAttachments };
 
 type Controller = Dispatcher.DispatchController;
 
@@ -172,7 +172,7 @@ export class Upstreams {
       return known;
     }
     this.#retire(upstream.name);
-    const connections = openConnections(upstream, upstream.limits.connectionsMax, this.#environment);
+    const connections = openConnections(upstream, upstream.connectionsMax, this.#environment);
     const line: Line = { upstream, connections, calls: 0, waiting: new LiveMap() };
     this.#lines.set(upstream.name, line);
     return line;
@@ -192,7 +192,7 @@ export class Upstreams {
 }
 
 function startNext({ calls, upstream, waiting }: Line): void {
-  if (calls >= upstream.limits.connectionsMax) return;
+  if (calls >= upstream.connectionsMax) return;
   waiting.shift()?.();
 }
 
@@ -326,7 +326,7 @@ function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, head
 }
 
 /** Of a body in pieces, one is read when the one before it is on its way. */
-const dispatchedOf = (body: Buffer | SourcedBody): Buffer | Readable =>
+const dispatchedOf = (body: Buffer | BodyWithAttachments): Buffer | Readable =>
   Buffer.isBuffer(body) ? body : Readable.from(body, { highWaterMark: 1 });
 
 /** The headers in which vendors name a request: OpenAI and most others, Anthropic, Azure, AWS. */
@@ -344,8 +344,8 @@ export function upstreamRequestIdOf(headers: UpstreamHeaders): string | undefine
 const leadsToSame = (left: CatalogueUpstream, right: CatalogueUpstream) =>
   left.baseUrl === right.baseUrl &&
   JSON.stringify(left.tls) === JSON.stringify(right.tls) &&
-  left.limits.connectionsMax === right.limits.connectionsMax &&
-  left.limits.connectTimeoutMs === right.limits.connectTimeoutMs;
+  left.connectionsMax === right.connectionsMax &&
+  left.timeouts.connectTimeoutMs === right.timeouts.connectTimeoutMs;
 
 const failureOfConfiguration: Failure = {
   code: "upstream_failed",

@@ -1,13 +1,13 @@
 /** Reads whole answers of upstreams. Pure, so that a thread can do it for large ones. */
-import type { AnswerContext, WholeAnswer } from "#wire/codec.ts";
-import { codecs } from "#wire/codecs.ts";
-import type { ConversationDialect } from "#wire/dialect.ts";
-import { type EmbeddingsAsked, embeddingAnswerOf, withEmbeddingUsage } from "#wire/embeddings.ts";
-import { parsedObject } from "#wire/json.ts";
-import { type AnswerEvent, foldedOf } from "#wire/neutral.ts";
-import { geminiImageAnswerOf } from "#wire/openai-images/gemini.ts";
-import { imageAnswerOf, imageEventsOf } from "#wire/openai-images/verbatim.ts";
-import { plainUsageOf } from "#wire/usage.ts";
+import type { AnswerContext, WholeAnswer } from "#dialects/codec.ts";
+import { codecs } from "#dialects/codecs.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import { type EmbeddingsAsked, embeddingAnswerOf, withEmbeddingUsage } from "#dialects/embeddings.ts";
+import { parsedObject } from "#dialects/json.ts";
+import { type AnswerEvent, foldedOf } from "#dialects/neutral.ts";
+import { geminiImageAnswerOf } from "#dialects/openai-images/gemini.ts";
+import { imageAnswerOf, imageEventsOf } from "#dialects/openai-images/verbatim.ts";
+import { plainUsageOf } from "#dialects/usage.ts";
 import { briefly, settingsTextOf } from "./asked.ts";
 
 /** How an answer is to be read. `from` is the caller's dialect, `to` the upstream's. */

@@ -1,15 +1,14 @@
 /** The catalogue as processes use it: frozen, and indexed for the path of every request. */
-import type { ConversationDialect, UpstreamDialect } from "#wire/dialect.ts";
+import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
 
 /** Times in milliseconds; what each covers stands in schema.ts. */
-export interface UpstreamLimits {
+export interface UpstreamTimeouts {
   readonly connectTimeoutMs: number;
   readonly firstByteTimeoutMs: number;
   readonly firstTokenTimeoutMs: number;
   readonly firstContentTimeoutMs: number;
   readonly betweenTokensTimeoutMs: number;
   readonly totalTimeoutMs: number;
-  readonly connectionsMax: number;
 }
 
 /** How a request proves to an upstream that it may. */
@@ -36,14 +35,14 @@ export interface CatalogueUpstream {
   /** It goes on from an assistant's turn that a request ends in. */
   readonly prefill: boolean;
   /** Failures in a row after which a target is left alone for a while; 0 is never. */
-  readonly circuitFailuresMax: number;
+  readonly circuitBreakerFailuresMax: number;
   /** Requests at once, over all workers. */
   readonly concurrencyMax?: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly streamUsage: boolean;
   readonly tokenLimitField: "max_completion_tokens" | "max_tokens";
   /** It fetches images and documents by their address itself. */
-  readonly fetchesSources: boolean;
+  readonly fetchesAttachments: boolean;
   readonly countsTokens: boolean;
   readonly authentication: Authentication;
   /** For `aws`: where the upstream is, and as which service its requests are signed. */
@@ -51,7 +50,9 @@ export interface CatalogueUpstream {
   readonly service: string;
   /** Names of betas, or beginnings followed by `*`, that it is told of when a caller asks for them. */
   readonly betas: readonly string[];
-  readonly limits: UpstreamLimits;
+  readonly timeouts: UpstreamTimeouts;
+  /** Connections that one worker process opens to it. */
+  readonly connectionsMax: number;
 }
 
 /** The dialect to speak with an upstream: the wanted one if it speaks it, else its own. */
@@ -72,7 +73,7 @@ export interface Target {
   /** What that upstream calls the model. */
   readonly model: string;
   readonly weight?: number;
-  readonly limits?: Partial<UpstreamLimits>;
+  readonly timeouts?: Partial<UpstreamTimeouts>;
 }
 
 export interface CatalogueModel {
@@ -83,32 +84,32 @@ export interface CatalogueModel {
   readonly created: number;
   readonly contextWindow?: number;
   readonly outputTokensMax?: number;
-  /** A name in `lanes`. */
-  readonly lane: string;
+  /** A name in `queues`. */
+  readonly queue: string;
   readonly recommendedDialect: ConversationDialect;
   readonly capabilities: readonly string[];
   readonly prices: Prices;
   /** In order, never empty; only targets whose upstream is offered here. */
   readonly route: readonly Target[];
   /** A streamed answer may go on from another target. */
-  readonly splice: boolean;
+  readonly resume: boolean;
   /** All targets give the same answer to the same request. */
   readonly deterministic: boolean;
   readonly retries: number;
   /** Ids of other models. */
   readonly fallbacks: readonly string[];
-  readonly limits?: Partial<UpstreamLimits>;
+  readonly timeouts?: Partial<UpstreamTimeouts>;
 }
 
 export type PublishedModel = Omit<CatalogueModel, "route">;
 
-interface Lane {
+interface QueueSettings {
   readonly waitingMax: number;
   readonly waitMs: number;
 }
 
 /** Of callers; what each means stands in schema.ts. */
-interface CallerLimits {
+interface RateLimits {
   readonly requestsPerMinute?: number;
   readonly tokensPerMinute?: number;
   readonly generationsMax?: number;
@@ -120,9 +121,9 @@ interface Group {
   readonly weight: number;
   /** Ids, or beginnings of ids followed by `*`. */
   readonly models: readonly string[];
-  readonly limits?: CallerLimits;
-  readonly keyLimits?: CallerLimits;
-  readonly accountLimits?: CallerLimits;
+  readonly limits?: RateLimits;
+  readonly keyLimits?: RateLimits;
+  readonly accountLimits?: RateLimits;
 }
 
 interface Addresses {
@@ -135,7 +136,7 @@ export interface CatalogueParts {
   readonly version: string;
   readonly currency: string;
   readonly addresses?: Addresses;
-  readonly lanes: ReadonlyMap<string, Lane>;
+  readonly queues: ReadonlyMap<string, QueueSettings>;
   readonly groups: ReadonlyMap<string, Group>;
   /** Those offered here. */
   readonly upstreams: ReadonlyMap<string, CatalogueUpstream>;
@@ -157,7 +158,7 @@ export function createCatalogue(parts: CatalogueParts): Catalogue {
   for (const part of [
     parts.addresses,
     parts.models,
-    ...parts.lanes.values(),
+    ...parts.queues.values(),
     ...parts.groups.values(),
     ...parts.upstreams.values(),
   ])

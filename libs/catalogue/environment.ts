@@ -12,12 +12,12 @@ export function filledIn(
 ): { kind: "filled"; text: string } | { kind: "faulty"; reason: string } {
   let reason: string | undefined;
   const filled = text.replaceAll(reference, (whole, content: string) => {
-    const [, name, otherwise] = inside.exec(content) ?? [];
+    const [, name, fallback] = inside.exec(content) ?? [];
     if (name === undefined) {
       reason ??= `"${whole}" is neither \${NAME} nor \${NAME:-default}`;
       return "";
     }
-    const value = environment[name] || otherwise;
+    const value = environment[name] || fallback;
     if (value === undefined)
       reason ??= `the environment variable ${name} is not set; set it, give a default as in "\${${name}:-http://localhost:8000}", or write "requires: ${name}" to leave this upstream out where it is not set`;
     return value ?? "";

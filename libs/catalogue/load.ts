@@ -1,7 +1,7 @@
 /** From the bytes of a catalogue file to a catalogue, or to one line that says what is wrong with it. */
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
-import type { UpstreamDialect } from "#wire/dialect.ts";
+import type { UpstreamDialect } from "#dialects/dialect.ts";
 import {
   type Authentication,
   type Catalogue,
@@ -78,7 +78,7 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
     version,
     currency: file.currency,
     ...(file.addresses && { addresses: file.addresses }),
-    lanes: new Map(Object.entries(file.lanes)),
+    queues: new Map(Object.entries(file.queues)),
     groups: new Map(Object.entries(file.groups)),
     upstreams,
     models,

@@ -55,7 +55,7 @@ function baseUrlFindingsOf(path: Path, url: string, mayHaveQuery = false): Findi
   return text === undefined ? [] : [{ path, text }];
 }
 
-function modelFindingsOf({ models, lanes, upstreams }: CatalogueFile): Finding[] {
+function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[] {
   const firstWith = new Map<string, number>();
   const ids = new Set(models.map(({ id }) => id));
   return models.flatMap((model, index) => {
@@ -64,8 +64,8 @@ function modelFindingsOf({ models, lanes, upstreams }: CatalogueFile): Finding[]
     const twin = firstWith.get(model.id);
     if (twin === undefined) firstWith.set(model.id, index);
     else found(["id"], `"${model.id}" is already the id of models[${twin}]`);
-    if (!Object.hasOwn(lanes, model.lane))
-      found(["lane"], `no lane is named "${model.lane}"${suggestionOf(model.lane, Object.keys(lanes))}`);
+    if (!Object.hasOwn(queues, model.queue))
+      found(["queue"], `no queue is named "${model.queue}"${suggestionOf(model.queue, Object.keys(queues))}`);
     if (createdSecondsOf(model.created) === undefined)
       found(["created"], "must be a date such as 2026-01-31, or seconds since 1970");
     const { contextWindow = Number.POSITIVE_INFINITY, outputTokensMax = 0 } = model;

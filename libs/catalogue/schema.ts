@@ -1,6 +1,6 @@
 /** The shape of a catalogue file. Descriptions are for the reference page, `faultText` for whoever gets it wrong. */
 import Type from "typebox";
-import { conversationDialects, upstreamDialects } from "#wire/dialect.ts";
+import { conversationDialects, upstreamDialects } from "#dialects/dialect.ts";
 import { authentications } from "./catalogue.ts";
 
 const strict = { additionalProperties: false };
@@ -32,17 +32,17 @@ const variableName = (description: string) =>
 
 const url = (description: string) => text(2_000, description);
 
-const lane = Type.Object(
+const queue = Type.Object(
   {
     waitingMax: Type.Integer({
       minimum: 1,
       maximum: 1_000_000,
       default: 10_000,
-      description: "How many generations one ingress lets wait in this lane.",
+      description: "How many generations one ingress lets wait in this queue.",
     }),
     waitMs: millisecondsOr(
       60_000,
-      "How long one generation may wait to be taken by a worker, in milliseconds; 600000 where the lane is `image`.",
+      "How long one generation may wait to be taken by a worker, in milliseconds; 600000 where the queue is `image`.",
     ),
   },
   { ...strict, default: {} },
@@ -72,7 +72,7 @@ const group = Type.Object(
       minimum: 1,
       maximum: 1_000,
       default: 1,
-      description: "This group's share of a busy lane, beside the other groups' weights.",
+      description: "This group's share of a busy queue, beside the other groups' weights.",
     }),
     models: Type.Array(text(129, "An id, or the beginning of ids followed by `*`."), {
       minItems: 1,
@@ -90,8 +90,8 @@ const group = Type.Object(
 const optionalMilliseconds = (description: string) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000, description }));
 
-/** Limits that take the place of the upstream's. */
-const ownLimits = (whose: string) =>
+/** Timeouts that override the upstream's. */
+const ownTimeouts = (whose: string) =>
   Type.Optional(
     Type.Object(
       {
@@ -103,11 +103,11 @@ const ownLimits = (whose: string) =>
         betweenTokensTimeoutMs: optionalMilliseconds("As the upstream's."),
         totalTimeoutMs: optionalMilliseconds("As the upstream's."),
       },
-      { ...strict, description: `Time limits for ${whose}, in place of its upstream's.` },
+      { ...strict, description: `Timeouts for ${whose}; they override its upstream's.` },
     ),
   );
 
-const limits = Type.Object(
+const timeouts = Type.Object(
   {
     connectTimeoutMs: millisecondsOr(5_000, "Until a connection is open."),
     firstByteTimeoutMs: millisecondsOr(
@@ -124,12 +124,6 @@ const limits = Type.Object(
     ),
     betweenTokensTimeoutMs: millisecondsOr(30_000, "Between two chunks of an answer that has begun, of whatever kind."),
     totalTimeoutMs: millisecondsOr(600_000, "From the request to the end of the answer."),
-    connectionsMax: Type.Integer({
-      minimum: 1,
-      maximum: 65_536,
-      default: 2_048,
-      description: "Connections that one worker process opens.",
-    }),
   },
   { ...strict, default: {} },
 );
@@ -169,7 +163,7 @@ const upstream = Type.Object(
       description:
         "It goes on from an assistant's turn that a request ends in, so that it can continue an answer of another.",
     }),
-    circuitFailuresMax: Type.Integer({
+    circuitBreakerFailuresMax: Type.Integer({
       minimum: 0,
       maximum: 1_000,
       default: 5,
@@ -238,7 +232,7 @@ const upstream = Type.Object(
       description:
         "Where requests translated to openai-chat say how long an answer may be; older servers know `max_tokens` only.",
     }),
-    fetchesSources: Type.Boolean({
+    fetchesAttachments: Type.Boolean({
       default: false,
       description:
         "It is given the addresses of images and documents and fetches them itself, documents of openai-chat excepted. Where not, the worker fetches them and sends their content. An upstream that is not on the public internet is given only addresses that the worker would fetch, but follows redirects and resolves names by itself: leave it off there.",
@@ -247,7 +241,13 @@ const upstream = Type.Object(
       default: true,
       description: "It has its dialect's endpoint that counts tokens. Where not, they are estimated.",
     }),
-    limits,
+    timeouts,
+    connectionsMax: Type.Integer({
+      minimum: 1,
+      maximum: 65_536,
+      default: 2_048,
+      description: "Connections that one worker process opens to it.",
+    }),
   },
   { ...strict, default: {} },
 );
@@ -273,7 +273,7 @@ const model = Type.Object(
     }),
     contextWindow: tokens("How many tokens it takes in and gives out together."),
     outputTokensMax: tokens("How many tokens it gives out at most."),
-    lane: Type.String({ default: "chat", description: "The lane its generations wait in." }),
+    queue: Type.String({ default: "chat", description: "The queue its generations wait in." }),
     recommendedDialect: Type.Enum(conversationDialects, {
       default: "openai-chat",
       description: "The wire format callers are advised to use.",
@@ -310,7 +310,7 @@ const model = Type.Object(
       description:
         "Ids of other models to answer when no target of this one can, in this order. The answer names the model that answered, and that one is billed.",
     }),
-    splice: Type.Boolean({
+    resume: Type.Boolean({
       default: false,
       description:
         "A streamed answer whose upstream dies in the middle goes on from the next target: one with `prefill`, or any if the model is `deterministic`. Such answers are always translated, never passed on as they are.",
@@ -318,9 +318,9 @@ const model = Type.Object(
     deterministic: Type.Boolean({
       default: false,
       description:
-        "Its targets give the same answer to the same request (replicas, seeded): a spliced answer is begun anew there and held back for as long as it repeats.",
+        "Its targets give the same answer to the same request (replicas, seeded): a resumed answer is begun anew there and held back for as long as it repeats.",
     }),
-    limits: ownLimits("this model"),
+    timeouts: ownTimeouts("this model"),
     route: Type.Array(
       Type.Object(
         {
@@ -334,7 +334,7 @@ const model = Type.Object(
                 "Neighbouring targets that all have a weight share the requests by it; the others are next if one fails.",
             }),
           ),
-          limits: ownLimits("this target"),
+          timeouts: ownTimeouts("this target"),
         },
         strict,
       ),
@@ -371,8 +371,8 @@ export const catalogueSchema = Type.Object(
         { ...strict, description: "The addresses that callers are told. They change nothing in what is served." },
       ),
     ),
-    lanes: Type.Record(Type.String(), lane, {
-      ...nameOptions("a lane"),
+    queues: Type.Record(Type.String(), queue, {
+      ...nameOptions("a queue"),
       default: {},
       description: "The queues. `chat` and `image` exist always.",
     }),

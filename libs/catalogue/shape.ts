@@ -8,28 +8,38 @@ import { type CatalogueFile, catalogueSchema } from "./schema.ts";
 /** Of a file that is wrong in many places, as many as there may be: the one that names the place comes after those that don't. */
 Settings.Set({ maxErrors: 10_000 });
 
-/** Lanes that exist in every catalogue, with what differs from the schema's own defaults. */
-const builtInLanes: Record<string, object> = { chat: {}, image: { waitMs: 600_000 } };
+/** Queues that exist in every catalogue, with what differs from the schema's own defaults. */
+const builtInQueues: Record<string, object> = { chat: {}, image: { waitMs: 600_000 } };
 
 /** The file with its defaults, or what is wrong with it. Owns and changes the value it is given. */
 export function shapeOf(
   value: unknown,
 ): { kind: "well"; file: CatalogueFile } | { kind: "faulty"; findings: Finding[] } {
-  if (isRecord(value)) addBuiltInLanes(value);
+  if (isRecord(value)) addBuiltInQueues(value);
   const whole: unknown = Value.Default(catalogueSchema, value);
   if (Value.Check(catalogueSchema, whole)) return { kind: "well", file: whole };
   return { kind: "faulty", findings: findingsOf(whole) };
 }
 
-function addBuiltInLanes(file: Record<string, unknown>): void {
-  file.lanes ??= {};
-  const { lanes } = file;
-  if (!isRecord(lanes)) return;
-  for (const [name, defaults] of Object.entries(builtInLanes)) {
-    const given = lanes[name] ?? {};
-    lanes[name] = isRecord(given) ? { ...defaults, ...given } : given;
+function addBuiltInQueues(file: Record<string, unknown>): void {
+  file.queues ??= {};
+  const { queues } = file;
+  if (!isRecord(queues)) return;
+  for (const [name, defaults] of Object.entries(builtInQueues)) {
+    const given = queues[name] ?? {};
+    queues[name] = isRecord(given) ? { ...defaults, ...given } : given;
   }
 }
+
+/** Settings that 0.2.0 renamed, by their old names. */
+const renamedSettings: Record<string, string> = {
+  lanes: "queues",
+  lane: "queue",
+  limits: "timeouts",
+  splice: "resume",
+  circuitFailuresMax: "circuitBreakerFailuresMax",
+  fetchesSources: "fetchesAttachments",
+};
 
 type Schema = Record<string, unknown>;
 type SchemaError = ReturnType<typeof Value.Errors>[number];
@@ -60,7 +70,7 @@ function findingsOfError(error: SchemaError, value: unknown): Finding[] {
       return error.params.additionalProperties.map((name) => ({
         path: [...path, name],
         atKey: true,
-        text: `no such setting${suggestionOf(name, known)}; known here: ${known.join(", ")}`,
+        text: unknownSettingText(name, known),
       }));
     }
     case "propertyNames":
@@ -79,6 +89,13 @@ function findingsOfError(error: SchemaError, value: unknown): Finding[] {
       if (error.schemaPath.endsWith("/propertyNames")) return [];
       return at(said ?? error.message);
   }
+}
+
+function unknownSettingText(name: string, known: string[]): string {
+  const renamed = renamedSettings[name];
+  if (renamed !== undefined && known.includes(renamed)) return `was renamed to ${renamed} in version 0.2.0`;
+  if (name === "connectionsMax") return "is set on the upstream itself since version 0.2.0";
+  return `no such setting${suggestionOf(name, known)}; known here: ${known.join(", ")}`;
 }
 
 function typeText(expected: string | string[], value: unknown): string {

@@ -15,7 +15,7 @@ export const frameKinds = {
   fail: 5,
   /** Worker → owner: I do not hold this attempt (any more). */
   gone: 6,
-  /** Worker → owner, with a pulse: nothing was sent since the last one, `seq` is the last frame's. */
+  /** Worker → owner, with a heartbeat: nothing was sent since the last one, `seq` is the last frame's. */
   quiet: 7,
   /** Sequenced like those above: what was produced so far. */
   usage: 8,
@@ -41,23 +41,23 @@ export interface Frame {
   payload: Buffer;
 }
 
-/** Payload of `accept`: does the worker wait for `go` before it begins, and how many places does it have free on this lane? */
+/** Payload of `accept`: does the worker wait for `go` before it begins, and how many places does it have free on this queue? */
 export interface Accept {
   waits: boolean;
   /** 65,535 at most. */
-  room: number;
+  freeSlots: number;
 }
 
-export function encodeAccept({ waits, room }: Accept): Buffer {
+export function encodeAccept({ waits, freeSlots }: Accept): Buffer {
   const payload = Buffer.allocUnsafe(3);
   payload[0] = waits ? 1 : 0;
-  payload.writeUInt16LE(Math.min(room, 0xffff), 1);
+  payload.writeUInt16LE(Math.min(freeSlots, 0xffff), 1);
   return payload;
 }
 
 /** Undefined for another payload. */
 export const decodeAccept = (payload: Buffer): Accept | undefined =>
-  payload.length === 3 ? { waits: payload[0] === 1, room: payload.readUInt16LE(1) } : undefined;
+  payload.length === 3 ? { waits: payload[0] === 1, freeSlots: payload.readUInt16LE(1) } : undefined;
 
 export const noPayload: Buffer = Buffer.alloc(0);
 const version = 1;

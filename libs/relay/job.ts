@@ -1,11 +1,11 @@
-/** What is handed over on a lane, and what the ends of a relay say to each other in their frames' payloads. */
+/** What is handed over on a queue, and what the ends of a relay say to each other in their frames' payloads. */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
-import { framings } from "#wire/codec.ts";
-import { conversationDialects, operations } from "#wire/dialect.ts";
-import { type Failure, isErrorCode } from "#wire/errors.ts";
-import type { Usage } from "#wire/usage.ts";
-import { payloadBytesMax } from "./limits.ts";
+import { framings } from "#dialects/codec.ts";
+import { conversationDialects, operations } from "#dialects/dialect.ts";
+import { type Failure, isErrorCode } from "#dialects/errors.ts";
+import type { Usage } from "#dialects/usage.ts";
+import { payloadBytesMax } from "./bounds.ts";
 
 /** Of a body's type; more than any client sends. */
 export const contentTypeLengthMax = 500;
@@ -49,25 +49,25 @@ const generationJobSchema = Type.Object({
 
 export type GenerationJob = Type.Static<typeof generationJobSchema>;
 
-/** Generations of one lane job at most, and of them as many as bear so many characters together. */
+/** Generations of one queue job at most, and of them as many as bear so many characters together. */
 export const generationsPerJobMax = 16;
 export const jobCharactersMax = 64 * 1024;
 
-/** A job as it lies on its lane: generations of one owner that were put there in one go. */
-export interface LaneJob {
+/** A job as it lies on its queue: generations of one owner that were put there in one go. */
+export interface QueuedJob {
   generations: GenerationJob[];
 }
 
 const validator = Compile(generationJobSchema);
 const membersOf = (data: unknown): unknown[] => {
-  const { generations } = (data ?? {}) as Partial<LaneJob>;
+  const { generations } = (data ?? {}) as Partial<QueuedJob>;
   return Array.isArray(generations) && generations.length <= generationsPerJobMax ? generations : [];
 };
 
 /** How many stand in a job, ours or not; 1 for what is no job at all. */
 export const sizeOf = (data: unknown): number => Math.max(1, membersOf(data).length);
 
-/** Those of a job that are ours: whatever else may lie on a lane is not run. */
+/** Those of a job that are ours: whatever else may lie on a queue is not run. */
 export const generationsIn = (data: unknown): GenerationJob[] =>
   membersOf(data).filter((member): member is GenerationJob => validator.Check(member));
 
@@ -77,7 +77,7 @@ export const jobBodyBytesMax = 32 * 1024;
 /** Bytes of an answer that another attempt may go on from; a longer one is not gone on with. */
 export const deliveredBytesMax = 1 << 20;
 
-/** A lane job is called by its first generation. */
+/** A queue job is called by its first generation. */
 export const jobIdOf = ({ generation, attempt }: Pick<GenerationJob, "generation" | "attempt">): string =>
   `${generation}-${attempt}`;
 

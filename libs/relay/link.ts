@@ -1,15 +1,15 @@
 /**
- * A process's own link to Redis, judged by whether it hears its own pulses. Nobody is called gone by a process that did not hear
+ * A process's own link to Redis, judged by whether it hears its own heartbeats. Nobody is called gone by a process that did not hear
  * itself throughout the time it judges by: the silence may be its own.
  */
-import type { RelayLimits } from "./limits.ts";
+import type { RelayBounds } from "./bounds.ts";
 
 export class Link {
-  readonly #limits: RelayLimits;
+  readonly #limits: RelayBounds;
   #heardAt: number;
   #unbrokenSince: number;
 
-  constructor(limits: RelayLimits, now: number) {
+  constructor(limits: RelayBounds, now: number) {
     this.#limits = limits;
     this.#heardAt = now;
     this.#unbrokenSince = now;
@@ -20,12 +20,12 @@ export class Link {
     this.#heardAt = now;
   }
 
-  /** Own pulses arrive: two may be late, a third may not. */
+  /** Own heartbeats arrive: two may be late, a third may not. */
   isUp(now: number): boolean {
-    return now - this.#heardAt <= 2.5 * this.#limits.pulseMs;
+    return now - this.#heardAt <= 2.5 * this.#limits.heartbeatMs;
   }
 
-  /** Own pulses have been missing for too long to hold on to anything. */
+  /** Own heartbeats have been missing for too long to hold on to anything. */
   isLost(now: number): boolean {
     return now - this.#heardAt > this.#limits.downMs;
   }

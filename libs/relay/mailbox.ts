@@ -42,7 +42,7 @@ interface Destination {
   /** Something of it is waited for. */
   urgent: boolean;
   /** An envelope is owed even without frames. */
-  pulse: boolean;
+  heartbeat: boolean;
 }
 
 export interface Mailbox {
@@ -55,8 +55,8 @@ export interface Mailbox {
   readonly subscriber: Redis;
   /** `idly`: nobody waits for it. */
   send(mailbox: string, frame: Frame, idly?: boolean): void;
-  /** An envelope even without frames. The pulse to oneself also shows whether the subscription's connection still answers, and whether Redis takes writes. */
-  pulse(mailbox: string): void;
+  /** An envelope even without frames. The heartbeat to oneself also shows whether the subscription's connection still answers, and whether Redis takes writes. */
+  heartbeat(mailbox: string): void;
   /** Settles when what was sent before has left, or Redis is away. */
   close(): Promise<void>;
 }
@@ -135,7 +135,7 @@ export async function openMailbox(
         bytes: 0,
         publishing: false,
         urgent: false,
-        pulse: false,
+        heartbeat: false,
       };
       destinations.set(mailbox, destination);
     }
@@ -206,8 +206,8 @@ export async function openMailbox(
       destination.frames.push(frame);
       destination.bytes += bytes;
     },
-    pulse(mailbox) {
-      owe(mailbox, false).pulse = true;
+    heartbeat(mailbox) {
+      owe(mailbox, false).heartbeat = true;
       if (mailbox !== self) return;
       subscriber.ping().catch(() => undefined);
       // It removes nothing, but is a write: a Redis that was made a replica refuses it, and is left.
@@ -217,10 +217,10 @@ export async function openMailbox(
   };
 }
 
-/** The frames of the next envelope, which may be none for a mere pulse; undefined when nothing is owed. */
+/** The frames of the next envelope, which may be none for a mere heartbeat; undefined when nothing is owed. */
 function takeEnvelope(destination: Destination): Frame[] | undefined {
-  if (destination.frames.length === 0 && !destination.pulse) return undefined;
-  destination.pulse = false;
+  if (destination.frames.length === 0 && !destination.heartbeat) return undefined;
+  destination.heartbeat = false;
   if (destination.bytes <= envelopeBytesMax) {
     const frames = destination.frames;
     destination.frames = [];

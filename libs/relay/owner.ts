@@ -7,10 +7,11 @@
  *        │   ╲── caller leaves ──────────╱─────╲──────────────▶ finished
  *        └────── worker lost ◀─────────────╯ (attempt + 1; fail, if what was delivered stands in the way)
  *
- * waiting: a job is on the lane, or was: the lane is asked about it now and then. bound: one worker, and only that one, runs the attempt.
+ * waiting: a job is on the queue, or was: the queue is asked about it now and then. bound: one worker, and only that one, runs the attempt.
  */
+
+import type { RelayBounds } from "./bounds.ts";
 import { type Accept, decodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
-import type { RelayLimits } from "./limits.ts";
 import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
 
@@ -22,18 +23,18 @@ export type JobState = "waiting" | "active" | "missing";
 export type AnswerKind = "head" | "data" | "usage" | "end" | "fail";
 
 export interface OwnerPort<Client> {
-  /** Put the job of this attempt on its lane; a failure comes back as `enqueueFailed`. */
+  /** Put the job of this attempt on its queue; a failure comes back as `enqueueFailed`. */
   enqueue(client: Client, number: number, attempt: number): void;
-  /** Take the job of this attempt off its lane, if it is still there. */
+  /** Take the job of this attempt off its queue, if it is still there. */
   dequeue(client: Client, number: number, attempt: number): void;
-  /** Ask the lane for the states of these jobs; answers come back as `probed`. */
+  /** Ask the queue for the states of these jobs; answers come back as `probed`. */
   probe(jobs: { client: Client; number: number; attempt: number }[]): void;
   /** `idly`: nobody waits for it, so that it may go with the next that somebody does. */
   send(mailbox: string, frame: Frame, idly?: boolean): void;
   /** An empty envelope: the sender is alive. */
-  pulse(mailbox: string): void;
-  /** The attempt has a runner, which has so many further places free on its lane; 0 where it did not say. */
-  bound(client: Client, room: number): void;
+  heartbeat(mailbox: string): void;
+  /** The attempt has a runner, which has so many further places free on its queue; 0 where it did not say. */
+  bound(client: Client, freeSlots: number): void;
   /** In order, once in an attempt. The client answers with `taken` when its caller took it. */
   deliver(client: Client, kind: AnswerKind, payload: Buffer, seq: number): void;
   /** Can another attempt begin: is nothing of the answer on its way to the caller, or can the next attempt go on from there? */
@@ -64,7 +65,7 @@ interface Owned<Client> {
   untaken: { seq: number; bytes: number }[];
   /** Bytes taken since the last acknowledgement. */
   unackedBytes: number;
-  /** A frame came since the last pulse to the worker. */
+  /** A frame came since the last heartbeat to the worker. */
   heard: boolean;
   missingAskedAt: number;
   enqueuedAt: number;
@@ -79,7 +80,7 @@ interface Worker<Client> {
   unackedBytes: number;
   ackedAt: number;
   /** It said that it has places free: nobody waits there for one. */
-  hasRoom: boolean;
+  hasFreeSlots: boolean;
 }
 
 interface Finished {
@@ -90,7 +91,7 @@ interface Finished {
 
 export class Owner<Client> {
   readonly #self: string;
-  readonly #limits: RelayLimits;
+  readonly #limits: RelayBounds;
   readonly #port: OwnerPort<Client>;
   readonly #link: Link;
   readonly #owned = new LiveMap<number, Owned<Client>>();
@@ -105,7 +106,7 @@ export class Owner<Client> {
   #probesFoundLost = false;
   #nextNumber = 1;
 
-  constructor(self: string, limits: RelayLimits, port: OwnerPort<Client>, now: number) {
+  constructor(self: string, limits: RelayBounds, port: OwnerPort<Client>, now: number) {
     this.#self = self;
     this.#limits = limits;
     this.#port = port;
@@ -169,7 +170,7 @@ export class Owner<Client> {
   }
 
   /**
-   * The lane refused the job, or it is unknown whether it took it. A first attempt is given up at once, so that its caller is not kept
+   * The queue refused the job, or it is unknown whether it took it. A first attempt is given up at once, so that its caller is not kept
    * waiting; should its job run all the same, its worker is told to stop. A later one is found missing by a probe.
    */
   enqueueFailed(number: number, attempt: number): void {
@@ -241,14 +242,14 @@ export class Owner<Client> {
     if (this.#probesOpen > 0 && --this.#probesOpen === 0 && this.#probesFoundLost) this.#probeNext(now);
   }
 
-  /** The lane could not be asked. */
+  /** The queue could not be asked. */
   probeFailed(): void {
     this.#probesOpen = 0;
   }
 
   /** Call it every `pulseMs`. */
   tick(now: number): void {
-    this.#port.pulse(this.#self);
+    this.#port.heartbeat(this.#self);
     const lost = this.#link.isLost(now);
     for (const owned of this.#owned.values()) {
       if (lost) this.#fail(owned, "unavailable");
@@ -258,7 +259,7 @@ export class Owner<Client> {
       if (worker.bound.size === 0) this.#workers.delete(worker.mailbox);
       else if (this.#link.isSilentSince(worker.heardAt, now))
         for (const owned of worker.bound.values()) this.#lost(owned, now);
-      else this.#pulse(worker, now);
+      else this.#heartbeat(worker, now);
     }
     this.#probeNext(now);
     if (now - this.#rememberedAt > this.#limits.rememberMs) {
@@ -271,15 +272,15 @@ export class Owner<Client> {
   #bind(owned: Owned<Client>, mailbox: string, now: number, accept: Accept | undefined): Worker<Client> {
     let worker = this.#workers.get(mailbox);
     if (worker === undefined) {
-      worker = { mailbox, heardAt: now, bound: new LiveMap(), unackedBytes: 0, ackedAt: now, hasRoom: false };
+      worker = { mailbox, heardAt: now, bound: new LiveMap(), unackedBytes: 0, ackedAt: now, hasFreeSlots: false };
       this.#workers.set(mailbox, worker);
     }
-    if (accept !== undefined) worker.hasRoom = accept.room > 0;
+    if (accept !== undefined) worker.hasFreeSlots = accept.freeSlots > 0;
     owned.worker = worker;
     worker.bound.set(owned.number, owned);
     this.#waiting.delete(owned.number);
     this.#send(worker.mailbox, frameKinds.go, owned.number, owned.attempt, 0, noPayload, accept?.waits === false);
-    this.#port.bound(owned.client, accept?.room ?? 0);
+    this.#port.bound(owned.client, accept?.freeSlots ?? 0);
     return worker;
   }
 
@@ -309,8 +310,8 @@ export class Owner<Client> {
   }
 
   /** Acknowledges what progressed, asks after what is quiet, and is a sign of life in any case. */
-  #pulse(worker: Worker<Client>, now: number): void {
-    this.#port.pulse(worker.mailbox);
+  #heartbeat(worker: Worker<Client>, now: number): void {
+    this.#port.heartbeat(worker.mailbox);
     for (const owned of worker.bound.values()) {
       if (!owned.heard || owned.expected !== owned.ackedExpected || owned.taken !== owned.ackedTaken)
         this.#acknowledge(owned, worker);
@@ -391,7 +392,7 @@ export class Owner<Client> {
         owned.attempt,
         0,
         noPayload,
-        owned.worker.hasRoom,
+        owned.worker.hasFreeSlots,
       );
   }
 

@@ -6,8 +6,9 @@
  *       ╲                                                ╲                     ╲
  *        ╰── cancel, owner gone, link lost, own freeze ───╰─────────────────────╰───────────▶ forgotten
  */
+
+import type { RelayBounds } from "./bounds.ts";
 import { encodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
-import type { RelayLimits } from "./limits.ts";
 import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
 import type { AnswerKind } from "./owner.ts";
@@ -19,15 +20,15 @@ export interface RunnerPort<Task> {
   /** `idly`: nobody waits for it, so that it may go with the next that somebody does. */
   send(mailbox: string, frame: Frame, idly?: boolean): void;
   /** An empty envelope: the sender is alive. */
-  pulse(mailbox: string): void;
+  heartbeat(mailbox: string): void;
   /** Call the upstream; what it says is sent for `held`. Once per task, perhaps before `take` returns. */
-  run(task: Task, held: Held<Task>): void;
+  run(task: Task, run: Run<Task>): void;
   /** Stop calling the upstream, at once; nothing more is taken from this task. */
   abort(task: Task): void;
   /** The window is full (or has room again): stop (or go on) reading the upstream. */
   flow(task: Task, open: boolean): void;
-  /** The hand-over is over: the job can be finished. Once per task. */
-  handedOver(task: Task): void;
+  /** The dispatch is over: the job can be finished. Once per task. */
+  dispatched(task: Task): void;
   /** Record what the attempt used. */
   settle(task: Task, outcome: Outcome): void;
   /** The task is forgotten; its place is free. Once per task, after everything else. */
@@ -43,7 +44,7 @@ interface Sent {
 }
 
 /** An attempt held by this process. */
-export interface Held<Task> {
+export interface Run<Task> {
   readonly task: Task;
   readonly number: number;
   readonly attempt: number;
@@ -70,7 +71,7 @@ interface OwnerPeer<Task> {
   heardAt: number;
   /** When it was found silent for the grace time; undefined when it was heard since. Its further jobs are not worth a place. */
   goneAt: number | undefined;
-  held: LiveMap<number, Held<Task>>;
+  runs: LiveMap<number, Run<Task>>;
   /** Bytes on the way to the owner's mailbox. */
   travellingBytes: number;
   /** The numbers of those whose window is closed. */
@@ -82,7 +83,7 @@ const idleOwnersMax = 1_000;
 
 export class Runner<Task> {
   readonly #self: string;
-  readonly #limits: RelayLimits;
+  readonly #limits: RelayBounds;
   readonly #port: RunnerPort<Task>;
   readonly #link: Link;
   readonly #owners = new Map<string, OwnerPeer<Task>>();
@@ -91,7 +92,7 @@ export class Runner<Task> {
   #size = 0;
   #awakeAt: number;
 
-  constructor(self: string, limits: RelayLimits, port: RunnerPort<Task>, now: number) {
+  constructor(self: string, limits: RelayBounds, port: RunnerPort<Task>, now: number) {
     this.#self = self;
     this.#limits = limits;
     this.#port = port;
@@ -105,7 +106,7 @@ export class Runner<Task> {
 
   /** All that are not forgotten. */
   *tasks(): Generator<Task, void> {
-    for (const owner of this.#owners.values()) for (const { task } of owner.held.values()) yield task;
+    for (const owner of this.#owners.values()) for (const { task } of owner.runs.values()) yield task;
   }
 
   /** The most bytes held for one generation, and the most on the way to one mailbox. */
@@ -114,7 +115,7 @@ export class Runner<Task> {
     let mailboxBytesMax = 0;
     for (const owner of this.#owners.values()) {
       mailboxBytesMax = Math.max(mailboxBytesMax, owner.travellingBytes);
-      for (const held of owner.held.values()) generationBytesMax = Math.max(generationBytesMax, held.sentBytes);
+      for (const run of owner.runs.values()) generationBytesMax = Math.max(generationBytesMax, run.sentBytes);
     }
     return { generationBytesMax, mailboxBytesMax };
   }
@@ -129,12 +130,12 @@ export class Runner<Task> {
    * is held at a time, to see whether it is back; the others are forgotten at once, so that what a dead process left waiting holds nobody up. The
    * owner is told of the `room` that is left here.
    */
-  take(task: Task, mailbox: string, number: number, attempt: number, room: number, now: number): void {
+  take(task: Task, mailbox: string, number: number, attempt: number, freeSlots: number, now: number): void {
     this.#wake(now);
     const owner = this.#ownerOf(mailbox);
-    const known = owner.held.get(number);
+    const known = owner.runs.get(number);
     if (known !== undefined && known.attempt < attempt) this.#drop(known);
-    const held: Held<Task> = {
+    const run: Run<Task> = {
       task,
       number,
       attempt,
@@ -153,40 +154,40 @@ export class Runner<Task> {
       forgotten: false,
     };
     const isStale = known !== undefined && known.attempt >= attempt;
-    const isOfGoneOwner = owner.goneAt !== undefined && owner.held.size > 0 && this.#link.isUp(now);
+    const isOfGoneOwner = owner.goneAt !== undefined && owner.runs.size > 0 && this.#link.isUp(now);
     if (isStale || isOfGoneOwner) {
-      held.forgotten = true;
-      this.#port.handedOver(task);
+      run.forgotten = true;
+      this.#port.dispatched(task);
       this.#port.forget(task);
       return;
     }
     this.#size++;
-    owner.held.set(number, held);
+    owner.runs.set(number, run);
     const waits = now - owner.heardAt > this.#limits.aliveMs || !this.#link.isUp(now);
-    this.#emit(held, frameKinds.accept, encodeAccept({ waits, room }), !waits);
-    if (!waits) this.#run(held);
+    this.#emit(run, frameKinds.accept, encodeAccept({ waits, freeSlots }), !waits);
+    if (!waits) this.#run(run);
   }
 
   /** Sends a piece of the answer; of `data` at most `payloadBytesMax`. Nobody waits for `usage`: it goes with what comes next. After `end` or `fail` nothing more may come. Ignored for what is forgotten. */
-  send(held: Held<Task>, kind: AnswerKind, payload: Buffer, now: number): void {
+  send(run: Run<Task>, kind: AnswerKind, payload: Buffer, now: number): void {
     this.#wake(now);
-    if (held.forgotten || held.ended) return;
+    if (run.forgotten || run.ended) return;
     if (kind === "end" || kind === "fail") {
-      held.ended = true;
-      held.endedAt = now;
+      run.ended = true;
+      run.endedAt = now;
     }
-    this.#emit(held, frameKinds[kind], payload, kind === "usage");
-    this.#flow(held);
+    this.#emit(run, frameKinds[kind], payload, kind === "usage");
+    this.#flow(run);
   }
 
   /** Hands all attempts back: their owners may run them elsewhere. One that has ended counts, though its owner has not said so yet. */
   handBack(now: number): void {
     this.#wake(now);
     for (const owner of this.#owners.values())
-      for (const held of owner.held.values()) {
-        this.#sendGone(held.owner.mailbox, held);
-        if (held.ended) this.#giveUp(held);
-        else this.#drop(held);
+      for (const run of owner.runs.values()) {
+        this.#sendGone(run.owner.mailbox, run);
+        if (run.ended) this.#giveUp(run);
+        else this.#drop(run);
       }
   }
 
@@ -203,31 +204,31 @@ export class Runner<Task> {
 
   receive(sender: string, frame: Frame, now: number): void {
     this.#wake(now);
-    const held = this.#owners.get(sender)?.held.get(frame.number);
-    if (held === undefined || held.attempt !== frame.attempt) {
+    const run = this.#owners.get(sender)?.runs.get(frame.number);
+    if (run === undefined || run.attempt !== frame.attempt) {
       if (frame.kind === frameKinds.go || frame.kind === frameKinds.ack || frame.kind === frameKinds.missing)
         this.#sendGone(sender, frame);
       return;
     }
     switch (frame.kind) {
       case frameKinds.go:
-        this.#bind(held);
+        this.#bind(run);
         return;
       case frameKinds.ack:
-        this.#bind(held);
-        if (frame.payload.length === 4) this.#acknowledged(held, frame.seq, frame.payload.readUInt32LE());
+        this.#bind(run);
+        if (frame.payload.length === 4) this.#acknowledged(run, frame.seq, frame.payload.readUInt32LE());
         return;
       case frameKinds.missing:
-        this.#bind(held);
-        this.#resend(held, frame.seq);
+        this.#bind(run);
+        this.#resend(run, frame.seq);
         return;
       case frameKinds.cancel:
-        if (frame.payload[0] === 1) this.#settle(held, "cancelled");
-        this.#drop(held);
+        if (frame.payload[0] === 1) this.#settle(run, "cancelled");
+        this.#drop(run);
         return;
       case frameKinds.done:
-        this.#settle(held, "done");
-        this.#drop(held);
+        this.#settle(run, "done");
+        this.#drop(run);
         return;
       default:
         return;
@@ -237,39 +238,39 @@ export class Runner<Task> {
   /** Call it every `pulseMs`. */
   tick(now: number): void {
     this.#wake(now);
-    this.#port.pulse(this.#self);
+    this.#port.heartbeat(this.#self);
     const lost = this.#link.isLost(now);
     let idle = 0;
     for (const owner of [...this.#owners.values()].reverse()) {
-      if (owner.held.size === 0) {
+      if (owner.runs.size === 0) {
         const isRemembered =
           now - (owner.goneAt ?? owner.heardAt) <=
           (owner.goneAt === undefined ? this.#limits.graceMs : this.#limits.rememberMs);
         if (++idle > idleOwnersMax || !isRemembered) this.#owners.delete(owner.mailbox);
-      } else if (lost || this.#link.isSilentSince(Math.max(owner.heardAt, oldestOf(owner.held).takenAt), now)) {
+      } else if (lost || this.#link.isSilentSince(Math.max(owner.heardAt, oldestOf(owner.runs).takenAt), now)) {
         if (!lost) owner.goneAt = now;
-        for (const held of owner.held.values()) this.#giveUp(held);
-      } else this.#pulse(owner, now);
+        for (const run of owner.runs.values()) this.#giveUp(run);
+      } else this.#heartbeat(owner, now);
     }
   }
 
-  #pulse(owner: OwnerPeer<Task>, now: number): void {
-    this.#port.pulse(owner.mailbox);
-    for (const held of owner.held.values()) {
-      const waitsSince = held.ended ? held.endedAt : held.bound ? now : held.takenAt;
+  #heartbeat(owner: OwnerPeer<Task>, now: number): void {
+    this.#port.heartbeat(owner.mailbox);
+    for (const run of owner.runs.values()) {
+      const waitsSince = run.ended ? run.endedAt : run.bound ? now : run.takenAt;
       if (now - waitsSince > this.#limits.downMs) {
-        this.#giveUp(held);
+        this.#giveUp(run);
         continue;
       }
-      if (held.quiet)
+      if (run.quiet)
         this.#port.send(owner.mailbox, {
           kind: frameKinds.quiet,
-          number: held.number,
-          attempt: held.attempt,
-          seq: held.nextSeq - 1,
+          number: run.number,
+          attempt: run.attempt,
+          seq: run.nextSeq - 1,
           payload: noPayload,
         });
-      held.quiet = true;
+      run.quiet = true;
     }
   }
 
@@ -277,16 +278,16 @@ export class Runner<Task> {
    * The owner can't be reached: what was begun counts as far as it came, for its `go` or its `done` may be what got lost. Should another
    * attempt of the generation be settled too, the ledger keeps the later one.
    */
-  #giveUp(held: Held<Task>): void {
-    if (held.running) this.#settle(held, held.ended ? "done" : "cancelled");
-    this.#drop(held);
+  #giveUp(run: Run<Task>): void {
+    if (run.running) this.#settle(run, run.ended ? "done" : "cancelled");
+    this.#drop(run);
   }
 
   /** A process that was frozen for longer than others wait for it has been replaced: it must not send another byte of what it held. */
   #wake(now: number): void {
     const frozen = now - this.#awakeAt > this.#limits.graceMs;
     this.#awakeAt = now;
-    if (frozen) for (const owner of this.#owners.values()) for (const held of owner.held.values()) this.#drop(held);
+    if (frozen) for (const owner of this.#owners.values()) for (const run of owner.runs.values()) this.#drop(run);
   }
 
   #ownerOf(mailbox: string): OwnerPeer<Task> {
@@ -296,7 +297,7 @@ export class Runner<Task> {
         mailbox,
         heardAt: Number.NEGATIVE_INFINITY,
         goneAt: undefined,
-        held: new LiveMap(),
+        runs: new LiveMap(),
         travellingBytes: 0,
         closed: new Set(),
       };
@@ -305,96 +306,96 @@ export class Runner<Task> {
     return owner;
   }
 
-  #bind(held: Held<Task>): void {
-    if (held.bound) return;
-    held.bound = true;
-    this.#port.handedOver(held.task);
-    this.#run(held);
+  #bind(run: Run<Task>): void {
+    if (run.bound) return;
+    run.bound = true;
+    this.#port.dispatched(run.task);
+    this.#run(run);
   }
 
-  #run(held: Held<Task>): void {
-    if (held.running) return;
-    held.running = true;
-    this.#port.run(held.task, held);
+  #run(run: Run<Task>): void {
+    if (run.running) return;
+    run.running = true;
+    this.#port.run(run.task, run);
   }
 
-  #emit(held: Held<Task>, kind: FrameKind, payload: Buffer, idly = false): void {
-    const frame: Frame = { kind, number: held.number, attempt: held.attempt, seq: held.nextSeq++, payload };
+  #emit(run: Run<Task>, kind: FrameKind, payload: Buffer, idly = false): void {
+    const frame: Frame = { kind, number: run.number, attempt: run.attempt, seq: run.nextSeq++, payload };
     const bytes = frameBytesOf(frame);
-    held.sent.push({ seq: frame.seq, bytes, kind, payload });
-    held.sentBytes += bytes;
-    held.owner.travellingBytes += bytes;
-    held.quiet = false;
-    this.#port.send(held.owner.mailbox, frame, idly);
+    run.sent.push({ seq: frame.seq, bytes, kind, payload });
+    run.sentBytes += bytes;
+    run.owner.travellingBytes += bytes;
+    run.quiet = false;
+    this.#port.send(run.owner.mailbox, frame, idly);
   }
 
-  #acknowledged(held: Held<Task>, arrived: number, taken: number): void {
-    if (arrived > held.nextSeq || taken > arrived) return;
-    if (arrived > held.arrived) {
-      for (const sent of held.sent) {
+  #acknowledged(run: Run<Task>, arrived: number, taken: number): void {
+    if (arrived > run.nextSeq || taken > arrived) return;
+    if (arrived > run.arrived) {
+      for (const sent of run.sent) {
         if (sent.seq >= arrived) break;
         if (sent.payload === undefined) continue;
         sent.payload = undefined;
-        held.owner.travellingBytes -= sent.bytes;
+        run.owner.travellingBytes -= sent.bytes;
       }
-      held.arrived = arrived;
+      run.arrived = arrived;
     }
     let first = 0;
-    for (; first < held.sent.length && (held.sent[first] as Sent).seq < taken; first++)
-      held.sentBytes -= (held.sent[first] as Sent).bytes;
-    if (first > 0) held.sent.splice(0, first);
-    this.#flow(held);
-    this.#reopen(held.owner);
+    for (; first < run.sent.length && (run.sent[first] as Sent).seq < taken; first++)
+      run.sentBytes -= (run.sent[first] as Sent).bytes;
+    if (first > 0) run.sent.splice(0, first);
+    this.#flow(run);
+    this.#reopen(run.owner);
   }
 
-  #resend(held: Held<Task>, from: number): void {
-    if (from < held.arrived) return;
-    for (const { seq, kind, payload } of held.sent) {
+  #resend(run: Run<Task>, from: number): void {
+    if (from < run.arrived) return;
+    for (const { seq, kind, payload } of run.sent) {
       if (seq < from || payload === undefined) continue;
       this.resends++;
-      this.#port.send(held.owner.mailbox, { kind, number: held.number, attempt: held.attempt, seq, payload });
+      this.#port.send(run.owner.mailbox, { kind, number: run.number, attempt: run.attempt, seq, payload });
     }
-    held.quiet = false;
+    run.quiet = false;
   }
 
-  #hasRoom(owner: OwnerPeer<Task>): boolean {
+  #hasCapacity(owner: OwnerPeer<Task>): boolean {
     return owner.travellingBytes < this.#limits.mailboxWindowBytes;
   }
 
   #reopen(owner: OwnerPeer<Task>): void {
-    if (owner.closed.size > 0 && this.#hasRoom(owner))
-      for (const number of owner.closed) this.#flow(owner.held.get(number) as Held<Task>);
+    if (owner.closed.size > 0 && this.#hasCapacity(owner))
+      for (const number of owner.closed) this.#flow(owner.runs.get(number) as Run<Task>);
   }
 
   /** A full window closes; it opens again when it is half empty, and the mailbox has room. */
-  #flow(held: Held<Task>): void {
-    if (held.ended || held.forgotten) return;
+  #flow(run: Run<Task>): void {
+    if (run.ended || run.forgotten) return;
     const open =
-      this.#hasRoom(held.owner) &&
-      held.sentBytes < (held.open ? this.#limits.windowBytes : this.#limits.windowBytes / 2);
-    if (open === held.open) return;
-    held.open = open;
-    if (open) held.owner.closed.delete(held.number);
-    else held.owner.closed.add(held.number);
-    this.#port.flow(held.task, open);
+      this.#hasCapacity(run.owner) &&
+      run.sentBytes < (run.open ? this.#limits.windowBytes : this.#limits.windowBytes / 2);
+    if (open === run.open) return;
+    run.open = open;
+    if (open) run.owner.closed.delete(run.number);
+    else run.owner.closed.add(run.number);
+    this.#port.flow(run.task, open);
   }
 
-  #settle(held: Held<Task>, outcome: Outcome): void {
-    this.#port.settle(held.task, outcome);
+  #settle(run: Run<Task>, outcome: Outcome): void {
+    this.#port.settle(run.task, outcome);
   }
 
-  #drop(held: Held<Task>): void {
-    if (held.forgotten) return;
-    held.forgotten = true;
+  #drop(run: Run<Task>): void {
+    if (run.forgotten) return;
+    run.forgotten = true;
     this.#size--;
-    held.owner.held.delete(held.number);
-    held.owner.closed.delete(held.number);
-    for (const { payload, bytes } of held.sent) if (payload !== undefined) held.owner.travellingBytes -= bytes;
-    held.sent = [];
-    this.#reopen(held.owner);
-    if (!held.ended) this.#port.abort(held.task);
-    if (!held.bound) this.#port.handedOver(held.task);
-    this.#port.forget(held.task);
+    run.owner.runs.delete(run.number);
+    run.owner.closed.delete(run.number);
+    for (const { payload, bytes } of run.sent) if (payload !== undefined) run.owner.travellingBytes -= bytes;
+    run.sent = [];
+    this.#reopen(run.owner);
+    if (!run.ended) this.#port.abort(run.task);
+    if (!run.bound) this.#port.dispatched(run.task);
+    this.#port.forget(run.task);
   }
 
   #sendGone(mailbox: string, { number, attempt }: { number: number; attempt: number }): void {
@@ -402,6 +403,6 @@ export class Runner<Task> {
   }
 }
 
-function oldestOf<Task>(held: LiveMap<number, Held<Task>>): Held<Task> {
-  return held.values().next().value as Held<Task>;
+function oldestOf<Task>(runs: LiveMap<number, Run<Task>>): Run<Task> {
+  return runs.values().next().value as Run<Task>;
 }

@@ -13,20 +13,27 @@ export interface Setting<Value> {
   variable: string;
   description: string;
   /** The default and the bounds, for people. */
-  otherwise: string;
+  default: string;
   bounds: string;
+  /** The name of its variable before version 0.2.0. */
+  formerVariable?: string;
   read(environment: Environment): Value;
 }
 
 type SettingsOf<Table> = { [Name in keyof Table]: Table[Name] extends Setting<infer Value> ? Value : never };
 
-/** Reads all of a table. */
+/** Reads all of a table. Throws StartupFault for a bad value, and for a variable that is set under its former name. */
 export function readSettings<Table extends Record<string, Setting<unknown>>>(
   table: Table,
   environment: Environment,
 ): SettingsOf<Table> {
   return Object.fromEntries(
-    Object.entries(table).map(([name, setting]) => [name, setting.read(environment)]),
+    Object.entries(table).map(([name, setting]) => {
+      const { variable, formerVariable } = setting;
+      if (formerVariable !== undefined && environment[formerVariable])
+        throw new StartupFault(`${formerVariable} was renamed to ${variable} in version 0.2.0`);
+      return [name, setting.read(environment)];
+    }),
   ) as SettingsOf<Table>;
 }
 
@@ -46,17 +53,17 @@ export function memoryShare(part: number, bytesMax: number): Derived {
 /** An integer within [min, max]. */
 export function integerSetting(
   variable: string,
-  otherwise: number | Derived,
+  standard: number | Derived,
   min: number,
   max: number,
   description: string,
 ): Setting<number> {
   const { value: fallback, text } =
-    typeof otherwise === "number" ? { value: otherwise, text: String(otherwise) } : otherwise;
+    typeof standard === "number" ? { value: standard, text: String(standard) } : standard;
   return {
     variable,
     description,
-    otherwise: text,
+    default: text,
     bounds: `${min} to ${max}`,
     read(environment) {
       const given = environment[variable];
@@ -72,7 +79,7 @@ export function integerSetting(
 /** A text of the given form; `form` says in words what `pattern` allows. */
 export function textSetting(
   variable: string,
-  otherwise: string,
+  standard: string,
   description: string,
   form = "any text",
   pattern = /^/,
@@ -80,10 +87,10 @@ export function textSetting(
   return {
     variable,
     description,
-    otherwise,
+    default: standard,
     bounds: form,
     read(environment) {
-      const text = environment[variable] || otherwise;
+      const text = environment[variable] || standard;
       if (!pattern.test(text)) throw new StartupFault(`${variable} must be ${form}, not "${text}"`);
       return text;
     },
@@ -95,7 +102,7 @@ export function secretSetting(variable: string, description: string): Setting<st
   return {
     variable,
     description,
-    otherwise: "",
+    default: "",
     bounds: "a secret",
     read: (environment) => environment[variable] || undefined,
   };

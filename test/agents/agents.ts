@@ -6,7 +6,7 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { startGateway } from "../support/gateway.ts";
 import { type Client, families } from "./client.ts";
 import { commandLines } from "./command-lines.ts";
@@ -24,7 +24,7 @@ const reasonerOf = (upstream: ConversationDialect, family: Client["family"]) => 
 function catalogue(): string {
   const upstreams = conversationDialects.map(
     (dialect) =>
-      `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+      `  ${dialect}: { dialect: ${dialect}, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
   );
   const line = (id: string, upstream: ConversationDialect, model: string, more = "") =>
     `  - { id: ${id}, retries: 0, contextWindow: 128000, outputTokensMax: 32000, ${more}prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: ${upstream}, model: "${model};rate=0;first=0" }] }`;

@@ -12,6 +12,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { imageModels, measureBigBodies, measureImages } from "./beside.ts";
+import { type BenchEnvironment, environmentOf } from "./environment.ts";
 import { chatBodyOf, wrkProgram } from "./load.ts";
 import { measureMemory, measureStart, memoryAfterRun } from "./memory.ts";
 import { startDirect, startLitellm, startNginx, startPortkey, startUpstream } from "./peers.ts";
@@ -22,7 +23,6 @@ import { measureKeysAndModels, measureOpenStreams, measureWaiting, measureWorker
 import { measureShortAnswers, shortModels } from "./short-answers.ts";
 import { startSluice } from "./sluice.ts";
 import { measureStreamCases, streamChunks, streamModel } from "./streams.ts";
-import { type Surroundings, surroundingsOf } from "./surroundings.ts";
 import { type Absent, isPresent, pidsOf, type System } from "./system.ts";
 import { verdictsOf, verdictText } from "./targets.ts";
 
@@ -127,9 +127,9 @@ for (const measure of sectionNames.flatMap((name) => sections[name] as Measure[]
     faults.push(`${measure.name}: ${(error as Error).message}`);
   }
 
-const surroundings = surroundingsOf(bench, process.argv.slice(2));
+const environment = environmentOf(bench, process.argv.slice(2));
 const verdicts = verdictsOf(tables);
-const text = documentOf(surroundings);
+const text = documentOf(environment);
 process.stdout.write(text);
 if (flags.write) {
   const docs = join(import.meta.dirname, "..", "..", "docs");
@@ -144,7 +144,7 @@ if (faults.length > 0) {
   process.stderr.write(`bench: not all went as it should:\n${faults.map((fault) => `  ${fault}\n`).join("")}`);
 }
 
-function documentOf({ command, date, machine, versions, systems: described }: Surroundings): string {
+function documentOf({ command, date, machine, versions, systems: described }: BenchEnvironment): string {
   const about = [
     "# Performance",
     `Made by \`${command}\` on ${date}; each figure is the median of ${bench.rounds} ${bench.rounds === 1 ? "round" : "rounds"} in which all systems had their turn, warm, while the others stood still. ${machine}. ${versions}. The load generator and the upstream share the cores with what is measured.`,

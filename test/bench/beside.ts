@@ -1,4 +1,4 @@
-/** Heavy neighbours: what requests of megabytes, and pictures on a lane of their own, do to the light ones beside them. */
+/** Heavy neighbours: what requests of megabytes, and pictures on a queue of their own, do to the light ones beside them. */
 import { setTimeout as delay } from "node:timers/promises";
 import { chatBodyOf, chatPath, runShort, type ShortResult, startStreams } from "./load.ts";
 import { type Column, record, rowOf, type Table } from "./report.ts";
@@ -79,10 +79,10 @@ export function measureImages(bench: Bench): Promise<Table> {
     callers: 16,
   };
   const pictures = bench.quick ? "200 kB that take 0.1 s each" : "2 MB that take a second each";
-  const note = `${light}; first alone, then beside 16 callers who ask for pictures of ${pictures}: twice as many as the image lane makes at once.`;
+  const note = `${light}; first alone, then beside 16 callers who ask for pictures of ${pictures}: twice as many as the image queue makes at once.`;
   return measureBeside(
     bench,
-    { key: "images", title: "Images on their lane", notes: [note] },
+    { key: "images", title: "Images on their queue", notes: [note] },
     [heavy],
     bench.quick ? ["sluice"] : ["direct", "sluice", "sluice-2"],
   );

@@ -3,12 +3,12 @@
  * table, each figure the median of several interleaved rounds; verbatim pairs stand on the diagonal and are the reference.
  */
 
-import type { AnswerContext, StreamRelay } from "#wire/codec.ts";
-import { codecs } from "#wire/codecs.ts";
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
-import { type AnswerEvent, eventsOf, type NeutralRequest } from "#wire/neutral.ts";
-import { SseReader } from "#wire/sse.ts";
-import { TranslatedStream } from "#wire/translated.ts";
+import type { AnswerContext, StreamRelay } from "#dialects/codec.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
+import { type AnswerEvent, eventsOf, type NeutralRequest } from "#dialects/neutral.ts";
+import { SseReader } from "#dialects/sse.ts";
+import { TranslatedStream } from "#dialects/translated.ts";
 
 const rounds = 5;
 const roundMs = Number(process.env.BENCH_ROUND_MS ?? 150);

@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { checkout, readReady, stateOf } from "../../apps/sluice/state.ts";
+import { checkout, readReady, stateOf } from "../../apps/cli/state.ts";
 import { chatBodyOf, chatPath, runShort, startStreams } from "./load.ts";
 import { startDirect } from "./peers.ts";
 import { openFilesMax, residentKibibytesOf } from "./processes.ts";
@@ -60,11 +60,11 @@ export async function measureMemory(bench: Bench): Promise<Table> {
       await delay(holdMs);
       const after = look(system);
       for (const [place, { name }] of system.processes.entries()) {
-        const [resting, warmed, opened, left] = [rest, warm, open, after].map(
+        const [coolingDown, warmed, opened, left] = [rest, warm, open, after].map(
           (figures) => figures[place] as number,
         ) as [number, number, number, number];
         const figures = {
-          rest: resting / 1024,
+          rest: coolingDown / 1024,
           warm: warmed / 1024,
           open: opened / 1024,
           perStream: (opened - warmed) / streams,

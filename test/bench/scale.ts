@@ -1,6 +1,6 @@
 /** Scale: what one more costs when there are many already: open streams, workers, waiting jobs, keys, models. The lines should be flat. */
 import { setTimeout as delay } from "node:timers/promises";
-import { openLaneQueue } from "#relay/lane-queue.ts";
+import { openJobQueue } from "#relay/job-queue.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { gather } from "./crowd.ts";
@@ -8,7 +8,7 @@ import { chatBodyOf, chatPath, requestOf, runShort, type ShortLoad, startStreams
 import { openFilesMax } from "./processes.ts";
 import { type Row, record, rowOf, type Table } from "./report.ts";
 import { type Bench, inTurn, measureStreams, meterOf, perOne, untilCalm, warmUp } from "./rounds.ts";
-import { type Sluice, type SluiceOptions, startSluice, unattendedLane, unattendedModel } from "./sluice.ts";
+import { type Sluice, type SluiceOptions, startSluice, unattendedModel, unattendedQueue } from "./sluice.ts";
 import { streamChunks, streamModel, streamMs } from "./streams.ts";
 import { isPresent, type System } from "./system.ts";
 
@@ -195,7 +195,7 @@ export async function measureWaiting(bench: Bench): Promise<Table> {
     key: "waiting",
     title: "Scale: waiting generations",
     notes: [
-      `What a short answer costs, of 16 callers, while ${many} others wait on a lane that no worker works on: asked for by callers, and so held back by the ingress; or put into Redis as jobs.`,
+      `What a short answer costs, of 16 callers, while ${many} others wait on a queue that no worker works on: asked for by callers, and so held back by the ingress; or put into Redis as jobs.`,
       `Then what a request costs of ${many} that come at once and are answered in turn, beside ${portion.toLocaleString("en")} that do.`,
     ],
     labels: ["waiting"],
@@ -249,21 +249,21 @@ export async function measureWaiting(bench: Bench): Promise<Table> {
   return table;
 }
 
-/** Puts jobs on the lane that nobody works on, as an ingress does. */
+/** Puts jobs on the queue that nobody works on, as an ingress does. */
 async function layJobs(sluice: Sluice, count: number): Promise<void> {
   const connection = await connectRedis(sluice.redisUrl, "request");
   const keyspace = keyspaceOf("sluice");
-  const lane = await openLaneQueue(unattendedLane, connection, keyspace, () => {});
+  const jobQueue = await openJobQueue(unattendedQueue, connection, keyspace, () => {});
   const portion = 1_000;
   for (let laid = 0; laid < count; laid += portion)
-    await lane.queue.addBulk(
+    await jobQueue.queue.addBulk(
       Array.from({ length: portion }, (_, place) => ({
         name: "generation",
         data: { generation: `gen_bench${laid + place}`, owner: "bench", body: chatBodyOf(unattendedModel) },
         opts: { jobId: `gen_bench${laid + place}-1` },
       })),
     );
-  await lane.close();
+  await jobQueue.close();
   connection.disconnect();
 }
 

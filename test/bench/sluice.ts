@@ -6,9 +6,9 @@ import { createKey } from "#access/key.ts";
 import { addRecord } from "#access/projection.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { guardRedis, privateRedisPlan, privateRedisUrlOf } from "../../apps/sluice/private-redis.ts";
-import { findRedisProgram } from "../../apps/sluice/redis-program.ts";
-import { openState } from "../../apps/sluice/state.ts";
+import { guardRedis, privateRedisPlan, privateRedisUrlOf } from "../../apps/cli/private-redis.ts";
+import { findRedisProgram } from "../../apps/cli/redis-program.ts";
+import { openState } from "../../apps/cli/state.ts";
 import { type Role, startRole } from "../support/gateway.ts";
 import { end } from "./processes.ts";
 import type { System } from "./system.ts";
@@ -32,29 +32,29 @@ export interface Sluice extends System {
 
 /** Beyond its defaults, so that 10,000 streams at once are a matter of cost and not of bounds. */
 const generationsMax = 200_000;
-const laneCapacity = 20_000;
+const queueCapacity = 20_000;
 const connectionsMax = 20_000;
 /** Its jobs wait: no worker works on it. */
-export const unattendedLane = "unattended";
+export const unattendedQueue = "unattended";
 export const unattendedModel = "unattended";
 
 function catalogueOf(models: readonly string[], upstreamUrl: string): string {
-  const line = (id: string, lane: string, model: string) =>
-    `  - { id: ${id}, lane: ${lane}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: bench, model: ${model} }] }`;
+  const line = (id: string, queue: string, model: string) =>
+    `  - { id: ${id}, queue: ${queue}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: bench, model: ${model} }] }`;
   const most = 1_000_000_000;
-  return `lanes:
+  return `queues:
   chat: { waitingMax: ${generationsMax} }
-  ${unattendedLane}: { waitingMax: ${generationsMax}, waitMs: 3600000 }
+  ${unattendedQueue}: { waitingMax: ${generationsMax}, waitMs: 3600000 }
 groups:
   default: { models: ["*"] }
   limited:
     models: ["*"]
     keyLimits: { requestsPerMinute: ${most}, tokensPerMinute: ${most}, generationsMax: 1000000, budgetPerDay: 1000000, budgetPerMonth: 1000000 }
 upstreams:
-  bench: { dialect: openai-chat, alsoSpeaks: [openai-images], baseUrl: "${upstreamUrl}/v1", limits: { connectionsMax: ${connectionsMax} } }
+  bench: { dialect: openai-chat, alsoSpeaks: [openai-images], baseUrl: "${upstreamUrl}/v1", connectionsMax: ${connectionsMax} }
 models:
 ${models.map((model) => line(model, model.startsWith("image-") ? "image" : "chat", model)).join("\n")}
-${line(unattendedModel, unattendedLane, "short-0")}
+${line(unattendedModel, unattendedQueue, "short-0")}
 `;
 }
 
@@ -108,7 +108,7 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
     await Promise.all([
       ...Array.from({ length: options.ingresses }, () => add("ingress", "ingress", [])),
       ...Array.from({ length: options.workers }, () =>
-        add("worker", "worker", ["--lanes", `chat=${laneCapacity},image=8`]),
+        add("worker", "worker", ["--queues", `chat=${queueCapacity},image=8`]),
       ),
     ]);
     return {

@@ -79,7 +79,7 @@ test("the jobs that a dead ingress left do not keep the callers of another waiti
     ask(gateway, "silent", false, dying?.urls.api).catch(() => undefined),
   );
   await until("they wait", async () =>
-    /sluice_generations{lane="chat",state="waiting"} 56/.test(await metricsOf(dying?.urls ?? {})),
+    /sluice_generations{queue="chat",state="waiting"} 56/.test(await metricsOf(dying?.urls ?? {})),
   );
   await dying?.kill();
   await Promise.all(abandoned);
@@ -168,9 +168,9 @@ test("jobs and frames that are none of ours harm nobody", async () => {
     payload.copy(bytes, 15);
     return Buffer.concat([head, bytes]);
   };
-  let pieces = 0;
+  let chunks = 0;
   const stream = readStream(await ask(gateway, "stream", true), (count) => {
-    pieces = count;
+    chunks = count;
   });
   for (const channel of channels) {
     for (const bytes of [
@@ -186,10 +186,10 @@ test("jobs and frames that are none of ours harm nobody", async () => {
   const answers = await Promise.all(Array.from({ length: 8 }, () => ask(gateway, "fast")));
   for (const { status } of answers) assert.equal(status, 200);
   await until("nothing is held but the stream", async () =>
-    /sluice_worker_generations{lane="chat"} [01]\n/.test(await metricsOf(gateway.workers[0]?.urls ?? {})),
+    /sluice_worker_generations{queue="chat"} [01]\n/.test(await metricsOf(gateway.workers[0]?.urls ?? {})),
   );
-  const before = pieces;
-  await until("the stream goes on", () => pieces > before);
+  const before = chunks;
+  await until("the stream goes on", () => chunks > before);
   await gateway.workers[0]?.kill();
   assert.equal((await stream).error?.code, "worker_lost");
   await queue.close();
@@ -207,7 +207,7 @@ test("running generations do not keep their callers' bodies: 240 MiB of them pas
     );
     assert.equal(stream.status, 200);
   }
-  assert.match(await metricsOf(ingress.urls), /sluice_generations{lane="chat",state="running"} \d/);
+  assert.match(await metricsOf(ingress.urls), /sluice_generations{queue="chat",state="running"} \d/);
   assert.equal(ingress.process.exitCode, null);
   controller.abort();
 });

@@ -33,9 +33,9 @@ test("a worker that dies before the first token is replaced, unseen by the calle
 test("a worker that dies in mid-stream ends in an in-stream error, and in no terminator", async () => {
   await using gateway = await startGateway({ catalogue });
   let killed: Promise<void> | undefined;
-  const read = await readStream(await ask(gateway, "stream", true), (pieces) => {
+  const read = await readStream(await ask(gateway, "stream", true), (chunks) => {
     // A read may bring several.
-    if (pieces >= 5) killed ??= gateway.workers[0]?.kill();
+    if (chunks >= 5) killed ??= gateway.workers[0]?.kill();
   });
   assert.equal(read.error?.code, "worker_lost");
   assert.equal(read.done, false);
@@ -61,9 +61,9 @@ test("a worker that freezes is replaced, and says nothing of what it held when i
   assert.equal((await ask(gateway, "fast")).status, 200);
 });
 
-test("without any worker a request waits for as long as its lane allows, then is refused with a time to come back", async () => {
+test("without any worker a request waits for as long as its queue allows, then is refused with a time to come back", async () => {
   await using gateway = await startGateway({
-    catalogue: `${catalogue}lanes: { chat: { waitMs: 3000 } }\n`,
+    catalogue: `${catalogue}queues: { chat: { waitMs: 3000 } }\n`,
     workers: [],
   });
   const response = await ask(gateway, "fast");
@@ -110,13 +110,14 @@ test("when a caller leaves, its upstream call ends within a second, streamed or 
   }
 });
 
-test("when a caller leaves while it waits, its job is taken off the lane and never reaches an upstream", async () => {
+test("when a caller leaves while it waits, its job is taken off the queue and never reaches an upstream", async () => {
   await using gateway = await startGateway({ catalogue, workers: [] });
   const controller = new AbortController();
   const answer = ask(gateway, "fast", false, controller.signal);
   answer.catch(() => undefined);
   const metrics = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
-  const waiting = async () => Number(/sluice_lane_jobs{lane="chat",state="waiting"} (\d+)/.exec(await metrics())?.[1]);
+  const waiting = async () =>
+    Number(/sluice_queue_jobs{queue="chat",state="waiting"} (\d+)/.exec(await metrics())?.[1]);
   await until("it waits", async () => (await waiting()) === 1);
   controller.abort();
   await within(1_000, "its job is gone", async () => (await waiting()) === 0);

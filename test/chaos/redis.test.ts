@@ -32,7 +32,7 @@ async function timed(
   return { status: response.status, ms: performance.now() - startedAt, body };
 }
 
-/** Two time limits of a command, and as much again for a machine that has other things to do: far less than a request may wait on its lane. */
+/** Two time limits of a command, and as much again for a machine that has other things to do: far less than a request may wait on its queue. */
 const refusedWithinMs = 6_000;
 
 const servesAgain = () => within(1_000, "answers again", async () => (await timed("fast")).status === 200);
@@ -97,8 +97,8 @@ test("a stream outlives a Redis that dies and comes back empty: every piece come
   const whole = await readStream(await ask("stream", true));
   assert.ok(whole.done);
   let restarted: Promise<void> | undefined;
-  const read = await readStream(await ask("stream", true), (pieces) => {
-    if (pieces > 10) restarted ??= gateway.redis.restartEmpty();
+  const read = await readStream(await ask("stream", true), (chunks) => {
+    if (chunks > 10) restarted ??= gateway.redis.restartEmpty();
   });
   await restarted;
   assert.equal(read.error, undefined);
@@ -106,21 +106,21 @@ test("a stream outlives a Redis that dies and comes back empty: every piece come
   assert.equal(read.content, whole.content);
 });
 
-test("what waited on a lane is answered after Redis came back empty", async () => {
+test("what waited on a queue is answered after Redis came back empty", async () => {
   const before = (await gateway.seen("sim-text;rate=0;first=4000;tokens=8")).length;
   const answers = Array.from({ length: 10 }, () => ask("held"));
   await until(
     "four run",
     async () => (await gateway.seen("sim-text;rate=0;first=4000;tokens=8")).length === before + 4,
   );
-  await until("the others are held back, or on the lane", async () => {
-    const { lanes } = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
-      lanes: Record<string, string | number>[];
+  await until("the others are held back, or on the queue", async () => {
+    const { queues } = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
+      queues: Record<string, string | number>[];
     };
-    const chat = lanes.find(({ lane }) => lane === "chat");
+    const chat = queues.find(({ queue }) => queue === "chat");
     const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
-    const onLane = Number(/sluice_lane_jobs\{lane="chat",state="waiting"\} (\d+)/.exec(metrics)?.[1]);
-    return chat?.running === 4 && chat.waiting === 6 && Number(chat.held) + onLane === 6;
+    const onQueue = Number(/sluice_queue_jobs\{queue="chat",state="waiting"\} (\d+)/.exec(metrics)?.[1]);
+    return chat?.running === 4 && chat.waiting === 6 && Number(chat.held) + onQueue === 6;
   });
   await gateway.redis.restartEmpty();
   const statuses = (await Promise.all(answers)).map(({ status }) => status);

@@ -25,8 +25,8 @@ async function endings(strike: () => Promise<void>): Promise<{ whole: number; fa
   let flowing = 0;
   const streams = Array.from({ length: count }, async () => {
     let isFlowing = false;
-    return readStream(await ask(), (pieces) => {
-      if (pieces > 3 && !isFlowing) {
+    return readStream(await ask(), (chunks) => {
+      if (chunks > 3 && !isFlowing) {
         isFlowing = true;
         flowing++;
       }

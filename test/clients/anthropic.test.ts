@@ -5,7 +5,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 import AnthropicOld from "anthropic-sdk-0";
-import { conversationDialects } from "#wire/dialect.ts";
+import { conversationDialects } from "#dialects/dialect.ts";
 import { until } from "../support/gateway.ts";
 import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
 

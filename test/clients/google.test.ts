@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { type Content, type FunctionDeclaration, GoogleGenAI } from "@google/genai";
 import { GoogleGenAI as GoogleOld } from "google-genai-2";
-import { conversationDialects } from "#wire/dialect.ts";
+import { conversationDialects } from "#dialects/dialect.ts";
 import { until } from "../support/gateway.ts";
 import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
 

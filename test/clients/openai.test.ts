@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import OpenAI from "openai";
 import OpenAIOld from "openai-6";
-import { conversationDialects } from "#wire/dialect.ts";
+import { conversationDialects } from "#dialects/dialect.ts";
 import { until } from "../support/gateway.ts";
 import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
 

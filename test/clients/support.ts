@@ -1,5 +1,5 @@
 /** What the tests of official clients share: one gateway whose models stand behind upstreams of each dialect. */
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 
 /** Settings of the simulator, by the end of a model's id. */
@@ -27,12 +27,12 @@ export function startClientsGateway(): Promise<Gateway> {
   const upstreams = [
     ...conversationDialects.map(
       (dialect) =>
-        `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+        `  ${dialect}: { dialect: ${dialect}, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
     ),
-    `  images: { dialect: openai-images, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }`,
+    `  images: { dialect: openai-images, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }`,
   ];
-  const line = (id: string, upstream: string, model: string, lane = "chat") =>
-    `  - { id: "${id}", retries: 0, lane: ${lane}, contextWindow: 128000, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }`;
+  const line = (id: string, upstream: string, model: string, queue = "chat") =>
+    `  - { id: "${id}", retries: 0, queue: ${queue}, contextWindow: 128000, outputTokensMax: 8192, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }`;
   const models = [
     line("reasoner", "openai-responses", "sim-reasoning").replace(
       "retries: 0",
@@ -51,7 +51,7 @@ export function startClientsGateway(): Promise<Gateway> {
   ];
   return startGateway({
     catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,
-    environment: { SOURCE_NETWORKS: "127.0.0.0/8" },
+    environment: { ATTACHMENT_NETWORKS: "127.0.0.0/8" },
   });
 }
 

@@ -1,6 +1,6 @@
 /** The cases of the conformance matrix: what is asked, how the simulated upstream is set, and what every caller must understand of every upstream's answer. */
 import assert from "node:assert/strict";
-import type { ConversationDialect } from "#wire/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Ask, Observed, ToolResult } from "./ask.ts";
 
 export interface Case {

@@ -9,7 +9,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { startGateway } from "../support/gateway.ts";
 import type { Caller, Observed } from "./ask.ts";
 import { anthropicMessages } from "./callers/anthropic-messages.ts";
@@ -54,11 +54,11 @@ const models = conversationDialects.flatMap((upstream) =>
 );
 const upstreams = conversationDialects.map(
   (dialect) =>
-    `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "${recorder.url}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+    `  ${dialect}: { dialect: ${dialect}, circuitBreakerFailuresMax: 0, baseUrl: "${recorder.url}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
 );
 const gateway = await startGateway({
   catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,
-  environment: { SOURCE_NETWORKS: "127.0.0.0/8" },
+  environment: { ATTACHMENT_NETWORKS: "127.0.0.0/8" },
 });
 recorder.forwardTo(gateway.simulatorUrl);
 after(async () => {

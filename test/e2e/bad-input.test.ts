@@ -1,7 +1,7 @@
 /** Every field of every endpoint with the wrong type, out of range, missing or contradictory: its caller is told the field in the endpoint's own format, whoever serves the model. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import type { ConversationDialect } from "#wire/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 import { startClientsGateway } from "../clients/support.ts";
 import { countTokens, messages } from "./bad-input/anthropic.ts";
 import { countContent, generateContent, streamGenerateContent } from "./bad-input/google.ts";

@@ -18,11 +18,11 @@ const simulated = catalogueOf(
     { id: "maker/thinks:1", model: "sim-reasoning;rate=0;first=0" },
     { id: "large", model: "sim-text;rate=0;tokens=80;size=65536" },
   ],
-  `  scripted: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}" }\n`,
+  `  scripted: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }\n`,
 );
 const gateway = await startGateway({
   catalogue: `${simulated}${modelLine({ id: "late", model: "scripted", upstream: "scripted" })}`,
-  environment: { KEEP_ALIVE_MS: "200", SOURCE_NETWORKS: "127.0.0.0/8" },
+  environment: { KEEP_ALIVE_MS: "200", ATTACHMENT_NETWORKS: "127.0.0.0/8" },
 });
 after(async () => {
   await gateway[Symbol.asyncDispose]();

@@ -28,7 +28,7 @@ test("the worker's log and metrics say what an upstream answered, and which cred
       catalogueOf(served, `  boaster: { dialect: openai-chat, baseUrl: "${boaster.url}" }\n`) +
       modelLine({ id: "boasting", upstream: "boaster", model: "m" }),
   });
-  const worker = spawn(process.execPath, ["apps/worker/main.ts", "--lanes", "chat=4"], {
+  const worker = spawn(process.execPath, ["apps/worker/main.ts", "--queues", "chat=4"], {
     env: {
       PATH: process.env.PATH,
       LOG_LEVEL: "info",
@@ -70,7 +70,7 @@ test("the worker's log and metrics say what an upstream answered, and which cred
     const metrics = await (await fetch(`${url}/metrics`)).text();
     assert.match(metrics, /sluice_upstream_errors_total{upstream="simulator",code="upstream_failed",status="401"} 1/);
     assert.match(metrics, /sluice_upstream_malformed_events_total{upstream="simulator"} 1/);
-    assert.match(metrics, /sluice_worker_generations_total{lane="chat",outcome="failed"} 3/);
+    assert.match(metrics, /sluice_worker_generations_total{queue="chat",outcome="failed"} 3/);
     assert.match(metrics, /sluice_catalogue_info{version="[0-9a-f]{16}"} 1/);
     assert.match(metrics, /sluice_catalogue_refused 0/);
   } finally {

@@ -1,7 +1,7 @@
 /** A caller over one of its limits is refused before a large body is sent, with what a small one would be told. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import type { Limits } from "#access/limits.ts";
+import type { Limits } from "#access/rate-limits.ts";
 import { catalogueOf, startGateway, until } from "../support/gateway.ts";
 import { exchange } from "./support.ts";
 
@@ -13,7 +13,7 @@ const gateway = await startGateway({
   ])
     .replace('narrow: { models: ["fast"] }', 'priced: { models: ["fast", "silent"] }')
     .concat(
-      '  - { id: free, lane: chat, prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: simulator, model: "sim-text;rate=0;first=0" }] }\n',
+      '  - { id: free, queue: chat, prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: simulator, model: "sim-text;rate=0;first=0" }] }\n',
     ),
 });
 after(() => gateway[Symbol.asyncDispose]());

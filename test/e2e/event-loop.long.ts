@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type Role, startGateway } from "../support/gateway.ts";
 import { briefShapes, shapesOf, textBytesMax } from "../support/hostile-shapes.ts";
 import { words } from "./bad-input/raw.ts";
@@ -77,13 +77,13 @@ const base = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
 
 const lines = [
   ...[...conversationDialects, "openai-images"].map(
-    (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "${base}/v1" }`,
+    (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitBreakerFailuresMax: 0, baseUrl: "${base}/v1" }`,
   ),
-  `  large: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${base}/large/v1" }`,
-  `  large-images: { dialect: openai-images, circuitFailuresMax: 0, baseUrl: "${base}/large/v1" }`,
+  `  large: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${base}/large/v1" }`,
+  `  large-images: { dialect: openai-images, circuitBreakerFailuresMax: 0, baseUrl: "${base}/large/v1" }`,
 ];
 const model = (id: string) =>
-  `  - { id: "${id}", retries: 0, lane: chat, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${id}, model: "m" }] }`;
+  `  - { id: "${id}", retries: 0, queue: chat, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${id}, model: "m" }] }`;
 const gateway = await startGateway({
   catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${lines.join("\n")}\nmodels:\n${[...conversationDialects, "openai-images", "large", "large-images"].map(model).join("\n")}\n`,
   environment: { NODE_OPTIONS: `--import=${pathToFileURL(join(import.meta.dirname, "..", "support", "turns.ts"))}` },

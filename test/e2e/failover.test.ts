@@ -1,4 +1,4 @@
-/** What callers get, and what each target sees, when upstreams misbehave: routes, retries, circuits, credentials, concurrency. */
+/** What callers get, and what each target sees, when upstreams misbehave: routes, retries, circuit breakers, credentials, concurrency. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
@@ -108,17 +108,17 @@ before(async () => {
     environment: { KEY_ONE: "one", KEY_TWO: "two" },
     catalogue: `groups: { default: { models: ["*"] } }
 upstreams:
-  here: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}" }
-  careful: { dialect: openai-chat, circuitFailuresMax: 5, baseUrl: "${url}" }
-  brief: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}", limits: { firstContentTimeoutMs: 700 } }
-  hasty: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}", limits: { firstByteTimeoutMs: 700, firstTokenTimeoutMs: 700 } }
-  guarded: { dialect: openai-chat, circuitFailuresMax: 3, baseUrl: "${url}" }
+  here: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${url}" }
+  careful: { dialect: openai-chat, circuitBreakerFailuresMax: 5, baseUrl: "${url}" }
+  brief: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${url}", timeouts: { firstContentTimeoutMs: 700 } }
+  hasty: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${url}", timeouts: { firstByteTimeoutMs: 700, firstTokenTimeoutMs: 700 } }
+  guarded: { dialect: openai-chat, circuitBreakerFailuresMax: 3, baseUrl: "${url}" }
   keyed: { dialect: openai-chat, baseUrl: "${url}", credential: KEY_ONE, credentials: [KEY_TWO] }
   narrow: { dialect: openai-chat, baseUrl: "${url}", concurrencyMax: 2 }
   going-on: { dialect: openai-chat, baseUrl: "${url}", prefill: true }
   dead: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" }
 models:
-${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join("")}${model("same", `${at("same-one")}, ${at("same-two")}`, "splice: true, deterministic: true, ")}${model("unlike", `${at("unlike-one")}, ${at("unlike-two")}`, "splice: true, deterministic: true, ")}${model("prefilled", `${at("prefilled-one")}, ${at("prefilled-two", "going-on")}`, "splice: true, ")}${model("alone", at("alone-one"))}${model("keys", at("keys-one", "keyed"))}${model("full", at("full-one", "narrow"))}${model("down", `${at("down-one", "dead")}, ${at("down-two")}`)}${["silence", "slow"].map((id) => model(id, `${at(`${id}-one`, "hasty")}, ${at(`${id}-two`)}`)).join("")}${["outage", "absent"].map((id) => model(id, `${at(`${id}-one`, "guarded")}, ${at(`${id}-two`)}`)).join("")}${model("weighted", `${at("weighted-one", "here", ", weight: 3")}, ${at("weighted-two", "here", ", weight: 1")}`)}${model("small", at("small-one"), "contextWindow: 100, fallbacks: [large], ")}${model("large", at("large-one"), "contextWindow: 1000, ")}${["quiet", "drip"].map((id) => model(id, `${at(`${id}-one`, "brief")}, ${at(`${id}-two`)}`)).join("")}${model("own", at("own-one"), "fallbacks: [other], ")}${model("other", at("other-one"))}${model("twice", `${at("twice-one")}, ${at("twice-one")}`)}${model("unknown", `${at("unknown-one", "guarded")}, ${at("unknown-two")}`)}${["words", "eager"].map((id) => model(id, at(`${id}-one`))).join("")}${model("poison", at("poison-one", "careful"))}${model("deep", at("deep-one"))}${model("proving", at("proving-one", "guarded"), "retries: 0, ")}${model("rotating", at("rotating-one", "keyed"))}`,
+${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join("")}${model("same", `${at("same-one")}, ${at("same-two")}`, "resume: true, deterministic: true, ")}${model("unlike", `${at("unlike-one")}, ${at("unlike-two")}`, "resume: true, deterministic: true, ")}${model("prefilled", `${at("prefilled-one")}, ${at("prefilled-two", "going-on")}`, "resume: true, ")}${model("alone", at("alone-one"))}${model("keys", at("keys-one", "keyed"))}${model("full", at("full-one", "narrow"))}${model("down", `${at("down-one", "dead")}, ${at("down-two")}`)}${["silence", "slow"].map((id) => model(id, `${at(`${id}-one`, "hasty")}, ${at(`${id}-two`)}`)).join("")}${["outage", "absent"].map((id) => model(id, `${at(`${id}-one`, "guarded")}, ${at(`${id}-two`)}`)).join("")}${model("weighted", `${at("weighted-one", "here", ", weight: 3")}, ${at("weighted-two", "here", ", weight: 1")}`)}${model("small", at("small-one"), "contextWindow: 100, fallbacks: [large], ")}${model("large", at("large-one"), "contextWindow: 1000, ")}${["quiet", "drip"].map((id) => model(id, `${at(`${id}-one`, "brief")}, ${at(`${id}-two`)}`)).join("")}${model("own", at("own-one"), "fallbacks: [other], ")}${model("other", at("other-one"))}${model("twice", `${at("twice-one")}, ${at("twice-one")}`)}${model("unknown", `${at("unknown-one", "guarded")}, ${at("unknown-two")}`)}${["words", "eager"].map((id) => model(id, at(`${id}-one`))).join("")}${model("poison", at("poison-one", "careful"))}${model("deep", at("deep-one"))}${model("proving", at("proving-one", "guarded"), "retries: 0, ")}${model("rotating", at("rotating-one", "keyed"))}`,
   });
 });
 after(async () => {
@@ -230,7 +230,7 @@ test("after its first content an answer is nobody else's to go on with", async (
   assert.deepEqual(calls("cut-one", "cut-two"), [1, 0]);
 });
 
-const streaming = (...pieces: string[]) => pieces.map((content) => chunk({ content })).join("");
+const streaming = (...parts: string[]) => parts.map((content) => chunk({ content })).join("");
 const dying = (text: string) => (response: ServerResponse) => {
   response.writeHead(200, { "content-type": "text/event-stream" }).write(text);
   setImmediate(() => response.destroy());
@@ -247,8 +247,8 @@ test("an answer whose upstream dies goes on from the next target, which repeats 
   assert.equal([...text.matchAll(/"content":"([^"]+)"/g)].map(([, part]) => part).join(""), "Hello world, again");
   assert.match(text, /"finish_reason":"stop".*data: \[DONE\]\n\n$/s);
   assert.equal(new Set([...text.matchAll(/"id":"([^"]+)"/g)].map(([, id]) => id)).size, 1);
-  const call = (pieces: string[]) =>
-    pieces.map((piece) => chunk({ tool_calls: [{ index: 0, function: { arguments: piece } }] })).join("");
+  const call = (parts: string[]) =>
+    parts.map((part) => chunk({ tool_calls: [{ index: 0, function: { arguments: part } }] })).join("");
   const start = chunk({
     tool_calls: [{ index: 0, id: "call_x", type: "function", function: { name: "weather", arguments: "" } }],
   });
@@ -384,7 +384,7 @@ for (const stream of [false, true]) {
     );
   });
 
-  test(`five unknown 4xx of one caller open no circuit (${way})`, async () => {
+  test(`five unknown 4xx of one caller open no circuit breaker (${way})`, async () => {
     targets.clear();
     targetOf("unknown-one").answer = failing(418);
     for (let request = 0; request < 8; request++) assert.equal((await ask("unknown", stream)).status, 200);
@@ -508,7 +508,7 @@ const told = (path: string) =>
 
 /** Asks until every worker knows that the first target of this model is not to be called. */
 const opened = (id: string) =>
-  until("the circuit is open everywhere", async () => {
+  until("the circuit breaker is open everywhere", async () => {
     assert.equal((await ask(id)).status, 200);
     const known = (await told("/status")).map(
       (text) => (JSON.parse(text) as { targets: { target: string; state: string }[] }).targets,
@@ -561,31 +561,31 @@ test("an upstream that is down as a whole is risked no generation until it is th
   });
 });
 
-test("the operator sees circuits, resting credentials and calls", async () => {
+test("the operator sees circuit breakers, resting credentials and calls", async () => {
   const [worker] = gateway.workers;
   const status = (await (await fetch(`${worker?.urls.operations}/status`)).json()) as {
     role: string;
     ready: boolean;
-    lanes: object[];
+    queues: object[];
     targets: object[];
   };
-  assert.deepEqual([status.role, status.ready, status.lanes.length], ["worker", true, 1]);
+  assert.deepEqual([status.role, status.ready, status.queues.length], ["worker", true, 1]);
   assert.ok(Array.isArray(status.targets));
   const ingress = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
     role: string;
-    lanes: { lane: string }[];
+    queues: { queue: string }[];
   };
-  assert.deepEqual([ingress.role, ingress.lanes.map(({ lane }) => lane).includes("chat")], ["ingress", true]);
+  assert.deepEqual([ingress.role, ingress.queues.map(({ queue }) => queue).includes("chat")], ["ingress", true]);
   // Which of them took what is theirs to settle.
   const metrics = (await told("/metrics")).join("");
   assert.match(metrics, /sluice_upstream_calls_total\{upstream="here",again="yes"\} [1-9]/);
   assert.match(metrics, /sluice_upstream_errors_total\{upstream="here",code="upstream_failed",status="500"\} [1-9]/);
 });
 
-test("the first content of a proof closes the circuit, not the end of its answer", async () => {
+test("the first content of a proof closes the circuit breaker, not the end of its answer", async () => {
   const one = targetOf("proving-one");
   one.answer = failing(500);
-  await until("the circuit is open everywhere", async () => {
+  await until("the circuit breaker is open everywhere", async () => {
     await ask("proving", true);
     const known = (await told("/status")).map(
       (text) => (JSON.parse(text) as { targets: { target: string; state: string }[] }).targets,

@@ -38,15 +38,15 @@ const goOn = () => {
 before(async () => {
   const catalogue = catalogueOf(
     [
-      { id: "stuck", model: "sim-text", lane: "stuck" },
-      { id: "brief", model: "sim-text", lane: "brief" },
+      { id: "stuck", model: "sim-text", queue: "stuck" },
+      { id: "brief", model: "sim-text", queue: "brief" },
     ],
-    `  scripted: { dialect: openai-chat, baseUrl: "${upstream.url}" }\nlanes:\n  stuck: { waitMs: 60000 }\n  roomy: { waitMs: 60000 }\n  brief: { waitMs: 500 }\n`,
+    `  scripted: { dialect: openai-chat, baseUrl: "${upstream.url}" }\nqueues:\n  stuck: { waitMs: 60000 }\n  roomy: { waitMs: 60000 }\n  brief: { waitMs: 500 }\n`,
   ).replace("  narrow:", '  heavy: { models: ["*"], weight: 3 }\n  narrow:');
   gateway = await startGateway({
     ingresses: 2,
     workers: ["chat=2", "chat=2", "chat=1,roomy=12"],
-    catalogue: `${catalogue}${modelLine({ id: "work", model: "theirs", upstream: "scripted" })}${modelLine({ id: "roomy", model: "theirs", upstream: "scripted", lane: "roomy" })}`,
+    catalogue: `${catalogue}${modelLine({ id: "work", model: "theirs", upstream: "scripted" })}${modelLine({ id: "roomy", model: "theirs", upstream: "scripted", queue: "roomy" })}`,
   });
   heavyKey = await gateway.createKey("heavy");
 });
@@ -71,8 +71,8 @@ async function total(metric: RegExp): Promise<number> {
   );
   return texts.reduce((sum, text) => sum + Number(metric.exec(text)?.[1] ?? 0), 0);
 }
-const waitingTotal = () => total(/sluice_generations\{lane="chat",state="waiting"\} (\d+)/);
-const heldTotal = () => total(/sluice_held_generations\{lane="chat"\} (\d+)/);
+const waitingTotal = () => total(/sluice_generations\{queue="chat",state="waiting"\} (\d+)/);
+const heldTotal = () => total(/sluice_queued_generations\{queue="chat"\} (\d+)/);
 /** While answers are held nothing moves any more, once all places are taken and all others wait. */
 const settled = (asked: number) =>
   until(
@@ -87,7 +87,7 @@ test("a key that sends 200 at once delays another key's single request by about 
   let asked = arrived.length + 200;
   const answers = Array.from({ length: 200 }, (_, index) => ask(index, gateway.key, "burst"));
   await settled(asked);
-  assert.ok((await heldTotal()) > 140, "few are on the lane");
+  assert.ok((await heldTotal()) > 140, "few are on the queue");
   const preceding: number[] = [];
   for (let index = 0; index < 8; index++) {
     answers.push(ask(index, other, "single"));
@@ -102,34 +102,34 @@ test("a key that sends 200 at once delays another key's single request by about 
   goOn();
   await Promise.all(answers);
   context.diagnostic(`before each single request so many of the 200 had their turn: ${preceding.join(", ")}`);
-  // Those that stood on the lane, and those that went there beside it.
+  // Those that stood on the queue, and those that went there beside it.
   for (const count of preceding) assert.ok(count <= 3 * places, `${count} went before`);
   await until("none waits", async () => (await waitingTotal()) === 0);
 });
 
 test("a key whose requests run for long leaves places for another key's", async () => {
-  const laneOf = async (name: string) => {
+  const queueOf = async (name: string) => {
     const status = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
-      lanes: { lane: string; places?: number; running: number; waiting: number }[];
+      queues: { queue: string; places?: number; running: number; waiting: number }[];
     };
-    return status.lanes.find(({ lane }) => lane === name);
+    return status.queues.find(({ queue }) => queue === name);
   };
   const askRoomy = (key: string) => gateway.post(saying("roomy", "roomy"), { key });
-  await until("the ingress knows the lane's places", async () => (await laneOf("roomy"))?.places === 12);
+  await until("the ingress knows the queue's places", async () => (await queueOf("roomy"))?.places === 12);
   const other = await gateway.createKey("default");
   hold();
   const answers = Array.from({ length: 40 }, () => askRoomy(gateway.key));
   await until("the key has its share", async () => {
-    const { running, waiting } = (await laneOf("roomy")) ?? {};
+    const { running, waiting } = (await queueOf("roomy")) ?? {};
     return running === 10 && waiting === 30;
   });
   answers.push(askRoomy(other), askRoomy(other));
-  await until("the other key's requests run", async () => (await laneOf("roomy"))?.running === 12);
+  await until("the other key's requests run", async () => (await queueOf("roomy"))?.running === 12);
   goOn();
   for (const answer of answers) assert.equal((await answer).status, 200);
 });
 
-test("groups share a busy lane by weight", async (context) => {
+test("groups share a busy queue by weight", async (context) => {
   hold();
   const from = arrived.length;
   const send = (name: string, key: string) =>
@@ -168,7 +168,7 @@ test("a request that is held back costs nothing once its caller has left", async
   goOn();
 });
 
-test("a caller's own wait ends when it says, with a Retry-After, and can't be longer than the lane's", async () => {
+test("a caller's own wait ends when it says, with a Retry-After, and can't be longer than the queue's", async () => {
   const stuck = async (wait: string, model = "stuck") => {
     const startedAt = performance.now();
     const response = await gateway.post(saying("hello", model), { headers: { "x-sluice-max-wait": wait } });

@@ -22,7 +22,7 @@ const gateway: Gateway = await startGateway({
   catalogue:
     catalogueOf(
       [{ id: "spare", model: "sim-text" }],
-      `  hasty: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1", limits: { totalTimeoutMs: 4000 } }\n`,
+      `  hasty: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1", timeouts: { totalTimeoutMs: 4000 } }\n`,
     ) +
     faults.map((fault, index) => modelLine({ id: `fault-${index}`, model: `sim-text;${fault}` })).join("") +
     modelLine({ id: "large", model: "sim-text;rate=0;tokens=600;size=65536" }) +
@@ -45,7 +45,7 @@ test("an answer of more bytes than may be held is streamed whole, and refused in
 test("a stream may not last longer than its upstream's limit, and says so", async () => {
   const read = await readStream(await gateway.post({ model: "endless", messages, stream: true }));
   assert.equal(read.error?.code, "upstream_timeout");
-  assert.ok(read.pieces > 0);
+  assert.ok(read.chunks > 0);
   assert.equal(read.done, false);
 });
 

@@ -1,7 +1,7 @@
 /** Bodies that mean harm, or are as large and odd as bodies may be: work is bounded, the answer is clear, and the neighbours don't notice. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { modelOf, png, startClientsGateway } from "../clients/support.ts";
 import { workedSecondsOf } from "../support/time.ts";
 import { words } from "./bad-input/raw.ts";

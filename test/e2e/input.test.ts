@@ -14,7 +14,7 @@ const gateway = await startGateway({
         { id: "sim", model: "sim-text;rate=0" },
         { id: "paced", model: "sim-text;rate=50;tokens=5000" },
       ],
-      `  other: { dialect: anthropic-messages, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n`,
+      `  other: { dialect: anthropic-messages, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n`,
     ) + modelLine({ id: "translated", upstream: "other", model: "sim-text;rate=0" }),
 });
 /** A second ingress with tight bounds, and a third one that does not wait long: nothing but slow senders is its business. */

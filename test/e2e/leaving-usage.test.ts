@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { hashOf } from "#access/key.ts";
 import { revokeRecord } from "#access/projection.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
+import { SseReader } from "#dialects/sse.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
-import { SseReader } from "#wire/sse.ts";
 import { startGateway, until } from "../support/gateway.ts";
 
 /** Each answer stops after a known number of tokens and never ends, so that a caller has read all there is when it leaves. */
@@ -33,7 +33,7 @@ const lines = Object.entries(models).flatMap(([name, model]) =>
 );
 const upstreams = conversationDialects.map(
   (dialect) =>
-    `  ${dialect}: { dialect: ${dialect}, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
+    `  ${dialect}: { dialect: ${dialect}, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
 );
 const gateway = await startGateway({
   workers: ["chat=256"],
@@ -43,12 +43,12 @@ const gateway = await startGateway({
   paying: { models: ["*"], keyLimits: { budgetPerDay: 1000000 } }
 upstreams:
 ${upstreams.join("\n")}
-lanes:
+queues:
   doomed: {}
 models:
   - { id: falling-back, ${prices}, retries: 0, fallbacks: [cheap], route: [{ upstream: openai-chat, model: "sim-text;status=500" }] }
   - { id: cheap, prices: { inputPerMillion: 500000, outputPerMillion: 500000 }, retries: 0, route: [{ upstream: openai-chat, model: "${models.chunky}" }] }
-  - { id: doomed, lane: doomed, ${prices}, retries: 0, route: [{ upstream: openai-chat, model: "${models.chunky}" }] }
+  - { id: doomed, queue: doomed, ${prices}, retries: 0, route: [{ upstream: openai-chat, model: "${models.chunky}" }] }
 ${lines.join("\n")}
 `,
 });

@@ -14,16 +14,16 @@ const headless = text("head=60000");
 const fast = text("rate=0;first=0");
 const gateway = await startGateway({
   workers: ["chat=8"],
-  catalogue: `lanes:\n  fragile: {}\n  short: { waitMs: 1200 }\n  narrow: { waitingMax: 2, waitMs: 60000 }\n${catalogueOf(
+  catalogue: `queues:\n  fragile: {}\n  short: { waitMs: 1200 }\n  narrow: { waitingMax: 2, waitMs: 60000 }\n${catalogueOf(
     [
       { id: "paced", model: paced },
       { id: "silent", model: silent },
       { id: "headless", model: headless },
       { id: "fast", model: fast },
-      { id: "unserved", model: text("tokens=1"), lane: "image" },
-      { id: "impatient", model: text("tokens=1"), lane: "short" },
-      { id: "fragile", model: headless, lane: "fragile" },
-      { id: "crowded", model: text("tokens=1"), lane: "narrow" },
+      { id: "unserved", model: text("tokens=1"), queue: "image" },
+      { id: "impatient", model: text("tokens=1"), queue: "short" },
+      { id: "fragile", model: headless, queue: "fragile" },
+      { id: "crowded", model: text("tokens=1"), queue: "narrow" },
     ],
   )}`,
 });
@@ -40,17 +40,17 @@ const messages = [{ role: "user" as const, content: "hello" }];
 const graceMs = 5_000;
 
 /** Leaves in the way given, and checks that the upstream was hung up on at once. */
-async function leave(name: string, model: string, stream: boolean, afterPieces: number): Promise<void> {
+async function leave(name: string, model: string, stream: boolean, afterChunks: number): Promise<void> {
   const before = (await gateway.seen(name)).length;
   const controller = new AbortController();
   const outcome = (async () => {
     const completion = await client.chat.completions.create({ model, messages, stream }, { signal: controller.signal });
-    let pieces = 0;
+    let chunks = 0;
     if (Symbol.asyncIterator in completion)
-      for await (const _ of completion) if (++pieces === afterPieces) controller.abort();
+      for await (const _ of completion) if (++chunks === afterChunks) controller.abort();
   })().catch((error: unknown) => error);
   await until("the upstream was asked", async () => (await gateway.seen(name)).length > before);
-  if (afterPieces === 0) controller.abort();
+  if (afterChunks === 0) controller.abort();
   await outcome;
   const leftAt = Date.now();
   const entry = async () => (await gateway.seen(name))[before];
@@ -71,9 +71,9 @@ test("requests whose callers left are counted, and hold nothing", async () => {
   await until("all is over", async () => {
     const metrics = await metricsText();
     return (
-      /sluice_cancellations_total\{lane="chat"\} 4\n/.test(metrics) &&
+      /sluice_cancellations_total\{queue="chat"\} 4\n/.test(metrics) &&
       /sluice_requests_total\{path="\/v1\/chat\/completions",status="499"\} 4\n/.test(metrics) &&
-      /sluice_generations\{lane="chat",state="running"\} 0\n/.test(metrics) &&
+      /sluice_generations\{queue="chat",state="running"\} 0\n/.test(metrics) &&
       /sluice_bodies_bytes 0\n/.test(metrics)
     );
   });
@@ -89,8 +89,8 @@ test("what was produced for a caller who left is counted once, about", async () 
   assert.ok(counted("input") > 5 && counted("input") < 60, String(counted("input")));
 });
 
-const isWaiting = async () => /sluice_generations\{lane="image",state="waiting"\} 1\n/.test(await metricsText());
-const jobsOf = async (lane: string) => (await redis.keys(`*:lane:${lane}:gen_*`)).length;
+const isWaiting = async () => /sluice_generations\{queue="image",state="waiting"\} 1\n/.test(await metricsText());
+const jobsOf = async (queue: string) => (await redis.keys(`*:queue:${queue}:gen_*`)).length;
 
 test("a caller that leaves while it waits for a worker leaves no job behind, and no upstream is asked", async () => {
   const controller = new AbortController();
@@ -172,18 +172,18 @@ async function assertOverloaded(response: Response): Promise<void> {
   assert.match(await response.text(), /"code":"server_is_overloaded"/);
 }
 
-test("no request waits longer than its lane lets it", async () => {
+test("no request waits longer than its queue lets it", async () => {
   const startedAt = performance.now();
   const waiting = [false, true].map((stream) => gateway.post({ model: "impatient", messages, stream }));
   for (const response of await Promise.all(waiting)) await assertOverloaded(response);
   const ms = performance.now() - startedAt;
-  // A lane's own limit is a minute.
+  // A queue's own limit is a minute.
   assert.ok(ms >= 1_200 && ms < 20_000, `${ms} ms`);
   await until("no job is left", async () => (await jobsOf("short")) === 0);
 });
 
 test("no more requests wait than may", async () => {
-  const bothWait = async () => /sluice_generations\{lane="narrow",state="waiting"\} 2\n/.test(await metricsText());
+  const bothWait = async () => /sluice_generations\{queue="narrow",state="waiting"\} 2\n/.test(await metricsText());
   const controller = new AbortController();
   const waiting = [false, true].map((stream) =>
     gateway.post({ model: "crowded", messages, stream }, { signal: controller.signal }).catch(() => undefined),
@@ -225,7 +225,7 @@ test("a caller's own wait counts from the beginning, also when its worker is los
 });
 
 test("the settings of a queue that Redis lost are written again", async () => {
-  const [meta = ""] = await redis.keys("*:lane:chat:meta");
+  const [meta = ""] = await redis.keys("*:queue:chat:meta");
   assert.equal(await redis.hget(meta, "opts.maxLenEvents"), "0");
   await redis.del(meta);
   await until("they are there", async () => (await redis.hget(meta, "opts.maxLenEvents")) === "0", 15_000);

@@ -7,7 +7,7 @@ import { startRedis } from "../support/redis.ts";
 
 test("a process whose log nobody reads any more still ends when it is told to", async () => {
   await using redis = await startRedis();
-  const worker = spawn(process.execPath, ["apps/worker/main.ts", "--lanes", "chat=1"], {
+  const worker = spawn(process.execPath, ["apps/worker/main.ts", "--queues", "chat=1"], {
     cwd: join(import.meta.dirname, "../.."),
     env: { PATH: process.env.PATH, REDIS_URL: redis.url, LOG_LEVEL: "info", OPERATIONS_PORT: "0" },
     stdio: ["ignore", "pipe", "ignore", "ipc"],

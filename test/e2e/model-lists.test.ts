@@ -16,7 +16,7 @@ const lines = ids.map(
 );
 const gateway = await startGateway({
   workers: [],
-  catalogue: `groups: { default: { models: ["*"] } }\nupstreams: { simulator: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" } }\nmodels:\n${lines.join("")}`,
+  catalogue: `groups: { default: { models: ["*"] } }\nupstreams: { simulator: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" } }\nmodels:\n${lines.join("")}`,
 });
 after(() => gateway[Symbol.asyncDispose]());
 const { key: apiKey, url } = gateway;

@@ -10,7 +10,7 @@ const head = `groups:
   narrow: { models: ["alpha", "maker/*"] }
   empty: { models: ["nothing-*"] }
 upstreams:
-  simulator: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
+  simulator: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
 `;
 const fast = "sim-text;rate=0";
 const models = [
@@ -136,21 +136,21 @@ test("a change of the catalogue is in force at every ingress within a second: mo
   await change(catalogue, () => true);
 });
 
-test("a lane that is new is worked on by workers of every other lane, from then on and from the start", async () => {
-  const text = `${catalogue}${modelLine({ id: "apart", model: fast, lane: "new" })}lanes: { new: {} }\n`;
-  const lanesOf = async (urls: Record<string, string>) => {
-    const { lanes } = (await (await fetch(`${urls.operations}/status`)).json()) as {
-      lanes: { lane: string; capacity: number }[];
+test("a queue that is new is worked on by workers of every other queue, from then on and from the start", async () => {
+  const text = `${catalogue}${modelLine({ id: "apart", model: fast, queue: "new" })}queues: { new: {} }\n`;
+  const queuesOf = async (urls: Record<string, string>) => {
+    const { queues } = (await (await fetch(`${urls.operations}/status`)).json()) as {
+      queues: { queue: string; capacity: number }[];
     };
-    return lanes.map(({ lane, capacity }) => `${lane}=${capacity}`);
+    return queues.map(({ queue, capacity }) => `${queue}=${capacity}`);
   };
   const { urls } = await gateway.addWorker("chat=2,*=3");
-  assert.deepEqual((await lanesOf(urls)).toSorted(), ["chat=2", "image=3"]);
+  assert.deepEqual((await queuesOf(urls)).toSorted(), ["chat=2", "image=3"]);
   await change(text, (ids) => ids.includes("apart"));
   assert.equal((await gateway.post({ model: "apart", messages })).status, 200);
-  assert.deepEqual((await lanesOf(urls)).toSorted(), ["chat=2", "image=3", "new=3"]);
+  assert.deepEqual((await queuesOf(urls)).toSorted(), ["chat=2", "image=3", "new=3"]);
   const { urls: later } = await gateway.addWorker("*=4");
-  assert.deepEqual((await lanesOf(later)).toSorted(), ["chat=4", "image=4", "new=4"]);
+  assert.deepEqual((await queuesOf(later)).toSorted(), ["chat=4", "image=4", "new=4"]);
   await change(catalogue, (ids) => !ids.includes("apart"));
 });
 

@@ -122,7 +122,7 @@ test("a stream that is aborted in the middle ends its generation", async () => {
   });
   for await (const chunk of stream) if (chunk.choices[0]?.delta.content) stream.controller.abort();
   const metrics = async () => (await fetch(`${ready.operationsUrls.worker}/metrics`)).text();
-  await until("no generation is held", async () => /sluice_worker_generations{lane="chat"} 0/.test(await metrics()));
+  await until("no generation is held", async () => /sluice_worker_generations{queue="chat"} 0/.test(await metrics()));
 });
 
 test("Ctrl-C ends it in order and leaves no process behind", async () => {

@@ -73,11 +73,11 @@ interface Setup {
 
 const flags = [false, true];
 const prices = "prices: { inputPerMillion: 1, outputPerMillion: 2 }";
-const setups: Setup[] = flags.flatMap((splice) =>
+const setups: Setup[] = flags.flatMap((resume) =>
   flags.flatMap((deterministic) =>
     flags.flatMap((prefill) => {
-      const id = `${splice ? "resume" : "plain"}-${deterministic ? "same" : "other"}-${prefill ? "prefill" : "fresh"}`;
-      const own = `splice: ${splice}, deterministic: ${deterministic}, ${prices}`;
+      const id = `${resume ? "resume" : "plain"}-${deterministic ? "same" : "other"}-${prefill ? "prefill" : "fresh"}`;
+      const own = `resume: ${resume}, deterministic: ${deterministic}, ${prices}`;
       const first = "{ upstream: fresh, model: first }";
       const second = (same: boolean) =>
         `{ upstream: ${prefill ? "prefill" : "fresh"}, model: "second ${same ? "same" : ""} ${prefill ? "prefill" : ""}" }`;
@@ -85,10 +85,10 @@ const setups: Setup[] = flags.flatMap((splice) =>
         id: `target-${id}`,
         catalogue: `  - { id: target-${id}, retries: 1, ${own}, route: [${first}, ${second(deterministic)}] }\n`,
       };
-      const fallbacks = flags.flatMap((theirSplice) =>
+      const fallbacks = flags.flatMap((theirResume) =>
         flags.map((theirSame) => {
-          const name = `fallback-${id}-${theirSplice ? "resume" : "plain"}-${theirSame ? "same" : "other"}`;
-          const other = `  - { id: other-${name}, retries: 0, splice: ${theirSplice}, deterministic: ${theirSame}, ${prices}, route: [${second(theirSame)}] }\n`;
+          const name = `fallback-${id}-${theirResume ? "resume" : "plain"}-${theirSame ? "same" : "other"}`;
+          const other = `  - { id: other-${name}, retries: 0, resume: ${theirResume}, deterministic: ${theirSame}, ${prices}, route: [${second(theirSame)}] }\n`;
           return {
             id: name,
             catalogue: `${other}  - { id: ${name}, retries: 0, ${own}, fallbacks: [other-${name}], route: [${first}] }\n`,
@@ -104,8 +104,8 @@ const gateway: Gateway = await startGateway({
   workers: ["chat=64"],
   catalogue: `groups: { default: { models: ["*"] } }
 upstreams:
-  fresh: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}" }
-  prefill: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${url}", prefill: true }
+  fresh: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${url}" }
+  prefill: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${url}", prefill: true }
 models:
 ${setups.map(({ catalogue }) => catalogue).join("")}`,
 });

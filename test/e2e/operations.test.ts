@@ -16,7 +16,7 @@ const gateway = await startGateway({
     { id: "failing", model: "sim-text;status=400" },
     { id: "dying", model: "sim-text;reset=3;rate=50" },
     { id: "silent", model: "sim-text;first=60000" },
-    { id: "unserved", model: "sim-text", lane: "image" },
+    { id: "unserved", model: "sim-text", queue: "image" },
   ]),
 });
 const redis = await connectRedis(gateway.redis.url, "request");
@@ -52,7 +52,7 @@ async function startLogged(role: string, args: string[], environment: Record<str
 
 const [ingress, worker] = await Promise.all([
   startLogged("ingress", [], { OPERATOR_PASSWORD: password }),
-  startLogged("worker", ["--lanes", "chat=8"], {}),
+  startLogged("worker", ["--queues", "chat=8"], {}),
 ]);
 after(async () => {
   redis.disconnect();
@@ -137,13 +137,13 @@ test("an ingress tells its numbers in Prometheus' format", async () => {
   assert.match(response.headers.get("content-type") ?? "", /^text\/plain; version=0\.0\.4/);
   const path = 'path="/v1/chat/completions"';
   const settled = [
-    'sluice_cancellations_total{lane="chat"} 1',
+    'sluice_cancellations_total{queue="chat"} 1',
     `sluice_request_seconds_count{${path}} 9`,
-    'sluice_lane_jobs{lane="chat",state="active"} 0',
+    'sluice_queue_jobs{queue="chat",state="active"} 0',
     "sluice_bodies_bytes 0",
   ];
   let metrics = "";
-  await until("all are counted, and their jobs taken off the lane", async () => {
+  await until("all are counted, and their jobs taken off the queue", async () => {
     metrics = await metricsOf(ingress);
     return settled.every((line) => metrics.includes(`\n${line}\n`));
   });
@@ -157,16 +157,16 @@ test("an ingress tells its numbers in Prometheus' format", async () => {
   for (const code of ["upstream_failed", "model_not_found", "invalid_key"])
     assert.equal(number(`sluice_errors_total{code="${code}"}`), 1);
   assert.equal(number('sluice_errors_total{code="invalid_request"}'), 2);
-  for (const lane of ["chat", "image"]) {
+  for (const queue of ["chat", "image"]) {
     for (const state of ["waiting", "running"])
-      assert.equal(number(`sluice_generations{lane="${lane}",state="${state}"}`), 0);
+      assert.equal(number(`sluice_generations{queue="${queue}",state="${state}"}`), 0);
     for (const state of ["waiting", "active"])
-      assert.equal(number(`sluice_lane_jobs{lane="${lane}",state="${state}"}`), 0);
-    assert.equal(number(`sluice_oldest_wait_seconds{lane="${lane}"}`), 0);
+      assert.equal(number(`sluice_queue_jobs{queue="${queue}",state="${state}"}`), 0);
+    assert.equal(number(`sluice_oldest_wait_seconds{queue="${queue}"}`), 0);
   }
-  assert.equal(number('sluice_first_token_seconds_count{lane="chat"}'), 4);
-  assert.ok(number('sluice_gap_seconds_count{lane="chat"}') > 30);
-  assert.ok(number('sluice_gap_seconds_sum{lane="chat"}') < 3 * secondsSince());
+  assert.equal(number('sluice_first_token_seconds_count{queue="chat"}'), 4);
+  assert.ok(number('sluice_gap_seconds_count{queue="chat"}') > 30);
+  assert.ok(number('sluice_gap_seconds_sum{queue="chat"}') < 3 * secondsSince());
   assert.ok(number("sluice_frames_received_total") > 40);
   assert.ok(number("sluice_frames_sent_total") > 0);
   assert.equal(number("sluice_publish_failures_total"), 0);
@@ -183,13 +183,13 @@ test("an ingress tells its numbers in Prometheus' format", async () => {
 test("a worker tells its numbers too, and the tokens are those that the callers were told", async () => {
   await until(
     "all is over",
-    async () => numberIn(await metricsOf(worker), 'sluice_worker_generations{lane="chat"}') === 0,
+    async () => numberIn(await metricsOf(worker), 'sluice_worker_generations{queue="chat"}') === 0,
   );
   const metrics = await metricsOf(worker);
   const number = (series: string) => numberIn(metrics, series);
-  assert.equal(number('sluice_worker_capacity{lane="chat"}'), 8);
-  assert.equal(number('sluice_queue_wait_seconds_count{lane="chat"}'), 6);
-  assert.ok(number('sluice_queue_wait_seconds_sum{lane="chat"}') < 6 * secondsSince());
+  assert.equal(number('sluice_worker_capacity{queue="chat"}'), 8);
+  assert.equal(number('sluice_queue_wait_seconds_count{queue="chat"}'), 6);
+  assert.ok(number('sluice_queue_wait_seconds_sum{queue="chat"}') < 6 * secondsSince());
   assert.equal(number('sluice_upstream_first_token_seconds_count{upstream="simulator"}'), 4);
   assert.ok(number('sluice_upstream_gap_seconds_count{upstream="simulator"}') > 30);
   assert.ok(inputTokens > 0 && outputTokens === 60);
@@ -197,9 +197,9 @@ test("a worker tells its numbers too, and the tokens are those that the callers 
   assert.equal(number('sluice_tokens_total{model="sim",kind="output"}'), outputTokens);
   assert.equal(number('sluice_upstream_errors_total{upstream="simulator",code="invalid_request",status="400"}'), 1);
   assert.equal(number('sluice_upstream_errors_total{upstream="simulator",code="upstream_failed",status="200"}'), 1);
-  assert.equal(number('sluice_worker_generations_total{lane="chat",outcome="cancelled"}'), 1);
-  assert.equal(number('sluice_worker_generations_total{lane="chat",outcome="done"}'), 3);
-  assert.equal(number('sluice_worker_generations_total{lane="chat",outcome="failed"}'), 2);
+  assert.equal(number('sluice_worker_generations_total{queue="chat",outcome="cancelled"}'), 1);
+  assert.equal(number('sluice_worker_generations_total{queue="chat",outcome="done"}'), 3);
+  assert.equal(number('sluice_worker_generations_total{queue="chat",outcome="failed"}'), 2);
   assert.ok(number("sluice_frames_resent_total") >= 0);
   assert.ok(number("sluice_frames_sent_total") > 40);
 });
@@ -267,8 +267,8 @@ test("with a password jobs can be looked at and not touched, and what their call
   const board = await ask("/queues", password);
   assert.equal(board.status, 200);
   assert.match(await board.text(), /<html/i);
-  await appendFile(gateway.catalogueFile, "lanes: { added: {} }\n");
-  await until("a lane that is new is shown", async () =>
+  await appendFile(gateway.catalogueFile, "queues: { added: {} }\n");
+  await until("a queue that is new is shown", async () =>
     (await (await ask("/queues/api/queues", password)).text()).includes('"name":"added"'),
   );
 

@@ -23,11 +23,11 @@ const gateway = await startGateway({
   workers: ["chat=64,narrow=1"],
   catalogue: socketCatalogue(
     { sim: "sim-text;rate=0;first=0", silent, brief },
-    `  scripted: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}" }\n`,
-    modelLine({ id: "narrow", model: "theirs", upstream: "scripted", lane: "narrow" }),
+    `  scripted: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }\n`,
+    modelLine({ id: "narrow", model: "theirs", upstream: "scripted", queue: "narrow" }),
   ).replace(
     "models:\n",
-    "lanes:\n  chat: { waitingMax: 1000 }\n  narrow: { waitingMax: 10, waitMs: 60000 }\nmodels:\n",
+    "queues:\n  chat: { waitingMax: 1000 }\n  narrow: { waitingMax: 10, waitMs: 60000 }\nmodels:\n",
   ),
   environment: { UPLOAD_GRACE_MS: "60000" },
 });
@@ -47,8 +47,8 @@ const [greedy, other] = [gateway.key, await gateway.createKey("default")];
 const metricsOf = async ({ urls }: Role) => (await fetch(`${urls.operations}/metrics`)).text();
 const numberOf = async (role: Role, name: string) =>
   Number(new RegExp(`^${name.replace(/[{}"]/g, "\\$&")} (\\S+)$`, "m").exec(await metricsOf(role))?.[1] ?? Number.NaN);
-const usedOf = (role: Role, limit: string, lane = "") =>
-  numberOf(role, `sluice_capacity_used{limit="${limit}",lane="${lane}"}`);
+const usedOf = (role: Role, limit: string, queue = "") =>
+  numberOf(role, `sluice_capacity_used{limit="${limit}",queue="${queue}"}`);
 const refusalsOf = (role: Role, limit: string) =>
   numberOf(role, `sluice_limit_refusals_total{limit="${limit}",scope="key"}`);
 const saying = (content: string, model = "sim") => ({ model, messages: [{ role: "user", content }] });
@@ -138,7 +138,7 @@ test("senders of many keys whose large bodies stall leave room for small ones", 
   await until("nothing is held", async () => (await usedOf(bodies, "bodies")) === 0);
 });
 
-test("one key that fills a lane is refused before another, which is queued and answered in its turn", async () => {
+test("one key that fills a queue is refused before another, which is queued and answered in its turn", async () => {
   const answers: Promise<Response>[] = [];
   const statuses: number[] = [];
   const ask = (key: string, words: string) => {

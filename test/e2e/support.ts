@@ -9,14 +9,14 @@ export const modelLine = ({
   id,
   model,
   upstream = "simulator",
-  lane = "chat",
+  queue = "chat",
 }: {
   id: string;
   model: string;
   upstream?: string;
-  lane?: string;
+  queue?: string;
 }) =>
-  `  - { id: "${id}", retries: 0, lane: ${lane}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }\n`;
+  `  - { id: "${id}", retries: 0, queue: ${queue}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }\n`;
 
 export interface UpstreamRequest {
   path: string;

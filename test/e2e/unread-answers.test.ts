@@ -26,11 +26,11 @@ async function numbers(): Promise<{ used: number; cut: number; generations: numb
         .find((line) => line.startsWith(`${name} `))
         ?.split(" ")[1] ?? 0,
     );
-  assert.match(text, /^sluice_capacity_max\{limit="answers",lane=""\} 33554432$/m);
+  assert.match(text, /^sluice_capacity_max\{limit="answers",queue=""\} 33554432$/m);
   return {
-    used: numberOf('sluice_capacity_used{limit="answers",lane=""}'),
+    used: numberOf('sluice_capacity_used{limit="answers",queue=""}'),
     cut: numberOf('sluice_limit_refusals_total{limit="answers",scope="key"}'),
-    generations: numberOf('sluice_capacity_used{limit="generations",lane=""}'),
+    generations: numberOf('sluice_capacity_used{limit="generations",queue=""}'),
   };
 }
 

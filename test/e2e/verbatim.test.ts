@@ -11,8 +11,8 @@ const gateway = await startGateway({
   catalogue:
     catalogueOf(
       [{ id: "sim", model: "sim-text" }],
-      `  scripted: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", credential: SCRIPTED_CREDENTIAL, headers: { x-project: "nine" } }\n` +
-        `  plain: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${upstream.url}", streamUsage: false }\n`,
+      `  scripted: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}", credential: SCRIPTED_CREDENTIAL, headers: { x-project: "nine" } }\n` +
+        `  plain: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}", streamUsage: false }\n`,
     ) +
     modelLine({ id: "mine", upstream: "scripted", model: "their/Model-7" }) +
     // Each has a target of its own, for a refused credential cools down.
@@ -381,7 +381,7 @@ test("an upstream that can't be reached is an error at once, which names no addr
       .replace("models:\n", `models:\n${modelLine({ id: "unreachable", upstream: "gone", model: "m" })}`)
       .replace(
         "upstreams:\n",
-        `upstreams:\n  gone: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "${gone.url}" }\n`,
+        `upstreams:\n  gone: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${gone.url}" }\n`,
       ),
   );
   let answer = "";

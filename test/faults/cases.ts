@@ -2,7 +2,7 @@
  * Every fault that an upstream may have, and what must follow from it: what the caller gets, when each target is asked, what is billed. What is expected
  * stands here in words of its own and is never read from the gateway's code.
  */
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 
 /** How an error reads in each dialect. `code` is that of OpenAI's two dialects; null where only the status tells. */
 export const errorShapes = {

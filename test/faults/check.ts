@@ -1,5 +1,5 @@
 /** Judges what was seen in a cell. */
-import type { ConversationDialect } from "#wire/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 import {
   asksSameModel,
   type Cell,

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
 import { hashOf } from "#access/key.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
 import { createSimulator, type Simulator } from "../../apps/simulator/server.ts";
 import type { Caller, Observed } from "../conformance/ask.ts";
 import { anthropicMessages } from "../conformance/callers/anthropic-messages.ts";
@@ -107,7 +107,7 @@ function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalle
     const { patience, section } = rows[place] as (typeof rows)[number];
     const quietMs = pace.quietMs[patience];
     if (!section.startsWith("Silence") || (patience === "patient" && pace.isDefault)) return "";
-    return `, limits: { firstByteTimeoutMs: ${quietMs}, firstTokenTimeoutMs: ${quietMs}, betweenTokensTimeoutMs: ${quietMs}, firstContentTimeoutMs: ${pace.beginMs[patience]}, totalTimeoutMs: ${pace.totalMs[patience]} }`;
+    return `, timeouts: { firstByteTimeoutMs: ${quietMs}, firstTokenTimeoutMs: ${quietMs}, betweenTokensTimeoutMs: ${quietMs}, firstContentTimeoutMs: ${pace.beginMs[patience]}, totalTimeoutMs: ${pace.totalMs[patience]} }`;
   };
   const upstream = (name: string, dialect: ConversationDialect, url: string, more = "") => {
     const tls = url.startsWith("https:") ? `, tls: { caFile: "${tlsFiles.caFile}" }` : "";
@@ -126,7 +126,7 @@ function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalle
   const limits = ["firstByteTimeoutMs", "firstTokenTimeoutMs", "firstContentTimeoutMs", "betweenTokensTimeoutMs"].map(
     (name) => `${name}: ${tenSeconds}`,
   );
-  const resumed = `splice: true, deterministic: true, limits: { ${limits.join(", ")} }, `;
+  const resumed = `resume: true, deterministic: true, timeouts: { ${limits.join(", ")} }, `;
   return [
     'groups: { default: { models: ["*"], keyLimits: { budgetPerDay: 1000 } } }\nupstreams:\n',
     ...simulators.flatMap((urls, place) =>
@@ -139,7 +139,7 @@ function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalle
     ...cells
       .filter(isAbsent)
       .map((cell) =>
-        upstream(absentOf(cell), cell.dialect, absentUrl(cell), `, limits: { connectTimeoutMs: ${pace.connectMs} }`),
+        upstream(absentOf(cell), cell.dialect, absentUrl(cell), `, timeouts: { connectTimeoutMs: ${pace.connectMs} }`),
       ),
     "models:\n",
     ...rows.flatMap((_, place) =>
@@ -344,8 +344,8 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
     ]);
     const operations = gateway.workers[0]?.urls.operations;
     await until("the worker has settled all", async () => {
-      const { lanes } = (await (await fetch(`${operations}/status`)).json()) as { lanes: { held: number }[] };
-      return lanes.every(({ held }) => held === 0);
+      const { queues } = (await (await fetch(`${operations}/status`)).json()) as { queues: { held: number }[] };
+      return queues.every(({ held }) => held === 0);
     });
     const scrape = await (await fetch(`${operations}/metrics`)).text();
     const tokens = samplesOf(scrape, "sluice_tokens_total", ["model", "kind"]);

@@ -152,7 +152,7 @@ The first target has the fault and speaks the caller's dialect. What stands behi
 
 - **one target**: nothing.
 - **two targets**: a second target of the same model.
-- **two targets, resumed**: the same, with \`splice: true\`, \`deterministic: true\` and limits of ten seconds (to the head, to the first token, to the first content and
+- **two targets, resumed**: the same, with \`resume: true\`, \`deterministic: true\` and limits of ten seconds (to the head, to the first token, to the first content and
   between tokens). Played over plain HTTP.
 - **a fallback, resumed**: another model in \`fallbacks\`, with the same settings.
 
@@ -179,7 +179,7 @@ ${sections
 ## An outage of a minute
 
 What this run saw of a target that is down for 60 s while 20 requests a second ask for its model over two workers, with a healthy target behind it. While a target's
-circuit is open, its upstream is asked for the list of its models before a generation is risked; only where that is answered well and generations are not, each proof
+circuit breaker is open, its upstream is asked for the list of its models before a generation is risked; only where that is answered well and generations are not, each proof
 costs one, every four seconds.
 
 ${tableOf(

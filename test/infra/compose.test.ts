@@ -10,9 +10,9 @@ import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { loadCatalogue } from "#catalogue/load.ts";
 import { connectRedis } from "#service/redis.ts";
-import { findRedisProgram } from "../../apps/sluice/redis-program.ts";
-import { roleCommands } from "../../apps/sluice/roles.ts";
-import { until } from "../sluice/gateway.ts";
+import { findRedisProgram } from "../../apps/cli/redis-program.ts";
+import { roleCommands } from "../../apps/cli/roles.ts";
+import { until } from "../cli/gateway.ts";
 import { startRedis } from "../support/redis.ts";
 
 interface Service {
@@ -46,8 +46,8 @@ test("every role runs by npm start's own command, from one image, chat and image
     roles.map(([name, { command }]) => [name, command.join(" ")]),
     [
       ["ingress", "node apps/ingress/main.ts"],
-      ["worker-chat", "node apps/worker/main.ts --lanes chat=512"],
-      ["worker-image", "node apps/worker/main.ts --lanes image=8,*=8"],
+      ["worker-chat", "node apps/worker/main.ts --queues chat=512"],
+      ["worker-image", "node apps/worker/main.ts --queues image=8,*=8"],
       ["simulator", "node apps/simulator/main.ts"],
     ],
   );

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
-import type { Operation } from "#wire/dialect.ts";
+import type { Operation } from "#dialects/dialect.ts";
 import { demandOf } from "../../apps/ingress/demand.ts";
-import { type LimitedRequest, tokensOf } from "../../apps/ingress/limits.ts";
+import { type LimitedRequest, tokensOf } from "../../apps/ingress/rate-limits.ts";
 
 const model = { id: "m", outputTokensMax: 8_000, contextWindow: 100_000 } as CatalogueModel;
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { plainUsageOf } from "#wire/usage.ts";
+import { plainUsageOf } from "#dialects/usage.ts";
 import { type Generation, type GenerationOutcome, takenBy } from "../../apps/ingress/generation.ts";
 
 /** Asks for 25 tokens of input and at most 500 of output. */

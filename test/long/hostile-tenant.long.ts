@@ -32,7 +32,7 @@ before(async () => {
     `  - { id: ${id}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${name}" }] }`;
   gateway = await startGateway({
     workers: ["chat=512,image=8"],
-    environment: { SOURCE_NETWORKS: "127.0.0.0/8" },
+    environment: { ATTACHMENT_NETWORKS: "127.0.0.0/8" },
     catalogue: `groups: { default: { models: ["*"] } }
 upstreams:
   own: { dialect: openai-chat, baseUrl: "${neighbours.urls.simulator}/v1" }

@@ -30,14 +30,14 @@ const parts: readonly Part[] = [
     name: "relay",
     files: under(
       "libs/relay",
-      "fair-queue.ts frame.ts job.ts lane-gate.ts lane-places.ts lane-queue.ts lane-worker.ts link.ts live-map.ts mailbox.ts owner.ts runner.ts",
+      "fair-queue.ts frame.ts job.ts queue-gate.ts queue-places.ts queue-queue.ts queue-worker.ts link.ts live-map.ts mailbox.ts owner.ts runner.ts",
     ),
     tests: [
       under(
         "test/libs/relay",
-        "owner.test.ts fair-queue.test.ts lane-gate.test.ts live-map.test.ts simulation.test.ts",
+        "owner.test.ts fair-queue.test.ts queue-gate.test.ts live-map.test.ts simulation.test.ts",
       ),
-      under("test/libs/relay", "mailbox.test.ts lane.test.ts lane-places.test.ts"),
+      under("test/libs/relay", "mailbox.test.ts queue.test.ts queue-places.test.ts"),
     ],
   },
   {

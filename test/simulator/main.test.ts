@@ -9,7 +9,7 @@ function start(t: TestContext, env: Record<string, string>): { child: ChildProce
   const child = fork("apps/simulator/main.ts", { env: { ...process.env, LOG_LEVEL: "silent", ...env }, silent: true });
   t.after(() => child.kill("SIGKILL"));
   let errors = "";
-  child.stderr?.setEncoding("utf8").on("data", (piece) => (errors += piece));
+  child.stderr?.setEncoding("utf8").on("data", (chunk) => (errors += chunk));
   return { child, errors: () => errors };
 }
 

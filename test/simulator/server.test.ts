@@ -133,9 +133,9 @@ test("a reader that is slow loses nothing", async (t) => {
   assert.ok(response.body);
   let bytes = 0;
   let tokens = 0;
-  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
-    bytes += piece.length;
-    tokens += piece.split('"content":"').length - 1;
+  for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
+    bytes += part.length;
+    tokens += part.split('"content":"').length - 1;
     if (tokens % 7 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
   assert.ok(bytes > 6_000_000);
@@ -154,7 +154,7 @@ test("answers on one connection keep their order, pipelined ones too", async (t)
     requestOf("first;tokens=20;rate=200") + requestOf("second;tokens=5;rate=1000") + requestOf("third;tokens=5"),
   );
   let text = "";
-  socket.setEncoding("utf8").on("data", (piece) => (text += piece));
+  socket.setEncoding("utf8").on("data", (part) => (text += part));
   await until(() => text.split("[DONE]").length === 4);
   const places = ['"first;', '"second;', '"third;'].flatMap((name) => [text.indexOf(name), text.lastIndexOf(name)]);
   assert.deepEqual(

@@ -70,7 +70,7 @@ export async function ask(asking: Asking): Promise<Heard> {
   let text = "";
   let ended = "clean";
   try {
-    for await (const piece of incoming.setEncoding("utf8")) text += piece;
+    for await (const chunk of incoming.setEncoding("utf8")) text += chunk;
   } catch (error) {
     ended = codeOf(error);
   }
@@ -81,7 +81,7 @@ export async function ask(asking: Asking): Promise<Heard> {
 export function begin(asking: Asking): { heard(enough: (text: string) => boolean): Promise<string>; leave(): void } {
   const outgoing = send(asking);
   let text = "";
-  outgoing.on("response", (incoming) => incoming.setEncoding("utf8").on("data", (piece) => (text += piece)));
+  outgoing.on("response", (incoming) => incoming.setEncoding("utf8").on("data", (chunk) => (text += chunk)));
   return {
     heard: async (enough) => {
       await until(() => enough(text));

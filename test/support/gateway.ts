@@ -67,7 +67,7 @@ export async function startRole(role: string, args: string[], environment: Recor
 
 export interface GatewayOptions {
   ingresses?: number;
-  /** The lanes of each worker. */
+  /** The queues of each worker. */
   workers?: string[];
   /** The file's text; `${SIMULATOR_URL}` in an upstream's address is the simulator. The default offers every simulator model `test/…` names. */
   catalogue?: string;
@@ -88,7 +88,7 @@ export interface Gateway extends AsyncDisposable {
   /** A key that every ingress knows; `more` goes into its record. */
   createKey(group: string, more?: Partial<KeyRecord>): Promise<string>;
   addIngress(environment?: Record<string, string>): Promise<Role>;
-  addWorker(lanes: string, environment?: Record<string, string>): Promise<Role>;
+  addWorker(queues: string, environment?: Record<string, string>): Promise<Role>;
   /** An official client without retries of its own, of the first ingress unless told otherwise. */
   client(options?: { url?: string; key?: string; retries?: number }): OpenAI;
   /** POST /v1/chat/completions as plain fetch. */
@@ -104,13 +104,13 @@ export interface Gateway extends AsyncDisposable {
 
 const ids = ["sim-text", "sim-fast", "sim-slow"];
 
-/** A catalogue with these models, each served by the simulator model of the same line, and `lane: image` for those named so. */
-export function catalogueOf(models: { id: string; model: string; lane?: string }[], more = ""): string {
+/** A catalogue with these models, each served by the simulator model of the same line, and `queue: image` for those named so. */
+export function catalogueOf(models: { id: string; model: string; queue?: string }[], more = ""): string {
   const lines = models.map(
-    ({ id, model, lane = "chat" }) =>
-      `  - { id: "${id}", retries: 0, lane: ${lane}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: "${model}" }] }`,
+    ({ id, model, queue = "chat" }) =>
+      `  - { id: "${id}", retries: 0, queue: ${queue}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: "${model}" }] }`,
   );
-  return `groups:\n  default: { models: ["*"] }\n  narrow: { models: ["${models[0]?.id}"] }\nupstreams:\n  simulator: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n${more}models:\n${lines.join("\n")}\n`;
+  return `groups:\n  default: { models: ["*"] }\n  narrow: { models: ["${models[0]?.id}"] }\nupstreams:\n  simulator: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n${more}models:\n${lines.join("\n")}\n`;
 }
 
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
@@ -142,8 +142,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
       ingresses.push(role);
       return role;
     };
-    const addWorker = async (lanes: string, more: Record<string, string> = {}) => {
-      const role = await startRole("worker", ["--lanes", lanes], { ...environment, ...more });
+    const addWorker = async (queues: string, more: Record<string, string> = {}) => {
+      const role = await startRole("worker", ["--queues", queues], { ...environment, ...more });
       workers.push(role);
       return role;
     };
@@ -176,7 +176,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     const key = await addKey("default");
     await Promise.all([
       ...Array.from({ length: options.ingresses ?? 1 }, () => addIngress()),
-      ...(options.workers ?? ["chat=64,image=4"]).map((lanes) => addWorker(lanes)),
+      ...(options.workers ?? ["chat=64,image=4"]).map((queues) => addWorker(queues)),
     ]);
     const url = ingresses[0]?.urls.api as string;
 

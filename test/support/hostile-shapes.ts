@@ -1,5 +1,5 @@
 /** Requests that are as large or as odd as the default limits admit, in the words of every dialect. */
-import type { ConversationDialect } from "#wire/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 import { words } from "../e2e/bad-input/raw.ts";
 
 /** Containers, members and values that a body may hold (apps/ingress/body.ts), with some room for what surrounds them. */

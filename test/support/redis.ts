@@ -6,8 +6,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { answersPing } from "../../apps/sluice/private-redis.ts";
-import { findRedisProgram } from "../../apps/sluice/redis-program.ts";
+import { answersPing } from "../../apps/cli/private-redis.ts";
+import { findRedisProgram } from "../../apps/cli/redis-program.ts";
 
 /** How long a server may take to answer its first PING. */
 const startMsMax = 10_000;

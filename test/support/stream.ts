@@ -7,7 +7,7 @@ export interface StreamRead {
   /** The contents of the chunks, joined. */
   content: string;
   /** How many chunks had content. */
-  pieces: number;
+  chunks: number;
   done: boolean;
   /** The in-stream error, if there was one. */
   error: { message: string; code: string | null; type: string } | undefined;
@@ -18,13 +18,13 @@ export interface StreamRead {
 /** Reads to the end, or to the break. `onPiece` is called after each read with the number of content chunks so far. */
 export async function readStream(
   response: Response,
-  onPiece: (pieces: number) => void = () => {},
+  onChunk: (chunks: number) => void = () => {},
 ): Promise<StreamRead> {
   const read: StreamRead = {
     status: response.status,
     text: "",
     content: "",
-    pieces: 0,
+    chunks: 0,
     done: false,
     error: undefined,
     broken: false,
@@ -39,7 +39,7 @@ export async function readStream(
       const events = rest.split("\n\n");
       rest = events.pop() ?? "";
       for (const event of events) takeEvent(event.trim(), read);
-      onPiece(read.pieces);
+      onChunk(read.chunks);
     }
   } catch {
     read.broken = true;
@@ -63,6 +63,6 @@ function takeEvent(event: string, read: StreamRead): void {
   const content = chunk.choices?.[0]?.delta?.content;
   if (content) {
     read.content += content;
-    read.pieces++;
+    read.chunks++;
   }
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { codecs } from "#wire/codecs.ts";
-import { conversationDialects } from "#wire/dialect.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { conversationDialects } from "#dialects/dialect.ts";
 import { readerOf } from "../../apps/worker/answer.ts";
 
 function failureOf(dialect: (typeof conversationDialects)[number], status: number, body: string, type: string) {

@@ -31,7 +31,8 @@ const upstreamOf = (baseUrl: string, more: Partial<CatalogueUpstream> = {}, conn
     name: "theirs",
     baseUrl,
     headers: {},
-    limits: { connectionsMax: 64, connectTimeoutMs },
+    connectionsMax: 64,
+    timeouts: { connectTimeoutMs },
     ...more,
   }) as unknown as CatalogueUpstream;
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { codecs } from "#wire/codecs.ts";
-import { conversationDialects } from "#wire/dialect.ts";
-import { parseExact } from "#wire/json.ts";
-import type { SourceAddress } from "#wire/sources.ts";
+import type { AttachmentAddress } from "#dialects/attachments.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { conversationDialects } from "#dialects/dialect.ts";
+import { parseExact } from "#dialects/json.ts";
 import { Preparation, PreparationThread } from "../../apps/worker/preparation.ts";
 import { type PreparationTask, prepare } from "../../apps/worker/prepare.ts";
 import { translatedAnswerOf, translatedTask } from "../../apps/worker/whole.ts";
@@ -24,13 +24,13 @@ const common = {
   headers: {},
   contentType: "application/json",
   target,
-  splices: false,
+  resumes: false,
   countsTokens: true,
 };
 const long = "x".repeat(200_000);
 
 const data = { kind: "data", mimeType: "image/png", data: "bWFyaw==" } as const;
-const fetched = (seen: SourceAddress[]) => async (found: readonly SourceAddress[]) => {
+const fetched = (seen: AttachmentAddress[]) => async (found: readonly AttachmentAddress[]) => {
   seen.push(...found);
   return found.map(() => data);
 };
@@ -45,22 +45,22 @@ const addresses: Record<keyof typeof words, string> = {
 test("a large request is sent as it would be without a thread, in every dialect to every dialect, with what was fetched for it", async () => {
   for (const dialect of conversationDialects)
     for (const spoken of conversationDialects)
-      for (const splices of [false, true]) {
+      for (const resumes of [false, true]) {
         const { ask, text, tools } = words[dialect];
         const body = Buffer.from(
           ask("mine", `${text(long)},${addresses[dialect]}`, tools(["f.g"], '{"type":"object"}')),
         );
-        const task: PreparationTask = { ...common, operation: "answer", dialect, spoken, splices, body };
-        const [there, here]: SourceAddress[][] = [[], []];
-        const prepared = await new Preparation(thread, "k").prepare(task, fetched(there as SourceAddress[]), never);
-        const plain = await prepare(task, fetched(here as SourceAddress[]));
-        const what = `${dialect} ${spoken} ${splices}`;
+        const task: PreparationTask = { ...common, operation: "answer", dialect, spoken, resumes, body };
+        const [there, here]: AttachmentAddress[][] = [[], []];
+        const prepared = await new Preparation(thread, "k").prepare(task, fetched(there as AttachmentAddress[]), never);
+        const plain = await prepare(task, fetched(here as AttachmentAddress[]));
+        const what = `${dialect} ${spoken} ${resumes}`;
         assert.ok(prepared.kind === "conversation" && plain.kind === "conversation", what);
         assert.equal(prepared.request.body.toString(), plain.request.body.toString(), what);
         assert.deepEqual({ ...prepared.request, body: 0 }, { ...plain.request, body: 0 }, what);
         assert.ok(prepared.request.body.includes(data.data), what);
         assert.deepEqual(there, here, what);
-        assert.equal(prepared.splices, plain.splices, what);
+        assert.equal(prepared.resumes, plain.resumes, what);
         if (plain.asked !== undefined) {
           assert.deepEqual(
             prepared.asked?.request.tools.map(({ name, callerName }) => [name, callerName]),
@@ -122,7 +122,7 @@ test("a target that is sent the same gets what was prepared before, until an ans
     body: Buffer.from(ask("mine", `${text(long)},${addresses["openai-chat"]}`)),
   };
   const preparing = new Preparation(thread, "k");
-  const seen: SourceAddress[] = [];
+  const seen: AttachmentAddress[] = [];
   await preparing.prepare(named, fetched(seen), never);
   await preparing.prepare(named, fetched(seen), never);
   assert.equal(seen.length, 2);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
-import type { Failure, OperatorFault } from "#wire/errors.ts";
+import type { Failure, OperatorFault } from "#dialects/errors.ts";
 import { classifyFailure, outcomeOf, RetryState } from "../../apps/worker/retry-state.ts";
 import { type Candidate, candidatesOf } from "../../apps/worker/route.ts";
 
@@ -14,7 +14,7 @@ const half = () => 0.5;
 
 test("targets keep their order, and neighbours with weights share by them", () => {
   const upstreams = new Map(
-    ["a", "b", "c", "d"].map((name) => [name, { name, limits: { totalTimeoutMs: 1, firstTokenTimeoutMs: 2 } }]),
+    ["a", "b", "c", "d"].map((name) => [name, { name, timeouts: { totalTimeoutMs: 1, firstTokenTimeoutMs: 2 } }]),
   );
   const fallback = { id: "other", route: [{ upstream: "d", model: "m" }], fallbacks: [] };
   const catalogue = {
@@ -24,9 +24,9 @@ test("targets keep their order, and neighbours with weights share by them", () =
   const model = {
     id: "mine",
     fallbacks: ["other", "gone"],
-    limits: { totalTimeoutMs: 5 },
+    timeouts: { totalTimeoutMs: 5 },
     route: [
-      { upstream: "a", model: "m", weight: 3, limits: { firstTokenTimeoutMs: 9 } },
+      { upstream: "a", model: "m", weight: 3, timeouts: { firstTokenTimeoutMs: 9 } },
       { upstream: "b", model: "m", weight: 1 },
       { upstream: "c", model: "m" },
       { upstream: "gone", model: "m" },
@@ -44,7 +44,7 @@ test("targets keep their order, and neighbours with weights share by them", () =
   assert.deepEqual(orderAt(0.76), ["b/m", "a/m", "c/m", "d/m"]);
   const [first, second] = candidatesOf(catalogue, "default", model, ["other"], () => 0);
   assert.deepEqual(
-    [first?.limits, second?.limits],
+    [first?.timeouts, second?.timeouts],
     [
       { totalTimeoutMs: 5, firstTokenTimeoutMs: 9 },
       { totalTimeoutMs: 5, firstTokenTimeoutMs: 2 },
@@ -146,7 +146,7 @@ test("a fallback is asked at once when the model's own target is blocked, silent
     return { own, state };
   };
   for (const [by, forMs] of [
-    ["circuit", 100],
+    ["circuit breaker", 100],
     ["credential", 100],
     ["concurrency", 100],
     ["rate-limit", 5_001],
@@ -225,9 +225,9 @@ test("what is too long for one model moves to models with a larger window alone"
   assert.ok(!fail(state, large, "context", 0));
 });
 
-test("a full or rate-limited upstream is waited for, an open circuit and a refused credential are not", () => {
+test("a full or rate-limited upstream is waited for, an open circuit breaker and a refused credential are not", () => {
   const only = candidateOf("only", modelOf(2));
-  for (const by of ["circuit", "credential"] as const) {
+  for (const by of ["circuit breaker", "credential"] as const) {
     const state = new RetryState([only], 0, half);
     state.blocked(only, by, 3_000, 0);
     assert.deepEqual(state.ready(0), []);

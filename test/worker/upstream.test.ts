@@ -24,7 +24,8 @@ async function startUpstream() {
         name: "theirs",
         baseUrl,
         headers: {},
-        limits: { connectionsMax, connectTimeoutMs: 5_000 },
+        connectionsMax,
+        timeouts: { connectTimeoutMs: 5_000 },
       }) as CatalogueUpstream,
     call: (upstream: CatalogueUpstream) =>
       upstreams.call(

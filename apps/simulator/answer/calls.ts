@@ -1,13 +1,14 @@
 /** Which tools an answer calls, and with what. */
+
+import { type Chunks, chunksOf, fillerOf, joined, seedOf } from "./chunks.ts";
 import { exampleOf } from "./example.ts";
-import { fillerOf, joined, type Pieces, piecesOf, seedOf } from "./pieces.ts";
 import type { Question, Tool } from "./question.ts";
 
 export interface Call {
   id: string;
   tool: Tool;
   /** JSON or free text, as the tool takes it. */
-  input: Pieces;
+  input: Chunks;
 }
 
 /** What agents tell their model beside the user's words. */
@@ -40,7 +41,7 @@ export function callsOf(question: Question, choice: number): Call[] {
   return called.map((tool, index) => ({
     id: `call_${question.digest.slice(0, 20)}${choice.toString(16).padStart(2, "0")}${index.toString(16).padStart(2, "0")}`,
     tool,
-    input: piecesOf(inputOf(tool, seedOf(userText) + 31 * choice + index, hints)),
+    input: chunksOf(inputOf(tool, seedOf(userText) + 31 * choice + index, hints)),
   }));
 }
 

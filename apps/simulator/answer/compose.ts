@@ -1,14 +1,14 @@
 /** Makes up the answer to a question: the same question gets the same answer, and the text depends on what the user said alone, not on the model's name. */
 import { answerBytesMax, type Settings } from "../settings.ts";
 import { type Call, callsOf } from "./calls.ts";
+import { type Chunks, chunksOf, extended, fillerOf, firstOf, joined, noChunks, seedOf } from "./chunks.ts";
 import { exampleOf } from "./example.ts";
-import { extended, fillerOf, firstOf, joined, noPieces, type Pieces, piecesOf, seedOf } from "./pieces.ts";
 import type { Question } from "./question.ts";
 
 export interface Choice {
-  reasoning: Pieces;
+  reasoning: Chunks;
   /** undefined when the answer is calls alone. */
-  text: Pieces | undefined;
+  text: Chunks | undefined;
   calls: Call[];
   finish: "stop" | "length" | "calls" | "filtered";
   /** The stop string that ended the text. */
@@ -95,7 +95,7 @@ function choiceOf(question: Question, settings: Settings, index: number, structu
       stopped: undefined,
     };
   }
-  const whole = structured === undefined ? textOf(question, settings, index, seed) : piecesOf(structured);
+  const whole = structured === undefined ? textOf(question, settings, index, seed) : chunksOf(structured);
   const { text: stoppable, stopped } = untilStop(whole, question.stops);
   const text = firstOf(stoppable, budget - reasoning.length);
   if (settings.filterTokens !== undefined)
@@ -140,9 +140,9 @@ function structuredTextOf({ format, userText }: Question): { kind: "text"; text:
   };
 }
 
-function textOf(question: Question, { tokens, tokenBytes }: Settings, index: number, seed: number): Pieces {
+function textOf(question: Question, { tokens, tokenBytes }: Settings, index: number, seed: number): Chunks {
   const filler = (length: number) => fillerOf(length, seed, tokenBytes);
-  const natural = tokenBytes === undefined ? piecesOf(proseOf(question, index)) : noPieces;
+  const natural = tokenBytes === undefined ? chunksOf(proseOf(question, index)) : noChunks;
   return extended(natural, filler, tokens ?? (tokenBytes === undefined ? natural.length : 16));
 }
 
@@ -165,7 +165,7 @@ function proseOf({ userText, images, documents = [], toolResults }: Question, in
 const shortened = (text: string) =>
   text.length <= echoCharactersMax ? text : `${text.slice(0, echoCharactersMax).replace(/[\uD800-\uDBFF]$/, "")}…`;
 
-function untilStop(text: Pieces, stops: string[]): { text: Pieces; stopped: string | undefined } {
+function untilStop(text: Chunks, stops: string[]): { text: Chunks; stopped: string | undefined } {
   if (stops.length === 0) return { text, stopped: undefined };
   const whole = joined(text);
   const found = stops
@@ -173,7 +173,7 @@ function untilStop(text: Pieces, stops: string[]): { text: Pieces; stopped: stri
     .sort((one, other) => whole.indexOf(one) - whole.indexOf(other))[0];
   return found === undefined
     ? { text, stopped: undefined }
-    : { text: piecesOf(whole.slice(0, whole.indexOf(found))), stopped: found };
+    : { text: chunksOf(whole.slice(0, whole.indexOf(found))), stopped: found };
 }
 
 function cachedTokensOf({ promptTokens, earlierTokens }: Question, { cachedTokens }: Settings): number {

@@ -1,5 +1,5 @@
 /** Requests as text, for what JSON.stringify would not write: each dialect's words for the same question. */
-import type { ConversationDialect } from "#wire/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 
 /** What every dialect can say; all values are JSON text, or stand within quotes. */
 export interface Words {

@@ -1,5 +1,5 @@
 /** A valid request with most of the fields that its endpoint has: what is changed in it, one field at a time, is bad input. */
-import { type ConversationDialect, conversationDialects } from "#wire/dialect.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { modelOf, png } from "../../clients/support.ts";
 
 export type Body = Record<string, unknown>;

@@ -9,7 +9,7 @@ import {
   type Reservation,
   reservationOf,
   type Used,
-} from "#access/limits.ts";
+} from "#access/rate-limits.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { isLong } from "../../support/long.ts";

@@ -24,7 +24,7 @@ models:
       - { upstream: openai, model: m1 }
   - id: second
     created: 2025-08-07
-    lane: image
+    queue: image
     prices: { inputPerMillion: 1, outputPerMillion: 2, cachedInputPerMillion: 0.5 }
     route:
       - { upstream: other, model: m2 }
@@ -51,7 +51,7 @@ test("the catalogue that comes with the gateway is right, and offers other maker
     ["simulator", "simulator-responses", "simulator-messages", "simulator-gemini"],
   );
   assert.equal(without.upstreams.get("simulator")?.baseUrl, "http://127.0.0.1:8089/v1");
-  assert.equal(without.modelFor("default", "sim-image-slow")?.lane, "image");
+  assert.equal(without.modelFor("default", "sim-image-slow")?.queue, "image");
 
   const withOpenai = loadCatalogue(published, { OPENAI_API_KEY: "sk-secret", SIMULATOR_URL: "http://10.0.0.1:7" });
   assert.equal(withOpenai.modelFor("default", "gpt-5-mini")?.route[0]?.upstream, "openai");
@@ -67,8 +67,8 @@ test("the catalogue that comes with the gateway is right, and offers other maker
 
 test("what a file leaves open has its documented default", () => {
   const catalogue = parse(good, { OTHER: "1" });
-  assert.deepEqual(catalogue.lanes.get("chat"), { waitingMax: 10_000, waitMs: 60_000 });
-  assert.deepEqual(catalogue.lanes.get("image"), { waitMs: 600_000, waitingMax: 10_000 });
+  assert.deepEqual(catalogue.queues.get("chat"), { waitingMax: 10_000, waitMs: 60_000 });
+  assert.deepEqual(catalogue.queues.get("image"), { waitMs: 600_000, waitingMax: 10_000 });
   assert.equal(catalogue.currency, "USD");
   assert.equal(catalogue.groups.get("default")?.weight, 1);
   const model = catalogue.modelFor("default", "vendor/model:1");
@@ -77,26 +77,26 @@ test("what a file leaves open has its documented default", () => {
     name: "vendor/model:1",
     ownedBy: "sluice",
     created: 0,
-    lane: "chat",
+    queue: "chat",
     recommendedDialect: "openai-chat",
     capabilities: [],
     prices: { inputPerMillion: 1, outputPerMillion: 2, cachedInputPerMillion: 1 },
     retries: 2,
     fallbacks: [],
-    splice: false,
+    resume: false,
     deterministic: false,
     route: [{ upstream: "openai", model: "m1" }],
   });
   assert.equal(catalogue.modelFor("default", "second")?.created, Date.UTC(2025, 7, 7) / 1_000);
-  assert.deepEqual(catalogue.upstreams.get("openai")?.limits, {
+  assert.deepEqual(catalogue.upstreams.get("openai")?.timeouts, {
     connectTimeoutMs: 5_000,
     firstByteTimeoutMs: 30_000,
     firstTokenTimeoutMs: 30_000,
     firstContentTimeoutMs: 300_000,
     betweenTokensTimeoutMs: 30_000,
     totalTimeoutMs: 600_000,
-    connectionsMax: 2_048,
   });
+  assert.equal(catalogue.upstreams.get("openai")?.connectionsMax, 2_048);
 });
 
 test("an upstream whose required variable is unset or empty is not offered, nor a model that has no other", () => {
@@ -157,7 +157,7 @@ test("a catalogue cannot be changed by who uses it", () => {
   const catalogue = parse(good);
   const model = catalogue.modelFor("default", "vendor/model:1")!;
   assert.throws(() => Object.assign(model.prices, { inputPerMillion: 0 }), TypeError);
-  assert.throws(() => Object.assign(catalogue.upstreams.get("openai")!.limits, { connectionsMax: 1 }), TypeError);
+  assert.throws(() => Object.assign(catalogue.upstreams.get("openai")!.timeouts, { totalTimeoutMs: 1 }), TypeError);
   assert.throws(() => Object.assign(catalogue, { version: "" }), TypeError);
   assert.throws(() => (catalogue.modelsOf("default") as unknown[]).pop(), TypeError);
 });
@@ -207,10 +207,10 @@ const faults: Fault[] = [
     message: '10:21: models[0].route[0].upstream: no upstream is named "opena" (did you mean "openai"?)',
   },
   {
-    name: "an unknown lane",
-    from: "lane: image",
-    to: "lane: images",
-    message: '13:11: models[1].lane: no lane is named "images" (did you mean "image"?)',
+    name: "an unknown queue",
+    from: "queue: image",
+    to: "queue: images",
+    message: '13:12: models[1].queue: no queue is named "images" (did you mean "image"?)',
   },
   {
     name: "an id given twice",
@@ -258,16 +258,46 @@ const faults: Fault[] = [
   },
   {
     name: "an unknown setting of a model",
-    from: "lane: image",
-    to: "line: image",
+    from: "queue: image",
+    to: "queu: image",
     message:
-      '13:5: models[1].line: no such setting (did you mean "lane"?); known here: id, name, ownedBy, created, contextWindow, outputTokensMax, lane, recommendedDialect, capabilities, prices, retries, fallbacks, splice, deterministic, limits, route',
+      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, retries, fallbacks, resume, deterministic, timeouts, route',
+  },
+  {
+    name: "a setting of a model under its former name",
+    from: "queue: image",
+    to: "lane: image",
+    message: "13:5: models[1].lane: was renamed to queue in version 0.2.0",
+  },
+  {
+    name: "a mode of resuming under its former name",
+    from: "queue: image",
+    to: "splice: true",
+    message: "13:5: models[1].splice: was renamed to resume in version 0.2.0",
+  },
+  {
+    name: "queues under their former name",
+    from: "upstreams:",
+    to: "lanes: {}\nupstreams:",
+    message: "3:1: lanes: was renamed to queues in version 0.2.0",
+  },
+  {
+    name: "timeouts under their former name",
+    from: "credential: OPENAI_API_KEY",
+    to: "limits: { totalTimeoutMs: 10 }",
+    message: "4:70: upstreams.openai.limits: was renamed to timeouts in version 0.2.0",
+  },
+  {
+    name: "a bound on connections where it was before",
+    from: "credential: OPENAI_API_KEY",
+    to: "timeouts: { connectionsMax: 10 }",
+    message: "4:82: upstreams.openai.timeouts.connectionsMax: is set on the upstream itself since version 0.2.0",
   },
   {
     name: "an unknown setting at the top",
     from: "upstreams:",
     to: "zebra: 1\nupstreams:",
-    message: "3:1: zebra: no such setting; known here: currency, addresses, lanes, groups, upstreams, models",
+    message: "3:1: zebra: no such setting; known here: currency, addresses, queues, groups, upstreams, models",
   },
   {
     name: "a negative price",
@@ -397,12 +427,12 @@ const faults: Fault[] = [
   {
     name: "a limit that is no number",
     from: "credential: OPENAI_API_KEY",
-    to: "limits: { totalTimeoutMs: 10s }",
-    message: '4:96: upstreams.openai.limits.totalTimeoutMs: must be an integer, not "10s"',
+    to: "timeouts: { totalTimeoutMs: 10s }",
+    message: '4:98: upstreams.openai.timeouts.totalTimeoutMs: must be an integer, not "10s"',
   },
   {
     name: "an answer longer than the window",
-    from: "lane: image",
+    from: "queue: image",
     to: "contextWindow: 10\n    outputTokensMax: 11",
     message: "14:22: models[1].outputTokensMax: is more than contextWindow, which is 10",
   },
@@ -419,16 +449,16 @@ const faults: Fault[] = [
     message: "2:55: groups.default.limits.generationsMax: must be >= 1",
   },
   {
-    name: "a lane that waits for ever",
+    name: "a queue that waits for ever",
     from: "upstreams:",
-    to: "lanes:\n  chat: { waitMs: 0 }\nupstreams:",
-    message: "4:19: lanes.chat.waitMs: must be >= 1",
+    to: "queues:\n  chat: { waitMs: 0 }\nupstreams:",
+    message: "4:19: queues.chat.waitMs: must be >= 1",
   },
   {
-    name: "a lane left empty",
+    name: "a queue left empty",
     from: "upstreams:",
-    to: "lanes:\n  batch:\nupstreams:",
-    message: "4:9: lanes.batch: must be a mapping, not empty",
+    to: "queues:\n  batch:\nupstreams:",
+    message: "4:9: queues.batch: must be a mapping, not empty",
   },
   {
     name: "a key given twice",

@@ -11,15 +11,15 @@ import { startRedis } from "../../support/redis.ts";
 const keyspace = keyspaceOf("mailbox-test");
 
 interface Heard {
-  pulses: string[];
+  heartbeats: string[];
   frames: { sender: string; frame: Frame }[];
   resubscriptions: number;
 }
 
 async function open(url: string, role: string): Promise<{ mailbox: Mailbox; heard: Heard }> {
-  const heard: Heard = { pulses: [], frames: [], resubscriptions: 0 };
+  const heard: Heard = { heartbeats: [], frames: [], resubscriptions: 0 };
   const mailbox = await openMailbox(url, keyspace, role, {
-    heard: (sender) => heard.pulses.push(sender),
+    heard: (sender) => heard.heartbeats.push(sender),
     receive: (sender, frame) => heard.frames.push({ sender, frame: { ...frame, payload: Buffer.from(frame.payload) } }),
     resubscribed: () => heard.resubscriptions++,
   });
@@ -40,7 +40,7 @@ test("what is sent in one turn leaves in one envelope, in order", async () => {
   const other = await open(redis.url, "worker");
   for (let seq = 0; seq < 100; seq++) other.mailbox.send(one.mailbox.self, frameOf(seq, Buffer.from(`piece ${seq}`)));
   await until("all arrive", () => one.heard.frames.length === 100);
-  assert.deepEqual(one.heard.pulses, [other.mailbox.self]);
+  assert.deepEqual(one.heard.heartbeats, [other.mailbox.self]);
   assert.equal(other.mailbox.statistics.publishes, 1);
   for (const [seq, { sender, frame }] of one.heard.frames.entries()) {
     assert.equal(sender, other.mailbox.self);
@@ -99,22 +99,22 @@ test("what nobody waits for goes with what somebody does, or alone a little late
   await Promise.all([one.mailbox.close(), other.mailbox.close()]);
 });
 
-test("a mailbox hears its own pulse, and again after Redis was gone", async () => {
+test("a mailbox hears its own heartbeat, and again after Redis was gone", async () => {
   await using redis = await startRedis();
   const { mailbox, heard } = await open(redis.url, "ingress");
-  mailbox.pulse(mailbox.self);
+  mailbox.heartbeat(mailbox.self);
   await until(
-    "it hears itself, and knows that its pulse has left",
-    () => heard.pulses.includes(mailbox.self) && mailbox.statistics.roundTripMs > 0,
+    "it hears itself, and knows that its heartbeat has left",
+    () => heard.heartbeats.includes(mailbox.self) && mailbox.statistics.roundTripMs > 0,
   );
   await redis.kill();
   await until("the loss is noticed", () => !mailbox.isConnected);
   mailbox.send("worker-gone", frameOf(0));
   await redis.restartEmpty();
   await until("it is subscribed again", () => heard.resubscriptions === 1 && mailbox.isConnected);
-  heard.pulses.length = 0;
-  mailbox.pulse(mailbox.self);
-  await until("it hears itself again", () => heard.pulses.includes(mailbox.self));
+  heard.heartbeats.length = 0;
+  mailbox.heartbeat(mailbox.self);
+  await until("it hears itself again", () => heard.heartbeats.includes(mailbox.self));
   assert.equal(mailbox.statistics.publishFailures, 1);
   await mailbox.close();
 });
@@ -152,13 +152,13 @@ test("one who writes nothing notices that its Redis was made a replica, and is h
   const { mailbox, heard } = await open(failover.url, "ingress");
   const primary = await failover.failOver();
   await until("it is subscribed there", async () => {
-    mailbox.pulse(mailbox.self);
+    mailbox.heartbeat(mailbox.self);
     return (await primary.pubsub("NUMSUB", keyspace.mailbox(mailbox.self)))[1] === 1;
   });
-  heard.pulses = [];
+  heard.heartbeats = [];
   await until("it hears itself", () => {
-    mailbox.pulse(mailbox.self);
-    return heard.pulses.includes(mailbox.self);
+    mailbox.heartbeat(mailbox.self);
+    return heard.heartbeats.includes(mailbox.self);
   });
   await mailbox.close();
 });

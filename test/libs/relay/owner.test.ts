@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { relayBounds } from "#relay/bounds.ts";
 import { encodeAccept, type Frame, type FrameKind, frameKinds, noPayload } from "#relay/frame.ts";
-import { relayLimits } from "#relay/limits.ts";
 import { type AnswerKind, Owner } from "#relay/owner.ts";
 
 /** An owner with one generation that a worker has accepted, what it sends, and what it delivers. */
@@ -11,10 +11,10 @@ function boundOwner() {
   const nothing = () => undefined;
   const owner = new Owner<string>(
     "owner",
-    relayLimits,
+    relayBounds,
     {
       send: (_mailbox, frame) => void sent.push(frame),
-      pulse: nothing,
+      heartbeat: nothing,
       enqueue: nothing,
       dequeue: nothing,
       probe: nothing,
@@ -33,7 +33,7 @@ function boundOwner() {
     owner.heard("worker", now);
     owner.receive("worker", { kind, number, attempt: 1, seq, payload }, now);
   };
-  receive(frameKinds.accept, 0, encodeAccept({ waits: false, room: 1 }));
+  receive(frameKinds.accept, 0, encodeAccept({ waits: false, freeSlots: 1 }));
   sent.length = 0;
   return {
     sent,
@@ -61,8 +61,8 @@ test("the same gap is not asked for again before the resent frames had time to a
   const { receive, missing } = boundOwner();
   receive(frameKinds.data, 2);
   receive(frameKinds.data, 3);
-  receive(frameKinds.data, 4, noPayload, 1_000 + relayLimits.missingRetryMs - 1);
+  receive(frameKinds.data, 4, noPayload, 1_000 + relayBounds.missingRetryMs - 1);
   assert.deepEqual(missing(), [1]);
-  receive(frameKinds.data, 5, noPayload, 1_000 + relayLimits.missingRetryMs);
+  receive(frameKinds.data, 5, noPayload, 1_000 + relayBounds.missingRetryMs);
   assert.deepEqual(missing(), [1, 1]);
 });

@@ -36,7 +36,7 @@ test("crashes, freezes, half partitions and empty restarts leave no caller witho
   check({ ...calm, upheavals: 4 });
 });
 
-test("lanes that were emptied by a restart are filled again, and no generation fails", () => {
+test("queues that were emptied by a restart are filled again, and no generation fails", () => {
   check({ ...calm, upheavals: 3, kinds: ["empty restart"] }, ({ failed }) =>
     failed > 0 ? `${failed} failed` : undefined,
   );

@@ -1,14 +1,15 @@
 /**
- * A world in one process: owners and workers on a pub/sub and a lane that lose, repeat, delay, reorder and lie, all from one seed.
+ * A world in one process: owners and workers on a pub/sub and a queue that lose, repeat, delay, reorder and lie, all from one seed.
  * Processes crash, freeze and wake, and lose one half of their link. `run` plays it to the end and returns what went wrong.
  */
+
+import { type RelayBounds, relayBounds } from "#relay/bounds.ts";
 import { type Frame, frameBytesOf, frameKinds, noPayload } from "#relay/frame.ts";
-import { type RelayLimits, relayLimits } from "#relay/limits.ts";
 import { type AnswerKind, type JobState, Owner, type RelayFault } from "#relay/owner.ts";
-import { type Held, type Outcome, Runner } from "#relay/runner.ts";
+import { type Outcome, type Run, Runner } from "#relay/runner.ts";
 
 /** Small windows, so that they fill; the times are the product's own. */
-export const simulationLimits: RelayLimits = { ...relayLimits, windowBytes: 2_000, mailboxWindowBytes: 6_000 };
+export const simulationLimits: RelayBounds = { ...relayBounds, windowBytes: 2_000, mailboxWindowBytes: 6_000 };
 const frameSlackBytes = 400;
 const lockMs = 60_000;
 const waitMs = 40_000;
@@ -22,7 +23,7 @@ export interface Faults {
   repeat: number;
   /** Chance that it is overtaken. */
   reorder: number;
-  /** Chance that a command to the lane is executed and reported as failed, or neither executed nor reported as done. */
+  /** Chance that a command to the queue is executed and reported as failed, or neither executed nor reported as done. */
   lie: number;
   /** How many of the upheavals named happen in the first minute. */
   upheavals: number;
@@ -58,8 +59,8 @@ interface Process {
 interface Client {
   number: number;
   owner: Process;
-  pieces: number;
-  pieceBytes: number;
+  chunks: number;
+  chunkBytes: number;
   committed: boolean;
   /** Pieces delivered by the present attempt. */
   received: number[];
@@ -80,7 +81,7 @@ interface Task {
   job: string;
   worker: Process;
   attempt: number;
-  held: Held<Task> | undefined;
+  held: Run<Task> | undefined;
   next: number;
   open: boolean;
   stopped: boolean;
@@ -181,7 +182,7 @@ export class World {
   /** Every settlement call; the ledger keeps one a generation, of its highest attempt. */
   readonly #settled = new Map<string, { worker: string; outcome: Outcome }[]>();
   readonly #ranOnCrashed = new Set<string>();
-  /** Jobs that the lane gave to two workers. */
+  /** Jobs that the queue gave to two workers. */
   readonly #ranTwice = new Set<string>();
   /** All that a worker ever held. */
   /** When a worker took a job. */
@@ -259,9 +260,9 @@ export class World {
     this.#processes.set(process.name, process);
     const tick = (now: number) => {
       process.tick(now);
-      this.#agenda.add(now + simulationLimits.pulseMs, process, tick);
+      this.#agenda.add(now + simulationLimits.heartbeatMs, process, tick);
     };
-    this.#agenda.add(this.#now + this.#below(simulationLimits.pulseMs), process, tick);
+    this.#agenda.add(this.#now + this.#below(simulationLimits.heartbeatMs), process, tick);
     return process;
   }
 
@@ -284,7 +285,7 @@ export class World {
             }
         },
         send: (mailbox, frame) => this.#publish(process, mailbox, [frame]),
-        pulse: (mailbox) => this.#publish(process, mailbox, []),
+        heartbeat: (mailbox) => this.#publish(process, mailbox, []),
         bound: () => {},
         deliver: (client, kind, payload, seq) => this.#deliver(owner, client, kind, payload, seq),
         mayRestart: (client) => !client.committed,
@@ -324,7 +325,7 @@ export class World {
             this.#violated(`${process.name} went on with what it held before its freeze`);
           this.#publish(process, mailbox, [frame]);
         },
-        pulse: (mailbox) => this.#publish(process, mailbox, []),
+        heartbeat: (mailbox) => this.#publish(process, mailbox, []),
         run: (task, held) => {
           task.held = held;
           this.#produce(process, runner, task);
@@ -336,7 +337,7 @@ export class World {
           task.open = open;
           if (open) this.#produce(process, runner, task);
         },
-        handedOver: (task) => {
+        dispatched: (task) => {
           if (!this.#chance(this.#faults.lie)) this.#jobs.delete(task.job);
         },
         settle: (task, outcome) => {
@@ -362,7 +363,7 @@ export class World {
     this.#workers.push({ process, runner });
   }
 
-  // The lane
+  // The queue
 
   #enqueue(process: Process, client: Client, number: number, attempt: number): void {
     this.#attemptsMax = Math.max(this.#attemptsMax, attempt);
@@ -411,11 +412,11 @@ export class World {
     this.#agenda.add(this.#now + 5 + this.#below(400), process, (now) => {
       task.scheduled = false;
       if (task.stopped || !task.open) return;
-      const held = task.held as Held<Task>;
+      const held = task.held as Run<Task>;
       const step = task.next++;
       if (step === 0) runner.send(held, "head", noPayload, now);
-      else if (step <= task.client.pieces) {
-        const payload = Buffer.alloc(task.client.pieceBytes);
+      else if (step <= task.client.chunks) {
+        const payload = Buffer.alloc(task.client.chunkBytes);
         payload.writeUInt32LE(step - 1);
         payload.writeUInt16LE(task.attempt, 4);
         // Every third piece is told before it is sent.
@@ -477,8 +478,8 @@ export class World {
       const client: Client = {
         number: chosen.owner.takeNumber(),
         owner: chosen.process,
-        pieces: this.#below(40),
-        pieceBytes: 6 + this.#below(300),
+        chunks: this.#below(40),
+        chunkBytes: 6 + this.#below(300),
         committed: false,
         received: [],
         told: 0,
@@ -503,25 +504,25 @@ export class World {
   #deliver(owner: Owner<Client>, client: Client, kind: AnswerKind, payload: Buffer, seq: number): void {
     if (client.over !== undefined) this.#violated(`generation ${client.number} got ${kind} after it was over`);
     if (kind === "data") {
-      const piece = payload.readUInt32LE();
+      const chunk = payload.readUInt32LE();
       const attempt = payload.readUInt16LE(4);
       client.attempt ??= attempt;
       if (client.attempt !== attempt) this.#violated(`generation ${client.number} got pieces of two attempts`);
-      if (piece !== client.received.length)
-        this.#violated(`generation ${client.number} got piece ${piece} in place of ${client.received.length}`);
-      client.received.push(piece);
+      if (chunk !== client.received.length)
+        this.#violated(`generation ${client.number} got piece ${chunk} in place of ${client.received.length}`);
+      client.received.push(chunk);
       const told = client.received.length - (client.received.length % 3);
       if (client.told !== told)
         this.#violated(`generation ${client.number} was told of ${client.told} pieces in place of ${told}`);
       this.#deliveredOnce(client, attempt);
-      if (!client.holds || client.received.length * client.pieceBytes > simulationLimits.windowBytes / 2)
+      if (!client.holds || client.received.length * client.chunkBytes > simulationLimits.windowBytes / 2)
         this.#commit(client);
     }
     if (kind === "usage") client.told = payload.readUInt32LE();
     if (kind === "end" || kind === "fail") {
       if ((kind === "fail") !== client.fails) this.#violated(`generation ${client.number} got ${kind}`);
-      if (client.received.length !== client.pieces)
-        this.#violated(`generation ${client.number} ended with ${client.received.length} of ${client.pieces} pieces`);
+      if (client.received.length !== client.chunks)
+        this.#violated(`generation ${client.number} ended with ${client.received.length} of ${client.chunks} pieces`);
       this.#commit(client);
       this.#over(client, "end");
       return;
@@ -567,7 +568,7 @@ export class World {
       case "freeze":
         if (process.frozenUntil > this.#now) return;
         process.frozenUntil = this.#now + lengthMs;
-        if (lengthMs > simulationLimits.graceMs + simulationLimits.pulseMs) process.frozenLongAt = this.#now;
+        if (lengthMs > simulationLimits.graceMs + simulationLimits.heartbeatMs) process.frozenLongAt = this.#now;
         return;
       case "mute":
         process.muteUntil = this.#now + lengthMs;

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { memoryShare } from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
 import { ingressConfigOf } from "../../../apps/ingress/config.ts";
+import { queuesOf, workerConfigOf } from "../../../apps/worker/config.ts";
 
 const mebibyte = 1 << 20;
 
@@ -22,4 +23,14 @@ test("an ingress holds bodies for a part of its memory unless it is told how man
   assert.equal(bodyBytesMax, Math.floor(0.7 * 3 * mebibyte));
   assert.equal(ingressConfigOf({ BODY_BYTES_MAX: "2048", BODIES_BYTES_MAX: String(3 * mebibyte) }).bodyBytesMax, 2048);
   assert.throws(() => ingressConfigOf({ BODIES_BYTES_MAX: "many" }), StartupFault);
+});
+
+test("settings under a name from before 0.2.0 are refused with their new name", () => {
+  for (const [act, message] of [
+    [() => workerConfigOf({ SOURCE_NETWORKS: "10.0.0.0/8" }), "SOURCE_NETWORKS was renamed to ATTACHMENT_NETWORKS"],
+    [() => workerConfigOf({ SOURCE_BYTES_MAX: "1048576" }), "SOURCE_BYTES_MAX was renamed to ATTACHMENT_BYTES_MAX"],
+    [() => queuesOf(["--lanes", "chat=1"]), "--lanes was renamed to --queues"],
+    [() => queuesOf(["--lanes=chat=1"]), "--lanes was renamed to --queues"],
+  ] as const)
+    assert.throws(act, new StartupFault(`${message} in version 0.2.0`));
 });

@@ -1,7 +1,7 @@
 /** Reads a request for a message: what is asked, and what is wrong with it. */
 import type { IncomingHttpHeaders } from "node:http";
 import { describedAddress, describedData } from "../../answer/attachments.ts";
-import { promptTokensOf } from "../../answer/pieces.ts";
+import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
 import type { Refused } from "../dialect.ts";
 import { faultIn } from "../shape.ts";

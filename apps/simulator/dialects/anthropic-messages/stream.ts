@@ -1,6 +1,6 @@
 /** The stream of a message: its blocks one after the other, an event for each token. */
 import type { Call } from "../../answer/calls.ts";
-import { joined, type Pieces } from "../../answer/pieces.ts";
+import { type Chunks, joined } from "../../answer/chunks.ts";
 import type { Script } from "../dialect.ts";
 import { eventOf } from "../event.ts";
 import { anthropicErrorOf } from "./error.ts";
@@ -78,7 +78,7 @@ function blocksOf({ choice: { reasoning, text, calls }, thinkingAs }: MessageAns
   return [...blocks, ...calls.map(callOf)];
 }
 
-function thinkingOf(reasoning: Pieces, isShown: boolean): Block {
+function thinkingOf(reasoning: Chunks, isShown: boolean): Block {
   return {
     length: reasoning.length,
     start: { type: "thinking", thinking: "", signature: "" },
@@ -88,7 +88,7 @@ function thinkingOf(reasoning: Pieces, isShown: boolean): Block {
 }
 
 /** It comes whole as it starts. */
-const redactedOf = (reasoning: Pieces): Block => ({
+const redactedOf = (reasoning: Chunks): Block => ({
   length: reasoning.length,
   start: redactedBlockOf(joined(reasoning)),
   deltaAt: () => undefined,

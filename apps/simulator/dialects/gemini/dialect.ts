@@ -1,6 +1,7 @@
 /** Gemini: POST /{version}/models/{model}:generateContent, :streamGenerateContent, :countTokens, :embedContent and :batchEmbedContents, of AI Studio and Vertex AI. */
+
+import { seedOf } from "../../answer/chunks.ts";
 import { compose } from "../../answer/compose.ts";
-import { seedOf } from "../../answer/pieces.ts";
 import { pngOf } from "../../answer/png.ts";
 import { type Dialect, headerIn, type Refused, type SimulatedRequest } from "../dialect.ts";
 import { embeddingOf, embeddingsOf } from "./embed.ts";

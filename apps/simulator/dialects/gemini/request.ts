@@ -1,6 +1,6 @@
 /** Reads a request for content: what is asked, and what is wrong with it. */
 import { describedAddress, describedData } from "../../answer/attachments.ts";
-import { promptTokensOf } from "../../answer/pieces.ts";
+import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
 import type { Refused } from "../dialect.ts";
 import { faultIn } from "../shape.ts";

@@ -1,7 +1,7 @@
 /** An answer in content: what its candidates are made of, and the whole answer. */
 import type { Call } from "../../answer/calls.ts";
+import { type Chunks, joined, noChunks } from "../../answer/chunks.ts";
 import type { Choice, Usage } from "../../answer/compose.ts";
-import { joined, noPieces, type Pieces } from "../../answer/pieces.ts";
 import type { Whole } from "../dialect.ts";
 import { callSignatureOf, textSignatureOf } from "./rules.ts";
 
@@ -11,9 +11,9 @@ const imageOutputTokens = 272;
 export interface Candidate {
   /** Unique among all answers. */
   id: string;
-  reasoning: Pieces;
+  reasoning: Chunks;
   showsThoughts: boolean;
-  text: Pieces;
+  text: Chunks;
   /** One that a limit cut off is not told. */
   calls: Call[];
   /** A PNG, in base64. */
@@ -48,7 +48,7 @@ export function candidateOf(
     ...rest,
     image: choice.calls.length === 0 && choice.finish !== "filtered" ? image : undefined,
     reasoning: choice.reasoning,
-    text: hasText ? (choice.text ?? noPieces) : noPieces,
+    text: hasText ? (choice.text ?? noChunks) : noChunks,
     calls: choice.calls,
     finish: choice.finish,
     isThinking: extra.isThinking || choice.reasoning.length > 0,

@@ -2,7 +2,7 @@
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { describedUrl } from "../../answer/attachments.ts";
-import { promptTokensOf } from "../../answer/pieces.ts";
+import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
 import type { Refused } from "../dialect.ts";
 import { faultIn } from "../shape.ts";

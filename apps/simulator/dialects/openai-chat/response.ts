@@ -1,6 +1,7 @@
 /** The whole answer of a chat completion, and what it has in common with the stream. */
+
+import { joined } from "../../answer/chunks.ts";
 import { type Choice, tokensOf, type Usage } from "../../answer/compose.ts";
-import { joined } from "../../answer/pieces.ts";
 import type { Whole } from "../dialect.ts";
 
 export interface ChatEnvelope {

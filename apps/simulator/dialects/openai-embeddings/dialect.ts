@@ -1,7 +1,7 @@
 /** OpenAI embeddings: POST /v1/embeddings. */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
-import { promptTokensOf } from "../../answer/pieces.ts";
+import { promptTokensOf } from "../../answer/chunks.ts";
 import { vectorOf } from "../../answer/vector.ts";
 import { answerBytesMax } from "../../settings.ts";
 import { type Dialect, stringOf } from "../dialect.ts";

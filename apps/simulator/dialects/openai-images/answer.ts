@@ -1,6 +1,6 @@
 /** The images that answer a request, whole or as a stream in which pictures of them come before they are done. */
 import { crc32 } from "node:zlib";
-import { promptTokensOf, seedOf } from "../../answer/pieces.ts";
+import { promptTokensOf, seedOf } from "../../answer/chunks.ts";
 import { pngOf } from "../../answer/png.ts";
 import type { Settings } from "../../settings.ts";
 import { createdOf, type Script, type Whole } from "../dialect.ts";
@@ -10,7 +10,7 @@ import type { ImagesQuestion } from "./request.ts";
 
 /** What an image counts for in usage, and what it takes at a rate. */
 const imageTokens = 272;
-const sourceTokens = 194;
+const attachmentTokens = 194;
 
 export interface Asked {
   question: ImagesQuestion;
@@ -34,7 +34,7 @@ function pictureOf(
 
 function usageOf({ prompt, sources }: ImagesQuestion, images: number) {
   const textTokens = promptTokensOf(prompt);
-  const imagesIn = sourceTokens * (sources?.images.length ?? 0);
+  const imagesIn = attachmentTokens * (sources?.images.length ?? 0);
   const outputTokens = imageTokens * images;
   return {
     input_tokens: textTokens + imagesIn,

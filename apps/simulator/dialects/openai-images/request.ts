@@ -21,8 +21,8 @@ const imagesRequest = Compile(
 );
 
 const sideMax = 3_840;
-const sourcesMax = 16;
-const sourceTypes = ["image/png", "image/jpeg", "image/webp"];
+const attachmentsMax = 16;
+const attachmentTypes = ["image/png", "image/jpeg", "image/webp"];
 
 export interface ImagesQuestion {
   kind: "question";
@@ -52,7 +52,7 @@ export function imagesQuestionOf(body: unknown, { editing }: { editing: boolean 
   const [width = 1_024, height = 1_024] =
     (fields.size ?? "auto") === "auto" ? [] : (fields.size ?? "").split("x").map(Number);
   if (width > sideMax || height > sideMax) return refused("size", `size: a side is at most ${sideMax} pixels.`);
-  const sources = editing ? sourcesOf(body) : undefined;
+  const sources = editing ? attachmentsOf(body) : undefined;
   if (sources?.kind === "refused") return sources;
   return {
     kind: "question",
@@ -77,21 +77,21 @@ function typed(form: unknown): unknown {
   return fields;
 }
 
-function sourcesOf(form: unknown): { kind: "sources"; images: FormFile[]; mask: FormFile | undefined } | Refused {
+function attachmentsOf(form: unknown): { kind: "sources"; images: FormFile[]; mask: FormFile | undefined } | Refused {
   const { image, mask } = form as Record<string, unknown>;
   const images = Array.isArray(image) ? image : image === undefined ? [] : [image];
   if (images.length === 0)
     return refused("image", "Missing required parameter: 'image'.", "missing_required_parameter");
-  if (images.length > sourcesMax) return refused("image", `image: there are at most ${sourcesMax}.`);
+  if (images.length > attachmentsMax) return refused("image", `image: there are at most ${attachmentsMax}.`);
   for (const [name, file] of [
     ...images.map((one) => ["image", one] as const),
     ...(mask === undefined ? [] : [["mask", mask] as const]),
   ]) {
     if (!isFile(file)) return refused(name, `${name}: must be a file.`);
-    if (!sourceTypes.includes(file.type))
+    if (!attachmentTypes.includes(file.type))
       return refused(
         name,
-        `Invalid file '${name}': unsupported mimetype ('${file.type}'). There are ${sourceTypes.join(", ")}.`,
+        `Invalid file '${name}': unsupported mimetype ('${file.type}'). There are ${attachmentTypes.join(", ")}.`,
         "unsupported_file_mimetype",
       );
     if (file.data.length === 0) return refused(name, `${name}: the file is empty.`, "empty_image_file");

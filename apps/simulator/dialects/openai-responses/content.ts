@@ -1,7 +1,7 @@
 /** Reads what an item says: a text, or parts of it with images and files among them. */
 import Type, { type Static } from "typebox";
 import { describedUrl } from "../../answer/attachments.ts";
-import { promptTokensOf } from "../../answer/pieces.ts";
+import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens } from "../../answer/question.ts";
 import type { Refused } from "../dialect.ts";
 import { missing, nullable, type Reader, readerAmong, readerOf, refused, unsupported } from "./reading.ts";

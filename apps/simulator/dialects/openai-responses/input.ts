@@ -1,6 +1,6 @@
 /** Reads the items of an input, as strictly as the upstream whose dialect this is: what it would refuse is refused here. */
 import Type from "typebox";
-import { promptTokensOf } from "../../answer/pieces.ts";
+import { promptTokensOf } from "../../answer/chunks.ts";
 import { messageTokens } from "../../answer/question.ts";
 import type { Refused } from "../dialect.ts";
 import { content, contentOf, textContentOf } from "./content.ts";

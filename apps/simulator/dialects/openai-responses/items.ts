@@ -1,7 +1,7 @@
 /** The items of an answer's output, as they stand when they are begun and when they are done. */
 import type { Call } from "../../answer/calls.ts";
+import { type Chunks, joined } from "../../answer/chunks.ts";
 import type { Choice } from "../../answer/compose.ts";
-import { joined, type Pieces } from "../../answer/pieces.ts";
 import { claimIn, sealOf } from "../../answer/seal.ts";
 
 type SealedKind = "reasoning" | "compaction";
@@ -25,8 +25,8 @@ interface Finished {
 
 export type Item =
   | { kind: "compaction"; id: string }
-  | ({ kind: "reasoning"; id: string; thought: Pieces } & ReasoningWanted)
-  | ({ kind: "message"; text: Pieces } & Finished)
+  | ({ kind: "reasoning"; id: string; thought: Chunks } & ReasoningWanted)
+  | ({ kind: "message"; text: Chunks } & Finished)
   | ({ kind: "call"; call: Call } & Finished);
 
 /** What of the reasoning the caller asked for. */

@@ -1,7 +1,7 @@
 /** Reads a request for a response, as far as the answer depends on it; other fields are let pass. */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
-import { promptTokensOf } from "../../answer/pieces.ts";
+import { promptTokensOf } from "../../answer/chunks.ts";
 import { messageTokens, type Question, reasoningModel } from "../../answer/question.ts";
 import type { Refused } from "../dialect.ts";
 import { faultIn } from "../shape.ts";

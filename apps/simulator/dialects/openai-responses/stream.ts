@@ -1,6 +1,6 @@
 /** The stream of a response: its whole life cycle, with a number in every event and none left out. */
-import type { Pieces } from "../../answer/pieces.ts";
-import { joined } from "../../answer/pieces.ts";
+import type { Chunks } from "../../answer/chunks.ts";
+import { joined } from "../../answer/chunks.ts";
 import type { Script } from "../dialect.ts";
 import { begunItemOf, doneItemOf, type Item, summaryPartOf, textPartOf } from "./items.ts";
 import { type Envelope, failureOf, type Outcome, responseOf } from "./response.ts";
@@ -96,12 +96,12 @@ function waitingBefore(stretches: Placed[], place: number): string {
 }
 
 /** The tokens of a text that grows: the members of its events before and after the growth are the same in each. */
-function growing(type: string, members: object, pieces: Pieces, after = ""): Extract<Stretch, { kind: "tokens" }> {
+function growing(type: string, members: object, chunks: Chunks, after = ""): Extract<Stretch, { kind: "tokens" }> {
   const start = `event: ${type}\ndata: {"type":"${type}","sequence_number":`;
   const middle = `,${JSON.stringify(members).slice(1, -1)},"delta":`;
   const eventAt = (token: number) => (sequence: number) =>
-    `${start}${sequence}${middle}${JSON.stringify(pieces.at(token))}${after}}\n\n`;
-  return { kind: "tokens", length: pieces.length, eventAt };
+    `${start}${sequence}${middle}${JSON.stringify(chunks.at(token))}${after}}\n\n`;
+  return { kind: "tokens", length: chunks.length, eventAt };
 }
 
 function stretchesOf(item: Item, index: number): Stretch[] {

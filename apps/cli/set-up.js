@@ -1,0 +1,134 @@
+/** Sets the checkout up and hands over to Node 24: `start`, `keys` and the rest to main.ts, `run <script>` to npm. */
+import { spawn } from "node:child_process";
+import { accessSync, constants, mkdirSync, readFileSync } from "node:fs";
+import { delimiter, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { ensureInstalled, SetUpFault } from "./install.js";
+
+const root = fileURLToPath(new URL("../../", import.meta.url)).replace(/[/\\]$/, "");
+const main = join(root, "apps", "sluice", "main.ts");
+const signals = /** @type {NodeJS.Signals[]} */ (["SIGINT", "SIGTERM", "SIGHUP"]);
+const npmLookMs = 1_000;
+
+/**
+ * Ends the process with the exit code of what it handed over to, or with 1 after one line about what kept it from that.
+ * @param {string[]} args of the command line
+ */
+export async function boot(args) {
+  for (const output of [process.stdout, process.stderr]) output.on("error", () => {});
+  try {
+    if (process.platform === "win32")
+      throw new SetUpFault("Windows has no Redis; run this in WSL, or the containers of docker-compose.yml");
+    ensureState();
+    const { runtime } = await ensureInstalled(root);
+    process.exitCode =
+      args[0] === "run"
+        ? await runScript(runtime, args.slice(1))
+        : await dispatch(runtime, [main, ...args], process.env);
+  } catch (error) {
+    if (!(error instanceof SetUpFault)) throw error;
+    process.stderr.write(`sluice: ${error.message}\n`);
+    process.exitCode = 1;
+  }
+}
+
+/** `.sluice`, where everything lives that is not in the repository. */
+function ensureState() {
+  const directory = join(root, ".sluice");
+  try {
+    mkdirSync(join(directory, "log"), { recursive: true, mode: 0o700 });
+    accessSync(directory, constants.W_OK);
+  } catch (error) {
+    throw new SetUpFault(`cannot write ${directory}: ${/** @type {NodeJS.ErrnoException} */ (error).code}`);
+  }
+}
+
+/**
+ * @param {string} runtime
+ * @param {string[]} script and its arguments
+ */
+async function runScript(runtime, [script, ...args]) {
+  if (script === undefined) throw new SetUpFault("which script? use: run <script of package.json>");
+  const redis = await dispatch(runtime, [main, "redis"], process.env);
+  if (redis !== 0) return redis;
+  const path = [join(root, "node_modules", ".bin"), dirname(runtime), process.env.PATH ?? ""].join(delimiter);
+  return dispatch(
+    "npm",
+    ["run", script, ...(args.length > 0 ? ["--", ...args] : [])],
+    { ...process.env, PATH: path },
+    root,
+  );
+}
+
+/**
+ * Runs a command in this terminal until it ends; signals reach it too, and it learns of this process' end by the loss of their channel.
+ * @param {string} command
+ * @param {string[]} args
+ * @param {NodeJS.ProcessEnv} environment
+ * @param {string} [directory]
+ * @returns {Promise<number>} its exit code
+ */
+function dispatch(command, args, environment, directory) {
+  return new Promise((resolve) => {
+    const isNode = command !== "npm";
+    const pass = (/** @type {NodeJS.Signals} */ signal) => child.kill(signal);
+    // Before there is a child: a signal meanwhile would end this process alone.
+    for (const signal of signals) process.on(signal, pass);
+    const child = spawn(command, args, {
+      cwd: directory,
+      env: environment,
+      stdio: isNode ? ["inherit", "inherit", "inherit", "ipc"] : "inherit",
+    });
+    const look = watchNpm(() => child.kill("SIGTERM"));
+    const settle = (/** @type {number} */ exitCode) => {
+      clearInterval(look);
+      for (const signal of signals) process.off(signal, pass);
+      resolve(exitCode);
+    };
+    child.on("error", (error) => {
+      process.stderr.write(`sluice: cannot run ${command}: ${error.message}\n`);
+      settle(1);
+    });
+    child.on("exit", (code, signal) => settle(code ?? (signal === "SIGINT" ? 130 : signal === "SIGTERM" ? 143 : 1)));
+  });
+}
+
+/**
+ * An npm that is killed cannot pass that on: so what it runs looks whether npm is still there.
+ * @param {() => void} onGone
+ */
+function watchNpm(onGone) {
+  if (process.env.npm_lifecycle_event === undefined) return undefined;
+  const parent = process.ppid;
+  const shellParent = isShell(parent) ? parentOf(parent) : undefined;
+  return setInterval(() => {
+    if (process.ppid !== parent || (shellParent !== undefined && parentOf(parent) !== shellParent)) onGone();
+  }, npmLookMs);
+}
+
+/**
+ * npm runs scripts in a shell; some shells make room for what they run, some stay above it.
+ * @param {number} pid
+ */
+const isShell = (pid) => /sh$/.test(procTextOf(pid, "comm").trim());
+
+/** @param {number} pid */
+const parentOf = (pid) =>
+  Number(
+    procTextOf(pid, "stat")
+      .replace(/^.*\) /s, "")
+      .split(" ")[1],
+  );
+
+/**
+ * Empty where the system has no such files.
+ * @param {number} pid
+ * @param {"comm" | "stat"} name
+ */
+function procTextOf(pid, name) {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, "utf8");
+  } catch {
+    return "";
+  }
+}

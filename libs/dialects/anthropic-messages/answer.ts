@@ -1,0 +1,215 @@
+/** Whole answers in Anthropic's Messages format, and what they share with streamed ones: https://platform.claude.com/docs/en/api/messages */
+import { randomBytes } from "node:crypto";
+import type { AnswerContext } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import { emptyAnswer, finishOf, stoppedBy } from "../finish.ts";
+import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish, type Signature } from "../neutral.ts";
+import { calledTool } from "../tools.ts";
+import { upstreamErrorOf as readError } from "../upstream-errors.ts";
+import { plausible, tokensOf, type Usage } from "../usage.ts";
+import { wrappedSignatureOf } from "../wrapped-signature.ts";
+import { dialect, inputObjectOf, thinkingBlockOf } from "./blocks.ts";
+import type { WireBlock } from "./cache.ts";
+
+const stopReasons: Record<Finish, string> = {
+  stop: "end_turn",
+  "stop-sequence": "stop_sequence",
+  length: "max_tokens",
+  "context-full": "model_context_window_exceeded",
+  calls: "tool_use",
+  "content-filter": "refusal",
+};
+
+/**
+ * How an answer ended, as its last but one event and its whole body say it. A stop sequence counts only if the caller gave it: other servers also report the
+ * model's own end of text as one.
+ */
+export function endingOf(finish: Finish, stopSequence: string | undefined, { request }: AnswerContext) {
+  const isForeign = stopSequence !== undefined && request.settings.stop?.value.includes(stopSequence) !== true;
+  return {
+    stop_reason: stopReasons[finish === "stop-sequence" && isForeign ? "stop" : finish],
+    stop_sequence: isForeign ? null : (stopSequence ?? null),
+    stop_details: finish === "content-filter" ? { type: "refusal", category: null, explanation: null } : null,
+  };
+}
+
+/** Gathers the counters of an answer, which come in pieces that are totals and never sums. */
+export class UsageReader {
+  /** Another object after each report. */
+  usage: Usage | undefined;
+  readonly #counters: Record<string, number> = {};
+
+  read(value: unknown): void {
+    if (typeof value !== "object" || value === null) return;
+    const counters = objectOf(value);
+    const read = (name: string, tokens: unknown) => {
+      if (tokensOf(tokens) > 0) this.#counters[name] = tokensOf(tokens);
+    };
+    for (const name of ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"])
+      read(name, counters[name]);
+    read("thinking_tokens", objectOf(counters.output_tokens_details).thinking_tokens);
+    this.usage = this.#sum();
+  }
+
+  #sum(): Usage {
+    const {
+      input_tokens: input = 0,
+      cache_read_input_tokens: cached = 0,
+      cache_creation_input_tokens: written = 0,
+    } = this.#counters;
+    const { output_tokens: output = 0, thinking_tokens: thinking = 0 } = this.#counters;
+    return plausible({
+      inputTokens: input + cached + written,
+      cachedInputTokens: cached,
+      cacheWriteTokens: written,
+      outputTokens: output,
+      reasoningTokens: thinking,
+    });
+  }
+}
+
+const noUsage: Usage = {
+  inputTokens: 0,
+  cachedInputTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+};
+
+export const usageBodyOf = ({
+  inputTokens,
+  cachedInputTokens,
+  cacheWriteTokens,
+  outputTokens,
+  reasoningTokens,
+}: Usage = noUsage) => ({
+  input_tokens: Math.max(0, inputTokens - cachedInputTokens - cacheWriteTokens),
+  cache_creation_input_tokens: cacheWriteTokens,
+  cache_read_input_tokens: cachedInputTokens,
+  output_tokens: outputTokens,
+  output_tokens_details: { thinking_tokens: reasoningTokens },
+});
+
+/** An answer before anything of it is there. */
+export const messageOf = ({ id, model }: AnswerContext, usage?: Usage) => ({
+  id: `msg_${id}`,
+  type: "message",
+  role: "assistant",
+  model,
+  content: [] as WireBlock[],
+  container: null,
+  stop_reason: null as string | null,
+  stop_sequence: null as string | null,
+  stop_details: null as object | null,
+  usage: {
+    ...usageBodyOf(usage),
+    cache_creation: { ephemeral_5m_input_tokens: usage?.cacheWriteTokens ?? 0, ephemeral_1h_input_tokens: 0 },
+    service_tier: "standard",
+  },
+});
+
+const leadingField = /^([a-z_]+(?:\.[\w-]+)*): /;
+
+/** What an error body, or the `error` in one, says; the field at fault leads its message. */
+export function upstreamErrorOf(body: unknown): UpstreamError {
+  const error = readError(body);
+  return { ...error, param: error.param ?? leadingField.exec(error.message)?.[1] };
+}
+
+/** A block as it begins or stands whole, but for its citations; undefined for what only this vendor's own servers make. */
+export function blockOf(block: WireBlock): Block | undefined {
+  switch (block.type) {
+    case "text":
+      return { kind: "text", text: textOf(block.text) ?? "" };
+    case "thinking": {
+      const data = textOf(block.signature);
+      return {
+        kind: "reasoning",
+        text: textOf(block.thinking) ?? "",
+        ...(data !== undefined && { signature: { dialect, data } }),
+      };
+    }
+    case "redacted_thinking": {
+      const data = textOf(block.data);
+      return {
+        kind: "reasoning",
+        text: "",
+        ...(data !== undefined && { signature: { dialect, data, redacted: true } }),
+      };
+    }
+    case "tool_use": {
+      const input = Object.keys(objectOf(block.input)).length === 0 ? "" : JSON.stringify(block.input);
+      return {
+        kind: "call",
+        id: textOf(block.id) ?? `toolu_${randomBytes(12).toString("hex")}`,
+        name: textOf(block.name) ?? "",
+        input,
+      };
+    }
+    default:
+      return undefined;
+  }
+}
+
+export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
+  if (body.type === "error" || !Array.isArray(body.content)) return [{ kind: "error", error: upstreamErrorOf(body) }];
+  const blocks = listOf(body.content).flatMap((block) => blockOf(objectOf(block)) ?? []);
+  const reason = textOf(body.stop_reason);
+  if (reason === undefined && blocks.length === 0) return [{ kind: "error", error: emptyAnswer }];
+  const finish = finishOf(
+    reason ?? "end_turn",
+    blocks.some(({ kind }) => kind === "call"),
+  );
+  if (finish === undefined) return [{ kind: "error", error: stoppedBy(String(reason)) }];
+  const stopSequence = textOf(body.stop_sequence);
+  const reader = new UsageReader();
+  reader.read(body.usage);
+  const { usage } = reader;
+  return eventsOf({
+    blocks,
+    finish,
+    ...(stopSequence !== undefined && { stopSequence }),
+    ...(usage !== undefined && { usage }),
+  });
+}
+
+export function encodeAnswer({ blocks, finish, stopSequence, usage }: Answer, context: AnswerContext): string {
+  const last = blocks.findLastIndex(
+    (block) => block.kind !== "reasoning" || block.text !== "" || block.signature?.dialect === dialect,
+  );
+  // A foreign signature that nothing follows is left out: clients take the last block for the answer.
+  const content = blocks.slice(0, last + 1).flatMap((block) => blockBodyOf(block, context) ?? []);
+  return jsonOf({ ...messageOf(context, usage), content, ...endingOf(finish, stopSequence, context) });
+}
+
+/** Undefined for what is empty, and for pictures: the format has no place for those in an answer. */
+function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefined {
+  switch (block.kind) {
+    case "text":
+    case "refusal":
+      return block.text === "" ? undefined : { type: "text", text: block.text };
+    case "reasoning":
+      if (block.signature !== undefined) return thoughtBodyOf(block.text, block.signature);
+      return block.text === "" ? undefined : { type: "thinking", thinking: block.text, signature: "" };
+    case "call":
+      return {
+        type: "tool_use",
+        id: block.id,
+        name: calledNameOf(block.name, context),
+        input: inputObjectOf(block.input),
+      };
+    case "image":
+      return undefined;
+    default:
+      return block satisfies never;
+  }
+}
+
+/** A signed thought: callers send it back as it is, and so a foreign signature travels as if it were this dialect's. */
+const thoughtBodyOf = (text: string, signature: Signature): WireBlock =>
+  thinkingBlockOf(text, signature.dialect === dialect ? signature : { dialect, data: wrappedSignatureOf(signature) });
+
+/** What the caller calls a tool. */
+export const calledNameOf = (name: string, { request }: AnswerContext): string =>
+  calledTool(request, name)?.callerName ?? name;

@@ -1,0 +1,47 @@
+/** Where requests in Anthropic's Messages format name images, documents and tool servers by address. */
+
+import { documentTextOf } from "../attachments.ts";
+import { objectSpansOf, readSpan } from "../json.ts";
+import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../verbatim-attachments.ts";
+
+/** In a message, in the result of a tool, and in a document that consists of blocks. */
+const source = /^messages\.content(?:\.(?:source\.)?content)*\.source\.url$/;
+
+export const attachmentFinder: AttachmentFinder = {
+  marks: ['"url"'],
+  names: ["url"],
+  placeOf(path, bytes, string) {
+    if (path === "mcp_servers.url") return fixed("server");
+    if (!source.test(path)) return undefined;
+    const start = enclosingObject(string, 0);
+    const types = typesOf(bytes.subarray(start));
+    if (types.length > 0 && !types.includes("url")) return undefined;
+    return {
+      part: isDocument(bytes, enclosingObject(string, 1)) ? "file" : "image",
+      edits(data) {
+        const isText = data.mimeType === "text/plain";
+        const text = isText ? documentTextOf(data) : data.data;
+        return objectEdits(bytes, start, {
+          name: "url",
+          instead: `"media_type":${JSON.stringify(data.mimeType)},"data":${JSON.stringify(text)}`,
+          values: { type: isText ? '"text"' : '"base64"' },
+          without: ["media_type", "data"],
+        });
+      },
+    };
+  },
+};
+
+/** What was found of the block that was looked at last: a sender may give one block many sources. */
+let lastBlock: { bytes: WeakRef<Buffer>; start: number; isDocument: boolean } | undefined;
+
+function isDocument(bytes: Buffer, start: number): boolean {
+  if (lastBlock?.start !== start || lastBlock.bytes.deref() !== bytes)
+    lastBlock = { bytes: new WeakRef(bytes), start, isDocument: typesOf(bytes.subarray(start)).includes("document") };
+  return lastBlock.isDocument;
+}
+
+/** The types that an object says it is of: more than one if its sender repeats the member. */
+function typesOf(object: Buffer): unknown[] {
+  return (objectSpansOf(object, ["type"])?.all ?? []).map((span) => readSpan(object, span));
+}

@@ -1,0 +1,232 @@
+/** Content blocks of requests in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/api/messages/create */
+
+import { attachmentOf, checkedBase64, documentTextOf } from "../attachments.ts";
+import { refuse } from "../field-support.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import type {
+  CallPart,
+  FilePart,
+  ImagePart,
+  Part,
+  ReasoningPart,
+  ResultPart,
+  Signature,
+  TextPart,
+  Tool,
+} from "../neutral.ts";
+import { argumentsOf, toolNameOf } from "../tools.ts";
+import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
+import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
+
+export const dialect = "anthropic-messages";
+
+type InnerPart = TextPart | ImagePart | FilePart;
+
+const isInner = (part: Part): part is InnerPart =>
+  part.kind === "text" || part.kind === "image" || part.kind === "file";
+
+/** What the caller's blocks come to, wherever they may stand. */
+export function partsOf(
+  content: unknown,
+  path: string,
+  tools: readonly Tool[],
+  called: ReadonlyMap<string, string>,
+): Part[] {
+  if (typeof content === "string") return [{ kind: "text", text: content, path }];
+  return listOf(content).flatMap((value, place) => {
+    const block = objectOf(value);
+    const parts = partsOfBlock(block, `${path}[${place}]`, tools, called);
+    const last = parts.at(-1);
+    if (last !== undefined) Object.assign(last, cacheOf(block.cache_control));
+    return parts;
+  });
+}
+
+function partsOfBlock(
+  block: WireBlock,
+  path: string,
+  tools: readonly Tool[],
+  called: ReadonlyMap<string, string>,
+): Part[] {
+  switch (block.type) {
+    case "text":
+      return [{ kind: "text", text: String(block.text), path }];
+    case "image": {
+      const source = objectOf(block.source);
+      return [{ kind: "image", source: checkedSource(source, path), path: `${path}.source` }];
+    }
+    case "document":
+      return documentOf(block, path);
+    case "search_result": {
+      const texts = listOf(block.content).map((inner) => String(objectOf(inner).text));
+      return [{ kind: "text", text: [`${block.title} (${block.source})`, ...texts].join("\n"), path }];
+    }
+    case "tool_reference":
+      return [{ kind: "text", text: `The tool ${block.tool_name} is available.`, path }];
+    case "tool_use":
+      return [
+        {
+          kind: "call",
+          id: String(block.id),
+          name: toolNameOf(tools, String(block.name)),
+          input: inputOf(block.input),
+          path,
+        },
+      ];
+    case "tool_result": {
+      const callId = String(block.tool_use_id);
+      const content = partsOf(block.content, `${path}.content`, tools, called).map((part) =>
+        isInner(part) ? part : refuse(part.path),
+      );
+      return [
+        { kind: "result", callId, name: called.get(callId) ?? "", content, isError: block.is_error === true, path },
+      ];
+    }
+    case "thinking":
+    case "redacted_thinking":
+      return thoughtOf(block, path);
+    case "fallback":
+    case "tool_addition":
+    case "tool_removal":
+      return [];
+    default:
+      return refuse(
+        path,
+        `is a block of the type ${JSON.stringify(block.type)}, which can't be carried to the upstream that serves this model`,
+      );
+  }
+}
+
+const inputOf = (input: unknown): string => (Object.keys(objectOf(input)).length === 0 ? "" : JSON.stringify(input));
+
+function checkedSource(source: WireBlock, path: string): ImagePart["source"] {
+  switch (source.type) {
+    case "base64":
+      return {
+        kind: "data",
+        mimeType: String(source.media_type).toLowerCase(),
+        data: checkedBase64(String(source.data), `${path}.source.data`),
+      };
+    case "url": {
+      const url = String(source.url);
+      return /^https?:\/\//i.test(url)
+        ? attachmentOf(url, `${path}.source.url`)
+        : refuse(`${path}.source.url`, "must be an http(s) address");
+    }
+    case "file":
+      return refuse(`${path}.source.file_id`, "names a file at another service; send the file itself as base64");
+    default:
+      return refuse(`${path}.source.type`);
+  }
+}
+
+/** Citations are a hint: what is cited of a document is not told by models of other vendors. */
+function documentOf({ source: value, title, context }: WireBlock, path: string): Part[] {
+  const source = objectOf(value);
+  const about: Part[] =
+    textOf(context) === undefined ? [] : [{ kind: "text", text: context as string, path: `${path}.context` }];
+  if (source.type === "content") {
+    const parts = partsOf(source.content, `${path}.source.content`, [], new Map()).map((part) =>
+      isInner(part) ? part : refuse(part.path),
+    );
+    return [
+      ...about,
+      ...(textOf(title) === undefined ? [] : [{ kind: "text" as const, text: title as string, path: `${path}.title` }]),
+      ...parts,
+    ];
+  }
+  const plain = {
+    kind: "data" as const,
+    mimeType: "text/plain",
+    data: Buffer.from(String(source.data)).toString("base64"),
+  };
+  const file: FilePart = {
+    kind: "file",
+    source: source.type === "text" ? plain : checkedSource(source, path),
+    ...(textOf(title) !== undefined && { name: title as string }),
+    path: `${path}.source`,
+  };
+  return [...about, file];
+}
+
+/** Thinking without a signature proves nothing, and is of no use to anyone. */
+function thoughtOf({ type, thinking, signature: proof, data }: WireBlock, path: string): ReasoningPart[] {
+  const sealed = textOf(type === "thinking" ? proof : data);
+  if (sealed === undefined) return [];
+  const text = textOf(thinking) ?? "";
+  if (!isWrappedSignature(sealed)) {
+    const signature: Signature = { dialect, data: sealed, ...(type === "redacted_thinking" && { redacted: true }) };
+    return [{ kind: "reasoning", text, signature, path }];
+  }
+  const envelope = unwrappedSignature(sealed);
+  return envelope === undefined
+    ? []
+    : [{ kind: "reasoning", text: text === "" ? (envelope.text ?? "") : text, signature: envelope.signature, path }];
+}
+
+const imageTypes = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+
+/** A part as a block; `idOf` is what an id of the caller's is called here. Throws Refusal for what the format has no place for. */
+export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => string): WireBlock {
+  switch (part.kind) {
+    case "text":
+    case "refusal":
+      return { type: "text", text: part.text, ...cacheControlOf(part) };
+    case "image":
+      return { type: "image", source: encodeImageSource(part), ...cacheControlOf(part) };
+    case "file":
+      return {
+        type: "document",
+        source: encodeFileSource(part),
+        ...(part.name !== undefined && { title: part.name }),
+        ...cacheControlOf(part),
+      };
+    case "audio":
+      return refuse(part.path, "is a sound, and the upstream that serves this model takes none");
+    case "reasoning":
+      return thinkingBlockOf(part.text, part.signature as Signature);
+    case "call":
+      return {
+        type: "tool_use",
+        id: idOf(part),
+        name: part.name,
+        input: inputObjectOf(part.input),
+        ...cacheControlOf(part),
+      };
+    case "result":
+      return {
+        type: "tool_result",
+        tool_use_id: idOf(part),
+        ...(part.content.length > 0 && { content: part.content.map((inner) => encodePart(inner, idOf)) }),
+        ...(part.isError &&
+          (part.content.length > 0 ? { is_error: true } : { content: "The call failed.", is_error: true })),
+        ...cacheControlOf(part),
+      };
+    default:
+      return part satisfies never;
+  }
+}
+
+/** A thought of this dialect's own, as it was given out. */
+export const thinkingBlockOf = (text: string, { data, redacted }: Signature): WireBlock =>
+  redacted === true ? { type: "redacted_thinking", data } : { type: "thinking", thinking: text, signature: data };
+
+/** A call's input where only an object will do: what is none, as some models and cut answers have it, under one name. */
+export const inputObjectOf = (input: string): Record<string, unknown> => argumentsOf(input) ?? { _raw: input };
+
+function encodeImageSource({ source, path }: ImagePart): WireBlock {
+  if (source.kind === "url") return { type: "url", url: source.url };
+  const mimeType = source.mimeType === "image/jpg" ? "image/jpeg" : source.mimeType;
+  if (!imageTypes.includes(mimeType))
+    refuse(path, "must be a JPEG, PNG, GIF or WebP picture for the upstream that serves this model");
+  return { type: "base64", media_type: mimeType, data: source.data };
+}
+
+function encodeFileSource({ source, path }: FilePart): WireBlock {
+  if (source.kind === "url") return { type: "url", url: source.url };
+  if (source.mimeType.startsWith("text/"))
+    return { type: "text", media_type: "text/plain", data: documentTextOf(source) };
+  if (source.mimeType !== "application/pdf")
+    refuse(path, "must be a PDF or a text for the upstream that serves this model");
+  return { type: "base64", media_type: source.mimeType, data: source.data };
+}

@@ -1,0 +1,199 @@
+/** The course of a conversation in Anthropic's Messages format, both ways: whose turn it is, and what must follow what. */
+import { refuse } from "../field-support.ts";
+import { listOf, objectOf } from "../json.ts";
+import {
+  type CallPart,
+  type Message,
+  type NeutralRequest,
+  type Part,
+  type ResultPart,
+  type TextPart,
+  type Tool,
+  turnsOf,
+} from "../neutral.ts";
+import { dialect, encodePart, partsOf } from "./blocks.ts";
+import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
+import type { ModelTraits } from "./models.ts";
+
+const messagesMax = 100_000;
+/** A coding agent's word to its vendor, in the form of an instruction. */
+const billingHeader = "x-anthropic-billing-header:";
+
+export function decodeConversation(
+  body: Record<string, unknown>,
+  tools: readonly Tool[],
+): { system: TextPart[]; messages: Message[] } {
+  const system = textsOf(body.system, "system", tools).filter(({ text }) => !text.startsWith(billingHeader));
+  const messages: Message[] = [];
+  const called = new Map<string, string>();
+  const values = listOf(body.messages).map(objectOf);
+  const lastUser = values.findLastIndex(({ role }) => role === "user");
+  for (const [place, { role, content, clear_at: clearAt }] of values.entries()) {
+    const path = `messages[${place}]`;
+    switch (role) {
+      case "user": {
+        const parts = partsOf(content, `${path}.content`, tools, called);
+        messages.push({
+          role,
+          parts: parts.map((part) => (part.kind === "call" || part.kind === "reasoning" ? refuse(part.path) : part)),
+          path,
+        });
+        break;
+      }
+      case "assistant": {
+        const parts = partsOf(content, `${path}.content`, tools, called);
+        for (const part of parts)
+          if (part.kind === "call") called.set(part.id, part.name);
+          else if (part.kind !== "text" && part.kind !== "reasoning") refuse(part.path);
+        messages.push({ role, parts, path });
+        break;
+      }
+      case "system": {
+        if (clearAt === "next_user_message" && place < lastUser) break;
+        const texts = textsOf(content, `${path}.content`, tools);
+        if (messages.length === 0) for (const one of texts) system.push(one);
+        else messages.push({ role, parts: texts, path });
+        break;
+      }
+      default:
+        refuse(`${path}.role`);
+    }
+  }
+  const last = messages.at(-1)?.parts.at(-1);
+  if (last !== undefined && last.cache === undefined) Object.assign(last, cacheOf(body.cache_control));
+  return { system, messages };
+}
+
+const textsOf = (content: unknown, path: string, tools: readonly Tool[]): TextPart[] =>
+  partsOf(content, path, tools, new Map()).map((part) =>
+    part.kind === "text" ? part : refuse(part.path, "must be a text"),
+  );
+
+interface WireConversation {
+  system: WireBlock[];
+  messages: { role: Message["role"]; content: WireBlock[] }[];
+  /** The names of the tools that were called. */
+  called: Set<string>;
+}
+
+/** Throws Refusal for what is not to be brought into the format's order. */
+export function encodeConversation(
+  { system, messages }: NeutralRequest,
+  { takesSystemTurns }: ModelTraits,
+): WireConversation {
+  const readable = messages.map((message) => readableOf(message, takesSystemTurns));
+  const turns = turnsOf(resultsBeforeSystem(turnsOf(turnsOf(readable).map(withoutTrailingThought))));
+  const leading = turns[0]?.role === "system" ? (turns.shift() as Message).parts : [];
+  const instructions = [...system, ...leading].filter((part) => part.kind === "text").filter(isSaid);
+  const [first] = turns;
+  if (first === undefined) {
+    if (instructions.length === 0)
+      refuse(messages[0]?.path ?? "messages", "must say something to the upstream that serves this model");
+    return { system: [], messages: [{ role: "user", content: instructions.map(encodeText) }], called: new Set() };
+  }
+  const surplus = turns[messagesMax];
+  if (surplus !== undefined)
+    refuse(surplus.path, `is one too many: the upstream that serves this model takes ${messagesMax} messages at most`);
+  if (first.role !== "user")
+    refuse(
+      first.path,
+      "must be the user's: the upstream that serves this model takes no conversation that the assistant begins",
+    );
+  const last = turns.findLast(({ role }) => role !== "system");
+  if (last?.role === "assistant") trimEnd(last);
+  const idOf = idsOf(turns);
+  const calls = turns.flatMap(({ parts }) => parts.filter((part) => part.kind === "call"));
+  return {
+    system: instructions.map(encodeText),
+    messages: turns.map(({ role, parts }) => ({ role, content: parts.map((part) => encodePart(part, idOf)) })),
+    called: new Set(calls.map(({ name }) => name)),
+  };
+}
+
+const encodeText = (part: TextPart): WireBlock => ({ type: "text", text: part.text, ...cacheControlOf(part) });
+
+/** Texts of white space alone are refused. */
+const isSaid = (part: Part): boolean => (part.kind !== "text" && part.kind !== "refusal") || part.text.trim() !== "";
+
+/** A message with what its reader can read: thoughts of its own dialect only, and instructions as the user's words where the model takes none. */
+function readableOf({ role, parts, path }: Message, takesSystemTurns: boolean): Message {
+  const kept = parts
+    .filter((part) => isSaid(part) && (part.kind !== "reasoning" || part.signature?.dialect === dialect))
+    .map((part) => (part.kind === "result" ? { ...part, content: part.content.filter(isSaid) } : part));
+  if (role !== "system" || takesSystemTurns) return { role, parts: kept, path };
+  const wrapped = kept.map((part) =>
+    part.kind === "text" ? { ...part, text: `<instructions>\n${part.text}\n</instructions>` } : part,
+  );
+  return { role: "user", parts: wrapped, path };
+}
+
+/** Thinking that led to nothing, as where an answer was cut off, may not end a turn. */
+function withoutTrailingThought(turn: Message): Message {
+  const end = turn.parts.findLastIndex(({ kind }) => kind !== "reasoning") + 1;
+  return { ...turn, parts: turn.parts.slice(0, end) };
+}
+
+/** Nothing may stand between calls and their results. */
+function resultsBeforeSystem(turns: readonly Message[]): Message[] {
+  const ordered: Message[] = [];
+  let waiting: Message[] = [];
+  for (const turn of turns) {
+    const before = ordered.at(-1);
+    if (turn.role === "system" && before?.role === "assistant" && before.parts.some(({ kind }) => kind === "call"))
+      waiting.push(turn);
+    else {
+      ordered.push(turn, ...waiting);
+      waiting = [];
+    }
+  }
+  return [...ordered, ...waiting];
+}
+
+function trimEnd(turn: Message): void {
+  const last = turn.parts.at(-1);
+  if (last?.kind === "text" || last?.kind === "refusal")
+    turn.parts[turn.parts.length - 1] = { ...last, text: last.text.trimEnd() };
+}
+
+/**
+ * What the callers' ids of calls are called here, where they have an alphabet and name one call each. Throws Refusal for a call that the next turn does not
+ * answer, and for an answer to no call.
+ */
+function idsOf(turns: readonly Message[]): (part: CallPart | ResultPart) => string {
+  const ids = new Map<CallPart | ResultPart, string>();
+  const freeId = freeIds();
+  for (const [place, { role, parts }] of turns.entries()) {
+    if (role !== "assistant") continue;
+    const calls = parts.filter((part) => part.kind === "call");
+    for (const call of calls) ids.set(call, freeId(call.id));
+    const open = new Map<string, CallPart[]>();
+    for (const call of calls.toReversed()) {
+      const same = open.get(call.id);
+      if (same === undefined) open.set(call.id, [call]);
+      else same.push(call);
+    }
+    for (const result of turns[place + 1]?.parts ?? []) {
+      const call = result.kind === "result" ? open.get(result.callId)?.pop() : undefined;
+      if (result.kind === "result" && call !== undefined) ids.set(result, ids.get(call) as string);
+    }
+    const unanswered = calls.find(({ id }) => (open.get(id)?.length ?? 0) > 0);
+    if (unanswered !== undefined)
+      refuse(unanswered.path, "has no result right behind it, as the upstream that serves this model demands");
+  }
+  return (part) => ids.get(part) ?? refuse(part.path, "answers no call of the turn before it");
+}
+
+/** The id itself where it fits and is free, else the same with other characters, and a number. */
+function freeIds(): (id: string) => string {
+  const taken = new Set<string>();
+  const numbers = new Map<string, number>();
+  return (id) => {
+    const wished = id.replace(/[^a-zA-Z0-9_-]/g, "_") || "call";
+    let free = wished;
+    let number = numbers.get(wished) ?? 1;
+    while (taken.has(free)) free = `${wished}_${++number}`;
+    numbers.set(wished, number);
+    taken.add(free);
+    return free;
+  };
+}

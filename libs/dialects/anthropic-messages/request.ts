@@ -1,0 +1,201 @@
+/** Requests in Anthropic's Messages format, to the neutral form and from it: https://platform.claude.com/docs/en/api/messages/create */
+
+import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
+import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral.ts";
+import { boundCacheMarks } from "./cache.ts";
+import { decodeConversation, encodeConversation } from "./messages.ts";
+import { type ModelTraits, traitsOf } from "./models.ts";
+import { statefulFieldIn } from "./stateless.ts";
+import { formatInstructionOf, structuredSchemaOf } from "./structured.ts";
+import { isBegunWithoutThinking, type Thinking, thinkingOf } from "./thinking.ts";
+import { decodeToolChoice, decodeTools, encodeTools } from "./tools.ts";
+
+/** The version of the API that requests of ours are written for; its callers may speak others. */
+export const apiVersion = "2023-06-01";
+
+/**
+ * Fields that ask for what no other dialect can give, and the values with which they ask for nothing. All others are known to `settingsOf`, or are hints
+ * that another dialect's upstream is not given: `diagnostics`, `service_tier`, `speed`, `fallback_credit_token`, `output_config.task_budget`, the
+ * `output_config` of a single message, edits of the context that only clear, citations, transformations of images.
+ */
+const refused: readonly [string, (value: unknown) => boolean][] = [
+  ["container", () => false],
+  ["mcp_servers", (value) => listOf(value).length === 0],
+  ["compaction", () => false],
+  ["fallbacks", (value) => value === "default" || listOf(value).length === 0],
+  ["inference_geo", (value) => value === "global"],
+  ["billing_policy", (value) => objectOf(value).bill_to !== "user_profile"],
+];
+
+export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest {
+  const stateful = statefulFieldIn(body);
+  if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
+  for (const [name, asksNothing] of refused)
+    if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
+  checkContextEdits(body.context_management);
+  checkThinking(body, headers?.["anthropic-beta"] ?? "");
+  if (body.max_tokens === 0)
+    refuse("max_tokens", "is 0, which only warms a cache, and the upstream that serves this model has none to warm");
+  const tools = decodeTools(body);
+  const { system, messages } = decodeConversation(body, tools);
+  const toolChoice = decodeToolChoice(body.tool_choice, tools);
+  return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings: settingsOf(body) };
+}
+
+/** What only clears is a hint. For the rest, a coding agent knows by these words to do without. */
+function checkContextEdits(value: unknown): void {
+  for (const [place, edit] of listOf(objectOf(value).edits).entries()) {
+    const { type } = objectOf(edit);
+    if (String(type).startsWith("clear_")) continue;
+    const why = `edits[${place}].type ${JSON.stringify(type)} can't be carried to the upstream that serves this model.`;
+    throw new Refusal("context_management", `context_management: Extra inputs are not permitted: ${why}`);
+  }
+}
+
+function settingsOf(body: Record<string, unknown>): Settings {
+  const settings: Settings = {};
+  const put = <Name extends SettingName>(
+    name: Name,
+    value: NonNullable<Settings[Name]>["value"] | undefined,
+    path: string,
+  ) => {
+    if (value !== undefined) settings[name] = { value, path } as Settings[Name];
+  };
+  const number = (value: unknown) => (typeof value === "number" ? value : undefined);
+  put("outputTokensMax", number(body.max_tokens), "max_tokens");
+  put("temperature", number(body.temperature), "temperature");
+  put("topP", number(body.top_p), "top_p");
+  put("topK", number(body.top_k), "top_k");
+  const stop = listOf(body.stop_sequences).map(String);
+  if (stop.length > 0) put("stop", stop, "stop_sequences");
+  if (objectOf(body.tool_choice).disable_parallel_tool_use === true)
+    put("parallelCalls", false, "tool_choice.disable_parallel_tool_use");
+  put("user", textOf(objectOf(body.metadata).user_id), "metadata.user_id");
+
+  const { effort, format } = objectOf(body.output_config);
+  const { type, budget_tokens: budget, display } = objectOf(body.thinking);
+  const asked = textOf(effort) === undefined ? undefined : knownEffortOf(effort);
+  if (type === "disabled") put("effort", "none", "thinking");
+  else if (asked !== undefined) put("effort", asked, "output_config.effort");
+  else if (type === "enabled") put("thinkingTokensMax", number(budget), "thinking.budget_tokens");
+  // Thinking that is enabled with a budget is shown unless it says otherwise.
+  if (type === "enabled" || (type !== "disabled" && textOf(display) !== undefined))
+    put("thinkingShown", display !== "omitted", "thinking.display");
+  putFormat(settings, format, "output_config.format");
+  if (settings.format === undefined) putFormat(settings, body.output_format, "output_format");
+  return settings;
+}
+
+/** With the beta that lets models think between calls, the budget is for all of a turn's answers together. */
+function checkThinking({ thinking, max_tokens: max }: Record<string, unknown>, betas: string): void {
+  const { type, budget_tokens: budget, display } = objectOf(thinking);
+  if (type !== undefined && !["enabled", "adaptive", "between_tools", "disabled"].includes(String(type)))
+    refuse("thinking.type");
+  if (textOf(display) !== undefined && display !== "summarized" && display !== "omitted")
+    refuse("thinking.display", "must be summarized or omitted");
+  if (
+    type === "enabled" &&
+    typeof budget === "number" &&
+    typeof max === "number" &&
+    budget >= max &&
+    !betas.includes("interleaved-thinking")
+  )
+    refuse("thinking.budget_tokens", "must be less than max_tokens");
+}
+
+const knownEffortOf = (value: unknown) =>
+  efforts.find((effort) => effort === value) ??
+  refuse("output_config.effort", `must be one of ${efforts.slice(2).join(", ")}`);
+
+function putFormat(settings: Settings, format: unknown, path: string): void {
+  const { type, schema } = objectOf(format);
+  if (type === undefined) return;
+  if (type !== "json_schema") refuse(`${path}.type`);
+  settings.format = { value: { kind: "schema", schema: objectOf(schema) }, path };
+}
+
+/** Of what is carried, the sampling fields are dropped for models that refuse them. */
+const fieldSupport: FieldSupport = {
+  outputTokensMax: "supported",
+  temperature: "supported",
+  topP: "supported",
+  topK: "supported",
+  stop: "supported",
+  seed: "ignored",
+  presencePenalty: "rejected",
+  frequencyPenalty: "rejected",
+  parallelCalls: "supported",
+  format: "supported",
+  effort: "supported",
+  thinkingTokensMax: "supported",
+  thinkingShown: "supported",
+  verbosity: "ignored",
+  user: "supported",
+  metadata: "ignored",
+  serviceTier: "ignored",
+  cacheKey: "ignored",
+};
+
+const userIdLengthMax = 256;
+
+export function encodeRequest(request: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  checkFieldSupport(request, fieldSupport);
+  const { settings } = request;
+  const { stop, user } = settings;
+  const blank = stop?.value.find((sequence) => sequence.trim() === "");
+  if (stop !== undefined && blank !== undefined)
+    refuse(stop.path, "may not hold white space alone at the upstream that serves this model");
+
+  const traits = traitsOf(target.model);
+  const { system, messages, called } = encodeConversation(request, traits);
+  const { tools, choice, forced } = encodeTools(request, called, traits);
+  const thinking = thinkingOf(settings, { traits, target, forced, begunWithout: isBegunWithoutThinking(messages) });
+  const { format, instruction } = formatOf(settings.format, traits);
+  if (instruction !== undefined) system.push({ type: "text", text: instruction });
+  boundCacheMarks([...tools, ...system, ...messages.flatMap(({ content }) => content)]);
+  const body = {
+    model: target.model,
+    max_tokens: thinking.maxTokens,
+    ...(system.length > 0 && { system }),
+    messages,
+    ...(tools.length > 0 && { tools }),
+    ...(choice !== undefined && { tool_choice: choice }),
+    ...(thinking.thinking !== undefined && { thinking: thinking.thinking }),
+    ...((thinking.effort !== undefined || format !== undefined) && {
+      output_config: {
+        ...(thinking.effort !== undefined && { effort: thinking.effort }),
+        ...(format !== undefined && { format }),
+      },
+    }),
+    ...samplingOf(settings, traits, thinking),
+    ...(stop !== undefined && { stop_sequences: stop.value }),
+    ...(user !== undefined && user.value.length <= userIdLengthMax && { metadata: { user_id: user.value } }),
+    ...(framing !== "whole" && { stream: true }),
+  };
+  return { path: "/messages", headers: { "anthropic-version": apiVersion }, body: Buffer.from(JSON.stringify(body)) };
+}
+
+/** The format has no JSON without a schema, older models have no formats, and not every schema can be enforced: then the model is asked for it in words. */
+function formatOf(asked: Settings["format"], { takesFormats }: ModelTraits): { format?: object; instruction?: string } {
+  if (asked === undefined) return {};
+  if (asked.value.kind === "json") return { instruction: formatInstructionOf(undefined) };
+  const schema = takesFormats ? structuredSchemaOf(asked.value.schema) : undefined;
+  return schema === undefined
+    ? { instruction: formatInstructionOf(asked.value.schema) }
+    : { format: { type: "json_schema", schema } };
+}
+
+function samplingOf(
+  { temperature, topP, topK }: Settings,
+  { takesSampling, takesOneSampling }: ModelTraits,
+  { isOn }: Thinking,
+): object {
+  if (!takesSampling || isOn) return {};
+  return {
+    ...(temperature !== undefined && { temperature: Math.min(1, temperature.value) }),
+    ...(topP !== undefined && !(takesOneSampling && temperature !== undefined) && { top_p: topP.value }),
+    ...(topK !== undefined && { top_k: topK.value }),
+  };
+}

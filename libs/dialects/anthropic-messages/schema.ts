@@ -1,0 +1,212 @@
+/** What a request in Anthropic's Messages format may look like: https://platform.claude.com/docs/en/api/messages/create */
+import Type from "typebox";
+
+type Schema = Record<string, unknown>;
+
+const nullable = (type: string) => ({ type: [type, "null"] });
+const int32Max = 2_147_483_647;
+const text = { type: "string" };
+const given = { type: "string", minLength: 1 };
+const object = { type: "object" };
+const optional = (schema: Schema) => Type.Optional(Type.Unsafe<unknown>(schema));
+/** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
+const has = (member: string, ...values: string[]) => ({
+  required: [member],
+  properties: { [member]: { enum: values } },
+});
+const when = (types: readonly string[], required: readonly string[], properties: Schema = {}) => ({
+  if: has("type", ...types),
+  then: { required, properties },
+});
+
+const cacheControl = { ...nullable("object"), required: ["type"], properties: { type: text, ttl: nullable("string") } };
+
+const textBlock = {
+  ...object,
+  required: ["type", "text"],
+  properties: { type: { enum: ["text"] }, text, cache_control: cacheControl },
+};
+const citations = { ...nullable("object"), properties: { enabled: nullable("boolean") } };
+
+/** `contents` are the rules for the blocks that a document may consist of. */
+const attachmentOf = (contents: readonly Schema[]) => ({
+  ...object,
+  required: ["type"],
+  properties: {
+    type: text,
+    media_type: text,
+    data: given,
+    url: given,
+    file_id: given,
+    content: {
+      type: ["string", "array"],
+      items: { ...object, required: ["type"], properties: { type: text }, allOf: contents },
+    },
+  },
+  allOf: [
+    when(["base64"], ["media_type", "data"]),
+    when(["text"], ["data"]),
+    when(["url"], ["url"]),
+    when(["file"], ["file_id"]),
+    when(["content"], ["content"]),
+  ],
+});
+const ofText = when(["text"], ["text"], { text });
+
+const shared = [
+  ofText,
+  when(["image"], ["source"], { source: attachmentOf([ofText]) }),
+  when(["document"], ["source"], {
+    source: attachmentOf([ofText, when(["image"], ["source"], { source: attachmentOf([ofText]) })]),
+    citations,
+  }),
+  when(["search_result"], ["source", "title", "content"], {
+    source: text,
+    title: text,
+    content: { type: "array", items: textBlock },
+    citations,
+  }),
+];
+
+/** What the result of a tool may hold. */
+const innerBlock = {
+  ...object,
+  required: ["type"],
+  properties: { type: text, cache_control: cacheControl, tool_name: text },
+  allOf: shared,
+};
+
+const block = {
+  ...object,
+  required: ["type"],
+  properties: { type: text, cache_control: cacheControl, title: nullable("string"), context: nullable("string") },
+  allOf: [
+    ...shared,
+    when(["tool_use"], ["id", "name", "input"], { id: given, name: given, input: object }),
+    when(["tool_result"], ["tool_use_id"], {
+      tool_use_id: given,
+      content: { type: ["string", "array", "null"], items: innerBlock },
+      is_error: nullable("boolean"),
+    }),
+    when(["thinking"], ["thinking"], { thinking: text, signature: nullable("string") }),
+    when(["redacted_thinking"], ["data"], { data: text }),
+  ],
+};
+
+const message = {
+  ...object,
+  required: ["role"],
+  properties: {
+    role: { type: "string", enum: ["user", "assistant", "system"] },
+    content: { type: ["string", "array", "null"], items: block },
+    clear_at: nullable("string"),
+    output_config: nullable("object"),
+  },
+  if: has("role", "user", "assistant"),
+  then: { required: ["content"], properties: { content: { type: ["string", "array"] } } },
+};
+
+const isCustom = { anyOf: [{ not: { required: ["type"] } }, { properties: { type: { enum: ["custom", null] } } }] };
+
+const tool = {
+  ...object,
+  properties: {
+    type: nullable("string"),
+    name: given,
+    description: nullable("string"),
+    strict: nullable("boolean"),
+    defer_loading: nullable("boolean"),
+    eager_input_streaming: nullable("boolean"),
+    input_examples: nullable("array"),
+    allowed_callers: { ...nullable("array"), items: text },
+    cache_control: cacheControl,
+  },
+  if: isCustom,
+  then: {
+    required: ["name", "input_schema"],
+    properties: {
+      name: { type: "string", pattern: "^[a-zA-Z0-9_-]{1,128}$" },
+      input_schema: { ...object, required: ["type"], properties: { type: { enum: ["object"] } } },
+    },
+  },
+};
+
+const format = {
+  ...nullable("object"),
+  required: ["type"],
+  properties: { type: text, schema: object },
+  allOf: [when(["json_schema"], ["schema"])],
+};
+
+const edit = {
+  ...object,
+  required: ["type"],
+  properties: { type: text, keep: { type: ["string", "object", "null"] } },
+};
+
+/** What both endpoints take. */
+const counted = {
+  model: Type.String({ minLength: 1, maxLength: 256 }),
+  messages: Type.Unsafe<unknown[]>({ type: "array", minItems: 1, maxItems: 100_000, items: message }),
+  system: optional({ type: ["string", "array", "null"], items: textBlock }),
+  cache_control: optional(cacheControl),
+  output_config: optional({
+    ...nullable("object"),
+    properties: { effort: nullable("string"), format, task_budget: nullable("object") },
+  }),
+  output_format: optional(format),
+  speed: optional(nullable("string")),
+  thinking: optional({
+    ...nullable("object"),
+    required: ["type"],
+    properties: { type: text, display: nullable("string") },
+    allOf: [
+      when(["enabled"], ["budget_tokens"], { budget_tokens: { type: "integer", minimum: 1_024, maximum: int32Max } }),
+    ],
+  }),
+  tool_choice: optional({
+    ...nullable("object"),
+    required: ["type"],
+    properties: { type: text, name: given, disable_parallel_tool_use: nullable("boolean") },
+    allOf: [when(["tool"], ["name"])],
+  }),
+  tools: optional({ ...nullable("array"), items: tool }),
+  context_management: optional({
+    ...nullable("object"),
+    properties: { edits: { ...nullable("array"), items: edit } },
+  }),
+  compaction: optional(nullable("object")),
+  mcp_servers: optional({ ...nullable("array"), items: object }),
+  billing_policy: optional(nullable("object")),
+  thread: optional(nullable("object")),
+};
+
+const maxTokens = { type: "integer", minimum: 0, maximum: int32Max };
+const optionalNumber = (type: "number" | "integer", maximum: number) =>
+  optional({ ...nullable(type), minimum: 0, maximum });
+
+/**
+ * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that the vendor may add to. `null` counts as
+ * absent. No defaults and no coercion: the caller's body is never rewritten by a check. Both versions of the API are accepted with the fields of either.
+ */
+export const messagesRequestSchema = Type.Object({
+  ...counted,
+  max_tokens: Type.Unsafe<number>(maxTokens),
+  stream: optional(nullable("boolean")),
+  stop_sequences: optional({ ...nullable("array"), items: text }),
+  temperature: optionalNumber("number", 1),
+  top_p: optionalNumber("number", 1),
+  top_k: optionalNumber("integer", int32Max),
+  metadata: optional({ ...nullable("object"), properties: { user_id: nullable("string") } }),
+  service_tier: optional(nullable("string")),
+  container: optional({ type: ["string", "object", "null"] }),
+  diagnostics: optional(nullable("object")),
+  inference_geo: optional(nullable("string")),
+  fallbacks: optional({ type: ["string", "array", "null"] }),
+});
+
+/** A request to count a prompt's tokens. */
+export const tokenCountRequestSchema = Type.Object({
+  ...counted,
+  max_tokens: optional({ ...maxTokens, ...nullable("integer") }),
+});

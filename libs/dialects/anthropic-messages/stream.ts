@@ -1,0 +1,284 @@
+/** Streamed answers in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/build-with-claude/streaming */
+import type { AnswerContext, StreamEncoder } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import { EventDecoder } from "../event-decoder.ts";
+import { finishOf, stoppedBy } from "../finish.ts";
+import { jsonOf, objectOf, textOf } from "../json.ts";
+import type { AnswerEvent, BlockStart, Finish, Signature } from "../neutral.ts";
+import type { Usage } from "../usage.ts";
+import { wrappedSignatureOf } from "../wrapped-signature.ts";
+import { blockOf, calledNameOf, endingOf, messageOf, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
+import { dialect, thinkingBlockOf } from "./blocks.ts";
+
+/** The block that is being read; `hidden` is one that other dialects have no place for. */
+interface OpenBlock {
+  kind: "text" | "reasoning" | "call" | "hidden";
+  signature: Signature | undefined;
+  /** The input that a call began with, in case nothing more of it comes. */
+  input: string;
+}
+
+/** Where which text of a delta stands, and in which kind of block. */
+const deltas: Record<string, { kind: OpenBlock["kind"]; member: string }> = {
+  text_delta: { kind: "text", member: "text" },
+  thinking_delta: { kind: "reasoning", member: "thinking" },
+  input_json_delta: { kind: "call", member: "partial_json" },
+};
+
+export class MessagesDecoder extends EventDecoder {
+  #open: OpenBlock | undefined;
+  readonly #usage = new UsageReader();
+  #called = false;
+  #finish: Finish | undefined;
+  #stopSequence: string | undefined;
+  /** A block was begun: a terminator alone is no answer. */
+  #begun = false;
+
+  get finished(): boolean {
+    return this.#finish !== undefined;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#usage.usage;
+  }
+
+  protected override read(body: Record<string, unknown>, name: string | undefined): AnswerEvent[] {
+    const events: AnswerEvent[] = [];
+    switch (textOf(body.type) ?? name) {
+      case "message_start":
+        this.#usage.read(objectOf(body.message).usage);
+        break;
+      case "content_block_start":
+        this.#start(objectOf(body.content_block), events);
+        break;
+      case "content_block_delta":
+        this.#delta(objectOf(body.delta), events);
+        break;
+      case "content_block_stop":
+        this.#close(events);
+        break;
+      case "message_delta": {
+        const delta = objectOf(body.delta);
+        this.#usage.read(body.usage);
+        this.#stopSequence = textOf(delta.stop_sequence) ?? this.#stopSequence;
+        const reason = textOf(delta.stop_reason);
+        if (reason === undefined) break;
+        this.#finish = finishOf(reason, this.#called);
+        if (this.#finish === undefined) return this.fail(stoppedBy(reason));
+        break;
+      }
+      case "message_stop":
+        if (this.#begun) this.#finish ??= finishOf("end_turn", this.#called);
+        return this.end();
+      case "error":
+        return this.fail(upstreamErrorOf(body));
+      default:
+        if (typeof body.error === "object" && body.error !== null) return this.fail(upstreamErrorOf(body));
+    }
+    return events;
+  }
+
+  protected override errorOf(body: unknown): UpstreamError {
+    return upstreamErrorOf(body);
+  }
+
+  protected override done(): AnswerEvent[] {
+    return this.end();
+  }
+
+  end(): AnswerEvent[] {
+    const finish = this.#finish;
+    if (this.over || finish === undefined) return [];
+    this.over = true;
+    const events: AnswerEvent[] = [];
+    this.#close(events);
+    const { usage } = this.#usage;
+    events.push({
+      kind: "finish",
+      finish,
+      ...(this.#stopSequence !== undefined && { stopSequence: this.#stopSequence }),
+      ...(usage !== undefined && { usage }),
+    });
+    return events;
+  }
+
+  #start(content: Record<string, unknown>, events: AnswerEvent[]): void {
+    this.#close(events);
+    this.#begun = true;
+    const block = blockOf(content);
+    if (block === undefined || block.kind === "image" || block.kind === "refusal") {
+      this.#open = { kind: "hidden", signature: undefined, input: "" };
+      return;
+    }
+    const isCall = block.kind === "call";
+    this.#called ||= isCall;
+    this.#open = {
+      kind: block.kind,
+      signature: block.kind === "reasoning" ? block.signature : undefined,
+      input: isCall ? block.input : "",
+    };
+    events.push({
+      kind: "block",
+      block: isCall ? { kind: "call", id: block.id, name: block.name } : { kind: block.kind },
+    });
+    if (!isCall && block.text !== "") events.push({ kind: "delta", text: block.text });
+  }
+
+  /** Blocks come one after the other: a delta belongs to the open one. Text that nothing announced is not lost. */
+  #delta(delta: Record<string, unknown>, events: AnswerEvent[]): void {
+    const type = String(delta.type);
+    if (type === "signature_delta") {
+      const data = textOf(delta.signature);
+      if (this.#open?.kind === "reasoning" && data !== undefined) this.#open.signature = { dialect, data };
+      return;
+    }
+    const known = Object.hasOwn(deltas, type) ? deltas[type] : undefined;
+    const text = known === undefined ? undefined : textOf(delta[known.member]);
+    if (known === undefined || text === undefined || this.#open?.kind === "hidden") return;
+    if (this.#open?.kind !== known.kind) {
+      if (known.kind === "call") return;
+      this.#start({ type: known.kind === "text" ? "text" : "thinking" }, events);
+    }
+    if (this.#open !== undefined) this.#open.input = "";
+    events.push({ kind: "delta", text });
+  }
+
+  #close(events: AnswerEvent[]): void {
+    const open = this.#open;
+    this.#open = undefined;
+    if (open === undefined || open.kind === "hidden") return;
+    if (open.input !== "") events.push({ kind: "delta", text: open.input });
+    if (open.signature !== undefined) events.push({ kind: "signature", signature: open.signature });
+    events.push({ kind: "block-end" });
+  }
+}
+
+/** The block that is being written. Texts and thoughts are opened by their first piece, for an empty block is refused when it comes back. */
+interface WrittenBlock {
+  start: BlockStart;
+  /** Its beginning was written. */
+  unwrappedSignature: boolean;
+  /** Something of it was written. */
+  filled: boolean;
+}
+
+export class MessagesEncoder implements StreamEncoder {
+  readonly #context: AnswerContext;
+  #begun = false;
+  #index = 0;
+  #open: WrittenBlock | undefined;
+  /** A foreign signature without a text of its own: shown only if something follows, for clients take the last block for the answer. */
+  #held: Signature | undefined;
+
+  constructor(context: AnswerContext) {
+    this.#context = context;
+  }
+
+  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+    const beginning = this.#begun ? "" : eventText("message_start", { message: messageOf(this.#context) });
+    this.#begun = true;
+    return beginning + this.#eventsOf(event);
+  }
+
+  #eventsOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+    switch (event.kind) {
+      case "block": {
+        const { block } = event;
+        const held = this.#showHeld();
+        this.#open = { start: block, unwrappedSignature: false, filled: false };
+        return (
+          held +
+          (block.kind === "call"
+            ? this.#begin({ type: "tool_use", id: block.id, name: calledNameOf(block.name, this.#context), input: {} })
+            : "")
+        );
+      }
+      case "delta":
+        return event.text === "" ? "" : this.#delta(event.text);
+      case "signature":
+        return this.#sign(event.signature);
+      case "block-end":
+        return this.#end();
+      case "finish":
+        return this.#finish(event.finish, event.stopSequence, usageBodyOf(event.usage));
+      default:
+        return event satisfies never;
+    }
+  }
+
+  #delta(text: string): string {
+    const open = this.#open;
+    if (open === undefined) return "";
+    open.filled = true;
+    switch (open.start.kind) {
+      case "text":
+      case "refusal":
+        return this.#begin({ type: "text", text: "" }) + this.#chunk("text_delta", "text", text);
+      case "reasoning":
+        return this.#begin(thinkingStart) + this.#chunk("thinking_delta", "thinking", text);
+      case "call":
+        return this.#chunk("input_json_delta", "partial_json", text);
+      case "image":
+        return "";
+      default:
+        return open.start satisfies never;
+    }
+  }
+
+  #sign(signature: Signature): string {
+    const open = this.#open;
+    if (open?.start.kind !== "reasoning") return "";
+    const isOwn = signature.dialect === dialect;
+    if (!isOwn && !open.unwrappedSignature) {
+      this.#held = signature;
+      return "";
+    }
+    if (isOwn && signature.redacted === true && !open.unwrappedSignature)
+      return this.#begin(thinkingBlockOf("", signature));
+    return (
+      this.#begin(thinkingStart) +
+      this.#chunk("signature_delta", "signature", isOwn ? signature.data : wrappedSignatureOf(signature))
+    );
+  }
+
+  #showHeld(): string {
+    const held = this.#held;
+    if (held === undefined) return "";
+    this.#held = undefined;
+    this.#open = { start: { kind: "reasoning" }, unwrappedSignature: false, filled: false };
+    return (
+      this.#begin(thinkingStart) + this.#chunk("signature_delta", "signature", wrappedSignatureOf(held)) + this.#end()
+    );
+  }
+
+  #begin(block: object): string {
+    if (this.#open === undefined || this.#open.unwrappedSignature) return "";
+    this.#open.unwrappedSignature = true;
+    return eventText("content_block_start", { index: this.#index, content_block: block });
+  }
+
+  /** One piece of a block, written without a detour: there are many of them. */
+  #chunk(type: string, member: string, text: string): string {
+    return `event: content_block_delta\ndata: {"type":"content_block_delta","index":${this.#index},"delta":{"type":"${type}","${member}":${jsonOf(text)}}}\n\n`;
+  }
+
+  #end(): string {
+    const open = this.#open;
+    this.#open = undefined;
+    if (open?.unwrappedSignature !== true) return "";
+    const empty =
+      open.start.kind === "call" && !open.filled ? this.#chunk("input_json_delta", "partial_json", "{}") : "";
+    return empty + eventText("content_block_stop", { index: this.#index++ });
+  }
+
+  #finish(finish: Finish, stopSequence: string | undefined, usage: object): string {
+    return (
+      eventText("message_delta", { delta: endingOf(finish, stopSequence, this.#context), usage }) +
+      eventText("message_stop", {})
+    );
+  }
+}
+
+const thinkingStart = { type: "thinking", thinking: "", signature: "" };
+
+const eventText = (type: string, fields: object): string => `event: ${type}\ndata: ${jsonOf({ type, ...fields })}\n\n`;

@@ -1,0 +1,140 @@
+/** Tools and the choice among them in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
+import { refuse } from "../field-support.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
+import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
+import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
+import { clientToolOf } from "./client-tools.ts";
+import type { ModelTraits } from "./models.ts";
+import { structuredSchemaOf } from "./structured.ts";
+
+/**
+ * The tools that are in force at the end of the conversation: those of the request, deferred ones too, with what its instructions added and took away.
+ * `eager_input_streaming`, `input_examples` and `allowed_callers` are hints.
+ */
+export function decodeTools(body: Record<string, unknown>): Tool[] {
+  const offered = new Map<string, Omit<Tool, "name">>();
+  const removed = new Set<string>();
+  const offer = (value: unknown, path: string) => {
+    const tool = toolOf(objectOf(value), path);
+    offered.set(tool.callerName, tool);
+    removed.delete(tool.callerName);
+  };
+  for (const [place, value] of listOf(body.tools).entries()) offer(value, `tools[${place}]`);
+  for (const [place, message] of listOf(body.messages).entries())
+    for (const [at, block] of listOf(objectOf(message).content).entries()) {
+      const { type, tool } = objectOf(block);
+      if (type !== "tool_addition" && type !== "tool_removal") continue;
+      const path = `messages[${place}].content[${at}].tool`;
+      const { type: kind, name, definition } = objectOf(tool);
+      if (kind === "tool_definition" && type === "tool_addition") offer(definition, `${path}.definition`);
+      else if (kind !== "tool_reference") refuse(`${path}.type`);
+      else if (type === "tool_removal") removed.add(String(name));
+      else removed.delete(String(name));
+    }
+  return namedTools([...offered.values()].filter(({ callerName }) => !removed.has(callerName)));
+}
+
+function toolOf(
+  { type, name, description, strict, input_schema: schema, cache_control: control }: WireBlock,
+  path: string,
+): Omit<Tool, "name"> {
+  const known = clientToolOf(type);
+  if (known !== undefined)
+    return {
+      path,
+      callerName: textOf(name) ?? known.name,
+      description: known.description,
+      parameters: known.parameters,
+      ...cacheOf(control),
+    };
+  if (type !== undefined && type !== null && type !== "custom")
+    refuse(
+      `${path}.type`,
+      `is ${JSON.stringify(type)}, a tool of its vendor's own, which can't be carried to the upstream that serves this model`,
+    );
+  return {
+    path,
+    callerName: String(name),
+    ...(typeof description === "string" && { description }),
+    ...(typeof strict === "boolean" && { strict }),
+    parameters: objectOf(schema),
+    ...cacheOf(control),
+  };
+}
+
+export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolChoice | undefined {
+  if (value === undefined || value === null) return undefined;
+  const path = "tool_choice";
+  const { type, name } = objectOf(value);
+  switch (type) {
+    case "auto":
+    case "none":
+      return { mode: type, path };
+    case "any":
+      return { mode: "required", path };
+    case "tool":
+      return {
+        mode: "required",
+        only: [toolNameOf(tools, textOf(name) ?? refuse(`${path}.name`, "names no tool"))],
+        path,
+      };
+    default:
+      return refuse(`${path}.type`);
+  }
+}
+
+interface WireTools {
+  tools: WireBlock[];
+  choice: Record<string, unknown> | undefined;
+  /** A tool must be called. */
+  forced: boolean;
+}
+
+/**
+ * `called` names the tools that the conversation has calls of: it is refused without any tool. A choice among several is made by offering only those, and
+ * where calls can't be forced the model is left to choose.
+ */
+export function encodeTools(
+  { tools, toolChoice, settings }: NeutralRequest,
+  called: Iterable<string>,
+  { thinksAlways }: ModelTraits,
+): WireTools {
+  const { mode, only } = toolChoice ?? { mode: undefined, only: undefined };
+  const chosen = new Set(only);
+  const offered = only === undefined || mode === "none" ? tools : tools.filter(({ name }) => chosen.has(name));
+  if (offered.length === 0) {
+    const known = [...called].map((name): WireBlock => ({ name, input_schema: { type: "object", properties: {} } }));
+    return { tools: known, choice: known.length > 0 ? { type: "none" } : undefined, forced: false };
+  }
+  const forced = mode === "required" && !thinksAlways;
+  return { tools: offered.map(encodeTool), choice: choiceOf(mode, forced, offered, only, settings), forced };
+}
+
+function encodeTool({ name, description, parameters, strict, takesText, cache }: Tool): WireBlock {
+  const schema = takesText ? textToolParameters : { properties: {}, ...parameters, type: "object" };
+  const structured = strict === true ? structuredSchemaOf(schema) : undefined;
+  return {
+    name,
+    ...(description !== undefined && description !== "" && { description }),
+    input_schema: structured ?? schema,
+    ...(structured !== undefined && { strict: true }),
+    ...cacheControlOf({ cache }),
+  };
+}
+
+function choiceOf(
+  mode: ToolChoice["mode"] | undefined,
+  forced: boolean,
+  offered: readonly Tool[],
+  only: string[] | undefined,
+  settings: Settings,
+) {
+  if (mode === "none") return { type: "none" };
+  const single = settings.parallelCalls?.value === false ? { disable_parallel_tool_use: true } : {};
+  if (!forced)
+    return mode === undefined && settings.parallelCalls?.value !== false ? undefined : { type: "auto", ...single };
+  return only !== undefined && offered.length === 1
+    ? { type: "tool", name: offered[0]?.name, ...single }
+    : { type: "any", ...single };
+}

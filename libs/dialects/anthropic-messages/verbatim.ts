@@ -1,0 +1,147 @@
+/** Requests and answers in Anthropic's Messages format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
+import type { Target, Verbatim, WholeAnswer } from "../codec.ts";
+import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
+import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, textOf, withMembers } from "../json.ts";
+import { messagesChunk, type Produced } from "../produced.ts";
+import type { SseEvent } from "../sse.ts";
+import type { Usage } from "../usage.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
+import { withAddresses } from "../verbatim-attachments.ts";
+import { wrappedSignatureMark } from "../wrapped-signature.ts";
+import { UsageReader, upstreamErrorOf } from "./answer.ts";
+import { attachmentFinder } from "./attachments.ts";
+import { thinkingInstead, withoutForeignThoughts } from "./foreign.ts";
+import { apiVersion } from "./request.ts";
+
+const stopEvent = Buffer.from('event: message_stop\ndata: {"type":"message_stop"}\n\n');
+
+/** What other vendors' thoughts look like: in an envelope, or unsigned. */
+const foreignMarks = [wrappedSignatureMark, '"signature":""', '"signature": ""'];
+
+export const verbatim: Verbatim = {
+  request(bytes, _framing, target) {
+    const body = requestOf(
+      foreignMarks.some((mark) => bytes.includes(mark)) ? withoutWrappedSignatures(bytes) : bytes,
+      target,
+    );
+    return body === undefined ? undefined : { path: "/messages", headers: { "anthropic-version": apiVersion }, body };
+  },
+  stream: (_bytes, _framing, model) => new VerbatimStream(new MessagesWatcher(model)),
+  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+  answer: answerOf,
+};
+
+/** Undefined when the bytes are not a JSON object with a model. */
+function requestOf(bytes: Buffer, { model }: Target): Buffer | undefined {
+  const spans = objectSpansOf(bytes, ["model"]);
+  if (spans?.members.model === undefined) return undefined;
+  const by = Buffer.from(JSON.stringify(model));
+  return replaceSpans(
+    bytes,
+    spans.all.map(({ start, end }) => ({ start, end, by })),
+  );
+}
+
+/** All but those thoughts, and thinking that can't go on without them, stays as it was. */
+function withoutWrappedSignatures(bytes: Buffer): Buffer {
+  const kept = withMembers(bytes, "messages", withoutForeignThoughts);
+  return withMembers(kept, "thinking", (thinking) => {
+    const { messages } = parsedObject(kept) ?? {};
+    const instead = thinkingInstead(readSpan(thinking, { start: 0, end: thinking.length }), listOf(messages));
+    return instead === undefined ? thinking : Buffer.from(JSON.stringify(instead));
+  });
+}
+
+/** Blocks that open without saying anything yet. */
+const quietBlocks = ["text", "thinking"];
+
+class MessagesWatcher implements Watcher {
+  readonly answerId = undefined;
+  readonly endsWithDone = false;
+  readonly errorOf = upstreamErrorOf;
+  finished = false;
+  /** What comes behind the reason for stopping is waited for: the terminator is never long in coming. */
+  readonly complete = false;
+  readonly contradicted = false;
+  readonly #model: Buffer;
+  readonly #usage = new UsageReader();
+
+  constructor(model: string) {
+    this.#model = Buffer.from(JSON.stringify(model));
+  }
+
+  get hasAllContent(): boolean {
+    return this.finished;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#usage.usage;
+  }
+
+  terminator(): Buffer {
+    return stopEvent;
+  }
+
+  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+    const type = event !== undefined && event !== "message" ? event : nameOf(value.type);
+    switch (type) {
+      case "content_block_delta":
+        messagesChunk(value, produced);
+        return relayed(type, data, true);
+      case "content_block_stop":
+      case "ping":
+        return relayed(type, data, false);
+      case "content_block_start":
+        messagesChunk(value, produced);
+        return relayed(type, data, !quietBlocks.includes(String(objectOf(value.content_block).type)));
+      case "message_start":
+        this.#usage.read(objectOf(value.message).usage);
+        return relayed(type, withMember(data, ["message", "model"], this.#model), false);
+      case "message_delta": {
+        this.#usage.read(value.usage);
+        const { stop_reason: reason } = objectOf(value.delta);
+        if (isFailure(reason)) return failedWith(stoppedBy(reason));
+        const stops = textOf(reason) !== undefined;
+        this.finished ||= stops;
+        return relayed(type, data, stops);
+      }
+      case "message_stop":
+        return { kind: "terminator", bytes: eventBytesOf(type, data) };
+      case "error":
+        return failedWith(upstreamErrorOf(value));
+      default:
+        return value.error === undefined || value.error === null
+          ? relayed(type, data, false)
+          : failedWith(upstreamErrorOf(value));
+    }
+  }
+}
+
+/** The event with its name, which the vendor's clients go by, even if its sender left it out. */
+const relayed = (type: string | undefined, data: Buffer, content: boolean): Passing => ({
+  kind: "relay",
+  bytes: eventBytesOf(type, data),
+  content,
+});
+
+const nameOf = (type: unknown): string | undefined =>
+  typeof type === "string" && /^\w{1,80}$/.test(type) ? type : undefined;
+
+/** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
+function answerOf(bytes: Buffer, model: string): WholeAnswer {
+  const body = parsedObject(bytes);
+  if (body === undefined) return { kind: "malformed" };
+  const { error, content, stop_reason: reason } = body;
+  if ((error !== undefined && error !== null) || body.type === "error")
+    return failedWith(upstreamErrorOf({ error: objectOf(error) }));
+  if (!Array.isArray(content)) return { kind: "malformed" };
+  if (isFailure(reason)) return failedWith(stoppedBy(reason));
+  if (content.length === 0 && textOf(reason) === undefined) return failedWith(emptyAnswer);
+  const reader = new UsageReader();
+  reader.read(body.usage);
+  return {
+    kind: "answer",
+    body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))),
+    usage: reader.usage,
+  };
+}

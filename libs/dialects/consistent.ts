@@ -1,0 +1,118 @@
+/**
+ * What must hold in a request beyond its shape, whatever the dialect: calls and results belong together, a choice is among the tools that there are, and
+ * pictures and documents are what they are said to be.
+ */
+
+import { checkAttachments } from "./attachments.ts";
+import { refuse } from "./field-support.ts";
+import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neutral.ts";
+
+/**
+ * The same request with ids of calls that name one call each, as some upstreams demand. Throws Refusal, naming the caller's field, for a call without a
+ * result before the assistant's next turn, for a result without a call, for a choice of tools that are not offered and for bytes that are no picture or
+ * document, for a conversation in which nothing is said, and for an empty text to stop at. Time is linear.
+ */
+export function consistent(request: NeutralRequest): NeutralRequest {
+  const { stop } = request.settings;
+  if (stop?.value.includes("")) refuse(stop.path, "may not hold an empty text");
+  checkSaid(request);
+  checkChoice(request);
+  checkAttachments(request);
+  const ids = idsOf(request.messages);
+  if (ids.size === 0) return request;
+  return {
+    ...request,
+    messages: request.messages.map((message) => ({
+      ...message,
+      parts: message.parts.map((part) => renamed(part, ids)),
+    })),
+  };
+}
+
+/** Empty texts are left out, and so is thinking where it can't be read. */
+function checkSaid({ system, messages }: NeutralRequest): void {
+  const says = (part: Part) => (part.kind === "text" ? part.text !== "" : part.kind !== "reasoning");
+  if (!system.some(says) && !messages.some(({ parts }) => parts.some(says)))
+    refuse((messages[0] ?? system[0])?.path ?? "input", "must say something");
+}
+
+function checkChoice({ tools, toolChoice }: NeutralRequest): void {
+  if (toolChoice === undefined) return;
+  const { mode, only, path } = toolChoice;
+  if (mode === "required" && tools.length === 0) refuse(path, "demands a call, and there are no tools");
+  const names = new Set(tools.map(({ name }) => name));
+  const missing = only?.find((name) => !names.has(name));
+  if (missing !== undefined) refuse(path, `names a tool that is not among the tools: ${JSON.stringify(missing)}`);
+}
+
+type Named = CallPart | ResultPart;
+
+/** The ids of calls and of their results that bear that of an earlier call. */
+function idsOf(messages: readonly Message[]): Map<Named, string> {
+  const changed = new Map<Named, string>();
+  const free = freeIds();
+  /** Calls of the assistant's last turn that have no result yet, by the id that the caller gave them. */
+  let open = new Map<string, Calls>();
+  let before: Message["role"] = "user";
+  for (const { role, parts } of messages) {
+    if (role === "system" || parts.length === 0) continue;
+    if (role === "assistant" && before === "user") {
+      checkAnswered(open);
+      open = new Map();
+    }
+    before = role;
+    for (const part of parts)
+      if (part.kind === "result") {
+        const call =
+          nextOf(open.get(part.callId)) ??
+          refuse(part.path, "is the result of no call in the assistant's turn before it");
+        const id = changed.get(call);
+        if (id !== undefined) changed.set(part, id);
+      } else if (part.kind === "call") {
+        const id = free(part.id);
+        if (id !== part.id) changed.set(part, id);
+        const same = open.get(part.id);
+        if (same === undefined) open.set(part.id, { calls: [part], answered: 0 });
+        else same.calls.push(part);
+      }
+  }
+  checkAnswered(open);
+  return changed;
+}
+
+/** Calls of one id: their results come in the same order. */
+interface Calls {
+  calls: CallPart[];
+  answered: number;
+}
+
+const nextOf = (same: Calls | undefined): CallPart | undefined => same?.calls[same.answered++];
+
+function checkAnswered(open: ReadonlyMap<string, Calls>): void {
+  for (const { calls, answered } of open.values()) {
+    const call = calls[answered];
+    if (call !== undefined) refuse(call.path, "is a call without a result in the turn behind it");
+  }
+}
+
+/** The id itself if it is free, else the same with a number. */
+function freeIds(): (id: string) => string {
+  const numbers = new Map<string, number>();
+  return (id) => {
+    let number = numbers.get(id);
+    if (number === undefined) {
+      numbers.set(id, 1);
+      return id;
+    }
+    let free: string;
+    do free = `${id}_${++number}`;
+    while (numbers.has(free));
+    numbers.set(id, number).set(free, 1);
+    return free;
+  };
+}
+
+function renamed(part: Part, ids: ReadonlyMap<Named, string>): Part {
+  if (part.kind === "call") return { ...part, id: ids.get(part) ?? part.id };
+  return part.kind === "result" ? { ...part, callId: ids.get(part) ?? part.callId } : part;
+}

@@ -1,0 +1,318 @@
+/**
+ * Embeddings in OpenAI's and Google's formats, each way.
+ * https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings
+ */
+import Type from "typebox";
+import type { WireRequest } from "./codec.ts";
+import type { ConversationDialect } from "./dialect.ts";
+import { refuse } from "./field-support.ts";
+import { camelOf, pathOf, resourceOf } from "./gemini/names.ts";
+import {
+  jsonOf,
+  listOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  readSpan,
+  replaceSpans,
+  textOf,
+  withElements,
+  withMembers,
+} from "./json.ts";
+import { plainUsageOf, tokensOf, type Usage } from "./usage.ts";
+import { withMember } from "./verbatim.ts";
+
+const inputsMax = 2_048;
+/** Of one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
+const googleInputsMax = 100;
+const nullable = (type: string) => ({ type: [type, "null"] });
+const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
+
+export const embeddingRequestSchema = Type.Object({
+  model: Type.String({ minLength: 1, maxLength: 256 }),
+  input: Type.Unsafe<unknown>({
+    type: ["string", "array"],
+    minItems: 1,
+    minLength: 1,
+    maxItems: 100_000,
+    items: { type: ["string", "integer", "array"], minimum: 0, minItems: 1, items: { type: "integer", minimum: 0 } },
+  }),
+  dimensions: optional({ ...nullable("integer"), minimum: 1, maximum: 65_536 }),
+  encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
+  user: optional(nullable("string")),
+});
+
+const part = { type: "object", properties: { text: nullable("string") } };
+const content = {
+  type: "object",
+  required: ["parts"],
+  properties: { parts: { type: "array", minItems: 1, maxItems: 1_000, items: part } },
+};
+const size = { ...nullable("integer"), minimum: 1, maximum: 65_536 };
+const googleEmbedding = {
+  content,
+  model: nullable("string"),
+  taskType: nullable("string"),
+  task_type: nullable("string"),
+  title: nullable("string"),
+  outputDimensionality: size,
+  output_dimensionality: size,
+  embedContentConfig: {
+    ...nullable("object"),
+    properties: { outputDimensionality: size, output_dimensionality: size },
+  },
+};
+
+export const embedContentSchema = Type.Unsafe<Record<string, unknown>>({
+  type: "object",
+  required: ["content"],
+  properties: { ...googleEmbedding, requests: { type: "null" } },
+});
+export const batchEmbedContentsSchema = Type.Unsafe<Record<string, unknown>>({
+  type: "object",
+  required: ["requests"],
+  properties: {
+    requests: {
+      type: "array",
+      minItems: 1,
+      maxItems: inputsMax,
+      items: { type: "object", required: ["content"], properties: googleEmbedding },
+    },
+  },
+});
+
+/** What is to be embedded, whoever asks. */
+interface Wanted {
+  texts: string[];
+  dimensions: number | undefined;
+}
+
+/** Throws Refusal for what the other format has no place for. */
+function wantedOf(dialect: ConversationDialect, written: Record<string, unknown>): Wanted {
+  if (dialect !== "gemini") {
+    const body = written;
+    const inputs = typeof body.input === "string" ? [body.input] : listOf(body.input);
+    const texts = inputs.map((input, place) =>
+      typeof input === "string"
+        ? input
+        : refuse(`input[${place}]`, "must be a text: tokens of one model mean nothing to another"),
+    );
+    if (texts.length > inputsMax) refuse("input", `may hold ${inputsMax} texts at most`);
+    return { texts, dimensions: typeof body.dimensions === "number" ? body.dimensions : undefined };
+  }
+  const body = objectOf(camelOf(written));
+  const requests = isBatch(body) ? listOf(body.requests).map(objectOf) : [body];
+  const texts = requests.map((request, place) => {
+    const path = isBatch(body) ? `requests[${place}].content` : "content";
+    return listOf(objectOf(request.content).parts)
+      .map((part, at) =>
+        typeof objectOf(part).text === "string"
+          ? (objectOf(part).text as string)
+          : refuse(`${path}.parts[${at}]`, "must be a text for this model"),
+      )
+      .join("\n");
+  });
+  const sizes = new Set(
+    requests.map(
+      (request) => request.outputDimensionality ?? objectOf(request.embedContentConfig).outputDimensionality,
+    ),
+  );
+  if (sizes.size > 1) refuse("requests", "must all ask for one outputDimensionality for this model");
+  const [dimensions] = sizes;
+  return { texts, dimensions: typeof dimensions === "number" ? dimensions : undefined };
+}
+
+/** The request to an upstream. */
+export interface EmbeddingRequest {
+  request: WireRequest;
+  /** All texts, for upstreams that don't say how many tokens they took. */
+  texts: string[];
+  asked: EmbeddingsAsked;
+}
+
+/** What of a request its answer is read by. */
+export interface EmbeddingsAsked {
+  /** How many embeddings are wanted. */
+  count: number;
+  isBatched: boolean;
+  isBase64: boolean;
+}
+
+export interface EmbeddingAnswer {
+  body: Buffer;
+  usage: Usage | undefined;
+}
+
+/** `to` is the upstream's dialect; both of OpenAI's embed alike. `model` is its name there. Throws Refusal. */
+export function embeddingRequestOf(
+  from: ConversationDialect,
+  to: ConversationDialect,
+  bytes: Buffer,
+  model: string,
+): EmbeddingRequest {
+  const body = parsedObject(bytes) ?? {};
+  const isBase64 = body.encoding_format === "base64";
+  const isBatched = isBatch(body);
+  if ((from === "gemini") === (to === "gemini")) {
+    const { input } = body;
+    const count =
+      from === "gemini"
+        ? isBatched
+          ? listOf(body.requests).length
+          : 1
+        : Array.isArray(input) && typeof input[0] !== "number"
+          ? input.length
+          : 1;
+    const request = from === "gemini" ? googleRequestOf(bytes, isBatched, model) : openaiRequestOf(bytes, model);
+    return { request, texts: [], asked: { count, isBatched, isBase64 } };
+  }
+  const { texts, dimensions } = wantedOf(from, body);
+  const request =
+    to === "gemini" ? googleRequestFor(texts, dimensions, model) : openaiRequestFor(texts, dimensions, model);
+  return { request, texts, asked: { count: texts.length, isBatched, isBase64 } };
+}
+
+/** An upstream's answer as the caller gets it, with the catalogue's id of the model; undefined when it lacks an embedding. */
+export function embeddingAnswerOf(
+  from: ConversationDialect,
+  to: ConversationDialect,
+  asked: EmbeddingsAsked,
+  id: string,
+  bytes: Buffer,
+): EmbeddingAnswer | undefined {
+  if (to === "gemini") return from === "gemini" ? googleAnswerOf(bytes, asked) : openaiAnswerFrom(bytes, asked, id);
+  return from === "gemini" ? googleAnswerFrom(bytes, asked) : openaiAnswerOf(bytes, asked, id);
+}
+
+/** Between a caller and an upstream that both speak OpenAI's format: bytes stay as they were, but for the model's name and an encoding that was not asked for. */
+const openaiRequestOf = (bytes: Buffer, model: string): WireRequest => ({
+  path: "/embeddings",
+  headers: {},
+  body: withMember(bytes, ["model"], textBytesOf(model)),
+});
+
+function openaiAnswerOf(sent: Buffer, { count, isBase64 }: EmbeddingsAsked, id: string): EmbeddingAnswer | undefined {
+  const encode = isBase64 ? base64Of : numbersTextOf;
+  const answer = parsedObject(sent);
+  const data = listOf(answer?.data).map(objectOf);
+  if (data.length !== count || !data.every(({ embedding }) => isEmbedding(embedding))) return undefined;
+  const encoded = withMembers(sent, "data", (items) =>
+    withElements(items, (item) => withMembers(item, "embedding", encode)),
+  );
+  return { body: withMember(encoded, ["model"], textBytesOf(id)), usage: usageOf(answer?.usage) };
+}
+
+/** Between a caller and an upstream that both speak Google's: bytes stay as they were, but for the model's name. */
+function googleRequestOf(bytes: Buffer, isBatched: boolean, model: string): WireRequest {
+  const named = (request: Buffer) => withModel(request, resourceOf(model));
+  return {
+    path: pathOf(model, isBatched ? "batchEmbedContents" : "embedContent"),
+    headers: {},
+    body: isBatched
+      ? withMembers(withMember(bytes, ["model"], textBytesOf(resourceOf(model))), "requests", (requests) =>
+          withElements(requests, named),
+        )
+      : named(bytes),
+  };
+}
+
+function googleAnswerOf(sent: Buffer, { count, isBatched }: EmbeddingsAsked): EmbeddingAnswer | undefined {
+  const { embedding, embeddings } = parsedObject(sent) ?? {};
+  const given = isBatched ? listOf(embeddings) : [embedding ?? listOf(embeddings)[0]];
+  return given.length === count && given.every((one) => isEmbedding(objectOf(one).values))
+    ? { body: sent, usage: undefined }
+    : undefined;
+}
+
+function googleRequestFor(texts: readonly string[], dimensions: number | undefined, model: string): WireRequest {
+  if (texts.length > googleInputsMax) refuse("input", `may hold ${googleInputsMax} texts at most for this model`);
+  const requests = texts.map((text) => ({
+    model: resourceOf(model),
+    content: { parts: [{ text }] },
+    ...(dimensions !== undefined && { outputDimensionality: dimensions }),
+  }));
+  return { path: pathOf(model, "batchEmbedContents"), headers: {}, body: Buffer.from(jsonOf({ requests })) };
+}
+
+function openaiAnswerFrom(sent: Buffer, { count, isBase64 }: EmbeddingsAsked, id: string): EmbeddingAnswer | undefined {
+  const vectors = listOf(parsedObject(sent)?.embeddings).map((embedding) => numbersOf(objectOf(embedding).values));
+  return isComplete(vectors, count)
+    ? { body: Buffer.from(openaiTextOf(vectors, isBase64, id)), usage: undefined }
+    : undefined;
+}
+
+function openaiRequestFor(texts: readonly string[], dimensions: number | undefined, model: string): WireRequest {
+  const sent = { model, input: texts, encoding_format: "float", ...(dimensions !== undefined && { dimensions }) };
+  return { path: "/embeddings", headers: {}, body: Buffer.from(jsonOf(sent)) };
+}
+
+function googleAnswerFrom(sent: Buffer, { count, isBatched }: EmbeddingsAsked): EmbeddingAnswer | undefined {
+  const answer = parsedObject(sent);
+  const vectors = listOf(answer?.data).map((item) => numbersOf(objectOf(item).embedding));
+  if (!isComplete(vectors, count)) return undefined;
+  const embeddings = vectors.map((values) => ({ values }));
+  return {
+    body: Buffer.from(jsonOf(isBatched ? { embeddings } : { embedding: embeddings[0] })),
+    usage: usageOf(answer?.usage),
+  };
+}
+
+const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.requests);
+
+const isEmbedding = (value: unknown): boolean => listOf(value).length > 0 || textOf(value) !== undefined;
+
+/** Is there an embedding for each text? */
+const isComplete = (vectors: readonly number[][], count: number): boolean =>
+  vectors.length === count && vectors.every(({ length }) => length > 0);
+
+const textBytesOf = (text: string): Buffer => Buffer.from(JSON.stringify(text));
+
+/** The object with this model, whether or not it named one. */
+function withModel(bytes: Buffer, model: string): Buffer {
+  const spans = objectSpansOf(bytes, ["model"]);
+  if (spans === undefined || spans.members.model !== undefined) return withMember(bytes, ["model"], textBytesOf(model));
+  const by = Buffer.from(`${spans.empty ? "" : ","}"model":${JSON.stringify(model)}`);
+  return replaceSpans(bytes, [{ start: spans.close, end: spans.close, by }]);
+}
+
+/** The embedding as the caller asked for it; the same bytes where it is already. */
+const base64Of = (embedding: Buffer): Buffer =>
+  isText(embedding) ? embedding : textBytesOf(packed(numbersIn(embedding)));
+const numbersTextOf = (embedding: Buffer): Buffer =>
+  isText(embedding) ? Buffer.from(JSON.stringify(numbersIn(embedding))) : embedding;
+
+const isText = (json: Buffer): boolean => json[0] === 0x22;
+const numbersIn = (json: Buffer): number[] => numbersOf(readSpan(json, { start: 0, end: json.length }));
+
+/** The answer with the tokens that were counted here filled in, for an upstream that does not say. */
+export const withEmbeddingUsage = (body: Buffer, tokens: number): Buffer =>
+  withMember(body, ["usage"], Buffer.from(jsonOf({ prompt_tokens: tokens, total_tokens: tokens })));
+
+function openaiTextOf(vectors: number[][], base64: boolean, model: string): string {
+  const data = vectors.map((vector, index) => ({
+    object: "embedding",
+    index,
+    embedding: base64 ? packed(vector) : vector,
+  }));
+  return jsonOf({ object: "list", data, model, usage: { prompt_tokens: 0, total_tokens: 0 } });
+}
+
+/** Little-endian 32-bit floats. */
+function packed(vector: number[]): string {
+  const bytes = Buffer.alloc(vector.length * 4);
+  for (const [place, value] of vector.entries()) bytes.writeFloatLE(value, place * 4);
+  return bytes.toString("base64");
+}
+
+/** Numbers, or what some servers send although they are asked for those. */
+function numbersOf(value: unknown): number[] {
+  const text = textOf(value);
+  if (text === undefined) return listOf(value).map(Number);
+  const bytes = Buffer.from(text, "base64");
+  return Array.from({ length: Math.floor(bytes.length / 4) }, (_, place) => bytes.readFloatLE(place * 4));
+}
+
+function usageOf(value: unknown): Usage | undefined {
+  const tokens = tokensOf(objectOf(value).prompt_tokens);
+  return tokens === 0 ? undefined : plainUsageOf(tokens);
+}

@@ -1,0 +1,43 @@
+/** Where requests in Google's Gemini format name images, documents and tool servers by address. */
+import { objectSpansOf, readSpan } from "../json.ts";
+import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../verbatim-attachments.ts";
+import { camelNameOf } from "./names.ts";
+import { fetchedTypeOf, isLeftToGoogle } from "./parts.ts";
+
+const file =
+  /^(?:generateContentRequest\.)?(?:(?:requests\.)?content|contents|systemInstruction)\.parts\.(?:functionResponse\.parts\.)?fileData\.fileUri$/;
+const server = /^(?:generateContentRequest\.)?tools\.mcpServers\.streamableHttpTransport\.url$/;
+const mimeTypeNames = ["mimeType", "mime_type"];
+
+/** What Google keeps itself, and videos that only it can watch, are left to it. */
+export const attachmentFinder: AttachmentFinder = {
+  marks: ['Uri"', '_uri"', "HttpT", "_http_"],
+  names: ["fileUri", "file_uri", "url"],
+  spelled: camelNameOf,
+  placeOf(path, bytes, string) {
+    if (server.test(path)) return fixed("server");
+    if (!file.test(path)) return undefined;
+    const url = String(readSpan(bytes, string));
+    if (isLeftToGoogle(url)) return undefined;
+    const start = enclosingObject(string, 0);
+    const given = bytes.subarray(start);
+    const { all = [] } = objectSpansOf(given, mimeTypeNames) ?? {};
+    const declared = all.at(-1);
+    const type = fetchedTypeOf(declared && readSpan(given, declared), url);
+    if (type === undefined) return fixed("media");
+    return {
+      part: type.startsWith("image/") ? "image" : "file",
+      edits({ mimeType, data }) {
+        const { nameStart } = string.objects[1] ?? { nameStart: 0 };
+        const name = { start: nameStart, end: bytes.indexOf('"', nameStart + 1) + 1 };
+        const isSnake = bytes.toString("latin1", name.start, name.end).includes("_");
+        const edits = objectEdits(bytes, start, {
+          name: String(string.path.at(-1)),
+          instead: `"${isSnake ? "mime_type" : "mimeType"}":${JSON.stringify(mimeType)},"data":${JSON.stringify(data)}`,
+          without: mimeTypeNames,
+        });
+        return [{ ...name, by: Buffer.from(isSnake ? '"inline_data"' : '"inlineData"') }, ...edits];
+      },
+    };
+  },
+};

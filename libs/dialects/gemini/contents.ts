@@ -1,0 +1,210 @@
+/** The turns of a conversation in Google's Gemini format, both ways: https://ai.google.dev/api/caching#Content */
+import { refuse } from "../field-support.ts";
+import { objectOf, textOf } from "../json.ts";
+import {
+  type CallPart,
+  type ImagePart,
+  type Message,
+  type Part,
+  type ResultPart,
+  type TextPart,
+  type Tool,
+  turnsOf,
+} from "../neutral.ts";
+import { toolNameOf } from "../tools.ts";
+import { bypassOf, encodeModelTurn, isEarlyModel, ModelTurn } from "./model-turn.ts";
+import { itemsOf } from "./names.ts";
+import { detailOf, encodeMedia, isGiven, mediaOf, mintedOf, nothingIn, responseOf, resultOf } from "./parts.ts";
+
+type Json = Record<string, unknown>;
+
+export function decodeSystem(value: unknown): TextPart[] {
+  return itemsOf(objectOf(value).parts, "systemInstruction.parts").map(([part, path]) => {
+    const { text } = objectOf(part);
+    return typeof text === "string" ? { kind: "text", text, path } : refuse(path, "must be a text");
+  });
+}
+
+/** `detail` is how closely images are looked at that don't say so themselves. Contents of the model in a row, as a streamed answer leaves them, are one turn. */
+export function decodeContents(value: unknown, tools: readonly Tool[], detail: ImagePart["detail"]): Message[] {
+  const messages: Message[] = [];
+  const calls = new Calls();
+  let turn: ModelTurn | undefined;
+  /** What the model has drawn: the user shows it again. */
+  let drawn: ImagePart[] = [];
+  const endTurn = () => {
+    turn = undefined;
+    if (drawn.length > 0) messages.push({ role: "user", parts: drawn, path: (drawn[0] as ImagePart).path });
+    drawn = [];
+  };
+  for (const [content, path] of itemsOf(value, "contents")) {
+    const { role, parts } = objectOf(content);
+    if (role !== "model") endTurn();
+    else if (turn === undefined) {
+      turn = new ModelTurn(tools);
+      calls.begin();
+      messages.push({ role: "assistant", parts: turn.parts, path });
+    }
+    const said: Part[] = [];
+    for (const [value, own] of itemsOf(parts, `${path}.parts`)) {
+      const part = objectOf(value);
+      if (isGiven(part.text) && part.text !== "") checkAlone(part, own);
+      if (turn === undefined) said.push(...userPartsOf(part, own, tools, detail, calls));
+      else {
+        const made = turn.add(part, own, detail);
+        if (made?.kind === "call") calls.add(made);
+        else if (made !== undefined) drawn.push(made);
+      }
+    }
+    if (turn === undefined) messages.push({ role: "user", parts: said, path });
+  }
+  endTurn();
+  return messages;
+}
+
+/** The calls so far, by which a response finds its own: by the id, or else as the next one of its name in the turn before. */
+class Calls {
+  readonly #known = new Map<string, CallPart>();
+  /** Those of the turn before, by name; those that are answered are taken out. */
+  #open = new Map<string, Set<CallPart>>();
+
+  begin(): void {
+    this.#open = new Map();
+  }
+
+  add(call: CallPart): void {
+    this.#known.set(call.id, call);
+    const same = this.#open.get(call.name);
+    if (same === undefined) this.#open.set(call.name, new Set([call]));
+    else same.add(call);
+  }
+
+  answered(id: string | undefined, name: string): CallPart | undefined {
+    const [next] = this.#open.get(name) ?? [];
+    const call = (id === undefined ? undefined : this.#known.get(id)) ?? next;
+    if (call !== undefined) this.#open.get(call.name)?.delete(call);
+    return call;
+  }
+}
+
+/** Members of which a part has one: https://ai.google.dev/api/caching#Part */
+const data = [
+  "inlineData",
+  "fileData",
+  "functionCall",
+  "functionResponse",
+  "executableCode",
+  "codeExecutionResult",
+  "toolCall",
+  "toolResponse",
+];
+
+function checkAlone(part: Json, path: string): void {
+  const other = data.find((name) => isGiven(part[name]));
+  if (other !== undefined) refuse(`${path}.${other}`, "stands beside a text: a part has one of them");
+}
+
+function userPartsOf(
+  part: Json,
+  path: string,
+  tools: readonly Tool[],
+  detail: ImagePart["detail"],
+  calls: Calls,
+): Part[] {
+  if (isGiven(part.functionCall)) refuse(`${path}.functionCall`, "must be in a turn of the model");
+  if (isGiven(part.functionResponse)) {
+    const own = `${path}.functionResponse`;
+    const response = objectOf(part.functionResponse);
+    const id = textOf(response.id);
+    const name = toolNameOf(tools, String(response.name));
+    const call = calls.answered(id, name);
+    return [
+      {
+        kind: "result",
+        callId: call?.id ?? id ?? mintedOf(path),
+        name: call?.name ?? name,
+        ...resultOf(response, own),
+        path: own,
+      },
+    ];
+  }
+  const text = textOf(part.text);
+  if (text !== undefined) return [{ kind: "text", text, path: `${path}.text` }];
+  const media = mediaOf(part, path, detailOf(part.mediaResolution) ?? detail);
+  return media === undefined ? nothingIn(part, path) : [media];
+}
+
+/** The contents of a request, and its instructions; where there is no turn at all, these are the user's words. */
+export function encodeConversation(system: readonly TextPart[], messages: readonly Message[], model: string): Json {
+  const turns = turnsOf(messages.map(withoutSystem));
+  const instructions = system.filter(({ text }) => text !== "").map(({ text }) => ({ text }));
+  if (turns.length === 0) return { contents: [{ role: "user", parts: instructions }] };
+  const [first] = turns;
+  const early = first?.role === "assistant" ? first.parts.find(({ kind }) => kind === "call") : undefined;
+  if (early !== undefined)
+    refuse(
+      early.path,
+      "begins the conversation: the upstream that serves this model wants a turn of the user before a call",
+    );
+  const asked = turns.findLastIndex(
+    ({ role, parts }) => role === "user" && parts.some(({ kind }) => kind !== "result"),
+  );
+  const contents = turns.map(({ role, parts }, place) =>
+    role === "assistant"
+      ? { role: "model", parts: encodeModelTurn(parts, place > asked ? bypassOf(model) : undefined) }
+      : { role: "user", parts: encodeUserTurn(parts, turns[place - 1]?.parts ?? [], isEarlyModel(model)) },
+  );
+  return {
+    contents: contents.filter(({ parts }) => parts.length > 0),
+    ...(instructions.length > 0 && { systemInstruction: { parts: instructions } }),
+  };
+}
+
+/** An instruction in the middle of a conversation has no place of its own here: it is told in the user's turn, marked as what it is. */
+const withoutSystem = (message: Message): Message =>
+  message.role === "system"
+    ? { ...message, role: "user", parts: message.parts.map((part) => (part.kind === "text" ? marked(part) : part)) }
+    : message;
+
+const marked = (part: TextPart): TextPart =>
+  part.text === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` };
+
+/** Results stand in the order of their calls: where ids are not looked at, that is what tells them apart. */
+function encodeUserTurn(parts: readonly Part[], before: readonly Part[], isEarly: boolean): Json[] {
+  const order = new Map(before.flatMap((part, place) => (part.kind === "call" ? [[part.id, place] as const] : [])));
+  const rankOf = ({ callId }: ResultPart) => order.get(callId) ?? before.length;
+  const results = parts.filter((part) => part.kind === "result").sort((left, right) => rankOf(left) - rankOf(right));
+  return [
+    ...results.map((part) => encodeResult(part, isEarly)),
+    ...(isEarly ? results.flatMap(mediaIn) : []),
+    ...parts.flatMap(encodeUserPart),
+  ];
+}
+
+const mediaIn = ({ content }: ResultPart): Json[] =>
+  content.flatMap((part) => (part.kind === "text" ? [] : [encodeMedia(part)]));
+
+function encodeResult(part: ResultPart, isEarly: boolean): Json {
+  const { callId, name, path } = part;
+  if (name === "") refuse(path, "is the result of a call that is not in the conversation");
+  const media = isEarly ? [] : mediaIn(part);
+  return {
+    functionResponse: { id: callId, name, response: responseOf(part), ...(media.length > 0 && { parts: media }) },
+  };
+}
+
+function encodeUserPart(part: Part): Json[] {
+  switch (part.kind) {
+    case "text":
+      return part.text === "" ? [] : [{ text: part.text }];
+    case "image":
+    case "file":
+      return [encodeMedia(part)];
+    case "audio":
+      return [{ inlineData: { mimeType: part.mimeType, data: part.data } }];
+    case "result":
+      return [];
+    default:
+      return refuse(part.path);
+  }
+}

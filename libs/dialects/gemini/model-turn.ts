@@ -1,0 +1,132 @@
+/**
+ * A model's turn in Google's Gemini format, both ways. Signatures stand on parts here: on a call, what was thought before it; on a text, what was thought
+ * with it. https://ai.google.dev/gemini-api/docs/thought-signatures
+ */
+import { refuse } from "../field-support.ts";
+import { objectOf, textOf } from "../json.ts";
+import type { CallPart, ImagePart, Part, ReasoningPart, Tool } from "../neutral.ts";
+import { argumentsOf, toolNameOf } from "../tools.ts";
+import { unwrappedSignature } from "../wrapped-signature.ts";
+import { detailOf, dialect, isGiven, mediaOf, mintedOf, nothingIn } from "./parts.ts";
+
+type Json = Record<string, unknown>;
+type SignedPart = ReasoningPart & Required<Pick<ReasoningPart, "signature">>;
+
+/** Reads a turn part by part. */
+export class ModelTurn {
+  readonly parts: Part[] = [];
+  readonly #tools: readonly Tool[];
+  /** Parts before this one are behind a signature that has found its place. */
+  #settled = 0;
+
+  constructor(tools: readonly Tool[]) {
+    this.#tools = tools;
+  }
+
+  /** A call is returned, to be answered; so is an image, for it has no place in an assistant's turn. */
+  add(part: Json, path: string, detail: ImagePart["detail"]): CallPart | ImagePart | undefined {
+    const { text, functionCall } = part;
+    if (isGiven(part.functionResponse)) refuse(`${path}.functionResponse`, "must be in a turn of the user");
+    const signed = signedOf(part.thoughtSignature, `${path}.thoughtSignature`);
+    if (isGiven(functionCall)) return this.#addCall(objectOf(functionCall), signed, path);
+    const said = textOf(text);
+    const isThought = part.thought === true;
+    if (isThought && said !== undefined && (signed === undefined || signed.text === "")) {
+      this.parts.push({ kind: "reasoning", path: `${path}.text`, ...signed, text: said });
+      return undefined;
+    }
+    if (!isThought && said !== undefined) this.parts.push({ kind: "text", text: said, path: `${path}.text` });
+    const media =
+      isThought || said !== undefined ? undefined : mediaOf(part, path, detailOf(part.mediaResolution) ?? detail);
+    if (media === undefined && !isThought) nothingIn(part, path);
+    if (media !== undefined && media.kind !== "image") refuse(media.path);
+    if (signed !== undefined) {
+      this.#place(signed);
+      this.#settled = this.parts.length;
+    }
+    return media;
+  }
+
+  #addCall({ id, name, args }: Json, signed: SignedPart | undefined, path: string): CallPart {
+    if (signed !== undefined) this.#place(signed);
+    const call: CallPart = {
+      kind: "call",
+      id: textOf(id) ?? mintedOf(path),
+      name: toolNameOf(this.#tools, String(name)),
+      input: JSON.stringify(objectOf(args)),
+      path: `${path}.functionCall`,
+    };
+    this.parts.push(call);
+    this.#settled = this.parts.length;
+    return call;
+  }
+
+  /**
+   * Google's own signatures stay where they stand. Those of others were carried over the text that followed them (see part-writer.ts), and go back before
+   * it; the thought they bring along stands for what was shown of it.
+   */
+  #place(signed: SignedPart): void {
+    if (signed.signature.dialect === dialect) {
+      this.parts.push(signed);
+      return;
+    }
+    let place = this.parts.length;
+    while (place > this.#settled && isPassed(this.parts[place - 1])) place--;
+    const passed = this.parts.splice(place);
+    this.parts.push(signed, ...passed.filter(({ kind }) => kind !== "reasoning" || signed.text === ""));
+  }
+}
+
+const isPassed = (part: Part | undefined): boolean =>
+  part?.kind === "text" || (part?.kind === "reasoning" && part.signature === undefined);
+
+function signedOf(value: unknown, path: string): SignedPart | undefined {
+  const data = textOf(value);
+  if (data === undefined) return undefined;
+  const { signature, text = "" } = unwrappedSignature(data) ?? { signature: { dialect, data } };
+  return { kind: "reasoning", text, signature, path };
+}
+
+/** What Google documents for calls that none of its models has signed: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs */
+const bypass = "skip_thought_signature_validator";
+
+/** Models that came before signatures were demanded, and before results could hold media. */
+export const isEarlyModel = (model: string): boolean => /gemini-[12]\b/.test(model);
+/** What the first call of a turn bears where it has no signature; undefined where the model demands none. */
+export const bypassOf = (model: string): string | undefined => (isEarlyModel(model) ? undefined : bypass);
+
+/** `unsigned` stands for the signature that the first call lacks. */
+export function encodeModelTurn(parts: readonly Part[], unsigned: string | undefined): Json[] {
+  const kept = parts.filter((part) => part.kind !== "reasoning" || part.signature?.dialect === dialect);
+  const encoded: Json[] = [];
+  let missing = unsigned;
+  for (const [place, part] of kept.entries())
+    switch (part.kind) {
+      case "text":
+      case "refusal":
+        if (part.text !== "") encoded.push({ text: part.text });
+        break;
+      case "reasoning": {
+        if (kept[place + 1]?.kind === "call") break;
+        const last = encoded.at(-1);
+        if (typeof last?.text === "string" && last.thoughtSignature === undefined)
+          last.thoughtSignature = part.signature?.data;
+        else encoded.push({ text: "", thoughtSignature: part.signature?.data });
+        break;
+      }
+      case "call": {
+        const before = kept[place - 1];
+        const thoughtSignature = (before?.kind === "reasoning" ? before.signature?.data : undefined) ?? missing;
+        missing = undefined;
+        const { id, name, input } = part;
+        encoded.push({
+          functionCall: { id, name, args: argumentsOf(input) ?? { _raw: input } },
+          ...(thoughtSignature !== undefined && { thoughtSignature }),
+        });
+        break;
+      }
+      default:
+        refuse(part.path);
+    }
+  return encoded;
+}

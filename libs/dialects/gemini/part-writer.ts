@@ -1,0 +1,122 @@
+/** From neutral events to the parts of an answer in Google's Gemini format. */
+import type { AnswerContext } from "../codec.ts";
+import type { AnswerEvent, BlockStart, Signature } from "../neutral.ts";
+import { argumentsOf, calledTool } from "../tools.ts";
+import { wrappedSignatureOf } from "../wrapped-signature.ts";
+import { asksForEnum, enumValueOf } from "./enum.ts";
+import { dialect } from "./parts.ts";
+
+type Json = Record<string, unknown>;
+
+/**
+ * Thoughts are shown to who asked for them: others take the first text for the answer. Their signatures go on the next call, where all clients keep
+ * them, or on the text at the end; clients drop thoughts, so that a signature of another dialect takes the thought itself along.
+ */
+export class PartWriter {
+  /** The model made a call that is none: it was left out. */
+  malformed = false;
+  readonly #context: AnswerContext;
+  readonly #showsThoughts: boolean;
+  readonly #isEnum: boolean;
+  #open: BlockStart | undefined;
+  /** The thought, the call's input, or the text that holds an enum's value, so far. */
+  #chunks: string[] = [];
+  /** Waits for a part to stand on. */
+  #signature: { data: string; isOwn: boolean } | undefined;
+
+  constructor(context: AnswerContext) {
+    this.#context = context;
+    this.#showsThoughts = context.request.settings.thinkingShown?.value === true;
+    this.#isEnum = asksForEnum(context.body);
+  }
+
+  /** No part is empty but one that bears a signature. */
+  push(event: Exclude<AnswerEvent, { kind: "error" | "finish" }>): Json[] {
+    switch (event.kind) {
+      case "block":
+        return this.#start(event.block);
+      case "delta":
+        return this.#say(event.text);
+      case "signature":
+        return this.#sign(event.signature);
+      case "block-end":
+        return this.#end();
+      default:
+        return event satisfies never;
+    }
+  }
+
+  /** What is left when all is said. */
+  end(): Json[] {
+    const data = this.#signature?.data;
+    this.#signature = undefined;
+    return data === undefined ? [] : [{ text: "", thoughtSignature: data }];
+  }
+
+  /** All parts of a whole answer: what is left finds its place on the last that takes it. */
+  endOn(parts: readonly Json[]): Json[] {
+    const last = parts.findLastIndex((part) => part.thought === undefined);
+    const bearer = parts[last];
+    const isFree = bearer !== undefined && bearer.functionCall === undefined && bearer.thoughtSignature === undefined;
+    const [left] = this.end();
+    if (left === undefined) return [...parts];
+    return isFree ? parts.with(last, { ...bearer, thoughtSignature: left.thoughtSignature }) : [...parts, left];
+  }
+
+  #start(block: BlockStart): Json[] {
+    this.#open = block;
+    this.#chunks = [];
+    if (block.kind === "call" || block.kind === "reasoning") return [];
+    const before = this.#signature?.isOwn === true ? this.end() : [];
+    return block.kind === "image"
+      ? [...before, { inlineData: { mimeType: block.mimeType, data: block.data } }]
+      : before;
+  }
+
+  #say(text: string): Json[] {
+    if (text === "") return [];
+    switch (this.#open?.kind) {
+      case "text":
+        if (!this.#isEnum) return [{ text }];
+        this.#chunks.push(text);
+        return [];
+      case "refusal":
+        return [{ text }];
+      case "reasoning":
+        this.#chunks.push(text);
+        return this.#showsThoughts ? [{ text, thought: true }] : [];
+      case "call":
+        this.#chunks.push(text);
+        return [];
+      default:
+        return [];
+    }
+  }
+
+  #end(): Json[] {
+    if (this.#open?.kind === "call") return this.#call(this.#open);
+    const text = this.#isEnum && this.#open?.kind === "text" ? enumValueOf(this.#chunks.join("")) : "";
+    return text === "" ? [] : [{ text }];
+  }
+
+  #sign(signature: Signature): Json[] {
+    const before = this.end();
+    const isOwn = signature.dialect === dialect;
+    this.#signature = { data: isOwn ? signature.data : wrappedSignatureOf(signature, this.#chunks.join("")), isOwn };
+    return before;
+  }
+
+  #call({ id, name }: Extract<BlockStart, { kind: "call" }>): Json[] {
+    const args = argumentsOf(this.#chunks.join(""));
+    if (args === undefined) {
+      this.malformed = true;
+      return [];
+    }
+    const thoughtSignature = this.#signature?.data;
+    this.#signature = undefined;
+    const callerName = calledTool(this.#context.request, name)?.callerName ?? name;
+    return [
+      { functionCall: { id, name: callerName, args }, ...(thoughtSignature !== undefined && { thoughtSignature }) },
+    ];
+  }
+}

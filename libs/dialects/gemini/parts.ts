@@ -1,0 +1,157 @@
+/** Media and results of functions in Google's Gemini format, both ways: https://ai.google.dev/api/caching#Part */
+
+import { attachmentOf, checkedBase64 } from "../attachments.ts";
+import { refuse } from "../field-support.ts";
+import { objectOf, textOf } from "../json.ts";
+import type { AudioPart, FilePart, ImagePart, ResultPart } from "../neutral.ts";
+import { argumentsOf } from "../tools.ts";
+import { itemsOf } from "./names.ts";
+
+export const dialect = "gemini";
+
+/** How closely images are looked at: a resolution by its name, or an object with one. */
+export function detailOf(resolution: unknown): ImagePart["detail"] {
+  const level = textOf(resolution) ?? textOf(objectOf(resolution).level) ?? "";
+  if (level.endsWith("LOW")) return "low";
+  return level.endsWith("HIGH") ? "high" : undefined;
+}
+
+/** A part with `inlineData` or `fileData`; undefined when it has neither. */
+export function mediaOf(
+  part: Record<string, unknown>,
+  path: string,
+  detail: ImagePart["detail"],
+): ImagePart | FilePart | AudioPart | undefined {
+  if (isGiven(part.inlineData)) return inlineOf(objectOf(part.inlineData), `${path}.inlineData`, detail);
+  return isGiven(part.fileData) ? fileOf(objectOf(part.fileData), `${path}.fileData`, detail) : undefined;
+}
+
+/** The same id for the same place, for calls and responses that bear none. */
+export const mintedOf = (path: string): string => `call_${(path.match(/\d+/g) ?? []).join("_")}`;
+
+/** What stands beside a part's content. */
+const beside = [
+  "thought",
+  "thoughtSignature",
+  "videoMetadata",
+  "mediaResolution",
+  "partMetadata",
+  "mediaProcessing",
+  "speechMetadata",
+  "text",
+];
+
+/** No part, of one that is empty; what is of a kind that is known to Google alone is refused. */
+export function nothingIn(part: Record<string, unknown>, path: string): [] {
+  const [unknown] = Object.entries(part).filter(([name, value]) => isGiven(value) && !beside.includes(name));
+  return unknown === undefined ? [] : refuse(`${path}.${unknown[0]}`);
+}
+
+export const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
+
+function inlineOf(
+  { mimeType, data, displayName }: Record<string, unknown>,
+  path: string,
+  detail: ImagePart["detail"],
+): ImagePart | FilePart | AudioPart {
+  const type = bareTypeOf(mimeType);
+  const bytes = checkedBase64(String(data), `${path}.data`);
+  const name = textOf(displayName) !== undefined && { name: displayName as string };
+  if (type.startsWith("image/"))
+    return {
+      kind: "image",
+      source: { kind: "data", mimeType: type, data: bytes },
+      ...(detail !== undefined && { detail }),
+      path,
+    };
+  if (type.startsWith("audio/")) return { kind: "audio", mimeType: type, data: bytes, path };
+  if (type === "application/pdf")
+    return { kind: "file", source: { kind: "data", mimeType: type, data: bytes }, ...name, path };
+  if (isText(type))
+    return { kind: "file", source: { kind: "data", mimeType: "text/plain", data: bytes }, ...name, path };
+  return refuse(`${path}.mimeType`);
+}
+
+const bareTypeOf = (mimeType: unknown): string => (textOf(mimeType)?.split(";", 1)[0] ?? "").trim().toLowerCase();
+const isText = (type: string): boolean => type.startsWith("text/") || type === "application/json";
+
+const ofGoogle = /^gs:|^files\/|^https?:\/\/[^/]*\bgoogleapis\.com\/.*\bfiles\//i;
+const ofVideo = /^https?:\/\/(?:[^/]+\.)?(?:youtube\.com|youtu\.be)\//i;
+
+function fileOf(
+  { fileUri, mimeType, displayName }: Record<string, unknown>,
+  path: string,
+  detail: ImagePart["detail"],
+): ImagePart | FilePart {
+  const own = `${path}.fileUri`;
+  const address = String(fileUri);
+  if (ofGoogle.test(address)) refuse(own, "names a file that is stored at Google; send the file itself as inlineData");
+  const type = fetchedTypeOf(mimeType, address);
+  if (ofVideo.test(address) || type === undefined) refuse(own);
+  const source = attachmentOf(address, own);
+  if (type.startsWith("image/")) return { kind: "image", source, ...(detail !== undefined && { detail }), path: own };
+  return { kind: "file", source, ...(textOf(displayName) !== undefined && { name: displayName as string }), path: own };
+}
+
+/** What a file at an address is said to be: an image or a document, a PDF where nothing is said; undefined for what is neither. */
+export function fetchedTypeOf(mimeType: unknown, address: string): string | undefined {
+  const type = bareTypeOf(mimeType) || (typeByNameOf(address) ?? "application/pdf");
+  return type.startsWith("image/") || type === "application/pdf" || isText(type) ? type : undefined;
+}
+
+/** Is this a file that Google stores, or a video that it watches where it is? By its host, which is all that a fetch goes by. */
+export function isLeftToGoogle(uri: string): boolean {
+  if (/^gs:|^files\//i.test(uri)) return true;
+  const { hostname = "", pathname = "" } = URL.parse(uri) ?? {};
+  if (hostname === "generativelanguage.googleapis.com") return pathname.includes("/files/");
+  return ["youtube.com", "youtu.be"].some((host) => hostname === host || hostname.endsWith(`.${host}`));
+}
+
+const typesByEnding: Record<string, string> = {
+  png: "image/png",
+  jpg: "image/jpeg",
+  jpeg: "image/jpeg",
+  gif: "image/gif",
+  webp: "image/webp",
+  pdf: "application/pdf",
+  txt: "text/plain",
+};
+
+function typeByNameOf(address: string): string | undefined {
+  const ending = /\.([a-z]{3,4})(?:[?#]|$)/i.exec(address)?.[1]?.toLowerCase();
+  return ending === undefined ? undefined : typesByEnding[ending];
+}
+
+/** What a function gave: what is under `output` or `result` if that is all, else everything; `error` alone is a failure. */
+export function resultOf(
+  { response, parts }: Record<string, unknown>,
+  path: string,
+): Pick<ResultPart, "content" | "isError"> {
+  const members = Object.entries(objectOf(response)).filter(([, value]) => value !== undefined);
+  const [name, value] = members.length === 1 ? (members[0] as [string, unknown]) : ["", response];
+  const isWrapped = name === "output" || name === "result" || name === "error";
+  const given = isWrapped ? value : response;
+  const text = typeof given === "string" ? given : isGiven(given) ? JSON.stringify(given) : "";
+  const media = itemsOf(parts, `${path}.parts`).map(([part, own]) => {
+    const found = mediaOf(objectOf(part), own, undefined);
+    return found === undefined || found.kind === "audio" ? refuse(own) : found;
+  });
+  return {
+    content: [...(text === "" ? [] : [{ kind: "text" as const, text, path: `${path}.response` }]), ...media],
+    isError: name === "error",
+  };
+}
+
+/** What a function gave, as the object that it must be here. */
+export function responseOf({ content, isError }: ResultPart): object {
+  const texts = content.filter((part) => part.kind === "text").map(({ text }) => text);
+  const text = texts.join("\n");
+  if (isError) return { error: text };
+  return (texts.length === 1 && text.trimStart().startsWith("{") ? argumentsOf(text) : undefined) ?? { result: text };
+}
+
+export function encodeMedia({ source, ...part }: ImagePart | FilePart): Record<string, unknown> {
+  if (source.kind === "data") return { inlineData: { mimeType: source.mimeType, data: source.data } };
+  const mimeType = typeByNameOf(source.url) ?? (part.kind === "file" ? "application/pdf" : "image/jpeg");
+  return { fileData: { fileUri: source.url, mimeType } };
+}

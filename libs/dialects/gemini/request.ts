@@ -1,0 +1,165 @@
+/** Requests in Google's Gemini format, to the neutral form and from it: https://ai.google.dev/api/generate-content */
+
+import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
+import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import type { NeutralRequest, Setting, Settings } from "../neutral.ts";
+import { decodeContents, decodeSystem, encodeConversation } from "./contents.ts";
+import { enumMimeType, enumObjectSchemaOf } from "./enum.ts";
+import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
+import { camelOf, pathOf } from "./names.ts";
+import { detailOf } from "./parts.ts";
+import { statefulFieldIn } from "./stateless.ts";
+import { decodeThinking, encodeThinking } from "./thinking.ts";
+import { decodeToolChoice, decodeTools, encodeTools } from "./tools.ts";
+
+const isEmpty = (value: unknown): boolean => Object.keys(objectOf(value)).length === 0 && listOf(value).length === 0;
+
+/**
+ * What of `generationConfig` asks for what no other dialect can give, and the values with which it asks for nothing. All others are known to
+ * `settingsOf`, or are hints, which another dialect's upstream is not given. So are `safetySettings`, `labels` and `store` beside it.
+ */
+const refused: readonly [string, (value: unknown) => boolean][] = [
+  ["candidateCount", (value) => value === 1],
+  ["responseLogprobs", (value) => value === false],
+  ["logprobs", (value) => value === 0],
+  [
+    "responseModalities",
+    (value) =>
+      listOf(value).every((modality) => ["TEXT", "MODALITY_UNSPECIFIED"].includes(String(modality).toUpperCase())),
+  ],
+  ["responseFormat", isEmpty],
+  ["speechConfig", isEmpty],
+  ["audioTranscriptionConfig", isEmpty],
+];
+
+/** Paths are in camel case, however the caller spells. */
+export function decodeRequest({ body: written }: CallerRequest): NeutralRequest {
+  const stateful = statefulFieldIn(written);
+  if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
+  const body = objectOf(camelOf(written));
+  const config = objectOf(body.generationConfig);
+  for (const [name, asksNothing] of refused)
+    if (config[name] !== undefined && config[name] !== null && !asksNothing(config[name]))
+      refuse(`generationConfig.${name}`);
+  const tools = decodeTools(body.tools);
+  const toolChoice = decodeToolChoice(body.toolConfig, tools);
+  return {
+    system: decodeSystem(body.systemInstruction),
+    messages: decodeContents(body.contents, tools, detailOf(config.mediaResolution)),
+    tools,
+    ...(toolChoice !== undefined && { toolChoice }),
+    settings: settingsOf(body, config),
+  };
+}
+
+function settingsOf({ serviceTier }: Record<string, unknown>, config: Record<string, unknown>): Settings {
+  const settings: Settings = decodeThinking(config.thinkingConfig);
+  const put = <Name extends keyof Settings>(name: Name, setting: Settings[Name] | undefined) => {
+    if (setting !== undefined) settings[name] = setting;
+  };
+  const number = (name: string): Setting<number> | undefined =>
+    typeof config[name] === "number" ? { value: config[name], path: `generationConfig.${name}` } : undefined;
+  put("outputTokensMax", number("maxOutputTokens"));
+  put("temperature", number("temperature"));
+  put("topP", number("topP"));
+  put("topK", number("topK"));
+  put("seed", number("seed"));
+  if (config.presencePenalty !== 0) put("presencePenalty", number("presencePenalty"));
+  if (config.frequencyPenalty !== 0) put("frequencyPenalty", number("frequencyPenalty"));
+  const stop = listOf(config.stopSequences).map(String);
+  if (stop.length > 0) put("stop", { value: stop, path: "generationConfig.stopSequences" });
+  put("format", formatOf(config));
+  const tier = textOf(serviceTier)?.toLowerCase();
+  if (tier !== undefined && tier !== "unspecified" && tier !== "standard")
+    put("serviceTier", { value: tier, path: "serviceTier" });
+  return settings;
+}
+
+function formatOf({
+  responseMimeType: type,
+  responseSchema,
+  responseJsonSchema,
+}: Record<string, unknown>): Settings["format"] {
+  if (textOf(type) !== undefined && type !== "text/plain" && type !== "application/json" && type !== enumMimeType)
+    refuse("generationConfig.responseMimeType");
+  const [schema, name] = responseJsonSchema
+    ? [responseJsonSchema, "responseJsonSchema"]
+    : [responseSchema, "responseSchema"];
+  const path = `generationConfig.${name}`;
+  if (type === enumMimeType) {
+    const values =
+      enumObjectSchemaOf(schema) ??
+      refuse(
+        "generationConfig.responseMimeType",
+        `is ${enumMimeType}, which needs a schema that lists its values as strings (enum)`,
+      );
+    return { value: { kind: "schema", schema: values, strict: true }, path };
+  }
+  if (typeof schema === "object" && schema !== null && type === "text/plain")
+    refuse("generationConfig.responseMimeType", "must be application/json for a schema");
+  if (typeof schema === "object" && schema !== null)
+    return { value: { kind: "schema", schema: jsonSchemaOf(schema) }, path };
+  return type === "application/json"
+    ? { value: { kind: "json" }, path: "generationConfig.responseMimeType" }
+    : undefined;
+}
+
+const fieldSupport: FieldSupport = {
+  outputTokensMax: "supported",
+  temperature: "supported",
+  topP: "supported",
+  topK: "supported",
+  stop: "supported",
+  seed: "supported",
+  presencePenalty: "supported",
+  frequencyPenalty: "supported",
+  parallelCalls: "ignored",
+  format: "supported",
+  effort: "supported",
+  thinkingTokensMax: "supported",
+  thinkingShown: "supported",
+  verbosity: "ignored",
+  user: "ignored",
+  metadata: "ignored",
+  serviceTier: "ignored",
+  cacheKey: "ignored",
+};
+
+const stopsMax = 5;
+
+/** The path of the method that answers in this framing: of the two kinds of stream, only the one is read from upstreams. */
+export const answerPathOf = (model: string, framing: Framing): string =>
+  framing === "whole" ? pathOf(model, "generateContent") : `${pathOf(model, "streamGenerateContent")}?alt=sse`;
+
+export function encodeRequest(request: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  checkFieldSupport(request, fieldSupport);
+  const { system, messages, tools, toolChoice, settings } = request;
+  if ((settings.stop?.value.length ?? 0) > stopsMax)
+    refuse(settings.stop?.path as string, `may hold ${stopsMax} sequences at most at the upstream of this model`);
+  const generationConfig = encodeConfig(settings, target);
+  const body = {
+    ...encodeConversation(system, messages, target.model),
+    ...encodeTools(tools, toolChoice),
+    ...(Object.keys(generationConfig).length > 0 && { generationConfig }),
+  };
+  return { path: answerPathOf(target.model, framing), headers: {}, body: Buffer.from(JSON.stringify(body)) };
+}
+
+function encodeConfig(settings: Settings, { model, outputTokensMax: most = Number.POSITIVE_INFINITY }: Target): object {
+  const { outputTokensMax, temperature, topP, topK, stop, seed, presencePenalty, frequencyPenalty, format } = settings;
+  const thinkingConfig = encodeThinking(settings, model);
+  return {
+    ...(outputTokensMax !== undefined && { maxOutputTokens: Math.min(outputTokensMax.value, most) }),
+    ...(temperature !== undefined && { temperature: temperature.value }),
+    ...(topP !== undefined && { topP: topP.value }),
+    ...(topK !== undefined && { topK: topK.value }),
+    ...(stop !== undefined && { stopSequences: stop.value }),
+    ...(seed !== undefined && { seed: Number(BigInt.asIntN(32, BigInt(Math.trunc(seed.value)))) }),
+    ...(presencePenalty !== undefined && { presencePenalty: presencePenalty.value }),
+    ...(frequencyPenalty !== undefined && { frequencyPenalty: frequencyPenalty.value }),
+    ...(format !== undefined && { responseMimeType: "application/json" }),
+    ...(format?.value.kind === "schema" && { responseJsonSchema: plainSchemaOf(format.value.schema) }),
+    ...(thinkingConfig !== undefined && { thinkingConfig }),
+  };
+}

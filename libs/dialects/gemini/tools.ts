@@ -1,0 +1,95 @@
+/** Functions that a caller offers, and the choice among them, in Google's Gemini format, both ways: https://ai.google.dev/gemini-api/docs/function-calling */
+import { refuse } from "../field-support.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import type { Tool, ToolChoice } from "../neutral.ts";
+import { namedTools, textToolParameters, toolNamed, toolNameOf } from "../tools.ts";
+import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
+import { itemsOf } from "./names.ts";
+
+/** What Google runs itself, even if only offered, makes its models' answers others than any other model could give: it is refused. */
+export function decodeTools(value: unknown): Tool[] {
+  const declared = itemsOf(value, "tools").flatMap(([tool, path]) => {
+    const { functionDeclarations, ...others } = objectOf(tool);
+    const [hosted] = Object.entries(others).filter(
+      ([, setting]) => setting !== undefined && setting !== null && !isEmptyList(setting),
+    );
+    if (hosted !== undefined) refuse(`${path}.${hosted[0]}`);
+    return itemsOf(functionDeclarations, `${path}.functionDeclarations`);
+  });
+  return namedTools(declared.map(([declaration, path]) => toolOf(objectOf(declaration), path)));
+}
+
+const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+
+function toolOf(
+  { name, description, parameters, parametersJsonSchema }: Record<string, unknown>,
+  path: string,
+): Omit<Tool, "name"> {
+  const schema = parametersJsonSchema ?? parameters;
+  return {
+    path,
+    callerName: String(name),
+    ...(textOf(description) !== undefined && { description: description as string }),
+    ...(typeof schema === "object" && schema !== null && { parameters: jsonSchemaOf(schema) }),
+  };
+}
+
+const path = "toolConfig.functionCallingConfig";
+
+/** Names of functions bind only where a call is demanded, or validated. */
+export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolChoice | undefined {
+  const { mode, allowedFunctionNames } = objectOf(objectOf(value).functionCallingConfig);
+  const allowed = listOf(allowedFunctionNames).map((name) => chosenIn(String(name), tools));
+  const only = allowed.length > 0 && { only: allowed };
+  if (only && mode !== "ANY" && mode !== "VALIDATED")
+    refuse(`${path}.allowedFunctionNames`, "is only for the modes ANY and VALIDATED");
+  switch (mode) {
+    case undefined:
+    case null:
+    case "":
+    case "MODE_UNSPECIFIED":
+      return undefined;
+    case "AUTO":
+      return { mode: "auto", path };
+    case "VALIDATED":
+      return { mode: "auto", ...only, path };
+    case "ANY":
+      return { mode: "required", ...only, path };
+    case "NONE":
+      return { mode: "none", path };
+    default:
+      return refuse(`${path}.mode`, "must be AUTO, ANY, NONE or VALIDATED");
+  }
+}
+
+function chosenIn(callerName: string, tools: readonly Tool[]): string {
+  const name = toolNameOf(tools, callerName);
+  return toolNamed(tools, name) !== undefined
+    ? name
+    : refuse(`${path}.allowedFunctionNames`, `names a function that is not declared: ${JSON.stringify(callerName)}`);
+}
+
+/** The fields of a request that offer tools. Here, a choice that demands no call can't be limited to some of them: the others are not offered. */
+export function encodeTools(tools: readonly Tool[], choice: ToolChoice | undefined): object {
+  if (tools.length === 0) return {};
+  const only = choice?.mode === "none" ? undefined : choice?.only;
+  const chosen = new Set(only);
+  const offered = choice?.mode === "auto" && chosen.size > 0 ? tools.filter(({ name }) => chosen.has(name)) : tools;
+  const functionCallingConfig = choice && {
+    mode: only?.length === 0 ? "NONE" : { auto: "AUTO", none: "NONE", required: "ANY" }[choice.mode],
+    ...(choice.mode === "required" && only !== undefined && only.length > 0 && { allowedFunctionNames: only }),
+  };
+  return {
+    tools: [{ functionDeclarations: offered.map(declarationOf) }],
+    ...(functionCallingConfig !== undefined && { toolConfig: { functionCallingConfig } }),
+  };
+}
+
+function declarationOf({ name, description, parameters, takesText }: Tool): object {
+  const schema = takesText === true ? textToolParameters : parameters && plainSchemaOf(parameters);
+  return {
+    name,
+    ...(description !== undefined && { description }),
+    ...(schema !== undefined && { parametersJsonSchema: schema }),
+  };
+}

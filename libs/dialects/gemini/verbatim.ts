@@ -1,0 +1,214 @@
+/** Requests and answers in Google's Gemini format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
+import type { Verbatim, WholeAnswer } from "../codec.ts";
+import { emptyAnswer } from "../finish.ts";
+import {
+  elementSpansOf,
+  isEmptyArray,
+  isNull,
+  jsonOf,
+  listOf,
+  memberSpansOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  readSpan,
+  replaceSpans,
+  withElements,
+  withMembers,
+} from "../json.ts";
+import { geminiPart, type Produced } from "../produced.ts";
+import type { SseEvent } from "../sse.ts";
+import type { Usage } from "../usage.ts";
+import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
+import { withAddresses } from "../verbatim-attachments.ts";
+import { unwrappedSignature, wrappedSignatureMark } from "../wrapped-signature.ts";
+import { failureIn, isBlocked, isFinish, upstreamErrorOf, usageOf } from "./answer.ts";
+import { attachmentFinder } from "./attachments.ts";
+import { bypassOf } from "./model-turn.ts";
+import { dialect } from "./parts.ts";
+import { answerPathOf } from "./request.ts";
+import { Frames } from "./stream.ts";
+import { withSignedCalls } from "./unsigned-calls.ts";
+
+/** What only the vendor that keeps an answer can go on with; see stateless.ts for the way back. */
+const continuations = [Buffer.from('"continuationToken"'), Buffer.from('"CONTINUATION"')];
+const eventEnd = Buffer.from("\n\n");
+
+export const verbatim: Verbatim = {
+  request(bytes, framing, { model }) {
+    if (objectSpansOf(bytes, []) === undefined) return undefined;
+    const unsigned = bypassOf(model);
+    const own = bytes.includes(wrappedSignatureMark) ? withoutWrappedSignatures(bytes, unsigned) : bytes;
+    const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
+    return { path: answerPathOf(model, framing), headers: {}, body };
+  },
+  stream: (bytes, framing, model) =>
+    new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
+  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+  answer: answerOf,
+};
+
+/** What another dialect's model thought is of no use here. Its calls bear what Google documents for those that none of its models has signed. */
+const withoutWrappedSignatures = (bytes: Buffer, unsigned: string | undefined): Buffer =>
+  withMembers(bytes, "contents", (contents) =>
+    withItems(contents, (content) => {
+      let isEmpty = false;
+      const kept = withMembers(content, "parts", (parts) => {
+        const changed = withItems(parts, (part) => keptPart(part, unsigned));
+        isEmpty ||= changed === undefined || (changed !== parts && isEmptyArray(changed));
+        return changed;
+      });
+      return isEmpty ? undefined : kept;
+    }),
+  );
+
+/** One item may stand for a list of one. */
+const withItems = (items: Buffer, change: (item: Buffer) => Buffer | undefined): Buffer | undefined =>
+  elementSpansOf(items) === undefined ? change(items) : withElements(items, change);
+
+function keptPart(bytes: Buffer, unsigned: string | undefined): Buffer | undefined {
+  const { thoughtSignature, thought_signature: other, ...bare } = parsedObject(bytes) ?? {};
+  const signature = unwrappedSignature(String(thoughtSignature ?? other ?? ""))?.signature;
+  if (signature === undefined) return bytes;
+  const signed = (by: string | undefined): Buffer =>
+    signatureNames.reduce(
+      (part, name) => withMembers(part, name, () => (by === undefined ? undefined : Buffer.from(jsonOf(by)))),
+      bytes,
+    );
+  if (signature.dialect === dialect) return signed(signature.data);
+  const isCall = bare.functionCall !== undefined || bare.function_call !== undefined;
+  if (isCall && unsigned !== undefined) return signed(unsigned);
+  return Object.keys(bare).length === 0 || (bare.text === "" && Object.keys(bare).length === 1)
+    ? undefined
+    : signed(undefined);
+}
+
+const signatureNames = ["thoughtSignature", "thought_signature"];
+
+function candidatesAskedIn(bytes: Buffer): number {
+  const config = objectSpansOf(bytes, ["generationConfig", "generation_config"])?.all.at(-1);
+  if (config === undefined) return 1;
+  const value = bytes.subarray(config.start, config.end);
+  const count = objectSpansOf(value, ["candidateCount", "candidate_count"])?.all.at(-1);
+  return count === undefined || isNull(value, count) ? 1 : Number(readSpan(value, count));
+}
+
+class GeminiWatcher implements Watcher {
+  usage: Usage | undefined;
+  readonly answerId = undefined;
+  /** An upstream says no more when it is done, and ends the connection: what comes until then belongs to the answer. */
+  readonly complete = false;
+  readonly endsWithDone = false;
+  readonly errorOf = upstreamErrorOf;
+  readonly #model: Buffer;
+  readonly #frame: Frames;
+  readonly #candidatesAsked: number;
+  readonly #seen = new Set<unknown>();
+  readonly #over = new Set<unknown>();
+  contradicted = false;
+  #blocked = false;
+  #committed = false;
+
+  constructor(model: string, isList: boolean, candidatesAsked: number) {
+    this.#model = Buffer.from(jsonOf(model));
+    this.#frame = new Frames(isList);
+    this.#candidatesAsked = candidatesAsked;
+  }
+
+  get finished(): boolean {
+    return this.#blocked || (this.#over.size > 0 && [...this.#seen].every((index) => this.#over.has(index)));
+  }
+
+  get hasAllContent(): boolean {
+    return this.#blocked || (!this.contradicted && this.#over.size >= this.#candidatesAsked);
+  }
+
+  terminator(): Buffer | undefined {
+    const text = this.#frame.end();
+    return text === "" ? undefined : Buffer.from(text);
+  }
+
+  look({ data: sent }: SseEvent, response: Record<string, unknown>, produced: Produced): Passing {
+    const { error, candidates: listed, promptFeedback, usageMetadata } = response;
+    if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(response));
+    const candidates = listOf(listed).map(objectOf);
+    const failure = failureIn(candidates);
+    if (failure !== undefined) return failedWith(failure);
+    for (const { content } of candidates)
+      for (const part of listOf(objectOf(content).parts)) geminiPart(objectOf(part), produced);
+    this.usage = usageOf(usageMetadata) ?? this.usage;
+    if (isBlocked(promptFeedback)) this.#blocked = true;
+    this.contradicted ||=
+      this.finished &&
+      candidates.some(({ content }) => listOf(objectOf(content).parts).some((part) => isContent(objectOf(part))));
+    this.#read(candidates);
+    this.#committed ||= this.#blocked;
+    const named = replaceSpans(
+      sent,
+      memberSpansOf(sent, "modelVersion", response).map(({ start, end }) => ({ start, end, by: this.#model })),
+    );
+    const data = withoutContinuation(named);
+    const bytes = Buffer.concat([Buffer.from(this.#frame.before()), onOneLine(data), eventEnd]);
+    return { kind: "relay", bytes, content: this.#committed };
+  }
+
+  /** A candidate without an index is the first. */
+  #read(candidates: readonly Record<string, unknown>[]): void {
+    for (const { index, content, finishReason: reason } of candidates) {
+      this.#seen.add(index ?? 0);
+      if (isFinish(reason)) this.#over.add(index ?? 0);
+      this.#committed ||= isAnswered({ content, finishReason: reason });
+    }
+  }
+}
+
+/** Says a candidate anything, or why it says nothing? */
+const isAnswered = ({ content, finishReason }: Record<string, unknown>): boolean =>
+  isFinish(finishReason) || listOf(objectOf(content).parts).some((part) => isContent(objectOf(part)));
+
+/** Is there more in a part than an empty text? */
+const isContent = (part: Record<string, unknown>): boolean =>
+  Object.entries(part).some(
+    ([name, value]) => name !== "thought" && value !== "" && value !== null && value !== undefined,
+  );
+
+const lineFeed = 0x0a;
+const separators = [Buffer.from("\u2028"), Buffer.from("\u2029")];
+
+/** One of Google's own clients breaks on an event of several lines, and on characters that some take for the end of a line. */
+function onOneLine(json: Buffer): Buffer {
+  if (!json.includes(lineFeed) && !separators.some((separator) => json.includes(separator))) return json;
+  return Buffer.from(
+    json.toString("utf8").replaceAll("\n", " ").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029"),
+  );
+}
+
+/** Clients continue an answer of which a vendor keeps the rest, by a token that means nothing to any other upstream: for them, it was cut off. */
+function withoutContinuation(json: Buffer): Buffer {
+  if (!continuations.some((mark) => json.includes(mark))) return json;
+  const { continuationToken: _, ...response } = objectOf(readSpan(json, { start: 0, end: json.length }));
+  if (!Array.isArray(response.candidates)) return json;
+  const candidates = response.candidates.map((value: unknown) => {
+    const { continuationToken: _, ...candidate } = objectOf(value);
+    return candidate.finishReason === "CONTINUATION" ? { ...candidate, finishReason: "MAX_TOKENS" } : candidate;
+  });
+  return Buffer.from(jsonOf({ ...response, candidates }));
+}
+
+/** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
+function answerOf(sent: Buffer, model: string): WholeAnswer {
+  const body = parsedObject(sent);
+  if (body === undefined) return { kind: "malformed" };
+  const { error, promptFeedback } = body;
+  if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(body));
+  if (body.candidates === undefined && promptFeedback === undefined) return { kind: "malformed" };
+  const candidates = listOf(body.candidates).map(objectOf);
+  const failure = failureIn(candidates);
+  if (failure !== undefined) return failedWith(failure);
+  if (!isBlocked(promptFeedback) && !candidates.some(isAnswered)) return failedWith(emptyAnswer);
+  return {
+    kind: "answer",
+    body: withMember(withoutContinuation(sent), ["modelVersion"], Buffer.from(jsonOf(model))),
+    usage: usageOf(body.usageMetadata),
+  };
+}

@@ -1,0 +1,274 @@
+/**
+ * The neutral form: what every dialect's codec decodes to and encodes from. It knows conversations: messages, parts, tools, settings, and the
+ * events of an answer. Each value remembers its `path`, the caller's own name for it, so that what can't be carried is refused by that name.
+ */
+import type { ConversationDialect } from "./dialect.ts";
+import type { UpstreamError } from "./errors.ts";
+import type { Usage } from "./usage.ts";
+
+/** A value and the caller's name for it, such as `generationConfig.topK`. */
+export interface Setting<Value> {
+  value: Value;
+  path: string;
+}
+
+/** Bytes, base64 without line breaks, or where they can be fetched (http or https). */
+export type Attachment = { kind: "data"; mimeType: string; data: string } | { kind: "url"; url: string };
+
+/**
+ * A model's opaque proof of what it thought, valid only for the dialect of the upstream that made it. It passes through callers of other dialects
+ * in an envelope (see wrapped-signature.ts) and is dropped, never forged or forwarded, where it does not belong.
+ */
+export interface Signature {
+  dialect: ConversationDialect;
+  data: string;
+  /** The thinking itself is not shown: `data` is all there is of it. */
+  redacted?: boolean;
+  /** The upstream's own id of the item it belongs to, where it has one. */
+  itemId?: string;
+}
+
+interface Placed {
+  path: string;
+  /** The caller marked the prompt up to here as worth caching. */
+  cache?: { ttl: "short" | "long" };
+}
+
+export type TextPart = Placed & { kind: "text"; text: string };
+export type ImagePart = Placed & { kind: "image"; source: Attachment; detail?: "low" | "high" | "auto" };
+/** A document: PDF by bytes or address, or plain text (`text/plain`) by bytes. */
+export type FilePart = Placed & { kind: "file"; source: Attachment; name?: string };
+export type AudioPart = Placed & { kind: "audio"; mimeType: string; data: string };
+type RefusalPart = Placed & { kind: "refusal"; text: string };
+/** What the model thought; in a request, only of worth with its signature. */
+export type ReasoningPart = Placed & { kind: "reasoning"; text: string; signature?: Signature };
+/** `name` is the tool's neutral name. `input` is JSON text, for a tool that takes free text `{"input":"…"}`; "" stands for no arguments. */
+export type CallPart = Placed & { kind: "call"; id: string; name: string; input: string };
+/** `name` is the neutral name of the tool that was called; "" when no call of that id came before. */
+export type ResultPart = Placed & {
+  kind: "result";
+  callId: string;
+  name: string;
+  content: (TextPart | ImagePart | FilePart)[];
+  isError: boolean;
+};
+
+export type Part = TextPart | ImagePart | FilePart | AudioPart | RefusalPart | ReasoningPart | CallPart | ResultPart;
+
+/**
+ * A turn. Neighbours never share a role, results come first in a user's turn (see `turnsOf`). `system` in the middle is an instruction given there.
+ * An assistant's turn has text, refusal, reasoning and call parts; a user's all but refusal, reasoning and call.
+ */
+export interface Message {
+  role: "system" | "user" | "assistant";
+  parts: Part[];
+  path: string;
+}
+
+/** A tool that the caller runs. `name` fits every dialect (`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`) and is unique in its request; `callerName` is what the caller wrote. */
+export interface Tool {
+  name: string;
+  callerName: string;
+  /** The namespace that the caller put it in, where its dialect has those. */
+  namespace?: string;
+  description?: string;
+  /** JSON Schema of the arguments; undefined when it takes none, or free text. */
+  parameters?: Record<string, unknown>;
+  strict?: boolean;
+  /** It takes free text instead of JSON arguments: carried to other dialects as a function with one string, `input`. */
+  takesText?: boolean;
+  path: string;
+  cache?: { ttl: "short" | "long" };
+}
+
+/** `only` names the tools that may be called, by neutral name; undefined is all. */
+export interface ToolChoice {
+  mode: "auto" | "none" | "required";
+  only?: string[];
+  path: string;
+}
+
+export const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+export type Effort = (typeof efforts)[number];
+
+/** What shapes an answer. All optional; each dialect's encoder says of each whether it carries it, drops it as a mere hint, or refuses (see field-support.ts). */
+export interface Settings {
+  outputTokensMax?: Setting<number>;
+  temperature?: Setting<number>;
+  topP?: Setting<number>;
+  topK?: Setting<number>;
+  stop?: Setting<string[]>;
+  seed?: Setting<number>;
+  presencePenalty?: Setting<number>;
+  frequencyPenalty?: Setting<number>;
+  parallelCalls?: Setting<boolean>;
+  /** `json` is any JSON object; a schema without a name is called "answer" where a dialect wants one. */
+  format?: Setting<
+    | { kind: "json" }
+    | { kind: "schema"; schema: Record<string, unknown>; name?: string; description?: string; strict?: boolean }
+  >;
+  effort?: Setting<Effort>;
+  /** Tokens to think with, at least 1, where the caller gave a number and no effort. */
+  thinkingTokensMax?: Setting<number>;
+  /** The caller wants to see a summary of the thinking, or does not. */
+  thinkingShown?: Setting<boolean>;
+  verbosity?: Setting<"low" | "medium" | "high">;
+  /** Who the caller's own user is, as an opaque id. */
+  user?: Setting<string>;
+  metadata?: Setting<Record<string, unknown>>;
+  serviceTier?: Setting<string>;
+  cacheKey?: Setting<string>;
+}
+
+export type SettingName = keyof Settings;
+
+export interface NeutralRequest {
+  system: TextPart[];
+  messages: Message[];
+  tools: Tool[];
+  toolChoice?: ToolChoice;
+  settings: Settings;
+}
+
+export type Finish = "stop" | "stop-sequence" | "length" | "context-full" | "calls" | "content-filter";
+
+export type BlockStart =
+  | { kind: "text" }
+  | { kind: "refusal" }
+  | { kind: "reasoning" }
+  | { kind: "call"; id: string; name: string }
+  | { kind: "image"; mimeType: string; data: string };
+
+/**
+ * An answer, in order:
+ *
+ *     (block (delta* | signature)* block-end)* finish        or, anywhere instead of the rest, error
+ *
+ * Blocks never overlap. A delta adds to the open block: text, refusal, thinking, or a piece of a call's input (JSON text, also where a tool takes free text). A reasoning block may carry
+ * one signature, last. A signature of the call or text beside it, where a dialect signs those, is a reasoning block without text: before the call, behind the text.
+ */
+export type AnswerEvent =
+  | { kind: "block"; block: BlockStart }
+  | { kind: "delta"; text: string }
+  | { kind: "signature"; signature: Signature }
+  | { kind: "block-end" }
+  | { kind: "finish"; finish: Finish; stopSequence?: string; usage?: Usage }
+  | { kind: "error"; error: UpstreamError };
+
+export type Block =
+  | { kind: "text" | "refusal"; text: string }
+  | { kind: "reasoning"; text: string; signature?: Signature }
+  | { kind: "call"; id: string; name: string; input: string }
+  | { kind: "image"; mimeType: string; data: string };
+
+/** A whole answer. */
+export interface Answer {
+  blocks: Block[];
+  finish: Finish;
+  stopSequence?: string;
+  usage?: Usage;
+}
+
+/** What the events of a complete answer come to; the first error, if there is one; undefined when the answer breaks off. */
+export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: UpstreamError } | undefined {
+  const blocks: Block[] = [];
+  let chunks: string[] = [];
+  for (const event of events) {
+    const open = blocks.at(-1);
+    switch (event.kind) {
+      case "block":
+        chunks = [];
+        blocks.push(
+          event.block.kind === "image"
+            ? event.block
+            : event.block.kind === "call"
+              ? { ...event.block, input: "" }
+              : { ...event.block, text: "" },
+        );
+        break;
+      case "delta":
+        chunks.push(event.text);
+        break;
+      case "signature":
+        if (open?.kind === "reasoning") open.signature = event.signature;
+        break;
+      case "block-end":
+        if (open?.kind === "call") open.input = chunks.join("");
+        else if (open !== undefined && open.kind !== "image") open.text = chunks.join("");
+        break;
+      case "finish": {
+        const { finish, stopSequence, usage } = event;
+        return {
+          blocks,
+          finish,
+          ...(stopSequence !== undefined && { stopSequence }),
+          ...(usage !== undefined && { usage }),
+        };
+      }
+      case "error":
+        return { error: event.error };
+      default:
+        event satisfies never;
+    }
+  }
+  return undefined;
+}
+
+/** The events of a whole answer: `foldedOf` undoes it. */
+export function eventsOf({ blocks, finish, stopSequence, usage }: Answer): AnswerEvent[] {
+  const events: AnswerEvent[] = [];
+  for (const block of blocks) {
+    events.push({ kind: "block", block: startOf(block) });
+    const text = block.kind === "call" ? block.input : block.kind === "image" ? "" : block.text;
+    if (text !== "") events.push({ kind: "delta", text });
+    if (block.kind === "reasoning" && block.signature !== undefined)
+      events.push({ kind: "signature", signature: block.signature });
+    events.push({ kind: "block-end" });
+  }
+  events.push({
+    kind: "finish",
+    finish,
+    ...(stopSequence !== undefined && { stopSequence }),
+    ...(usage !== undefined && { usage }),
+  });
+  return events;
+}
+
+function startOf(block: Block): BlockStart {
+  switch (block.kind) {
+    case "call":
+      return { kind: "call", id: block.id, name: block.name };
+    case "image":
+      return block;
+    default:
+      return { kind: block.kind };
+  }
+}
+
+/**
+ * The same turns with neighbours of one role joined, results first in a user's turn, and what is empty left out. With `apart`, for dialects that
+ * allow it, what a user says in several messages stays so, unless there are results among it.
+ */
+export function turnsOf(messages: readonly Message[], apart = false): Message[] {
+  const turns: Message[] = [];
+  /** The turns that hold results. */
+  const answering = new Set<Message>();
+  for (const { role, parts, path } of messages) {
+    const kept = parts.filter((part) => part.kind !== "text" || part.text !== "");
+    if (kept.length === 0) continue;
+    const answers = kept.some(isResult);
+    let turn = turns.at(-1);
+    const isApart = apart && role !== "assistant" && !answers && turn !== undefined && !answering.has(turn);
+    if (turn?.role !== role || isApart) {
+      turn = { role, parts: kept, path };
+      turns.push(turn);
+    } else for (const part of kept) turn.parts.push(part);
+    if (answers) answering.add(turn);
+  }
+  for (const turn of answering)
+    if (turn.role === "user")
+      turn.parts = [...turn.parts.filter(isResult), ...turn.parts.filter((part) => !isResult(part))];
+  return turns;
+}
+
+const isResult = ({ kind }: Part): boolean => kind === "result";

@@ -1,0 +1,306 @@
+/** Messages and their parts in OpenAI's chat-completions format, both ways. */
+
+import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
+import { refuse } from "../field-support.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import type {
+  CallPart,
+  FilePart,
+  ImagePart,
+  Message,
+  Part,
+  ReasoningPart,
+  ResultPart,
+  TextPart,
+  Tool,
+} from "../neutral.ts";
+import { inputOfText, toolNameOf } from "../tools.ts";
+import { unwrappedSignature, wrappedSignatureOf } from "../wrapped-signature.ts";
+
+/** Instructions before the first other message are the request's; later ones stay in their place. */
+export function decodeMessages(
+  values: readonly unknown[],
+  tools: readonly Tool[],
+): { system: TextPart[]; messages: Message[] } {
+  const system: TextPart[] = [];
+  const messages: Message[] = [];
+  const called = new Map<string, string>();
+  /** Calls of the assistant's last turn that have no result yet: results without an id come in their order. */
+  const open = new Set<string>();
+  for (const [place, value] of values.entries()) {
+    const path = `messages[${place}]`;
+    const message = objectOf(value);
+    switch (message.role) {
+      case "system":
+      case "developer": {
+        const parts = textPartsOf(message.content, `${path}.content`);
+        if (messages.length === 0) for (const part of parts) system.push(part);
+        else messages.push({ role: "system", parts, path });
+        break;
+      }
+      case "user":
+        messages.push({ role: "user", parts: partsOf(message.content, `${path}.content`).map(checkedUser), path });
+        break;
+      case "assistant": {
+        const parts = assistantPartsOf(message, path, tools);
+        if (messages.at(-1)?.role !== "assistant") open.clear();
+        for (const part of parts)
+          if (part.kind === "call") {
+            called.set(part.id, part.name);
+            open.add(part.id);
+          }
+        messages.push({ role: "assistant", parts, path });
+        break;
+      }
+      case "tool": {
+        const callId =
+          textOf(message.tool_call_id) ?? open.values().next().value ?? refuse(`${path}.tool_call_id`, "is missing");
+        open.delete(callId);
+        const content = textPartsOf(message.content, `${path}.content`);
+        messages.push({
+          role: "user",
+          parts: [{ kind: "result", callId, name: called.get(callId) ?? "", content, isError: false, path }],
+          path,
+        });
+        break;
+      }
+      default:
+        refuse(`${path}.role`);
+    }
+  }
+  return { system, messages };
+}
+
+function partsOf(content: unknown, path: string): Part[] {
+  if (typeof content === "string") return [{ kind: "text", text: content, path }];
+  return listOf(content).map((value, place) => partOf(objectOf(value), `${path}[${place}]`));
+}
+
+function partOf(part: Record<string, unknown>, path: string): Part {
+  switch (part.type) {
+    case "text":
+      return { kind: "text", text: String(part.text), path };
+    case "refusal":
+      return { kind: "refusal", text: String(part.refusal), path };
+    case "image_url": {
+      const isAddress = typeof part.image_url === "string";
+      const { url, detail } = isAddress ? { url: part.image_url } : objectOf(part.image_url);
+      const own = isAddress ? `${path}.image_url` : `${path}.image_url.url`;
+      const source = attachmentOf(String(url), own);
+      return {
+        kind: "image",
+        source,
+        ...(isDetail(detail) && { detail }),
+        ...(detail === "original" && { detail: "high" as const }),
+        path: own,
+      };
+    }
+    case "input_audio": {
+      const { data, format } = objectOf(part.input_audio);
+      return {
+        kind: "audio",
+        mimeType: `audio/${format}`,
+        data: checkedBase64(String(data), `${path}.input_audio.data`),
+        path,
+      };
+    }
+    case "file": {
+      const { file_data: data, filename } = objectOf(part.file);
+      if (typeof data !== "string")
+        return refuse(`${path}.file.file_id`, "names a file at another service; send the file itself as file_data");
+      return {
+        kind: "file",
+        source: attachmentOf(data, `${path}.file.file_data`),
+        ...(typeof filename === "string" && { name: filename }),
+        path,
+      };
+    }
+    default:
+      return refuse(`${path}.type`);
+  }
+}
+
+const isDetail = (detail: unknown): detail is "low" | "high" | "auto" =>
+  detail === "low" || detail === "high" || detail === "auto";
+
+const checkedUser = (part: Part): Part =>
+  part.kind === "refusal" ? refuse(part.path, "is the assistant's to say") : part;
+const checkedAssistant = (part: Part): Part =>
+  part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path, "is the user's to show");
+
+function textPartsOf(content: unknown, path: string): TextPart[] {
+  return partsOf(content, path).map((part) => (part.kind === "text" ? part : refuse(part.path, "must be a text")));
+}
+
+function assistantPartsOf(message: Record<string, unknown>, path: string, tools: readonly Tool[]): Part[] {
+  if (message.audio !== undefined && message.audio !== null) refuse(`${path}.audio`);
+  if (message.function_call !== undefined && message.function_call !== null)
+    refuse(`${path}.function_call`, "is no longer supported; use tool_calls");
+  const thoughts = listOf(message.reasoning_details).map((detail, place) =>
+    thoughtOf(objectOf(detail), `${path}.reasoning_details[${place}]`),
+  );
+  const parts: Part[] = thoughts.flatMap(({ part, callId }) =>
+    part === undefined || callId !== undefined ? [] : [part],
+  );
+  if (message.content !== undefined && message.content !== null)
+    for (const part of partsOf(message.content, `${path}.content`)) parts.push(checkedAssistant(part));
+  if (textOf(message.refusal) !== undefined)
+    parts.push({ kind: "refusal", text: message.refusal as string, path: `${path}.refusal` });
+  const thoughtBefore = new Map(thoughts.toReversed().map(({ callId, part }) => [callId, part]));
+  for (const [place, value] of listOf(message.tool_calls).entries()) {
+    const { id, type, function: called, custom } = objectOf(value);
+    if (type !== undefined && type !== null && type !== "function" && type !== "custom")
+      refuse(`${path}.tool_calls[${place}].type`);
+    const { name, arguments: input } = objectOf(called);
+    const { name: customName, input: text } = objectOf(custom);
+    const before = typeof id === "string" ? thoughtBefore.get(id) : undefined;
+    if (before !== undefined) parts.push(before);
+    parts.push({
+      kind: "call",
+      id: textOf(id) ?? `call_${path}_${place}`.replace(/\W/g, "_"),
+      name: toolNameOf(tools, String(name ?? customName)),
+      input: typeof input === "string" ? input : typeof text === "string" ? inputOfText(text) : "",
+      path: `${path}.tool_calls[${place}]`,
+    });
+  }
+  return parts;
+}
+
+/**
+ * What an assistant's message tells of the thinking behind it, in the form that servers of this dialect share for it (`reasoning_details`, beside
+ * `reasoning_content`): only what carries a signature of ours to open is of use, for there is nobody to check the rest. `id` names the call it belongs to.
+ */
+function thoughtOf(
+  detail: Record<string, unknown>,
+  path: string,
+): { part: ReasoningPart | undefined; callId: string | undefined } {
+  const envelope = unwrappedSignature(textOf(detail.signature) ?? textOf(detail.data) ?? "");
+  if (envelope === undefined) return { part: undefined, callId: undefined };
+  const part: ReasoningPart = {
+    kind: "reasoning",
+    text: textOf(detail.text) ?? envelope.text ?? "",
+    signature: envelope.signature,
+    path,
+  };
+  return { part, callId: textOf(detail.id) };
+}
+
+/** The entry of `reasoning_details` for a signed thought; `callId` names the call that it belongs to, if to one alone. */
+export function reasoningDetailOf(
+  { text, signature }: Pick<ReasoningPart, "text"> & Required<Pick<ReasoningPart, "signature">>,
+  index: number,
+  callId?: string,
+) {
+  const id = callId !== undefined && { id: callId };
+  return text === ""
+    ? { type: "reasoning.encrypted", data: wrappedSignatureOf(signature), ...id, format: signature.dialect, index }
+    : {
+        type: "reasoning.text",
+        text,
+        signature: wrappedSignatureOf(signature),
+        ...id,
+        format: signature.dialect,
+        index,
+      };
+}
+
+/** Turns as messages; results of tools are messages of their own, and what they hold beside text follows in a user's message. */
+export function encodeTurns(system: readonly TextPart[], turns: readonly Message[]): object[] {
+  const messages: object[] = [];
+  if (system.length > 0) messages.push({ role: "system", content: joined(system) });
+  for (const { role, parts } of turns)
+    switch (role) {
+      case "system":
+        messages.push({ role: "system", content: joined(parts) });
+        break;
+      case "assistant":
+        if (parts.some(({ kind }) => kind !== "reasoning")) messages.push(encodeAssistant(parts));
+        break;
+      case "user":
+        for (const message of encodeUser(parts)) messages.push(message);
+        break;
+      default:
+        role satisfies never;
+    }
+  return messages;
+}
+
+const joined = (parts: readonly Part[]): string =>
+  parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n\n");
+
+function encodeAssistant(parts: readonly Part[]): object {
+  const texts = parts.flatMap((part) => (part.kind === "text" ? [part.text] : []));
+  const refusals = parts.flatMap((part) => (part.kind === "refusal" ? [part.text] : []));
+  const calls = parts.flatMap((part) => (part.kind === "call" ? [encodeCall(part)] : []));
+  return {
+    role: "assistant",
+    content: texts.length > 0 ? texts.join("") : null,
+    ...(refusals.length > 0 && { refusal: refusals.join("") }),
+    ...(calls.length > 0 && { tool_calls: calls }),
+  };
+}
+
+const encodeCall = ({ id, name, input }: CallPart) => ({
+  id,
+  type: "function",
+  function: { name, arguments: input === "" ? "{}" : input },
+});
+
+function encodeUser(parts: readonly Part[]): object[] {
+  const results = parts.filter((part) => part.kind === "result");
+  const others = [...results.flatMap(attachmentsOf), ...parts.filter((part) => part.kind !== "result")];
+  const messages: object[] = results.map(encodeResult);
+  if (others.length === 0) return messages;
+  const content =
+    others.every((part) => part.kind === "text") && others.length === 1
+      ? (others[0] as TextPart).text
+      : others.map(encodePart);
+  return [...messages, { role: "user", content }];
+}
+
+function encodeResult({ callId, content, isError }: ResultPart): object {
+  const text = content.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
+  return { role: "tool", tool_call_id: callId, content: isError ? `Error: ${text}` : text };
+}
+
+/** Results of this dialect are texts: images and documents in one are shown right behind it. */
+function attachmentsOf({ callId, content, path }: ResultPart): Part[] {
+  const attached = content.filter((part) => part.kind !== "text");
+  return attached.length === 0
+    ? []
+    : [{ kind: "text", text: `The result of call ${callId} includes:`, path }, ...attached];
+}
+
+function encodePart(part: Part): object {
+  switch (part.kind) {
+    case "text":
+      return { type: "text", text: part.text };
+    case "image":
+      return encodeImage(part);
+    case "file":
+      return encodeFile(part);
+    case "audio": {
+      const format = part.mimeType.replace(/^audio\/(x-)?/, "");
+      if (format !== "wav" && format !== "mp3" && format !== "mpeg")
+        refuse(part.path, "must be wav or mp3 for the upstream of this model");
+      return { type: "input_audio", input_audio: { data: part.data, format: format === "wav" ? "wav" : "mp3" } };
+    }
+    default:
+      return refuse(part.path);
+  }
+}
+
+const encodeImage = ({ source, detail, path }: ImagePart) => ({
+  type: "image_url",
+  image_url: {
+    url: source.kind === "url" ? source.url : dataUrlOf(checkedPicture(source, path)),
+    ...(detail !== undefined && { detail }),
+  },
+});
+
+function encodeFile({ source, name, path }: FilePart): object {
+  if (source.kind === "url")
+    return refuse(path, "must be sent itself: the upstream of this model fetches no documents");
+  if (source.mimeType === "text/plain") return { type: "text", text: documentTextOf(source) };
+  return { type: "file", file: { filename: name ?? "document.pdf", file_data: dataUrlOf(source) } };
+}

@@ -1,0 +1,240 @@
+/** Requests in OpenAI's chat-completions format, to the neutral form and from it: https://platform.openai.com/docs/api-reference/chat/create */
+
+import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
+import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { invalidFieldIn } from "../invalid-field.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import {
+  type Effort,
+  efforts,
+  type NeutralRequest,
+  type Setting,
+  type Settings,
+  type ToolChoice,
+  turnsOf,
+} from "../neutral.ts";
+import { askedEffortOf } from "../reasoning.ts";
+import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
+import { decodeMessages, encodeTurns } from "./messages.ts";
+import { readableRequestSchema } from "./schema.ts";
+
+/** Fields that ask for what no other dialect can give, and the values with which they ask for nothing. All others are known to `settingsOf`, or are hints. */
+const refused: readonly [string, (value: unknown) => boolean][] = [
+  ["n", (value) => value === 1],
+  ["logprobs", (value) => value === false],
+  ["top_logprobs", (value) => value === 0],
+  ["logit_bias", (value) => Object.keys(objectOf(value)).length === 0],
+  ["functions", (value) => listOf(value).length === 0],
+  ["audio", () => false],
+  ["modalities", (value) => listOf(value).every((modality) => modality === "text")],
+  ["web_search_options", () => false],
+];
+
+export function decodeRequest({ body }: CallerRequest): NeutralRequest {
+  const fault = invalidFieldIn(readableRequestSchema, body);
+  if (fault !== undefined) throw new Refusal(fault.param, fault.message);
+  for (const [name, asksNothing] of refused)
+    if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
+  const tools = namedTools(listOf(body.tools).map(toolOf));
+  const { system, messages } = decodeMessages(listOf(body.messages), tools);
+  const toolChoice = toolChoiceOf(body.tool_choice, tools);
+  return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings: settingsOf(body) };
+}
+
+function toolOf(value: unknown, place: number) {
+  const path = `tools[${place}]`;
+  const { type: given, function: definition, custom } = objectOf(value);
+  const type = given ?? "function";
+  if (type !== "function" && type !== "custom") refuse(`${path}.type`);
+  const { name, description, parameters, strict } = objectOf(type === "function" ? definition : custom);
+  return {
+    path,
+    callerName: String(name),
+    ...(typeof description === "string" && { description }),
+    ...(typeof strict === "boolean" && { strict }),
+    ...(type === "custom"
+      ? { takesText: true }
+      : typeof parameters === "object" && parameters !== null && { parameters: objectOf(parameters) }),
+  };
+}
+
+function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoice | undefined {
+  if (choice === undefined || choice === null) return undefined;
+  const path = "tool_choice";
+  if (choice === "auto" || choice === "none" || choice === "required") return { mode: choice, path };
+  const { type, function: named, custom, allowed_tools: allowed } = objectOf(choice);
+  const nameIn = (reference: unknown) => {
+    const { function: inner, custom: innerCustom, name } = objectOf(reference);
+    return toolNameOf(
+      tools,
+      textOf(objectOf(inner ?? innerCustom).name) ?? textOf(name) ?? refuse(path, "names no tool"),
+    );
+  };
+  if (type === "function" || type === "custom")
+    return { mode: "required", only: [nameIn({ function: named ?? custom })], path };
+  if (type !== "allowed_tools") return refuse(path);
+  const { mode, tools: references } = objectOf(allowed);
+  if (mode !== "auto" && mode !== "required") refuse(`${path}.allowed_tools.mode`, "must be auto or required");
+  return { mode, only: listOf(references).map(nameIn), path };
+}
+
+function settingsOf(body: Record<string, unknown>): Settings {
+  const settings: Settings = {};
+  const number = (name: string): Setting<number> | undefined =>
+    typeof body[name] === "number" ? { value: body[name], path: name } : undefined;
+  const word = (name: string): Setting<string> | undefined =>
+    textOf(body[name]) === undefined ? undefined : { value: body[name] as string, path: name };
+  const put = <Name extends keyof Settings>(name: Name, setting: Settings[Name] | undefined) => {
+    if (setting !== undefined) settings[name] = setting;
+  };
+  const [tokensMax, oldTokensMax] = [boundOf(number("max_completion_tokens")), boundOf(number("max_tokens"))];
+  if (tokensMax !== undefined && oldTokensMax !== undefined && tokensMax.value !== oldTokensMax.value)
+    refuse("max_tokens", "contradicts max_completion_tokens, which replaces it");
+  put("outputTokensMax", tokensMax ?? oldTokensMax);
+  put("temperature", number("temperature"));
+  put("topP", number("top_p"));
+  put("topK", number("top_k"));
+  put("seed", number("seed"));
+  if (body.presence_penalty !== 0) put("presencePenalty", number("presence_penalty"));
+  if (body.frequency_penalty !== 0) put("frequencyPenalty", number("frequency_penalty"));
+  const stop = typeof body.stop === "string" ? [body.stop] : listOf(body.stop).map(String);
+  if (stop.length > 0) put("stop", { value: stop, path: "stop" });
+  if (typeof body.parallel_tool_calls === "boolean")
+    put("parallelCalls", { value: body.parallel_tool_calls, path: "parallel_tool_calls" });
+  put("format", formatOf(body.response_format));
+  const effort = word("reasoning_effort");
+  if (effort !== undefined) put("effort", { value: knownEffortOf(effort), path: effort.path });
+  const verbosity = word("verbosity");
+  if (verbosity !== undefined) put("verbosity", { value: knownVerbosityOf(verbosity), path: verbosity.path });
+  put("user", word("safety_identifier") ?? word("user"));
+  if (typeof body.metadata === "object" && body.metadata !== null)
+    put("metadata", { value: objectOf(body.metadata), path: "metadata" });
+  put("serviceTier", word("service_tier"));
+  put("cacheKey", word("prompt_cache_key"));
+  return settings;
+}
+
+/** Some servers take -1 for no bound at all. */
+function boundOf(bound: Setting<number> | undefined): Setting<number> | undefined {
+  if (bound?.value === 0) refuse(bound.path, "must be >= 1, or -1 for no limit");
+  return bound?.value === -1 ? undefined : bound;
+}
+
+const knownEffortOf = ({ value, path }: Setting<string>): Effort =>
+  efforts.find((effort) => effort === value) ?? refuse(path, `must be one of ${efforts.join(", ")}`);
+
+const verbosities = ["low", "medium", "high"] as const;
+
+const knownVerbosityOf = ({ value, path }: Setting<string>) =>
+  verbosities.find((verbosity) => verbosity === value) ?? refuse(path, `must be one of ${verbosities.join(", ")}`);
+
+function formatOf(value: unknown): Settings["format"] {
+  const { type, json_schema: wanted } = objectOf(value);
+  const path = "response_format";
+  if (type === undefined || type === "text") return undefined;
+  if (type === "json_object") return { value: { kind: "json" }, path };
+  if (type !== "json_schema") return refuse(`${path}.type`);
+  const { name, description, schema, strict } = objectOf(wanted);
+  return {
+    value: {
+      kind: "schema",
+      schema: objectOf(schema),
+      ...(typeof name === "string" && { name }),
+      ...(typeof description === "string" && { description }),
+      ...(typeof strict === "boolean" && { strict }),
+    },
+    path,
+  };
+}
+
+const fieldSupport: FieldSupport = {
+  outputTokensMax: "supported",
+  temperature: "supported",
+  topP: "supported",
+  topK: "ignored",
+  stop: "supported",
+  seed: "supported",
+  presencePenalty: "supported",
+  frequencyPenalty: "supported",
+  parallelCalls: "supported",
+  format: "supported",
+  effort: "supported",
+  thinkingTokensMax: "supported",
+  thinkingShown: "ignored",
+  verbosity: "supported",
+  user: "supported",
+  metadata: "ignored",
+  serviceTier: "ignored",
+  cacheKey: "ignored",
+};
+
+const stopsMax = 4;
+
+export function encodeRequest(
+  request: NeutralRequest,
+  framing: Framing,
+  { model, streamUsage, tokenLimitField, outputTokensMax }: Target,
+): WireRequest {
+  checkFieldSupport(request, fieldSupport);
+  const { settings, tools, toolChoice } = request;
+  if ((settings.stop?.value.length ?? 0) > stopsMax)
+    refuse(settings.stop?.path as string, `may hold ${stopsMax} sequences at most at the upstream of this model`);
+  const effort = askedEffortOf(settings);
+  const stream = framing !== "whole";
+  const body = {
+    model,
+    messages: encodeTurns(request.system, turnsOf(request.messages, true)),
+    ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
+    ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice) }),
+    ...(settings.parallelCalls !== undefined &&
+      tools.length > 0 && { parallel_tool_calls: settings.parallelCalls.value }),
+    ...(settings.outputTokensMax !== undefined && {
+      [tokenLimitField]: Math.min(settings.outputTokensMax.value, outputTokensMax ?? Number.POSITIVE_INFINITY),
+    }),
+    ...(settings.temperature !== undefined && { temperature: settings.temperature.value }),
+    ...(settings.topP !== undefined && { top_p: settings.topP.value }),
+    ...(settings.stop !== undefined && { stop: settings.stop.value }),
+    ...(settings.seed !== undefined && { seed: settings.seed.value }),
+    ...(settings.presencePenalty !== undefined && { presence_penalty: settings.presencePenalty.value }),
+    ...(settings.frequencyPenalty !== undefined && { frequency_penalty: settings.frequencyPenalty.value }),
+    ...(settings.format !== undefined && { response_format: encodeFormat(settings.format.value) }),
+    ...(effort !== undefined && { reasoning_effort: effort }),
+    ...(settings.verbosity !== undefined && { verbosity: settings.verbosity.value }),
+    ...(settings.user !== undefined && { user: settings.user.value }),
+    ...(stream && { stream: true }),
+    ...(stream && streamUsage && { stream_options: { include_usage: true } }),
+  };
+  return { path: "/chat/completions", headers: {}, body: Buffer.from(JSON.stringify(body)) };
+}
+
+const encodeTool = ({ name, description, parameters, strict, takesText }: NeutralRequest["tools"][number]) => ({
+  type: "function",
+  function: {
+    name,
+    ...(description !== undefined && { description }),
+    parameters: takesText ? textToolParameters : (parameters ?? { type: "object", properties: {} }),
+    ...(strict === true && { strict }),
+  },
+});
+
+function encodeToolChoice({ mode, only }: ToolChoice) {
+  if (only === undefined || mode === "none") return mode;
+  const references = only.map((name) => ({ type: "function", function: { name } }));
+  return mode === "required" && references.length === 1
+    ? references[0]
+    : { type: "allowed_tools", allowed_tools: { mode, tools: references } };
+}
+
+function encodeFormat(format: NonNullable<Settings["format"]>["value"]) {
+  if (format.kind === "json") return { type: "json_object" };
+  const { schema, name = "answer", description, strict } = format;
+  return {
+    type: "json_schema",
+    json_schema: {
+      name,
+      schema,
+      ...(description !== undefined && { description }),
+      ...(strict !== undefined && { strict }),
+    },
+  };
+}

@@ -1,0 +1,211 @@
+/** Requests and answers in OpenAI's chat-completions format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
+import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
+import { emptyAnswer, reasonIn } from "../finish.ts";
+import {
+  isEmptyArray,
+  isNull,
+  listOf,
+  memberSpansOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  readSpan,
+  removalsOf,
+  replaceSpans,
+  type Span,
+  withElements,
+  withMembers,
+} from "../json.ts";
+import { chatDelta, type Produced } from "../produced.ts";
+import type { SseEvent } from "../sse.ts";
+import type { Usage } from "../usage.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
+import { withAddresses } from "../verbatim-attachments.ts";
+import { isWrappedSignature, wrappedSignatureMark } from "../wrapped-signature.ts";
+import { failureIn, upstreamErrorOf, usageOf } from "./answer.ts";
+import { attachmentFinder } from "./attachments.ts";
+
+const doneEvent = Buffer.from("data: [DONE]\n\n");
+
+export const verbatim: Verbatim = {
+  request(bytes, framing, target) {
+    const body = requestOf(
+      bytes.includes(wrappedSignatureMark) ? withoutWrappedSignatures(bytes) : bytes,
+      framing,
+      target,
+    );
+    return body === undefined ? undefined : { path: "/chat/completions", headers: {}, body };
+  },
+  stream: (bytes, _framing, model) => new VerbatimStream(new ChatWatcher(model, askedIn(bytes))),
+  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+  answer: answerOf,
+};
+
+/**
+ * The caller's bytes with the upstream's model name, all else as it was but for `store`, which is false, and `stream_options`: a stream is asked for its usage, and what
+ * is no stream, or goes to an upstream without `streamUsage`, is sent none. Undefined when the bytes are not a JSON object with a model.
+ */
+function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Target): Buffer | undefined {
+  const spans = objectSpansOf(bytes, ["model", "stream_options", "store"]);
+  if (spans?.members.model === undefined) return undefined;
+  const options = spans.members.stream_options;
+  const name = Buffer.from(JSON.stringify(model));
+  const replacements: (Span & { by: Buffer })[] = spans.all
+    .filter((member) => member.name === "model")
+    .map(({ start, end }) => ({ start, end, by: name }));
+  for (const { name: member, start, end } of spans.all)
+    if (member === "store" && readSpan(bytes, { start, end }) === true)
+      replacements.push({ start, end, by: Buffer.from("false") });
+  const allOptions = spans.all.filter((member) => member.name === "stream_options");
+  if (framing === "whole" || !streamUsage)
+    for (const removal of removalsOf(bytes, allOptions)) replacements.push(removal);
+  else if (options === undefined)
+    replacements.push({
+      start: spans.close,
+      end: spans.close,
+      by: Buffer.from(',"stream_options":{"include_usage":true}'),
+    });
+  else {
+    const asked = usageAskedIn(bytes.subarray(options.start, options.end));
+    if (asked !== undefined) replacements.push({ ...options, by: asked });
+  }
+  replacements.sort((left, right) => left.start - right.start);
+  return replaceSpans(bytes, replacements);
+}
+
+/** What of a request its answer depends on: whether the caller wants to see the usage of a stream, and how many choices it asked for. */
+function askedIn(bytes: Buffer): { usageShown: boolean; choices: number } {
+  const { stream_options: options, n } = objectSpansOf(bytes, ["stream_options", "n"])?.members ?? {};
+  return {
+    usageShown: options !== undefined && usageAskedIn(bytes.subarray(options.start, options.end)) === undefined,
+    choices: n === undefined || isNull(bytes, n) ? 1 : Number(readSpan(bytes, n)),
+  };
+}
+
+/** Thoughts of other dialects' models, which earlier answers of this conversation may hold, are of no use to this upstream, which may refuse the field. */
+const withoutWrappedSignatures = (bytes: Buffer): Buffer =>
+  withMembers(bytes, "messages", (messages) =>
+    withElements(messages, (message) => withMembers(message, "reasoning_details", withoutForeign)),
+  );
+
+function withoutForeign(details: Buffer): Buffer | undefined {
+  const kept = withElements(details, (detail) => {
+    const { signature, data } = objectOf(readSpan(detail, { start: 0, end: detail.length }));
+    return isWrappedSignature(String(signature ?? data ?? "")) ? undefined : detail;
+  });
+  return kept !== details && isEmptyArray(kept) ? undefined : kept;
+}
+
+/** Stream options that ask for the usage, all else as it was; undefined if these do already. */
+function usageAskedIn(options: Buffer): Buffer | undefined {
+  const spans = objectSpansOf(options, ["include_usage"]);
+  if (spans === undefined) return Buffer.from('{"include_usage":true}');
+  const own = spans.members.include_usage;
+  if (own === undefined)
+    return replaceSpans(options, [
+      { start: spans.close, end: spans.close, by: Buffer.from(`${spans.empty ? "" : ","}"include_usage":true`) },
+    ]);
+  if (readSpan(options, own) === true) return undefined;
+  return replaceSpans(
+    options,
+    spans.all.map(({ start, end }) => ({ start, end, by: Buffer.from("true") })),
+  );
+}
+
+class ChatWatcher implements Watcher {
+  usage: Usage | undefined;
+  answerId: string | undefined;
+  readonly endsWithDone = true;
+  readonly errorOf = upstreamErrorOf;
+  contradicted = false;
+  readonly #model: Buffer;
+  readonly #usageShown: boolean;
+  readonly #choices: number;
+  readonly #finishedChoices = new Set<unknown>();
+  #usageChunkSeen = false;
+  #committed = false;
+
+  constructor(model: string, { usageShown, choices }: { usageShown: boolean; choices: number }) {
+    this.#model = Buffer.from(JSON.stringify(model));
+    this.#usageShown = usageShown;
+    this.#choices = choices;
+  }
+
+  /** Every choice has its finish reason: the answer lacks at most its usage and its terminator. */
+  get finished(): boolean {
+    return this.#finishedChoices.size >= this.#choices;
+  }
+
+  get hasAllContent(): boolean {
+    return this.finished && !this.contradicted;
+  }
+
+  get complete(): boolean {
+    return this.finished && !this.contradicted && this.#usageChunkSeen;
+  }
+
+  terminator(): Buffer {
+    return doneEvent;
+  }
+
+  look({ data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+    const { error, usage, choices: listed } = value;
+    if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(error));
+    const choices = listOf(listed).map(objectOf);
+    const failure = failureIn(choices);
+    if (failure !== undefined) return failedWith(failure);
+    if (usage !== undefined && usage !== null) {
+      this.usage = usageOf(usage) ?? this.usage;
+      if (choices.length === 0) {
+        this.#usageChunkSeen = true;
+        if (!this.#usageShown) return { kind: "hidden" };
+      }
+    }
+    for (const { delta } of choices) chatDelta(objectOf(delta), produced);
+    this.contradicted ||= this.finished && choices.some(({ delta }) => Object.entries(objectOf(delta)).some(isSaid));
+    for (const [place, { index, finish_reason: reason }] of choices.entries())
+      if (reasonIn(reason) !== undefined) this.#finishedChoices.add(index ?? place);
+    this.#committed ||= choices.some(hasContent);
+    return {
+      kind: "relay",
+      bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)),
+      content: this.#committed,
+    };
+  }
+}
+
+/** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
+function answerOf(bytes: Buffer, model: string): WholeAnswer {
+  const body = parsedObject(bytes);
+  if (body === undefined) return { kind: "malformed" };
+  const { error, usage } = body;
+  if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(error));
+  if (body.choices === undefined) return { kind: "malformed" };
+  const choices = listOf(body.choices).map(objectOf);
+  const failure = failureIn(choices);
+  if (failure !== undefined) return failedWith(failure);
+  if (!choices.some(isAnswered)) return failedWith(emptyAnswer);
+  return {
+    kind: "answer",
+    body: replaceSpans(bytes, namedBy(bytes, body, Buffer.from(JSON.stringify(model)))),
+    usage: usageOf(usage),
+  };
+}
+
+const namedBy = (bytes: Buffer, parsed: Record<string, unknown>, by: Buffer): (Span & { by: Buffer })[] =>
+  memberSpansOf(bytes, "model", parsed).map(({ start, end }) => ({ start, end, by }));
+
+/** Says a whole choice anything, or why it says nothing? */
+const isAnswered = ({ message, finish_reason: reason }: Record<string, unknown>): boolean =>
+  reasonIn(reason) !== undefined || Object.entries(objectOf(message)).some(isSaid);
+
+/** Is there more in a chunk's choice than the role that opens an answer? */
+const hasContent = ({ delta, finish_reason: reason }: Record<string, unknown>): boolean =>
+  reasonIn(reason) !== undefined || Object.entries(objectOf(delta)).some(isSaid);
+
+const isSaid = ([name, value]: [string, unknown]): boolean =>
+  name !== "role" &&
+  value !== null &&
+  value !== undefined &&
+  value !== "" &&
+  !(Array.isArray(value) && value.length === 0);

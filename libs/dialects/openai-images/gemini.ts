@@ -1,0 +1,94 @@
+/** Pictures for callers of OpenAI's images format by Gemini's models, which answer with them in a conversation: https://ai.google.dev/gemini-api/docs/image-generation */
+
+import { mimeTypeOf } from "../attachments.ts";
+import type { WholeAnswer, WireRequest } from "../codec.ts";
+import { codecs } from "../codecs.ts";
+import { refuse } from "../field-support.ts";
+import { pathOf } from "../gemini/names.ts";
+import { jsonOf } from "../json.ts";
+import { foldedOf } from "../neutral.ts";
+import { imagesOf } from "./form.ts";
+
+/** Fields that can't be had from these models, unless they ask for nothing. */
+const refused: Record<string, readonly unknown[]> = {
+  n: [1],
+  mask: [],
+  background: ["auto", "opaque"],
+  output_compression: [100],
+  response_format: ["b64_json"],
+};
+
+const ratios = ["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"];
+
+/** Throws Refusal, naming the field. `form` brings the pictures of an edit. */
+export async function geminiImageRequestOf(
+  values: Record<string, unknown>,
+  form: FormData | undefined,
+  model: string,
+): Promise<WireRequest> {
+  for (const [name, harmless] of Object.entries(refused))
+    if (values[name] !== undefined && values[name] !== null && !harmless.includes(values[name])) refuse(name);
+  const pictures = await Promise.all((form === undefined ? [] : imagesOf(form)).map(partOf));
+  const size = sizeOf(values.size);
+  const body = {
+    contents: [{ role: "user", parts: [...pictures, { text: String(values.prompt) }] }],
+    generationConfig: {
+      responseModalities: ["IMAGE"],
+      ...(size !== undefined && { imageConfig: { aspectRatio: size } }),
+    },
+  };
+  return { path: pathOf(model, "generateContent"), headers: {}, body: Buffer.from(jsonOf(body)) };
+}
+
+async function partOf(file: File, place: number) {
+  const bytes = Buffer.from(await file.arrayBuffer());
+  const mimeType = mimeTypeOf(bytes);
+  if (mimeType === undefined || !mimeType.startsWith("image/"))
+    return refuse(`image[${place}]`, "is no picture that this model reads: PNG, JPEG, GIF or WebP");
+  return { inlineData: { mimeType, data: bytes.toString("base64") } };
+}
+
+/** The nearest of the ratios that these models know; undefined for theirs to choose. */
+function sizeOf(value: unknown): string | undefined {
+  const [, width, height] = /^(\d+)x(\d+)$/.exec(String(value ?? "")) ?? [];
+  if (width === undefined || height === undefined || Number(height) === 0) return undefined;
+  const wanted = Math.log(Number(width) / Number(height));
+  const distanceOf = (ratio: string) => {
+    const [across, down] = ratio.split(":").map(Number);
+    return Math.abs(Math.log((across as number) / (down as number)) - wanted);
+  };
+  return ratios.toSorted((left, right) => distanceOf(left) - distanceOf(right))[0];
+}
+
+/** `name` begins the names of events, for a caller who wants a stream: `image_generation` or `image_edit`; undefined for one body. */
+export function geminiImageAnswerOf(
+  answer: Record<string, unknown>,
+  createdAt: number,
+  name: string | undefined,
+): WholeAnswer {
+  const folded = foldedOf(codecs.gemini.decodeAnswer(answer));
+  if (folded === undefined) return { kind: "malformed" };
+  if ("error" in folded) return { kind: "error", error: folded.error };
+  const { blocks, usage } = folded;
+  const image = blocks.find((block) => block.kind === "image");
+  if (image === undefined) {
+    const text = blocks.flatMap((block) => (block.kind === "text" ? [block.text] : [])).join(" ");
+    const message =
+      text === "" ? "The model made no picture of this." : `The model made no picture of this: ${text.slice(0, 500)}`;
+    return { kind: "error", error: { message, means: "content_filter", status: 400 } };
+  }
+  const counted = usage && {
+    usage: {
+      input_tokens: usage.inputTokens,
+      input_tokens_details: { text_tokens: usage.inputTokens, image_tokens: 0 },
+      output_tokens: usage.outputTokens,
+      total_tokens: usage.inputTokens + usage.outputTokens,
+    },
+  };
+  const format = image.mimeType.slice("image/".length);
+  const body =
+    name === undefined
+      ? jsonOf({ created: createdAt, data: [{ b64_json: image.data }], output_format: format, ...counted })
+      : `event: ${name}.completed\ndata: ${jsonOf({ type: `${name}.completed`, b64_json: image.data, created_at: createdAt, output_format: format, ...counted })}\n\n`;
+  return { kind: "answer", body: Buffer.from(body), usage };
+}

@@ -1,0 +1,277 @@
+/** Whole answers in OpenAI's Responses format, and what they share with streamed ones: https://platform.openai.com/docs/api-reference/responses/object */
+import { randomBytes } from "node:crypto";
+import type { AnswerContext } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
+import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish } from "../neutral.ts";
+import { calledTool, inputOfText } from "../tools.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
+import { plausible, tokensOf, type Usage } from "../usage.ts";
+import { wrappedSignatureOf } from "../wrapped-signature.ts";
+import { freeTextOf } from "./free-text.ts";
+import { dialect, thinkingTextOf } from "./items.ts";
+
+export const responseIdOf = ({ id }: AnswerContext): string => `resp_${id}`;
+
+/** What the ids of our own reasoning items begin with: no upstream of this dialect knows them. */
+export const foreignThoughtId = "rs_foreign_";
+
+type ItemKind = "text" | "refusal" | "reasoning" | "function" | "custom" | "image";
+const idPrefixes: Record<ItemKind, string> = {
+  text: "msg_",
+  refusal: "msg_",
+  reasoning: foreignThoughtId,
+  function: "fc_",
+  custom: "ctc_",
+  image: "ig_",
+};
+
+/** An item's id, by its place in the answer. */
+const itemIdOf = (kind: ItemKind, { id }: AnswerContext, index: number): string => `${idPrefixes[kind]}${id}_${index}`;
+
+export type ItemStatus = "in_progress" | "completed" | "incomplete";
+
+/** A message's part as it stands in its item. */
+export const messagePartOf = ({ kind, text }: Extract<Block, { kind: "text" | "refusal" }>) =>
+  kind === "text" ? { type: "output_text", text, annotations: [], logprobs: [] } : { type: "refusal", refusal: text };
+
+/** How the caller knows the tool that a model called. */
+export function calledNameOf(
+  name: string,
+  { request }: AnswerContext,
+): { name: string; namespace?: string; takesText: boolean } {
+  const tool = calledTool(request, name);
+  if (tool === undefined) return { name, takesText: false };
+  const { callerName, namespace, takesText = false } = tool;
+  return { name: callerName, ...(namespace !== undefined && { namespace }), takesText };
+}
+
+/** A block as the item that callers get for it; an item that was just begun has no content yet. */
+export function itemOf(
+  block: Block,
+  context: AnswerContext,
+  index: number,
+  status: ItemStatus,
+): Record<string, unknown> {
+  const isBegun = status === "in_progress";
+  switch (block.kind) {
+    case "text":
+    case "refusal":
+      return {
+        id: itemIdOf("text", context, index),
+        type: "message",
+        role: "assistant",
+        status,
+        content: isBegun ? [] : [messagePartOf(block)],
+      };
+    case "reasoning": {
+      const { text, signature } = block;
+      const summary = text === "" ? [] : [{ type: "summary_text", text }];
+      return {
+        id: itemIdOf("reasoning", context, index),
+        type: "reasoning",
+        summary,
+        ...(signature !== undefined && { encrypted_content: wrappedSignatureOf(signature, text) }),
+      };
+    }
+    case "call": {
+      const { takesText, ...called } = calledNameOf(block.name, context);
+      const common = { status, call_id: block.id === "" ? itemIdOf("function", context, index) : block.id, ...called };
+      if (takesText)
+        return {
+          id: itemIdOf("custom", context, index),
+          type: "custom_tool_call",
+          ...common,
+          input: isBegun ? "" : freeTextOf(block.input),
+        };
+      return {
+        id: itemIdOf("function", context, index),
+        type: "function_call",
+        ...common,
+        arguments: isBegun ? "" : argumentsTextOf(block.input),
+      };
+    }
+    case "image": {
+      const format = { output_format: block.mimeType.replace(/^image\//, "") };
+      return {
+        id: itemIdOf("image", context, index),
+        type: "image_generation_call",
+        status: isBegun ? status : "completed",
+        result: isBegun ? null : block.data,
+        ...format,
+      };
+    }
+    default:
+      return block satisfies never;
+  }
+}
+
+export const argumentsTextOf = (input: string): string => (input === "" ? "{}" : input);
+
+type Ending = { status: "completed" } | { status: "incomplete"; reason: "max_output_tokens" | "content_filter" };
+const lengthEnding: Ending = { status: "incomplete", reason: "max_output_tokens" };
+const endings: Record<Finish, Ending> = {
+  stop: { status: "completed" },
+  "stop-sequence": { status: "completed" },
+  calls: { status: "completed" },
+  length: lengthEnding,
+  "context-full": lengthEnding,
+  "content-filter": { status: "incomplete", reason: "content_filter" },
+};
+
+export const endingOf = (finish: Finish): Ending => endings[finish];
+
+/** The response object around these items, with what the caller asked for as it asked for it. */
+export function responseBodyOf(
+  context: AnswerContext,
+  output: readonly object[],
+  ending: Ending | { status: "in_progress" },
+  usage: object | null,
+): object {
+  const { body, createdAt, model } = context;
+  const text = objectOf(body.text);
+  return {
+    id: responseIdOf(context),
+    object: "response",
+    created_at: createdAt,
+    status: ending.status,
+    background: false,
+    error: null,
+    incomplete_details: ending.status === "incomplete" ? { reason: ending.reason } : null,
+    instructions: body.instructions ?? null,
+    max_output_tokens: body.max_output_tokens ?? null,
+    max_tool_calls: body.max_tool_calls ?? null,
+    metadata: body.metadata ?? {},
+    model,
+    output,
+    parallel_tool_calls: body.parallel_tool_calls ?? true,
+    previous_response_id: body.previous_response_id ?? null,
+    prompt_cache_key: body.prompt_cache_key ?? null,
+    reasoning: { effort: null, summary: null, ...objectOf(body.reasoning) },
+    safety_identifier: body.safety_identifier ?? null,
+    service_tier: body.service_tier === undefined || body.service_tier === "auto" ? "default" : body.service_tier,
+    store: false,
+    temperature: body.temperature ?? 1,
+    text: { ...text, format: text.format ?? { type: "text" } },
+    tool_choice: body.tool_choice ?? "auto",
+    tools: body.tools ?? [],
+    top_logprobs: body.top_logprobs ?? 0,
+    top_p: body.top_p ?? 1,
+    truncation: body.truncation ?? "disabled",
+    usage,
+    user: body.user ?? null,
+  };
+}
+
+/** Complete even when nothing is known: clients discard an answer that lacks one of the counts. */
+export function usageBodyOf(usage: Usage | undefined): object {
+  const {
+    inputTokens = 0,
+    cachedInputTokens = 0,
+    cacheWriteTokens = 0,
+    outputTokens = 0,
+    reasoningTokens = 0,
+  } = usage ?? {};
+  return {
+    input_tokens: inputTokens,
+    input_tokens_details: { cached_tokens: cachedInputTokens, cache_write_tokens: cacheWriteTokens },
+    output_tokens: outputTokens,
+    output_tokens_details: { reasoning_tokens: reasoningTokens },
+    total_tokens: inputTokens + outputTokens,
+  };
+}
+
+/** Undefined for what is no object. */
+export function usageOf(value: unknown): Usage | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const usage = objectOf(value);
+  const input = objectOf(usage.input_tokens_details);
+  return plausible({
+    inputTokens: tokensOf(usage.input_tokens),
+    cachedInputTokens: tokensOf(input.cached_tokens),
+    cacheWriteTokens: tokensOf(input.cache_write_tokens),
+    outputTokens: tokensOf(usage.output_tokens),
+    reasoningTokens: tokensOf(objectOf(usage.output_tokens_details).reasoning_tokens),
+  });
+}
+
+export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
+  const ending = endingOf(finish);
+  const items = blocks.map((block, index) =>
+    itemOf(block, context, index, index === blocks.length - 1 ? ending.status : "completed"),
+  );
+  return jsonOf(responseBodyOf(context, items, ending, usageBodyOf(usage)));
+}
+
+export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
+  const { status, output, usage: counted, incomplete_details: details } = body;
+  const failure = failureIn(body);
+  if (failure !== undefined) return [{ kind: "error", error: failure }];
+  const isWhole = Array.isArray(output) && (status === undefined || status === "completed" || status === "incomplete");
+  if (!isWhole) return [{ kind: "error", error: upstreamErrorOf(body) }];
+  const blocks = output.flatMap((item) => blocksOf(objectOf(item)));
+  if (blocks.length === 0 && status === undefined) return [{ kind: "error", error: emptyAnswer }];
+  const called = blocks.some(({ kind }) => kind === "call");
+  const usage = usageOf(counted);
+  return eventsOf({ blocks, finish: finishOf(status, details, called), ...(usage !== undefined && { usage }) });
+}
+
+/** The error of a response that failed, whichever event brings it. */
+export function failureIn({ error, status }: Record<string, unknown>): UpstreamError | undefined {
+  if (error !== undefined && error !== null) return upstreamErrorOf({ error });
+  return isFailure(status) ? stoppedBy(status) : undefined;
+}
+
+/** There is no word for a call in this dialect: it shows as an item. */
+export function finishOf(status: unknown, details: unknown, called: boolean): Finish {
+  if (status === "incomplete") return objectOf(details).reason === "content_filter" ? "content-filter" : "length";
+  return called ? "calls" : "stop";
+}
+
+/** What an upstream's whole item holds. Items of tools that the upstream runs are not shown to callers of other dialects. */
+export function blocksOf(item: Record<string, unknown>): Block[] {
+  switch (item.type) {
+    case "message":
+      return listOf(item.content).flatMap((value): Block[] => {
+        const { type, text, refusal } = objectOf(value);
+        if (type === "refusal")
+          return textOf(refusal) === undefined ? [] : [{ kind: "refusal", text: refusal as string }];
+        return textOf(text) === undefined ? [] : [{ kind: "text", text: text as string }];
+      });
+    case "reasoning": {
+      const text = thinkingTextOf(item.summary, item.content);
+      const data = textOf(item.encrypted_content);
+      if (data === undefined) return text === "" ? [] : [{ kind: "reasoning", text }];
+      return [
+        {
+          kind: "reasoning",
+          text,
+          signature: { dialect, data, ...(textOf(item.id) !== undefined && { itemId: item.id as string }) },
+        },
+      ];
+    }
+    case "function_call":
+    case "custom_tool_call":
+      return [{ kind: "call", id: callIdOf(item.call_id), name: textOf(item.name) ?? "", input: inputOfItem(item) }];
+    case "image_generation_call": {
+      const data = textOf(item.result);
+      return data === undefined
+        ? []
+        : [{ kind: "image", mimeType: `image/${textOf(item.output_format) ?? "png"}`, data }];
+    }
+    default:
+      return [];
+  }
+}
+
+/** A call needs an id that no other call of the conversation has, whether or not its upstream gave it one. */
+export const callIdOf = (id: unknown): string => textOf(id) ?? `call_${randomBytes(12).toString("hex")}`;
+
+/** The JSON input of a whole call. */
+export function inputOfItem({ type, input, arguments: given }: Record<string, unknown>): string {
+  if (type === "custom_tool_call") return inputOfText(textOf(input) ?? "");
+  return typeof given === "string" ? given : given === undefined || given === null ? "" : JSON.stringify(given);
+}
+
+export { upstreamErrorOf };

@@ -1,0 +1,110 @@
+/** One item of an upstream's streamed answer, as blocks: what is streamed of it as it comes, what is not streamed from the whole item at its end. */
+import { jsonOf, objectOf, textOf } from "../json.ts";
+import { type AnswerEvent, eventsOf } from "../neutral.ts";
+import { blocksOf, callIdOf, inputOfItem } from "./answer.ts";
+
+type TextKind = "text" | "refusal" | "reasoning";
+
+export class ItemReader {
+  /** Its blocks so far, but for what was taken. */
+  readonly #events: AnswerEvent[] = [];
+  #kind: TextKind | "function" | "custom" | undefined;
+  /** The parts that were streamed; the last one is open. */
+  readonly #parts: string[] = [];
+  #inputSeen = false;
+  #blockSeen = false;
+  done = false;
+
+  take(): AnswerEvent[] {
+    return this.#events.splice(0);
+  }
+
+  /** A call opens its block as soon as its name is known; another item with its first text. */
+  begin(item: Record<string, unknown>): void {
+    const isCustom = item.type === "custom_tool_call";
+    const name = textOf(item.name);
+    if (this.#kind !== undefined || name === undefined || !(isCustom || item.type === "function_call")) return;
+    this.#kind = isCustom ? "custom" : "function";
+    this.#write({ kind: "block", block: { kind: "call", id: callIdOf(item.call_id), name } });
+  }
+
+  /** A piece of one of the item's parts. Parts of the thinking are one block, with a blank line between them. */
+  text(kind: TextKind, part: string, text: string): void {
+    if (text === "" || this.done) return;
+    const isNew = this.#parts.at(-1) !== part;
+    if (isNew && this.#kind === "reasoning" && kind === "reasoning") this.#write({ kind: "delta", text: "\n\n" });
+    else if (isNew) {
+      this.#close();
+      this.#kind = kind;
+      this.#write({ kind: "block", block: { kind } });
+    }
+    if (isNew) this.#parts.push(part);
+    this.#write({ kind: "delta", text });
+  }
+
+  /** The text of a part that is complete: of use if none of it was streamed. */
+  wholeText(kind: TextKind, part: string, text: string): void {
+    if (!this.#parts.includes(part)) this.text(kind, part, text);
+  }
+
+  /** A piece of a call's input. The text that a custom tool takes is the one member of a JSON object. */
+  input(chunk: string): void {
+    if (chunk === "" || this.done || (this.#kind !== "function" && this.#kind !== "custom")) return;
+    if (this.#kind === "function") this.#write({ kind: "delta", text: chunk });
+    else this.#write({ kind: "delta", text: `${this.#inputSeen ? "" : '{"input":"'}${jsonOf(chunk).slice(1, -1)}` });
+    this.#inputSeen = true;
+  }
+
+  /** The whole input: of use if none of it was streamed. */
+  wholeInput(input: string): void {
+    if (!this.#inputSeen) this.input(input);
+  }
+
+  /** The item is over; `item` is the whole of it, if the upstream tells. */
+  end(item: Record<string, unknown> = {}): void {
+    if (this.done) return;
+    this.begin(item);
+    if (this.#kind === "function") this.wholeInput(inputOfItem(item));
+    if (this.#kind === "custom") {
+      this.wholeInput(textOf(item.input) ?? "");
+      this.#write({ kind: "delta", text: this.#inputSeen ? '"}' : '{"input":""}' });
+    }
+    const [whole, ...others] = blocksOf(item);
+    if (whole?.kind === "reasoning" && whole.signature !== undefined && this.#kind === "reasoning")
+      this.#write({ kind: "signature", signature: whole.signature });
+    this.#close();
+    if (!this.#blockSeen && whole !== undefined)
+      this.#events.push(...eventsOf({ blocks: [whole, ...others], finish: "stop" }).slice(0, -1));
+    this.done = true;
+  }
+
+  #close(): void {
+    if (this.#kind !== undefined) this.#write({ kind: "block-end" });
+    this.#kind = undefined;
+  }
+
+  #write(event: AnswerEvent): void {
+    this.#blockSeen = true;
+    this.#events.push(event);
+  }
+}
+
+/** What an upstream's event says of an item's part: the name of the part, and what kind of block it is. */
+export function partOf(event: Record<string, unknown>): { kind: TextKind; part: string } | undefined {
+  const name = /^response\.(output_text|refusal|reasoning_summary_text|reasoning_text)\.(?:delta|done)$/.exec(
+    String(event.type),
+  )?.[1];
+  const { content_index: content, summary_index: summary } = objectOf(event);
+  switch (name) {
+    case "output_text":
+      return { kind: "text", part: `text ${content}` };
+    case "refusal":
+      return { kind: "refusal", part: `refusal ${content}` };
+    case "reasoning_summary_text":
+      return { kind: "reasoning", part: `summary ${summary}` };
+    case "reasoning_text":
+      return { kind: "reasoning", part: `thinking ${content}` };
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,321 @@
+/** The items of an input in OpenAI's Responses format, both ways: https://platform.openai.com/docs/api-reference/responses/create#responses_create-input */
+import { createHash } from "node:crypto";
+import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
+import { refuse } from "../field-support.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import type {
+  CallPart,
+  FilePart,
+  ImagePart,
+  Message,
+  Part,
+  ReasoningPart,
+  ResultPart,
+  TextPart,
+  Tool,
+} from "../neutral.ts";
+import { inputOfText, textOfCall, toolNamed } from "../tools.ts";
+import { unwrappedSignature } from "../wrapped-signature.ts";
+import { itemsOf } from "./stateless.ts";
+import { neutralNameOf } from "./tools.ts";
+
+export const dialect = "openai-responses";
+
+/** Instructions before the first other item are the request's; later ones stay in their place. */
+export function decodeInput(
+  body: Record<string, unknown>,
+  tools: readonly Tool[],
+): { system: TextPart[]; messages: Message[] } {
+  const system: TextPart[] = [];
+  const messages: Message[] = [];
+  const called = new Map<string, string>();
+  if (textOf(body.instructions) !== undefined)
+    system.push({ kind: "text", text: body.instructions as string, path: "instructions" });
+  const wholePath = typeof body.input === "string" ? "input" : undefined;
+  for (const [place, value] of itemsOf(body.input).entries()) {
+    const path = wholePath ?? `input[${place}]`;
+    const item = objectOf(value);
+    const turn = (role: Message["role"], parts: Part[]) => messages.push({ role, parts, path });
+    switch (item.type) {
+      case undefined:
+      case null:
+      case "message": {
+        const { role } = item;
+        const parts = partsOf(item.content, wholePath ?? `${path}.content`);
+        if (role === "assistant")
+          turn(
+            role,
+            parts.map((part) => (part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path))),
+          );
+        else if (role === "user")
+          turn(
+            role,
+            parts.map((part) => (part.kind === "refusal" ? { ...part, kind: "text" as const } : part)),
+          );
+        else if (role !== "system" && role !== "developer") refuse(`${path}.role`);
+        else if (messages.length === 0) for (const part of parts) system.push(checkedText(part));
+        else turn("system", parts.map(checkedText));
+        break;
+      }
+      case "function_call":
+      case "custom_tool_call": {
+        const { call_id: callId, name, namespace, arguments: input, input: text } = item;
+        const call: CallPart = {
+          kind: "call",
+          id: String(callId),
+          name: neutralNameOf(tools, String(name), namespace),
+          input: item.type === "custom_tool_call" ? inputOfText(String(text)) : String(input),
+          path,
+        };
+        called.set(call.id, call.name);
+        turn("assistant", [call]);
+        break;
+      }
+      case "function_call_output":
+      case "custom_tool_call_output": {
+        const callId = String(item.call_id);
+        const name =
+          called.get(callId) ??
+          (textOf(item.name) === undefined ? "" : neutralNameOf(tools, item.name as string, item.namespace));
+        turn("user", [
+          {
+            kind: "result",
+            callId,
+            name,
+            content: partsOf(item.output, `${path}.output`).map(checkedResult),
+            isError: false,
+            path,
+          },
+        ]);
+        break;
+      }
+      case "reasoning":
+        turn("assistant", [reasoningOf(item, path)]);
+        break;
+      case "image_generation_call": {
+        const { result, output_format: format } = item;
+        if (typeof result !== "string")
+          refuse(
+            path,
+            "is a picture without its bytes (result), which can't be carried to the upstream that serves this model",
+          );
+        const source = {
+          kind: "data" as const,
+          mimeType: `image/${textOf(format) ?? "png"}`,
+          data: checkedBase64(result, `${path}.result`),
+        };
+        turn("user", [{ kind: "image", source, path: `${path}.result` }]);
+        break;
+      }
+      case "additional_tools":
+      case "configuration_update":
+        break;
+      default:
+        refuse(
+          path,
+          `is an item of the type ${JSON.stringify(item.type)}, which can't be carried to the upstream that serves this model`,
+        );
+    }
+  }
+  return { system, messages };
+}
+
+function partsOf(content: unknown, path: string): Part[] {
+  if (typeof content === "string") return [{ kind: "text", text: content, path }];
+  return listOf(content).map((value, place) => partOf(objectOf(value), `${path}[${place}]`));
+}
+
+function partOf(part: Record<string, unknown>, path: string): Part {
+  const breakpoint = objectOf(part.prompt_cache_breakpoint);
+  const cache = breakpoint.mode === "explicit" && {
+    cache: { ttl: breakpoint.ttl === "12h" ? ("long" as const) : ("short" as const) },
+  };
+  switch (part.type) {
+    case "input_text":
+    case "output_text":
+    case "text":
+      return { kind: "text", text: String(part.text), path, ...cache };
+    case "refusal":
+      return { kind: "refusal", text: String(part.refusal), path };
+    case "input_image": {
+      const { image_url: url, detail } = part;
+      const own = `${path}.image_url`;
+      const source = attachmentOf(textOf(url) ?? refuse(own, "is missing"), own);
+      return {
+        kind: "image",
+        source,
+        ...(isDetail(detail) && { detail }),
+        ...(detail === "original" && { detail: "high" as const }),
+        path: own,
+        ...cache,
+      };
+    }
+    case "input_file":
+      return { ...fileOf(part, path), ...cache };
+    case "input_audio": {
+      const { data, format } = objectOf(part.input_audio);
+      return {
+        kind: "audio",
+        mimeType: `audio/${format}`,
+        data: checkedBase64(String(data), `${path}.input_audio.data`),
+        path,
+      };
+    }
+    default:
+      return refuse(`${path}.type`);
+  }
+}
+
+const isDetail = (detail: unknown): detail is "low" | "high" | "auto" =>
+  detail === "low" || detail === "high" || detail === "auto";
+
+/** A document by its address, as a data URL, or as bare base64 whose name says what it is. */
+function fileOf({ file_data: data, file_url: url, filename }: Record<string, unknown>, path: string): FilePart {
+  const name = textOf(filename);
+  const named = name !== undefined && { name };
+  if (textOf(url) !== undefined)
+    return {
+      kind: "file",
+      source: attachmentOf(url as string, `${path}.file_url`),
+      ...named,
+      path: `${path}.file_url`,
+    };
+  const own = `${path}.file_data`;
+  const bytes = textOf(data) ?? refuse(own, "is missing");
+  if (!bytes.startsWith("data:")) {
+    const mimeType = /\.(txt|md|csv|json)$/i.test(name ?? "") ? "text/plain" : "application/pdf";
+    return { kind: "file", source: { kind: "data", mimeType, data: checkedBase64(bytes, own) }, ...named, path: own };
+  }
+  const source = attachmentOf(bytes, own);
+  return {
+    kind: "file",
+    source:
+      source.kind === "data" && source.mimeType.startsWith("text/") ? { ...source, mimeType: "text/plain" } : source,
+    ...named,
+    path: own,
+  };
+}
+
+const checkedText = (part: Part): TextPart => (part.kind === "text" ? part : refuse(part.path, "must be a text"));
+
+const checkedResult = (part: Part): TextPart | ImagePart | FilePart =>
+  part.kind === "text" || part.kind === "image" || part.kind === "file" ? part : refuse(part.path);
+
+/** What is shown of the thinking is a summary: a model of another dialect finds its own in our envelope. */
+function reasoningOf(
+  { id, summary, content, encrypted_content: data }: Record<string, unknown>,
+  path: string,
+): ReasoningPart {
+  const envelope = unwrappedSignature(textOf(data) ?? "");
+  if (envelope !== undefined)
+    return { kind: "reasoning", text: envelope.text ?? "", signature: envelope.signature, path };
+  const text = thinkingTextOf(summary, content);
+  if (textOf(data) === undefined) return { kind: "reasoning", text, path };
+  return {
+    kind: "reasoning",
+    text,
+    signature: { dialect, data: data as string, ...(textOf(id) !== undefined && { itemId: id as string }) },
+    path,
+  };
+}
+
+/** The parts of a reasoning item's summary and content, a blank line between them. */
+export const thinkingTextOf = (summary: unknown, content: unknown): string =>
+  [...listOf(summary), ...listOf(content)].flatMap((part) => textOf(objectOf(part).text) ?? []).join("\n\n");
+
+/** Turns as items; what a message holds in one run becomes one message. */
+export function encodeItems(turns: readonly Message[], tools: readonly Tool[]): object[] {
+  const takesText = (name: string) => toolNamed(tools, name)?.takesText === true;
+  const items: object[] = [];
+  for (const { role, parts } of turns) {
+    let content: object[] = [];
+    const close = () => {
+      if (content.length > 0) items.push({ type: "message", role: role === "system" ? "developer" : role, content });
+      content = [];
+    };
+    for (const part of parts) {
+      const item = itemOf(part, takesText);
+      if (item === "content") content.push(encodePart(part, role));
+      else if (item !== undefined) {
+        close();
+        items.push(item);
+      }
+    }
+    close();
+  }
+  return items;
+}
+
+/** The item that a part is of its own; undefined for thinking that is not this dialect's, which its models can't read. */
+function itemOf(part: Part, takesText: (name: string) => boolean): object | "content" | undefined {
+  switch (part.kind) {
+    case "call":
+      return takesText(part.name)
+        ? { type: "custom_tool_call", call_id: shortened(part.id), name: part.name, input: textOfCall(part.input) }
+        : {
+            type: "function_call",
+            call_id: shortened(part.id),
+            name: part.name,
+            arguments: part.input === "" ? "{}" : part.input,
+          };
+    case "result":
+      return {
+        type: takesText(part.name) ? "custom_tool_call_output" : "function_call_output",
+        call_id: shortened(part.callId),
+        output: outputOf(part),
+      };
+    case "reasoning": {
+      const { text, signature } = part;
+      if (signature?.dialect !== dialect) return undefined;
+      const id = signature.itemId !== undefined && { id: signature.itemId };
+      return {
+        type: "reasoning",
+        ...id,
+        summary: text === "" ? [] : [{ type: "summary_text", text }],
+        encrypted_content: signature.data,
+      };
+    }
+    default:
+      return "content";
+  }
+}
+
+const idLengthMax = 64;
+
+/** The same id for the same id, of a length that is taken here. */
+export const shortened = (id: string): string =>
+  id.length <= idLengthMax ? id : createHash("sha256").update(id).digest("hex");
+
+function outputOf({ content, isError }: ResultPart): string | object[] {
+  const mark = isError ? "Error: " : "";
+  if (content.every((part) => part.kind === "text")) return `${mark}${content.map(({ text }) => text).join("\n")}`;
+  const parts = content.map((part) => encodePart(part, "user"));
+  return isError ? [{ type: "input_text", text: mark.trimEnd() }, ...parts] : parts;
+}
+
+function encodePart(part: Part, role: Message["role"]): object {
+  switch (part.kind) {
+    case "text":
+      return { type: role === "assistant" ? "output_text" : "input_text", text: part.text };
+    case "refusal":
+      return { type: "refusal", refusal: part.text };
+    case "image":
+      return {
+        type: "input_image",
+        image_url: part.source.kind === "url" ? part.source.url : dataUrlOf(checkedPicture(part.source, part.path)),
+        detail: part.detail ?? "auto",
+      };
+    case "file":
+      return encodeFile(part);
+    case "audio":
+      return refuse(part.path, "is a sound, and the upstream that serves this model takes none");
+    default:
+      return refuse(part.path);
+  }
+}
+
+function encodeFile({ source, name }: FilePart): object {
+  if (source.kind === "url") return { type: "input_file", file_url: source.url };
+  if (source.mimeType === "text/plain") return { type: "input_text", text: documentTextOf(source) };
+  return { type: "input_file", filename: name ?? "document.pdf", file_data: dataUrlOf(source) };
+}

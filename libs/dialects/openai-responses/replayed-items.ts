@@ -1,0 +1,57 @@
+/**
+ * Items of earlier answers that a caller sends back, as an upstream takes them that has stored none of them: reasoning counts by its encrypted content, and
+ * its id alone leads to nothing. https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
+ */
+
+import { listOf, objectSpansOf, parsedObject, replaceSpans, textOf, withElements, withMembers } from "../json.ts";
+import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
+import { foreignThoughtId } from "./answer.ts";
+import { dialect } from "./items.ts";
+
+const reasoningMark = '"reasoning"';
+/** Items that a model's answer may hold behind its reasoning, and whose ids are optional. */
+const answered = ["message", "function_call", "custom_tool_call"];
+
+type Item = Record<string, unknown>;
+
+/**
+ * A body with the reasoning in its `input` that an upstream can resolve; the same bytes when that is all of it. Reasoning of other dialects' models and reasoning
+ * without content is left out, this dialect's own is unwrapped. Items behind reasoning that is left out lose their ids: an upstream that knows such an id demands
+ * the reasoning before it. Every other byte stays.
+ */
+export function withResolvableReasoning(bytes: Buffer): Buffer {
+  if (!bytes.includes(reasoningMark)) return bytes;
+  return withMembers(bytes, "input", (input) => {
+    /** Reasoning was left out of the answer that these items belong to. */
+    let isLost = false;
+    return withElements(input, (bytesOfItem) => {
+      const item = parsedObject(bytesOfItem) ?? {};
+      if (item.type === "reasoning") {
+        const resolved = resolvedReasoning(bytesOfItem, item);
+        isLost = resolved === undefined;
+        return resolved;
+      }
+      if (isOfCaller(item)) isLost = false;
+      return isLost && answered.includes(typeOf(item)) ? withMembers(bytesOfItem, "id", () => undefined) : bytesOfItem;
+    });
+  });
+}
+
+const typeOf = ({ type }: Item): string => String(type ?? "message");
+
+const isOfCaller = (item: Item): boolean =>
+  (typeOf(item) === "message" && item.role !== "assistant") || typeOf(item).endsWith("_output");
+
+/** Undefined for reasoning that the upstream could not resolve. Models with open weights say theirs in `content`, and have nothing encrypted. */
+function resolvedReasoning(bytes: Buffer, { id, encrypted_content: encrypted, content }: Item): Buffer | undefined {
+  const data = textOf(encrypted);
+  if (!(String(id).startsWith(foreignThoughtId) || isWrappedSignature(data ?? "")))
+    return data !== undefined || listOf(content).length > 0 ? bytes : undefined;
+  const signature = unwrappedSignature(data ?? "")?.signature;
+  if (signature?.dialect !== dialect) return undefined;
+  const own = signature.itemId === undefined ? undefined : Buffer.from(JSON.stringify(signature.itemId));
+  const unwrapped = withMembers(bytes, "encrypted_content", () => Buffer.from(JSON.stringify(signature.data)));
+  if (id !== undefined || own === undefined) return withMembers(unwrapped, "id", () => own);
+  const close = objectSpansOf(unwrapped, [])?.close ?? unwrapped.length;
+  return replaceSpans(unwrapped, [{ start: close, end: close, by: Buffer.concat([Buffer.from(',"id":'), own]) }]);
+}

@@ -1,0 +1,182 @@
+/** Requests in OpenAI's Responses format, to the neutral form and from it: https://platform.openai.com/docs/api-reference/responses/create */
+
+import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
+import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { listOf, objectOf, textOf } from "../json.ts";
+import { efforts, type NeutralRequest, type Setting, type SettingName, type Settings, turnsOf } from "../neutral.ts";
+import { askedEffortOf } from "../reasoning.ts";
+import { decodeInput, dialect, encodeItems, shortened } from "./items.ts";
+import { refuseCompaction, statefulFieldIn } from "./stateless.ts";
+import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice, fitsStrict } from "./tools.ts";
+
+/**
+ * All fields that are neither refused here nor known to `settingsOf` are hints, which another dialect's upstream is not given: `include`,
+ * `client_metadata`, `truncation`, `prompt_cache_options`, `stream_options`, `max_tool_calls`, `moderation` and their like. `store` is answered as false.
+ */
+export function decodeRequest({ body }: CallerRequest): NeutralRequest {
+  const stateful = statefulFieldIn(body);
+  if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
+  refuseCompaction(body);
+  if (typeof body.top_logprobs === "number" && body.top_logprobs > 0) refuse("top_logprobs");
+  const tools = decodeTools(body);
+  const { system, messages } = decodeInput(body, tools);
+  const toolChoice = decodeToolChoice(body.tool_choice, tools);
+  return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings: settingsOf(body) };
+}
+
+function settingsOf(body: Record<string, unknown>): Settings {
+  const settings: Settings = {};
+  const put = <Name extends SettingName>(name: Name, setting: Settings[Name] | undefined) => {
+    if (setting !== undefined) settings[name] = setting;
+  };
+  const number = (path: string): Setting<number> | undefined =>
+    typeof body[path] === "number" ? { value: body[path], path } : undefined;
+  put("outputTokensMax", number("max_output_tokens"));
+  put("temperature", number("temperature"));
+  put("topP", number("top_p"));
+  if (body.parallel_tool_calls === false) put("parallelCalls", { value: false, path: "parallel_tool_calls" });
+  put("user", wordOf(body.safety_identifier, "safety_identifier") ?? wordOf(body.user, "user"));
+  if (Object.keys(objectOf(body.metadata)).length > 0)
+    put("metadata", { value: objectOf(body.metadata), path: "metadata" });
+  if (body.service_tier !== "auto") put("serviceTier", wordOf(body.service_tier, "service_tier"));
+  put("cacheKey", wordOf(body.prompt_cache_key, "prompt_cache_key"));
+  configure(settings, body, "");
+  for (const [place, value] of listOf(body.input).entries()) {
+    const item = objectOf(value);
+    if (item.type === "configuration_update") configure(settings, item, `input[${place}].`);
+  }
+  return settings;
+}
+
+const wordOf = (value: unknown, path: string): Setting<string> | undefined =>
+  textOf(value) === undefined ? undefined : { value: value as string, path };
+
+/** What a request says once, and its input may say again. */
+function configure(settings: Settings, fields: Record<string, unknown>, prefix: string): void {
+  const { effort, summary, generate_summary: oldSummary } = objectOf(fields.reasoning);
+  const { format, verbosity } = objectOf(fields.text);
+  if (textOf(effort) !== undefined) settings.effort = oneOf(efforts, effort, `${prefix}reasoning.effort`);
+  if (textOf(summary ?? oldSummary) !== undefined)
+    settings.thinkingShown = { value: true, path: `${prefix}reasoning.summary` };
+  if (textOf(verbosity) !== undefined)
+    settings.verbosity = oneOf(["low", "medium", "high"], verbosity, `${prefix}text.verbosity`);
+  const path = `${prefix}text.format`;
+  const { type, schema, name, description, strict } = objectOf(format);
+  if (type === "text") delete settings.format;
+  else if (type === "json_object") settings.format = { value: { kind: "json" }, path };
+  else if (type === "json_schema")
+    settings.format = {
+      value: {
+        kind: "schema",
+        schema: objectOf(schema),
+        ...(typeof name === "string" && { name }),
+        ...(typeof description === "string" && { description }),
+        ...(typeof strict === "boolean" && { strict }),
+      },
+      path,
+    };
+  else if (type !== undefined) refuse(`${path}.type`);
+}
+
+const oneOf = <Value extends string>(values: readonly Value[], value: unknown, path: string): Setting<Value> => ({
+  value: values.find((known) => known === value) ?? refuse(path, `must be one of ${values.join(", ")}`),
+  path,
+});
+
+const fieldSupport: FieldSupport = {
+  outputTokensMax: "supported",
+  temperature: "supported",
+  topP: "supported",
+  topK: "ignored",
+  stop: "rejected",
+  seed: "ignored",
+  presencePenalty: "rejected",
+  frequencyPenalty: "rejected",
+  parallelCalls: "supported",
+  format: "supported",
+  effort: "supported",
+  thinkingTokensMax: "supported",
+  thinkingShown: "supported",
+  verbosity: "supported",
+  user: "supported",
+  metadata: "ignored",
+  serviceTier: "ignored",
+  cacheKey: "supported",
+};
+
+const outputTokensMin = 16;
+
+export function encodeRequest(request: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  checkFieldSupport(request, fieldSupport);
+  const { system, messages, settings, tools, toolChoice } = request;
+  const { outputTokensMax, temperature, topP, parallelCalls, user, cacheKey } = settings;
+  const reasoning = encodeReasoning(settings);
+  const text = {
+    ...encodeFormat(settings.format?.value),
+    ...(settings.verbosity !== undefined && { verbosity: settings.verbosity.value }),
+  };
+  const turns = turnsOf(messages);
+  const hasTurns = turns.length > 0;
+  const body = {
+    model: target.model,
+    ...(system.length > 0 && hasTurns && { instructions: system.map((part) => part.text).join("\n\n") }),
+    input: encodeItems(hasTurns ? turns : [{ role: "system", parts: system, path: "input" }], tools),
+    ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
+    ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice, tools) }),
+    ...(parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: parallelCalls.value }),
+    ...(outputTokensMax !== undefined && {
+      max_output_tokens: boundedTokensOf(outputTokensMax.value, target.outputTokensMax),
+    }),
+    ...(temperature !== undefined && { temperature: temperature.value }),
+    ...(topP !== undefined && { top_p: topP.value }),
+    ...(reasoning !== undefined && { reasoning }),
+    ...(Object.keys(text).length > 0 && { text }),
+    ...(includesReasoning(request, target) && { include: [encryptedReasoning] }),
+    ...(user !== undefined && { safety_identifier: shortened(user.value) }),
+    ...(cacheKey !== undefined && { prompt_cache_key: shortened(cacheKey.value) }),
+    store: false,
+    ...(framing !== "whole" && { stream: true }),
+  };
+  return { path: "/responses", headers: {}, body: Buffer.from(JSON.stringify(body)) };
+}
+
+const boundedTokensOf = (asked: number, most = Number.POSITIVE_INFINITY): number =>
+  Math.max(outputTokensMin, Math.min(asked, most));
+
+function encodeReasoning(settings: Settings): object | undefined {
+  const effort = askedEffortOf(settings);
+  const isShown = settings.thinkingShown?.value === true;
+  return effort === undefined && !isShown
+    ? undefined
+    : { ...(effort !== undefined && { effort }), ...(isShown && { summary: "auto" }) };
+}
+
+/** The value of `include` by which reasoning comes with its content, so that it can be sent back to an upstream that has not stored it. */
+export const encryptedReasoning = "reasoning.encrypted_content";
+
+/** Models that are known by their name to reason. */
+const reasoningModel = /(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/;
+
+/**
+ * Whether a model may be asked for encrypted reasoning, which OpenAI refuses for models that do not reason. The catalogue decides; where it does not say, a request
+ * that asks for reasoning, or the model's name.
+ */
+export const mayReason = ({ model, reasons }: Target, asked: boolean): boolean =>
+  reasons ?? (asked || reasoningModel.test(model));
+
+function includesReasoning({ settings, messages }: NeutralRequest, target: Target): boolean {
+  const effort = askedEffortOf(settings);
+  if (effort === "none") return false;
+  const isReplayed = () =>
+    messages.some(({ parts }) =>
+      parts.some((part) => part.kind === "reasoning" && part.signature?.dialect === dialect),
+    );
+  return mayReason(target, effort !== undefined || settings.thinkingShown?.value === true || isReplayed());
+}
+
+function encodeFormat(format: NonNullable<Settings["format"]>["value"] | undefined): object {
+  if (format === undefined) return {};
+  if (format.kind === "json") return { format: { type: "json_object" } };
+  const { schema, name = "answer", description, strict = fitsStrict(schema) } = format;
+  return { format: { type: "json_schema", name, ...(description !== undefined && { description }), schema, strict } };
+}

@@ -1,0 +1,155 @@
+/** Requests and answers in OpenAI's Responses format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name, `store`, and what makes reasoning last without being stored. */
+import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
+import { emptyAnswer } from "../finish.ts";
+import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, type Span, textOf } from "../json.ts";
+import { type Produced, responsesChunk } from "../produced.ts";
+import type { SseEvent } from "../sse.ts";
+import type { Usage } from "../usage.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
+import { withAddresses } from "../verbatim-attachments.ts";
+import { failureIn, upstreamErrorOf, usageOf } from "./answer.ts";
+import { attachmentFinder } from "./attachments.ts";
+import { withResolvableReasoning } from "./replayed-items.ts";
+import { encryptedReasoning, mayReason } from "./request.ts";
+
+export const verbatim: Verbatim = {
+  request(bytes, framing, target) {
+    const body = requestOf(withResolvableReasoning(bytes), framing, target);
+    return body === undefined ? undefined : { path: "/responses", headers: {}, body };
+  },
+  compaction(bytes, model) {
+    const spans = objectSpansOf(bytes, ["model"]);
+    if (spans?.members.model === undefined) return undefined;
+    const body = withResolvableReasoning(withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))));
+    return { path: "/responses/compact", headers: {}, body };
+  },
+  stream: (_bytes, _framing, model) => new VerbatimStream(new ResponsesWatcher(model)),
+  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+  answer: answerOf,
+};
+
+/** The caller's bytes with the upstream's model name, nothing to be stored, reasoning that can be sent back, and a stream asked for if and only if one is wanted. */
+function requestOf(bytes: Buffer, framing: Framing, target: Target): Buffer | undefined {
+  const spans = objectSpansOf(bytes, ["model", "store", "stream", "include", "reasoning"]);
+  if (spans?.members.model === undefined) return undefined;
+  const { include, reasoning, store, stream } = spans.members;
+  const values = {
+    model: JSON.stringify(target.model),
+    store: "false",
+    stream: framing === "whole" ? "false" : "true",
+    include: includeOf(include && readSpan(bytes, include), reasoning && readSpan(bytes, reasoning), target),
+    reasoning: undefined,
+  };
+  const replacements: (Span & { by: Buffer })[] = spans.all.flatMap(({ name, start, end }) => {
+    const value = values[name];
+    return value === undefined ? [] : [{ start, end, by: Buffer.from(value) }];
+  });
+  const added = [
+    ...(store === undefined ? [',"store":false'] : []),
+    ...(stream === undefined && framing !== "whole" ? [',"stream":true'] : []),
+    ...(include === undefined && values.include !== undefined ? [`,"include":${values.include}`] : []),
+  ].join("");
+  if (added !== "") replacements.push({ start: spans.close, end: spans.close, by: Buffer.from(added) });
+  return replaceSpans(bytes, replacements);
+}
+
+/** What a request includes so that its answer's reasoning can be sent back, which is not stored; undefined to leave it as it is. */
+function includeOf(included: unknown, reasoning: unknown, target: Target): string | undefined {
+  const { effort, summary } = objectOf(reasoning);
+  const asked = textOf(effort) !== undefined || textOf(summary) !== undefined;
+  if (listOf(included).includes(encryptedReasoning) || effort === "none" || !mayReason(target, asked)) return undefined;
+  return JSON.stringify([...listOf(included), encryptedReasoning]);
+}
+
+/** Events that open something without saying anything yet. All others that end in `.done` or `.delta` are content. */
+const quietItems = ["message", "reasoning"];
+
+class ResponsesWatcher implements Watcher {
+  usage: Usage | undefined;
+  answerId: string | undefined;
+  finished = false;
+  readonly endsWithDone = false;
+  readonly hasAllContent = false;
+  readonly contradicted = false;
+  readonly errorOf = upstreamErrorOf;
+  readonly #model: Buffer;
+
+  constructor(model: string) {
+    this.#model = Buffer.from(JSON.stringify(model));
+  }
+
+  get complete(): boolean {
+    return this.finished;
+  }
+
+  terminator(): undefined {
+    return undefined;
+  }
+
+  look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+    const type = event.event !== undefined && event.event !== "message" ? event.event : textOf(value.type);
+    if (type !== undefined) responsesChunk(type, value, produced);
+    switch (type) {
+      case "error":
+      case "response.failed":
+      case "response.cancelled":
+        return failedWith(upstreamErrorOf(value));
+      case undefined:
+        return value.error === undefined || value.error === null
+          ? this.#relay(event, false)
+          : failedWith(upstreamErrorOf(value));
+      case "response.created":
+      case "response.queued":
+      case "response.in_progress":
+        this.#read(value);
+        return this.#relay(this.#named(event), false);
+      case "response.completed":
+      case "response.incomplete": {
+        this.#read(value);
+        const failure = failureIn(objectOf(value.response));
+        if (failure !== undefined) return failedWith(failure);
+        this.finished = true;
+        return { kind: "terminator", bytes: bytesOf(this.#named(event)) };
+      }
+      case "response.output_item.added": {
+        const { type: kind } = objectOf(value.item);
+        return this.#relay(event, typeof kind === "string" && !quietItems.includes(kind));
+      }
+      default:
+        return this.#relay(event, type.endsWith(".done") || type.endsWith(".delta"));
+    }
+  }
+
+  #relay(event: SseEvent, content: boolean): Passing {
+    return { kind: "relay", bytes: bytesOf(event), content };
+  }
+
+  #named({ event, data }: SseEvent): SseEvent {
+    return { event, data: withMember(data, ["response", "model"], this.#model) };
+  }
+
+  #read(value: Record<string, unknown>): void {
+    const { id, usage } = objectOf(value.response);
+    if (typeof id === "string") this.answerId ??= id;
+    this.usage = usageOf(usage) ?? this.usage;
+  }
+}
+
+const bytesOf = ({ event, data }: SseEvent): Buffer => eventBytesOf(event, data);
+
+/** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
+function answerOf(bytes: Buffer, model: string): WholeAnswer {
+  const body = parsedObject(bytes);
+  if (body === undefined) return { kind: "malformed" };
+  const { output, status } = body;
+  const failure = failureIn(body);
+  if (failure !== undefined) return failedWith(failure);
+  if (!Array.isArray(output) || !(status === undefined || status === "completed" || status === "incomplete"))
+    return { kind: "malformed" };
+  if (output.length === 0 && status === undefined) return failedWith(emptyAnswer);
+  return {
+    kind: "answer",
+    body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))),
+    usage: usageOf(body.usage),
+  };
+}

@@ -1,0 +1,212 @@
+/**
+ * What an upstream has produced of a streamed answer so far, in tokens: its own count as of its last report, and an estimate of what came since. The estimate
+ * takes a token for every `bytesPerToken` bytes, and at least one for each event with content; thinking counts whether or not the caller sees it.
+ */
+import { listOf, objectOf, textOf } from "./json.ts";
+import type { AnswerEvent, BlockStart } from "./neutral.ts";
+import { bytesPerToken, plausible, type Usage } from "./usage.ts";
+
+/** Of a picture that a conversation's model draws, at the highest quality of 1024 × 1024 pixels: https://platform.openai.com/docs/guides/image-generation#cost-and-latency. */
+const pictureTokens = 4_160;
+/** Of speech in base64: 16 bits, 24,000 times a second, 25 tokens a second (https://ai.google.dev/gemini-api/docs/tokens#multimodal-tokens). */
+const base64PerSpeechToken = 2_560;
+/** A sealed text is base64, which takes 4 characters for 3 bytes. */
+const sealedPerToken = (bytesPerToken * 4) / 3;
+/** A report of fewer tokens than this part of the estimate, which does not grow either, is a placeholder. */
+const reportShareMin = 1 / 8;
+
+/** What a caller has of an answer from earlier streams. `isCounted`: the upstream of this stream counts it too, for it says it again. */
+export interface Delivered {
+  tokens: number;
+  isCounted: boolean;
+}
+
+export class Produced {
+  readonly #delivered: Delivered;
+  /** The estimate. */
+  #tokens: number;
+  #thoughtTokens = 0;
+  #sealedTokens = 0;
+  #reported: Usage | undefined;
+  /** The estimate as of the last report that was believed. */
+  #tokensReported: number;
+  #open: BlockStart["kind"] | undefined;
+  /** The answer is complete: the upstream has counted all of it, if it counts. */
+  #isWhole = false;
+
+  constructor(delivered: Delivered = { tokens: 0, isCounted: false }) {
+    this.#delivered = delivered;
+    this.#tokens = delivered.tokens;
+    this.#tokensReported = delivered.tokens;
+  }
+
+  /** Of answer, thinking or a call. */
+  text(text: unknown): void {
+    if (typeof text === "string" && text !== "") this.#tokens += tokensIn(text);
+  }
+
+  thought(text: unknown): void {
+    if (typeof text === "string" && text !== "") this.#thoughtTokens += tokensIn(text);
+  }
+
+  /** Thinking that nobody can read, or its signature. Where the thinking was shown too, it counts once. */
+  sealed(data: unknown): void {
+    if (typeof data === "string") this.#sealedTokens += Math.ceil(data.length / sealedPerToken);
+  }
+
+  picture(): void {
+    this.#tokens += pictureTokens;
+  }
+
+  speech(base64: unknown): void {
+    if (typeof base64 === "string") this.#tokens += Math.ceil(base64.length / base64PerSpeechToken);
+  }
+
+  event(event: AnswerEvent): void {
+    switch (event.kind) {
+      case "block":
+        this.#open = event.block.kind;
+        if (event.block.kind === "image") this.picture();
+        else if (event.block.kind === "call") this.text(event.block.name);
+        return;
+      case "delta":
+        if (this.#open === "reasoning") this.thought(event.text);
+        else this.text(event.text);
+        return;
+      case "signature":
+        this.sealed(event.signature.data);
+        return;
+      case "finish":
+        this.#isWhole = true;
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** The upstream's own count, which includes all that was counted here before. The same object again is no new report. */
+  report(usage: Usage | undefined): void {
+    if (usage === undefined || usage === this.#reported) return;
+    const isCount =
+      usage.outputTokens > (this.#reported?.outputTokens ?? 0) ||
+      usage.outputTokens >= (this.#estimate - this.#delivered.tokens) * reportShareMin;
+    this.#reported = usage;
+    if (isCount) this.#tokensReported = this.#estimate;
+  }
+
+  /** The upstream's own count, where it has told one. */
+  get reported(): Usage | undefined {
+    return this.#reported;
+  }
+
+  get outputTokens(): number {
+    const { tokens, isCounted } = this.#delivered;
+    const since = this.#estimate - this.#tokensReported;
+    const counted = this.#reported?.outputTokens ?? 0;
+    if (isCounted && counted > 0) return this.#isWhole ? counted + since : Math.max(tokens, counted + since);
+    return tokens + counted + since;
+  }
+
+  get reasoningTokens(): number {
+    return Math.max(this.#reported?.reasoningTokens ?? 0, Math.min(this.outputTokens, this.#thinkingTokens));
+  }
+
+  /** Undefined where the upstream has counted nothing. */
+  get usage(): Usage | undefined {
+    const reported = this.#reported;
+    const { outputTokens } = this;
+    if (reported === undefined || outputTokens === reported.outputTokens) return reported;
+    return {
+      ...plausible({ ...reported, outputTokens, reasoningTokens: this.reasoningTokens }),
+      ...(reported.isCapped && { isCapped: true }),
+      isEstimated: true,
+    };
+  }
+
+  get #thinkingTokens(): number {
+    return Math.max(this.#thoughtTokens, this.#sealedTokens);
+  }
+
+  get #estimate(): number {
+    return this.#tokens + this.#thinkingTokens;
+  }
+}
+
+const tokensIn = (text: string): number => Math.max(1, Math.floor(Buffer.byteLength(text) / bytesPerToken));
+
+/** A choice's delta in a chunk of OpenAI's chat-completions format. */
+export function chatDelta(delta: Record<string, unknown>, produced: Produced): void {
+  const {
+    content,
+    refusal,
+    reasoning_content: thinking,
+    reasoning,
+    reasoning_details: details,
+    tool_calls: calls,
+    images,
+    audio,
+  } = delta;
+  if (typeof content === "string") produced.text(content);
+  else for (const part of listOf(content)) produced.text(objectOf(part).text);
+  produced.text(refusal);
+  produced.thought(textOf(thinking) ?? reasoning);
+  for (const detail of listOf(details)) produced.sealed(objectOf(detail).data ?? objectOf(detail).signature);
+  for (const call of listOf(calls)) {
+    const { function: named, custom } = objectOf(call);
+    for (const called of [objectOf(named), objectOf(custom)])
+      for (const text of [called.name, called.arguments, called.input]) produced.text(text);
+  }
+  for (const _ of listOf(images)) produced.picture();
+  produced.text(objectOf(audio).transcript);
+  produced.speech(objectOf(audio).data);
+}
+
+/** An event of Anthropic's Messages format that has a block's beginning or a piece of it. */
+export function messagesChunk({ content_block: block, delta }: Record<string, unknown>, produced: Produced): void {
+  const { type, text, thinking, data, name, input } = objectOf(block);
+  produced.text(text);
+  produced.thought(thinking);
+  produced.sealed(data);
+  produced.text(name);
+  if (type !== undefined && Object.keys(objectOf(input)).length > 0) produced.text(JSON.stringify(input));
+  const { text: more, partial_json: json, thinking: thought, signature } = objectOf(delta);
+  produced.text(more);
+  produced.text(json);
+  produced.thought(thought);
+  produced.sealed(signature);
+}
+
+/** A part of a candidate in Google's Gemini format. */
+export function geminiPart(part: Record<string, unknown>, produced: Produced): void {
+  const {
+    text,
+    thought,
+    thoughtSignature: signature,
+    functionCall: call,
+    inlineData: media,
+    executableCode: code,
+  } = part;
+  if (thought === true) produced.thought(text);
+  else produced.text(text);
+  produced.sealed(signature);
+  produced.text(objectOf(code).code);
+  if (typeof call === "object" && call !== null) produced.text(JSON.stringify(call));
+  const { mimeType, data } = objectOf(media);
+  if (String(mimeType).startsWith("audio/")) produced.speech(data);
+  else if (textOf(data) !== undefined) produced.picture();
+}
+
+/** An event of OpenAI's Responses format. Its events named `done` say again what was streamed. */
+export function responsesChunk(
+  type: string,
+  { delta, item, ...event }: Record<string, unknown>,
+  produced: Produced,
+): void {
+  if (type === "response.output_item.done") produced.sealed(objectOf(item).encrypted_content);
+  else if (type === "response.output_item.added") produced.text(objectOf(item).name);
+  else if (type.startsWith("response.image_generation_call.partial_image") && event.partial_image_b64 !== undefined)
+    produced.picture();
+  else if (type === "response.audio.delta") produced.speech(delta);
+  else if (type.startsWith("response.reasoning") && type.endsWith(".delta")) produced.thought(delta);
+  else if (type.endsWith(".delta")) produced.text(delta);
+}

@@ -1,0 +1,235 @@
+/**
+ * An answer that may go on from another upstream when its own dies in the middle. What was delivered is remembered in the neutral form; the next stream
+ * either continues it (its request ended in the text so far) or repeats it, and is held back for as long as it does.
+ */
+import type { StreamDecoder, StreamEncoder } from "./codec.ts";
+import type { AnswerEvent } from "./neutral.ts";
+import { type SseEvent, SseReader } from "./sse.ts";
+import { bytesPerToken, type Usage } from "./usage.ts";
+
+/** Characters of an answer that are remembered at most; a longer one is not resumed. */
+const deliveredMax = 1 << 20;
+
+interface Delivered {
+  /** Of its start: what has to be the same when it is repeated. */
+  what: string;
+  chunks: string[];
+  length: number;
+  signed: boolean;
+  ended: boolean;
+}
+
+/** How a stream stands to what was delivered before it. */
+export type ResumeMode = "first" | "continue" | "repeat";
+
+/** Writes one answer over all of its streams, and remembers it. */
+export class ResumedAnswer implements StreamEncoder {
+  readonly answerId: string | undefined;
+  readonly blocks: Delivered[] = [];
+  /** Its caller may not have been shown all of the thinking. */
+  isResumed = false;
+  readonly #encoder: StreamEncoder;
+  #ended = false;
+  #length = 0;
+
+  constructor(encoder: StreamEncoder, answerId: string | undefined) {
+    this.#encoder = encoder;
+    this.answerId = answerId;
+  }
+
+  /** Not too long to be remembered. */
+  get canResume(): boolean {
+    return !this.#ended && this.#length <= deliveredMax;
+  }
+
+  /** About how many tokens were delivered. */
+  get tokens(): number {
+    return Math.ceil(this.#length / bytesPerToken);
+  }
+
+  /** The text so far, if that is all there is and it is open: what an assistant's turn can be begun with. */
+  get text(): string | undefined {
+    const [only, ...others] = this.blocks;
+    return only !== undefined && others.length === 0 && only.what === "text" && !only.ended
+      ? only.chunks.join("")
+      : undefined;
+  }
+
+  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+    const open = this.blocks.at(-1);
+    if (event.kind === "block")
+      this.blocks.push({ what: whatOf(event), chunks: [], length: 0, signed: false, ended: false });
+    else if (event.kind === "delta" && open !== undefined) {
+      if (this.#length <= deliveredMax) open.chunks.push(event.text);
+      open.length += event.text.length;
+      this.#length += event.text.length;
+    } else if (event.kind === "signature" && open !== undefined) open.signed = true;
+    else if (event.kind === "block-end" && open !== undefined) open.ended = true;
+    else if (event.kind === "finish") this.#ended = true;
+    return this.#encoder.push(event);
+  }
+}
+
+/**
+ * `answer`, which nothing was written of, as it stands after its caller was sent these events of its own dialect; undefined where they ended it, or don't
+ * say enough to write them again byte for byte. `nameOf` gives the neutral name of a tool.
+ */
+export function resumed(
+  answer: ResumedAnswer,
+  decoder: StreamDecoder,
+  delivered: string,
+  nameOf: (callerName: string) => string,
+): ResumedAnswer | undefined {
+  let written = "";
+  for (const sent of new SseReader(Number.POSITIVE_INFINITY).push(Buffer.from(delivered)))
+    for (const event of decoder.push(sent)) {
+      if (event.kind === "error") return undefined;
+      const { block } = event as Partial<Extract<AnswerEvent, { kind: "block" }>>;
+      written += answer.push(
+        block?.kind === "call" ? { kind: "block", block: { ...block, name: nameOf(block.name) } } : event,
+      );
+    }
+  answer.isResumed = true;
+  return answer.canResume && written === delivered ? answer : undefined;
+}
+
+const whatOf = ({ block }: Extract<AnswerEvent, { kind: "block" }>): string =>
+  block.kind === "call" ? `call ${block.name}` : block.kind;
+
+const differs: AnswerEvent = {
+  kind: "error",
+  error: { message: "The next upstream of this model answered differently.", status: 502 },
+};
+
+/** Reads one stream of such an answer: what of it is new. */
+export class ResumedDecoder implements StreamDecoder {
+  readonly #answer: ResumedAnswer;
+  readonly #decoder: StreamDecoder;
+  /** Where in what was delivered the stream is; past the end when all it says is new. */
+  #block: number;
+  #offset = 0;
+  #repeated: string | undefined;
+  /** In thinking that the caller was not shown. */
+  #isUnseen = false;
+  /** White space at the end of the text so far, which a request can't end in and the stream may say again. */
+  #space: string;
+  #mode: ResumeMode;
+
+  constructor(answer: ResumedAnswer, decoder: StreamDecoder, mode: ResumeMode) {
+    this.#answer = answer;
+    this.#decoder = decoder;
+    this.#mode = mode;
+    this.#block = mode === "repeat" ? -1 : answer.blocks.length;
+    this.#space = mode === "continue" ? (/\s*$/.exec(answer.text ?? "")?.[0] ?? "") : "";
+  }
+
+  get finished(): boolean {
+    return this.#decoder.finished;
+  }
+
+  get malformedEvents(): number {
+    return this.#decoder.malformedEvents;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#decoder.usage;
+  }
+
+  push(event: SseEvent): AnswerEvent[] {
+    return this.#newAmong(this.#decoder.push(event));
+  }
+
+  end(): AnswerEvent[] {
+    return this.#newAmong(this.#decoder.end());
+  }
+
+  /** What of these events is new. */
+  #newAmong(events: readonly AnswerEvent[]): AnswerEvent[] {
+    return events.flatMap((event) => (event.kind === "error" ? event : (this.#newIn(event) ?? [])));
+  }
+
+  /** The event, as far as it was not delivered before; undefined when it was, an error when it differs. */
+  #newIn(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
+    switch (this.#mode) {
+      case "first":
+        return event.kind === "delta" && this.#space !== "" ? this.#withoutSpace(event.text) : event;
+      case "continue":
+        return this.#continued(event);
+      case "repeat":
+        return this.#repeats(event);
+      default:
+        return this.#mode satisfies never;
+    }
+  }
+
+  #continued(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
+    // The text's block is open already; thoughts before it are the next upstream's own.
+    if (event.kind === "block" && event.block.kind === "text") {
+      this.#mode = "first";
+      return undefined;
+    }
+    if (event.kind === "finish") return event;
+    if (event.kind === "block" && event.block.kind === "call") return differs;
+    return undefined;
+  }
+
+  #repeats(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
+    const { blocks } = this.#answer;
+    const last = this.#block === blocks.length - 1;
+    if (this.#isUnseen) {
+      if (event.kind === "block-end") this.#isUnseen = false;
+      return undefined;
+    }
+    switch (event.kind) {
+      case "block": {
+        if (
+          this.#answer.isResumed &&
+          event.block.kind === "reasoning" &&
+          blocks[this.#block + 1]?.what !== "reasoning" &&
+          this.#block + 1 < blocks.length
+        ) {
+          this.#isUnseen = true;
+          return undefined;
+        }
+        const next = blocks[++this.#block];
+        this.#offset = 0;
+        this.#repeated = next?.chunks.join("");
+        if (next === undefined) {
+          this.#mode = "first";
+          return event;
+        }
+        return next.what === whatOf(event) ? undefined : differs;
+      }
+      case "delta": {
+        const repeated = (this.#repeated ?? "").slice(this.#offset, this.#offset + event.text.length);
+        if (!event.text.startsWith(repeated)) return differs;
+        this.#offset += repeated.length;
+        const rest = event.text.slice(repeated.length);
+        if (rest === "") return undefined;
+        if (!last || blocks[this.#block]?.ended === true) return differs;
+        this.#mode = "first";
+        return { kind: "delta", text: rest };
+      }
+      case "signature":
+        return last && !blocks[this.#block]?.signed && !blocks[this.#block]?.ended ? event : undefined;
+      case "block-end": {
+        if (this.#offset < (blocks[this.#block]?.length ?? 0)) return differs;
+        if (!last || blocks[this.#block]?.ended === true) return undefined;
+        this.#mode = "first";
+        return event;
+      }
+      case "finish":
+        return last || blocks.length === 0 ? event : differs;
+      default:
+        return event satisfies never;
+    }
+  }
+
+  #withoutSpace(text: string): AnswerEvent & { kind: "delta" } {
+    const said = this.#space;
+    this.#space = "";
+    let from = 0;
+    while (from < said.length && text[from] === said[from]) from++;
+    return { kind: "delta", text: text.slice(from) };
+  }
+}

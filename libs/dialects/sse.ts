@@ -1,0 +1,136 @@
+/**
+ * Reads server-sent events from bytes cut anywhere, with any line ending (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
+ * Writing them is each dialect's own matter.
+ */
+
+export interface SseEvent {
+  /** The last `event:` field; undefined when there was none. */
+  event: string | undefined;
+  /** All `data:` fields joined by a line feed; never shared with the input once `push` returns, unless it is a part of one chunk. */
+  data: Buffer;
+}
+
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+const colon = 0x3a;
+const space = 0x20;
+const lineFeedByte = Buffer.from([lineFeed]);
+
+/** Each data line of an unfinished event is held as a buffer of its own, which takes some 100 bytes however short the line is. */
+const dataLinesMax = 16_384;
+/** So many pieces of an unfinished line are joined to one, for the same reason. */
+const loosePartsMax = 256;
+
+/** An event grew past one of its bounds. */
+export class SseEventTooLarge extends Error {}
+
+/** A reader for one answer. `eventBytesMax` bounds what it holds back. Events without data (comments, bare fields) are not reported. */
+export class SseReader {
+  readonly #eventBytesMax: number;
+  /** The pieces of an unfinished line; joined when it ends, and before where there are many. */
+  #parts: Buffer[] = [];
+  #looseParts = 0;
+  #partsBytes = 0;
+  #data: Buffer[] = [];
+  #dataLines = 0;
+  #dataBytes = 0;
+  #event: string | undefined;
+  #started = false;
+  #skipLineFeed = false;
+
+  constructor(eventBytesMax: number) {
+    this.#eventBytesMax = eventBytesMax;
+  }
+
+  /** The events that these bytes complete. Throws SseEventTooLarge; the reader is of no use after that. */
+  push(chunk: Buffer): SseEvent[] {
+    const events: SseEvent[] = [];
+    const bytes = this.#withoutCarriageReturns(chunk);
+    let from = 0;
+    for (;;) {
+      const end = bytes.indexOf(lineFeed, from);
+      if (end < 0) break;
+      this.#line(this.#joined(bytes.subarray(from, end)), events);
+      from = end + 1;
+    }
+    if (from < bytes.length) this.#hold(bytes.subarray(from));
+    if (this.#partsBytes + this.#dataBytes > this.#eventBytesMax)
+      throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
+    return events;
+  }
+
+  /** What a stream that stops without its last blank line leaves behind: the event that line would have completed, if any. */
+  end(): SseEvent[] {
+    const events: SseEvent[] = [];
+    if (this.#partsBytes > 0) this.#line(this.#joined(Buffer.alloc(0)), events);
+    this.#line(Buffer.alloc(0), events);
+    return events;
+  }
+
+  #hold(bytes: Buffer): void {
+    this.#parts.push(bytes);
+    this.#partsBytes += bytes.length;
+    if (++this.#looseParts < loosePartsMax) return;
+    this.#parts.push(Buffer.concat(this.#parts.splice(-loosePartsMax)));
+    this.#looseParts = 0;
+  }
+
+  #joined(tail: Buffer): Buffer {
+    if (this.#parts.length === 0) return tail;
+    const line = Buffer.concat([...this.#parts, tail]);
+    this.#parts = [];
+    this.#partsBytes = 0;
+    this.#looseParts = 0;
+    return line;
+  }
+
+  #withoutCarriageReturns(chunk: Buffer): Buffer {
+    if (!this.#skipLineFeed && !chunk.includes(carriageReturn)) return chunk;
+    const bytes = Buffer.allocUnsafe(chunk.length);
+    let length = 0;
+    for (const byte of chunk) {
+      const afterReturn = this.#skipLineFeed;
+      this.#skipLineFeed = byte === carriageReturn;
+      if (byte === carriageReturn) bytes[length++] = lineFeed;
+      else if (byte !== lineFeed || !afterReturn) bytes[length++] = byte;
+    }
+    return bytes.subarray(0, length);
+  }
+
+  #line(bytes: Buffer, events: SseEvent[]): void {
+    const line =
+      !this.#started && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
+    this.#started = true;
+    if (line.length === 0) {
+      if (this.#data.length > 0)
+        events.push({
+          event: this.#event,
+          data: this.#data.length === 1 ? (this.#data[0] as Buffer) : Buffer.concat(this.#data),
+        });
+      this.#data = [];
+      this.#dataLines = 0;
+      this.#dataBytes = 0;
+      this.#event = undefined;
+      return;
+    }
+    if (isField(line, "data")) {
+      const value = fieldValueOf(line, "data");
+      if (this.#data.length > 0) this.#data.push(lineFeedByte);
+      this.#data.push(value);
+      this.#dataBytes += value.length + 1;
+      if (this.#dataBytes > this.#eventBytesMax)
+        throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
+      if (++this.#dataLines > dataLinesMax)
+        throw new SseEventTooLarge(`an event of more than ${dataLinesMax} data lines`);
+    } else if (isField(line, "event")) this.#event = fieldValueOf(line, "event").toString("utf8");
+  }
+}
+
+/** A line is a field's name alone, or with a colon and its value. */
+function isField(line: Buffer, name: string): boolean {
+  for (let at = 0; at < name.length; at++) if (line[at] !== name.charCodeAt(at)) return false;
+  return line.length === name.length || line[name.length] === colon;
+}
+
+const fieldValueOf = (line: Buffer, name: string): Buffer =>
+  line.subarray(line[name.length + 1] === space ? name.length + 2 : name.length + 1);

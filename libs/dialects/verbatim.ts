@@ -1,0 +1,179 @@
+/** An upstream's stream on its way to a caller of the same dialect: bytes stay as they are, but for the model's name. What an event means is its dialect's to say. */
+import type { StreamRelay } from "./codec.ts";
+import type { UpstreamError } from "./errors.ts";
+import { contentOf } from "./event.ts";
+import { unreadableEvent } from "./finish.ts";
+import { chunksOf, replaceSpans, type Span, withMembers } from "./json.ts";
+import { Produced } from "./produced.ts";
+import type { SseEvent } from "./sse.ts";
+import type { Usage } from "./usage.ts";
+
+/** How many events without content are held back before the answer is committed all the same. */
+const heldEventsMax = 32;
+
+/** What becomes of one event: `terminator` is the upstream's own end of its answer, `relay` any other event. */
+export type Passing =
+  | { kind: "relay"; bytes: Buffer; content: boolean }
+  | { kind: "terminator"; bytes: Buffer }
+  | { kind: "hidden" }
+  | Failed;
+
+type Failed = { kind: "error"; error: UpstreamError };
+
+/** What a failed event comes to. */
+export const failedWith = (error: UpstreamError): Failed => ({ kind: "error", error });
+
+/** A dialect's eye on one of its own streams. */
+export interface Watcher {
+  /** `value` is the event's data, parsed. Its content counts in `produced`. */
+  look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing;
+  errorOf(body: unknown): UpstreamError;
+  /** What ends a finished answer whose upstream did not: terminator events, or nothing. */
+  terminator(): Buffer | undefined;
+  /** `[DONE]` ends an answer, with or without a reason. */
+  readonly endsWithDone: boolean;
+  /** All is there but, perhaps, the terminator. */
+  readonly finished: boolean;
+  /** Content came behind the finish: see StreamRelay.settled. */
+  readonly contradicted: boolean;
+  /** `finished`, and nothing else is to come that a caller would miss. */
+  readonly complete: boolean;
+  /** No later event can bring content, so that one which can't be read does no harm. */
+  readonly hasAllContent: boolean;
+  readonly usage: Usage | undefined;
+  readonly answerId: string | undefined;
+}
+
+export class VerbatimStream implements StreamRelay {
+  error: UpstreamError | undefined;
+  committed = false;
+  ended = false;
+  malformedEvents = 0;
+  readonly produced = new Produced();
+  readonly #watcher: Watcher;
+  #held: Buffer[] = [];
+  #hasContent = false;
+
+  constructor(watcher: Watcher) {
+    this.#watcher = watcher;
+  }
+
+  get finished(): boolean {
+    return this.#watcher.finished;
+  }
+
+  get settled(): boolean {
+    return this.finished && !this.#watcher.contradicted;
+  }
+
+  get complete(): boolean {
+    return this.#watcher.complete;
+  }
+
+  get usage(): Usage | undefined {
+    return this.produced.usage;
+  }
+
+  get answerId(): string | undefined {
+    return this.#watcher.answerId;
+  }
+
+  push(event: SseEvent, out: Buffer[]): void {
+    if (this.ended || this.error !== undefined) return;
+    const content = contentOf(event);
+    switch (content.kind) {
+      case "value":
+        this.#pass(this.#watcher.look(event, content.value, this.produced), out);
+        this.produced.report(this.#watcher.usage);
+        return;
+      case "error":
+        this.error = this.#watcher.errorOf(content.body);
+        return;
+      case "done":
+        if (this.#watcher.endsWithDone && this.#mayEnd) this.end(out);
+        return;
+      case "keep-alive":
+        return;
+      case "unreadable":
+        this.malformedEvents++;
+        if (!this.#watcher.hasAllContent) this.error = unreadableEvent;
+        return;
+      default:
+        content satisfies never;
+    }
+  }
+
+  /** A terminator alone is no answer. */
+  get #mayEnd(): boolean {
+    return this.finished || this.#hasContent;
+  }
+
+  #pass(passing: Passing, out: Buffer[]): void {
+    switch (passing.kind) {
+      case "relay":
+        this.#hasContent ||= passing.content;
+        if (this.committed) out.push(passing.bytes);
+        else {
+          this.#held.push(passing.bytes);
+          if (passing.content || this.#held.length > heldEventsMax) this.#commit(out);
+        }
+        return;
+      case "terminator":
+        if (!this.#mayEnd) return;
+        this.#commit(out);
+        out.push(passing.bytes);
+        this.ended = true;
+        return;
+      case "error":
+        this.error = passing.error;
+        return;
+      case "hidden":
+        return;
+      default:
+        passing satisfies never;
+    }
+  }
+
+  end(out: Buffer[]): void {
+    if (this.ended) return;
+    this.#commit(out);
+    const terminator = this.#watcher.terminator();
+    if (terminator !== undefined) out.push(terminator);
+    this.ended = true;
+  }
+
+  #commit(out: Buffer[]): void {
+    this.committed = true;
+    out.push(...this.#held);
+    this.#held = [];
+  }
+}
+
+const dataPrefix = Buffer.from("data: ");
+const eventEnd = Buffer.from("\n\n");
+const lineFeed = 0x0a;
+
+/** An event as the upstream sent it, with its name if it had one, but for the spans that are replaced. `data` may be JSON over several lines. */
+export function eventBytesOf(
+  name: string | undefined,
+  data: Buffer,
+  replacements: readonly (Span & { by: Buffer })[] = [],
+): Buffer {
+  const chunks = data.includes(lineFeed)
+    ? [Buffer.from(replaceSpans(data, replacements).toString("utf8").replaceAll("\n", "\ndata: "))]
+    : chunksOf(data, replacements);
+  return Buffer.concat([
+    ...(name === undefined ? [] : [Buffer.from(`event: ${name}\n`)]),
+    dataPrefix,
+    ...chunks,
+    eventEnd,
+  ]);
+}
+
+/**
+ * The JSON object with the value of one member replaced, wherever the object repeats it; `path` leads to it through objects, such as
+ * `["message", "model"]`. The same bytes when there is none.
+ */
+export function withMember(json: Buffer, [name, next, ...others]: readonly [string, ...string[]], by: Buffer): Buffer {
+  return withMembers(json, name, (value) => (next === undefined ? by : withMember(value, [next, ...others], by)));
+}

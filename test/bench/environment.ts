@@ -1,0 +1,29 @@
+/** On what, with what and when a bench ran. */
+import { spawnSync } from "node:child_process";
+import { cpus, release, totalmem, type } from "node:os";
+import { wrkProgram } from "./load.ts";
+import type { Bench } from "./rounds.ts";
+import { isPresent } from "./system.ts";
+
+export interface BenchEnvironment {
+  command: string;
+  /** A day. */
+  date: string;
+  machine: string;
+  versions: string;
+  /** What each of the compared systems is, by name. */
+  systems: Record<string, string>;
+}
+
+export function environmentOf({ systems }: Bench, args: readonly string[]): BenchEnvironment {
+  const processors = cpus();
+  return {
+    command: ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" "),
+    date: new Date().toISOString().slice(0, 10),
+    machine: `${processors.length} cores of ${processors[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${type()} ${release()}`,
+    versions: `Node ${process.versions.node}, ${/^wrk \S+/.exec(spawnSync(wrkProgram(), ["-v"], { encoding: "utf8" }).stdout)?.[0] ?? "wrk"}`,
+    systems: Object.fromEntries(
+      systems.map((system) => [system.name, isPresent(system) ? system.version : system.absent]),
+    ),
+  };
+}

@@ -1,0 +1,94 @@
+/** Answers that go on after the worker that ran them is gone, in every dialect. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import type { Caller } from "../conformance/ask.ts";
+import { anthropicMessages } from "../conformance/callers/anthropic-messages.ts";
+import { gemini } from "../conformance/callers/gemini.ts";
+import { openaiChat } from "../conformance/callers/openai-chat.ts";
+import { openaiResponses } from "../conformance/callers/openai-responses.ts";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+
+const callers: Record<ConversationDialect, Caller> = {
+  "openai-chat": openaiChat,
+  "openai-responses": openaiResponses,
+  "anthropic-messages": anthropicMessages,
+  gemini,
+};
+const dialects = Object.keys(callers) as ConversationDialect[];
+const pace = "rate=20;first=0;tokens=60";
+/** Runs yet when the last of the others has begun, however long that takes. */
+const endless = "rate=20;first=0;tokens=10000";
+
+const model = (id: string, upstream: string, length: string, more = "") =>
+  `  - { id: ${id}, retries: 0, ${more}prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "sim-text;${length}" }] }\n`;
+const catalogue = `groups: { default: { models: ["*"] } }
+upstreams:
+${dialects.map((dialect) => `  ${dialect}: { dialect: ${dialect}, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`).join("\n")}
+models:
+${dialects.map((dialect) => model(`repeats-${dialect}`, dialect, pace, "resume: true, deterministic: true, ") + model(`stops-${dialect}`, dialect, endless, "resume: true, ")).join("")}`;
+
+/** Sends a stream's request, tells when its first content is there, and reads it to its end. */
+async function streamed(
+  gateway: Gateway,
+  dialect: ConversationDialect,
+  name: string,
+  begun?: () => void,
+): Promise<string> {
+  const { path, body } = callers[dialect].requestOf(
+    { turns: [{ role: "user", text: "Tell me something long." }] },
+    name,
+    true,
+  );
+  const response = await fetch(`${gateway.url}${path}`, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      authorization: `Bearer ${gateway.key}`,
+      "x-api-key": gateway.key,
+      "x-goog-api-key": gateway.key,
+    },
+    body: JSON.stringify(body),
+  });
+  assert.equal(response.status, 200, `${dialect} of ${name}`);
+  let text = "";
+  for await (const part of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += part;
+    if (text.split("\n\n").length > 8) begun?.();
+  }
+  return text;
+}
+
+test("a streamed answer goes on when its worker dies, in and from every dialect, every word once; one that nobody can go on with ends in an error", async () => {
+  await using gateway = await startGateway({ catalogue });
+  const cells = dialects.flatMap((caller) => dialects.map((upstream) => ({ caller, name: `repeats-${upstream}` })));
+  const undisturbed = await Promise.all(cells.map(({ caller, name }) => streamed(gateway, caller, name)));
+  const begun = new Set<string>();
+  const replace = async () => void (await Promise.all([gateway.workers[0]?.kill(), gateway.addWorker("chat=64")]));
+  let replaced: Promise<void> | undefined;
+  const stopped = dialects.map((dialect) => streamed(gateway, dialect, `stops-${dialect}`).catch(() => "broken"));
+  const texts = await Promise.all(
+    cells.map(({ caller, name }) =>
+      streamed(gateway, caller, name, () => {
+        if (begun.add(`${caller} of ${name}`).size === cells.length) replaced ??= replace();
+      }),
+    ),
+  );
+  assert.ok(replaced);
+  await replaced;
+  for (const [place, { caller, name }] of cells.entries()) {
+    const expected = callers[caller].readStream(undisturbed[place] as string);
+    const read = callers[caller].readStream(texts[place] as string);
+    const of = `${caller} of ${name}`;
+    assert.deepEqual(read.faults, [], of);
+    assert.equal(read.error, undefined, of);
+    assert.equal(read.text, expected.text, of);
+    assert.equal(read.finish, "stop", of);
+    assert.equal(read.usage?.output, expected.usage?.output, of);
+  }
+  for (const [place, text] of (await Promise.all(stopped)).entries()) {
+    const dialect = dialects[place] as ConversationDialect;
+    if (dialect === "gemini") assert.equal(text, "broken");
+    else assert.match(text, /"error"/, dialect);
+  }
+});

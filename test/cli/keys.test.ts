@@ -1,0 +1,296 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { after, before, test } from "node:test";
+import { authenticate } from "#access/authenticate.ts";
+import { hashOf, looksLikeKey } from "#access/key.ts";
+import { readRecords } from "#access/projection.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { keysCommand } from "../../apps/cli/keys.ts";
+import { expiryOf } from "../../apps/cli/keys-text.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+
+const command = join(import.meta.dirname, "../../apps/cli/keys.ts");
+const runner = `const { keysCommand } = await import(${JSON.stringify(command)}); process.exitCode = await keysCommand(process.argv.slice(1), process.env);`;
+const catalogue = `groups: { default: { models: ["*"] }, narrow: { models: [one] } }
+upstreams: { u: { dialect: openai-chat, baseUrl: "http://127.0.0.1:1", requires: NOT_SET_HERE } }
+models:
+  - { id: one, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: u, model: m }] }
+`;
+
+let server: TestRedis;
+let directory: string;
+
+before(async () => {
+  server = await startRedis();
+  directory = await mkdtemp(join(tmpdir(), "keys-"));
+  await writeFile(join(directory, "catalogue.yaml"), catalogue);
+});
+after(async () => {
+  await server[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true });
+});
+
+/** Runs `sluice keys …`; each test has a namespace. */
+function keysIn(namespace: string, catalogueFile = "catalogue.yaml") {
+  return async (...args: string[]) => {
+    const environment = {
+      SLUICE_NAMESPACE: namespace,
+      SLUICE_CATALOGUE: join(directory, catalogueFile),
+      REDIS_URL: server.url,
+    };
+    const said = { out: "", err: "" };
+    const output = {
+      out: (written: string) => {
+        said.out += written;
+      },
+      err: (written: string) => {
+        said.err += written;
+      },
+    };
+    return { code: await keysCommand(args, environment, output), ...said };
+  };
+}
+
+/** Runs it as a process of its own in the directory of the catalogue. */
+function keysProcessIn(namespace: string, environment: Record<string, string> = {}) {
+  return async (...args: string[]) => {
+    const { PATH } = process.env;
+    const child = spawn(process.execPath, ["--input-type=module", "-e", runner, "--", ...args], {
+      cwd: directory,
+      env: { PATH, SLUICE_NAMESPACE: namespace, ...environment },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
+    return { out, err, code: code as number };
+  };
+}
+
+async function recordsIn(namespace: string) {
+  const redis = await connectRedis(server.url, "request");
+  const records = await readRecords(redis, keyspaceOf(namespace));
+  redis.disconnect();
+  return records;
+}
+
+test("a key is revoked in a Redis whose memory is full", async () => {
+  const keys = keysIn("full");
+  await keys("create", "--group", "default", "--name", "abused");
+  const redis = await connectRedis(server.url, "request");
+  try {
+    await redis.config("SET", "maxmemory", "1kb");
+    await assert.rejects(redis.set("anything", "x"), /OOM/);
+    assert.deepEqual(await keys("revoke", "abused").then(({ code, err }) => [code, err]), [0, ""]);
+  } finally {
+    await redis.config("SET", "maxmemory", "0");
+    redis.disconnect();
+  }
+  assert.ok([...(await recordsIn("full")).values()].every(({ revokedAt }) => revokedAt !== undefined));
+});
+
+test("a key is made, shown once, stored as a hash, listed, and revoked", async () => {
+  const keys = keysIn("life");
+  const created = await keys(
+    "create",
+    "--group",
+    "default",
+    "--name",
+    "ci",
+    "--expires",
+    "90d",
+    "--models",
+    "one, o*",
+    "--json",
+  );
+  assert.equal(created.err, "");
+  assert.equal(created.code, 0);
+  const { key, ...record } = JSON.parse(created.out);
+  assert.ok(looksLikeKey(key));
+  assert.deepEqual(
+    [record.name, record.group, record.models, record.hint],
+    ["ci", "default", ["one", "o*"], key.slice(-4)],
+  );
+  assert.equal(record.expiresAt, record.createdAt + 90 * 86_400_000);
+
+  const stored = await recordsIn("life");
+  assert.deepEqual(stored.get(hashOf(key)), record);
+  assert.ok(!JSON.stringify([...stored]).includes(key));
+  assert.equal(authenticate([key], { find: (hash) => stored.get(hash) }, Date.now()).kind, "admitted");
+
+  const listed = await keys("list", "--json");
+  assert.deepEqual(JSON.parse(listed.out), [{ ...record, state: "live" }]);
+  assert.ok(!listed.out.includes(key));
+
+  const revoked = await keys("revoke", "ci");
+  assert.deepEqual([revoked.code, revoked.out], [0, `Revoked ${record.id}, named ci, ending in ${record.hint}.\n`]);
+  assert.equal(JSON.parse((await keys("list", "--json")).out)[0].state, "revoked");
+  assert.equal((await keys("revoke", record.id)).code, 0);
+});
+
+test("people are shown the key and a table that they can read", async () => {
+  const keys = keysIn("table");
+  const { out, code } = await keys("create", "--group", "narrow", "--name", "a person's", "--expires", "2099-01-31");
+  assert.equal(code, 0);
+  assert.match(out, /^sk-sluice-\w{38}\n\nThis is the only time the key is shown\.\n/);
+  const list = await keys("list");
+  const [titles, row, ...rest] = list.out.trimEnd().split("\n");
+  assert.deepEqual(rest, []);
+  assert.match(titles!, /^ID +NAME +GROUP +KEY +STATE +CREATED \(UTC\) +EXPIRES \(UTC\) +MODELS +ACCOUNT +LIMITS$/);
+  assert.match(
+    row!,
+    /^key_[0-9a-f]{24} {2}a person's {2}narrow {2}…\w{4} {2}live {3}\d{4}-\d\d-\d\d \d\d:\d\d {2}2099-01-31 00:00 {2}all of its group {2}none {5}those of its group$/,
+  );
+});
+
+test("a key gets limits of its own and an account, and the list shows them", async () => {
+  const keys = keysIn("limited");
+  const limited = [
+    "--requests-per-minute",
+    "60",
+    "--tokens-per-minute",
+    "90000",
+    "--generations",
+    "4",
+    "--budget-per-day",
+    "2.5",
+    "--budget-per-month",
+    "40",
+  ];
+  const { limits, account } = JSON.parse(
+    (await keys("create", "--group", "default", "--name", "ci", "--account", "acme", ...limited, "--json")).out,
+  );
+  assert.deepEqual(limits, {
+    requestsPerMinute: 60,
+    tokensPerMinute: 90_000,
+    generationsMax: 4,
+    budgetPerDay: 2.5,
+    budgetPerMonth: 40,
+  });
+  assert.equal(account, "acme");
+  assert.match(
+    (await keys("list")).out,
+    / {2}acme {5}60 requests\/min, 90000 tokens\/min, 4 at once, 2\.5\/day, 40\/month\n$/,
+  );
+});
+
+test("a key is revoked by its name or last characters only where that means one key", async () => {
+  const keys = keysIn("twins");
+  const made = [];
+  for (const name of ["twin", "twin", "single"])
+    made.push(JSON.parse((await keys("create", "--group", "default", "--name", name, "--json")).out));
+  const ambiguous = await keys("revoke", "twin");
+  assert.deepEqual([ambiguous.code, ambiguous.out], [1, ""]);
+  assert.match(ambiguous.err, /^sluice keys revoke: 2 keys are known by "twin"; say the id: key_\w+, key_\w+\n$/);
+  assert.equal((await keys("revoke", made[0].id)).code, 0);
+  assert.equal((await keys("revoke", "twin")).code, 0);
+  assert.equal((await keys("revoke", made[2].hint)).code, 0);
+  const unknown = await keys("revoke", "single");
+  assert.deepEqual([unknown.code, unknown.err], [1, 'sluice keys revoke: no key is known by "single"\n']);
+});
+
+test("what cannot be done is told in one line, and nothing is made", async () => {
+  const keys = keysIn("faults");
+  const create = ["create", "--name", "x"];
+  for (const [args, code, expected] of [
+    [[...create], 1, /--group and --name are needed/],
+    [
+      [...create, "--group", "default", "--requests-per-minute", "0"],
+      1,
+      /--requests-per-minute must be a whole number from 1/,
+    ],
+    [
+      [...create, "--group", "default", "--budget-per-day", "much"],
+      1,
+      /--budget-per-day must be an amount such as 2\.50/,
+    ],
+    [[...create, "--group", "default", "--account", "a b"], 1, /--account must be 1 to 100 of/],
+    [[...create, "--group", "absent"], 1, /no group is named "absent"; the catalogue has default, narrow/],
+    [[...create, "--group", "default", "--expires", "2001-01-01"], 1, /--expires must lie ahead/],
+    [[...create, "--group", "default", "--expires", "soon"], 1, /--expires must lie ahead/],
+    [[...create, "--group", "default", "--models", "absent"], 1, /no model of the catalogue has the id "absent"/],
+    [[...create, "--group", "default", "--models", ","], 1, /--models must name at least one model/],
+    [["create", "--group", "default", "--name", "a\nb"], 1, /--name must be/],
+    [[...create, "--grup", "default"], 2, /Unknown option '--grup'/],
+    [["revoke"], 1, /say one key/],
+    [["revoke", "absent"], 1, /no key is known by "absent"/],
+  ] as const) {
+    const result = await keys(...args);
+    assert.deepEqual([result.code, result.out, result.err.split("\n").length], [code, "", 2], args.join(" "));
+    assert.match(result.err, expected);
+  }
+  const unnamed = await keys("destroy");
+  assert.deepEqual([unnamed.code, unnamed.err.split("\n")[0]], [2, 'sluice keys: no command is named "destroy"']);
+  assert.equal((await recordsIn("faults")).size, 0);
+});
+
+test("without REDIS_URL the gateway that runs in the directory is found, and without one the person is told what to do", async () => {
+  const expected = [
+    1,
+    "",
+    'sluice keys list: no gateway runs in this directory: start it with "npm start", or set REDIS_URL\n',
+  ];
+  const keys = keysProcessIn("private");
+  const alone = await keys("list");
+  assert.deepEqual([alone.code, alone.out, alone.err], expected);
+
+  await mkdir(join(directory, ".sluice"));
+  const ready = join(directory, ".sluice", "ready.json");
+  await writeFile(ready, JSON.stringify({ baseUrl: "http://127.0.0.1:8080", redisUrl: server.url }));
+  assert.equal((await keys("create", "--group", "default", "--name", "x")).code, 0);
+  assert.match((await keys("list")).out, /default/);
+
+  await writeFile(ready, JSON.stringify({ redisUrl: `${server.url}.gone` }));
+  const stale = await keys("list");
+  assert.deepEqual([stale.code, stale.out, stale.err], expected);
+
+  const elsewhere = await keysProcessIn("private", { REDIS_URL: "redis://127.0.0.1:1" })("list");
+  assert.match(elsewhere.err, /^sluice keys list: no Redis at 127\.0\.0\.1:1: [^\n]+\n$/);
+});
+
+test("a bad catalogue is told with its line, and another one can be named", async () => {
+  await writeFile(join(directory, "bad.yaml"), "groups: {}\n");
+  const bad = await keysIn("named", "bad.yaml")("create", "--group", "default", "--name", "x");
+  assert.deepEqual([bad.code, bad.out], [1, ""]);
+  assert.match(bad.err, /^sluice keys create: \S*bad\.yaml:1:\d+: [^\n]+\n$/);
+});
+
+test("times from now and dates are understood, and must lie ahead", () => {
+  const now = Date.UTC(2030, 0, 1);
+  assert.deepEqual(
+    [
+      "30m",
+      "12h",
+      "90d",
+      "4w",
+      "2030-01-02",
+      "2030-01-01T01:00:00Z",
+      "2030-01-01T01:00+01:00",
+      "0d",
+      "2029-12-31",
+      "2030-02-31",
+      "90",
+      "d",
+      "",
+    ].map((said) => expiryOf(said, now)),
+    [
+      now + 1_800_000,
+      now + 43_200_000,
+      now + 7_776_000_000,
+      now + 2_419_200_000,
+      now + 86_400_000,
+      now + 3_600_000,
+      "faulty",
+      "faulty",
+      "faulty",
+      "faulty",
+      "faulty",
+      "faulty",
+      "faulty",
+    ],
+  );
+});

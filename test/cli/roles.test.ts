@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { roleEnvironmentOf } from "../../apps/cli/roles.ts";
+
+const environment = {
+  PATH: "/bin",
+  HTTPS_PROXY: "http://proxy.example",
+  REDIS_URL: "unix:///redis.sock",
+  VENDOR_LOGIN: "named by the catalogue",
+  AWS_SECRET_ACCESS_KEY: "looks like a secret",
+  EMPTY_API_KEY: "",
+  MONKEY: "no secret",
+  OPERATOR_PASSWORD: "operator",
+  npm_config_registry: "https://registry.example",
+  NODE_CHANNEL_FD: "3",
+};
+const named = new Set(["VENDOR_LOGIN"]);
+
+test("the worker knows what the supervisor knows, but for the operator's password", () => {
+  const { OPERATOR_PASSWORD: _, npm_config_registry: __, NODE_CHANNEL_FD: ___, ...expected } = environment;
+  assert.deepEqual(roleEnvironmentOf("worker", environment, named), expected);
+});
+
+test("the ingress knows which secrets there are, and none of them but the operator's password", () => {
+  assert.deepEqual(roleEnvironmentOf("ingress", environment, named), {
+    PATH: "/bin",
+    HTTPS_PROXY: "http://proxy.example",
+    REDIS_URL: "unix:///redis.sock",
+    VENDOR_LOGIN: "configured",
+    AWS_SECRET_ACCESS_KEY: "configured",
+    MONKEY: "no secret",
+    OPERATOR_PASSWORD: "operator",
+  });
+});
+
+test("the simulator knows no secret and no Redis", () => {
+  assert.deepEqual(roleEnvironmentOf("simulator", environment, named), {
+    PATH: "/bin",
+    HTTPS_PROXY: "http://proxy.example",
+    MONKEY: "no secret",
+  });
+});

@@ -1,0 +1,298 @@
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { test } from "node:test";
+import { hashOf } from "#access/key.ts";
+import { readRecords, readSome, revokeRecord } from "#access/projection.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { readReady, stateOf } from "../../apps/cli/state.ts";
+import { startRedis } from "../support/redis.ts";
+import { isGone, makeRoot, processesOf, startGateway, until } from "./gateway.ts";
+
+const keyspace = keyspaceOf("sluice");
+const textOf = async (url: string) => (await fetch(url)).text();
+
+test("a start ends in a banner and a ready.json that say the same, and Ctrl-C leaves no process and no ready.json behind", async () => {
+  using place = makeRoot();
+  const state = stateOf(place.root);
+  const gateway = startGateway(place.root);
+  const ready = await gateway.ready();
+
+  assert.equal(ready.baseUrl, `${ready.address}/v1`);
+  assert.match(
+    gateway.output().out,
+    new RegExp(
+      `base address +${ready.baseUrl}\n +${ready.baseUrl.replace("/v1", "")} for .*\n +API key +${ready.key}\n`,
+    ),
+  );
+  assert.ok(
+    gateway.output().out.includes(`curl ${ready.baseUrl}/chat/completions -H "Authorization: Bearer ${ready.key}"`),
+  );
+  assert.ok(gateway.output().out.includes('"model":"sim-text"'));
+  assert.equal(await textOf(ready.address), "ingress");
+  assert.equal(await textOf(ready.operationsUrls.ingress), "ingress");
+  assert.equal(await textOf(ready.operationsUrls.worker), "worker");
+  assert.deepEqual(Object.keys(ready.pids), ["sluice", "redis", "simulator", "worker", "ingress"]);
+  assert.equal(statSync(state.readyFile).mode & 0o777, 0o600);
+  assert.equal(statSync(state.firstKeyFile).mode & 0o777, 0o600);
+  assert.equal(statSync(state.directory).mode & 0o777, 0o700);
+  await until("the worker's lines are in its log", () =>
+    readFileSync(join(state.logs, "worker.log"), "utf8").includes('"msg":"a line of the log"'),
+  );
+  assert.equal(gateway.output().error, "");
+
+  gateway.child.kill("SIGINT");
+  assert.equal(await gateway.ended, 0);
+  assert.equal(existsSync(state.readyFile), false);
+  assert.deepEqual(processesOf(place.root), []);
+});
+
+test("a second start keeps the key; a key that was revoked is replaced", async () => {
+  using place = makeRoot();
+  const keys: string[] = [];
+  for (const round of [1, 2, 3]) {
+    const gateway = startGateway(place.root);
+    const { key, redisUrl } = await gateway.ready();
+    keys.push(key);
+    const redis = await connectRedis(redisUrl, "request");
+    const [record] = await readSome(redis, keyspace, [hashOf(key)]);
+    assert.equal(record?.name, "first-run");
+    assert.equal(record.group, "default");
+    if (round === 2) await revokeRecord(redis, keyspace, hashOf(key), Date.now());
+    assert.equal((await readRecords(redis, keyspace)).size, round === 3 ? 2 : 1);
+    redis.disconnect();
+    gateway.child.kill("SIGTERM");
+    assert.equal(await gateway.ended, 0);
+  }
+  assert.equal(keys[0], keys[1]);
+  assert.notEqual(keys[1], keys[2]);
+});
+
+test("a second gateway in the same checkout says in one line that the first one runs", async () => {
+  using place = makeRoot();
+  const gateway = startGateway(place.root);
+  const { address, pids } = await gateway.ready();
+  const second = startGateway(place.root);
+  assert.equal(await second.ended, 1);
+  assert.equal(
+    second.output().error,
+    `sluice: the gateway already runs in this checkout (process ${pids.sluice}, ${address}); stop it first\n`,
+  );
+  assert.equal(await textOf(address), "ingress");
+  assert.ok(existsSync(stateOf(place.root).readyFile));
+  gateway.child.kill("SIGINT");
+  assert.equal(await gateway.ended, 0);
+});
+
+test("a role that is killed is started again at the same address, and ready.json follows", async () => {
+  using place = makeRoot();
+  const gateway = startGateway(place.root);
+  const before = await gateway.ready();
+  for (const role of ["ingress", "worker", "simulator"] as const) {
+    const pid = before.pids[role]!;
+    process.kill(pid, "SIGKILL");
+    const after = await until(`another ${role}`, () => {
+      const ready = readReady(stateOf(place.root));
+      return (
+        ready?.pids[role] !== undefined &&
+        ready.pids[role] !== pid &&
+        gateway.output().error.includes(`${role} serves again`) &&
+        ready
+      );
+    });
+    assert.equal(after.address, before.address);
+  }
+  assert.equal(await textOf(before.address), "ingress");
+  assert.equal(await textOf(before.operationsUrls.worker), "worker");
+  assert.equal(await textOf(before.simulatorUrl), "simulator");
+  assert.match(gateway.output().error, /^sluice: ingress ended with SIGKILL; starting it again in 250 ms\n/);
+  gateway.child.kill("SIGINT");
+  assert.equal(await gateway.ended, 0);
+  assert.deepEqual(processesOf(place.root), []);
+});
+
+test("a Redis that is killed is started again at the same socket and still knows the keys", async () => {
+  using place = makeRoot();
+  const gateway = startGateway(place.root);
+  const { key, redisUrl, pids } = await gateway.ready();
+  process.kill(pids.redis!, "SIGKILL");
+  await until("another Redis", () => gateway.output().error.includes("redis serves again"));
+  const redis = await connectRedis(redisUrl, "request");
+  const [record] = await readSome(redis, keyspace, [hashOf(key)]);
+  redis.disconnect();
+  assert.equal(record?.name, "first-run");
+  gateway.child.kill("SIGINT");
+  assert.equal(await gateway.ended, 0);
+});
+
+test("when the supervisor itself is killed its processes end by themselves, Redis last", async () => {
+  using place = makeRoot();
+  const gateway = startGateway(place.root);
+  const { pids } = await gateway.ready();
+  gateway.child.kill("SIGKILL");
+  assert.equal(await gateway.ended, "SIGKILL");
+  await until(
+    `${JSON.stringify(pids)} to end`,
+    () => Object.values(pids).every(isGone) && processesOf(place.root).length === 0,
+  );
+
+  const next = startGateway(place.root);
+  await next.ready();
+  next.child.kill("SIGINT");
+  assert.equal(await next.ended, 0);
+});
+
+test("an orphaned Redis is ended by the next start, which keeps its data", async () => {
+  using place = makeRoot();
+  const gateway = startGateway(place.root);
+  const { key, pids } = await gateway.ready();
+  const guards = processesOf(place.root).filter((pid) =>
+    readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("/bin/sh"),
+  );
+  assert.equal(guards.length, 1);
+  for (const pid of [...guards, pids.sluice!]) process.kill(pid, "SIGKILL");
+  await until("the roles to end", () => [pids.ingress!, pids.worker!, pids.simulator!].every(isGone));
+  assert.equal(isGone(pids.redis!), false);
+
+  const next = startGateway(place.root);
+  const ready = await next.ready();
+  assert.equal(ready.key, key);
+  assert.ok(isGone(pids.redis!));
+  next.child.kill("SIGINT");
+  assert.equal(await next.ended, 0);
+  assert.deepEqual(processesOf(place.root), []);
+});
+
+test("a second Ctrl-C ends what does not want to stop", async () => {
+  using place = makeRoot();
+  const gateway = startGateway(place.root, { FAKE_INGRESS: "deaf" });
+  const { pids } = await gateway.ready();
+  gateway.child.kill("SIGINT");
+  gateway.child.kill("SIGINT");
+  await until("the stop to begin", () => gateway.output().out.includes("Stopping"));
+  assert.equal(isGone(pids.ingress!), false);
+  await until("another Ctrl-C to be taken for another one", () => {
+    if (gateway.output().out.includes("Ending what is left")) return true;
+    gateway.child.kill("SIGINT");
+    return false;
+  });
+  assert.equal(await gateway.ended, 0);
+  assert.deepEqual(processesOf(place.root), []);
+});
+
+test("a role whose surroundings are at fault ends everything with its own line", async () => {
+  using place = makeRoot();
+  const gateway = startGateway(place.root, { FAKE_WORKER: "refuse", FAKE_INGRESS: "refuse" });
+  assert.equal(await gateway.ended, 1);
+  assert.equal(gateway.output().error, "sluice: the moon is not in the right place\n");
+  assert.deepEqual(processesOf(place.root), []);
+});
+
+test("a role that never comes up is given up after some attempts", async () => {
+  using place = makeRoot();
+  const gateway = startGateway(place.root, { FAKE_WORKER: "crash" });
+  assert.equal(await gateway.ended, 1);
+  const lines = gateway.output().error.trim().split("\n");
+  assert.equal(lines.length, 5);
+  assert.match(lines.at(-1)!, /^sluice: worker does not start: it ended with exit code 3; see .*worker\.log$/);
+  assert.deepEqual(processesOf(place.root), []);
+});
+
+test("a port that is taken is one line", async (t) => {
+  using place = makeRoot();
+  const occupier = createServer().listen(0, "127.0.0.1");
+  t.after(() => occupier.close());
+  await until("the port", () => occupier.listening);
+  const { port } = occupier.address() as AddressInfo;
+  const gateway = startGateway(place.root, { PORT: String(port) });
+  assert.equal(await gateway.ended, 1);
+  assert.equal(
+    gateway.output().error,
+    `sluice: port ${port} on 127.0.0.1 is already in use; set PORT or OPERATIONS_PORT to another\n`,
+  );
+  assert.deepEqual(processesOf(place.root), []);
+});
+
+test("an address that is not this machine's is one line", async () => {
+  using place = makeRoot();
+  const gateway = startGateway(place.root, { HOST: "192.0.2.1" });
+  assert.equal(await gateway.ended, 1);
+  assert.match(gateway.output().error, /^sluice: .*EADDRNOTAVAIL.*192\.0\.2\.1.*\n$/);
+});
+
+const faults: [string, NodeJS.ProcessEnv, RegExp][] = [
+  ["a port that is none", { PORT: "http" }, /^sluice: PORT must be an integer from 0 to 65535, not "http"\n$/],
+  ["a catalogue that is not there", { SLUICE_CATALOGUE: "none.yaml" }, /^sluice: .*none\.yaml: no such file\n$/],
+  ["a Redis that is not there", { REDIS_URL: "redis://127.0.0.1:1" }, /^sluice: no Redis at 127\.0\.0\.1:1: .+\n$/],
+];
+for (const [what, environment, line] of faults) {
+  test(`${what} is one line`, async () => {
+    using place = makeRoot();
+    const gateway = startGateway(place.root, environment);
+    assert.equal(await gateway.ended, 1);
+    assert.match(gateway.output().error, line);
+    assert.deepEqual(processesOf(place.root), []);
+  });
+}
+
+test("a bad catalogue is one line with its place", async () => {
+  using place = makeRoot();
+  writeFileSync(join(place.root, "catalogue.yaml"), "queues: [");
+  const gateway = startGateway(place.root);
+  assert.equal(await gateway.ended, 1);
+  assert.match(gateway.output().error, /^sluice: .*catalogue\.yaml:1:\d+: .+\n$/);
+});
+
+test("a Redis of one's own is used, and left running", async () => {
+  using place = makeRoot();
+  await using redis = await startRedis();
+  const gateway = startGateway(place.root, { REDIS_URL: redis.url });
+  const ready = await gateway.ready();
+  assert.equal(ready.redisUrl, redis.url);
+  assert.equal(ready.pids.redis, undefined);
+  gateway.child.kill("SIGINT");
+  assert.equal(await gateway.ended, 0);
+  (await connectRedis(redis.url, "request")).disconnect();
+});
+
+test("a checkout with a long path gets its Redis too", async () => {
+  using place = makeRoot(`${"long-".repeat(24)}-`);
+  const gateway = startGateway(place.root);
+  const { redisUrl } = await gateway.ready();
+  assert.ok(redisUrl.length < 110);
+  gateway.child.kill("SIGINT");
+  assert.equal(await gateway.ended, 0);
+  assert.deepEqual(processesOf(place.root), []);
+});
+
+test("only the worker is given an upstream's credential, and only the ingress the operator's password", async () => {
+  using place = makeRoot();
+  const secrets = {
+    OPENAI_API_KEY: "upstream-secret",
+    OTHER_TOKEN: "other-secret",
+    OPERATOR_PASSWORD: "operator-secret",
+  };
+  const gateway = startGateway(place.root, secrets);
+  const { address, operationsUrls, simulatorUrl, redisUrl } = await gateway.ready();
+  const [ingress, worker, simulator] = await Promise.all(
+    [address, operationsUrls.worker, simulatorUrl].map(
+      async (url) => (await (await fetch(`${url}/environment`)).json()) as NodeJS.ProcessEnv,
+    ),
+  );
+  assert.ok(ingress && worker && simulator);
+  assert.equal(ingress.OPENAI_API_KEY, "configured");
+  assert.equal(ingress.OTHER_TOKEN, "configured");
+  assert.equal(ingress.OPERATOR_PASSWORD, "operator-secret");
+  assert.equal(worker.OPENAI_API_KEY, "upstream-secret");
+  assert.equal(worker.OPERATOR_PASSWORD, undefined);
+  assert.equal(worker.REDIS_URL, redisUrl);
+  assert.equal(worker.SIMULATOR_URL, simulatorUrl);
+  assert.equal(ingress.SIMULATOR_URL, simulatorUrl);
+  assert.equal(simulator.REDIS_URL, undefined);
+  assert.equal(/secret|configured/.test(JSON.stringify(simulator)), false);
+  gateway.child.kill("SIGINT");
+  assert.equal(await gateway.ended, 0);
+});

@@ -1,0 +1,822 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { anthropicMessages } from "#dialects/anthropic-messages/codec.ts";
+import { structuredSchemaOf } from "#dialects/anthropic-messages/structured.ts";
+import { Refusal } from "#dialects/field-support.ts";
+import type { Message, NeutralRequest, Part, Settings, TextPart, Tool } from "#dialects/neutral.ts";
+import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { askedOf } from "../../../../apps/simulator/dialects/anthropic-messages/request.ts";
+
+type Body = Record<string, unknown>;
+
+const { decodeRequest, encodeRequest, tokenCount } = anthropicMessages;
+const targetOf = (model: string, outputTokensMax?: number) => ({
+  model,
+  outputTokensMax,
+  streamUsage: true,
+  tokenLimitField: "max_tokens" as const,
+});
+
+const user = (content: unknown) => ({ role: "user", content });
+const decoded = (fields: object) =>
+  decodeRequest({ body: { model: "m", max_tokens: 16, messages: [user("hi")], ...fields }, framing: "whole" });
+
+/** What is sent, once the simulator has found it to be in order. */
+function encoded(request: NeutralRequest, model = "claude-haiku-4-5", outputTokensMax?: number): Body {
+  const { path, headers, body } = encodeRequest(request, "whole", targetOf(model, outputTokensMax));
+  assert.deepEqual([path, headers], ["/messages", { "anthropic-version": "2023-06-01" }]);
+  const value = JSON.parse(body.toString()) as Body;
+  const asked = askedOf(value, headers, "0".repeat(64));
+  assert.equal(asked.kind === "refused" ? asked.message : "", "");
+  return value;
+}
+
+const refusalOf = (act: () => unknown): { param: string; message: string } => {
+  try {
+    act();
+  } catch (error) {
+    assert.ok(error instanceof Refusal, String(error));
+    return error;
+  }
+  return assert.fail("was not refused");
+};
+
+const text = (value: string, path = "t"): TextPart => ({ kind: "text", text: value, path });
+const said = (role: Message["role"], ...parts: Part[]): Message => ({ role, parts, path: `turn of ${role}` });
+const call = (id: string, path = `call ${id}`): Part => ({ kind: "call", id, name: "look", input: '{"at":1}', path });
+const result = (callId: string, ...content: TextPart[]): Part => ({
+  kind: "result",
+  callId,
+  name: "look",
+  content,
+  isError: false,
+  path: `result ${callId}`,
+});
+const requestOf = (...messages: Message[]): NeutralRequest => ({
+  system: [],
+  messages: [said("user", text("hi")), ...messages],
+  tools: [],
+  settings: {},
+});
+const withSettings = (settings: Settings, fields: Partial<NeutralRequest> = {}): NeutralRequest => ({
+  ...requestOf(),
+  settings,
+  ...fields,
+});
+const look: Tool = {
+  name: "look",
+  callerName: "look",
+  parameters: { type: "object", properties: { at: { type: "integer" } } },
+  path: "tools[0]",
+};
+
+test("a whole conversation comes into the neutral form, by its own names", () => {
+  const request = decoded({
+    system: [
+      { type: "text", text: "x-anthropic-billing-header: cc_version=1" },
+      { type: "text", text: "Be brief.", cache_control: { type: "ephemeral", ttl: "1h" } },
+    ],
+    messages: [
+      user([
+        { type: "text", text: "Look at this." },
+        { type: "image", source: { type: "base64", media_type: "image/png", data: "AAAA" } },
+        {
+          type: "document",
+          source: { type: "text", media_type: "text/plain", data: "é" },
+          title: "notes",
+          context: "mine",
+        },
+        { type: "search_result", source: "http://s", title: "found", content: [{ type: "text", text: "there" }] },
+      ]),
+      { role: "system", content: "From now on, look twice.", output_config: { effort: "low" } },
+      { role: "system", content: "gone", clear_at: "next_user_message" },
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "hm", signature: "SIG" },
+          { type: "redacted_thinking", data: "RED" },
+          { type: "thinking", thinking: "unsigned", signature: "" },
+          { type: "thinking", thinking: "far", signature: wrappedSignatureOf({ dialect: "gemini", data: "G" }) },
+          { type: "text", text: "Looking." },
+          { type: "tool_use", id: "c1", name: "look", input: { at: 1 } },
+          { type: "tool_use", id: "c2", name: "look", input: {} },
+        ],
+      },
+      user([
+        {
+          type: "tool_result",
+          tool_use_id: "c1",
+          content: "seen",
+          is_error: true,
+          cache_control: { type: "ephemeral" },
+        },
+        { type: "tool_result", tool_use_id: "c2", content: [{ type: "tool_reference", tool_name: "dig" }] },
+      ]),
+    ],
+    tools: [{ name: "look", input_schema: { type: "object" }, strict: true, defer_loading: true }],
+    tool_choice: { type: "tool", name: "look", disable_parallel_tool_use: true },
+    metadata: { user_id: "u" },
+    stop_sequences: ["END"],
+    temperature: 0.5,
+    top_k: 3,
+    max_tokens: 3_000,
+    thinking: { type: "enabled", budget_tokens: 2_000, display: "summarized" },
+    output_format: { type: "json_schema", schema: { type: "object" } },
+  });
+  const signed = (path: number, value: string, signature: object) => ({
+    kind: "reasoning",
+    text: value,
+    signature,
+    path: `messages[3].content[${path}]`,
+  });
+  assert.deepEqual(request, {
+    system: [{ kind: "text", text: "Be brief.", path: "system[1]", cache: { ttl: "long" } }],
+    messages: [
+      {
+        role: "user",
+        path: "messages[0]",
+        parts: [
+          text("Look at this.", "messages[0].content[0]"),
+          {
+            kind: "image",
+            source: { kind: "data", mimeType: "image/png", data: "AAAA" },
+            path: "messages[0].content[1].source",
+          },
+          text("mine", "messages[0].content[2].context"),
+          {
+            kind: "file",
+            source: { kind: "data", mimeType: "text/plain", data: "w6k=" },
+            name: "notes",
+            path: "messages[0].content[2].source",
+          },
+          text("found (http://s)\nthere", "messages[0].content[3]"),
+        ],
+      },
+      { role: "system", path: "messages[1]", parts: [text("From now on, look twice.", "messages[1].content")] },
+      {
+        role: "assistant",
+        path: "messages[3]",
+        parts: [
+          signed(0, "hm", { dialect: "anthropic-messages", data: "SIG" }),
+          signed(1, "", { dialect: "anthropic-messages", data: "RED", redacted: true }),
+          signed(3, "far", { dialect: "gemini", data: "G" }),
+          text("Looking.", "messages[3].content[4]"),
+          { kind: "call", id: "c1", name: "look", input: '{"at":1}', path: "messages[3].content[5]" },
+          { kind: "call", id: "c2", name: "look", input: "", path: "messages[3].content[6]" },
+        ],
+      },
+      {
+        role: "user",
+        path: "messages[4]",
+        parts: [
+          {
+            kind: "result",
+            callId: "c1",
+            name: "look",
+            content: [text("seen", "messages[4].content[0].content")],
+            isError: true,
+            path: "messages[4].content[0]",
+            cache: { ttl: "short" },
+          },
+          {
+            kind: "result",
+            callId: "c2",
+            name: "look",
+            content: [text("The tool dig is available.", "messages[4].content[1].content[0]")],
+            isError: false,
+            path: "messages[4].content[1]",
+          },
+        ],
+      },
+    ],
+    tools: [{ callerName: "look", name: "look", parameters: { type: "object" }, strict: true, path: "tools[0]" }],
+    toolChoice: { mode: "required", only: ["look"], path: "tool_choice" },
+    settings: {
+      outputTokensMax: { value: 3_000, path: "max_tokens" },
+      temperature: { value: 0.5, path: "temperature" },
+      topK: { value: 3, path: "top_k" },
+      stop: { value: ["END"], path: "stop_sequences" },
+      parallelCalls: { value: false, path: "tool_choice.disable_parallel_tool_use" },
+      user: { value: "u", path: "metadata.user_id" },
+      thinkingTokensMax: { value: 2_000, path: "thinking.budget_tokens" },
+      thinkingShown: { value: true, path: "thinking.display" },
+      format: { value: { kind: "schema", schema: { type: "object" } }, path: "output_format" },
+    },
+  });
+});
+
+test("how much to think is told in every way there is", () => {
+  const asked: [object, object][] = [
+    [
+      { thinking: { type: "disabled" }, output_config: { effort: "high" } },
+      { effort: { value: "none", path: "thinking" } },
+    ],
+    [
+      { thinking: { type: "adaptive" }, output_config: { effort: "xhigh" } },
+      { effort: { value: "xhigh", path: "output_config.effort" } },
+    ],
+    [
+      { thinking: { type: "enabled", budget_tokens: 9_000, display: "omitted" }, output_config: { effort: "medium" } },
+      {
+        effort: { value: "medium", path: "output_config.effort" },
+        thinkingShown: { value: false, path: "thinking.display" },
+      },
+    ],
+    [{ thinking: { type: "adaptive" } }, {}],
+    [{ thinking: { type: "between_tools" } }, {}],
+  ];
+  for (const [fields, settings] of asked)
+    assert.deepEqual(decoded({ max_tokens: 10_000, ...fields }).settings, {
+      outputTokensMax: { value: 10_000, path: "max_tokens" },
+      ...settings,
+    });
+});
+
+test("tools that instructions add and take away in mid-conversation are those in force at its end", () => {
+  const tool = (name: string) => ({ name, input_schema: { type: "object" } });
+  const change = (type: string, reference: object) => ({ role: "system", content: [{ type, tool: reference }] });
+  const { tools, messages } = decoded({
+    tools: [tool("a"), tool("b"), tool("c")],
+    messages: [
+      user("hi"),
+      change("tool_removal", { type: "tool_reference", name: "a" }),
+      change("tool_removal", { type: "tool_reference", name: "b" }),
+      change("tool_addition", { type: "tool_reference", name: "b" }),
+      change("tool_addition", { type: "tool_definition", definition: tool("d") }),
+    ],
+  });
+  assert.deepEqual(
+    tools.map(({ name, path }) => [name, path]),
+    [
+      ["b", "tools[1]"],
+      ["c", "tools[2]"],
+      ["d", "messages[4].content[0].tool.definition"],
+    ],
+  );
+  assert.deepEqual(
+    messages.flatMap(({ parts }) => parts.map(({ kind }) => kind)),
+    ["text"],
+  );
+});
+
+test("what only hints, and what asks for nothing, is never refused", () => {
+  decoded({
+    container: null,
+    mcp_servers: [],
+    compaction: null,
+    fallbacks: "default",
+    inference_geo: "global",
+    billing_policy: { bill_to: "self" },
+    diagnostics: { previous_message_id: "msg_1" },
+    service_tier: "auto",
+    speed: "fast",
+    context_management: { edits: [{ type: "clear_tool_uses_20250919" }, { type: "clear_thinking_20251015" }] },
+    output_config: { task_budget: { type: "tokens", total: 1 } },
+    messages: [
+      user("a"),
+      {
+        role: "assistant",
+        content: [
+          { type: "fallback", from: {}, to: {} },
+          { type: "text", text: "b", citations: [] },
+        ],
+      },
+    ],
+  });
+});
+
+test("what no other dialect can be given is refused by its name", () => {
+  const block = (content: object, role = "user") => ({ messages: [{ role, content: [content] }] });
+  const refusals: [object, string][] = [
+    [{ thread: { type: "create" } }, "thread"],
+    [{ container: { skills: [{}] } }, "container"],
+    [{ mcp_servers: [{ name: "x" }] }, "mcp_servers"],
+    [{ compaction: { type: "summarize" } }, "compaction"],
+    [{ fallbacks: [{ model: "x" }] }, "fallbacks"],
+    [{ inference_geo: "us" }, "inference_geo"],
+    [{ max_tokens: 0 }, "max_tokens"],
+    [{ thinking: { type: "sideways" } }, "thinking.type"],
+    [{ output_config: { effort: "utmost" } }, "output_config.effort"],
+    [{ output_config: { format: { type: "grammar" } } }, "output_config.format.type"],
+    [{ tool_choice: { type: "most" } }, "tool_choice.type"],
+    [
+      { tools: [{ type: "computer_20250124", name: "computer", display_width_px: 1, display_height_px: 1 }] },
+      "tools[0].type",
+    ],
+    [{ tools: [{ type: "web_search_20260318", name: "web_search" }] }, "tools[0].type"],
+    [{ tools: [{ type: "memory_20990101", name: "memory" }] }, "tools[0].type"],
+    [block({ type: "image", source: { type: "file", file_id: "f" } }), "messages[0].content[0].source.file_id"],
+    [
+      block({ type: "image", source: { type: "base64", media_type: "image/png", data: "!" } }),
+      "messages[0].content[0].source.data",
+    ],
+    [block({ type: "image", source: { type: "url", url: "ftp://x" } }), "messages[0].content[0].source.url"],
+    [block({ type: "server_tool_use", id: "s", name: "web_search", input: {} }, "assistant"), "messages[0].content[0]"],
+    [block({ type: "compaction", content: "x" }, "assistant"), "messages[0].content[0]"],
+    [block({ type: "image", source: { type: "url", url: "http://x" } }, "assistant"), "messages[0].content[0].source"],
+    [block({ type: "tool_use", id: "a", name: "b", input: {} }), "messages[0].content[0]"],
+    [
+      block({ type: "tool_result", tool_use_id: "a", content: [{ type: "browser_state" }] }),
+      "messages[0].content[0].content[0]",
+    ],
+    [
+      {
+        messages: [
+          user("a"),
+          block({ type: "tool_addition", tool: { type: "mcp_tool_reference" } }, "system").messages[0],
+        ],
+      },
+      "messages[1].content[0].tool.type",
+    ],
+  ];
+  for (const [fields, param] of refusals)
+    assert.equal(refusalOf(() => decoded(fields)).param, param, JSON.stringify(fields));
+  const { message } = refusalOf(() => decoded({ context_management: { edits: [{ type: "compact_20260112" }] } }));
+  assert.match(message, /^context_management: Extra inputs are not permitted/);
+});
+
+test("a request of this dialect comes through the neutral form as it was", () => {
+  const body = {
+    system: [{ type: "text", text: "Be brief.", cache_control: { type: "ephemeral" } }],
+    messages: [
+      user([
+        { type: "text", text: "See." },
+        { type: "image", source: { type: "base64", media_type: "image/png", data: "AAAA" } },
+        { type: "document", source: { type: "base64", media_type: "application/pdf", data: "AAAA" }, title: "paper" },
+        { type: "document", source: { type: "url", url: "https://x/y.pdf" } },
+      ]),
+      {
+        role: "assistant",
+        content: [
+          { type: "text", text: "So." },
+          { type: "tool_use", id: "c1", name: "look", input: { at: 1 } },
+        ],
+      },
+      user([
+        {
+          type: "tool_result",
+          tool_use_id: "c1",
+          content: [{ type: "text", text: "no" }],
+          is_error: true,
+          cache_control: { type: "ephemeral" },
+        },
+      ]),
+    ],
+    tools: [
+      {
+        name: "look",
+        description: "d",
+        input_schema: { properties: { at: { type: "integer" } }, type: "object", required: ["at"] },
+      },
+    ],
+    tool_choice: { type: "auto", disable_parallel_tool_use: true },
+    stop_sequences: ["END"],
+    temperature: 0.5,
+    metadata: { user_id: "u" },
+    max_tokens: 100,
+  };
+  assert.deepEqual(encoded(decoded(body)), { model: "claude-haiku-4-5", ...body });
+});
+
+test("thoughts of the vendor's own go back in their place, all others are left out", () => {
+  const own = (data: string, value: string, redacted?: true): Part => ({
+    kind: "reasoning",
+    text: value,
+    signature: { dialect: "anthropic-messages", data, ...(redacted && { redacted }) },
+    path: "r",
+  });
+  const turn = said(
+    "assistant",
+    { kind: "reasoning", text: "unsigned", path: "r" },
+    { kind: "reasoning", text: "far", signature: { dialect: "gemini", data: "G" }, path: "r" },
+    own("S", "near"),
+    text("So."),
+    own("R", "", true),
+    call("c"),
+  );
+  // The simulator knows its own signatures only: what is sent is compared here alone.
+  const body = JSON.parse(
+    encodeRequest(
+      requestOf(turn, said("user", result("c")), said("assistant", text("x"), own("T", "t"))),
+      "sse",
+      targetOf("m"),
+    ).body.toString(),
+  );
+  assert.deepEqual(body.messages[1].content, [
+    { type: "thinking", thinking: "near", signature: "S" },
+    { type: "text", text: "So." },
+    { type: "redacted_thinking", data: "R" },
+    { type: "tool_use", id: "c", name: "look", input: { at: 1 } },
+  ]);
+  assert.deepEqual(body.messages[3].content, [{ type: "text", text: "x" }]);
+  assert.equal(body.stream, true);
+});
+
+test("turns are brought into the order that the format demands", () => {
+  const messagesOf = (request: NeutralRequest, model?: string) =>
+    (encoded(request, model).messages as { role: string; content: Body[] }[]).map(({ role, content }) => [
+      role,
+      ...content.map(({ text: value, type, id, tool_use_id: answered }) => value ?? `${type} ${id ?? answered}`),
+    ]);
+  const conversation = requestOf(
+    said("user", text(" "), text("there")),
+    said("assistant", text(""), call("a.1")),
+    said("assistant", call("a:1")),
+    said("system", text("Mind the gap.")),
+    said("user", text("well?"), result("a:1", text("2")), result("a.1", text("1"))),
+    said("assistant", call("a.1")),
+    said("user", result("a.1")),
+    said("assistant", { kind: "refusal", text: "No. ", path: "r" }),
+  );
+  const begin = ["user", "hi", "there"];
+  const calls = ["assistant", "tool_use a_1", "tool_use a_1_2"];
+  const end = [
+    ["assistant", "tool_use a_1_3"],
+    ["user", "tool_result a_1_3"],
+    ["assistant", "No."],
+  ];
+  assert.deepEqual(messagesOf(conversation), [
+    begin,
+    calls,
+    ["user", "tool_result a_1_2", "tool_result a_1", "<instructions>\nMind the gap.\n</instructions>", "well?"],
+    ...end,
+  ]);
+  assert.deepEqual(messagesOf(conversation, "claude-opus-5"), [
+    begin,
+    calls,
+    ["user", "tool_result a_1_2", "tool_result a_1", "well?"],
+    ["system", "Mind the gap."],
+    ...end,
+  ]);
+  assert.deepEqual(messagesOf({ ...requestOf(), system: [text("Talk.")], messages: [] }), [["user", "Talk."]]);
+});
+
+test("what can't be brought into order, or has no place, is refused by the caller's name for it", () => {
+  const file = (mimeType: string): Part => ({
+    kind: "file",
+    source: { kind: "data", mimeType, data: "AAAA" },
+    path: "f",
+  });
+  const refusals: [NeutralRequest, string][] = [
+    [requestOf(said("assistant", call("a"), call("b")), said("user", result("a"))), "call b"],
+    [requestOf(said("assistant", call("a"))), "call a"],
+    [requestOf(said("assistant", call("a")), said("user", result("a"), result("a"))), "result a"],
+    [requestOf(said("user", result("a"))), "result a"],
+    [{ ...requestOf(), messages: [said("assistant", text("x")), said("user", text("y"))] }, "turn of assistant"],
+    [{ ...requestOf(), messages: [said("user", text(" "))] }, "turn of user"],
+    [requestOf(said("user", { kind: "audio", mimeType: "audio/wav", data: "AAAA", path: "a" })), "a"],
+    [
+      requestOf(
+        said("user", { kind: "image", source: { kind: "data", mimeType: "image/bmp", data: "AAAA" }, path: "i" }),
+      ),
+      "i",
+    ],
+    [requestOf(said("user", file("application/zip"))), "f"],
+    [withSettings({ stop: { value: ["x", "\n"], path: "stop" } }), "stop"],
+    [withSettings({ presencePenalty: { value: 1, path: "presence_penalty" } }), "presence_penalty"],
+  ];
+  for (const [request, param] of refusals)
+    assert.equal(refusalOf(() => encodeRequest(request, "whole", targetOf("m"))).param, param);
+  const hints: Settings = {
+    seed: { value: 1, path: "s" },
+    verbosity: { value: "low", path: "v" },
+    user: { value: "u".repeat(300), path: "u" },
+  };
+  assert.deepEqual(Object.keys(encoded(withSettings(hints))), ["model", "max_tokens", "messages"]);
+});
+
+test("a request is shaped for its model", () => {
+  const effort = (value: Settings["effort"] extends { value: infer Value } | undefined ? Value : never): Settings => ({
+    effort: { value, path: "e" },
+  });
+  const limit = (value: number): Settings => ({ outputTokensMax: { value, path: "m" } });
+  const sampling: Settings = {
+    temperature: { value: 1.5, path: "t" },
+    topP: { value: 0.5, path: "p" },
+    topK: { value: 5, path: "k" },
+  };
+  const shown = (value: boolean): Settings => ({ thinkingShown: { value, path: "s" } });
+  const budget = (value: number): Settings => ({ thinkingTokensMax: { value, path: "b" } });
+  const enabled = (tokens: number) => ({ type: "enabled", budget_tokens: tokens });
+  const adaptive = { type: "adaptive" };
+  const disabled = { type: "disabled" };
+  const cases: [string, Settings, object, number?][] = [
+    ["claude-opus-4-1", {}, { max_tokens: 4_096 }],
+    ["claude-opus-4-1", {}, { max_tokens: 32_000 }, 32_000],
+    ["claude-opus-4-1", limit(64_000), { max_tokens: 32_000 }, 32_000],
+    [
+      "claude-3-5-haiku-20241022",
+      { ...effort("high"), ...sampling },
+      { max_tokens: 4_096, temperature: 1, top_p: 0.5, top_k: 5 },
+    ],
+    [
+      "anthropic.claude-sonnet-4-20250514-v1:0",
+      { ...effort("high"), ...limit(10_000) },
+      { max_tokens: 10_000, thinking: enabled(6_000) },
+    ],
+    [
+      "claude-sonnet-4-5@20250929",
+      { ...effort("low"), ...limit(10_000), ...sampling },
+      { max_tokens: 10_000, thinking: enabled(1_024) },
+    ],
+    ["anthropic/claude-sonnet-4.5", sampling, { max_tokens: 4_096, temperature: 1, top_k: 5 }],
+    ["claude-haiku-4-5", { ...effort("max"), ...limit(1_024) }, { max_tokens: 1_024 }],
+    [
+      "claude-haiku-4-5",
+      { ...budget(9_000), ...shown(false) },
+      { max_tokens: 13_096, thinking: { ...enabled(9_000), display: "omitted" } },
+    ],
+    ["claude-haiku-4-5", { ...budget(9_000), ...limit(5_000) }, { max_tokens: 5_000, thinking: enabled(4_999) }],
+    ["claude-haiku-4-5", effort("none"), { max_tokens: 4_096 }],
+    [
+      "claude-opus-4-6",
+      { ...effort("xhigh"), ...sampling },
+      { max_tokens: 4_096, thinking: adaptive, output_config: { effort: "high" } },
+    ],
+    ["claude-opus-4-6", sampling, { max_tokens: 4_096, temperature: 1, top_k: 5 }],
+    [
+      "claude-opus-4-7",
+      { ...effort("xhigh"), ...sampling },
+      { max_tokens: 4_096, thinking: adaptive, output_config: { effort: "xhigh" } },
+    ],
+    [
+      "claude-sonnet-5",
+      { ...effort("minimal"), ...shown(true) },
+      { max_tokens: 4_096, thinking: { ...adaptive, display: "summarized" }, output_config: { effort: "low" } },
+    ],
+    [
+      "claude-sonnet-5",
+      { ...sampling, ...shown(true) },
+      { max_tokens: 4_096, thinking: { ...adaptive, display: "summarized" } },
+    ],
+    ["claude-sonnet-5", effort("none"), { max_tokens: 4_096, thinking: disabled }],
+    ["claude-haiku-5-5", effort("none"), { max_tokens: 4_096, thinking: disabled }],
+    ["claude-sonnet-5-5", effort("none"), { max_tokens: 4_096, output_config: { effort: "low" } }],
+    ["claude-fable-5", effort("none"), { max_tokens: 4_096, output_config: { effort: "low" } }],
+    ["claude-opus-6", budget(20_000), { max_tokens: 4_096, thinking: adaptive, output_config: { effort: "high" } }],
+    [
+      "kimi-k3",
+      { ...effort("high"), ...limit(9) },
+      { max_tokens: 9, thinking: adaptive, output_config: { effort: "high" } },
+    ],
+    ["kimi-k3", sampling, { max_tokens: 4_096, temperature: 1, top_p: 0.5, top_k: 5 }],
+  ];
+  for (const [model, settings, expected, outputTokensMax] of cases) {
+    const { messages: _, ...body } = encoded(withSettings(settings), model, outputTokensMax);
+    assert.deepEqual(body, { model, ...expected }, `${model} ${JSON.stringify(settings)}`);
+  }
+});
+
+test("a forced call and a turn begun without thinking go without it where they must", () => {
+  const settings: Settings = { effort: { value: "medium", path: "e" }, outputTokensMax: { value: 8_000, path: "m" } };
+  const forced = (model: string, fields: Partial<NeutralRequest> = {}) => {
+    const { thinking, tool_choice: choice } = encoded(
+      withSettings(settings, { tools: [look], toolChoice: { mode: "required", path: "c" }, ...fields }),
+      model,
+    );
+    return [thinking, choice];
+  };
+  assert.deepEqual(forced("claude-haiku-4-5"), [undefined, { type: "any" }]);
+  assert.deepEqual(forced("claude-sonnet-5"), [{ type: "disabled" }, { type: "any" }]);
+  assert.deepEqual(forced("claude-opus-5-5"), [{ type: "adaptive" }, { type: "auto" }]);
+  const loop = [said("user", text("hi")), said("assistant", call("a")), said("user", result("a"))];
+  assert.equal(
+    encoded(withSettings(settings, { messages: loop, tools: [look] }), "claude-haiku-4-5").thinking,
+    undefined,
+  );
+  assert.deepEqual(
+    encoded(
+      withSettings(settings, { messages: [...loop, said("user", text("and?"))], tools: [look] }),
+      "claude-haiku-4-5",
+    ).thinking,
+    {
+      type: "enabled",
+      budget_tokens: 2_400,
+    },
+  );
+});
+
+test("tools and the choice among them", () => {
+  const free: Tool = { name: "free", callerName: "free", takesText: true, path: "t" };
+  const bare: Tool = {
+    name: "bare",
+    callerName: "bare",
+    strict: true,
+    parameters: { type: "object", additionalProperties: true },
+    path: "t",
+  };
+  const strict: Tool = {
+    ...look,
+    name: "strict",
+    strict: true,
+    parameters: { type: "object", properties: { n: { type: "integer", minimum: 1 } } },
+  };
+  const tools = [look, free, bare, strict];
+  const choiceFor = (toolChoice: NeutralRequest["toolChoice"], settings: Settings = {}) => {
+    const { tool_choice: choice, tools: sent } = encoded(
+      withSettings(settings, { tools, ...(toolChoice && { toolChoice }) }),
+    );
+    return [choice, (sent as Body[]).map(({ name }) => name).join()];
+  };
+  assert.deepEqual(encoded(withSettings({}, { tools })).tools, [
+    { name: "look", input_schema: look.parameters },
+    {
+      name: "free",
+      input_schema: {
+        type: "object",
+        properties: { input: { type: "string" } },
+        required: ["input"],
+        additionalProperties: false,
+      },
+    },
+    { name: "bare", input_schema: { type: "object", properties: {}, additionalProperties: true } },
+    {
+      name: "strict",
+      input_schema: {
+        type: "object",
+        properties: { n: { type: "integer", description: "{minimum: 1}" } },
+        additionalProperties: false,
+      },
+      strict: true,
+    },
+  ]);
+  const all = "look,free,bare,strict";
+  assert.deepEqual(choiceFor(undefined), [undefined, all]);
+  assert.deepEqual(choiceFor(undefined, { parallelCalls: { value: false, path: "p" } }), [
+    { type: "auto", disable_parallel_tool_use: true },
+    all,
+  ]);
+  assert.deepEqual(choiceFor({ mode: "none", path: "c" }, { parallelCalls: { value: false, path: "p" } }), [
+    { type: "none" },
+    all,
+  ]);
+  assert.deepEqual(choiceFor({ mode: "required", only: ["free"], path: "c" }), [
+    { type: "tool", name: "free" },
+    "free",
+  ]);
+  assert.deepEqual(choiceFor({ mode: "required", only: ["free", "bare"], path: "c" }), [{ type: "any" }, "free,bare"]);
+  assert.deepEqual(choiceFor({ mode: "auto", only: ["look"], path: "c" }), [{ type: "auto" }, "look"]);
+  const known = encoded(requestOf(said("assistant", call("a")), said("user", result("a"))));
+  assert.deepEqual(
+    [known.tools, known.tool_choice],
+    [[{ name: "look", input_schema: { type: "object", properties: {} } }], { type: "none" }],
+  );
+});
+
+test("calls whose input is no object, and failures without a word, still go", () => {
+  const broken: Part = { kind: "call", id: "a", name: "look", input: '{"at":', path: "c" };
+  const failed: Part = { kind: "result", callId: "a", name: "look", content: [], isError: true, path: "r" };
+  const { messages } = encoded(requestOf(said("assistant", broken), said("user", failed)));
+  assert.deepEqual((messages as Body[]).slice(1), [
+    { role: "assistant", content: [{ type: "tool_use", id: "a", name: "look", input: { _raw: '{"at":' } }] },
+    user([{ type: "tool_result", tool_use_id: "a", content: "The call failed.", is_error: true }]),
+  ]);
+});
+
+test("of all marks of what is worth caching the last four stay, the long before the short", () => {
+  const marked = (value: string, ttl: "short" | "long"): TextPart => ({ ...text(value), cache: { ttl } });
+  const body = encoded({
+    ...requestOf(said("user", marked("c", "long"), marked("d", "short"), marked("e", "long"))),
+    system: [marked("a", "long"), marked("b", "long")],
+    tools: [{ ...look, cache: { ttl: "long" } }],
+  });
+  const marks = [
+    ...(body.tools as Body[]),
+    ...(body.system as Body[]),
+    ...(body.messages as { content: Body[] }[]).flatMap(({ content }) => content),
+  ];
+  assert.deepEqual(
+    marks.map(({ cache_control: mark }) => (mark === undefined ? "" : ((mark as Body).ttl ?? "5m"))),
+    ["", "", "1h", "", "1h", "5m", "5m"],
+  );
+});
+
+test("a format is enforced where it can be, and asked for in words where not", () => {
+  const format = (value: NonNullable<Settings["format"]>["value"], model?: string) => {
+    const { output_config: config, system } = encoded(withSettings({ format: { value, path: "f" } }), model);
+    return [config, (system as Body[] | undefined)?.map(({ text: said }) => said).join()];
+  };
+  const schema = { type: "object", properties: { a: { type: "string" } } };
+  const enforced = { format: { type: "json_schema", schema: { ...schema, additionalProperties: false } } };
+  assert.deepEqual(format({ kind: "schema", schema, name: "n" }), [enforced, undefined]);
+  const [none, words] = format({ kind: "schema", schema }, "claude-3-7-sonnet");
+  assert.ok(none === undefined && String(words).endsWith(JSON.stringify(schema)));
+  assert.match(String(format({ kind: "json" })[1]), /one JSON object and nothing else/);
+});
+
+test("schemas are told in the vendor's own terms, or not at all", () => {
+  const node = { type: "object", properties: { next: { $ref: "#/$defs/node" } } };
+  const cases: [Record<string, unknown>, unknown][] = [
+    [
+      {
+        $schema: "x",
+        type: "array",
+        minItems: 3,
+        items: { oneOf: [{ type: "string", format: "uuid" }, { const: 1 }] },
+        description: "d",
+      },
+      {
+        type: "array",
+        items: { anyOf: [{ type: "string", format: "uuid" }, { const: 1 }] },
+        description: "d\n\n{minItems: 3}",
+      },
+    ],
+    [
+      { $ref: "#/$defs/a", $defs: { a: { enum: ["x"] } } },
+      { $ref: "#/$defs/a", $defs: { a: { enum: ["x"] } } },
+    ],
+    [{ $ref: "#/$defs/node", $defs: { node } }, undefined],
+    [{ type: "object", properties: { self: { $ref: "#" } } }, undefined],
+    [{ type: "object" }, undefined],
+    [{ type: "object", additionalProperties: { type: "string" } }, undefined],
+    [{ type: "object", properties: { anything: {} } }, undefined],
+    [
+      { type: ["object", "null"], additionalProperties: false },
+      { type: ["object", "null"], additionalProperties: false },
+    ],
+  ];
+  for (const [schema, expected] of cases)
+    assert.deepEqual(structuredSchemaOf(schema), expected, JSON.stringify(schema));
+});
+
+test("tokens are counted of a conversation as it is, without what only concerns its answer", () => {
+  assert.ok(tokenCount);
+  const conversation = tokenCount.conversationOf({ model: "m", messages: [user("hi")], system: "s", tomorrow: 1 });
+  assert.equal(decodeRequest({ body: conversation, framing: "whole" }).messages.length, 1);
+  const foreign = {
+    role: "assistant",
+    content: [{ type: "thinking", thinking: "x", signature: wrappedSignatureOf({ dialect: "gemini", data: "G" }) }],
+  };
+  const { path, body } = tokenCount.requestOf(
+    { ...conversation, stream: true, messages: [user("hi"), foreign] },
+    targetOf("theirs"),
+  );
+  assert.equal(path, "/messages/count_tokens");
+  assert.deepEqual(JSON.parse(body.toString()), { model: "theirs", messages: [user("hi")], system: "s", tomorrow: 1 });
+  assert.deepEqual(
+    [tokenCount.countIn({ input_tokens: 7 }), tokenCount.countIn({ input_tokens: "7" }), tokenCount.answerOf(7)],
+    [7, undefined, '{"input_tokens":7}'],
+  );
+});
+
+test("whatever conversation is asked for is sent in an order that is accepted, or refused by name", () => {
+  const id = fc.constantFrom("a", "b", "c.d");
+  const block = fc.oneof(
+    fc.constantFrom("", " ", "x", "x ").map((value) => ({ type: "text", text: value })),
+    id.map((value) => ({ type: "tool_use", id: value, name: "look", input: {} })),
+    fc.record({ type: fc.constant("tool_result"), tool_use_id: id, content: fc.constantFrom("", "seen") }),
+    fc.constant({ type: "thinking", thinking: "x", signature: wrappedSignatureOf({ dialect: "gemini", data: "G" }) }),
+    fc.constant({ type: "image", source: { type: "url", url: "http://x/y.png" } }),
+  );
+  const message = fc.record({
+    role: fc.constantFrom("user", "assistant", "system"),
+    content: fc.oneof(fc.constantFrom("", "x"), fc.array(block, { maxLength: 3 })),
+  });
+  const answered = id.map((value) => [
+    { role: "assistant", content: [{ type: "tool_use", id: value, name: "look", input: {} }] },
+    user([{ type: "tool_result", tool_use_id: value }]),
+  ]);
+  const conversation = fc
+    .array(
+      fc.oneof(
+        answered,
+        message.map((one) => [one]),
+      ),
+      { maxLength: 5 },
+    )
+    .map((turns) => [user("hi"), ...turns.flat()]);
+  const fields = fc.record({
+    model: fc.constantFrom("claude-haiku-4-5", "claude-sonnet-5", "claude-opus-5-5", "other"),
+    choice: fc.constantFrom("auto", "any", "none"),
+    thinking: fc.constantFrom({ type: "adaptive" }, { type: "enabled", budget_tokens: 1_024 }, { type: "disabled" }),
+  });
+  let sent = 0;
+  fc.assert(
+    fc.property(conversation, fields, (messages, { model, choice, thinking }) => {
+      const body = {
+        messages,
+        thinking,
+        tools: [{ name: "look", input_schema: { type: "object" } }],
+        tool_choice: { type: choice },
+        max_tokens: 4_000,
+      };
+      try {
+        encoded(decoded(body), model);
+        sent++;
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        assert.ok(error.message.startsWith(error.param));
+      }
+    }),
+    { numRuns: 300 },
+  );
+  assert.ok(sent > 50, `${sent} were sent`);
+});
+
+test("an assistant's last words end in no white space, also where an instruction follows them", () => {
+  const messages = [user("hi"), { role: "assistant", content: "x " }, { role: "system", content: "y" }];
+  const body = JSON.stringify(encoded(decoded({ messages, max_tokens: 100 }), "claude-opus-5-5"));
+  assert.match(body, /"x"/);
+  assert.doesNotMatch(body, /"x "/);
+});

@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { verbatim } from "#dialects/anthropic-messages/verbatim.ts";
+import type { StreamRelay } from "#dialects/codec.ts";
+import { wrappedSignatureMark, wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+
+const target = {
+  model: "theirs",
+  outputTokensMax: undefined,
+  streamUsage: true,
+  tokenLimitField: "max_tokens" as const,
+};
+const requestOf = (text: string) => verbatim.request(Buffer.from(text), "sse", target)?.body.toString();
+const streamOf = () => verbatim.stream(Buffer.alloc(0), "sse", "mine");
+
+/** What a caller gets for these events, by event. */
+function relayed(stream: StreamRelay, ...events: (string | ({ type: string } & Record<string, unknown>))[]): string[] {
+  return events.map((event) => {
+    const out: Buffer[] = [];
+    if (typeof event === "string") stream.push({ event: undefined, data: Buffer.from(event) }, out);
+    else stream.push({ event: event.type, data: Buffer.from(JSON.stringify(event)) }, out);
+    return Buffer.concat(out).toString();
+  });
+}
+
+const shown = (...events: { type: string }[]) =>
+  events
+    .map(
+      (event) =>
+        `event: ${event.type}\ndata: ${JSON.stringify(event).replace('"model":"theirs"', '"model":"mine"')}\n\n`,
+    )
+    .join("");
+
+const began = {
+  type: "message_start",
+  message: {
+    id: "msg_1",
+    model: "theirs",
+    usage: { input_tokens: 6, cache_read_input_tokens: 4, output_tokens: 1 },
+    new: 1,
+  },
+};
+const ping = { type: "ping" };
+const start = { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } };
+const chunk = { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: '"model":"theirs"' } };
+const stop = { type: "content_block_stop", index: 0 };
+const ended = {
+  type: "message_delta",
+  delta: { stop_reason: "end_turn" },
+  usage: { output_tokens: 7, output_tokens_details: { thinking_tokens: 2 } },
+};
+const over = { type: "message_stop", tomorrow: true };
+
+test("only the model's name of a request is changed: unknown fields, big numbers, order and white space stay", () => {
+  const text =
+    '\n{ "top_k" : 12345678901234567890,\t"model":"mine", "x":{"model":"inner"}, "\\u006dodel":"b", "é":"\\u00e9 " }\n';
+  assert.equal(requestOf(text), text.replace('"mine"', '"theirs"').replace('"b"', '"theirs"'));
+  assert.deepEqual(verbatim.request(Buffer.from('{"model":"m"}'), "whole", target)?.headers, {
+    "anthropic-version": "2023-06-01",
+  });
+});
+
+test("thoughts of other vendors' models are taken out of a request, and nothing else", () => {
+  const foreign = (dialect: "gemini" | "anthropic-messages") => ({
+    type: "thinking",
+    thinking: "x",
+    signature: wrappedSignatureOf({ dialect, data: "S" }),
+  });
+  const native = { type: "thinking", thinking: "y", signature: "native" };
+  const call = { type: "tool_use", id: "c", name: "n", input: {} };
+  const result = { role: "user", content: [{ type: "tool_result", tool_use_id: "c" }] };
+  const ask = { role: "user", content: "hi" };
+  const turn = (...content: object[]) => ({ role: "assistant", content });
+  const sentWith = (messages: object[], thinking: object) => {
+    const text = JSON.stringify({ model: "m", thinking, messages }).replace("{", '{"big":12345678901234567890,');
+    const body = requestOf(text) as string;
+    assert.ok(body.startsWith('{"big":12345678901234567890,"model":"theirs",'));
+    return JSON.parse(body);
+  };
+  const enabled = { type: "enabled", budget_tokens: 2_000 };
+  const kept = sentWith(
+    [ask, turn(foreign("gemini")), ask, turn(foreign("anthropic-messages"), foreign("gemini"), native, call), result],
+    enabled,
+  );
+  assert.deepEqual(kept.messages, [
+    ask,
+    ask,
+    turn({ type: "thinking", thinking: "x", signature: "S" }, native, call),
+    result,
+  ]);
+  assert.deepEqual(kept.thinking, enabled);
+  const lost = [ask, turn(foreign("gemini"), call), result];
+  assert.deepEqual(sentWith(lost, enabled).thinking, { type: "disabled" });
+  assert.deepEqual(sentWith(lost, { type: "adaptive" }).thinking, { type: "adaptive" });
+});
+
+test("a stream passes as it is, but for the model's name; what opens it is held back until there is content", () => {
+  const stream = streamOf();
+  assert.deepEqual(relayed(stream, began, ping, start), ["", "", ""]);
+  assert.equal(stream.committed, false);
+  assert.deepEqual(relayed(stream, chunk, ping, stop), [
+    shown(began, ping, start) + shown({ ...chunk }).replaceAll("mine", "theirs"),
+    shown(ping),
+    shown(stop),
+  ]);
+  assert.deepEqual([stream.finished, stream.complete, stream.ended], [false, false, false]);
+  assert.deepEqual(relayed(stream, ended), [shown(ended)]);
+  assert.deepEqual([stream.finished, stream.ended], [true, false]);
+  assert.deepEqual(relayed(stream, over, chunk), [shown(over), ""]);
+  assert.deepEqual([stream.ended, stream.malformedEvents], [true, 0]);
+  assert.deepEqual(stream.usage, {
+    inputTokens: 10,
+    cachedInputTokens: 4,
+    cacheWriteTokens: 0,
+    outputTokens: 7,
+    reasoningTokens: 2,
+  });
+});
+
+test("blocks that say something as they begin are content, and so is the end of an empty answer", () => {
+  const begins = (type: string) => ({ type: "content_block_start", index: 0, content_block: { data: "x", type } });
+  for (const [event, committed] of [
+    [begins("text"), false],
+    [begins("thinking"), false],
+    [begins("tool_use"), true],
+    [begins("redacted_thinking"), true],
+    [begins("server_tool_use"), true],
+    [ended, true],
+    [{ ...ended, delta: { stop_reason: null } }, false],
+    [{ type: "unheard_of" }, false],
+  ] as const) {
+    const stream = streamOf();
+    relayed(stream, began, event);
+    assert.equal(stream.committed, committed, JSON.stringify(event));
+  }
+});
+
+test("an answer without its terminator is given one; names that events lack are added, for clients go by them", () => {
+  const stream = streamOf();
+  assert.deepEqual(
+    relayed(
+      stream,
+      JSON.stringify(began),
+      JSON.stringify({ index: 1, delta: chunk.delta, type: chunk.type }),
+      JSON.stringify(ended),
+      "[DONE]",
+    ).slice(2),
+    [shown(ended), ""],
+  );
+  const out: Buffer[] = [];
+  stream.end(out);
+  assert.equal(Buffer.concat(out).toString(), 'event: message_stop\ndata: {"type":"message_stop"}\n\n');
+  assert.deepEqual([stream.ended, stream.malformedEvents], [true, 0]);
+});
+
+test("errors and what is no JSON end a stream, and nothing throws", () => {
+  const failing = streamOf();
+  assert.deepEqual(
+    relayed(failing, began, chunk, { type: "error", error: { type: "overloaded_error", message: "busy" } }, over).slice(
+      2,
+    ),
+    ["", ""],
+  );
+  assert.deepEqual([failing.error?.status, failing.error?.message], [529, "busy"]);
+  const unnamed = streamOf();
+  relayed(unnamed, '{"error":{"message":"no"}}');
+  assert.equal(unnamed.error?.message, "no");
+  for (const broken of ['{"type":"content_block_delta","del', '{"type":"message_stop"', "null", "[1]"]) {
+    const stream = streamOf();
+    assert.deepEqual(relayed(stream, chunk, "", broken, stop).slice(1), ["", "", ""]);
+    assert.deepEqual([stream.error?.status, stream.malformedEvents], [502, 1], broken);
+  }
+  const types = ["message_start", "content_block_start", "message_delta", "message_stop", "error", undefined];
+  fc.assert(
+    fc.property(fc.constantFrom(...types), fc.oneof(fc.json(), fc.string()), (event, text) => {
+      streamOf().push({ event, data: Buffer.from(text) }, []);
+      verbatim.answer(Buffer.from(text), "m");
+      requestOf(text);
+    }),
+  );
+  fc.assert(
+    fc.property(
+      fc.array(fc.jsonValue()),
+      fc.jsonValue(),
+      (messages, thinking) => void requestOf(JSON.stringify({ model: wrappedSignatureMark, messages, thinking })),
+    ),
+  );
+});
+
+test("a whole answer keeps every byte but the model's name, and its usage is read", () => {
+  const text =
+    '{"id":"x", "model":"theirs","content":[],"stop_reason":"end_turn","usage":{"input_tokens":3,"cache_creation_input_tokens":5,"output_tokens":4},"big":12345678901234567890}\n';
+  const answer = verbatim.answer(Buffer.from(text), "mine");
+  assert.ok(answer.kind === "answer");
+  assert.equal(answer.body.toString(), text.replace("theirs", "mine"));
+  assert.deepEqual(answer.usage, {
+    inputTokens: 8,
+    cachedInputTokens: 0,
+    cacheWriteTokens: 5,
+    outputTokens: 4,
+    reasoningTokens: 0,
+  });
+  for (const broken of ["", "[]", "{}", text.slice(0, 60), '{"content":null}'])
+    assert.equal(verbatim.answer(Buffer.from(broken), "m").kind, "malformed");
+  const failed = verbatim.answer(Buffer.from('{"type":"error","error":{"type":"api_error","message":"no"}}'), "m");
+  assert.ok(failed.kind === "error" && failed.error.status === 500);
+});

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import { embeddingAnswerOf, embeddingRequestOf } from "#dialects/embeddings.ts";
+
+const exchangeOf = (text: string, from: ConversationDialect = "openai-chat", to = from) => {
+  const made = embeddingRequestOf(from, to, Buffer.from(text), "theirs");
+  return { ...made, answerOf: (bytes: Buffer) => embeddingAnswerOf(from, to, made.asked, "mine", bytes) };
+};
+const answered = (request: string, answer: string, from?: ConversationDialect, to?: ConversationDialect) =>
+  exchangeOf(request, from, to).answerOf(Buffer.from(answer))?.body.toString();
+
+/** Numbers that a double can't hold as they are written. */
+const numbers = "[0.10000000000000000001, -0, 1.0, 12345678901234567890, 1e-400]";
+const floats = [0.5, -1.25, 3];
+const base64 = Buffer.from(new Uint8Array(Float32Array.from(floats).buffer)).toString("base64");
+
+test("requests and answers of one format keep every byte but the model's name", () => {
+  const request =
+    '\n{ "input" : ["a","b"],\t"model":"mine", "new":1e400, "seed":12345678901234567890, "x":{"model":"mine"} }\n';
+  assert.equal(exchangeOf(request).request.body.toString(), request.replace('"mine"', '"theirs"'));
+  const item = (index: number) => `{"index":${index}, "embedding" :${numbers},"new":1e400}`;
+  const answer = ` {"data":[${item(0)} , ${item(1)}], "model":"theirs","usage":{"prompt_tokens":2},"big":12345678901234567890}\n`;
+  assert.equal(answered(request, answer), answer.replace("theirs", "mine"));
+  assert.equal(exchangeOf(request).answerOf(Buffer.from(answer))?.usage?.inputTokens, 2);
+
+  const single = '{"content":{"parts":[{"text":"a"}]}, "big":12345678901234567890}';
+  assert.equal(exchangeOf(single, "gemini").request.body.toString(), `${single.slice(0, -1)},"model":"models/theirs"}`);
+  const batch = `{"requests":[${single}, {"model":"models/mine","content":{"parts":[{"text":"b"}]}}]}`;
+  assert.equal(
+    exchangeOf(batch, "gemini").request.body.toString(),
+    `{"requests":[${single.slice(0, -1)},"model":"models/theirs"}, {"model":"models/theirs","content":{"parts":[{"text":"b"}]}}]}`,
+  );
+  assert.equal(
+    answered(single, `{"embedding":{"values":${numbers}} }`, "gemini"),
+    `{"embedding":{"values":${numbers}} }`,
+  );
+});
+
+test("an embedding is encoded as the caller asked, whatever its upstream sends", () => {
+  const request = (format?: string) =>
+    JSON.stringify({ model: "mine", input: "a", ...(format !== undefined && { encoding_format: format }) });
+  const answer = (embedding: string) =>
+    `{"object":"list","data":[{"object":"embedding","index":0,"embedding":${embedding}}],"model":"mine"}`;
+  const [plain, packed] = [answer(JSON.stringify(floats)), answer(`"${base64}"`)];
+  for (const sent of [plain, packed]) {
+    assert.equal(answered(request("base64"), sent), packed);
+    assert.equal(answered(request("float"), sent), plain);
+    assert.equal(answered(request(), sent), plain);
+  }
+});
+
+test("an answer without an embedding for each input is a failure", () => {
+  const item = '{"embedding":[1]}';
+  const cases: [input: unknown, data: string][] = [
+    ["a", "[]"],
+    ["a", "null"],
+    ["a", `[${item},${item}]`],
+    [["a", "b"], `[${item}]`],
+    ["a", '[{"embedding":[]}]'],
+    ["a", '[{"embedding":null}]'],
+    ["a", '[{"embedding":""}]'],
+    ["a", "[null]"],
+    [[1, 2], "[]"],
+    [[[1], [2]], `[${item}]`],
+  ];
+  for (const [input, data] of cases)
+    assert.equal(answered(JSON.stringify({ model: "mine", input }), `{"data":${data}}`), undefined, data);
+  for (const broken of ["", "{}", "[]", `{"data":[${item}`])
+    assert.equal(answered('{"model":"m","input":"a"}', broken), undefined);
+  for (const [input, count] of [
+    ["a", 1],
+    [["a", "b"], 2],
+    [[1, 2], 1],
+    [[[1], [2]], 2],
+  ] as const)
+    assert.notEqual(
+      answered(JSON.stringify({ model: "mine", input }), `{"data":[${Array(count).fill(item)}]}`),
+      undefined,
+    );
+
+  const google = '{"content":{"parts":[{"text":"a"}]}}';
+  for (const answer of ['{"embedding":{}}', '{"embedding":{"values":[]}}', '{"embeddings":[]}', "{}"]) {
+    assert.equal(answered(google, answer, "gemini"), undefined, answer);
+    assert.equal(answered('{"model":"m","input":"a"}', answer, "openai-chat", "gemini"), undefined, answer);
+  }
+  assert.equal(answered(google, '{"data":[{"embedding":[]}]}', "gemini", "openai-chat"), undefined);
+});

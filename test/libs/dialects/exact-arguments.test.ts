@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { AnswerContext } from "#dialects/codec.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { conversationDialects } from "#dialects/dialect.ts";
+import { parsedObject } from "#dialects/json.ts";
+import { type Answer, foldedOf } from "#dialects/neutral.ts";
+
+const digits = "1234567890123456789";
+const input = `{"channel_id":${digits},"amount":10}`;
+const answer: Answer = { blocks: [{ kind: "call", id: "call_1", name: "send", input }], finish: "calls" };
+const request = { system: [], messages: [], tools: [], settings: {} };
+const context: AnswerContext = { id: "a1", model: "m", createdAt: 1, framing: "whole", request, body: {} };
+
+test("a call's long numbers keep their digits, whatever dialect says them and whatever dialect hears them", () => {
+  for (const upstream of conversationDialects)
+    for (const caller of conversationDialects) {
+      const said = Buffer.from(codecs[upstream].encodeAnswer(answer, context));
+      assert.ok(said.includes(digits), `${upstream} says them`);
+      const read = foldedOf(codecs[upstream].decodeAnswer(parsedObject(said) ?? {}));
+      assert.ok(read !== undefined && !("error" in read));
+      assert.ok(codecs[caller].encodeAnswer(read, context).includes(digits), `${upstream} to ${caller}`);
+    }
+});
+
+test("a call's long numbers in a conversation reach upstreams of every dialect", () => {
+  const body = Buffer.from(
+    `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"send","input":${input}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}],"tools":[{"name":"send","input_schema":{"type":"object","properties":{"channel_id":{"type":"integer","maximum":${digits}}}}}]}`,
+  );
+  const decoded = codecs["anthropic-messages"].decodeRequest({ body: parsedObject(body) ?? {}, framing: "whole" });
+  for (const upstream of conversationDialects) {
+    const target = {
+      model: "m",
+      outputTokensMax: undefined,
+      streamUsage: true,
+      tokenLimitField: "max_tokens" as const,
+      reasons: undefined,
+    };
+    const sent = codecs[upstream].encodeRequest(decoded, "whole", target).body.toString();
+    assert.ok(sent.replaceAll("\\", "").includes(`"channel_id":${digits}`), upstream);
+  }
+});
+
+test("a call's arguments that are nested without end reach upstreams of every dialect, as a text where they are an object elsewhere", () => {
+  const deep = `${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}`;
+  const called = { id: "c", type: "function", function: { name: "f", arguments: deep } };
+  const messages = [
+    { role: "user", content: "x" },
+    { role: "assistant", tool_calls: [called] },
+    { role: "tool", tool_call_id: "c", content: "y" },
+  ];
+  for (const upstream of conversationDialects) {
+    const request = codecs["openai-chat"].decodeRequest({ body: { model: "m", messages }, framing: "whole" });
+    const target = {
+      model: "m",
+      outputTokensMax: undefined,
+      streamUsage: true,
+      tokenLimitField: "max_tokens" as const,
+      reasons: undefined,
+    };
+    const sent = codecs[upstream].encodeRequest(request, "whole", target).body;
+    assert.ok(sent.includes(JSON.stringify(deep)), upstream);
+  }
+});

@@ -1,0 +1,296 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import type { StreamRelay } from "#dialects/codec.ts";
+import { errorBodyOf, failureOf } from "#dialects/errors.ts";
+import { upstreamErrorOf } from "#dialects/openai-chat/answer.ts";
+import { verbatim } from "#dialects/openai-chat/verbatim.ts";
+
+const streamOf = (asked: object = {}) => verbatim.stream(Buffer.from(JSON.stringify(asked)), "sse", "mine");
+const wholeOf = (text: string) => verbatim.answer(Buffer.from(text), "mine");
+
+/** What a caller gets for these events, by event. */
+function relayed(stream: StreamRelay, ...events: (string | object)[]): string[] {
+  return events.map((event) => {
+    const out: Buffer[] = [];
+    stream.push(
+      { event: undefined, data: Buffer.from(typeof event === "string" ? event : JSON.stringify(event)) },
+      out,
+    );
+    return Buffer.concat(out).toString();
+  });
+}
+
+const chunk = (delta: object, finish: string | null = null, index = 0) => ({
+  id: "c",
+  model: "theirs",
+  choices: [{ index, delta, finish_reason: finish }],
+});
+const opening = chunk({ role: "assistant", content: "" });
+const usageChunk = {
+  id: "c",
+  model: "theirs",
+  choices: [],
+  usage: { prompt_tokens: 7, completion_tokens: 5, completion_tokens_details: { reasoning_tokens: 2 } },
+};
+const shown = (event: object) => `data: ${JSON.stringify(event).replaceAll('"theirs"', '"mine"')}\n\n`;
+const done = "data: [DONE]\n\n";
+
+test("what opens an answer is held back until there is content, and nothing is lost", () => {
+  const stream = streamOf();
+  assert.deepEqual(relayed(stream, opening), [""]);
+  assert.equal(stream.committed, false);
+  assert.deepEqual(relayed(stream, chunk({ content: "a" }), chunk({ content: "b" })), [
+    shown(opening) + shown(chunk({ content: "a" })),
+    shown(chunk({ content: "b" })),
+  ]);
+  assert.equal(stream.committed, true);
+});
+
+test("reasoning, tool calls, a refusal, an unknown delta and an end without words are all content", () => {
+  for (const delta of [{ reasoning_content: "hm" }, { tool_calls: [{ index: 0 }] }, { refusal: "no" }, { audio: {} }]) {
+    const stream = streamOf();
+    relayed(stream, chunk(delta));
+    assert.equal(stream.committed, true, JSON.stringify(delta));
+  }
+  for (const delta of [{}, { role: "assistant" }, { content: "" }, { content: null }]) {
+    const stream = streamOf();
+    relayed(stream, chunk(delta));
+    assert.equal(stream.committed, false, JSON.stringify(delta));
+    relayed(stream, chunk(delta, "stop"));
+    assert.equal(stream.committed, true);
+  }
+});
+
+test("an upstream that opens without end is relayed all the same, so that memory is bounded", () => {
+  const stream = streamOf();
+  for (let count = 0; count < 40 && !stream.committed; count++) relayed(stream, opening);
+  assert.equal(stream.committed, true);
+});
+
+test("every byte but the model's name is relayed as it came", () => {
+  const text =
+    '{ "model" : "theirs",  "big":12345678901234567890, "choices":[{"index":0,"delta":{"content":"x","model":"theirs"},"new":1.0}],"model":"theirs"}';
+  const [event] = relayed(streamOf(), text);
+  assert.equal(
+    event,
+    `data: ${text
+      .replace('"model" : "theirs"', '"model" : "mine"')
+      .replace(',"model":"theirs"}', ',"model":"theirs"}')
+      .replace(/"theirs"}$/, '"mine"}')}\n\n`,
+  );
+});
+
+test("the usage chunk is read, and shown only to who asked", () => {
+  for (const usageShown of [true, false, null]) {
+    const stream = streamOf({ stream_options: { include_usage: usageShown } });
+    const [, , usage] = relayed(stream, chunk({ content: "a" }), chunk({}, "stop"), usageChunk);
+    assert.equal(usage, usageShown ? shown(usageChunk) : "");
+    assert.deepEqual(stream.usage, {
+      inputTokens: 7,
+      cachedInputTokens: 0,
+      cacheWriteTokens: 0,
+      outputTokens: 5,
+      reasoningTokens: 2,
+    });
+    assert.equal(stream.complete, true);
+  }
+});
+
+test("of running totals the last counts, and they are no end", () => {
+  const stream = streamOf();
+  relayed(
+    stream,
+    { ...chunk({ content: "a" }), usage: { prompt_tokens: 7, completion_tokens: 1 } },
+    { ...chunk({ content: "b" }), usage: { prompt_tokens: 7, completion_tokens: 2 } },
+  );
+  assert.equal(stream.usage?.outputTokens, 2);
+  assert.equal(stream.complete, false);
+});
+
+test("an answer is finished when each of its choices is", () => {
+  const stream = streamOf({ n: 2 });
+  relayed(stream, chunk({ content: "a" }), chunk({}, "stop", 1));
+  assert.equal(stream.finished, false);
+  relayed(stream, chunk({}, "stop", 1));
+  assert.equal(stream.finished, false, "the same choice twice");
+  relayed(stream, chunk({}, "length", 0));
+  assert.equal(stream.finished, true);
+});
+
+test("an empty finish reason in every chunk is no finish", () => {
+  const stream = streamOf();
+  relayed(stream, chunk({ role: "assistant", content: "" }, ""));
+  assert.equal(stream.committed, false);
+  relayed(
+    stream,
+    chunk({ content: "a" }, ""),
+    chunk({ content: "finish_reason" }),
+    chunk({ content: '"finish_reason":"stop"' }),
+  );
+  assert.equal(stream.finished, false);
+  relayed(stream, chunk({}, "stop"));
+  assert.equal(stream.finished, true);
+});
+
+test("the terminator comes once, and nothing after it", () => {
+  const stream = streamOf();
+  assert.deepEqual(
+    relayed(stream, chunk({ content: "a" }), chunk({}, "stop"), "[DONE]", "[DONE]", chunk({ content: "b" })).slice(2),
+    [done, "", ""],
+  );
+  const out: Buffer[] = [];
+  stream.end(out);
+  assert.deepEqual(out, []);
+});
+
+test("a terminator before any content is not taken for an answer", () => {
+  const stream = streamOf();
+  assert.deepEqual(relayed(stream, opening, "[DONE]"), ["", ""]);
+  assert.equal(stream.ended, false);
+  assert.equal(stream.finished, false);
+});
+
+test("an error in the stream ends it, whatever shape it has", () => {
+  const shapes: [string | object, { message: string; code: string | undefined; status: number | undefined }][] = [
+    [
+      { error: { message: "full", code: "context_length_exceeded" } },
+      { message: "full", code: "context_length_exceeded", status: undefined },
+    ],
+    [{ error: { message: "busy", code: 429 } }, { message: "busy", code: undefined, status: 429 }],
+    [{ error: { message: "busy", status: 503, code: "x" } }, { message: "busy", code: "x", status: 503 }],
+    [{ error: "words" }, { message: "words", code: undefined, status: undefined }],
+    [
+      { error: [] },
+      {
+        message: "The upstream of this model reported an error without a message.",
+        code: undefined,
+        status: undefined,
+      },
+    ],
+  ];
+  for (const [event, expected] of shapes) {
+    const stream = streamOf();
+    assert.deepEqual(relayed(stream, chunk({ content: "a" }), event, chunk({ content: "b" }), "[DONE]").slice(1), [
+      "",
+      "",
+      "",
+    ]);
+    const { message, code, status } = stream.error ?? {};
+    assert.deepEqual({ message, code, status }, expected);
+  }
+  const named = streamOf();
+  named.push({ event: "error", data: Buffer.from('{"message":"by name"}') }, []);
+  assert.equal(named.error?.message, "by name");
+  assert.equal(
+    relayed(streamOf(), { ...chunk({ content: "a" }), error: null })[0],
+    shown({ ...chunk({ content: "a" }), error: null }),
+  );
+});
+
+test("an event that is no JSON object ends the stream; an empty one does not", () => {
+  for (const broken of ['{"choices":[{"del', "null", "hello"]) {
+    const stream = streamOf();
+    const texts = relayed(
+      stream,
+      chunk({ content: "a" }),
+      "",
+      chunk({ content: "b" }),
+      broken,
+      chunk({ content: "c" }),
+    );
+    assert.deepEqual(texts.slice(1), ["", shown(chunk({ content: "b" })), "", ""]);
+    assert.deepEqual([stream.error?.status, stream.malformedEvents], [502, 1], broken);
+  }
+});
+
+test("an event on several lines stays one event", () => {
+  const [event] = relayed(streamOf(), '{"model":"theirs",\n"choices":[{"delta":{"content":"x"}}]}');
+  assert.equal(event, 'data: {"model":"mine",\ndata: "choices":[{"delta":{"content":"x"}}]}\n\n');
+});
+
+test("no event makes the reader throw", () => {
+  const any = fc.oneof(
+    fc.json(),
+    fc.string(),
+    fc
+      .record({
+        choices: fc.oneof(
+          fc.jsonValue(),
+          fc.array(fc.record({ delta: fc.jsonValue(), finish_reason: fc.jsonValue(), index: fc.jsonValue() })),
+        ),
+        usage: fc.jsonValue(),
+      })
+      .map((value) => JSON.stringify(value)),
+  );
+  fc.assert(fc.property(fc.array(any), (events) => void relayed(streamOf({ n: 2 }), ...events)));
+  fc.assert(fc.property(any, (text) => void wholeOf(text)));
+});
+
+test("a whole answer keeps every byte but the model's name, and its usage is read", () => {
+  const text =
+    '{"id":"x", "model":"theirs","choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":2}},"big":12345678901234567890}\n';
+  const answer = wholeOf(text);
+  assert.ok(answer.kind === "answer");
+  assert.equal(answer.body.toString(), text.replace("theirs", "mine"));
+  assert.deepEqual(answer.usage, {
+    inputTokens: 3,
+    cachedInputTokens: 2,
+    cacheWriteTokens: 0,
+    outputTokens: 4,
+    reasoningTokens: 0,
+  });
+  for (const broken of ["", "[]", "{}", text.slice(0, 60), '{"object":"chat.completion"}'])
+    assert.equal(wholeOf(broken).kind, "malformed");
+  assert.equal(wholeOf('{"error":{"message":"no"}}').kind, "error");
+});
+
+test("what the caller did wrong is told in the upstream's words, with its field and its code", () => {
+  const told = (status: number, error: unknown) =>
+    JSON.parse(errorBodyOf("openai-chat", failureOf(status, upstreamErrorOf(error)), "")).error;
+  assert.deepEqual(
+    told(400, { message: "Bad temperature.", type: "invalid_request_error", param: "temperature", code: null }),
+    {
+      message: "Bad temperature.",
+      type: "invalid_request_error",
+      param: "temperature",
+      code: null,
+    },
+  );
+  assert.deepEqual(told(422, { message: "No.", type: "x", param: null, code: "y" }), {
+    message: "No.",
+    type: "invalid_request_error",
+    param: null,
+    code: "y",
+  });
+  assert.equal(told(400, { message: "Too long.", code: "context_length_exceeded" }).code, "context_length_exceeded");
+  assert.equal(
+    told(400, { message: "Too long.", type: "context_length_exceeded", code: 400 }).code,
+    "context_length_exceeded",
+  );
+  assert.equal(told(400, { message: "x".repeat(5_000) }).message.length, 2_000);
+});
+
+test("what is not the caller's fault is told in our own words: an upstream's may hold addresses, accounts and keys", () => {
+  const secret = "Incorrect API key sk-secret of org-secret at 10.0.0.1 for model theirs";
+  for (const status of [401, 403, 404, 408, 429, 500, 502, 503, 504, 529, 302, 418]) {
+    const failure = failureOf(
+      status,
+      upstreamErrorOf({ message: secret, type: "secret", code: "secret_code", param: "secret" }),
+    );
+    assert.doesNotMatch(errorBodyOf("openai-chat", failure, ""), /secret|10\.0/, String(status));
+  }
+  const expected = {
+    401: "upstream_failed",
+    403: "upstream_failed",
+    404: "upstream_failed",
+    408: "upstream_timeout",
+    429: "rate_limited",
+    500: "upstream_failed",
+    503: "overloaded",
+    504: "upstream_timeout",
+    529: "overloaded",
+  };
+  for (const [status, code] of Object.entries(expected))
+    assert.equal(failureOf(Number(status), upstreamErrorOf({})).code, code);
+});

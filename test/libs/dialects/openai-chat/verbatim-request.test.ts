@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { verbatim } from "#dialects/openai-chat/verbatim.ts";
+
+const requestOf = (bytes: Buffer, streams: boolean, streamUsage: boolean) =>
+  verbatim.request(bytes, streams ? "sse" : "whole", {
+    model: "upstream-name",
+    streamUsage,
+    outputTokensMax: undefined,
+    tokenLimitField: "max_tokens",
+  });
+
+const translated = (text: string, streamUsage = true) => {
+  const request = requestOf(Buffer.from(text), (JSON.parse(text) as { stream?: unknown }).stream === true, streamUsage);
+  assert.ok(request);
+  assert.equal(request.path, "/chat/completions");
+  return { body: request.body.toString() };
+};
+
+test("only the model's name is changed: unknown fields, big numbers, order and white space stay", () => {
+  const text =
+    '\n{ "top_k" : 12345678901234567890,\t"model":"mine", "x":{"model":"inner"}, "seed":1.0, "é":"\\u00e9 " }\n';
+  assert.equal(translated(text).body, text.replace('"mine"', '"upstream-name"'));
+});
+
+test("a model that is named twice is replaced twice", () => {
+  assert.equal(
+    translated('{"model":"a","\\u006dodel":"b"}').body,
+    '{"model":"upstream-name","\\u006dodel":"upstream-name"}',
+  );
+});
+
+test("a stream is asked for its usage, and the caller's own options stay beside", () => {
+  assert.equal(
+    translated('{"model":"m","stream":true}').body,
+    '{"model":"upstream-name","stream":true,"stream_options":{"include_usage":true}}',
+  );
+  assert.equal(
+    translated('{"model":"m","stream":true,"stream_options":null}').body,
+    '{"model":"upstream-name","stream":true,"stream_options":{"include_usage":true}}',
+  );
+  assert.equal(
+    translated('{"model":"m","stream":true,"stream_options":{ }}').body,
+    '{"model":"upstream-name","stream":true,"stream_options":{ "include_usage":true}}',
+  );
+  assert.equal(
+    translated('{"model":"m","stream":true,"stream_options":{"big":12345678901234567890, "include_usage":false }}')
+      .body,
+    '{"model":"upstream-name","stream":true,"stream_options":{"big":12345678901234567890, "include_usage":true }}',
+  );
+  assert.equal(
+    translated('{"model":"m","stream":true,"stream_options":{"big":12345678901234567890}}').body,
+    '{"model":"upstream-name","stream":true,"stream_options":{"big":12345678901234567890,"include_usage":true}}',
+  );
+});
+
+test("an answer that is not streamed is asked for without stream options", () => {
+  assert.equal(translated('{"model":"m"}').body, '{"model":"upstream-name"}');
+  assert.equal(
+    translated('{"model":"m", "stream_options":{"include_usage":true} ,"stream":false}').body,
+    '{"model":"upstream-name", "stream":false}',
+  );
+  assert.equal(
+    translated('{"model":"m","stream":null,"stream_options":{"include_usage":true}}').body,
+    '{"model":"upstream-name","stream":null}',
+  );
+});
+
+test("an upstream that knows no stream options is sent none", () => {
+  assert.equal(translated('{"model":"m","stream":true}', false).body, '{"model":"upstream-name","stream":true}');
+  const asked = translated('{"stream_options":{"include_usage":true},"model":"m","stream":true}', false);
+  assert.equal(asked.body, '{"model":"upstream-name","stream":true}');
+});
+
+test("options nested however deep are carried", () => {
+  const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+  const { body } = translated(`{"model":"m","stream":true,"stream_options":{"x":${deep}}}`);
+  assert.ok(body.endsWith(`{"x":${deep},"include_usage":true}}`));
+});
+
+test("bytes that are no object with a model are refused and never throw", () => {
+  for (const text of ["", "[]", "{}", '{"model":', '{"models":"m"}'])
+    assert.equal(requestOf(Buffer.from(text), true, true), undefined);
+  fc.assert(
+    fc.property(
+      fc.uint8Array({ maxLength: 80 }),
+      fc.boolean(),
+      (bytes, usage) => void requestOf(Buffer.from(bytes), true, usage),
+    ),
+  );
+});
+
+test("what the upstream reads is what the caller wrote, but for the model and the stream's options", () => {
+  const request = fc.record(
+    {
+      model: fc.string(),
+      stream: fc.constantFrom(true, false, null),
+      stream_options: fc.oneof(
+        fc.constant(null),
+        fc.record({ include_usage: fc.constantFrom(true, false, null), other: fc.jsonValue() }, { requiredKeys: [] }),
+      ),
+      n: fc.constantFrom(1, 2, null),
+      messages: fc.array(fc.jsonValue(), { maxLength: 3 }),
+    },
+    { requiredKeys: ["model"] },
+  );
+  fc.assert(
+    fc.property(request, fc.boolean(), (asked, streamUsage) => {
+      const { stream_options: theirs, ...expected } = { ...asked, model: "upstream-name" };
+      const { stream_options: ours, ...rest } = JSON.parse(
+        translated(JSON.stringify(asked, null, 1), streamUsage).body,
+      ) as Record<string, unknown>;
+      assert.deepEqual(rest, JSON.parse(JSON.stringify(expected)));
+      assert.deepEqual(
+        ours,
+        asked.stream === true && streamUsage
+          ? JSON.parse(JSON.stringify({ ...theirs, include_usage: true }))
+          : undefined,
+      );
+    }),
+  );
+});

@@ -1,0 +1,251 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import fc from "fast-check";
+import { openaiResponses } from "#dialects/openai-responses/codec.ts";
+import { SseReader } from "#dialects/sse.ts";
+import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+
+const { verbatim } = openaiResponses;
+const golden = readFileSync(join(import.meta.dirname, "../../../fixtures/wire/openai-responses.sse"));
+const target = {
+  model: "upstream-name",
+  outputTokensMax: undefined,
+  streamUsage: true,
+  tokenLimitField: "max_tokens" as const,
+};
+const sent = (text: string, framing: "whole" | "sse" = "whole") =>
+  verbatim.request(Buffer.from(text), framing, target)?.body.toString();
+
+test("a request keeps every byte but the model's name and what it says of storing and streaming", () => {
+  const text =
+    '\n{ "x" : 12345678901234567890,\t"model":"mine", "y":{"model":"inner","store":true}, "é":"\\u00e9 " }\n';
+  assert.equal(sent(text), text.replace('"mine"', '"upstream-name"').replace(" }\n", ' ,"store":false}\n'));
+  assert.equal(sent('{"store":true,"model":"a","input":[]}'), '{"store":false,"model":"upstream-name","input":[]}');
+  assert.equal(
+    sent('{"model":"a","store":null,"\\u006dodel":"b","stream":true}', "sse"),
+    '{"model":"upstream-name","store":false,"\\u006dodel":"upstream-name","stream":true}',
+  );
+  assert.equal(sent('{"model":"a"}', "sse"), '{"model":"upstream-name","store":false,"stream":true}');
+  assert.equal(
+    sent('{"model":"a","stream":null,"store":false}'),
+    '{"model":"upstream-name","stream":false,"store":false}',
+  );
+});
+
+test("bytes that are no object with a model are refused and never throw", () => {
+  for (const text of ["", "[]", "{}", '{"model":', '{"models":"m"}']) assert.equal(sent(text), undefined);
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => void verbatim.request(Buffer.from(bytes), "sse", target)),
+  );
+});
+
+test("thoughts of other dialects are taken out, this dialect's own are unwrapped, and all around them stays", () => {
+  const foreign = {
+    type: "reasoning",
+    id: "rs_1",
+    summary: [],
+    encrypted_content: wrappedSignatureOf({ dialect: "gemini", data: "x" }),
+  };
+  const unsigned = { type: "reasoning", id: "rs_foreign_abc_0", summary: [] };
+  const wrapped = {
+    ...foreign,
+    encrypted_content: wrappedSignatureOf({ dialect: "openai-responses", data: "ENC", itemId: "rs_own" }),
+  };
+  const own = { type: "reasoning", id: "rs_2", summary: [], encrypted_content: "ENC2" };
+  const input = [{ role: "user", content: "Hi" }, foreign, unsigned, wrapped, own];
+  const body = sent(`{"model":"a", "big":12345678901234567890,"input":${JSON.stringify(input)} ,"store":false}`);
+  const kept = [input[0], { type: "reasoning", id: "rs_own", summary: [], encrypted_content: "ENC" }, own];
+  assert.equal(
+    body,
+    `{"model":"upstream-name", "big":12345678901234567890,"input":${JSON.stringify(kept)} ,"store":false}`,
+  );
+  const { id: _id, ...nameless } = wrapped;
+  const named = { type: "reasoning", summary: [], encrypted_content: "ENC", id: "rs_own" };
+  assert.equal(
+    sent(JSON.stringify({ model: "a", input: [nameless], store: false })),
+    JSON.stringify({ model: "upstream-name", input: [named], store: false }),
+  );
+});
+
+const encrypted = "reasoning.encrypted_content";
+const sentTo = (model: string, reasons: boolean | undefined, body: object) =>
+  JSON.parse(
+    String(
+      verbatim.request(Buffer.from(JSON.stringify({ model: "a", ...body })), "whole", { ...target, model, reasons })
+        ?.body,
+    ),
+  );
+
+test("encrypted reasoning is asked for where the catalogue, the request or the model's name says that the model reasons, and nowhere else", () => {
+  for (const [model, reasons, body, expected] of [
+    ["deployment", true, {}, [encrypted]],
+    ["deployment", true, { include: [] }, [encrypted]],
+    ["deployment", true, { include: null }, [encrypted]],
+    ["deployment", true, { include: ["message.output_text.logprobs"] }, ["message.output_text.logprobs", encrypted]],
+    ["deployment", true, { include: [encrypted] }, [encrypted]],
+    ["deployment", true, { reasoning: { effort: "none" } }, undefined],
+    ["gpt-5.2", undefined, {}, [encrypted]],
+    ["openai/o4-mini", undefined, {}, [encrypted]],
+    ["gpt-5-chat-latest", undefined, {}, undefined],
+    ["gpt-5.2", false, {}, undefined],
+    ["gpt-4o", undefined, { include: [] }, []],
+    ["gpt-4o", undefined, { reasoning: { effort: null, summary: null } }, undefined],
+    ["deployment", undefined, { reasoning: { effort: "low" } }, [encrypted]],
+    ["deployment", undefined, { reasoning: { summary: "auto" } }, [encrypted]],
+  ] as const)
+    assert.deepEqual(sentTo(model, reasons, body).include, expected, `${model} ${JSON.stringify(body)}`);
+});
+
+test("reasoning that no upstream can resolve is left out, with the ids of the items that belong to it", () => {
+  const call =
+    '{"type":"function_call","id":"fc_1", "call_id":"c","name":"f","arguments":"{}","n":12345678901234567890}';
+  const said = '{"id":"msg_1","type":"message","role":"assistant","content":[]}';
+  const result = '{"type":"function_call_output","id":"fco_1","call_id":"c","output":"x"}';
+  const user = '{"type":"message","id":"msg_2","role":"user","content":"Hi"}';
+  const open = '{"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]}';
+  const lost = (id: string) =>
+    `{"type":"reasoning","id":"${id}","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":null}`;
+  const body = sent(
+    `{"model":"a","input":[ ${user} ,${lost("rs_1")}, ${call},${said},${result},${said},${open},${said},${lost("rs_3")}]}`,
+  );
+  const bare = [call.replace('"id":"fc_1",', ""), said.replace('"id":"msg_1",', "")];
+  assert.equal(
+    body,
+    `{"model":"upstream-name","input":[ ${user} , ${[...bare, result, said, open, said].join(",")}],"store":false}`,
+  );
+  const resolvable = `{"model":"a","input":[ ${user} , ${open} ,${said}],"store":false}`;
+  assert.equal(sent(resolvable), resolvable.replace('"a"', '"upstream-name"'));
+  const counted = openaiResponses.tokenCount
+    ?.requestOf({ input: [JSON.parse(lost("rs_1")), JSON.parse(user)] }, target)
+    .body.toString();
+  assert.equal(counted, `{"model":"upstream-name","input":[${user}]}`);
+});
+
+interface Relayed {
+  text: string;
+  stream: ReturnType<typeof verbatim.stream>;
+  /** How many events had been read when the first byte came out. */
+  heldEvents: number;
+}
+
+function relayed(bytes: Buffer): Relayed {
+  const stream = verbatim.stream(Buffer.from("{}"), "sse", "mine");
+  const out: Buffer[] = [];
+  let heldEvents = 0;
+  for (const event of new SseReader(1 << 20).push(bytes)) {
+    stream.push(event, out);
+    if (out.length === 0) heldEvents++;
+  }
+  return { text: Buffer.concat(out).toString(), stream, heldEvents };
+}
+
+test("a stream keeps every byte but the model's name; usage, the answer's id and the end are read in passing", () => {
+  const { text, stream, heldEvents } = relayed(golden);
+  assert.equal(text, golden.toString().replaceAll('"model":"upstream-name"', '"model":"mine"'));
+  assert.equal(heldEvents, 5);
+  assert.deepEqual(stream.usage, {
+    inputTokens: 10,
+    cachedInputTokens: 4,
+    cacheWriteTokens: 1,
+    outputTokens: 7,
+    reasoningTokens: 2,
+  });
+  assert.deepEqual(
+    [stream.answerId, stream.finished, stream.complete, stream.ended, stream.malformedEvents],
+    ["resp_f1", true, true, true, 0],
+  );
+});
+
+test("events without a name are known by their type", () => {
+  const unnamed = golden.toString().replaceAll(/^event: .*\n/gm, "");
+  const { text, stream, heldEvents } = relayed(Buffer.from(unnamed));
+  assert.equal(text, unnamed.replaceAll('"model":"upstream-name"', '"model":"mine"'));
+  assert.deepEqual([heldEvents, stream.ended], [5, true]);
+  assert.equal(
+    relayed(Buffer.from('data: {"response":{"id":"r"},"type":"response.completed"}\n\n')).stream.ended,
+    true,
+  );
+});
+
+const event = (type: string, fields: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
+
+test("an answer begins with its first content, and not with what only announces it", () => {
+  const beginning = event("response.created", { response: { id: "r", model: "u" } });
+  const committed = (...events: string[]) => relayed(Buffer.from(beginning + events.join(""))).stream.committed;
+  const added = (type: string) => event("response.output_item.added", { output_index: 0, item: { type } });
+  assert.equal(
+    committed(
+      event("response.queued"),
+      event("response.in_progress"),
+      added("message"),
+      event("response.content_part.added"),
+      event("keepalive"),
+    ),
+    false,
+  );
+  for (const content of [
+    event("response.output_text.delta", { delta: "a" }),
+    event("response.refusal.delta"),
+    added("function_call"),
+    added("web_search_call"),
+    event("response.output_item.done"),
+    event("response.incomplete"),
+  ])
+    assert.equal(committed(content), true, content);
+});
+
+test("errors are caught wherever they come; a stream that breaks off is not finished", () => {
+  for (const content of ["", event("response.output_text.delta", { delta: "a" })])
+    for (const [failure, status] of [
+      [event("error", { code: "rate_limit_exceeded", message: "m", param: null }), 429],
+      [
+        event("response.failed", { response: { status: "failed", error: { code: "server_error", message: "m" } } }),
+        500,
+      ],
+      ['data: {"error":{"message":"m","code":"x"}}\n\n', undefined],
+    ] as const) {
+      const { stream, text } = relayed(Buffer.from(content + failure + event("response.completed")));
+      assert.equal(stream.error?.message, "m");
+      assert.equal(stream.error?.status, status);
+      assert.deepEqual([stream.ended, text], [false, content]);
+    }
+  const { stream } = relayed(
+    Buffer.from(
+      `${event("response.output_text.delta", { delta: "a" })}data: [DONE]\n\ndata: {"type":"response.output_text.delta"\n\n`,
+    ),
+  );
+  assert.deepEqual([stream.committed, stream.finished, stream.ended, stream.malformedEvents], [true, false, false, 1]);
+});
+
+test("no bytes, however cut, throw", () => {
+  const line = fc.oneof(
+    fc.constantFrom(
+      "event: response.created",
+      "event: response.output_item.added",
+      "event: error",
+      "data: {}",
+      'data: {"response":{"model":1}}',
+      "data: [",
+      "",
+    ),
+    fc.string({ maxLength: 20 }),
+  );
+  fc.assert(fc.property(fc.array(line, { maxLength: 20 }), (lines) => void relayed(Buffer.from(lines.join("\n")))));
+  fc.assert(fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => void relayed(Buffer.from(bytes))));
+});
+
+test("a whole answer keeps every byte but the model's name; failures and what is no answer are told apart", () => {
+  const text =
+    ' {"model" : "u","big":12345678901234567890,"error":null,"status":"incomplete","output":[{"model":"inner"}],"usage":{"input_tokens":3}}';
+  const answer = verbatim.answer(Buffer.from(text), "mine");
+  assert.ok(answer.kind === "answer");
+  assert.equal(answer.body.toString(), text.replace('"u"', '"mine"'));
+  assert.equal(answer.usage?.inputTokens, 3);
+  const kindOf = (body: unknown) => verbatim.answer(Buffer.from(JSON.stringify(body)), "mine").kind;
+  assert.equal(kindOf({ error: { message: "m" } }), "error");
+  assert.equal(kindOf({ status: "failed", output: [] }), "error");
+  for (const body of [{}, [], { status: "in_progress", output: [] }, { choices: [] }])
+    assert.equal(kindOf(body), "malformed");
+});

@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { AdmissionQueue } from "#relay/admission-queue.ts";
+
+const burst = { group: "default", weight: 1, key: "burst" };
+const single = { group: "default", weight: 1, key: "single" };
+
+/** A queue in virtual time: workers with so many places in all, jobs that take so long, a dispatch of two milliseconds. */
+class QueueSettings {
+  now = 1_000;
+  open = true;
+  readonly jobs: { item: string; admissionQueue: AdmissionQueue<string> }[] = [];
+  readonly startedAt = new Map<string, number>();
+  readonly #running: { endsAt: number; item: string; admissionQueue: AdmissionQueue<string> }[] = [];
+  readonly #travelling: { at: number; item: string; admissionQueue: AdmissionQueue<string> }[] = [];
+  readonly #admissionQueues: AdmissionQueue<string>[] = [];
+  readonly #slots: number;
+  readonly #serviceMs: number;
+
+  constructor(slots: number, serviceMs: number) {
+    this.#slots = slots;
+    this.#serviceMs = serviceMs;
+  }
+
+  admissionQueue(): AdmissionQueue<string> {
+    const admissionQueue: AdmissionQueue<string> = new AdmissionQueue<string>({
+      isOpen: () => this.open,
+      release: (item) => this.jobs.push({ item, admissionQueue }),
+    });
+    this.#admissionQueues.push(admissionQueue);
+    return admissionQueue;
+  }
+
+  /** Every second each gate learns what the others run. */
+  #share(): void {
+    const running = this.#admissionQueues.reduce((sum, admissionQueue) => sum + admissionQueue.runningSize, 0);
+    for (const admissionQueue of this.#admissionQueues)
+      admissionQueue.setSlots(this.#slots - running + admissionQueue.runningSize);
+  }
+
+  play(ms: number): void {
+    for (const until = this.now + ms; this.now < until; this.now++) {
+      if (this.now % 1_000 === 0) this.#share();
+      for (let index = this.#running.length - 1; index >= 0; index--) {
+        const { endsAt, item, admissionQueue } = this.#running[index] as {
+          endsAt: number;
+          item: string;
+          admissionQueue: AdmissionQueue<string>;
+        };
+        if (endsAt > this.now) continue;
+        this.#running.splice(index, 1);
+        admissionQueue.over(item, this.#serviceMs, this.now);
+      }
+      while (this.#running.length < this.#slots && this.jobs.length > 0) {
+        const job = this.jobs.shift() as { item: string; admissionQueue: AdmissionQueue<string> };
+        this.#running.push({ endsAt: this.now + 2 + this.#serviceMs, ...job });
+        this.#travelling.push({ at: this.now + 2, ...job });
+      }
+      while ((this.#travelling[0]?.at ?? Number.POSITIVE_INFINITY) <= this.now) {
+        const { item, admissionQueue } = this.#travelling.shift() as {
+          item: string;
+          admissionQueue: AdmissionQueue<string>;
+        };
+        this.startedAt.set(item, this.now);
+        admissionQueue.taken(item, this.now);
+      }
+    }
+  }
+}
+
+test("behind another key's thousand requests at two ingresses, a single one waits for about one service time", () => {
+  for (const [slots, serviceMs, servicesMax] of [
+    [3, 200, 2],
+    [6, 200, 2],
+    [64, 1_000, 1.2],
+    [512, 3_000, 1.2],
+  ] as const)
+    for (const afterMs of [5, 50, 700, 2_100]) {
+      const queue = new QueueSettings(slots, serviceMs);
+      const admissionQueues = [queue.admissionQueue(), queue.admissionQueue()] as const;
+      for (let index = 0; index < 1_000; index++)
+        for (const [number, admissionQueue] of admissionQueues.entries())
+          admissionQueue.admit(`${number}-${index}`, burst, queue.now);
+      queue.play(afterMs);
+      const askedAt = queue.now;
+      admissionQueues[0].admit("single", single, askedAt);
+      queue.play(3 * serviceMs);
+      const waitedMs = (queue.startedAt.get("single") as number) - askedAt;
+      assert.ok(
+        waitedMs <= servicesMax * serviceMs,
+        `${waitedMs} ms with ${slots} places, ${afterMs} ms after the burst`,
+      );
+    }
+});
+
+test("requests that run for long leave places for other keys, at one ingress and at several", () => {
+  for (const [slots, ingressesMax] of [
+    [8, 1],
+    [64, 2],
+    [512, 3],
+  ] as const)
+    for (let ingresses = 1; ingresses <= ingressesMax; ingresses++) {
+      const queue = new QueueSettings(slots, 60_000);
+      const admissionQueues = Array.from({ length: ingresses }, () => queue.admissionQueue());
+      for (const [number, admissionQueue] of admissionQueues.entries()) {
+        for (let index = 0; index < 2 * slots; index++) admissionQueue.admit(`${number}-${index}`, burst, queue.now);
+        queue.play(2_000);
+      }
+      const started = queue.startedAt.size;
+      assert.ok(
+        started >= Math.floor((4 * slots) / 5) && started < slots,
+        `${started} of ${slots} places with ${ingresses} ingresses`,
+      );
+      const askedAt = queue.now;
+      (admissionQueues.at(-1) as AdmissionQueue<string>).admit("single", single, askedAt);
+      queue.play(100);
+      const waitedMs = (queue.startedAt.get("single") ?? Number.POSITIVE_INFINITY) - askedAt;
+      assert.ok(waitedMs <= 10, `${waitedMs} ms with ${slots} places and ${ingresses} ingresses`);
+    }
+});
+
+test("two keys share the places, and what one of them leaves goes to the other", () => {
+  const queue = new QueueSettings(90, 60_000);
+  const admissionQueue = queue.admissionQueue();
+  const runningOf = (key: string) => [...queue.startedAt.keys()].filter((item) => item.startsWith(key)).length;
+  for (let index = 0; index < 200; index++) admissionQueue.admit(`burst-${index}`, burst, queue.now);
+  queue.play(5_000);
+  assert.equal(runningOf("burst"), 73);
+  for (let index = 0; index < 200; index++) admissionQueue.admit(`single-${index}`, single, queue.now);
+  queue.play(5_000);
+  const before = runningOf("single");
+  assert.ok(before >= 10 && before < 17, String(before));
+  queue.play(52_000);
+  assert.ok(runningOf("single") - before > 20, "as the first key's requests end, the second one's take their places");
+});
+
+test("groups share the places by weight", () => {
+  const queue = new QueueSettings(100, 2_000);
+  const admissionQueue = queue.admissionQueue();
+  const running = (key: string) =>
+    [...queue.startedAt].filter(([item, at]) => item.startsWith(key) && at > queue.now - 2_000).length;
+  for (let index = 0; index < 1_000; index++) {
+    admissionQueue.admit(`light-${index}`, { group: "light", weight: 0.5, key: "light" }, queue.now);
+    admissionQueue.admit(`heavy-${index}`, { group: "heavy", weight: 1.5, key: "heavy" }, queue.now);
+  }
+  queue.play(15_000);
+  const ratio = running("heavy") / running("light");
+  assert.ok(ratio > 2.5 && ratio < 3.5, String(ratio));
+});
+
+test("holding back costs no work: as many are served as without it, long jobs and short ones", () => {
+  for (const [slots, serviceMs, leastServed] of [
+    [3, 200, 73],
+    [64, 50, 5_900],
+    [512, 1_000, 2_400],
+    [8, 1, 13_000],
+  ] as const) {
+    const queue = new QueueSettings(slots, serviceMs);
+    const admissionQueue = queue.admissionQueue();
+    for (let index = 0; index < 20_000; index++)
+      admissionQueue.admit(String(index), { ...burst, key: `burst ${index % 10}` }, queue.now);
+    queue.play(5_000);
+    assert.ok(queue.startedAt.size >= leastServed, `${queue.startedAt.size} with ${slots} places of ${serviceMs} ms`);
+  }
+});
+
+test("what leaves makes room, wherever it waited, and nothing passes while the queue is closed", () => {
+  const queue = new QueueSettings(0, 1);
+  const admissionQueue = queue.admissionQueue();
+  for (const item of ["a", "b", "c", "d"]) admissionQueue.admit(item, burst, 0);
+  assert.deepEqual([queue.jobs.length, admissionQueue.heldSize, admissionQueue.holds("b")], [1, 3, true]);
+  admissionQueue.over("b", undefined, 1);
+  admissionQueue.over("b", undefined, 1);
+  assert.deepEqual([queue.jobs.length, admissionQueue.heldSize], [1, 2]);
+  queue.open = false;
+  admissionQueue.over("a", undefined, 2);
+  assert.deepEqual([queue.jobs.length, admissionQueue.heldSize], [1, 2]);
+  queue.open = true;
+  admissionQueue.pump(3);
+  admissionQueue.pump(3);
+  assert.deepEqual([queue.jobs.map(({ item }) => item), admissionQueue.heldSize], [["a", "c"], 1]);
+  admissionQueue.gone("c", 3);
+  assert.deepEqual([queue.jobs.map(({ item }) => item), admissionQueue.heldSize], [["a", "c", "d"], 0]);
+  admissionQueue.admit("e", burst, 3);
+  admissionQueue.again("c");
+  admissionQueue.over("d", undefined, 4);
+  assert.equal(admissionQueue.heldSize, 1, "the one that is back on the queue takes up its room");
+  admissionQueue.taken("c", 5);
+  assert.equal(admissionQueue.heldSize, 0);
+});
+
+test("Retry-After follows how fast the queue drains", () => {
+  const admissionQueue = new AdmissionQueue<number>({ isOpen: () => true, release: () => undefined });
+  let now = 50_000;
+  admissionQueue.admit(-1, burst, now);
+  assert.equal(admissionQueue.retryAfterSeconds(1, now), 1);
+  for (let index = 0; index < 200; index++) admissionQueue.admit(index, burst, now);
+  for (let index = 0; index < 100; index++) {
+    now += 100;
+    admissionQueue.taken(index - 1, now);
+  }
+  assert.deepEqual(
+    [20, 100, 10_000].map((waiting) => admissionQueue.retryAfterSeconds(waiting, now)),
+    [3, 11, 60],
+  );
+  assert.equal(admissionQueue.retryAfterSeconds(100, now + 20_000), 60, "it stands still");
+  assert.equal(admissionQueue.retryAfterSeconds(3, now + 20_000), 30);
+});
