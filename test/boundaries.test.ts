@@ -12,10 +12,11 @@ const rooms: Record<string, string[]> = {
   "libs/dialects": [],
   "libs/catalogue": ["libs/dialects"],
   "libs/service": [],
+  "libs/events": ["libs/dialects"],
   "libs/access": ["libs/service"],
   "libs/relay": ["libs/service", "libs/dialects"],
-  "apps/ingress": ["libs/dialects", "libs/catalogue", "libs/service", "libs/access", "libs/relay"],
-  "apps/worker": ["libs/dialects", "libs/catalogue", "libs/service", "libs/relay"],
+  "apps/ingress": ["libs/dialects", "libs/events", "libs/catalogue", "libs/service", "libs/access", "libs/relay"],
+  "apps/worker": ["libs/dialects", "libs/events", "libs/catalogue", "libs/service", "libs/relay"],
   "apps/simulator": ["libs/service"],
   "apps/cli": ["libs/catalogue", "libs/service", "libs/access"],
 };
