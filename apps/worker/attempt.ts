@@ -14,6 +14,8 @@ import { Refusal } from "#dialects/field-support.ts";
 import { parseJson } from "#dialects/json.ts";
 import type { ResumedAnswer } from "#dialects/resumed.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { AttemptInfo, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import {
   type AnswerProgress,
   dataBytesMax,
@@ -25,9 +27,9 @@ import {
 import type { JobSlot } from "#relay/job-worker.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import type { Outcome, Run } from "#relay/runner.ts";
+import type { Clock } from "#service/clock.ts";
 import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, readerOf } from "./answer.ts";
 import type { Exchange, Exchanged, OwnAnswer } from "./exchange.ts";
-import type { WorkerMetrics } from "./metrics.ts";
 import { exchangeOf } from "./operations.ts";
 import { Preparation, type PreparationThread } from "./preparation.ts";
 import type { RequestAttachments } from "./request-attachments.ts";
@@ -54,21 +56,11 @@ export interface AttemptDeps {
   /** For a request of this key. */
   attachmentsFor(keyId: string): RequestAttachments;
   preparationThread: PreparationThread;
-  metrics: WorkerMetrics;
-  /** A call of an upstream failed, whatever becomes of the generation. `reason` is the upstream's, without secrets and addresses. */
-  callFailed(generation: Attempt, call: FailedCall): void;
+  clock: Clock;
+  events: EventSink<WorkerEvents>;
   /** The body of a job that carries none; null when it is gone. */
   readBody(generation: string): Promise<Buffer | null>;
   send(held: Run<Attempt>, kind: AnswerKind, payload: Buffer): void;
-}
-
-interface FailedCall {
-  /** The upstream and its name of the model. */
-  target: string;
-  /** The name of the credential. */
-  credential: string | undefined;
-  failure: Failure;
-  reason: string | undefined;
 }
 
 type Phase = "waiting" | "preparing" | "head" | "content" | "ended";
@@ -90,6 +82,9 @@ export class Attempt {
   /** How it counts; undefined as long as nobody settled it. */
   settled: Outcome | undefined;
   readonly #deps: AttemptDeps;
+  readonly #info: AttemptInfo;
+  /** The last call. */
+  #callInfo: CallInfo | undefined;
   #phase: Phase = "waiting";
   #call: UpstreamCall | undefined;
   #reader: AnswerReader | undefined;
@@ -140,6 +135,12 @@ export class Attempt {
     this.slot = slot;
     this.#headSent = slot.job.delivered !== undefined;
     this.#deps = deps;
+    const { generation, attempt, operation, dialect, group, keyId, model, admittedAt } = slot.job;
+    this.#info = { generation, attempt, queue: slot.queue, operation, dialect, requestedModel: model, group, keyId };
+    deps.events.emit("taken", {
+      attempt: this.#info,
+      queueWaitMs: Math.max(0, deps.clock.epoch() - admittedAt),
+    });
     this.#attachments = deps.attachmentsFor(slot.job.keyId);
     this.#preparation = new Preparation(deps.preparationThread, slot.job.keyId);
   }
@@ -154,6 +155,36 @@ export class Attempt {
     return outputTokens === 0
       ? undefined
       : plainUsageOf(Math.ceil((this.#body?.length ?? 0) / bytesPerToken), outputTokens);
+  }
+
+  /** The job leaves the queue. */
+  dispatched(): void {
+    this.#deps.events.emit("dispatched", { attempt: this.#info });
+    this.slot.dispatched();
+  }
+
+  settle(outcome: Outcome): void {
+    this.settled = outcome;
+    const { model, upstream, failure } = this;
+    const usage = this.usage ?? (outcome === "cancelled" ? this.producedUsage : undefined);
+    this.#deps.events.emit("settled", { attempt: this.#info, outcome, model, upstream, usage, failure });
+  }
+
+  /** The slot is free. */
+  forget(): void {
+    this.slot.release();
+    const { model, upstream, usage, failure, cause: fault, diagnosis, settled } = this;
+    const outcome = settled === "done" && failure !== undefined ? "failed" : (settled ?? "dropped");
+    this.#deps.events.emit("ended", {
+      attempt: this.#info,
+      outcome,
+      model,
+      upstream,
+      usage,
+      failure,
+      fault,
+      diagnosis,
+    });
   }
 
   /** Never throws: a fault of ours fails the generation, and is kept as its cause. */
@@ -209,7 +240,7 @@ export class Attempt {
         message: "The request was lost before it could be answered; send it again.",
       });
     this.#body = body;
-    this.#retryState = new RetryState(candidates, performance.now(), Math.random);
+    this.#retryState = new RetryState(candidates, this.#deps.clock.now(), Math.random);
     await this.#tryNext(this.#retryState, body);
   }
 
@@ -217,7 +248,7 @@ export class Attempt {
   async #tryNext(retryState: RetryState, body: Buffer): Promise<void> {
     this.#phase = "preparing";
     for (;;) {
-      const ready = retryState.ready(performance.now());
+      const ready = retryState.ready(this.#deps.clock.now());
       for (const candidate of ready) {
         const exchange = await this.#exchangeWith(candidate, body);
         if (this.#isOver()) return;
@@ -231,7 +262,7 @@ export class Attempt {
           `${this.job.generation}-${this.job.attempt}-${retryState.calls}`,
         );
         if (permission.kind === "blocked") {
-          retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), performance.now());
+          retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), this.#deps.clock.now());
           continue;
         }
         if (this.#isOver()) return permission.leave(undefined);
@@ -239,7 +270,7 @@ export class Attempt {
         return this.#request(candidate, permission, exchange);
       }
       if (ready.length > 0) continue;
-      const waitMs = retryState.waitMs(performance.now());
+      const waitMs = retryState.waitMs(this.#deps.clock.now());
       if (waitMs === undefined) return this.#fail(retryState.failure);
       await sleep(waitMs, undefined, { signal: this.#preparing.signal }).catch(() => undefined);
       if (this.#isOver()) return;
@@ -281,14 +312,14 @@ export class Attempt {
     this.#guarded(() => {
       this.#open = open;
       if (open) {
-        this.#progressedAt = performance.now();
+        this.#progressedAt = this.#deps.clock.now();
         this.#drain();
       }
       this.#call?.flow(this.#open && this.#pending.length === 0);
     });
   }
 
-  /** Enforces the time timeouts; call it a few times a second. `now` is that of performance.now(). */
+  /** Enforces the time timeouts; call it a few times a second. `now` is that of this.#deps.clock.now(). */
   watch(now: number): void {
     const timeouts = this.#timeouts;
     if (
@@ -360,10 +391,18 @@ export class Attempt {
     this.#streams = reading.streams;
     this.#contentType = reading.contentType;
     this.#headers = reading.headers ?? {};
-    this.#calledAt = performance.now();
+    this.#calledAt = this.#deps.clock.now();
     this.#startedAt ??= this.#calledAt;
     this.#progressedAt = this.#calledAt;
-    this.#deps.metrics.upstreamCalls.inc({ upstream: candidate.upstream.name, again: turn > 1 ? "yes" : "no" });
+    this.#callInfo = {
+      number: this.#retryState?.calls ?? 1,
+      upstream: this.upstream,
+      target: candidate.key,
+      model: this.model,
+      credential: permit.credential,
+      resumes: this.#headSent,
+    };
+    this.#deps.events.emit("upstreamCallStarted", { attempt: this.#info, call: this.#callInfo });
     const whileCurrent = (act: () => void) => {
       if (!this.#isOver() && turn === this.#turn) this.#guarded(act);
     };
@@ -394,7 +433,7 @@ export class Attempt {
 
   #headArrived(status: number, headers: UpstreamHeaders): void {
     this.#phase = "content";
-    this.#progressedAt = performance.now();
+    this.#progressedAt = this.#deps.clock.now();
     this.diagnosis.status = status;
     this.#errorHeadAt = isAnswerStatus(status) ? undefined : this.#progressedAt;
     if (status >= 300 && status < 400) this.diagnosis.cause = "redirect";
@@ -424,7 +463,7 @@ export class Attempt {
     }
     const from = chunk.findIndex((byte) => byte > 0x20);
     this.#leadingBytes += chunk.length;
-    if (from < 0 && this.#leadingBytes <= leadingBytesMax) this.#progressedAt = performance.now();
+    if (from < 0 && this.#leadingBytes <= leadingBytesMax) this.#progressedAt = this.#deps.clock.now();
     else
       this.#step(
         this.#readerFor(chunk[from]).push(chunk[from] === openBrace || from <= 0 ? chunk : chunk.subarray(from)),
@@ -478,18 +517,14 @@ export class Attempt {
     const { status } = this.diagnosis;
     const failureClass = classifyFailure(failure, status);
     const retryAfterMs = retryAfterSeconds === undefined ? undefined : Math.max(0, retryAfterSeconds * 1_000);
-    if (current !== undefined)
-      this.#deps.callFailed(this, {
-        target: current.candidate.key,
-        credential: current.permit.credential,
-        failure,
-        reason,
-      });
     if (current !== undefined) current.retryAfterMs = retryAfterMs;
-    this.#deps.metrics.upstreamErrors.inc({
-      upstream: this.upstream as string,
-      code: failure.code,
-      status: status ?? "none",
+    this.#deps.events.emit("upstreamCallFailed", {
+      attempt: this.#info,
+      call: this.#callInfo as CallInfo,
+      durationMs: this.#deps.clock.now() - this.#calledAt,
+      diagnosis: this.diagnosis,
+      failure,
+      reason,
     });
     this.#call?.abort();
     this.#leave(outcomeOf(failureClass));
@@ -504,8 +539,8 @@ export class Attempt {
       body === undefined ||
       (this.#headSent && this.#resumed?.canResume !== true) ||
       mayHaveBegun ||
-      this.#isOutOfTime(current.candidate.timeouts, performance.now()) ||
-      !retryState.failed(current.candidate, failureClass, failure, retryAfterMs, performance.now())
+      this.#isOutOfTime(current.candidate.timeouts, this.#deps.clock.now()) ||
+      !retryState.failed(current.candidate, failureClass, failure, retryAfterMs, this.#deps.clock.now())
     ) {
       this.#fail(failure);
       return;
@@ -563,11 +598,11 @@ export class Attempt {
   }
 
   #measure(): void {
-    const now = performance.now();
-    const { firstToken, tokenGap } = this.#deps.metrics;
-    const labels = { upstream: this.upstream as string };
-    if (this.#headSent) tokenGap.observe(labels, (now - this.#progressedAt) / 1_000);
-    else if (this.#reader?.committed) firstToken.observe(labels, (now - this.#calledAt) / 1_000);
+    const now = this.#deps.clock.now();
+    const { events } = this.#deps;
+    const about = { attempt: this.#info, call: this.#callInfo as CallInfo };
+    if (this.#headSent) events.emit("chunk", { ...about, gapMs: now - this.#progressedAt });
+    else if (this.#reader?.committed) events.emit("firstContent", { ...about, sinceCallMs: now - this.#calledAt });
     this.#progressedAt = now;
   }
 

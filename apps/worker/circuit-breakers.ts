@@ -4,6 +4,7 @@
  *     closed ─▶ (failures in a row) ─▶ open ─▶ (its time is over: one call is let through) ─▶ closed, or open for longer
  */
 import type { Redis } from "ioredis";
+import { type Clock, systemClock } from "#service/clock.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 
 /** Failures further apart are not in a row. */
@@ -66,19 +67,21 @@ return answer
 export type CircuitBreakerState = "closed" | "open" | "half-open";
 
 interface Known {
-  /** Of performance.now(); undefined while it is closed with failures on its account. */
+  /** By the clock's `now`; undefined while it is closed with failures on its account. */
   openUntil: number | undefined;
 }
 
 export class CircuitBreakers {
   readonly #redis: Redis;
+  readonly #clock: Clock;
   readonly #key: string;
   readonly #proofKey: (target: string) => string;
   readonly #known = new Map<string, Known>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** `key` is that of the hash; what a proof is claimed under begins with it. */
-  constructor(redis: Redis, key: string) {
+  /** `key` names the hash; the keys of proofs begin with it. */
+  constructor(redis: Redis, key: string, clock: Clock = systemClock) {
+    this.#clock = clock;
     this.#redis = redis;
     this.#key = key;
     this.#proofKey = (target) => `${key}:proof:${target}`;
@@ -142,7 +145,7 @@ export class CircuitBreakers {
     ).then(
       (answer) => {
         const forMs = Number(answer);
-        if (forMs > 0) this.#known.set(target, { openUntil: performance.now() + forMs });
+        if (forMs > 0) this.#known.set(target, { openUntil: this.#clock.now() + forMs });
       },
       () => undefined,
     );
@@ -157,7 +160,7 @@ export class CircuitBreakers {
     if (this.#redis.status !== "ready") return;
     try {
       const pairs = (await runScript(this.#redis, readScript, [this.#key], [])) as (string | number)[];
-      const now = performance.now();
+      const now = this.#clock.now();
       const seen = new Set<string>();
       for (let place = 0; place < pairs.length; place += 2) {
         const target = String(pairs[place]);

@@ -1,6 +1,15 @@
 /** The worker's settings and its command line. */
 import { parseArgs } from "node:util";
-import { drainSettings, integerSetting, memoryShare, readSettings, type Setting } from "#service/config.ts";
+import type { Environment } from "#catalogue/environment.ts";
+import {
+  drainSettings,
+  integerSetting,
+  memoryShare,
+  readSettings,
+  type ServiceConfig,
+  type Setting,
+  serviceConfigOf,
+} from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
 import { type Network, networksOf } from "./attachment-fetcher.ts";
 
@@ -48,6 +57,21 @@ export const workerArguments = {
 
 export const workerConfigOf = (environment: Record<string, string | undefined>) =>
   readSettings(workerSettings, environment);
+
+export interface WorkerConfig extends ServiceConfig, ReturnType<typeof workerConfigOf> {
+  /** Queues and their capacities, with `*` for every other one. */
+  queues: ReadonlyMap<string, number>;
+  /** Where credentials and proxies are looked up. */
+  environment: Environment;
+}
+
+/** Everything that a worker is told by its environment and command line. Throws StartupFault. */
+export const loadWorkerConfig = (environment: Record<string, string | undefined>, args: string[]): WorkerConfig => ({
+  ...serviceConfigOf(environment),
+  ...workerConfigOf(environment),
+  queues: queuesOf(args),
+  environment,
+});
 
 /** Stands for every queue of the catalogue that is not named beside it. */
 const everyOther = "*";

@@ -1,5 +1,6 @@
 /** Whether a target may be called right now, and what its answer means for those who come next. */
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import type { Clock } from "#service/clock.ts";
 import type { CircuitBreakers } from "./circuit-breakers.ts";
 import type { Credentials, Refusal } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
@@ -28,14 +29,24 @@ export type Permission = Permit | { kind: "blocked"; by: BlockedBy; forMs: numbe
 /** What a call says about its target and credential. `answered` includes answers that refuse the caller's request. */
 export type CallOutcome = "answered" | "capacity" | "transient" | Refusal;
 
+export interface RoutingDeps {
+  circuitBreakers: CircuitBreakers;
+  slots: Slots;
+  credentials: Credentials;
+  upstreams: Upstreams;
+  clock: Clock;
+}
+
 export class Routing {
   readonly #circuitBreakers: CircuitBreakers;
   readonly #slots: Slots;
   readonly #credentials: Credentials;
   readonly #upstreams: Upstreams;
+  readonly #clock: Clock;
   readonly #absences = new Map<string, number>();
 
-  constructor(circuitBreakers: CircuitBreakers, slots: Slots, credentials: Credentials, upstreams: Upstreams) {
+  constructor({ circuitBreakers, slots, credentials, upstreams, clock }: RoutingDeps) {
+    this.#clock = clock;
     this.#upstreams = upstreams;
     this.#circuitBreakers = circuitBreakers;
     this.#slots = slots;
@@ -45,7 +56,7 @@ export class Routing {
   /** `holder` is unique to the call. */
   async permit(candidate: Candidate, holder: string): Promise<Permission> {
     const { upstream, key } = candidate;
-    const now = performance.now();
+    const now = this.#clock.now();
     const chosen = this.#credentials.choose(candidate, now);
     if (chosen.kind === "blocked") return chosen;
     const mustProve = this.#circuitBreakers.stateOf(key, now) !== "closed";
@@ -83,7 +94,7 @@ export class Routing {
 
   ended(candidate: Candidate, { credential }: Permit, outcome: CallOutcome, retryAfterMs: number | undefined): void {
     const { upstream, key } = candidate;
-    const now = performance.now();
+    const now = this.#clock.now();
     switch (outcome) {
       case "answered":
         this.#circuitBreakers.succeeded(key);

@@ -16,17 +16,8 @@ const imageTokensMax = 1_600;
 const imageTokensUnknown = 800;
 const bytesPerDocumentToken = 40;
 
-let counting: Promise<(text: string) => number> | undefined;
-
-/** The vocabulary takes a moment and some 70 MB: it is loaded when it is first needed. */
-const tokenizer = (): Promise<(text: string) => number> => {
-  counting ??= import("gpt-tokenizer/encoding/o200k_base").then(
-    ({ countTokens }) =>
-      (text) =>
-        countTokens(text),
-  );
-  return counting;
-};
+/** The vocabulary takes a moment to load and some 70 MB, so it is loaded when it is first needed. */
+const loadTokenizer = () => import("gpt-tokenizer/encoding/o200k_base");
 
 /** Tokens of all that a prompt consists of, at least 1. */
 export async function estimatedTokensOf({ system, messages, tools, settings }: NeutralRequest): Promise<number> {
@@ -66,7 +57,7 @@ export async function estimatedTokensOf({ system, messages, tools, settings }: N
 
 /** Tokens of texts that are no conversation. */
 export async function textTokensOf(texts: readonly string[]): Promise<number> {
-  const countTokens = await tokenizer();
+  const { countTokens } = await loadTokenizer();
   const text = texts.join("\n");
   const sample = text.length <= sampleMax ? text : sampleOf(text);
   let tokens = 0;

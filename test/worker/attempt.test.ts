@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
+import { EventStream } from "#events/event-stream.ts";
 import type { GenerationJob } from "#relay/job.ts";
+import { systemClock } from "#service/clock.ts";
 import { Attempt, type AttemptDeps } from "../../apps/worker/attempt.ts";
-import { createWorkerMetrics } from "../../apps/worker/metrics.ts";
 import type { CallOutcome } from "../../apps/worker/routing.ts";
 import type { UpstreamHandlers } from "../../apps/worker/upstream.ts";
 
@@ -50,8 +51,8 @@ async function begun(): Promise<{ generation: Attempt; upstream: UpstreamHandler
       ended: (_candidate: unknown, _permit: unknown, outcome: CallOutcome) => told.push(outcome),
     },
     attachmentsFor: () => ({ filled: (body: Buffer) => body, release() {} }),
-    metrics: createWorkerMetrics(() => []),
-    callFailed() {},
+    clock: systemClock,
+    events: new EventStream(),
     readBody: async () => null,
     send() {},
   } as unknown as AttemptDeps;
