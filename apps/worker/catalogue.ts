@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { credentialNamesOf, type Environment, secretOf } from "#catalogue/environment.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
-import type { Upstreams } from "./upstream.ts";
+import type { Upstreams } from "./upstream/upstreams.ts";
 
 interface CatalogueDeps {
   log: Logger;

@@ -11,7 +11,7 @@ import {
   serviceConfigOf,
 } from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
-import { type Network, networksOf } from "./attachment-fetcher.ts";
+import { type Network, networksOf } from "./attachments/attachment-fetcher.ts";
 
 const attachmentNetworks: Setting<Network[]> = {
   variable: "ATTACHMENT_NETWORKS",

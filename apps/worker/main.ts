@@ -3,10 +3,10 @@ import { watchCatalogue } from "#catalogue/watch.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { systemClock } from "#service/clock.ts";
 import { checkedAtStart, runProcess } from "#service/startup.ts";
-import { createAuthorization } from "./authorization.ts";
 import { loadWorkerConfig } from "./config.ts";
 import { workerRedisOf } from "./redis.ts";
-import { Upstreams } from "./upstream.ts";
+import { createAuthorization } from "./upstream/authorization.ts";
+import { Upstreams } from "./upstream/upstreams.ts";
 import { createWorker } from "./worker.ts";
 
 await runProcess("worker", async (log) => {

@@ -5,7 +5,7 @@ import type { JobSlot } from "#relay/job-worker.ts";
 import type { Mailbox, MailboxHandlers } from "#relay/mailbox.ts";
 import { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
-import type { Attempt } from "./attempt.ts";
+import type { Attempt } from "./attempt/attempt.ts";
 import type { WorkerRedis } from "./redis.ts";
 
 export interface WorkerRelay {

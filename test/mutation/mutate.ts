@@ -53,8 +53,13 @@ const parts: readonly Part[] = [
   },
   {
     name: "retry",
-    files: under("apps/worker", "retry-state.ts circuits.ts pace.ts"),
-    tests: [under("test/worker", "retry-state.test.ts circuits.test.ts pace.test.ts answer.test.ts")],
+    files: under("apps/worker", "routing/retry-state.ts routing/circuit-breakers.ts attachments/pace.ts"),
+    tests: [
+      under(
+        "test/worker",
+        "routing/retry-state.test.ts routing/circuit-breakers.test.ts attachments/pace.test.ts attempt/answer.test.ts",
+      ),
+    ],
   },
 ];
 

@@ -5,11 +5,15 @@ import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import type { RemoteAttachment } from "#dialects/attachments.ts";
 import { Refusal } from "#dialects/field-support.ts";
-import { AttachmentBudget } from "../../apps/worker/attachment-budget.ts";
-import { createAttachmentFetcher, isReachable, networksOf } from "../../apps/worker/attachment-fetcher.ts";
-import { BlockPool, partsOf } from "../../apps/worker/base64.ts";
-import { Pace } from "../../apps/worker/pace.ts";
-import { RequestAttachments } from "../../apps/worker/request-attachments.ts";
+import { AttachmentBudget } from "../../../apps/worker/attachments/attachment-budget.ts";
+import {
+  createAttachmentFetcher,
+  isReachable,
+  networksOf,
+} from "../../../apps/worker/attachments/attachment-fetcher.ts";
+import { BlockPool, partsOf } from "../../../apps/worker/attachments/base64.ts";
+import { Pace } from "../../../apps/worker/attachments/pace.ts";
+import { RequestAttachments } from "../../../apps/worker/attachments/request-attachments.ts";
 
 const png = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",

@@ -1,11 +1,11 @@
 /** Whether a target may be called right now, and what its answer means for those who come next. */
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Clock } from "#service/clock.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
 import type { CircuitBreakers } from "./circuit-breakers.ts";
 import type { Credentials, Refusal } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
 import type { Slots } from "./slots.ts";
-import type { Upstreams } from "./upstream.ts";
 
 /** How soon a place at a busy upstream is asked for again. */
 const busyMs = 150;

@@ -3,6 +3,7 @@ import { spokenWith } from "#catalogue/catalogue.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { parsedObject } from "#dialects/json.ts";
 import { imageStreamOf, upstreamErrorOf } from "#dialects/openai-images/verbatim.ts";
+import { AttachmentsBusy } from "../attachments/request-attachments.ts";
 import {
   answerExchangeOf,
   callerHeadersOf,
@@ -15,7 +16,6 @@ import {
   type Reading,
 } from "./exchange.ts";
 import { type Prepared, refusedFor } from "./prepare.ts";
-import { AttachmentsBusy } from "./request-attachments.ts";
 
 /** Throws Refusal for what the upstream can't be asked. */
 export async function exchangeOf(input: ExchangeInput): Promise<Exchanged> {

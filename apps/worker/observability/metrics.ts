@@ -5,9 +5,9 @@ import type { Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
 import type { JobWorker } from "#relay/job-worker.ts";
 import type { Clock } from "#service/clock.ts";
-import type { AttachmentBudget } from "./attachment-budget.ts";
-import type { CircuitBreakers } from "./circuit-breakers.ts";
-import type { Credentials } from "./credentials.ts";
+import type { AttachmentBudget } from "../attachments/attachment-budget.ts";
+import type { CircuitBreakers } from "../routing/circuit-breakers.ts";
+import type { Credentials } from "../routing/credentials.ts";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 

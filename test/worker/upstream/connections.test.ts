@@ -7,9 +7,9 @@ import { test } from "node:test";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
-import { Upstreams, urlOf } from "../../apps/worker/upstream.ts";
-import { until } from "../support/gateway.ts";
-import { type Protocol, serverCredentials, startTlsFront, tlsFiles } from "../support/tls.ts";
+import { Upstreams, urlOf } from "../../../apps/worker/upstream/upstreams.ts";
+import { until } from "../../support/gateway.ts";
+import { type Protocol, serverCredentials, startTlsFront, tlsFiles } from "../../support/tls.ts";
 
 const portOf = (server: Server | TcpServer) => (server.address() as AddressInfo).port;
 

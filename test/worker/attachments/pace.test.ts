@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Pace } from "../../apps/worker/pace.ts";
+import { Pace } from "../../../apps/worker/attachments/pace.ts";
 
 test("whoever moves many bytes lets the event loop turn, and all who do so together take one turn", async () => {
   const pace = new Pace();

@@ -4,9 +4,9 @@ import { parseCatalogue } from "#catalogue/load.ts";
 import { EventStream } from "#events/event-stream.ts";
 import type { GenerationJob } from "#relay/job.ts";
 import { systemClock } from "#service/clock.ts";
-import { Attempt, type AttemptDeps } from "../../apps/worker/attempt.ts";
-import type { CallOutcome } from "../../apps/worker/routing.ts";
-import type { UpstreamHandlers } from "../../apps/worker/upstream.ts";
+import { Attempt, type AttemptDeps } from "../../../apps/worker/attempt/attempt.ts";
+import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
+import type { UpstreamHandlers } from "../../../apps/worker/upstream/upstreams.ts";
 
 const catalogue = parseCatalogue(
   Buffer.from(`groups: { default: { models: ["*"] } }

@@ -4,8 +4,8 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
-import { Upstreams } from "../../apps/worker/upstream.ts";
-import { until } from "../support/gateway.ts";
+import { Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
+import { until } from "../../support/gateway.ts";
 
 /** An upstream that answers when it is told to, and the calls to it. */
 async function startUpstream() {

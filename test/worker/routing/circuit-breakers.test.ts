@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
-import { CircuitBreakers } from "../../apps/worker/circuit-breakers.ts";
-import { until } from "../support/gateway.ts";
-import { startRedis } from "../support/redis.ts";
+import { CircuitBreakers } from "../../../apps/worker/routing/circuit-breakers.ts";
+import { until } from "../../support/gateway.ts";
+import { startRedis } from "../../support/redis.ts";
 
 const server = await startRedis();
 const redis = await connectRedis(server.url, "patient");

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { NeutralRequest, Part } from "#dialects/neutral.ts";
-import { estimatedTokensOf, textTokensOf } from "../../apps/worker/token-estimate.ts";
-import { workMsOf } from "../support/time.ts";
+import { estimatedTokensOf, textTokensOf } from "../../../apps/worker/preparation/token-estimate.ts";
+import { workMsOf } from "../../support/time.ts";
 
 const path = "p";
 const requestOf = (parts: Part[], more: Partial<NeutralRequest> = {}): NeutralRequest => ({

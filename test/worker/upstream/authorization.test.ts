@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash, createHmac, generateKeyPairSync } from "node:crypto";
 import { test } from "node:test";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
-import { createAuthorization } from "../../apps/worker/authorization.ts";
+import { createAuthorization } from "../../../apps/worker/upstream/authorization.ts";
 
 const upstreamWith = (settings: Partial<CatalogueUpstream>) => settings as CatalogueUpstream;
 const request = {

@@ -6,10 +6,10 @@ import type { Environment } from "#catalogue/environment.ts";
 import type { WireRequest } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { LiveMap } from "#relay/live-map.ts";
+import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
 import type { Authorize } from "./authorization.ts";
 import { openConnections } from "./connections.ts";
 import { decompressorOf } from "./decompress.ts";
-import type { BodyWithAttachments } from "./request-attachments.ts";
 
 export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>;
 

@@ -5,9 +5,9 @@ import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import type { Data } from "#dialects/attachments.ts";
 import { Refusal } from "#dialects/field-support.ts";
-import { AttachmentBudget } from "../../apps/worker/attachment-budget.ts";
-import { createAttachmentFetcher, networksOf } from "../../apps/worker/attachment-fetcher.ts";
-import { AttachmentsBusy, RequestAttachments } from "../../apps/worker/request-attachments.ts";
+import { AttachmentBudget } from "../../../apps/worker/attachments/attachment-budget.ts";
+import { createAttachmentFetcher, networksOf } from "../../../apps/worker/attachments/attachment-fetcher.ts";
+import { AttachmentsBusy, RequestAttachments } from "../../../apps/worker/attachments/request-attachments.ts";
 
 const mebibyte = 1 << 20;
 const pngStart = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");

@@ -16,11 +16,11 @@ import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed } from "#dialec
 import { toolNameOf } from "#dialects/tools.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
 import type { GenerationJob } from "#relay/job.ts";
+import type { RequestAttachments } from "../attachments/request-attachments.ts";
+import type { UpstreamRequest } from "../upstream/upstreams.ts";
 import type { Asked } from "./asked.ts";
 import type { Preparation } from "./preparation.ts";
 import { type PreparationTask, type Prepared, readableRequestOf } from "./prepare.ts";
-import type { RequestAttachments } from "./request-attachments.ts";
-import type { UpstreamRequest } from "./upstream.ts";
 import { translatedTask, wholeOf } from "./whole.ts";
 
 /** How an upstream's answer is to be read. */

@@ -28,15 +28,15 @@ import type { JobSlot } from "#relay/job-worker.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import type { Outcome, Run } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
+import type { RequestAttachments } from "../attachments/request-attachments.ts";
+import type { Exchange, Exchanged, OwnAnswer } from "../preparation/exchange.ts";
+import { exchangeOf } from "../preparation/operations.ts";
+import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
+import { classifyFailure, outcomeOf, RetryState } from "../routing/retry-state.ts";
+import { type Candidate, candidatesOf } from "../routing/route.ts";
+import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
+import { type UpstreamCall, type UpstreamHeaders, type Upstreams, upstreamRequestIdOf } from "../upstream/upstreams.ts";
 import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, readerOf } from "./answer.ts";
-import type { Exchange, Exchanged, OwnAnswer } from "./exchange.ts";
-import { exchangeOf } from "./operations.ts";
-import { Preparation, type PreparationThread } from "./preparation.ts";
-import type { RequestAttachments } from "./request-attachments.ts";
-import { classifyFailure, outcomeOf, RetryState } from "./retry-state.ts";
-import { type Candidate, candidatesOf } from "./route.ts";
-import type { CallOutcome, Permit, Routing } from "./routing.ts";
-import { type UpstreamCall, type UpstreamHeaders, type Upstreams, upstreamRequestIdOf } from "./upstream.ts";
 
 /** How long an answer that lacks only its terminator is waited for, the body of an error answer, and how long an answer that is ended may keep its connection. */
 const lingerMs = 2_000;

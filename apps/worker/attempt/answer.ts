@@ -6,7 +6,7 @@ import { Produced } from "#dialects/produced.ts";
 import { retryAfterSecondsOf } from "#dialects/retry-after.ts";
 import { type SseEvent, SseEventTooLarge, SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
-import type { Reading } from "./exchange.ts";
+import type { Reading } from "../preparation/exchange.ts";
 
 /** Bytes of a whole answer, and of one event of a stream, at most. */
 const answerBytesMax = 32 << 20;

@@ -5,7 +5,7 @@ import type { SignatureV4 } from "@smithy/signature-v4";
 import type { GoogleAuth } from "google-auth-library";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Environment, secretOf } from "#catalogue/environment.ts";
-import type { BodyWithAttachments } from "./request-attachments.ts";
+import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
 
 interface SignedRequest {
   method: "GET" | "POST";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { Base64Writer, BlockPool, base64BytesOf, partsOf } from "../../apps/worker/base64.ts";
+import { Base64Writer, BlockPool, base64BytesOf, partsOf } from "../../../apps/worker/attachments/base64.ts";
 
 const written = (chunks: Buffer[]) => {
   const writer = new Base64Writer(new BlockPool());

@@ -4,10 +4,10 @@ import type { AttachmentAddress } from "#dialects/attachments.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { parseExact } from "#dialects/json.ts";
-import { Preparation, PreparationThread } from "../../apps/worker/preparation.ts";
-import { type PreparationTask, prepare } from "../../apps/worker/prepare.ts";
-import { translatedAnswerOf, translatedTask } from "../../apps/worker/whole.ts";
-import { words } from "../e2e/bad-input/raw.ts";
+import { Preparation, PreparationThread } from "../../../apps/worker/preparation/preparation.ts";
+import { type PreparationTask, prepare } from "../../../apps/worker/preparation/prepare.ts";
+import { translatedAnswerOf, translatedTask } from "../../../apps/worker/preparation/whole.ts";
+import { words } from "../../e2e/bad-input/raw.ts";
 
 const thread = new PreparationThread();
 after(() => thread.close());

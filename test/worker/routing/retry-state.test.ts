@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Failure, OperatorFault } from "#dialects/errors.ts";
-import { classifyFailure, outcomeOf, RetryState } from "../../apps/worker/retry-state.ts";
-import { type Candidate, candidatesOf } from "../../apps/worker/route.ts";
+import { classifyFailure, outcomeOf, RetryState } from "../../../apps/worker/routing/retry-state.ts";
+import { type Candidate, candidatesOf } from "../../../apps/worker/routing/route.ts";
 
 const failure = { code: "upstream_failed", message: "no" } as const;
 const modelOf = (retries: number, contextWindow = 1_000) => ({ retries, contextWindow }) as unknown as CatalogueModel;

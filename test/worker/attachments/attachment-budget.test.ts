@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { AttachmentBudget, type Grant } from "../../apps/worker/attachment-budget.ts";
+import { AttachmentBudget, type Grant } from "../../../apps/worker/attachments/attachment-budget.ts";
 
 const never = new AbortController().signal;
 
