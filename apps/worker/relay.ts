@@ -56,7 +56,7 @@ export async function openRelay(redis: WorkerRedis, bounds: RelayBounds, clock: 
     {
       send: mailbox.send,
       heartbeat: mailbox.heartbeat,
-      run: (attempt, run) => void attempt.begin(run),
+      run: (attempt, run) => void attempt.start(run),
       abort: (attempt) => attempt.abort(),
       flow: (attempt, open) => attempt.flow(open),
       dispatched: (attempt) => attempt.dispatched(),

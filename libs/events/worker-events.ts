@@ -34,7 +34,7 @@ export interface CallInfo {
 }
 
 /** How an upstream answered. */
-interface CallDiagnosis {
+export interface CallDiagnosis {
   /** Undefined when no response arrived. */
   status?: number;
   /** The upstream's own id of the request. */

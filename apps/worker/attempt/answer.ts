@@ -77,18 +77,25 @@ const retryAfterSecondsMax = 60;
 export const isAnswerStatus = (status: number): boolean =>
   status >= 200 && status <= 206 && status !== 204 && status !== 205;
 
+/** The head of an upstream's response. */
+export interface UpstreamHead {
+  status: number;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Epoch milliseconds, for a Retry-After that is a date. */
+  arrivedAt: number;
+}
+
 /**
- * The reader for an answer with this status and these headers. Some servers label events as JSON, or JSON as events, so the first byte that is no white
- * space decides between the two; undefined when there is none. `isQuoted`: as failureOf has it.
+ * The reader of a response. Some servers label events as JSON, or JSON as events, so the first byte that is no white space decides between
+ * the two; undefined when there is none. `isQuoted` is that of `failureOf`.
  */
 export function readerOf(
-  status: number,
-  headers: Readonly<Record<string, string | string[] | undefined>>,
+  { status, headers, arrivedAt }: UpstreamHead,
   reading: Reading,
   firstByte: number | undefined,
   isQuoted?: (text: string) => boolean,
 ): AnswerReader {
-  const errorReader = () => new ErrorReader(status, reading, retryAfterSecondsOf(headers, Date.now()), isQuoted);
+  const errorReader = () => new ErrorReader(status, reading, retryAfterSecondsOf(headers, arrivedAt), isQuoted);
   if (!isAnswerStatus(status)) return errorReader();
   const { adapted } = reading;
   const type = String(headers["content-type"] ?? "").toLowerCase();

@@ -1,29 +1,27 @@
 /**
- * One attempt of a generation in a worker, from its job to its last byte:
+ * One attempt of a generation, from its job to its last byte. The file reads in that order:
  *
- *     begin ─▶ body ─▶ a target ─▶ request ─▶ upstream ─▶ head … data ─▶ end | fail
- *                         ▲                        │
- *                         └──── before content ────┘
+ *     taken ─▶ started ─▶ request read ─▶ target chosen ─▶ called ─▶ content ─▶ answered
+ *                                            ▲               │          │
+ *                                            ├─ failed over ─┤          │
+ *                                            ╰─ resumed ─────┼──────────┤
+ *                                                            ╰──────────┴─────▶ failed
  *
- * The relay says when it begins, when it must stop, and whether its window has room.
+ * - Failed over: a call that fails before its first content is repeated, or another target is called. The caller sees nothing of it.
+ * - Resumed: a call that fails later is continued by another target, if the model allows that.
+ * - Failed: no target is left, or the failure is the caller's own. The caller gets what was produced, and then the error.
+ * - Cancelled, at any time: the caller left, the owner is gone, or the worker hands the attempt back.
+ *
+ * The relay starts and cancels the attempt and says when its window is full. TargetCall reads the upstream, AnswerFrames writes to the owner.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Catalogue, UpstreamTimeouts } from "#catalogue/catalogue.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { Refusal } from "#dialects/field-support.ts";
-import { parseJson } from "#dialects/json.ts";
-import type { ResumedAnswer } from "#dialects/resumed.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
-import type { AttemptInfo, CallInfo, WorkerEvents } from "#events/worker-events.ts";
-import {
-  type AnswerProgress,
-  dataBytesMax,
-  encodeData,
-  encodePayload,
-  type GenerationJob,
-  upstreamRequestIdHeader,
-} from "#relay/job.ts";
+import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
+import { type GenerationJob, upstreamRequestIdHeader } from "#relay/job.ts";
 import type { JobSlot } from "#relay/job-worker.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import type { Outcome, Run } from "#relay/runner.ts";
@@ -32,173 +30,436 @@ import type { RequestAttachments } from "../attachments/request-attachments.ts";
 import type { Exchange, Exchanged, OwnAnswer } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
 import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
-import { classifyFailure, outcomeOf, RetryState } from "../routing/retry-state.ts";
+import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
 import { type Candidate, candidatesOf } from "../routing/route.ts";
 import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
-import { type UpstreamCall, type UpstreamHeaders, type Upstreams, upstreamRequestIdOf } from "../upstream/upstreams.ts";
-import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, readerOf } from "./answer.ts";
-
-/** How long an answer that lacks only its terminator is waited for, the body of an error answer, and how long an answer that is ended may keep its connection. */
-const lingerMs = 2_000;
-
-/** Bytes of a request in which an upstream's words are looked for. */
-const searchedBytesMax = 1 << 20;
-const openBrace = 0x7b;
-/** White space before an answer, at most: more is taken for the answer itself, and bounded as that is. */
-const leadingBytesMax = 1 << 20;
-
-const unprocessed: Failure = { code: "internal", message: "The gateway failed to process this request." };
+import type { UpstreamHeaders, Upstreams } from "../upstream/upstreams.ts";
+import { type AnswerStep, type FailedStep, isAnswerStatus } from "./answer.ts";
+import { AnswerFrames } from "./answer-frames.ts";
+import { isQuotedIn } from "./quoted.ts";
+import { TargetCall } from "./target-call.ts";
+import { isOutOfTime, overdueOf } from "./timeouts.ts";
+import { type SendFrame, UsageReports } from "./usage-reports.ts";
 
 export interface AttemptDeps {
+  clock: Clock;
+  events: EventSink<WorkerEvents>;
   catalogue(): Catalogue;
   upstreams: Upstreams;
   routing: Routing;
-  /** For a request of this key. */
-  attachmentsFor(keyId: string): RequestAttachments;
   preparationThread: PreparationThread;
-  clock: Clock;
-  events: EventSink<WorkerEvents>;
+  /** The attachments of one request of this key. */
+  attachmentsFor(keyId: string): RequestAttachments;
   /** The body of a job that carries none; null when it is gone. */
   readBody(generation: string): Promise<Buffer | null>;
-  send(held: Run<Attempt>, kind: AnswerKind, payload: Buffer): void;
+  send(run: Run<Attempt>, kind: AnswerKind, payload: Buffer): void;
 }
 
-type Phase = "waiting" | "preparing" | "head" | "content" | "ended";
+/** The caller's request, and which targets it may still be sent to. */
+interface Request {
+  body: Buffer;
+  retryState: RetryState;
+}
+
+/** Responses by which an upstream says that it has no such endpoint. */
+const noEndpointStatuses = [404, 405, 501];
+
+const unprocessed: Failure = { code: "internal", message: "The gateway failed to process this request." };
 
 export class Attempt {
-  readonly job: GenerationJob;
-  readonly slot: JobSlot;
-  /** Undefined until it has begun. */
-  #run: Run<Attempt> | undefined;
-  /** The failure that ended it, if one did. */
-  failure: Failure | undefined;
-  /** What went wrong in our own code, if anything did; for the log alone. */
-  cause: unknown;
-  upstream: string | undefined;
-  /** The model that answers: the one that was asked for, or a fallback. */
-  model: string;
-  /** What the upstream did, for the operator's log: no content. */
-  readonly diagnosis: { status?: number; requestId?: string; cause?: string; malformedEvents?: number } = {};
-  /** How it counts; undefined as long as nobody settled it. */
-  settled: Outcome | undefined;
   readonly #deps: AttemptDeps;
+  readonly #slot: JobSlot;
+  readonly #job: GenerationJob;
   readonly #info: AttemptInfo;
-  /** The last call. */
-  #callInfo: CallInfo | undefined;
-  #phase: Phase = "waiting";
-  #call: UpstreamCall | undefined;
-  #reader: AnswerReader | undefined;
-  /** Bytes of white space before the answer. */
-  #leadingBytes = 0;
-  /** Makes the reader; set when the answer's head arrives. */
-  #begin: ((firstByte: number | undefined) => AnswerReader) | undefined;
-  #timeouts: UpstreamTimeouts | undefined;
-  #body: Buffer | undefined;
-  #retryState: RetryState | undefined;
-  /** The keys of targets whose failure was counted. */
-  readonly #countedAt = new Set<string>();
-  /** What was delivered, if another target may go on from it. */
-  #resumed: ResumedAnswer | undefined;
-  /** The call under way, and its number: what an earlier call still says is not heard. */
-  #current: { candidate: Candidate; permit: Permit; retryAfterMs: number | undefined; isProven: boolean } | undefined;
-  #turn = 0;
-  #streams = false;
-  #contentType = "";
-  /** What the caller is told beside the body. */
-  #headers: Record<string, string> = {};
-  #open = true;
-  /** Bytes that the window had no room for, in pieces of at most one frame. */
-  #pending: Buffer[] = [];
-  #endPending = false;
-  /** The caller has the head, from this attempt or one that was lost. */
-  #headSent: boolean;
-  /** What the owner was told last of what was produced; undefined for nothing. */
-  #notified: AnswerProgress | undefined;
-  /** Ends a call whose answer is complete while its upstream holds the line. */
-  #hangUp: NodeJS.Timeout | undefined;
-  /** When the first call began. */
-  #startedAt: number | undefined;
-  #calledAt = 0;
-  #progressedAt = 0;
-  /** When all of the answer was seen to be there but its terminator. */
-  #finishedAt: number | undefined;
-  /** When the head of an error answer arrived. */
-  #errorHeadAt: number | undefined;
-  /** Ends what is prepared and fetched for the request before its upstream is called. */
-  readonly #preparing = new AbortController();
+  readonly #reports: UsageReports;
+  readonly #frames: AnswerFrames;
   readonly #preparation: Preparation;
   readonly #attachments: RequestAttachments;
+  /** Ends the preparation of the request and the waits between calls. */
+  readonly #ended = new AbortController();
+  /** Undefined until the relay starts the attempt. */
+  #run: Run<Attempt> | undefined;
+  /** Undefined until it is read. */
+  #request: Request | undefined;
+  /** The last call, which may be over. */
+  #call: TargetCall | undefined;
+  #firstCallAt = 0;
+  /** Targets whose circuit breaker counted a failure of this attempt. */
+  readonly #countedTargets = new Set<string>();
+  /** Answered, failed or cancelled: nothing more is read or called. */
+  #isOver = false;
+  /** The failure that the caller gets. */
+  #failure: Failure | undefined;
+  /** An error of the gateway's own code; for the operator alone. */
+  #fault: unknown;
+  /** Undefined until the owner or the relay says how the attempt counts. */
+  #outcome: Outcome | undefined;
+  #malformedEvents = 0;
 
+  /** The attempt is taken from its queue. */
   constructor(slot: JobSlot, deps: AttemptDeps) {
-    this.job = slot.job;
-    this.model = slot.job.model;
-    this.slot = slot;
-    this.#headSent = slot.job.delivered !== undefined;
+    const { generation, attempt, operation, dialect, group, keyId, model, admittedAt, delivered } = slot.job;
+    const send: SendFrame = (kind, payload) => {
+      if (this.#run !== undefined) deps.send(this.#run, kind, payload);
+    };
     this.#deps = deps;
-    const { generation, attempt, operation, dialect, group, keyId, model, admittedAt } = slot.job;
+    this.#slot = slot;
+    this.#job = slot.job;
     this.#info = { generation, attempt, queue: slot.queue, operation, dialect, requestedModel: model, group, keyId };
-    deps.events.emit("taken", {
-      attempt: this.#info,
-      queueWaitMs: Math.max(0, deps.clock.epoch() - admittedAt),
-    });
-    this.#attachments = deps.attachmentsFor(slot.job.keyId);
-    this.#preparation = new Preparation(deps.preparationThread, slot.job.keyId);
+    this.#reports = new UsageReports(operation, send);
+    this.#frames = new AnswerFrames(send, this.#reports, delivered !== undefined);
+    this.#preparation = new Preparation(deps.preparationThread, keyId);
+    this.#attachments = deps.attachmentsFor(keyId);
+    const queueWaitMs = Math.max(0, deps.clock.epoch() - admittedAt);
+    deps.events.emit("taken", { attempt: this.#info, queueWaitMs });
   }
 
-  get usage(): Usage | undefined {
-    return this.#reader?.usage;
-  }
-
-  /** About what was produced of a stream that its caller left before its upstream counted anything; undefined for nothing. */
-  get producedUsage(): Usage | undefined {
-    const { outputTokens = 0 } = this.#reader?.produced ?? {};
-    return outputTokens === 0
-      ? undefined
-      : plainUsageOf(Math.ceil((this.#body?.length ?? 0) / bytesPerToken), outputTokens);
-  }
-
-  /** The job leaves the queue. */
+  /** The owner bound the attempt or gave it up, so its job leaves the queue. */
   dispatched(): void {
     this.#deps.events.emit("dispatched", { attempt: this.#info });
-    this.slot.dispatched();
+    this.#slot.dispatched();
   }
 
-  settle(outcome: Outcome): void {
-    this.settled = outcome;
-    const { model, upstream, failure } = this;
-    const usage = this.usage ?? (outcome === "cancelled" ? this.producedUsage : undefined);
-    this.#deps.events.emit("settled", { attempt: this.#info, outcome, model, upstream, usage, failure });
-  }
-
-  /** The slot is free. */
-  forget(): void {
-    this.slot.release();
-    const { model, upstream, usage, failure, cause: fault, diagnosis, settled } = this;
-    const outcome = settled === "done" && failure !== undefined ? "failed" : (settled ?? "dropped");
-    this.#deps.events.emit("ended", {
-      attempt: this.#info,
-      outcome,
-      model,
-      upstream,
-      usage,
-      failure,
-      fault,
-      diagnosis,
-    });
-  }
-
-  /** Never throws: a fault of ours fails the generation, and is kept as its cause. */
-  async begin(held: Run<Attempt>): Promise<void> {
-    this.#run = held;
-    if (this.#phase !== "waiting") return;
+  /** The owner is known to be alive. Never rejects: an error of the gateway's own code fails the attempt. */
+  async start(run: Run<Attempt>): Promise<void> {
+    this.#run = run;
+    if (this.#isOver) return;
     try {
-      await this.#prepare();
+      const request = await this.#readRequest();
+      if (request === undefined) return;
+      this.#request = request;
+      await this.#callNextTarget(request);
     } catch (error) {
       this.#crash(error);
     }
   }
 
-  /** Runs a callback. A fault of ours in it ends the generation at once, instead of leaving its caller waiting. */
+  /** Undefined once the attempt is over. */
+  async #readRequest(): Promise<Request | undefined> {
+    const { group, model: id, fallbacks = [], body: inJob, generation } = this.#job;
+    const catalogue = this.#deps.catalogue();
+    const model = catalogue.modelFor(group, id);
+    const candidates = model === undefined ? [] : candidatesOf(catalogue, group, model, fallbacks, Math.random);
+    if (candidates.length === 0) {
+      this.#fail({
+        code: "unavailable",
+        message: "The model of this request is being added or removed; try again in a moment.",
+        retryAfterSeconds: 1,
+      });
+      return undefined;
+    }
+    const body = inJob === null ? await this.#deps.readBody(generation).catch(() => null) : Buffer.from(inJob);
+    if (this.#isOver) return undefined;
+    if (body === null) {
+      this.#fail({
+        code: "unavailable",
+        message: "The request was lost before it could be answered; send it again.",
+      });
+      return undefined;
+    }
+    return { body, retryState: new RetryState(candidates, this.#deps.clock.now(), Math.random) };
+  }
+
+  /** Calls the next target that may be called, and waits for one if the retry state says so. Fails the attempt when none is left. */
+  async #callNextTarget(request: Request): Promise<void> {
+    const { clock } = this.#deps;
+    const { retryState } = request;
+    for (;;) {
+      const ready = retryState.ready(clock.now());
+      for (const candidate of ready) if (await this.#tryTarget(candidate, request)) return;
+      if (ready.length > 0) continue;
+      const waitMs = retryState.waitMs(clock.now());
+      if (waitMs === undefined) return this.#fail(retryState.failure);
+      await sleep(waitMs, undefined, { signal: this.#ended.signal }).catch(() => undefined);
+      if (this.#isOver) return;
+    }
+  }
+
+  /** False when this target can't be called now, so that the next one is tried. */
+  async #tryTarget(candidate: Candidate, { body, retryState }: Request): Promise<boolean> {
+    const { routing, clock } = this.#deps;
+    const exchange = await this.#exchangeWith(candidate, body);
+    if (this.#isOver) return true;
+    if (exchange.kind === "answered") {
+      this.#answerWithoutUpstream(exchange);
+      return true;
+    }
+    if (exchange.kind === "refused") {
+      retryState.unsuitable(candidate, exchange.failure);
+      return false;
+    }
+    const { generation, attempt } = this.#job;
+    const permission = await routing.permit(candidate, `${generation}-${attempt}-${retryState.calls}`);
+    if (permission.kind === "blocked") {
+      retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), clock.now());
+      return false;
+    }
+    if (this.#isOver) permission.leave(undefined);
+    else {
+      retryState.began(candidate);
+      this.#callTarget(candidate, permission, exchange, { body, retryState });
+    }
+    return true;
+  }
+
+  /** The request in the target's dialect, and how its answer is read. */
+  async #exchangeWith({ model, target, upstream }: Candidate, body: Buffer): Promise<Exchanged> {
+    const { signal } = this.#ended;
+    try {
+      return await exchangeOf({
+        job: this.#job,
+        body,
+        model,
+        upstream,
+        name: target.model,
+        preparation: this.#preparation,
+        attachments: this.#attachments,
+        resumed: this.#frames.hasHead ? this.#call?.exchange.resumed : undefined,
+        signal,
+      });
+    } catch (error) {
+      if (signal.aborted) return { kind: "refused", failure: unprocessed };
+      if (!(error instanceof Refusal)) throw error;
+      return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
+    }
+  }
+
+  #callTarget(candidate: Candidate, permit: Permit, exchange: Exchange, { body, retryState }: Request): void {
+    const { clock, events, upstreams } = this.#deps;
+    const call = new TargetCall({
+      candidate,
+      permit,
+      exchange,
+      attempt: this.#info,
+      number: retryState.calls,
+      resumes: this.#frames.hasHead,
+      isQuoted: (text) => isQuotedIn(body, text),
+      now: clock.now(),
+    });
+    if (call.info.number === 1) this.#firstCallAt = call.startedAt;
+    this.#call = call;
+    events.emit("upstreamCallStarted", { attempt: this.#info, call: call.info });
+    const unlessOver = (act: () => void) => {
+      if (!this.#isOver && !call.isOver) this.#guarded(act);
+    };
+    call.connection = upstreams.call(candidate.upstream, permit.credential, exchange.request, {
+      head: (status, headers) => unlessOver(() => this.#headArrived(call, status, headers)),
+      data: (chunk) => unlessOver(() => this.#received(call, call.read(chunk, clock.now()))),
+      end: () => {
+        unlessOver(() => this.#received(call, call.end()));
+        call.connectionEnded();
+      },
+      failed: (failure, cause) => {
+        unlessOver(() => this.#connectionFailed(call, failure, cause));
+        call.connectionEnded();
+      },
+    });
+    if (this.#frames.isBlocked) call.flow(false);
+  }
+
+  #headArrived(call: TargetCall, status: number, headers: UpstreamHeaders): void {
+    const { clock } = this.#deps;
+    call.headArrived({ status, headers, arrivedAt: clock.epoch() }, clock.now());
+    if (call.streams && !call.isError) this.#reports.report(call);
+    const { unlessThere } = call.exchange;
+    if (unlessThere !== undefined && noEndpointStatuses.includes(status)) this.#answerInstead(call, unlessThere);
+  }
+
+  /** The step that a chunk, the end of the response or a timeout leads to. Undefined for bytes that are no part of the answer. */
+  #received(call: TargetCall, step: AnswerStep | undefined): void {
+    if (step === undefined) return;
+    if (step.kind === "late") {
+      this.#receivedLater(call, step.step);
+      return;
+    }
+    this.#noteProgress(call);
+    if (step.kind !== "failed") this.#proveTarget(call);
+    if (step.bytes.length > 0) this.#write(call, step.bytes);
+    if (step.kind === "failed") {
+      call.diagnosis.cause ??= isAnswerStatus(call.diagnosis.status ?? 0) ? "bad answer" : "bad status";
+      this.#callFailed(call, step.failure, step);
+    } else if (step.kind === "end") this.#answered(call);
+  }
+
+  /** A large whole answer is read in a thread. */
+  #receivedLater(call: TargetCall, later: Promise<AnswerStep>): void {
+    call.isReadingWhole = true;
+    later.then(
+      (step) => {
+        if (!this.#isOver && !call.isOver) this.#guarded(() => this.#received(call, step));
+      },
+      (error: unknown) => {
+        if (!this.#isOver) this.#crash(error);
+      },
+    );
+  }
+
+  #noteProgress(call: TargetCall): void {
+    const { clock, events } = this.#deps;
+    const now = clock.now();
+    if (this.#frames.hasHead) {
+      if (events.has("chunk")) {
+        call.chunk.gapMs = now - call.progressedAt;
+        events.emit("chunk", call.chunk);
+      }
+    } else if (call.isCommitted && !call.isAnswering) {
+      call.isAnswering = true;
+      events.emit("firstContent", { attempt: this.#info, call: call.info, sinceCallMs: now - call.startedAt });
+    }
+    call.progressedAt = now;
+  }
+
+  /** The first content proves the target to all requests that wait for it, while the answer may go on for minutes. */
+  #proveTarget(call: TargetCall): void {
+    if (call.isProven || !call.hasContent) return;
+    call.isProven = true;
+    this.#preparation.forget();
+    this.#deps.routing.ended(call.candidate, call.permit, "answered", undefined);
+  }
+
+  #write(call: TargetCall, bytes: readonly Buffer[]): void {
+    const { contentType, headers } = call.exchange.reading;
+    this.#reports.reportNewInput(call);
+    this.#writeHead(contentType, headers, call.answerId);
+    this.#frames.data(bytes, call);
+    if (this.#frames.isBlocked) call.flow(false);
+  }
+
+  #writeHead(contentType: string, headers: Record<string, string> = {}, answerId?: string): void {
+    const requestId = this.#call?.diagnosis.requestId;
+    this.#frames.head({
+      status: 200,
+      headers: {
+        "content-type": contentType,
+        ...headers,
+        ...(requestId !== undefined && { [upstreamRequestIdHeader]: requestId }),
+      },
+      ...(answerId !== undefined && { answerId }),
+    });
+  }
+
+  /** The answer is complete. Its last bytes may still wait for the relay's window. */
+  #answered(call: TargetCall): void {
+    this.#isOver = true;
+    this.#endCall(call, "answered");
+    call.abortLater();
+    this.#attachments.release();
+    this.#frames.end({ usage: call.usage ?? null, model: call.model });
+  }
+
+  #answerWithoutUpstream({ body, contentType, headers }: OwnAnswer): void {
+    this.#isOver = true;
+    this.#attachments.release();
+    this.#writeHead(contentType, headers);
+    this.#frames.data([body], undefined);
+    this.#frames.end({ usage: this.#usage ?? null, model: this.#model });
+  }
+
+  /** The upstream has no such endpoint, so the gateway answers by itself. */
+  #answerInstead(call: TargetCall, make: () => Promise<OwnAnswer>): void {
+    call.abort();
+    this.#endCall(call, "answered");
+    make().then(
+      (answer) => this.#isOver || this.#guarded(() => this.#answerWithoutUpstream(answer)),
+      (error: unknown) => this.#crash(error),
+    );
+  }
+
+  /** The transport failed. That does not matter to an answer that lacks only its terminator. */
+  #connectionFailed(call: TargetCall, failure: Failure, cause: string): void {
+    if (call.isSettled) {
+      this.#received(call, call.end());
+      return;
+    }
+    call.diagnosis.cause = cause;
+    this.#callFailed(call, failure);
+  }
+
+  /** Fails over, resumes or fails, as the failure, the caller's state and the retry state allow. */
+  #callFailed(
+    call: TargetCall,
+    failure: Failure,
+    { retryAfterSeconds, reason }: Pick<FailedStep, "retryAfterSeconds" | "reason"> = {},
+  ): void {
+    const { clock, events } = this.#deps;
+    const { candidate, diagnosis } = call;
+    const failureClass = classifyFailure(failure, diagnosis.status);
+    if (retryAfterSeconds !== undefined) call.retryAfterMs = Math.max(0, retryAfterSeconds * 1_000);
+    const durationMs = clock.now() - call.startedAt;
+    events.emit("upstreamCallFailed", { attempt: this.#info, call: call.info, durationMs, diagnosis, failure, reason });
+    call.abort();
+    this.#leaveTarget(call, outcomeOf(failureClass));
+    const request = this.#request;
+    if (
+      request === undefined ||
+      !this.#mayCallAgain(call, failureClass) ||
+      !request.retryState.failed(candidate, failureClass, failure, call.retryAfterMs, clock.now())
+    ) {
+      this.#fail(failure);
+      return;
+    }
+    if (!this.#frames.hasHead) this.#reports.withdraw();
+    this.#callNextTarget(request).catch((error: unknown) => this.#crash(error));
+  }
+
+  /** Whether another call would be of use to the caller, whichever targets are left. */
+  #mayCallAgain(call: TargetCall, failureClass: FailureClass): boolean {
+    if (this.#frames.hasHead && call.exchange.resumed?.canResume !== true) return false;
+    // An image may have been made, and billed, although its response did not arrive.
+    const isUnanswered =
+      failureClass === "silent" || (failureClass === "transient" && call.diagnosis.status === undefined);
+    if (this.#job.operation.startsWith("image") && isUnanswered) return false;
+    return !isOutOfTime(call.timeouts, this.#firstCallAt, this.#deps.clock.now());
+  }
+
+  /** The call is complete, or nobody waits for it any more. */
+  #endCall(call: TargetCall, outcome: "answered" | undefined): void {
+    const { info, diagnosis, usage, startedAt } = call;
+    this.#leaveTarget(call, outcome);
+    this.#deps.events.emit("upstreamCallEnded", {
+      attempt: this.#info,
+      call: info,
+      durationMs: this.#deps.clock.now() - startedAt,
+      diagnosis,
+      isComplete: outcome === "answered",
+      usage,
+    });
+  }
+
+  /** Frees the target's slot and tells the routing what the call says of the target, if anything. */
+  #leaveTarget(call: TargetCall, outcome: CallOutcome | undefined): void {
+    const { candidate, permit, retryAfterMs } = call;
+    call.isOver = true;
+    this.#malformedEvents += call.diagnosis.malformedEvents ?? 0;
+    permit.leave(outcome);
+    const isKnown = outcome === "answered" && call.isProven;
+    if (outcome !== undefined && !isKnown && this.#counts(outcome, candidate.key))
+      this.#deps.routing.ended(candidate, permit, outcome, retryAfterMs);
+  }
+
+  /** All failures of one target count once, or a single request that no target can answer would open circuit breakers for all requests. */
+  #counts(outcome: CallOutcome, target: string): boolean {
+    if (outcome !== "transient") return true;
+    if (this.#countedTargets.has(target)) return false;
+    this.#countedTargets.add(target);
+    return true;
+  }
+
+  /** The caller gets what was produced, and then the failure. */
+  #fail(failure: Failure): void {
+    const upstreamRequestId = this.#call?.diagnosis.requestId;
+    this.#failure = failure;
+    this.#frames.fail({ ...failure, ...(upstreamRequestId !== undefined && { upstreamRequestId }) });
+    this.#end();
+  }
+
+  /** An error of the gateway's own code fails the attempt at once, so that its caller does not wait. A complete answer stays as it is. */
+  #crash(error: unknown): void {
+    this.#fault ??= error;
+    this.#frames.discard();
+    this.#fail(unprocessed);
+  }
+
   #guarded(act: () => void): void {
     try {
       act();
@@ -207,493 +468,96 @@ export class Attempt {
     }
   }
 
-  /** An answer that was delivered in full stays as it is: the relay takes nothing after its end. */
-  #crash(error: unknown): void {
-    this.cause ??= error;
-    this.#endPending = false;
-    this.#pending = [];
-    this.#fail(unprocessed);
-  }
-
-  async #prepare(): Promise<void> {
-    this.#phase = "preparing";
-    const catalogue = this.#deps.catalogue();
-    const model = catalogue.modelFor(this.job.group, this.job.model);
-    const candidates =
-      model === undefined ? [] : candidatesOf(catalogue, this.job.group, model, this.job.fallbacks ?? [], Math.random);
-    if (model === undefined || candidates.length === 0)
-      return this.#fail({
-        code: "unavailable",
-        message: "The model of this request is being added or removed; try again in a moment.",
-        retryAfterSeconds: 1,
-      });
-    let body: Buffer | null;
-    try {
-      body = this.job.body === null ? await this.#deps.readBody(this.job.generation) : Buffer.from(this.job.body);
-    } catch {
-      body = null;
-    }
-    if (this.#isOver()) return;
-    if (body === null)
-      return this.#fail({
-        code: "unavailable",
-        message: "The request was lost before it could be answered; send it again.",
-      });
-    this.#body = body;
-    this.#retryState = new RetryState(candidates, this.#deps.clock.now(), Math.random);
-    await this.#tryNext(this.#retryState, body);
-  }
-
-  /** Calls the next target that can be called, and waits for it if that is worth while. */
-  async #tryNext(retryState: RetryState, body: Buffer): Promise<void> {
-    this.#phase = "preparing";
-    for (;;) {
-      const ready = retryState.ready(this.#deps.clock.now());
-      for (const candidate of ready) {
-        const exchange = await this.#exchangeWith(candidate, body);
-        if (this.#isOver()) return;
-        if (exchange.kind === "answered") return this.#answer(exchange);
-        if (exchange.kind === "refused") {
-          retryState.unsuitable(candidate, exchange.failure);
-          continue;
-        }
-        const permission = await this.#deps.routing.permit(
-          candidate,
-          `${this.job.generation}-${this.job.attempt}-${retryState.calls}`,
-        );
-        if (permission.kind === "blocked") {
-          retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), this.#deps.clock.now());
-          continue;
-        }
-        if (this.#isOver()) return permission.leave(undefined);
-        retryState.began(candidate);
-        return this.#request(candidate, permission, exchange);
-      }
-      if (ready.length > 0) continue;
-      const waitMs = retryState.waitMs(this.#deps.clock.now());
-      if (waitMs === undefined) return this.#fail(retryState.failure);
-      await sleep(waitMs, undefined, { signal: this.#preparing.signal }).catch(() => undefined);
-      if (this.#isOver()) return;
-    }
-  }
-
-  async #exchangeWith({ model, target, upstream }: Candidate, body: Buffer): Promise<Exchanged> {
-    const resumed = this.#headSent ? this.#resumed : undefined;
-    const { signal } = this.#preparing;
-    const common = {
-      job: this.job,
-      body,
-      preparation: this.#preparation,
-      attachments: this.#attachments,
-      resumed,
-      signal,
-    };
-    try {
-      return await exchangeOf({ ...common, model, upstream, name: target.model });
-    } catch (error) {
-      if (signal.aborted) return { kind: "refused", failure: unprocessed };
-      if (!(error instanceof Refusal)) throw error;
-      return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
-    }
-  }
-
-  /** Stops at once; nothing more is sent. */
+  /** The relay cancels the attempt: nothing more is sent. */
   abort(): void {
-    this.#phase = "ended";
-    this.#pending = [];
-    this.#preparing.abort();
+    this.#frames.discard();
+    this.#end();
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#ended.abort();
     this.#call?.abort();
-    this.#leave(undefined);
+    if (this.#call?.isOver === false) this.#endCall(this.#call, undefined);
     this.#attachments.release();
   }
 
-  /** The relay's window has room, or none. */
-  flow(open: boolean): void {
+  /** The relay's window opens or closes. While it is closed the upstream is not read. */
+  flow(isOpen: boolean): void {
     this.#guarded(() => {
-      this.#open = open;
-      if (open) {
-        this.#progressedAt = this.#deps.clock.now();
-        this.#drain();
-      }
-      this.#call?.flow(this.#open && this.#pending.length === 0);
+      if (isOpen && this.#call !== undefined) this.#call.progressedAt = this.#deps.clock.now();
+      this.#frames.setOpen(isOpen);
+      this.#call?.flow(!this.#frames.isBlocked);
     });
   }
 
-  /** Enforces the time timeouts; call it a few times a second. `now` is that of this.#deps.clock.now(). */
+  /** Enforces the timeouts and reports progress; call it a few times a second. `now` is the clock's. */
   watch(now: number): void {
-    const timeouts = this.#timeouts;
-    if (
-      timeouts === undefined ||
-      this.#current === undefined ||
-      this.#isOver() ||
-      !this.#open ||
-      this.#pending.length > 0
-    )
-      return;
+    const call = this.#call;
+    // An upstream that is not read can't be late.
+    if (this.#isOver || call === undefined || call.isOver || call.isReadingWhole || this.#frames.isBlocked) return;
     this.#guarded(() => {
-      if ((this.#reader?.produced?.outputTokens ?? 0) > (this.#notified?.outputTokens ?? 0)) this.#tell();
-      if (!this.#reader?.settled) this.#finishedAt = undefined;
-      else this.#finishedAt ??= now;
-      if (this.#finishedAt !== undefined && now - this.#finishedAt > lingerMs)
-        return this.#step((this.#reader as AnswerReader).end());
-      if (this.#errorHeadAt !== undefined && now - this.#errorHeadAt > lingerMs)
-        return this.#step(this.#readerFor(undefined).end());
-      const overdue = this.#overdueAt(timeouts, now);
-      if (overdue !== undefined) this.#timeOut(overdue);
+      this.#reports.reportGrowth(call);
+      const step = call.lateEnd(now);
+      if (step === undefined) this.#checkTimeouts(call, now);
+      else this.#received(call, step);
     });
   }
 
-  /** What the upstream did not do in time, if anything. Bytes without content keep nothing alive beyond `firstContentTimeoutMs`. */
-  #overdueAt(timeouts: UpstreamTimeouts, now: number): string | undefined {
-    const quietMs = now - this.#progressedAt;
-    if (this.#isOutOfTime(timeouts, now)) return "did not complete its answer in time";
-    if (this.#reader?.begun) return quietMs > timeouts.betweenTokensTimeoutMs ? "fell silent" : undefined;
-    const isLate = now - this.#calledAt > timeouts.firstContentTimeoutMs;
-    // Nobody hears of an answer that does not stream before it is complete, so giving it up is of use only where another target is left.
-    if (!this.#streams) return isLate && this.#isReplaceable ? "did not begin to answer in time" : undefined;
-    if (isLate) return "did not begin to answer in time";
-    if (this.#phase === "head")
-      return now - this.#calledAt > timeouts.firstByteTimeoutMs ? "did not begin to answer in time" : undefined;
-    return quietMs > timeouts.firstTokenTimeoutMs ? "fell silent" : undefined;
+  #checkTimeouts(call: TargetCall, now: number): void {
+    const hasAlternative = this.#request?.retryState.hasOther(call.candidate) === true;
+    const overdue = overdueOf(call, this.#firstCallAt, hasAlternative, now);
+    if (overdue === undefined) return;
+    call.diagnosis.cause = overdue;
+    this.#callFailed(call, { code: "upstream_timeout", message: `The upstream of this model ${overdue}.` });
   }
 
-  /** Another target could be asked in place of the current one. */
-  get #isReplaceable(): boolean {
-    return this.#current !== undefined && this.#retryState?.hasOther(this.#current.candidate) === true;
-  }
-
-  /** Answers without an upstream. */
-  #answer({ body, contentType, headers }: OwnAnswer): void {
-    this.#contentType = contentType;
-    this.#headers = headers;
-    this.#phase = "ended";
-    this.#endPending = true;
-    this.#attachments.release();
-    this.#write([body]);
-  }
-
-  #request(candidate: Candidate, permit: Permit, { request, reading, unlessThere, resumed }: Exchange): void {
-    this.#resumed = resumed;
-    const turn = ++this.#turn;
-    const current = { candidate, permit, retryAfterMs: undefined as number | undefined, isProven: false };
-    this.#current = current;
-    this.#phase = "head";
-    this.#reader = undefined;
-    this.#begin = undefined;
-    this.#finishedAt = undefined;
-    this.#errorHeadAt = undefined;
-    this.#leadingBytes = 0;
-    this.upstream = candidate.upstream.name;
-    this.model = candidate.model.id;
-    delete this.diagnosis.status;
-    delete this.diagnosis.requestId;
-    this.#timeouts = candidate.timeouts;
-    this.#streams = reading.streams;
-    this.#contentType = reading.contentType;
-    this.#headers = reading.headers ?? {};
-    this.#calledAt = this.#deps.clock.now();
-    this.#startedAt ??= this.#calledAt;
-    this.#progressedAt = this.#calledAt;
-    this.#callInfo = {
-      number: this.#retryState?.calls ?? 1,
-      upstream: this.upstream,
-      target: candidate.key,
-      model: this.model,
-      credential: permit.credential,
-      resumes: this.#headSent,
-    };
-    this.#deps.events.emit("upstreamCallStarted", { attempt: this.#info, call: this.#callInfo });
-    const whileCurrent = (act: () => void) => {
-      if (!this.#isOver() && turn === this.#turn) this.#guarded(act);
-    };
-    this.#call = this.#deps.upstreams.call(candidate.upstream, permit.credential, request, {
-      head: (status, headers) =>
-        whileCurrent(() => {
-          this.#headArrived(status, headers);
-          if (unlessThere !== undefined && [404, 405, 501].includes(status)) this.#answerInstead(unlessThere);
-          else
-            this.#begin = (firstByte) => readerOf(status, headers, reading, firstByte, (text) => this.#isQuoted(text));
-        }),
-      data: (chunk) => whileCurrent(() => this.#read(chunk)),
-      end: () => {
-        whileCurrent(() => this.#step(this.#readerFor(undefined).end()));
-        clearTimeout(this.#hangUp);
-      },
-      failed: (failure, cause) => {
-        whileCurrent(() => {
-          if (this.#reader?.settled) return this.#step(this.#reader.end());
-          this.diagnosis.cause = cause;
-          this.#callFailed(failure);
-        });
-        clearTimeout(this.#hangUp);
-      },
-    });
-    if (!this.#open) this.#call.flow(false);
-  }
-
-  #headArrived(status: number, headers: UpstreamHeaders): void {
-    this.#phase = "content";
-    this.#progressedAt = this.#deps.clock.now();
-    this.diagnosis.status = status;
-    this.#errorHeadAt = isAnswerStatus(status) ? undefined : this.#progressedAt;
-    if (status >= 300 && status < 400) this.diagnosis.cause = "redirect";
-    const requestId = upstreamRequestIdOf(headers);
-    if (requestId !== undefined) this.diagnosis.requestId = requestId;
-    if (this.#streams && this.#errorHeadAt === undefined) this.#tell();
-  }
-
-  /** The upstream has no such endpoint. */
-  #answerInstead(make: () => Promise<OwnAnswer>): void {
-    this.#call?.abort();
-    this.#leave("answered");
-    make().then(
-      (answer) => this.#isOver() || this.#guarded(() => this.#answer(answer)),
-      (error: unknown) => this.#crash(error),
-    );
-  }
-
-  /**
-   * White space before the answer is a sign of life without content, which some servers send while they think. It stays before JSON that begins in the same
-   * chunk, for such an answer is relayed byte for byte; before an event it would hide the name of a field.
-   */
-  #read(chunk: Buffer): void {
-    if (this.#reader !== undefined) {
-      this.#step(this.#reader.push(chunk));
-      return;
-    }
-    const from = chunk.findIndex((byte) => byte > 0x20);
-    this.#leadingBytes += chunk.length;
-    if (from < 0 && this.#leadingBytes <= leadingBytesMax) this.#progressedAt = this.#deps.clock.now();
-    else
-      this.#step(
-        this.#readerFor(chunk[from]).push(chunk[from] === openBrace || from <= 0 ? chunk : chunk.subarray(from)),
-      );
-  }
-
-  /** Does a text in lower case stand in the caller's request? True for requests that are too large to be looked through. */
-  #isQuoted(text: string): boolean {
-    const body = this.#body;
-    if (body === undefined || body.length > searchedBytesMax) return true;
-    let said = body.toString("utf8");
-    try {
-      // Without the escapes that a caller may have written.
-      said = JSON.stringify(parseJson(body));
-    } catch {}
-    return said.replaceAll("%20", " ").toLowerCase().includes(JSON.stringify(text).slice(1, -1));
-  }
-
-  /** The reader of the current answer, which is made with its first byte. */
-  #readerFor(firstByte: number | undefined): AnswerReader {
-    if (this.#reader === undefined) this.#reader = this.#begin?.(firstByte);
-    if (this.#reader === undefined) throw new Error("an answer without a head");
-    return this.#reader;
-  }
-
-  /** The call under way is over; `outcome` is what it says of its target, if anything. */
-  #leave(outcome: CallOutcome | undefined): void {
-    const current = this.#current;
-    if (current === undefined) return;
-    this.#current = undefined;
-    current.permit.leave(outcome);
-    const isKnown = outcome === "answered" && current.isProven;
-    if (outcome === undefined || isKnown || this.#hasCounted(outcome, current.candidate.key)) return;
-    this.#deps.routing.ended(current.candidate, current.permit, outcome, current.retryAfterMs);
-  }
-
-  /** The retries of one request count as one failure of a target: else one request that no target can answer would block it for all. */
-  #hasCounted(outcome: CallOutcome, key: string): boolean {
-    if (outcome !== "transient") return false;
-    if (this.#countedAt.has(key)) return true;
-    this.#countedAt.add(key);
-    return false;
-  }
-
-  /** Before content the next target may be asked unseen; after it, the failure is the caller's to know. */
-  #callFailed(
-    failure: Failure,
-    { retryAfterSeconds, reason }: Pick<FailedStep, "retryAfterSeconds" | "reason"> = {},
-  ): void {
-    const current = this.#current;
-    const { status } = this.diagnosis;
-    const failureClass = classifyFailure(failure, status);
-    const retryAfterMs = retryAfterSeconds === undefined ? undefined : Math.max(0, retryAfterSeconds * 1_000);
-    if (current !== undefined) current.retryAfterMs = retryAfterMs;
-    this.#deps.events.emit("upstreamCallFailed", {
+  /** The attempt counts: the owner has all of it, or its caller left. */
+  settle(outcome: Outcome): void {
+    this.#outcome = outcome;
+    this.#deps.events.emit("settled", {
       attempt: this.#info,
-      call: this.#callInfo as CallInfo,
-      durationMs: this.#deps.clock.now() - this.#calledAt,
-      diagnosis: this.diagnosis,
-      failure,
-      reason,
+      outcome,
+      model: this.#model,
+      upstream: this.#call?.info.upstream,
+      usage: this.#usage ?? (outcome === "cancelled" ? this.#estimatedUsage : undefined),
+      failure: this.#failure,
     });
-    this.#call?.abort();
-    this.#leave(outcomeOf(failureClass));
-    const retryState = this.#retryState;
-    const body = this.#body;
-    const mayHaveBegun =
-      this.job.operation.startsWith("image") &&
-      (failureClass === "silent" || (failureClass === "transient" && status === undefined));
-    if (
-      current === undefined ||
-      retryState === undefined ||
-      body === undefined ||
-      (this.#headSent && this.#resumed?.canResume !== true) ||
-      mayHaveBegun ||
-      this.#isOutOfTime(current.candidate.timeouts, this.#deps.clock.now()) ||
-      !retryState.failed(current.candidate, failureClass, failure, retryAfterMs, this.#deps.clock.now())
-    ) {
-      this.#fail(failure);
-      return;
-    }
-    this.#turn++;
-    this.#untell();
-    this.#tryNext(retryState, body).catch((error: unknown) => this.#crash(error));
   }
 
-  #step(step: AnswerStep): void {
-    if (step.kind === "late") {
-      this.#stepLater(step.step);
-      return;
-    }
-    this.#measure();
-    if (step.kind !== "failed") this.#prove();
-    if (step.bytes.length > 0) this.#write(step.bytes);
-    const malformedEvents = this.#reader?.malformedEvents ?? 0;
-    if (malformedEvents > 0) this.diagnosis.malformedEvents = malformedEvents;
-    if (step.kind === "failed") {
-      this.diagnosis.cause ??= isAnswerStatus(this.diagnosis.status ?? 0) ? "bad answer" : "bad status";
-      this.#callFailed(step.failure, step);
-    } else if (step.kind === "end") {
-      this.#endPending = true;
-      this.#phase = "ended";
-      this.#leave("answered");
-      const call = this.#call;
-      this.#hangUp = setTimeout(() => call?.abort(), lingerMs);
-      this.#attachments.release();
-      this.#drain();
-    }
-  }
-
-  /** While a large answer is read, its upstream can no longer be late. */
-  #stepLater(later: Promise<AnswerStep>): void {
-    const turn = this.#turn;
-    this.#timeouts = undefined;
-    later.then(
-      (step) => {
-        if (!this.#isOver() && turn === this.#turn) this.#guarded(() => this.#step(step));
+  /** The relay forgets the attempt, so its slot is free. */
+  forget(): void {
+    this.#slot.release();
+    const failure = this.#failure;
+    this.#deps.events.emit("ended", {
+      attempt: this.#info,
+      outcome: this.#outcome === "done" && failure !== undefined ? "failed" : (this.#outcome ?? "dropped"),
+      model: this.#model,
+      upstream: this.#call?.info.upstream,
+      usage: this.#usage,
+      failure,
+      fault: this.#fault,
+      diagnosis: {
+        ...this.#call?.diagnosis,
+        ...(this.#malformedEvents > 0 && { malformedEvents: this.#malformedEvents }),
       },
-      (error: unknown) => {
-        if (!this.#isOver()) this.#crash(error);
-      },
-    );
+    });
   }
 
-  /** The first content proves the target to all who wait for it; the answer may go on for minutes. */
-  #prove(): void {
-    const current = this.#current;
-    if (current === undefined || current.isProven || this.#reader?.begun !== true) return;
-    current.isProven = true;
-    this.#preparation.forget();
-    this.#deps.routing.ended(current.candidate, current.permit, "answered", undefined);
+  /** The model that answered last: the requested one, or a fallback. */
+  get #model(): string {
+    return this.#call?.model ?? this.#job.model;
   }
 
-  #measure(): void {
-    const now = this.#deps.clock.now();
-    const { events } = this.#deps;
-    const about = { attempt: this.#info, call: this.#callInfo as CallInfo };
-    if (this.#headSent) events.emit("chunk", { ...about, gapMs: now - this.#progressedAt });
-    else if (this.#reader?.committed) events.emit("firstContent", { ...about, sinceCallMs: now - this.#calledAt });
-    this.#progressedAt = now;
+  /** What the upstream counted. */
+  get #usage(): Usage | undefined {
+    return this.#call?.usage;
   }
 
-  /** The caller's ingress learns what was produced, for it bills a caller who leaves. Other operations than answers are billed by what they reserved. */
-  #tell(): void {
-    if (this.job.operation !== "answer") return;
-    const { outputTokens = 0, reasoningTokens = 0, reported } = this.#reader?.produced ?? {};
-    this.#notified = { model: this.model, outputTokens, reasoningTokens, ...(reported !== undefined && { reported }) };
-    this.#send("usage", encodePayload(this.#notified));
-  }
-
-  /** What a call produced that failed before its content is nobody's to pay. */
-  #untell(): void {
-    if (this.#notified === undefined || this.#headSent) return;
-    this.#notified = undefined;
-    this.#send("usage", encodePayload(null));
-  }
-
-  /** The upstream has counted another input than it had when the owner was told. */
-  get #hasNewInput(): boolean {
-    const { reported } = this.#reader?.produced ?? {};
-    const { reported: told } = this.#notified ?? {};
-    return (
-      reported !== undefined &&
-      (["inputTokens", "cachedInputTokens", "cacheWriteTokens"] as const).some(
-        (name) => reported[name] !== told?.[name],
-      )
-    );
-  }
-
-  #write(bytes: Buffer[]): void {
-    if (this.#hasNewInput) this.#tell();
-    if (!this.#headSent) {
-      this.#headSent = true;
-      const answerId = this.#reader?.answerId;
-      const { requestId } = this.diagnosis;
-      const headers = {
-        "content-type": this.#contentType,
-        ...this.#headers,
-        ...(requestId !== undefined && { [upstreamRequestIdHeader]: requestId }),
-      };
-      this.#send("head", encodePayload({ status: 200, headers, ...(answerId !== undefined && { answerId }) }));
-    }
-    const whole = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
-    for (let from = 0; from < whole.length; from += dataBytesMax)
-      this.#pending.push(whole.subarray(from, from + dataBytesMax));
-    this.#drain();
-    if (this.#pending.length > 0) this.#call?.flow(false);
-  }
-
-  #drain(): void {
-    while (this.#open && this.#pending.length > 0) this.#sendData(this.#pending.shift() as Buffer);
-    if (this.#endPending && this.#pending.length === 0) {
-      this.#endPending = false;
-      this.#send("end", encodePayload({ usage: this.usage ?? null, model: this.model }));
-    }
-  }
-
-  /** All of the targets together have as long as the one that is asked. */
-  #isOutOfTime({ totalTimeoutMs }: UpstreamTimeouts, now: number): boolean {
-    return now - (this.#startedAt ?? now) > totalTimeoutMs;
-  }
-
-  #timeOut(what: string): void {
-    this.diagnosis.cause = what;
-    this.#callFailed({ code: "upstream_timeout", message: `The upstream of this model ${what}.` });
-  }
-
-  /** What was produced before goes out first, whatever the window says: it is bounded by one read of the upstream. */
-  #fail(failure: Failure): void {
-    const { requestId: upstreamRequestId } = this.diagnosis;
-    this.failure = failure;
-    for (const bytes of this.#pending.splice(0)) this.#sendData(bytes);
-    this.#send("fail", encodePayload({ ...failure, ...(upstreamRequestId !== undefined && { upstreamRequestId }) }));
-    this.#phase = "ended";
-    this.#call?.abort();
-    this.#leave(undefined);
-    this.#attachments.release();
-  }
-
-  #sendData(bytes: Buffer): void {
-    const { outputTokens = 0 } = this.#reader?.produced ?? {};
-    if (this.#notified !== undefined) this.#notified.outputTokens = outputTokens;
-    this.#send("data", encodeData(outputTokens, bytes));
-  }
-
-  #send(kind: AnswerKind, payload: Buffer): void {
-    if (this.#run !== undefined) this.#deps.send(this.#run, kind, payload);
-  }
-
-  #isOver(): boolean {
-    return this.#phase === "ended";
+  /** What was produced, where the caller left before the upstream counted anything; undefined for nothing. */
+  get #estimatedUsage(): Usage | undefined {
+    const outputTokens = this.#call?.produced?.outputTokens ?? 0;
+    const inputTokens = Math.ceil((this.#request?.body.length ?? 0) / bytesPerToken);
+    return outputTokens === 0 ? undefined : plainUsageOf(inputTokens, outputTokens);
   }
 }

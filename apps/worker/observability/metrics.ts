@@ -2,7 +2,7 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
-import type { WorkerEvents } from "#events/worker-events.ts";
+import type { CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { JobWorker } from "#relay/job-worker.ts";
 import type { Clock } from "#service/clock.ts";
 import type { AttachmentBudget } from "../attachments/attachment-budget.ts";
@@ -54,23 +54,25 @@ export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvent
     "Attempts of this worker by outcome: done, failed, cancelled, or dropped (handed back, or lost with the link).",
     ["queue", "outcome"],
   );
+  const countMalformed = ({ upstream }: CallInfo, { malformedEvents: count = 0 }: CallDiagnosis) => {
+    if (count > 0) malformedEvents.inc({ upstream }, count);
+  };
   return {
     taken: ({ attempt: { queue }, queueWaitMs }) => queueWait.observe({ queue }, queueWaitMs / 1_000),
     upstreamCallStarted: ({ call: { upstream, number } }) =>
       upstreamCalls.inc({ upstream, again: number > 1 ? "yes" : "no" }),
     firstContent: ({ call: { upstream }, sinceCallMs }) => firstToken.observe({ upstream }, sinceCallMs / 1_000),
     chunk: ({ call: { upstream }, gapMs }) => tokenGap.observe({ upstream }, gapMs / 1_000),
-    upstreamCallFailed: ({ call: { upstream }, failure: { code }, diagnosis: { status = "none" } }) =>
-      upstreamErrors.inc({ upstream, code, status }),
+    upstreamCallFailed: ({ call, failure: { code }, diagnosis }) => {
+      upstreamErrors.inc({ upstream: call.upstream, code, status: diagnosis.status ?? "none" });
+      countMalformed(call, diagnosis);
+    },
+    upstreamCallEnded: ({ call, diagnosis }) => countMalformed(call, diagnosis),
     settled: ({ model, usage, failure }) => {
       if (usage === undefined || failure !== undefined) return;
       for (const [kind, count] of countsOf(usage)) if (count > 0) tokens.inc({ model, kind }, count);
     },
-    ended: ({ attempt: { queue }, outcome, upstream, diagnosis }) => {
-      generations.inc({ queue, outcome });
-      if (diagnosis.malformedEvents !== undefined && upstream !== undefined)
-        malformedEvents.inc({ upstream }, diagnosis.malformedEvents);
-    },
+    ended: ({ attempt: { queue }, outcome }) => generations.inc({ queue, outcome }),
   };
 }
 

@@ -6,8 +6,7 @@ import { readerOf } from "../../../apps/worker/attempt/answer.ts";
 
 function failureOf(dialect: (typeof conversationDialects)[number], status: number, body: string, type: string) {
   const reader = readerOf(
-    status,
-    { "content-type": type },
+    { status, headers: { "content-type": type }, arrivedAt: 0 },
     { streams: false, contentType: "", whole: () => ({ kind: "malformed" }), errorOf: codecs[dialect].upstreamErrorOf },
     body.charCodeAt(0),
   );
