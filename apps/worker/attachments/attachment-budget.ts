@@ -1,12 +1,11 @@
 /**
- * The bytes of fetched images and documents that one worker holds at once. Who needs more than there is waits in line and holds nothing meanwhile, so that no two
- * requests wait for each other. Keys take turns, and one key never holds more than half while it holds anything at all.
+ * The memory for fetched images and documents in one worker. A request that needs more than is free waits in line and reserves nothing
+ * meanwhile, so no two requests wait for each other. Keys take turns. A key that has a reservation gets more only up to half of the budget.
  */
-
 import { BlockPool } from "./base64.ts";
 import { Pace } from "./pace.ts";
 
-/** Bytes that a request may hold, until it releases them. */
+/** Bytes reserved for a request until it releases them. */
 export class Grant {
   readonly key: string;
   bytes = 0;
@@ -17,7 +16,7 @@ export class Grant {
     this.key = key;
   }
 
-  /** Makes it this large if that is possible at once and nobody is waiting for the same bytes. */
+  /** Resizes the reservation, unless the bytes are not free now or another request waits for them. Returns whether it did. */
   tryResize(bytes: number): boolean {
     return this.#budget.resize(this, bytes);
   }
@@ -35,29 +34,29 @@ interface Waiter {
 
 export class AttachmentBudget {
   readonly bytesMax: number;
-  /** Its blocks, used again for as long as anything is held. */
+  /** The blocks are reused while anything is reserved. */
   readonly pool = new BlockPool();
-  /** Of all who fetch and send them. */
+  /** Shared by all requests that fetch and send attachments. */
   readonly pace = new Pace();
-  #heldBytes = 0;
-  /** What each key holds; none that holds nothing. */
-  readonly #held = new Map<string, number>();
-  /** By key, in the order of their next turn; none without waiters. */
+  #reservedBytes = 0;
+  /** The reserved bytes of each key that has any. */
+  readonly #byKey = new Map<string, number>();
+  /** By key, in the order of the keys' next turns. Keys without waiting requests are absent. */
   readonly #waiting = new Map<string, Waiter[]>();
 
   constructor(bytesMax: number) {
     this.bytesMax = bytesMax;
   }
 
-  get heldBytes(): number {
-    return this.#heldBytes;
+  get reservedBytes(): number {
+    return this.#reservedBytes;
   }
 
   get waiting(): number {
     return [...this.#waiting.values()].reduce((sum, { length }) => sum + length, 0);
   }
 
-  /** Waits until there are so many bytes, at most `bytesMax`, for this key. Rejects with the signal's reason once it is aborted. */
+  /** Reserves bytes, at most `bytesMax`, as soon as they are free for this key. Rejects with the signal's reason once it is aborted. */
   async acquire(key: string, bytes: number, signal: AbortSignal): Promise<Grant> {
     signal.throwIfAborted();
     const grant = new Grant(this, key);
@@ -83,18 +82,21 @@ export class AttachmentBudget {
 
   resize(grant: Grant, bytes: number): boolean {
     const more = bytes - grant.bytes;
-    if (more > 0 && (this.#heldBytes + more > this.bytesMax || !this.#isInShare(grant.key, more) || this.#isWaitedFor))
+    if (
+      more > 0 &&
+      (this.#reservedBytes + more > this.bytesMax || !this.#isInShare(grant.key, more) || this.#isWaitedFor)
+    )
       return false;
     this.#give(grant, more);
     if (more < 0) this.#serve();
     return true;
   }
 
-  /** The next in turn gets its bytes before all that come after it, however little those need. */
+  /** A later request never overtakes the next one, even if it needs less. */
   #serve(): void {
     for (
       let next = this.#next();
-      next !== undefined && this.#heldBytes + next.bytes <= this.bytesMax;
+      next !== undefined && this.#reservedBytes + next.bytes <= this.bytesMax;
       next = this.#next()
     ) {
       const { key } = next.grant;
@@ -106,7 +108,7 @@ export class AttachmentBudget {
     }
   }
 
-  /** A key that has its share has no turn. */
+  /** Skips keys that have their share. */
   #next(): Waiter | undefined {
     for (const [key, [first]] of this.#waiting)
       if (first !== undefined && this.#isInShare(key, first.bytes)) return first;
@@ -118,17 +120,17 @@ export class AttachmentBudget {
   }
 
   #isInShare(key: string, more: number): boolean {
-    const held = this.#held.get(key) ?? 0;
-    return held === 0 || held + more <= this.bytesMax / 2;
+    const reserved = this.#byKey.get(key) ?? 0;
+    return reserved === 0 || reserved + more <= this.bytesMax / 2;
   }
 
   #give(grant: Grant, more: number): void {
     grant.bytes += more;
-    this.#heldBytes += more;
-    const held = (this.#held.get(grant.key) ?? 0) + more;
-    if (held === 0) this.#held.delete(grant.key);
-    else this.#held.set(grant.key, held);
-    if (this.#heldBytes === 0) this.pool.clear();
+    this.#reservedBytes += more;
+    const reserved = (this.#byKey.get(grant.key) ?? 0) + more;
+    if (reserved === 0) this.#byKey.delete(grant.key);
+    else this.#byKey.set(grant.key, reserved);
+    if (this.#reservedBytes === 0) this.pool.clear();
   }
 
   #remove(waiter: Waiter): void {

@@ -1,31 +1,32 @@
 /**
- * Fetches images and documents that a request names by address, for upstreams that don't: only from public addresses, looked at after resolution
- * and at every redirect, and bounded in size, time and type.
+ * Fetches images and documents that a request names by address, for upstreams that do not fetch them. Only public addresses are called,
+ * which is checked after DNS resolution and at every redirect. Size, time and type are bounded.
  */
 import { lookup as resolve } from "node:dns";
 import { lookup as resolveAll } from "node:dns/promises";
 import type { LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
-import { Agent, request } from "undici";
+import { Agent, type Dispatcher, request } from "undici";
 import { type AttachmentAddress, mimeTypeOf } from "#dialects/attachments.ts";
 import { Refusal } from "#dialects/field-support.ts";
+import { type Clock, systemClock } from "#service/clock.ts";
 import { type Base64, Base64Writer, type BlockPool } from "./base64.ts";
 import type { Pace } from "./pace.ts";
 
 export const attachmentBytesMax = 20 << 20;
-/** A text is written into its request at once, and no model reads a longer one. */
+/** A text is written into its request in one step, and no model reads a longer one. */
 const textBytesMax = 2 << 20;
 const redirectsMax = 3;
 const connectTimeoutMs = 5_000;
-/** Of a source, by which its kind is known. */
+/** The first bytes of an attachment, which tell its type. */
 const headBytes = 64;
 
-/** How long the addresses of an upstream's host are taken to stay the same, and of how many hosts. */
+/** How long the addresses of an upstream's host are cached, and for how many hosts. */
 const hostKnownMs = 30_000;
 const knownHostsMax = 1_000;
 
 const text = "text/plain";
-/** What may be fetched for each kind of part; nothing for what only an upstream can use. */
+/** The types that may be fetched for each kind of part; none where only an upstream can use the content. */
 const mimeTypes: Record<AttachmentAddress["part"], readonly string[]> = {
   image: ["image/png", "image/jpeg", "image/gif", "image/webp"],
   file: ["application/pdf", text],
@@ -35,7 +36,7 @@ const mimeTypes: Record<AttachmentAddress["part"], readonly string[]> = {
 
 export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
 
-/** Networks in CIDR notation, separated by commas. Throws when one is none. */
+/** Networks in CIDR notation, separated by commas. Throws for anything else. */
 export const networksOf = (text: string): Network[] =>
   text
     .split(",")
@@ -43,10 +44,10 @@ export const networksOf = (text: string): Network[] =>
     .filter((part) => part !== "")
     .map((part) => ipaddr.parseCIDR(part));
 
-/** Unicast addresses that are no place on the internet all the same: those that once stood for IPv4, and a cloud's own server for its machines. */
+/** Unicast addresses that are not on the internet: IPv4-compatible IPv6 addresses, and Azure's metadata server. */
 const internal = networksOf("::/96, 168.63.129.16/32");
 
-/** Is it an address of the public internet, or of one of the networks? */
+/** Whether an address belongs to the public internet or to one of the networks. */
 export function isReachable(address: string, networks: readonly Network[]): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.process(address);
@@ -55,33 +56,40 @@ export function isReachable(address: string, networks: readonly Network[]): bool
   return (parsed.range() === "unicast" && !isIn(internal)) || isIn(networks);
 }
 
-/** What was fetched: base64 in blocks, which whoever gets it puts back. */
+/** A fetched attachment, as base64 in blocks. Its owner puts the blocks back into their pool. */
 export interface Fetched extends Base64 {
   mimeType: string;
 }
 
-/** Told how many bytes a source has, as far as that is known: before they are read, and again whenever there are more. It throws when they are too many. */
+/** Called with an attachment's size before it is read, and again whenever it grows. `isKnown`: the size is announced. Throws when it is too large. */
 export type Claim = (bytes: number, isKnown: boolean) => void;
 
-/** Where what is fetched goes. */
-interface Hold {
+/** Where fetched bytes go. */
+interface Sink {
   claim: Claim;
   pool: BlockPool;
   pace: Pace;
 }
 
 export interface AttachmentFetcher {
-  /** Fetches one source. Throws Refusal, naming the caller's field: what fails here is for the caller to know; and whatever `claim` throws. */
-  fetch(attachment: AttachmentAddress, { claim, pool, pace }: Hold, signal: AbortSignal): Promise<Fetched>;
-  /** Throws Refusal for an address that `fetch` would refuse to call, without calling it. */
+  /** Throws a Refusal that names the caller's field, and whatever `claim` throws. */
+  fetch(attachment: AttachmentAddress, sink: Sink, signal: AbortSignal): Promise<Fetched>;
+  /** Throws a Refusal for an address that `fetch` would not call. Calls nobody. */
   check(attachment: AttachmentAddress): Promise<void>;
-  /** Is the host of this upstream's address on the public internet? Known for half a minute. */
+  /** Whether the host of an upstream's address is on the public internet. Cached for half a minute. */
   isPublic(url: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** `networks` are reachable although they are not public. Upstreams `mayBeProxied`: then one whose host has no address here is taken for a public one. */
-export function createAttachmentFetcher(networks: readonly Network[], mayBeProxied = false): AttachmentFetcher {
+/**
+ * `networks` may be called although they are not public. `mayBeProxied`: upstreams may be behind a proxy, so an upstream whose host can't be
+ * resolved here counts as public.
+ */
+export function createAttachmentFetcher(
+  networks: readonly Network[],
+  mayBeProxied = false,
+  clock: Clock = systemClock,
+): AttachmentFetcher {
   const lookup: LookupFunction = (hostname, options, callback) =>
     resolve(hostname, { ...options, all: true }, (error, addresses) => {
       const reachable = error === null ? addresses.filter(({ address }) => isReachable(address, networks)) : [];
@@ -93,44 +101,10 @@ export function createAttachmentFetcher(networks: readonly Network[], mayBeProxi
   const agent = new Agent({ connect: { lookup, timeout: connectTimeoutMs }, connections: 16, pipelining: 1 });
   const publicHosts = new Map<string, { isPublic: Promise<boolean>; until: number }>();
   return {
-    async fetch({ url, path, part }, hold, signal) {
+    async fetch(attachment, sink, signal) {
+      const { path } = attachment;
       try {
-        let at = addressOf(url, path);
-        for (let redirects = 0; ; redirects++) {
-          checkAddress(at, path, networks);
-          const answer = await request(at, {
-            dispatcher: agent,
-            signal,
-            headers: { accept: mimeTypes[part].join(", "), "user-agent": "sluice" },
-          });
-          const { location } = answer.headers;
-          if (answer.statusCode >= 300 && answer.statusCode < 400 && typeof location === "string") {
-            await answer.body.dump({ limit: 16_384 });
-            if (redirects >= redirectsMax) throw unfetched(path, "it redirects too often");
-            at = new URL(location, at);
-            continue;
-          }
-          if (answer.statusCode !== 200) {
-            await answer.body.dump({ limit: 16_384 });
-            throw unfetched(path, `its server answered ${answer.statusCode}`);
-          }
-          const announced = String(answer.headers["content-type"] ?? "").split(";", 1)[0] as string;
-          const isText = announced.trim().toLowerCase() === text && mimeTypes[part].includes(text);
-          try {
-            return await read(answer.body, answer.headers["content-length"], {
-              ...hold,
-              path,
-              typeOf: (head) => {
-                const mimeType = mimeTypeOf(head) ?? (isText ? text : undefined);
-                if (mimeType === undefined || !mimeTypes[part].includes(mimeType))
-                  throw unfetched(path, `it is none of ${mimeTypes[part].join(", ")}`);
-                return mimeType;
-              },
-            });
-          } finally {
-            answer.body.on("error", () => undefined).destroy();
-          }
-        }
+        return await fetchWith(agent, networks, attachment, sink, signal);
       } catch (error) {
         if (error instanceof Unreachable || (error as Error).cause instanceof Unreachable)
           throw unfetched(path, "its address is not a public one");
@@ -157,7 +131,7 @@ export function createAttachmentFetcher(networks: readonly Network[], mayBeProxi
     },
     isPublic(url) {
       const { hostname } = new URL(url);
-      const now = performance.now();
+      const now = clock.now();
       const known = publicHosts.get(hostname);
       if (known !== undefined && known.until > now) return known.isPublic;
       if (publicHosts.size >= knownHostsMax) publicHosts.clear();
@@ -172,15 +146,64 @@ export function createAttachmentFetcher(networks: readonly Network[], mayBeProxi
   };
 }
 
+async function fetchWith(
+  agent: Agent,
+  networks: readonly Network[],
+  { url, path, part }: AttachmentAddress,
+  sink: Sink,
+  signal: AbortSignal,
+): Promise<Fetched> {
+  const headers = { accept: mimeTypes[part].join(", "), "user-agent": "sluice" };
+  let at = addressOf(url, path);
+  for (let redirects = 0; ; redirects++) {
+    checkAddress(at, path, networks);
+    const response = await request(at, { dispatcher: agent, signal, headers });
+    const { location } = response.headers;
+    if (response.statusCode >= 300 && response.statusCode < 400 && typeof location === "string") {
+      await response.body.dump({ limit: 16_384 });
+      if (redirects >= redirectsMax) throw unfetched(path, "it redirects too often");
+      at = new URL(location, at);
+      continue;
+    }
+    if (response.statusCode !== 200) {
+      await response.body.dump({ limit: 16_384 });
+      throw unfetched(path, `its server answered ${response.statusCode}`);
+    }
+    return readResponse(response, path, part, sink);
+  }
+}
+
+/** The content decides the type. A text has no mark of its own, so there the server's word counts. */
+async function readResponse(
+  { headers, body }: Dispatcher.ResponseData,
+  path: string,
+  part: AttachmentAddress["part"],
+  sink: Sink,
+): Promise<Fetched> {
+  const announced = String(headers["content-type"] ?? "").split(";", 1)[0] as string;
+  const isText = announced.trim().toLowerCase() === text && mimeTypes[part].includes(text);
+  const typeOf = (head: Buffer) => {
+    const mimeType = mimeTypeOf(head) ?? (isText ? text : undefined);
+    if (mimeType === undefined || !mimeTypes[part].includes(mimeType))
+      throw unfetched(path, `it is none of ${mimeTypes[part].join(", ")}`);
+    return mimeType;
+  };
+  try {
+    return await read(body, headers["content-length"], { ...sink, path, typeOf });
+  } finally {
+    body.on("error", () => undefined).destroy();
+  }
+}
+
 class Unreachable extends Error {}
 
-/** What a claim throws when there is no more for it. */
+/** Thrown by a claim when the budget has no more bytes for it now. */
 export class TooMuch extends Error {}
 
 export const unfetched = (path: string, why: string) =>
   new Refusal(path, `${path}: what this address names can't be fetched: ${why}.`);
 
-/** An address in the URL itself is never resolved, so it is looked at here. */
+/** Checks what DNS resolution does not see: the scheme, credentials, and a literal address. */
 function checkAddress(
   { protocol, hostname, username, password }: URL,
   path: string,
@@ -204,16 +227,16 @@ async function resolvedOf(hostname: string): Promise<string[]> {
   return found.map(({ address }) => address);
 }
 
-/** Did the other end fail, or our time run out? Else the error is ours, or for the caller to know as it is. */
+/** Whether the server failed or the time ran out. Other errors already say what the caller needs to know. */
 const isOfTransport = (error: unknown): boolean => !(error instanceof Refusal || error instanceof TooMuch);
 
-interface ReadOptions extends Hold {
+interface ReadOptions extends Sink {
   path: string;
-  /** The kind of what begins with these bytes. */
+  /** The type of an attachment that begins with these bytes. Throws a Refusal for one that is not accepted. */
   typeOf(head: Buffer): string;
 }
 
-/** Reads a body into base64. Nothing that is too large or of another kind is read to its end. */
+/** Reads a body into base64. Stops as soon as it is too large or of another type. */
 async function read(
   body: AsyncIterable<Buffer>,
   announced: string | string[] | undefined,

@@ -1,11 +1,11 @@
-/** Base64 of bytes as they arrive, in blocks that are used again: no step is longer than its chunk, and a large source leaves nothing for V8 to collect. */
+/** Encodes bytes to base64 as they arrive, in blocks that are reused: each step is as short as its chunk, and large attachments leave no garbage. */
 
 /** Whole groups of four. */
 export const blockBytes = 64 * 1024;
 
 /**
- * Blocks that are at hand. What is put back is written over by the next that takes it, so nobody may be given a block itself: sockets go on reading what they were
- * given after it is called sent.
+ * Free blocks. A block that is put back is overwritten by its next user, so a socket must get a copy: it may read a buffer after its write
+ * callback.
  */
 export class BlockPool {
   #free: Buffer[] = [];
@@ -18,13 +18,13 @@ export class BlockPool {
     for (const block of blocks) this.#free.push(block);
   }
 
-  /** Keeps none that is not in use. */
+  /** Releases the memory of all free blocks. */
   clear(): void {
     this.#free = [];
   }
 }
 
-/** Base64 in blocks, of which the last may be filled in part. */
+/** Base64 in blocks; the last block may be partly filled. */
 export interface Base64 {
   blocks: Buffer[];
   length: number;
@@ -33,7 +33,7 @@ export interface Base64 {
 export class Base64Writer {
   readonly #pool: BlockPool;
   readonly #written: Base64 = { blocks: [], length: 0 };
-  /** At most two bytes that wait for the rest of their group. */
+  /** At most two bytes of an incomplete group of three. */
   #rest = Buffer.alloc(0);
 
   constructor(pool: BlockPool) {
@@ -58,13 +58,13 @@ export class Base64Writer {
     this.#rest = Buffer.from(chunk.subarray(end));
   }
 
-  /** All of it, padded. */
+  /** Pads and returns the whole. */
   end(): Base64 {
     if (this.#rest.length > 0) this.#write(this.#rest, 0, this.#rest.length);
     return this.#written;
   }
 
-  /** Gives up what was written. */
+  /** Puts all blocks back. */
   drop(): void {
     this.#pool.putBack(this.#written.blocks.splice(0));
   }
@@ -80,13 +80,13 @@ export class Base64Writer {
   }
 }
 
-/** Bytes of the base64 of so many bytes. */
+/** The length of the base64 of `bytes` bytes. */
 export const base64BytesOf = (bytes: number): number => Math.ceil(bytes / 3) * 4;
 
-/** Bytes of the blocks that hold it. */
-export const heldBytesOf = (bytes: number): number => Math.ceil(base64BytesOf(bytes) / blockBytes) * blockBytes;
+/** The memory of the blocks for the base64 of `bytes` bytes. */
+export const memoryOf = (bytes: number): number => Math.ceil(base64BytesOf(bytes) / blockBytes) * blockBytes;
 
-/** Parts of it, each to be read before the next is asked for; it ends early once its blocks are gone. */
+/** The parts of a base64 text. Read each before the next. Ends early once the blocks are put back. */
 export function* partsOf({
   blocks,
   length,
@@ -94,9 +94,9 @@ export function* partsOf({
   readonly blocks: Buffer[];
   readonly length: number;
 }): Generator<Buffer, void> {
-  for (let place = 0; place * blockBytes < length; place++) {
-    const block = blocks[place];
+  for (let index = 0; index * blockBytes < length; index++) {
+    const block = blocks[index];
     if (block === undefined) return;
-    yield block.subarray(0, Math.min(blockBytes, length - place * blockBytes));
+    yield block.subarray(0, Math.min(blockBytes, length - index * blockBytes));
   }
 }

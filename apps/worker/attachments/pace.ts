@@ -1,22 +1,22 @@
-/** Shares the event loop: whoever moves many bytes lets all else have its turn now and then. */
+/** Keeps the event loop responsive while many bytes are moved: a mover yields to other work after every megabyte. */
 import { setImmediate } from "node:timers/promises";
 
 /** Some milliseconds of reading, encoding and writing. */
 const bytesAtOnce = 1 << 20;
 
-/** One for all who move bytes in a process. */
+/** One for all movers of a worker. */
 export class Pace {
   #bytes = 0;
-  #turn: Promise<void> | undefined;
+  #yielding: Promise<void> | undefined;
 
-  /** So many bytes were moved. Wait for what it returns, if anything, before more are. */
+  /** Counts moved bytes. Wait for the returned promise, if there is one, before more are moved. */
   moved(bytes: number): Promise<void> | undefined {
     this.#bytes += bytes;
     if (this.#bytes < bytesAtOnce) return undefined;
-    this.#turn ??= setImmediate().then(() => {
+    this.#yielding ??= setImmediate().then(() => {
       this.#bytes = 0;
-      this.#turn = undefined;
+      this.#yielding = undefined;
     });
-    return this.#turn;
+    return this.#yielding;
   }
 }

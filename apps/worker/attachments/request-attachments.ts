@@ -1,6 +1,6 @@
 /**
- * The images and documents that are fetched for one request. Their base64 stays out of the request while that is decoded and encoded: a mark stands for each, and
- * the body that goes to the upstream is the request's bytes with the fetched blocks in the marks' places, written one after the other.
+ * The attachments (images and documents) that are fetched for one request. Their base64 stays out of the request while it is decoded and
+ * encoded: a mark stands for each. When the request is sent, the base64 replaces the marks block by block.
  */
 import { randomBytes } from "node:crypto";
 import { type Data, isTextType, type RemoteAttachment } from "#dialects/attachments.ts";
@@ -15,19 +15,19 @@ import {
   TooMuch,
   unfetched,
 } from "./attachment-fetcher.ts";
-import { blockBytes, heldBytesOf, partsOf } from "./base64.ts";
+import { blockBytes, memoryOf, partsOf } from "./base64.ts";
 import type { Pace } from "./pace.ts";
 
-/** Of all sources of a request, each as often as it is named. */
+/** All attachments of a request together; one that is named twice counts twice. */
 const allBytesMax = 50 << 20;
 const attachmentsMax = 32;
-/** For all that one request names. */
+/** For all attachments of a request together. */
 const timeoutMs = 15_000;
 const atOnceMax = 4;
-/** What is reserved for a source of which nothing is known yet. */
+/** Reserved for an attachment of unknown size. */
 const guessedBytes = 1 << 20;
 
-/** There were too many bytes of other requests for too long. */
+/** Other requests used the budget for too long. */
 export class AttachmentsBusy extends Error {
   readonly failure: Failure = {
     code: "overloaded",
@@ -36,14 +36,14 @@ export class AttachmentsBusy extends Error {
   };
 }
 
-/** A body in pieces, which are let go of once they are sent. Read it once. */
+/** A body in chunks, whose memory is freed as they are sent. Read it once. */
 export interface BodyWithAttachments extends AsyncIterable<Buffer> {
   readonly byteLength: number;
-  /** The same pieces, to be looked at each before the next is asked for. */
+  /** The same chunks without freeing them. Each is valid until the next is requested. */
   chunks(): Iterable<Buffer>;
 }
 
-/** A source that several parts of a request may name. */
+/** One address, which several parts of a request may name. */
 interface Wanted {
   key: string;
   attachments: readonly RemoteAttachment[];
@@ -52,15 +52,15 @@ interface Wanted {
 const wantedOf = (attachments: readonly RemoteAttachment[]): Wanted[] =>
   [...Map.groupBy(attachments, ({ url, part }) => `${part} ${url}`)].map(([key, same]) => ({ key, attachments: same }));
 
-interface Held extends Fetched {
+interface MarkedAttachment extends Fetched {
   mark: string;
 }
 
-/** What was fetched in one go. */
+/** The attachments that were fetched together. */
 interface Batch {
   grant: Grant;
-  held: Map<string, Held>;
-  /** Bodies of it that are being sent, and the one that is yet to be. */
+  fetched: Map<string, MarkedAttachment>;
+  /** How many bodies with these attachments are being sent; and the body that is not sent yet. */
   sending: number;
   next: Body | undefined;
 }
@@ -74,14 +74,14 @@ export class RequestAttachments {
   #marks = 0;
   #isOver = false;
 
-  /** `key` is whose share of the budget it takes. */
+  /** `key` is the caller's key, whose share of the budget is used. */
   constructor(fetcher: AttachmentFetcher, budget: AttachmentBudget, key: string) {
     this.fetcher = fetcher;
     this.#budget = budget;
     this.#key = key;
   }
 
-  /** Fetches what is not at hand and puts it in the place of every address. Throws Refusal; SourcesBusy after waiting in line for `waitMs`. */
+  /** Fetches the attachments, unless it has them, and replaces every address. Throws Refusal, and AttachmentsBusy after `waitMs` in line. */
   async inline(attachments: readonly RemoteAttachment[], waitMs: number, signal: AbortSignal): Promise<void> {
     const [first] = attachments;
     if (first === undefined) return;
@@ -92,7 +92,7 @@ export class RequestAttachments {
         `${surplus.path}: a request may name ${attachmentsMax} addresses at most for this model.`,
       );
     const wanted = wantedOf(attachments);
-    if (!wanted.every(({ key }) => this.#batch?.held.has(key))) {
+    if (!wanted.every(({ key }) => this.#batch?.fetched.has(key))) {
       this.#free(this.#batch);
       const batch = await this.#fetchAll(wanted, waitMs, signal).catch((error: unknown) => {
         if (signal.aborted) throw unfetched(first.path, "its request is over");
@@ -102,22 +102,23 @@ export class RequestAttachments {
       if (this.#isOver) this.#free(batch);
     }
     for (const { key, attachments: same } of wanted) {
-      const data = dataOf(this.#batch?.held.get(key));
+      const data = dataOf(this.#batch?.fetched.get(key));
       if (data !== undefined) for (const { replace } of same) replace(data);
     }
   }
 
-  /** A request's bytes with what was fetched in the place of its marks; the same bytes where there are none. */
+  /** The request with the fetched base64 in place of its marks; the same bytes if it has none. */
   filled(bytes: Buffer): Buffer | BodyWithAttachments {
     const batch = this.#batch;
     if (batch === undefined) return bytes;
-    const byMark = new Map([...batch.held.values()].map((held) => [held.mark, held]));
-    const chunks: (Buffer | Held)[] = [];
+    const byMark = new Map([...batch.fetched.values()].map((attachment) => [attachment.mark, attachment]));
+    const chunks: (Buffer | MarkedAttachment)[] = [];
     let from = 0;
     for (let at = bytes.indexOf(this.#markPrefix); at >= 0; at = bytes.indexOf(this.#markPrefix, from)) {
       const end = at + this.#markPrefix.length + markDigits;
-      const held = byMark.get(bytes.toString("latin1", at, end));
-      chunks.push(bytes.subarray(from, held === undefined ? end : at), ...(held === undefined ? [] : [held]));
+      const attachment = byMark.get(bytes.toString("latin1", at, end));
+      chunks.push(bytes.subarray(from, attachment === undefined ? end : at));
+      if (attachment !== undefined) chunks.push(attachment);
       from = end;
     }
     chunks.push(bytes.subarray(from));
@@ -134,7 +135,7 @@ export class RequestAttachments {
     return batch.next;
   }
 
-  /** The request is over: nothing more of it is sent. */
+  /** The request is over, so nothing more of it is sent. */
   release(): void {
     this.#isOver = true;
     this.#free(this.#batch);
@@ -142,18 +143,18 @@ export class RequestAttachments {
 
   #free(batch: Batch | undefined): void {
     if (batch === undefined) return;
-    for (const { blocks } of batch.held.values()) this.#budget.pool.putBack(blocks.splice(0));
-    batch.held.clear();
+    for (const { blocks } of batch.fetched.values()) this.#budget.pool.putBack(blocks.splice(0));
+    batch.fetched.clear();
     batch.grant.release();
     if (this.#batch === batch) this.#batch = undefined;
   }
 
   /**
-   * Reserves what the sources are guessed to need. Where they need more than there is just now, all is dropped and begun anew once there is as much: what a request
-   * waits for it waits for with empty hands. The third time, there is as much as any request may need.
+   * Reserves a guess of what the attachments need. If they need more than is free now, everything is dropped and fetched again once enough is
+   * free, because a request must not wait while it has a reservation. The third round reserves as much as any request may need.
    */
   async #fetchAll(wanted: readonly Wanted[], waitMs: number, signal: AbortSignal): Promise<Batch> {
-    const most = Math.min(heldBytesOf(allBytesMax) + blockBytes * attachmentsMax, this.#budget.bytesMax);
+    const most = Math.min(memoryOf(allBytesMax) + blockBytes * attachmentsMax, this.#budget.bytesMax);
     const inLine = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
     let bytes = guessedBytes * wanted.length;
     for (let round = 1; ; round++) {
@@ -162,7 +163,7 @@ export class RequestAttachments {
       });
       const claims = new Claims(grant, this.#budget.bytesMax);
       try {
-        return { grant, held: await this.#fetchRound(wanted, claims, signal), sending: 0, next: undefined };
+        return { grant, fetched: await this.#fetchRound(wanted, claims, signal), sending: 0, next: undefined };
       } catch (error) {
         grant.release();
         if (!(error instanceof TooMuch)) throw error;
@@ -171,10 +172,14 @@ export class RequestAttachments {
     }
   }
 
-  /** Some at once, all within one time limit. */
-  async #fetchRound(wanted: readonly Wanted[], claims: Claims, signal: AbortSignal): Promise<Map<string, Held>> {
+  /** Fetches a few at a time, all within one time limit. */
+  async #fetchRound(
+    wanted: readonly Wanted[],
+    claims: Claims,
+    signal: AbortSignal,
+  ): Promise<Map<string, MarkedAttachment>> {
     const left = [...wanted];
-    const held = new Map<string, Held>();
+    const all = new Map<string, MarkedAttachment>();
     const failed = new AbortController();
     const until = AbortSignal.any([signal, failed.signal, AbortSignal.timeout(timeoutMs)]);
     const work = async () => {
@@ -186,21 +191,21 @@ export class RequestAttachments {
           { claim: claims.of(next), pool: this.#budget.pool, pace: this.#budget.pace },
           until,
         );
-        held.set(key, { ...fetched, mark: `${this.#markPrefix}${String(this.#marks++).padStart(markDigits, "0")}` });
+        all.set(key, { ...fetched, mark: `${this.#markPrefix}${String(this.#marks++).padStart(markDigits, "0")}` });
       }
     };
     try {
       await allOf(Array.from({ length: Math.min(atOnceMax, left.length) }, work), () => failed.abort());
       claims.settle();
-      return held;
+      return all;
     } catch (error) {
-      for (const { blocks } of held.values()) this.#budget.pool.putBack(blocks.splice(0));
+      for (const { blocks } of all.values()) this.#budget.pool.putBack(blocks.splice(0));
       throw error;
     }
   }
 }
 
-/** Waits for all of them, whatever becomes of each, and rejects as the first that does, of which `failed` is told. */
+/** Settles when all have settled. Rejects like the first that rejects, after calling `failed` at once. */
 async function allOf(works: readonly Promise<void>[], failed: () => void): Promise<void> {
   try {
     await Promise.all(works);
@@ -211,21 +216,21 @@ async function allOf(works: readonly Promise<void>[], failed: () => void): Promi
   }
 }
 
-/** A mark is base64 of its own: 42 characters and 6 digits. */
+/** A mark is itself valid base64: 42 characters and 6 digits. */
 const markDigits = 6;
 
-/** Texts are small, and are rewritten in some formats; all else is a mark until it is sent. */
-function dataOf(held: Held | undefined): Data | undefined {
-  if (held === undefined) return undefined;
-  const { mimeType, mark } = held;
+/** A text is small, and some formats rewrite it, so it replaces its address at once. Anything else is a mark until it is sent. */
+function dataOf(fetched: MarkedAttachment | undefined): Data | undefined {
+  if (fetched === undefined) return undefined;
+  const { mimeType, mark } = fetched;
   return {
     kind: "data",
     mimeType,
-    data: isTextType(mimeType) ? Buffer.concat([...partsOf(held)]).toString("latin1") : mark,
+    data: isTextType(mimeType) ? Buffer.concat([...partsOf(fetched)]).toString("latin1") : mark,
   };
 }
 
-/** What the sources of a request need of its grant, as it becomes known. */
+/** How many bytes of its grant a request needs, as the sizes of its attachments become known. */
 class Claims {
   readonly #grant: Grant;
   readonly #bytesMax: number;
@@ -240,7 +245,7 @@ class Claims {
     return (bytes, isKnown) => this.#claim(wanted, bytes, isKnown);
   }
 
-  /** Throws TooMuch when the grant can't grow to this now, Refusal when it never can. */
+  /** Throws TooMuch when the grant can't grow to this size now, and Refusal when it never can. */
   #claim(wanted: Wanted, bytes: number, isKnown: boolean): void {
     this.#claimed.set(wanted, { bytes, isKnown });
     const { path } = wanted.attachments[0] as RemoteAttachment;
@@ -254,39 +259,42 @@ class Claims {
         `all that the request names has more than the ${this.#bytesMax} bytes that are held at once here`,
       );
     if (needed <= this.#grant.bytes) return;
-    // What is not announced grows in few steps.
+    // An attachment of unknown size grows in few steps.
     const grown = isKnown ? needed : Math.min(this.#bytesMax, needed + guessedBytes);
     if (!this.#grant.tryResize(grown)) throw new TooMuch();
   }
 
-  /** What all of them need, as far as that can be said. */
+  /** The expected need of all attachments. */
   expectedOf(count: number): number {
     const known = [...this.#claimed.values()].filter(({ isKnown }) => isKnown);
     return (
-      known.reduce((sum, { bytes }) => sum + heldBytesOf(bytes), 0) +
-      (count - known.length) * heldBytesOf(attachmentBytesMax)
+      known.reduce((sum, { bytes }) => sum + memoryOf(bytes), 0) + (count - known.length) * memoryOf(attachmentBytesMax)
     );
   }
 
-  /** Gives back what was not needed. */
+  /** Gives back what is not needed. */
   settle(): void {
     this.#grant.tryResize(this.#needed);
   }
 
   get #needed(): number {
     let needed = 0;
-    for (const { bytes } of this.#claimed.values()) needed += heldBytesOf(bytes);
+    for (const { bytes } of this.#claimed.values()) needed += memoryOf(bytes);
     return needed;
   }
 }
 
 class Body implements BodyWithAttachments {
   readonly byteLength: number;
-  readonly #chunks: readonly (Buffer | Held)[];
+  readonly #chunks: readonly (Buffer | MarkedAttachment)[];
   readonly #pace: Pace;
   readonly #on: { begun(body: Body): void; ended(): void };
 
-  constructor(chunks: readonly (Buffer | Held)[], pace: Pace, on: { begun(body: Body): void; ended(): void }) {
+  constructor(
+    chunks: readonly (Buffer | MarkedAttachment)[],
+    pace: Pace,
+    on: { begun(body: Body): void; ended(): void },
+  ) {
     this.#chunks = chunks;
     this.#pace = pace;
     this.#on = on;
@@ -299,7 +307,7 @@ class Body implements BodyWithAttachments {
       else yield* partsOf(chunk);
   }
 
-  /** Copies, for blocks are used again while what was sent is still on its way. Ends with its last piece, or when its reader gives up. */
+  /** Yields copies, because blocks are reused while sent bytes may still be on their way. Ends with the last chunk, or when its reader stops. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer, void> {
     this.#on.begun(this);
     try {

@@ -89,7 +89,7 @@ export interface GaugeSources {
   queues: { readonly opened: readonly JobWorker[] };
   circuitBreakers: Pick<CircuitBreakers, "states">;
   credentials: Pick<Credentials, "cooling">;
-  attachmentBudget: Pick<AttachmentBudget, "heldBytes" | "waiting">;
+  attachmentBudget: Pick<AttachmentBudget, "reservedBytes" | "waiting">;
   clock: Clock;
 }
 
@@ -123,7 +123,7 @@ export function registerWorkerGauges(
     "sluice_worker_attachment_bytes",
     "Bytes of fetched images and documents that this worker holds or has reserved.",
     [],
-    (bytes) => bytes.set(attachmentBudget.heldBytes),
+    (bytes) => bytes.set(attachmentBudget.reservedBytes),
   );
   gauge(
     "sluice_worker_attachments_waiting",

@@ -26,13 +26,13 @@ test("what exceeds the budget waits, and gets its bytes when others release thei
   const [first, second, third] = [asked(budget, "a", 60), asked(budget, "b", 30), asked(budget, "c", 30)];
   await told();
   assert.deepEqual(
-    [first.grant?.bytes, second.grant?.bytes, third.grant, budget.waiting, budget.heldBytes],
+    [first.grant?.bytes, second.grant?.bytes, third.grant, budget.waiting, budget.reservedBytes],
     [60, 30, undefined, 1, 90],
   );
   first.grant?.release();
   first.grant?.release();
   await told();
-  assert.deepEqual([third.grant?.bytes, budget.waiting, budget.heldBytes], [30, 0, 60]);
+  assert.deepEqual([third.grant?.bytes, budget.waiting, budget.reservedBytes], [30, 0, 60]);
 });
 
 test("keys take turns, and one key never holds more than half while it holds anything", async () => {
@@ -81,7 +81,7 @@ test("who leaves the line is not in the way of those behind", async () => {
   assert.deepEqual([leaver.error, next.grant?.bytes, holder.grant?.bytes], [left.signal.reason, 40, 60]);
   assert.ok(asked(budget, "late", 1, left.signal).error === undefined);
   await told();
-  assert.equal(budget.heldBytes, 100);
+  assert.equal(budget.reservedBytes, 100);
 });
 
 test("whatever is asked, released and left, the budget is kept and everyone gets a turn", async () => {
@@ -101,7 +101,7 @@ test("whatever is asked, released and left, the budget is kept and everyone gets
         if (leaves) left.abort();
         await told();
         all[releases]?.state.grant?.release();
-        assert.ok(budget.heldBytes <= 100);
+        assert.ok(budget.reservedBytes <= 100);
       }
       for (let round = 0; round <= steps.length; round++) {
         await told();
@@ -110,7 +110,7 @@ test("whatever is asked, released and left, the budget is kept and everyone gets
       assert.ok(
         all.every(({ state, left }) => state.grant !== undefined || (left.signal.aborted && state.error !== undefined)),
       );
-      assert.deepEqual([budget.heldBytes, budget.waiting], [0, 0]);
+      assert.deepEqual([budget.reservedBytes, budget.waiting], [0, 0]);
     }),
     { numRuns: 50 },
   );

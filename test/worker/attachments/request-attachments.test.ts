@@ -66,13 +66,13 @@ test("a request goes out with what was fetched in its place, and holds nothing o
   const budget = new AttachmentBudget(64 * mebibyte);
   const request = requestWith(new RequestAttachments(fetcher, budget, "key"), ["100001", "2000000?chunked", "100001"]);
   await request.inline();
-  assert.equal(budget.heldBytes, (3 + 41) * 65_536);
+  assert.equal(budget.reservedBytes, (3 + 41) * 65_536);
   const body = request.body();
   assert.ok(!Buffer.isBuffer(body));
   const expected = jsonWith(imageOf(100_001), imageOf(2_000_000), imageOf(100_001));
   assert.equal(body.byteLength, expected.length);
   assert.ok((await sent(body)) === expected);
-  assert.equal(budget.heldBytes, 0);
+  assert.equal(budget.reservedBytes, 0);
 });
 
 test("a text stands in the request itself; a request without sources stays as it is", async () => {
@@ -99,7 +99,7 @@ test("another try before the first is sent needs no other fetch, and one after i
   await reader.next();
   await reader.return?.();
   assert.equal(await sent(second), jsonWith(imageOf(300)));
-  assert.equal(budget.heldBytes, 0);
+  assert.equal(budget.reservedBytes, 0);
   await request.inline();
   assert.equal(asked.length, before + 2);
   assert.equal(await sent(request.body()), jsonWith(imageOf(300)));
@@ -111,9 +111,9 @@ test("a request that is over holds nothing, whether or not it was sent", async (
   const request = requestWith(attachments, ["300"]);
   await request.inline();
   request.body();
-  assert.equal(budget.heldBytes, 65_536);
+  assert.equal(budget.reservedBytes, 65_536);
   attachments.release();
-  assert.equal(budget.heldBytes, 0);
+  assert.equal(budget.reservedBytes, 0);
 });
 
 test("requests that together exceed the budget go one after the other, and none of them fails", async () => {
@@ -126,7 +126,7 @@ test("requests that together exceed the budget go one after the other, and none 
         place % 2 === 0 ? "1000003" : "1000000?chunked",
       ]);
       await request.inline();
-      heldMost = Math.max(heldMost, budget.heldBytes);
+      heldMost = Math.max(heldMost, budget.reservedBytes);
       return (await sent(request.body())).length;
     }),
   );
@@ -137,7 +137,7 @@ test("requests that together exceed the budget go one after the other, and none 
     ),
   );
   assert.ok(heldMost <= 5 * mebibyte);
-  assert.deepEqual([budget.heldBytes, budget.waiting], [0, 0]);
+  assert.deepEqual([budget.reservedBytes, budget.waiting], [0, 0]);
 });
 
 test("who waits in line for too long is told to come back, and who leaves it takes nothing", async () => {
@@ -153,7 +153,7 @@ test("who waits in line for too long is told to come back, and who leaves it tak
   const leaving = late.inline(60_000, left.signal);
   left.abort();
   await assert.rejects(leaving, Refusal);
-  assert.deepEqual([budget.heldBytes, budget.waiting], [62 * 65_536, 0]);
+  assert.deepEqual([budget.reservedBytes, budget.waiting], [62 * 65_536, 0]);
   holder.body();
 });
 
