@@ -65,7 +65,7 @@ export interface WorkerConfig extends ServiceConfig, ReturnType<typeof workerCon
   environment: Environment;
 }
 
-/** Everything that a worker is told by its environment and command line. Throws StartupFault. */
+/** Reads all settings from the environment and the command line. Throws StartupFault. */
 export const loadWorkerConfig = (environment: Record<string, string | undefined>, args: string[]): WorkerConfig => ({
   ...serviceConfigOf(environment),
   ...workerConfigOf(environment),
@@ -73,10 +73,10 @@ export const loadWorkerConfig = (environment: Record<string, string | undefined>
   environment,
 });
 
-/** Stands for every queue of the catalogue that is not named beside it. */
+/** Stands for every queue of the catalogue that the command line does not name. */
 const everyOther = "*";
 
-/** Queues and how many generations at once, from the command line; a StartupFault for anything else. */
+/** Queues and their capacities, from the command line. Throws StartupFault. */
 export function queuesOf(args: string[]): Map<string, number> {
   if (args.some((argument) => /^--lanes(=|$)/.test(argument)))
     throw new StartupFault("--lanes was renamed to --queues in version 0.2.0");
@@ -102,7 +102,7 @@ export function queuesOf(args: string[]): Map<string, number> {
   return queues;
 }
 
-/** The queues to work on with a catalogue that names these. */
+/** The queues to serve when the catalogue names these, each with its capacity. */
 export function capacitiesOf(given: ReadonlyMap<string, number>, catalogued: Iterable<string>): Map<string, number> {
   const others = given.get(everyOther);
   const capacities = new Map(others === undefined ? [] : [...catalogued].map((name) => [name, others]));

@@ -170,7 +170,7 @@ const statusOf = (
   queues: queues.opened.map(({ name, capacity, held }) => ({ queue: name, capacity, held })),
   targets: circuitBreakers.states(clock.now()),
   coolingCredentials: credentials.cooling(clock.now()),
-  slots: slots.held(),
+  slots: slots.taken(),
 });
 
 interface RunningParts {

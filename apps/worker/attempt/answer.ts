@@ -1,4 +1,7 @@
-/** From an upstream's answer to the caller's bytes: what is common to streamed and whole answers, and to answers that come the other way, stands behind one interface. */
+/**
+ * Reads an upstream's response and makes the caller's bytes of it. One interface covers streams, whole answers, errors, and answers that do
+ * not come the way they were requested: a stream for a whole answer, or the reverse.
+ */
 import type { StreamRelay, WholeAnswer } from "#dialects/codec.ts";
 import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
 import type { AnswerEvent } from "#dialects/neutral.ts";
@@ -10,13 +13,13 @@ import type { Reading } from "../preparation/exchange.ts";
 
 /** Bytes of a whole answer, and of one event of a stream, at most. */
 const answerBytesMax = 32 << 20;
-/** Bytes of an error answer that are read; the rest says nothing new. */
+/** Bytes of an error response that are read. */
 const errorBytesMax = 64 * 1024;
 
-/** What an answer's bytes lead to: bytes for the caller, an end, or a failure. */
+/** What the bytes of a response lead to. */
 export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep | LateStep;
 
-/** The answer is complete, and takes a while to be read. */
+/** The response is complete; a thread reads it. */
 interface LateStep {
   kind: "late";
   bytes: Buffer[];
@@ -27,7 +30,7 @@ export interface FailedStep {
   kind: "failed";
   bytes: Buffer[];
   failure: Failure;
-  /** When to come back, as the upstream says it, however long that is; whole seconds. */
+  /** The upstream's own Retry-After, however long; whole seconds. */
   retryAfterSeconds?: number;
   /** The upstream's own words, without secrets and addresses, for the operator's log. */
   reason?: string;
@@ -37,18 +40,18 @@ export interface AnswerReader {
   readonly usage: Usage | undefined;
   /** What the upstream has produced so far; undefined for an answer that it does not stream. */
   readonly produced: Produced | undefined;
-  /** Events that could not be read. An answer that may have lost content with one fails. */
+  /** Events that could not be read. The answer fails if one of them may have carried content. */
   readonly malformedEvents: number;
-  /** Content was seen: bytes belong to the caller from here on. */
+  /** Content for the caller was seen. */
   readonly committed: boolean;
-  /** Some of the answer's content has arrived, whether or not the caller gets it yet. */
+  /** Content arrived, whether or not the caller gets it yet. */
   readonly begun: boolean;
-  /** All of the answer is there but its terminator, and nothing that came later contradicts it. */
+  /** The whole answer but its terminator arrived, and nothing after it contradicts that. */
   readonly settled: boolean;
-  /** The id by which the caller knows the answer, if it is known. */
+  /** The answer's id in the caller's dialect, if it has one. */
   readonly answerId: string | undefined;
   push(chunk: Buffer): AnswerStep;
-  /** The upstream ended its answer. */
+  /** The response ended. */
   end(): AnswerStep;
 }
 
@@ -70,10 +73,10 @@ const tooLarge: Failure = {
   message: `The upstream of this model sent more than the ${answerBytesMax} bytes that an answer may hold.`,
 };
 
-/** A time to come back beyond this is not passed on: no caller should sleep for hours. */
+/** The longest Retry-After that is passed on, so that no caller sleeps for hours. */
 const retryAfterSecondsMax = 60;
 
-/** Some servers and proxies answer with another good status than 200. */
+/** Some servers and proxies answer with a success status other than 200. */
 export const isAnswerStatus = (status: number): boolean =>
   status >= 200 && status <= 206 && status !== 204 && status !== 205;
 
@@ -110,14 +113,14 @@ export function readerOf(
   return adapted?.events === undefined ? errorReader() : new FoldingReader(adapted.events());
 }
 
-/** Of JSON an object or a list, of events a field or a comment; undefined where the byte does not tell. */
+/** True for the start of a JSON object or list, false for the start of an event stream, undefined for anything else. */
 function isJsonStart(byte: number | undefined): boolean | undefined {
   const character = byte === undefined ? "" : String.fromCharCode(byte);
   if (character === "{" || character === "[") return true;
   return character !== "" && ":deir".includes(character) ? false : undefined;
 }
 
-/** Reads the events of a chunk, or says why they can't be read. */
+/** The events of a chunk, or the failure of an event that is too large. */
 function eventsIn(reader: SseReader, chunk: Buffer): SseEvent[] | AnswerStep {
   try {
     return reader.push(chunk);
@@ -127,7 +130,7 @@ function eventsIn(reader: SseReader, chunk: Buffer): SseEvent[] | AnswerStep {
   }
 }
 
-/** Words inside of an answer may be anybody's: there only an error's codes say something about the operator's account. */
+/** The words in an answer may come from anybody, so only an error's codes say something about the operator's account. */
 const failedWith = (error: UpstreamError, bytes: Buffer[] = []): FailedStep => ({
   kind: "failed",
   bytes,
@@ -253,7 +256,7 @@ function stepOf(answer: WholeAnswer): AnswerStep {
   }
 }
 
-/** A stream from an upstream that was not asked for one, for a caller who wants one body. */
+/** Makes one body of a stream that the upstream sent unrequested. */
 class FoldingReader implements AnswerReader {
   usage: Usage | undefined;
   committed = false;
@@ -306,7 +309,7 @@ class FoldingReader implements AnswerReader {
   }
 }
 
-/** An answer that is an error, or none that can be used: its reason is read as far as there is one. */
+/** Reads the reason of an error response, or of a response that is no answer. */
 class ErrorReader implements AnswerReader {
   readonly usage = undefined;
   readonly malformedEvents = 0;
@@ -370,7 +373,7 @@ class ErrorReader implements AnswerReader {
     };
   }
 
-  /** The JSON value, or the text where it is no JSON: a server's own words, or a page of a proxy in front of it. */
+  /** The JSON value; else the text, which may be a server's plain words or a proxy's page. */
   #body(): unknown {
     const text = Buffer.concat(this.#chunks).toString("utf8");
     try {

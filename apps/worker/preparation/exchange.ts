@@ -1,6 +1,6 @@
 /**
- * What a generation says to its upstream and how it reads what comes back: verbatim where caller and upstream speak the same dialect, translated
- * where they don't.
+ * The exchange of a conversation with an upstream: the request, and how the response is read. Verbatim where caller and upstream speak the
+ * same dialect, translated where they don't.
  */
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
 import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/attachments.ts";
@@ -18,23 +18,23 @@ import { TranslatedStream } from "#dialects/translated.ts";
 import type { GenerationJob } from "#relay/job.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
 import type { UpstreamRequest } from "../upstream/upstreams.ts";
-import type { Asked } from "./asked.ts";
+import type { DecodedRequest } from "./decoded-request.ts";
 import type { Preparation } from "./preparation.ts";
-import { type PreparationTask, type Prepared, readableRequestOf } from "./prepare.ts";
+import { type PreparationTask, type Prepared, type PreparedConversation, readableRequestOf } from "./prepare.ts";
 import { translatedTask, wholeOf } from "./whole.ts";
 
-/** How an upstream's answer is to be read. */
+/** How an upstream's response is read. */
 export interface Reading {
-  /** The caller is sent events, or a growing array, rather than one body. */
+  /** The caller gets events, or a growing array, instead of one body. */
   streams: boolean;
   contentType: string;
-  /** Further headers of the caller's answer. */
+  /** Further headers of the caller's response. */
   headers?: Record<string, string>;
-  /** Reads a stream of the upstream's for a caller who wants one. */
+  /** Reads a stream for a caller who wants a stream. */
   stream?(): StreamRelay;
-  /** Reads a whole answer for a caller who wants one; a large one takes a while. */
+  /** Reads a whole answer for a caller who wants a whole answer. A large one is read in a thread. */
   whole(bytes: Buffer): WholeAnswer | Promise<WholeAnswer>;
-  /** What an answer that came the other way, whole for a stream or streamed for a whole, comes to; nothing where that can't be. */
+  /** Reads a whole answer for a caller who wants a stream, and the reverse. Undefined if that is not possible. */
   adapted?: {
     toStream(bytes: Buffer): WholeAnswer | Promise<WholeAnswer>;
     events?(): Pick<StreamEvents, "push" | "end" | "usage"> & { whole(events: readonly AnswerEvent[]): WholeAnswer };
@@ -55,9 +55,9 @@ export interface Exchange {
   kind: "exchange";
   request: UpstreamRequest;
   reading: Reading;
-  /** The answer as it may go on from another target. */
+  /** The answer so far, which another target can resume. */
   resumed?: ResumedAnswer;
-  /** The answer in case the upstream has no such endpoint. */
+  /** The gateway's own answer if the upstream has no such endpoint. */
   unlessThere?: () => Promise<OwnAnswer>;
 }
 
@@ -72,9 +72,9 @@ export interface ExchangeInput {
   name: string;
   preparation: Preparation;
   attachments: RequestAttachments;
-  /** What was delivered by another target, to be gone on from. */
+  /** The answer so far, from an earlier target of this attempt. */
   resumed: ResumedAnswer | undefined;
-  /** The caller has left. */
+  /** Aborted when the attempt is over. */
   signal: AbortSignal;
 }
 
@@ -89,7 +89,7 @@ const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" | "upst
 export const isConversation = (dialect: string): dialect is ConversationDialect =>
   conversationDialects.some((known) => known === dialect);
 
-/** The request as it is sent to this upstream, with marks where what was fetched goes. Throws Refusal for attachments that can't be had. */
+/** The request for this upstream, with marks in place of fetched attachments. Throws a Refusal for attachments that can't be fetched. */
 export function preparedFor(
   input: ExchangeInput,
   spoken: UpstreamDialect,
@@ -113,91 +113,103 @@ export function preparedFor(
   return preparation.prepare({ ...task, ...more }, (found) => resolveAddresses(found, input, spoken), signal);
 }
 
-/** Throws Refusal for what the upstream can't be asked. */
+/** Throws a Refusal for a request that the upstream can't serve. */
 export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
-  const { job, body, model, upstream, resumed: earlier } = input;
+  const { job, upstream, resumed: earlier } = input;
   const spoken = spokenWith(upstream, job.dialect);
-  if (!isConversation(spoken))
-    return {
-      kind: "refused",
-      failure: {
-        code: "invalid_request",
-        message: "This model makes pictures: ask for them at /v1/images/generations.",
-        param: "model",
-      },
-    };
-  const from = codecs[job.dialect];
-  const to = codecs[spoken];
-  const common = {
-    streams: job.framing !== "whole",
-    contentType: job.framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",
-    errorOf: to.upstreamErrorOf,
-  };
-
-  const hasDelivered = job.delivered !== undefined || earlier !== undefined;
+  if (!isConversation(spoken)) return { kind: "refused", failure: imagesOnly };
   const continued = earlier !== undefined && upstream.prefill ? earlier.text : undefined;
-  let prepared = await preparedFor(input, spoken, { continued });
+  const prepared = await preparedFor(input, spoken, { continued });
   if (prepared.kind === "refused") return prepared;
-  if (prepared.kind !== "conversation") throw new Error("a conversation was prepared as something else");
+  if (prepared.kind !== "conversation") throw new Error(`a conversation was prepared as ${prepared.kind}`);
+  const hasDelivered = job.delivered !== undefined || earlier !== undefined;
   if (hasDelivered && !prepared.resumes)
     return { kind: "refused", failure: job.delivered === undefined ? notContinued : lost };
-  const { asked, settings = body } = prepared;
-  if (asked === undefined) {
-    const { request } = prepared;
-    const adapted = adaptedOf(to, job.dialect, () => {
-      const callerBody = parsedObject(settings) ?? {};
-      return contextOf(job, model, { body: callerBody, request: readableRequestOf(from, callerBody, job.framing) });
-    });
-    return {
-      kind: "exchange",
-      request: { ...request, headers: { ...request.headers, ...callerHeadersOf(job, upstream) } },
-      reading: {
-        ...common,
-        stream: () => from.verbatim.stream(settings, job.framing, model.id),
-        whole: (bytes) =>
-          input.preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
-        adapted,
-      },
-    };
-  }
+  const { decoded } = prepared;
+  return decoded === undefined
+    ? verbatimExchangeOf(input, spoken, prepared)
+    : translatedExchangeOf(input, spoken, prepared, decoded, continued !== undefined);
+}
 
-  const context = contextOf(job, model, asked);
-  const begin = () => new ResumedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
-  const resumedWith = (delivered: string) =>
-    resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(asked.request.tools, callerName));
-  const resume = prepared.resumes ? resumeOf(input, begin, resumedWith) : undefined;
-  if (resume?.kind === "refused") return resume;
-  if (resume?.mode === "continue" && continued === undefined) {
-    prepared = await preparedFor(input, spoken, { continued: resume.answer.text ?? "" });
-    if (prepared.kind !== "conversation")
-      return { kind: "refused", failure: prepared.kind === "refused" ? prepared.failure : lost };
-  }
-  const adapted = adaptedOf(to, job.dialect, () => context);
+const commonReadingOf = ({ framing }: GenerationJob, spoken: ConversationDialect) => ({
+  streams: framing !== "whole",
+  contentType: framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",
+  errorOf: codecs[spoken].upstreamErrorOf,
+});
+
+/** Caller and upstream speak the same dialect, so the bytes pass unchanged but for the model's name. */
+function verbatimExchangeOf(
+  { job, body, model, upstream, preparation }: ExchangeInput,
+  spoken: ConversationDialect,
+  { request, settings = body }: PreparedConversation,
+): Exchange {
+  const from = codecs[job.dialect];
+  const adapted = adaptedOf(codecs[spoken], job.dialect, () => {
+    const callerBody = parsedObject(settings) ?? {};
+    return contextOf(job, model, { body: callerBody, request: readableRequestOf(from, callerBody, job.framing) });
+  });
   return {
     kind: "exchange",
-    request: prepared.request,
-    ...(resume !== undefined && { resumed: resume.answer }),
+    request: { ...request, headers: { ...request.headers, ...callerHeadersOf(job, upstream) } },
     reading: {
-      ...common,
-      errorOf: foreignErrorReaderOf(spoken, asked.request),
-      stream: () =>
-        resume !== undefined
-          ? new TranslatedStream(
-              new ResumedDecoder(resume.answer, to.streamDecoder(), resume.mode),
-              resume.answer,
-              resume.answer.answerId,
-              resume.mode === "first"
-                ? undefined
-                : { tokens: resume.answer.tokens, isCounted: resume.mode === "repeat" },
-            )
-          : new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context)),
-      whole: (bytes) => input.preparation.read(() => translatedTask(job.dialect, spoken, context), bytes),
-      ...((resume === undefined || resume.mode === "first") && { adapted }),
+      ...commonReadingOf(job, spoken),
+      stream: () => from.verbatim.stream(settings, job.framing, model.id),
+      whole: (bytes) => preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
+      adapted,
     },
   };
 }
 
-/** What becomes of each address: data where it is fetched here. */
+/** `isContinued`: the prepared request already ends in the text so far. */
+async function translatedExchangeOf(
+  input: ExchangeInput,
+  spoken: ConversationDialect,
+  prepared: PreparedConversation,
+  decoded: DecodedRequest,
+  isContinued: boolean,
+): Promise<Exchanged> {
+  const { job, model, preparation } = input;
+  const from = codecs[job.dialect];
+  const to = codecs[spoken];
+  const context = contextOf(job, model, decoded);
+  const begin = () => new ResumedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
+  const resumedWith = (delivered: string) =>
+    resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(decoded.request.tools, callerName));
+  const resume = prepared.resumes ? resumeOf(input, begin, resumedWith) : undefined;
+  if (resume?.kind === "refused") return resume;
+  let { request } = prepared;
+  if (resume?.mode === "continue" && !isContinued) {
+    const again = await preparedFor(input, spoken, { continued: resume.answer.text ?? "" });
+    if (again.kind !== "conversation")
+      return { kind: "refused", failure: again.kind === "refused" ? again.failure : lost };
+    request = again.request;
+  }
+  return {
+    kind: "exchange",
+    request,
+    ...(resume !== undefined && { resumed: resume.answer }),
+    reading: {
+      ...commonReadingOf(job, spoken),
+      errorOf: foreignErrorReaderOf(spoken, decoded.request),
+      stream: () =>
+        resume === undefined
+          ? new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context))
+          : resumedStreamOf(resume, to),
+      whole: (bytes) => preparation.read(() => translatedTask(job.dialect, spoken, context), bytes),
+      ...((resume === undefined || resume.mode === "first") && { adapted: adaptedOf(to, job.dialect, () => context) }),
+    },
+  };
+}
+
+const resumedStreamOf = ({ answer, mode }: Extract<Resume, { kind: "resume" }>, to: Codec): StreamRelay =>
+  new TranslatedStream(
+    new ResumedDecoder(answer, to.streamDecoder(), mode),
+    answer,
+    answer.answerId,
+    mode === "first" ? undefined : { tokens: answer.tokens, isCounted: mode === "repeat" },
+  );
+
+/** The data of each address that the worker fetches; undefined for those that the upstream fetches. */
 async function resolveAddresses(
   found: readonly AttachmentAddress[],
   input: ExchangeInput,
@@ -215,8 +227,8 @@ async function resolveAddresses(
 }
 
 /**
- * Fetches what the upstream does not fetch itself. An upstream that is not on the public internet is given only addresses that the worker would call too: it may reach
- * what its callers must not.
+ * Fetches what the upstream does not fetch itself. An upstream on a private network may reach servers that callers must not reach, so it
+ * gets only addresses that the worker would call too.
  */
 async function resolveAttachments(
   found: readonly RemoteAttachment[],
@@ -227,7 +239,10 @@ async function resolveAttachments(
     part !== "server" && (!upstream.fetchesAttachments || (part === "file" && spoken === "openai-chat"));
   for (const attachment of found)
     if (attachment.part === "media" && isFetchedHere(attachment))
-      refuse(attachment.path, "must hold the content itself: only images and documents are fetched for this model");
+      refuse(
+        attachment.path,
+        "must contain the data itself: the gateway fetches only images and documents for this model",
+      );
   const passed = found.filter((attachment) => !isFetchedHere(attachment));
   if (passed.length > 0 && !(await attachments.fetcher.isPublic(upstream.baseUrl)))
     for (const attachment of passed) await attachments.fetcher.check(attachment);
@@ -236,16 +251,21 @@ async function resolveAttachments(
 
 type Resume = { kind: "resume"; answer: ResumedAnswer; mode: ResumeMode } | Extract<Exchanged, { kind: "refused" }>;
 
+const imagesOnly: Failure = {
+  code: "invalid_request",
+  message: "This model only makes images. Send image requests to /v1/images/generations.",
+  param: "model",
+};
 const notContinued: Failure = {
   code: "upstream_failed",
   message: "The upstream of this model failed, and no other can continue its answer.",
 };
 export const lost: Failure = {
   code: "worker_lost",
-  message: "The process that ran this request was lost; send it again.",
+  message: "The worker that ran this request was lost; send the request again.",
 };
 
-/** How this target's stream joins what was delivered before, if anything was: by a target of this attempt, or by an attempt whose worker was lost. */
+/** How this target's stream continues what the caller has, from an earlier target of this attempt or from an attempt whose worker was lost. */
 function resumeOf(
   { job, resumed: earlier, upstream, model }: ExchangeInput,
   begin: () => ResumedAnswer,
@@ -260,8 +280,8 @@ function resumeOf(
 }
 
 /**
- * How the error of an upstream of another dialect than the caller's is read. The field that it names is its own: the caller is told the one of its own that
- * it stands for, if there is one, and the upstream's in the message.
+ * Reads the errors of an upstream of another dialect. The error names a field of the upstream's dialect: `param` becomes the caller's own field
+ * that it stands for, if there is one, and the message names the upstream's.
  */
 export function foreignErrorReaderOf(
   upstream: ConversationDialect,
@@ -280,7 +300,7 @@ export function foreignErrorReaderOf(
 const reasonsOf = ({ capabilities }: CatalogueModel): boolean | undefined =>
   capabilities.length === 0 ? undefined : capabilities.includes("reasoning");
 
-/** What of the caller's own headers its upstream is given: a version, and the betas that it knows. */
+/** The caller's headers that are passed on: a version, and those betas that the upstream supports. */
 export function callerHeadersOf({ headers }: GenerationJob, { betas }: CatalogueUpstream): Record<string, string> {
   const { "anthropic-beta": asked, ...others } = headers;
   if (asked === undefined) return others;
@@ -292,7 +312,7 @@ export function callerHeadersOf({ headers }: GenerationJob, { betas }: Catalogue
   return { ...others, ...(known.length > 0 && { "anthropic-beta": known.join(",") }) };
 }
 
-function contextOf(job: GenerationJob, model: CatalogueModel, { body, request }: Asked): AnswerContext {
+function contextOf(job: GenerationJob, model: CatalogueModel, { body, request }: DecodedRequest): AnswerContext {
   return {
     id: job.generation.slice("gen_".length),
     model: model.id,
@@ -303,7 +323,7 @@ function contextOf(job: GenerationJob, model: CatalogueModel, { body, request }:
   };
 }
 
-/** Does a request ask for several choices? The neutral form of an answer has one, and an answer that lacks the others is none. */
+/** Whether a request asks for several choices. The neutral form has one, so such an answer can't be adapted. */
 function asksSeveral({ n, generationConfig, generation_config: otherConfig }: Record<string, unknown>): boolean {
   const { candidateCount, candidate_count: otherCount } = objectOf(generationConfig ?? otherConfig);
   return Number(n ?? candidateCount ?? otherCount ?? 1) > 1;

@@ -1,4 +1,4 @@
-/** What each operation says to an upstream: an answer in a conversation, or one of the shorter exchanges. */
+/** The exchange of each operation: a conversation (`exchange.ts`), or one of the shorter ones. */
 import { spokenWith } from "#catalogue/catalogue.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { parsedObject } from "#dialects/json.ts";
@@ -17,7 +17,7 @@ import {
 } from "./exchange.ts";
 import { type Prepared, refusedFor } from "./prepare.ts";
 
-/** Throws Refusal for what the upstream can't be asked. */
+/** Throws a Refusal for a request that the upstream can't serve. */
 export async function exchangeOf(input: ExchangeInput): Promise<Exchanged> {
   try {
     const exchange = await exchangeWithMarks(input);
@@ -29,7 +29,7 @@ export async function exchangeOf(input: ExchangeInput): Promise<Exchanged> {
   }
 }
 
-/** What was fetched is not yet in the request: marks stand for it. */
+/** The request has marks in place of fetched attachments. */
 async function exchangeWithMarks(input: ExchangeInput): Promise<Exchanged> {
   if (input.job.operation !== "answer" && input.job.delivered !== undefined) return { kind: "refused", failure: lost };
   switch (input.job.operation) {
@@ -50,10 +50,10 @@ async function exchangeWithMarks(input: ExchangeInput): Promise<Exchanged> {
 }
 
 const json = "application/json";
-/** Bytes of an answer with a good status that is an error all the same. */
+/** A response with a success status is read as an error only up to this size. */
 const errorBytesMax = 64 * 1024;
 
-/** Only upstreams of the same dialect compact conversations; what they make of one is opaque. */
+/** The result of a compaction is opaque, so only an upstream of the caller's dialect serves it. */
 async function compactionExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   const { job, model, upstream } = input;
   const { verbatim, upstreamErrorOf: errorOf } = codecs[job.dialect];
@@ -74,7 +74,7 @@ async function compactionExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   };
 }
 
-/** How callers are told that a count of tokens is none of the upstream's. */
+/** Tells callers that the gateway estimated the token count. */
 const estimatedHeader = { "x-sluice-token-count": "estimated" };
 
 async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
@@ -92,18 +92,18 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   const prepared = await preparedFor(input, spoken);
   if (prepared.kind === "counted") return { kind: "answered", ...estimated(prepared.tokens) };
   if (prepared.kind !== "conversation") return refusedOr(prepared);
-  const { request, asked } = prepared;
+  const { request, decoded } = prepared;
   const counting = to.tokenCount;
   return {
     kind: "exchange",
     request:
-      asked === undefined
+      decoded === undefined
         ? { ...request, headers: { ...request.headers, ...callerHeadersOf(job, upstream) } }
         : request,
     reading: {
       streams: false,
       contentType: json,
-      errorOf: asked === undefined ? to.upstreamErrorOf : foreignErrorReaderOf(spoken, asked.request),
+      errorOf: decoded === undefined ? to.upstreamErrorOf : foreignErrorReaderOf(spoken, decoded.request),
       whole(bytes) {
         const tokens = counting?.countIn(parsedObject(bytes) ?? {});
         return tokens === undefined
@@ -119,7 +119,7 @@ async function tokenCountExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   };
 }
 
-/** What can't be prepared, as its caller is told. */
+/** Passes a refusal on. */
 function refusedOr(prepared: Prepared): Exchanged {
   if (prepared.kind === "refused") return prepared;
   throw new Error(`a request was prepared as ${prepared.kind}`);

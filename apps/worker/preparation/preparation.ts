@@ -1,5 +1,4 @@
-/** Prepares requests, and reads whole answers, where each does not hold up its neighbours: small ones at once, large ones and estimates in a thread. */
-
+/** Prepares requests and reads whole answers without blocking the event loop: small ones at once, large ones and token estimates in a thread. */
 import type { Data } from "#dialects/attachments.ts";
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Failure, UpstreamError } from "#dialects/errors.ts";
@@ -9,10 +8,10 @@ import { isEstimated, type PreparationTask, type Prepared, prepare, type Resolve
 import type { ThreadAnswer, ThreadTask } from "./prepare-thread.ts";
 import { readWhole, type WholeTask } from "./whole.ts";
 
-/** A request or an answer of so many bytes, whatever it holds, takes some 20 ms at most. */
+/** A request or an answer up to this size takes about 20 ms at most, whatever its content. */
 const atOnceBytesMax = 128 * 1024;
 
-/** Whatever a request or an answer of the largest size holds, it takes some seconds at most. */
+/** A request or an answer of the largest size takes a few seconds at most. */
 const taskTimeoutMs = 10_000;
 const tookTooLong: Failure = {
   code: "invalid_request",
@@ -31,7 +30,7 @@ export class PreparationThread {
     taskTimeoutMs,
   );
 
-  /** `key` is whose turn it takes. Rejects with TaskTimeout, and with the signal's reason. */
+  /** `key` is the caller's key; keys share the thread's time equally. Rejects with TaskTimeout, and with the signal's reason. */
   prepare(
     task: PreparationTask,
     data: readonly (Data | undefined)[] | undefined,
@@ -47,7 +46,7 @@ export class PreparationThread {
     );
   }
 
-  /** Likewise. */
+  /** Reads a whole answer; `key` as above. Rejects with TaskTimeout. */
   async read(task: WholeTask, bytes: Buffer, key: string): Promise<WholeAnswer> {
     const copy = copyOf(bytes);
     const read = await this.#thread.run(
@@ -63,7 +62,7 @@ export class PreparationThread {
   }
 }
 
-/** The preparation of one generation's request for its targets. The last one is kept for a target that is to be sent the same. */
+/** Prepares one attempt's request for its targets. Keeps the last result for a target that gets the same request. */
 export class Preparation {
   readonly #thread: PreparationThread;
   readonly #key: string;
@@ -86,7 +85,7 @@ export class Preparation {
     };
     const isAtOnce = body.length <= atOnceBytesMax && !isEstimated(task);
     const prepared = isAtOnce ? await prepare(task, resolving) : await this.#inThread(task, resolving, signal);
-    // What was fetched is let go of between two targets.
+    // Fetched attachments are freed between two targets, so a request with their marks can't be reused.
     this.#kept = isResolved ? undefined : { name, prepared };
     return prepared;
   }
@@ -100,7 +99,7 @@ export class Preparation {
     });
   }
 
-  /** An answer has begun: hardly another target will be asked. */
+  /** Content arrived, so another target is unlikely: frees the kept result. */
   forget(): void {
     this.#kept = undefined;
   }
@@ -123,7 +122,7 @@ export class Preparation {
       ...answer,
       request,
       settings,
-      asked: answer.asked && { ...answer.asked, body: parsedObject(settings) ?? {} },
+      decoded: answer.decoded && { ...answer.decoded, body: parsedObject(settings) ?? {} },
     };
   }
 }

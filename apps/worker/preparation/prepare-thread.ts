@@ -1,21 +1,20 @@
-/** The thread in which large requests are prepared, and large whole answers read. */
-
+/** The thread that prepares large requests and reads large whole answers. */
 import type { AttachmentAddress, Data } from "#dialects/attachments.ts";
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { parsedObject } from "#dialects/json.ts";
 import { bufferOf, copyOf, type Sent, serveTasks } from "#service/task-thread.ts";
-import { briefly, settingsTextOf } from "./asked.ts";
+import { settingsTextOf, shortened } from "./decoded-request.ts";
 import { type PreparationTask, type Prepared, prepare } from "./prepare.ts";
 import { readWhole, type WholeTask } from "./whole.ts";
 
 export type ThreadTask =
-  /** `data` is what became of the attachments, once they were asked for. */
+  /** `data` is undefined the first time, and has the resolved attachments the second time. */
   | { kind: "prepare"; task: PreparationTask; data: readonly (Data | undefined)[] | undefined }
   | { kind: "read"; task: WholeTask; bytes: Uint8Array };
 
 export type ThreadAnswer =
   | Prepared
-  /** Attachments that are to be resolved before the task is given again. */
+  /** The main thread resolves these attachments and sends the task again. */
   | { kind: "addresses"; found: readonly AttachmentAddress[] }
   | { kind: "read"; answer: WholeAnswer };
 
@@ -50,24 +49,24 @@ function readSent(answer: WholeAnswer): Sent<ThreadAnswer> {
   return { value: { kind: "read", answer: { ...answer, body: Buffer.from(bytes.buffer) } }, transfer: [bytes.buffer] };
 }
 
-/** What is made of a request, as it leaves the thread: bytes, and what is small. */
+/** The result in a form that is cheap to send: bytes that move, and small values. */
 function sentOf(prepared: Prepared, { operation, body }: PreparationTask): Sent<ThreadAnswer> {
   if (prepared.kind === "refused" || prepared.kind === "counted") return { value: prepared };
   const bytes = movable(prepared.request.body);
   const request = { ...prepared.request, body: Buffer.from(bytes.buffer) };
   const transfer = [bytes.buffer];
   if (prepared.kind !== "conversation") return { value: { ...prepared, request }, transfer };
-  const { asked } = prepared;
-  if (asked === undefined && operation !== "answer") return { value: { ...prepared, request }, transfer };
-  // As text, for numbers stay as they are written.
-  const settings = Buffer.from(settingsTextOf(asked?.body ?? parsedObject(body) ?? {}));
+  const { decoded } = prepared;
+  if (decoded === undefined && operation !== "answer") return { value: { ...prepared, request }, transfer };
+  // As text, so that numbers stay as the caller wrote them.
+  const settings = Buffer.from(settingsTextOf(decoded?.body ?? parsedObject(body) ?? {}));
   return {
-    value: { ...prepared, request, settings, asked: asked && { body: {}, request: briefly(asked.request) } },
+    value: { ...prepared, request, settings, decoded: decoded && { body: {}, request: shortened(decoded.request) } },
     transfer,
   };
 }
 
-/** Bytes in a memory of their own. */
+/** Bytes in a buffer of their own, which can move to another thread. */
 const movable = (bytes: Buffer): Uint8Array<ArrayBuffer> =>
   bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
     ? (bytes as Uint8Array<ArrayBuffer>)

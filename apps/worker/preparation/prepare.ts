@@ -1,8 +1,7 @@
 /**
- * What an upstream is sent, made of the caller's words: verbatim where both speak the same dialect, translated where they don't. Pure but for the attachments that it
- * asks for, so that a thread can do it for large requests.
+ * Makes the upstream's request from the caller's: verbatim where both speak the same dialect, translated where they don't. Pure except for
+ * the attachments, which `resolve` fetches, so that a thread can prepare large requests.
  */
-
 import { type AttachmentAddress, type Data, remoteAttachmentsOf } from "#dialects/attachments.ts";
 import type { Codec, Framing, Target, WireRequest } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
@@ -16,10 +15,10 @@ import type { Message, NeutralRequest, Settings } from "#dialects/neutral.ts";
 import { formOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
 import { imageEditRequestOf, imageRequestOf } from "#dialects/openai-images/verbatim.ts";
-import type { Asked } from "./asked.ts";
+import type { DecodedRequest } from "./decoded-request.ts";
 import { estimatedTokensOf, textTokensOf } from "./token-estimate.ts";
 
-/** A caller's request and the upstream that it is for. */
+/** A caller's request, and the target that it is prepared for. */
 export interface PreparationTask {
   operation: Operation;
   dialect: ConversationDialect;
@@ -28,11 +27,12 @@ export interface PreparationTask {
   /** Of the body. */
   contentType: string;
   body: Buffer;
+  /** The upstream's dialect. */
   spoken: UpstreamDialect;
   target: Target;
-  /** Another target may go on with the answer, if the request can be read at all. */
+  /** Another target may resume the answer, if the request can be decoded. */
   resumes: boolean;
-  /** The text of the answer so far, for an upstream that goes on from it. */
+  /** The text of the answer so far, for an upstream that continues it. */
   continued?: string | undefined;
   /** The upstream counts tokens. */
   countsTokens: boolean;
@@ -42,28 +42,28 @@ export type Prepared =
   | { kind: "refused"; failure: Failure }
   | PreparedConversation
   | { kind: "counted"; tokens: number }
-  /** `tokens` is how many they are by our own estimate, for upstreams that don't say. */
+  /** `tokens` is the gateway's own estimate, for an upstream that does not count. */
   | { kind: "embeddings"; request: WireRequest; asked: EmbeddingsAsked; tokens: number | undefined }
-  /** `count` is how many pictures are wanted. */
+  /** `count` is how many images the caller wants. */
   | { kind: "pictures"; request: WireRequest; count: number };
 
-interface PreparedConversation {
+export interface PreparedConversation {
   kind: "conversation";
   request: WireRequest;
   resumes: boolean;
-  /** Undefined where the caller's own bytes are sent. */
-  asked: Asked | undefined;
-  /** In place of the body, for who looks for settings in it; undefined where that is small. */
+  /** Undefined if the caller's own bytes are sent. */
+  decoded: DecodedRequest | undefined;
+  /** The settings of a large body, which replace it where only settings are read; undefined for a small body. */
   settings?: Buffer;
 }
 
-/** Has these attachments fetched, or checked, in order; undefined for one that is left to the upstream. */
+/** Fetches or checks these attachments, in order; undefined for one that the upstream fetches itself. */
 export type ResolveAddresses = (found: readonly AttachmentAddress[]) => Promise<readonly (Data | undefined)[]>;
 
-/** More than any upstream takes. */
+/** More than any upstream accepts. */
 const addressesMax = 4_096;
 
-/** Are its tokens counted here? That takes a vocabulary of some 70 MB, and a while even for short texts. */
+/** Whether the gateway counts the tokens. That needs a vocabulary of some 70 MB, and takes a while even for short texts. */
 export const isEstimated = ({ operation, dialect, spoken, countsTokens }: PreparationTask): boolean =>
   operation === "token-count"
     ? !countsTokens || codecs[spoken as ConversationDialect].tokenCount === undefined
@@ -73,7 +73,7 @@ export async function prepare(task: PreparationTask, resolve: ResolveAddresses):
   const bounded: ResolveAddresses = (found) => {
     const surplus = found[addressesMax];
     if (surplus !== undefined)
-      refuse(surplus.path, `is one address too many: a request may name ${addressesMax} at most`);
+      refuse(surplus.path, `is one address too many: a request may name at most ${addressesMax} addresses`);
     return resolve(found);
   };
   try {
@@ -107,7 +107,7 @@ const refused = (message: string, param?: string): Prepared => ({
   failure: { code: "invalid_request", message, ...(param !== undefined && { param }) },
 });
 
-/** The same for every operation that an upstream does not know. */
+/** The refusal of an operation that the model's upstream does not have. */
 export const refusedFor = (what: string) =>
   refused(`This model does not serve ${what}.`, "model") as Extract<Prepared, { kind: "refused" }>;
 
@@ -122,7 +122,7 @@ async function prepareAnswer(task: PreparationTask, resolve: ResolveAddresses): 
   if (decoded === undefined) {
     const request = from.verbatim.request(await ownBytesOf(task, resolve), framing, target);
     if (request === undefined) return refused("The body is not a JSON object with a model.");
-    return { kind: "conversation", request, resumes: false, asked: undefined };
+    return { kind: "conversation", request, resumes: false, decoded: undefined };
   }
   const request = consistent(decoded);
   await resolveIn(request, resolve);
@@ -132,7 +132,7 @@ async function prepareAnswer(task: PreparationTask, resolve: ResolveAddresses): 
     kind: "conversation",
     request: codecs[spoken].encodeRequest({ ...request, messages }, framing, target),
     resumes,
-    asked: { body: parsed, request },
+    decoded: { body: parsed, request },
   };
 }
 
@@ -142,12 +142,12 @@ const answeredSoFar = (text: string): Message => ({
   path: "messages",
 });
 
-/** Only upstreams of the same dialect compact conversations; what they make of one is opaque. */
+/** The result of a compaction is opaque, so only an upstream of the caller's dialect serves it. */
 async function prepareCompaction(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
   const request = codecs[task.dialect].verbatim.compaction?.(await ownBytesOf(task, resolve), task.target.model);
   return request === undefined
     ? refusedFor("requests without a model")
-    : { kind: "conversation", request, resumes: false, asked: undefined };
+    : { kind: "conversation", request, resumes: false, decoded: undefined };
 }
 
 async function prepareTokenCount(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
@@ -176,16 +176,16 @@ async function prepareTokenCount(task: PreparationTask, resolve: ResolveAddresse
       bytes === body ? conversation : conversationOf(parsedObject(bytes) ?? {}),
       target,
     );
-    return { kind: "conversation", request: question, resumes: false, asked: undefined };
+    return { kind: "conversation", request: question, resumes: false, decoded: undefined };
   }
   const question = await prefixed(within, async () => {
     await resolveIn(request, resolve);
     return counting.requestOf(parsedObject(to.encodeRequest(request, "whole", target).body) ?? {}, target);
   });
-  return { kind: "conversation", request: question, resumes: false, asked: { body: callerBody, request } };
+  return { kind: "conversation", request: question, resumes: false, decoded: { body: callerBody, request } };
 }
 
-/** What is refused of a conversation that stands within a body, by its name in that body. */
+/** Names a refused field of an embedded conversation by its path in the whole body. */
 async function prefixed<Result>(prefix: string, act: () => Result | Promise<Result>): Promise<Result> {
   try {
     return await act();
@@ -218,7 +218,7 @@ async function preparePictures({ operation, body, contentType, spoken, target }:
   return request === undefined ? refusedFor("requests without a model") : { kind: "pictures", request, count };
 }
 
-/** The caller's own bytes for an upstream of its dialect, with the addresses dealt with that are not for the upstream to fetch. */
+/** The caller's own bytes, with the data of the attachments that the upstream does not fetch itself. */
 async function ownBytesOf({ dialect, body }: PreparationTask, resolve: ResolveAddresses): Promise<Buffer> {
   const { verbatim } = codecs[dialect];
   const found: AttachmentAddress[] = [];
@@ -243,7 +243,7 @@ async function resolveIn(request: NeutralRequest, resolve: ResolveAddresses): Pr
   }
 }
 
-/** An upstream refuses a wish for reasoning to a model that does not. */
+/** Upstreams refuse reasoning settings for a model that does not reason. */
 const withoutThinking = ({
   effort: _effort,
   thinkingTokensMax: _tokens,
@@ -251,7 +251,7 @@ const withoutThinking = ({
   ...settings
 }: Settings): Settings => settings;
 
-/** Undefined for what the neutral form has no place for. */
+/** Undefined for a request that the neutral form can't express. */
 function unlessRefused(decode: () => NeutralRequest): NeutralRequest | undefined {
   try {
     return decode();
@@ -261,6 +261,6 @@ function unlessRefused(decode: () => NeutralRequest): NeutralRequest | undefined
   }
 }
 
-/** A request as far as the neutral form has a place for it; an empty one where that is not all. */
+/** A request in the neutral form; an empty one if that can't express it. */
 export const readableRequestOf = (codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest =>
   unlessRefused(() => codec.decodeRequest({ body, framing })) ?? { system: [], messages: [], tools: [], settings: {} };

@@ -1,16 +1,16 @@
 /**
- * How many tokens a prompt has, as far as that can be said without its upstream: texts, tools and schemas by a public vocabulary of OpenAI's,
- * pictures by their size, documents by theirs. Bounded work: of a long text, evenly spread samples are counted.
+ * Estimates how many tokens a prompt has without its upstream: texts, tools and schemas by a public vocabulary of OpenAI's, images and
+ * documents by their size. The work is bounded: of a long text, evenly spread samples are counted.
  */
 import { imageSize } from "image-size";
 import type { Attachment, NeutralRequest, Part } from "#dialects/neutral.ts";
 
-/** Characters of one prompt that are counted truly. */
+/** Characters of one prompt that are tokenized. */
 const sampleMax = 60_000;
-/** A tokenizer's work grows with the square of a run of one kind. */
+/** A tokenizer's work grows with the square of the length of a run, so runs are cut. */
 const run = /\s?\S{1,100}|\s{1,100}/g;
 const messageTokens = 4;
-/** Anthropic's rule for pictures (https://docs.anthropic.com/en/docs/build-with-claude/vision), which the others' come near to. */
+/** Anthropic's rule for images, which is close to those of other vendors: https://docs.anthropic.com/en/docs/build-with-claude/vision */
 const pixelsPerToken = 750;
 const imageTokensMax = 1_600;
 const imageTokensUnknown = 800;
@@ -19,7 +19,7 @@ const bytesPerDocumentToken = 40;
 /** The vocabulary takes a moment to load and some 70 MB, so it is loaded when it is first needed. */
 const loadTokenizer = () => import("gpt-tokenizer/encoding/o200k_base");
 
-/** Tokens of all that a prompt consists of, at least 1. */
+/** The tokens of a whole prompt, at least 1. */
 export async function estimatedTokensOf({ system, messages, tools, settings }: NeutralRequest): Promise<number> {
   const texts: string[] = [];
   let others = messages.length * messageTokens;
@@ -55,7 +55,7 @@ export async function estimatedTokensOf({ system, messages, tools, settings }: N
   return Math.max(1, Math.round(others + (await textTokensOf(texts))));
 }
 
-/** Tokens of texts that are no conversation. */
+/** The tokens of texts without a conversation around them. */
 export async function textTokensOf(texts: readonly string[]): Promise<number> {
   const { countTokens } = await loadTokenizer();
   const text = texts.join("\n");
@@ -65,11 +65,11 @@ export async function textTokensOf(texts: readonly string[]): Promise<number> {
   return text.length === 0 ? 0 : tokens * (text.length / sample.length);
 }
 
-/** Pieces from all over a text. */
+/** Evenly spread chunks of a text. */
 function sampleOf(text: string): string {
   const chunks = 20;
   const step = Math.floor(text.length / chunks);
-  return Array.from({ length: chunks }, (_, place) => text.slice(place * step, place * step + sampleMax / chunks)).join(
+  return Array.from({ length: chunks }, (_, index) => text.slice(index * step, index * step + sampleMax / chunks)).join(
     "",
   );
 }

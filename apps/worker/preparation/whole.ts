@@ -1,4 +1,4 @@
-/** Reads whole answers of upstreams. Pure, so that a thread can do it for large ones. */
+/** Reads whole answers. Pure, so that a thread can read large ones. */
 import type { AnswerContext, WholeAnswer } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
@@ -8,12 +8,12 @@ import { type AnswerEvent, foldedOf } from "#dialects/neutral.ts";
 import { geminiImageAnswerOf } from "#dialects/openai-images/gemini.ts";
 import { imageAnswerOf, imageEventsOf } from "#dialects/openai-images/verbatim.ts";
 import { plainUsageOf } from "#dialects/usage.ts";
-import { briefly, settingsTextOf } from "./asked.ts";
+import { settingsTextOf, shortened } from "./decoded-request.ts";
 
-/** How an answer is to be read. `from` is the caller's dialect, `to` the upstream's. */
+/** How an answer is read. `from` is the caller's dialect, `to` the upstream's. */
 export type WholeTask =
   | { kind: "verbatim"; dialect: ConversationDialect; model: string }
-  /** The caller's body is given as text: numbers stay as they are written. */
+  /** The caller's body is a text, so that numbers stay as the caller wrote them. */
   | {
       kind: "translated";
       from: ConversationDialect;
@@ -21,7 +21,7 @@ export type WholeTask =
       context: Omit<AnswerContext, "body">;
       body: string;
     }
-  /** `tokens` is how many the texts are by our own estimate, if that counts. */
+  /** `tokens` is the gateway's own estimate, if the upstream does not count. */
   | {
       kind: "embeddings";
       from: ConversationDialect;
@@ -30,7 +30,7 @@ export type WholeTask =
       model: string;
       tokens: number | undefined;
     }
-  /** `event` begins the names of events, for a caller who wants a stream. */
+  /** `event` is the prefix of event names; undefined for a caller who wants no stream. */
   | { kind: "pictures"; spoken: "gemini" | "openai-images"; createdAt: number; event: string | undefined };
 
 export const translatedTask = (
@@ -41,7 +41,7 @@ export const translatedTask = (
   kind: "translated",
   from,
   to,
-  context: { ...context, request: briefly(request) },
+  context: { ...context, request: shortened(request) },
   body: settingsTextOf(body),
 });
 
@@ -85,7 +85,7 @@ export function wholeOf(
   return { kind: "answer", body: Buffer.from(codecs[from].encodeAnswer(answer, context)), usage: answer.usage };
 }
 
-/** An answer that is an error is told as one by who knows its dialect. */
+/** Malformed also for an error body, which the caller of this function recognizes. */
 function embeddingsOf(
   bytes: Buffer,
   { from, to, asked, model, tokens }: Extract<WholeTask, { kind: "embeddings" }>,

@@ -1,26 +1,26 @@
 /**
- * A circuit breaker for each target, shared by all workers through Redis, so that an outage costs a few calls in all and not a few per request:
+ * A circuit breaker for each target. All workers share it through Redis, so an outage costs a few calls in all instead of a few per request:
  *
- *     closed ─▶ (failures in a row) ─▶ open ─▶ (its time is over: one call is let through) ─▶ closed, or open for longer
+ *     closed ──failures in a row──▶ open ──its time is over──▶ half-open: one call probes the target ──▶ closed, or open for longer
  */
 import type { Redis } from "ioredis";
 import { type Clock, systemClock } from "#service/clock.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 
-/** Failures further apart are not in a row. */
+/** Failures that are further apart do not count as in a row. */
 const rowMs = 30_000;
-/** How long a circuit breaker is open at first, and at most; it doubles in between. */
+/** How long a circuit breaker is open the first time, and at most. The time doubles with every failed probe. */
 const openMs = 1_000;
 const openMsMax = 4_000;
-/** How long one call may take to prove that a target is back, before the next one is let through as well. */
-const proofMs = 5_000;
+/** How long a probe keeps other calls out. */
+const probeMs = 5_000;
 const pollMs = 500;
 const entryLifeSeconds = 600;
 
 /**
- * KEYS[1] the circuit breakers, a hash from target to JSON. KEYS[2] who proves this one, if anybody.
+ * KEYS[1] the circuit breakers, a hash from target to JSON. KEYS[2] the holder that probes this target, if any.
  * ARGV target, failuresMax, rowMs, openMs, openMsMax, entry's life in seconds.
- * Returns how long the circuit breaker is open from now on, in ms; 0 when it is closed. Atomic: the count and the opening are one.
+ * Returns how long the circuit breaker is open from now on, in ms; 0 when it is closed. Atomic: counting and opening are one step.
  */
 const failScript = scriptOf(`${redisClock}
 local found = redis.call("HGET", KEYS[1], ARGV[1])
@@ -39,9 +39,9 @@ return math.max(0, entry.until_ - nowMs)
 `);
 
 /**
- * KEYS[1] the circuits. KEYS[2] who proves this one. ARGV target, holder, how long its proof may take in ms.
- * Returns 0 when the holder may call the target, else how long the circuit breaker is still open in ms; -1 when another holder proves it. Atomic: what this
- * worker knows may be older than another's failed proof.
+ * KEYS[1] the circuit breakers. KEYS[2] the holder that probes this target. ARGV target, holder, how long a probe may take in ms.
+ * Returns 0 when the holder may call the target, -1 when another holder probes it, else how long the circuit breaker is still open in ms.
+ * Atomic: this worker may not know yet that another worker's probe failed.
  */
 const enterScript = scriptOf(`${redisClock}
 local found = redis.call("HGET", KEYS[1], ARGV[1])
@@ -52,13 +52,13 @@ if entry.until_ > nowMs then return entry.until_ - nowMs end
 return redis.call("SET", KEYS[2], ARGV[2], "PX", ARGV[3], "NX") and 0 or -1
 `);
 
-/** KEYS[1] the circuits. Returns pairs of target and how long it is still open in ms: 0 when it may be tried, -1 while it is closed. */
+/** KEYS[1] the circuit breakers. Returns pairs of a target and how long it is still open in ms: 0 while half-open, -1 while closed. */
 const readScript = scriptOf(`${redisClock}
 local answer = {}
 local all = redis.call("HGETALL", KEYS[1])
-for place = 1, #all, 2 do
-  local entry = cjson.decode(all[place + 1])
-  answer[#answer + 1] = all[place]
+for index = 1, #all, 2 do
+  local entry = cjson.decode(all[index + 1])
+  answer[#answer + 1] = all[index]
   answer[#answer + 1] = entry.level == 0 and -1 or math.max(0, entry.until_ - nowMs)
 end
 return answer
@@ -67,7 +67,7 @@ return answer
 export type CircuitBreakerState = "closed" | "open" | "half-open";
 
 interface Known {
-  /** By the clock's `now`; undefined while it is closed with failures on its account. */
+  /** By the clock's `now`; undefined for a closed circuit breaker that counted failures. */
   openUntil: number | undefined;
 }
 
@@ -75,16 +75,16 @@ export class CircuitBreakers {
   readonly #redis: Redis;
   readonly #clock: Clock;
   readonly #key: string;
-  readonly #proofKey: (target: string) => string;
+  readonly #probeKey: (target: string) => string;
   readonly #known = new Map<string, Known>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** `key` names the hash; the keys of proofs begin with it. */
+  /** `key` names the hash; the keys of probes begin with it. */
   constructor(redis: Redis, key: string, clock: Clock = systemClock) {
     this.#clock = clock;
     this.#redis = redis;
     this.#key = key;
-    this.#proofKey = (target) => `${key}:proof:${target}`;
+    this.#probeKey = (target) => `${key}:proof:${target}`;
   }
 
   start(): void {
@@ -101,14 +101,14 @@ export class CircuitBreakers {
     return now < openUntil ? "open" : "half-open";
   }
 
-  /** May this target be called? 0 if so; else how long to wait before asking again, in ms. Without Redis nothing is known, and all may. */
+  /** 0 when the target may be called, else how long to wait before asking again, in ms. Without Redis every target may be called. */
   async enter(target: string, holder: string, now: number): Promise<number> {
     const openUntil = this.#known.get(target)?.openUntil;
     if (openUntil === undefined) return 0;
     if (now < openUntil) return openUntil - now;
     try {
       const forMs = Number(
-        await runScript(this.#redis, enterScript, [this.#key, this.#proofKey(target)], [target, holder, proofMs]),
+        await runScript(this.#redis, enterScript, [this.#key, this.#probeKey(target)], [target, holder, probeMs]),
       );
       if (forMs > 0) this.#known.set(target, { openUntil: now + forMs });
       return forMs < 0 ? pollMs : forMs;
@@ -117,30 +117,30 @@ export class CircuitBreakers {
     }
   }
 
-  /** The target answered, if only that the caller is wrong. */
+  /** The target answered, if only with an error that blames the caller. */
   succeeded(target: string): void {
     if (!this.#known.delete(target)) return;
     this.#redis
       .pipeline()
       .hdel(this.#key, target)
-      .del(this.#proofKey(target))
+      .del(this.#probeKey(target))
       .exec()
       .catch(() => undefined);
   }
 
-  /** Who was to prove the target did not: another may. */
+  /** A probe ended without a result, so another call may probe the target. */
   unproven(target: string): void {
-    this.#redis.del(this.#proofKey(target)).catch(() => undefined);
+    this.#redis.del(this.#probeKey(target)).catch(() => undefined);
   }
 
-  /** `failuresMax` in a row open the circuit breaker. */
+  /** Counts a failure. `failuresMax` in a row open the circuit breaker. */
   failed(target: string, failuresMax: number): void {
     const known = this.#known.get(target);
     if (known === undefined) this.#known.set(target, { openUntil: undefined });
     runScript(
       this.#redis,
       failScript,
-      [this.#key, this.#proofKey(target)],
+      [this.#key, this.#probeKey(target)],
       [target, failuresMax, rowMs, openMs, openMsMax, entryLifeSeconds],
     ).then(
       (answer) => {
@@ -151,7 +151,7 @@ export class CircuitBreakers {
     );
   }
 
-  /** Every target with failures on its account. */
+  /** Every target that counted failures. */
   states(now: number): { target: string; state: CircuitBreakerState }[] {
     return [...this.#known.keys()].map((target) => ({ target, state: this.stateOf(target, now) }));
   }
@@ -162,15 +162,15 @@ export class CircuitBreakers {
       const pairs = (await runScript(this.#redis, readScript, [this.#key], [])) as (string | number)[];
       const now = this.#clock.now();
       const seen = new Set<string>();
-      for (let place = 0; place < pairs.length; place += 2) {
-        const target = String(pairs[place]);
-        const forMs = Number(pairs[place + 1]);
+      for (let index = 0; index < pairs.length; index += 2) {
+        const target = String(pairs[index]);
+        const forMs = Number(pairs[index + 1]);
         seen.add(target);
         this.#known.set(target, { openUntil: forMs < 0 ? undefined : now + forMs });
       }
       for (const target of this.#known.keys()) if (!seen.has(target)) this.#known.delete(target);
     } catch {
-      // What is known stays as it is until Redis answers again.
+      // The known states stay until Redis answers again.
     }
   }
 }

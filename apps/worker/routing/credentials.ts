@@ -1,25 +1,25 @@
-/** An upstream's credentials: taken in turn, and cooled down one by one when the upstream refuses them or limits their rate. */
+/** The credentials of upstreams. They take turns, and each cools down by itself when its upstream refuses it or limits its rate. */
 import { credentialNamesOf } from "#catalogue/environment.ts";
 import type { Candidate } from "./route.ts";
 
-/** The first cooldown after a refusal. It doubles with each further refusal in a row, so that one odd answer costs little. */
+/** The first cooldown after a refusal. It doubles with each further refusal in a row, so a single odd answer costs little. */
 const firstCooldownMs: Record<Refusal, number> = { credential: 1_000, quota: 5_000, missing: 1_000 };
 const cooldownMsMax: Record<Refusal, number> = { credential: 60_000, quota: 300_000, missing: 60_000 };
-/** The cooldown of a rate-limited credential whose upstream names no time, where there are other credentials. */
+/** The cooldown of a rate-limited credential if its upstream names no time and has other credentials. */
 const rateLimitedMs = 5_000;
-/** An upstream that names a longer time is asked again after this one. */
+/** The longest cooldown that an upstream can ask for. */
 const retryAfterMsMax = 3_600_000;
 const cooldownsMax = 10_000;
 
-/** `credential` is the name of one; undefined for an upstream that wants none. */
+/** `credential` is a name; undefined for an upstream without credentials. */
 export type Chosen =
   | { kind: "chosen"; credential: string | undefined }
   | { kind: "blocked"; by: "credential" | "rate-limit"; forMs: number };
 
-/** Why an upstream refused: the credential, its empty account, or the target's model, which this credential does not have. */
+/** Why an upstream refused: the credential is invalid, its account has no quota left, or it has no access to the target's model. */
 export type Refusal = "credential" | "quota" | "missing";
 
-type Place = Pick<Candidate, "upstream" | "key">;
+type TargetRef = Pick<Candidate, "upstream" | "key">;
 
 interface Cooldown {
   until: number;
@@ -29,21 +29,21 @@ interface Cooldown {
 }
 
 /**
- * A cooldown belongs to a credential at one target. Vendors limit each model by itself, and an upstream may be a gateway with accounts of its own behind
- * each model, so nothing is concluded from one target about another.
+ * A cooldown belongs to a credential at one target. Vendors limit each model separately, and an upstream may be a gateway with its own
+ * account behind each model, so one target says nothing about another.
  */
 export class Credentials {
   readonly #cooldowns = new Map<string, Cooldown>();
   readonly #turns = new Map<string, number>();
 
-  /** The next credential that does not cool down. */
-  choose({ upstream, key }: Place, now: number): Chosen {
+  /** The next credential in turn that does not cool down. */
+  choose({ upstream, key }: TargetRef, now: number): Chosen {
     const names = credentialNamesOf(upstream);
     const turn = this.#turns.get(upstream.name) ?? 0;
     if (names.length > 1) this.#turns.set(upstream.name, (turn + 1) % names.length);
     let soonest: { by: Cooldown["by"]; forMs: number } | undefined;
-    for (let place = 0; place < Math.max(1, names.length); place++) {
-      const credential = names[(turn + place) % names.length];
+    for (let index = 0; index < Math.max(1, names.length); index++) {
+      const credential = names[(turn + index) % names.length];
       const cooldown = this.#cooldowns.get(idOf(key, credential));
       if (cooldown === undefined || cooldown.until <= now) return { kind: "chosen", credential };
       const forMs = cooldown.until - now;
@@ -54,7 +54,7 @@ export class Credentials {
 
   /** The upstream refused the credential for this target. */
   refused(
-    { key }: Place,
+    { key }: TargetRef,
     credential: string | undefined,
     why: Refusal,
     retryAfterMs: number | undefined,
@@ -66,9 +66,9 @@ export class Credentials {
     this.#set(id, { until: now + Math.min(retryAfterMsMax, cooldownMs), by: "credential", refusals });
   }
 
-  /** The upstream limits the rate. Where it names no time and there is no other credential, only the generation's own retries wait. */
+  /** The upstream limits the rate. Without a time from the upstream and without other credentials, only this attempt's retries wait. */
   rateLimited(
-    { upstream, key }: Place,
+    { upstream, key }: TargetRef,
     credential: string | undefined,
     retryAfterMs: number | undefined,
     now: number,
@@ -82,12 +82,12 @@ export class Credentials {
       });
   }
 
-  /** The upstream took the credential for this target. */
-  accepted({ key }: Place, credential: string | undefined): void {
+  /** The upstream accepted the credential for this target. */
+  accepted({ key }: TargetRef, credential: string | undefined): void {
     if (this.#cooldowns.size > 0) this.#cooldowns.delete(idOf(key, credential));
   }
 
-  /** The credentials that cool down, each with its target. */
+  /** The credentials that cool down, as `<target>: <credential>`. */
   cooling(now: number): string[] {
     return [...this.#cooldowns].filter(([, { until }]) => until > now).map(([id]) => id);
   }

@@ -1,8 +1,8 @@
 /**
- * Which target a generation asks next before its first content: what is retried, what moves on, what is given up. Pure; times in ms.
+ * Which target an attempt calls next: what is retried, what moves on to another target, what is given up. Pure; times in ms.
  *
- * A model's own targets serve the same model, so a failure moves to the next of them at once. A fallback is a different model. It is asked only after the
- * model's own targets used up their retries, are given up, are blocked, or ask for a wait that is too long.
+ * A model's own targets serve the same model, so a failure moves on to the next of them at once. A fallback is a different model. It is called
+ * only after the model's own targets used up their retries, are given up, are blocked, or ask for a wait that is too long.
  */
 import { credentialNamesOf } from "#catalogue/environment.ts";
 import type { Failure } from "#dialects/errors.ts";
@@ -10,15 +10,15 @@ import type { Candidate } from "./route.ts";
 import type { BlockedBy, CallOutcome } from "./routing.ts";
 
 /**
- * What a failed call says.
+ * What a failed call means for the next one.
  *
  * - `caller`: the request is at fault. The failure is passed on at once.
- * - `context`: the prompt is too long. Only models with a larger window are asked.
- * - `credential`, `quota`: this credential is refused, or its account has nothing left. The next credential or target is asked.
+ * - `context`: the prompt is too long. Only models with a larger window are called.
+ * - `credential`, `quota`: this credential is refused, or its account has nothing left. The next credential or target is used.
  * - `capacity`: a rate limit of this credential. Retried after a pause, or at once elsewhere.
  * - `transient`: the target failed. Retried after a pause, or at once elsewhere.
- * - `silent`, `missing`: this request does not ask the target again.
- * - `unclear`: the request or the target may be at fault. The next target is asked, and nothing is concluded about this one.
+ * - `silent`, `missing`: the target did not answer, or lacks the model. This attempt does not call it again.
+ * - `unclear`: the request or the target may be at fault. The next target is called, and nothing is concluded about this one.
  */
 export type FailureClass =
   | "caller"
@@ -31,7 +31,7 @@ export type FailureClass =
   | "missing"
   | "unclear";
 
-/** `status` is the upstream's; undefined when it sent none. */
+/** `status` is the upstream's; undefined when no response arrived. */
 export function classifyFailure({ code, operatorFault }: Failure, status: number | undefined): FailureClass {
   switch (operatorFault) {
     case "credential":
@@ -66,7 +66,7 @@ export function classifyFailure({ code, operatorFault }: Failure, status: number
 /** Request Timeout, Conflict and Too Early ask for a retry: RFC 9110 15.5.9, 15.5.10, RFC 8470 5.2. */
 const retriedStatuses = [408, 409, 425];
 
-/** What such a failure says about the target and its credential; undefined for nothing. */
+/** What a failure says about the target and its credential; undefined for nothing. */
 export function outcomeOf(failureClass: FailureClass): CallOutcome | undefined {
   switch (failureClass) {
     case "caller":
@@ -83,18 +83,18 @@ export function outcomeOf(failureClass: FailureClass): CallOutcome | undefined {
 
 const backOffMs = 200;
 const backOffMsMax = 5_000;
-/** A longer wait than this is the caller's decision: it is told when to come back. */
+/** A longer wait is the caller's decision, so the caller gets an error with a Retry-After. */
 const waitMsMax = 5_000;
-/** How long a generation waits for a target that is full or rate limited. */
+/** How long an attempt waits for targets that are full or rate limited. */
 const blockedMsMax = 60_000;
 
-/** Why a target may not be asked yet: a pause after a failure of this generation, or something that blocks it for all. */
+/** Why a target may not be called yet: a pause after a failure of this attempt, or something that blocks it for all attempts. */
 interface Pause {
   until: number;
   by: "backoff" | BlockedBy;
 }
 
-/** `calls` counts only the calls of one model. */
+/** `calls` counts the calls of this model only. */
 interface ModelState {
   candidates: Candidate[];
   calls: number;
@@ -104,15 +104,15 @@ export class RetryState {
   readonly #models: readonly ModelState[];
   readonly #random: () => number;
   readonly #givenUp = new Set<Candidate>();
-  /** By the target's key: a target that is listed twice is still one target. */
+  /** By the target's key, because a target that is listed twice is still one target. */
   readonly #pauses = new Map<string, Pause>();
   readonly #startedAt: number;
   #calls = 0;
   #failure: Failure | undefined;
-  /** What blocked the last target that was blocked. */
+  /** What blocked a target last. */
   #blocked: { by: BlockedBy; forMs: number } | undefined;
 
-  /** `candidates` in the order of candidatesOf. `random` gives numbers from 0 to below 1. */
+  /** `candidates` are in the order of `candidatesOf`. `random` returns numbers from 0 to below 1. */
   constructor(candidates: readonly Candidate[], now: number, random: () => number) {
     const models = Map.groupBy(candidates, ({ model }) => model);
     this.#models = [...models.values()].map((ofModel) => ({ candidates: ofModel, calls: 0 }));
@@ -125,7 +125,7 @@ export class RetryState {
     return this.#calls;
   }
 
-  /** The targets of one model that may be asked now, in order: those that failed already come last. Empty while a pause must be waited for, and at the end. */
+  /** The targets of one model that may be called now, those that failed before last. Empty during a pause, and when no target is left. */
   ready(now: number): Candidate[] {
     for (const model of this.#models) {
       const ready = this.#leftOf(model).filter(({ key }) => this.#untilOf(key) <= now);
@@ -135,7 +135,7 @@ export class RetryState {
     return [];
   }
 
-  /** While `ready` is empty: how long until it has a target; undefined when it never will, or not in time. */
+  /** While `ready` is empty: how long until it is not. Undefined when that takes too long or never happens. */
   waitMs(now: number): number | undefined {
     const blockedMs: number[] = [];
     for (const model of this.#models) {
@@ -157,19 +157,19 @@ export class RetryState {
     if (model !== undefined) model.calls++;
   }
 
-  /** The request can't be put to this target. */
+  /** The target can't serve this request. */
   unsuitable(candidate: Candidate, failure: Failure): void {
     this.#givenUp.add(candidate);
     this.#failure ??= failure;
   }
 
-  /** `forMs` is at least 1. Many generations wait for the end of the same rate limit, so each waits somewhat longer. */
+  /** `forMs` is at least 1. Attempts that wait for the same rate limit wait a random time longer, so that they do not all return at once. */
   blocked({ key }: Candidate, by: BlockedBy, forMs: number, now: number): void {
     this.#blocked = { by, forMs };
     this.#pauses.set(key, { until: now + (by === "rate-limit" ? forMs * (1 + this.#random() / 4) : forMs), by });
   }
 
-  /** A call failed before its content. Returns whether another call is possible. */
+  /** A call failed. Returns whether another call is possible. */
   failed(
     candidate: Candidate,
     failureClass: FailureClass,
@@ -210,12 +210,12 @@ export class RetryState {
     return this.#models.some((model) => this.#leftOf(model).length > 0);
   }
 
-  /** Is another target left than this one? */
+  /** Whether another target than this one is left. */
   hasOther({ key }: Candidate): boolean {
     return this.#models.some((model) => this.#leftOf(model).some((other) => other.key !== key));
   }
 
-  /** What the caller is told when no target is left. */
+  /** What the caller gets when no target is left. */
   get failure(): Failure {
     if (this.#failure !== undefined) return this.#failure;
     const retryAfterSeconds = Math.min(60, Math.max(1, Math.ceil((this.#blocked?.forMs ?? 1_000) / 1_000)));
@@ -241,12 +241,12 @@ export class RetryState {
     }
   }
 
-  /** The targets of a model that may still be asked; none once its retries are used up. */
+  /** The targets of a model that may still be called; none once its retries are used up. */
   #leftOf({ candidates, calls }: ModelState): Candidate[] {
     return candidates.filter((candidate) => calls <= candidate.model.retries && !this.#givenUp.has(candidate));
   }
 
-  /** How long until a target of this model is retried, or its short rate limit ends; undefined when none is, or not in time. */
+  /** How long until a target of this model is retried or its short rate limit ends; undefined when that takes too long or never happens. */
   #backOffMs(model: ModelState, now: number): number | undefined {
     const waits = this.#leftOf(model).flatMap(({ key }) => {
       const pause = this.#pauses.get(key);

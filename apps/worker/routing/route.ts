@@ -1,17 +1,17 @@
-/** Which targets may answer a generation, and in which order they are asked. */
+/** Which targets may serve an attempt, in the order in which they are called. */
 import type { Catalogue, CatalogueModel, CatalogueUpstream, Target, UpstreamTimeouts } from "#catalogue/catalogue.ts";
 
 export interface Candidate {
-  /** The model that this target serves: the one that was asked for, or one of its fallbacks. */
+  /** The model that this target serves: the requested one, or one of its fallbacks. */
   model: CatalogueModel;
   target: Target;
   upstream: CatalogueUpstream;
-  /** The same for every worker: what a circuit breaker is kept by. */
+  /** Names the target in circuit breakers, cooldowns and logs; the same in every worker. */
   key: string;
   timeouts: UpstreamTimeouts;
 }
 
-/** The model's own targets, then those of its fallbacks that are `allowed` and that the group may use. `random` gives numbers from 0 to below 1. */
+/** The model's own targets, then those of its fallbacks that are `allowed` and that the group may use. `random` returns numbers from 0 to below 1. */
 export function candidatesOf(
   catalogue: Catalogue,
   group: string,
@@ -33,7 +33,7 @@ export function candidatesOf(
   );
 }
 
-/** The targets in the order of the file, but for neighbours with weights, which are shuffled by them. */
+/** The targets in the order of the catalogue. Neighbours with weights are shuffled by their weights. */
 function inTurn(route: readonly Target[], random: () => number): Target[] {
   const ordered: Target[] = [];
   let weighted: Target[] = [];
@@ -41,11 +41,11 @@ function inTurn(route: readonly Target[], random: () => number): Target[] {
     while (weighted.length > 0) {
       const point = random() * weighted.reduce((sum, { weight = 0 }) => sum + weight, 0);
       let passed = 0;
-      const place = weighted.findIndex(({ weight = 0 }) => {
+      const index = weighted.findIndex(({ weight = 0 }) => {
         passed += weight;
         return point < passed;
       });
-      ordered.push(...weighted.splice(Math.max(0, place), 1));
+      ordered.push(...weighted.splice(Math.max(0, index), 1));
     }
   };
   for (const target of route) {

@@ -1,4 +1,4 @@
-/** Whether a target may be called right now, and what its answer means for those who come next. */
+/** Whether a target may be called now, and what the outcome of a call means for later calls. */
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
@@ -7,17 +7,17 @@ import type { Credentials, Refusal } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
 import type { Slots } from "./slots.ts";
 
-/** How soon a place at a busy upstream is asked for again. */
+/** How soon a slot at a full upstream is requested again. */
 const busyMs = 150;
 
-/** How soon an upstream that does not answer at all is looked for again. */
+/** How soon an upstream that does not answer at all is checked again. */
 const absentMs = 1_000;
-/** So many times in a row is its word taken for it: about a minute. */
+/** After this many failed checks in a row, which takes about a minute, the upstream is called all the same. */
 const absencesMax = 16;
 
 export type BlockedBy = "circuit breaker" | "concurrency" | "credential" | "rate-limit";
 
-/** A call that may be made. `leave` is called once, when it is over, with what it says of its target, if anything. */
+/** Permission for one call. Call `leave` once, when the call is over, with what it says about its target, if anything. */
 export interface Permit {
   kind: "permitted";
   credential: string | undefined;
@@ -53,22 +53,22 @@ export class Routing {
     this.#credentials = credentials;
   }
 
-  /** `holder` is unique to the call. */
+  /** `holder` names the call and is unique. */
   async permit(candidate: Candidate, holder: string): Promise<Permission> {
     const { upstream, key } = candidate;
     const now = this.#clock.now();
     const chosen = this.#credentials.choose(candidate, now);
     if (chosen.kind === "blocked") return chosen;
-    const mustProve = this.#circuitBreakers.stateOf(key, now) !== "closed";
+    const isProbe = this.#circuitBreakers.stateOf(key, now) !== "closed";
     const openMs = await this.#circuitBreakers.enter(key, holder, now);
     if (openMs > 0) return { kind: "blocked", by: "circuit breaker", forMs: openMs };
-    if (mustProve && (await this.#seemsAbsent(upstream, key, chosen.credential))) {
+    if (isProbe && (await this.#seemsAbsent(upstream, key, chosen.credential))) {
       this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
       return { kind: "blocked", by: "circuit breaker", forMs: absentMs };
     }
     const { concurrencyMax } = upstream;
     if (concurrencyMax !== undefined && !(await this.#slots.take(upstream.name, holder, concurrencyMax))) {
-      if (mustProve) this.#circuitBreakers.unproven(key);
+      if (isProbe) this.#circuitBreakers.unproven(key);
       return { kind: "blocked", by: "concurrency", forMs: busyMs * (0.5 + Math.random()) };
     }
     return {
@@ -76,12 +76,12 @@ export class Routing {
       credential: chosen.credential,
       leave: (outcome) => {
         this.#slots.release(upstream.name, holder);
-        if (mustProve && outcome !== "answered" && outcome !== "transient") this.#circuitBreakers.unproven(key);
+        if (isProbe && outcome !== "answered" && outcome !== "transient") this.#circuitBreakers.unproven(key);
       },
     };
   }
 
-  /** Now and then one that seems absent is called all the same: its list of models may be what is ill, or slow. */
+  /** Whether the upstream answers no request at all. Now and then it is called all the same, because only its model list may be broken. */
   async #seemsAbsent(upstream: CatalogueUpstream, key: string, credential: string | undefined): Promise<boolean> {
     const absences = (this.#absences.get(key) ?? 0) + 1;
     if (absences < absencesMax && !(await this.#upstreams.isPresent(upstream, credential))) {
@@ -92,6 +92,7 @@ export class Routing {
     return false;
   }
 
+  /** A call showed something about its target: the circuit breaker and the credential's cooldown follow. */
   ended(candidate: Candidate, { credential }: Permit, outcome: CallOutcome, retryAfterMs: number | undefined): void {
     const { upstream, key } = candidate;
     const now = this.#clock.now();

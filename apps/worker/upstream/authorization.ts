@@ -1,4 +1,4 @@
-/** How a request proves to its upstream that it may: headers from the upstream's credential. Bearer of secrets: nothing of this is logged. */
+/** Authorizes requests to upstreams: headers made from the upstream's credential. Handles secrets, so it logs nothing. */
 import { createHash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import type { SignatureV4 } from "@smithy/signature-v4";
@@ -14,20 +14,20 @@ interface SignedRequest {
   body: Buffer | BodyWithAttachments;
 }
 
-/** The headers to add to a request, by the name of a credential; a promise where they must be asked for or computed. Rejects when they can't be had. */
+/** The headers to add to a request, by the name of a credential. A promise where a token is requested or a signature computed; rejects when that fails. */
 export type Authorize = (
   upstream: CatalogueUpstream,
   credential: string | undefined,
   request: SignedRequest,
 ) => Record<string, string> | Promise<Record<string, string>>;
 
-/** https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html: the signer takes the hash from here if it is given. */
+/** The signer uses the hash in this header: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html */
 const contentHashHeader = "x-amz-content-sha256";
 const hashedAtOnce = 4 << 20;
 
 const googleScope = "https://www.googleapis.com/auth/cloud-platform";
 
-/** Tokens and signers are kept for as long as their credential stays the same. The vendors' libraries are loaded when an upstream asks for them. */
+/** Caches tokens and signers by credential. Loads a vendor's library when the first upstream needs it. */
 export function createAuthorization(environment: Environment): Authorize {
   const googles = new Map<string, Promise<GoogleAuth>>();
   const signers = new Map<string, Promise<SignatureV4>>();
@@ -50,7 +50,7 @@ export function createAuthorization(environment: Environment): Authorize {
     }
   };
 
-  /** The credential is the content of a service account's key file, or its path; without one, what Google's libraries find in the environment. */
+  /** The credential is the content or the path of a service account's key file. Without one, Google's library searches the environment. */
   async function googleHeadersOf(credential: string): Promise<Record<string, string>> {
     const google = await kept(googles, credential, () => googleOf(credential));
     return { authorization: `Bearer ${await google.getAccessToken()}` };
@@ -71,8 +71,8 @@ export function createAuthorization(environment: Environment): Authorize {
     { region, service }: CatalogueUpstream,
     { method, url, headers, body }: SignedRequest,
   ): Promise<Record<string, string>> {
-    const place = region ?? environment.AWS_REGION ?? "us-east-1";
-    const signer = await kept(signers, `${place} ${service}`, () => signerOf(place, service));
+    const awsRegion = region ?? environment.AWS_REGION ?? "us-east-1";
+    const signer = await kept(signers, `${awsRegion} ${service}`, () => signerOf(awsRegion, service));
     const contentHash = { [contentHashHeader]: await sha256Of(body) };
     const signed = await signer.sign({
       method,
@@ -96,7 +96,7 @@ export function createAuthorization(environment: Environment): Authorize {
   }
 }
 
-/** Computed natively, and of what is in pieces not all at once: the signer's own hash takes seconds for a large body. */
+/** Computed natively because the signer's own hash takes seconds for a large body. A body in chunks is hashed over several turns of the event loop. */
 async function sha256Of(body: Buffer | BodyWithAttachments): Promise<string> {
   const hash = createHash("sha256");
   if (Buffer.isBuffer(body)) return hash.update(body).digest("hex");
@@ -111,7 +111,7 @@ async function sha256Of(body: Buffer | BodyWithAttachments): Promise<string> {
   return hash.digest("hex");
 }
 
-/** What is in the map, or is made and put there; what could not be made is made anew the next time. */
+/** The cached value, or a new one. A value that could not be made is made again the next time. */
 function kept<Made>(all: Map<string, Promise<Made>>, name: string, make: () => Promise<Made>): Promise<Made> {
   const known = all.get(name);
   if (known !== undefined) return known;

@@ -4,15 +4,15 @@ import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
 
-/** An HTTP/2 connection whose upstream does not answer a ping within this time is given up. */
+/** An HTTP/2 connection whose upstream does not answer a ping within this time is closed. */
 const pingIntervalMs = 15_000;
 
 /** Loopback addresses are never reached through a proxy. */
 const localHosts = ["localhost", "127.0.0.1", "::1"];
 
 /**
- * Connections to one upstream, `connectionsMax` at most. Reads the TLS files; throws when one of them can't be read. `HTTPS_PROXY`, `HTTP_PROXY` and
- * `NO_PROXY` of the environment apply, in capitals or not; through a proxy only HTTP/1.1 is spoken.
+ * Opens connections to one upstream, `connectionsMax` at most. Throws when a TLS file can't be read. `HTTPS_PROXY`, `HTTP_PROXY` and
+ * `NO_PROXY` of the environment apply, in upper or lower case. A proxied connection uses HTTP/1.1 only.
  */
 export function openConnections(
   upstream: CatalogueUpstream,
@@ -35,14 +35,14 @@ export function openConnections(
       noProxy,
       allowH2: false,
       connectTimeout: connectTimeoutMs,
-      // The proxy's answer to CONNECT is part of connecting.
+      // The connect timeout includes the proxy's response to CONNECT.
       clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: connectTimeoutMs }),
       connect: { timeout: connectTimeoutMs, ...tls },
       requestTls: { timeout: connectTimeoutMs, ...tls },
     });
   }
-  // A pool that knows of HTTP/2 holds all requests back until its first connection says which protocol it speaks: one stalled handshake would stall all.
-  // So the pool is told that there is none, and every connection agrees on its protocol by itself.
+  // An undici pool with HTTP/2 queues all requests until its first connection has negotiated a protocol, so one stalled handshake would stall
+  // all of them. Therefore HTTP/2 is off for the pool, and each connection negotiates its own protocol.
   return new Pool(origin, {
     ...common,
     allowH2: false,
@@ -52,13 +52,13 @@ export function openConnections(
 }
 
 const settingOf = (environment: Environment, name: string) => environment[name] || environment[name.toUpperCase()];
-/** A proxy may be named without its scheme, as other programs have it. */
+/** A proxy may be set without a scheme, as other programs allow. */
 const proxyUrlOf = (setting: string | undefined): string | undefined =>
   setting === undefined || setting.includes("://") ? setting : `http://${setting}`;
 const proxiesOf = (environment: Environment) =>
   ["http_proxy", "https_proxy"].map((name) => proxyUrlOf(settingOf(environment, name)));
 
-/** Are upstreams called through a proxy? */
+/** Whether upstreams may be called through a proxy. */
 export const isProxied = (environment: Environment): boolean =>
   proxiesOf(environment).some((proxy) => proxy !== undefined);
 

@@ -1,4 +1,4 @@
-/** Calls to upstreams over HTTP, through connections that are kept for each. */
+/** Calls upstreams over HTTP, with a pool of connections for each upstream. */
 import { Readable, type Transform } from "node:stream";
 import { type Dispatcher, errors } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
@@ -15,55 +15,56 @@ export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefi
 
 export interface UpstreamHandlers {
   head(status: number, headers: UpstreamHeaders): void;
-  /** Decompressed, whatever encoding the upstream chose. */
+  /** Always decompressed. */
   data(chunk: Buffer): void;
   end(): void;
-  /** `cause` is the transport's own code, for the operator. Neither `end` nor anything else follows; not called for an abort of one's own. */
+  /** Nothing follows. Not called after `abort`. `cause` is the transport's error code, for the operator. */
   failed(failure: Failure, cause: string): void;
 }
 
 export interface UpstreamCall {
-  /** Closes the connection at once, or gives up the place in line for one. Nothing more is reported. */
+  /** Closes the connection at once, or stops waiting for one. No handler is called afterwards. */
   abort(): void;
-  /** Stops or goes on reading the answer. */
+  /** Pauses or resumes reading the response. */
   flow(open: boolean): void;
 }
 
-/** A request whose body may be in pieces. */
+/** A request whose body may be in chunks. */
 export type UpstreamRequest = Omit<WireRequest, "body"> & { body: Buffer | BodyWithAttachments };
 
 type Controller = Dispatcher.DispatchController;
 
 const aborted = new Error("aborted");
 
-/** How long an upstream may take to say that it is there. */
+/** How long an upstream may take to show that it is reachable. */
 const presenceMs = 2_000;
 const absentStatuses = [502, 503, 504];
 
-interface Line {
+/** The connections to one upstream, and the calls that wait for one. */
+interface Pool {
   upstream: CatalogueUpstream;
   readonly connections: Dispatcher;
   /** Calls that have a connection, or are about to open one. */
   calls: number;
-  /** Calls in line for a connection, in order. They stand here and not in undici's pool, where one that is aborted would keep its body. */
+  /** Calls that wait for a connection, in order. Undici's own pool would keep the body of an aborted call. */
   readonly waiting: LiveMap<number, () => void>;
 }
 
 export class Upstreams {
-  readonly #lines = new Map<string, Line>();
-  /** Lines that nobody joins any more; each closes with its last call, those that still wait in it included. */
-  readonly #retired = new Set<Line>();
+  readonly #pools = new Map<string, Pool>();
+  /** Pools that get no new calls. Each closes after its last call, waiting calls included. */
+  readonly #retired = new Set<Pool>();
   #calls = 0;
   readonly #authorize: Authorize;
   readonly #environment: Environment;
 
-  /** `environment` names the proxies, if there are any. */
+  /** `environment` names the proxies, if any. */
   constructor(authorize: Authorize, environment: Environment = {}) {
     this.#authorize = authorize;
     this.#environment = environment;
   }
 
-  /** Sends a POST; `credential` is the name of one. The caller enforces the time limits, except the one for connecting. */
+  /** Sends a POST. `credential` is a name. The caller enforces all time limits except the connect timeout. */
   call(
     upstream: CatalogueUpstream,
     credential: string | undefined,
@@ -71,9 +72,9 @@ export class Upstreams {
     handlers: UpstreamHandlers,
   ): UpstreamCall {
     const call = new Call(handlers);
-    let line: Line;
+    let pool: Pool;
     try {
-      line = this.#lineOf(upstream);
+      pool = this.#poolOf(upstream);
     } catch (error) {
       queueMicrotask(() =>
         call.fail(
@@ -84,18 +85,18 @@ export class Upstreams {
       return call;
     }
     const start = () => {
-      line.calls++;
+      pool.calls++;
       call.started = true;
       call.onceLeft(() => {
-        line.calls--;
-        startNext(line);
-        this.#closeOnceOver(line);
+        pool.calls--;
+        startNext(pool);
+        this.#closeOnceOver(pool);
       });
       const refused = (error: unknown) =>
         call.fail(failureOfAuthorization, `authorization: ${error instanceof Error ? error.name : "failed"}`);
       const { url, ...options } = dispatchOptionsOf(upstream, request);
       const send = (authorization: Record<string, string>) =>
-        call.send(line.connections, {
+        call.send(pool.connections, {
           ...options,
           body: dispatchedOf(options.body),
           origin: url.origin,
@@ -115,15 +116,15 @@ export class Upstreams {
       }
     };
     const number = ++this.#calls;
-    line.waiting.set(number, start);
-    call.onceLeft(() => void line.waiting.delete(number));
-    startNext(line);
+    pool.waiting.set(number, start);
+    call.onceLeft(() => void pool.waiting.delete(number));
+    startNext(pool);
     return call;
   }
 
   /**
-   * Does it answer at all? Asked of its list of models, which is no generation and costs nothing: whatever it says will do, that it keeps no such list among
-   * it, but for what a proxy says of a host that is away. A connection of its own, so that one which hangs is not in the way of calls.
+   * Whether the upstream answers at all. Requests its model list, which costs nothing; any response counts, also that there is no such list,
+   * except the statuses by which a proxy reports a missing host. Uses a connection of its own, so that a hanging one does not delay calls.
    */
   async isPresent(upstream: CatalogueUpstream, credential: string | undefined): Promise<boolean> {
     const url = urlOf(upstream.baseUrl, "/models");
@@ -155,50 +156,50 @@ export class Upstreams {
     }
   }
 
-  /** Closes what leads to upstreams that are no longer there, once their calls are over. */
+  /** Closes the connections to all other upstreams once their calls are over. */
   retain(upstreams: ReadonlyMap<string, CatalogueUpstream>): void {
-    for (const name of this.#lines.keys()) if (!upstreams.has(name)) this.#retire(name);
+    for (const name of this.#pools.keys()) if (!upstreams.has(name)) this.#retire(name);
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#lines.values(), ...this.#retired].map(({ connections }) => connections.destroy()));
+    await Promise.all([...this.#pools.values(), ...this.#retired].map(({ connections }) => connections.destroy()));
   }
 
-  /** The line to an upstream; a new one once its address, TLS or limits changed, while the old one finishes what it has. Throws for unreadable TLS files. */
-  #lineOf(upstream: CatalogueUpstream): Line {
-    const known = this.#lines.get(upstream.name);
+  /** The pool of an upstream. A changed address, TLS setting or limit makes a new pool, and the old one finishes its calls. Throws for unreadable TLS files. */
+  #poolOf(upstream: CatalogueUpstream): Pool {
+    const known = this.#pools.get(upstream.name);
     if (known !== undefined && (known.upstream === upstream || leadsToSame(known.upstream, upstream))) {
       known.upstream = upstream;
       return known;
     }
     this.#retire(upstream.name);
     const connections = openConnections(upstream, upstream.connectionsMax, this.#environment);
-    const line: Line = { upstream, connections, calls: 0, waiting: new LiveMap() };
-    this.#lines.set(upstream.name, line);
-    return line;
+    const pool: Pool = { upstream, connections, calls: 0, waiting: new LiveMap() };
+    this.#pools.set(upstream.name, pool);
+    return pool;
   }
 
   #retire(name: string): void {
-    const line = this.#lines.get(name);
-    if (line === undefined) return;
-    this.#lines.delete(name);
-    this.#retired.add(line);
-    this.#closeOnceOver(line);
+    const pool = this.#pools.get(name);
+    if (pool === undefined) return;
+    this.#pools.delete(name);
+    this.#retired.add(pool);
+    this.#closeOnceOver(pool);
   }
 
-  #closeOnceOver(line: Line): void {
-    if (line.calls === 0 && this.#retired.delete(line)) line.connections.close().catch(() => undefined);
+  #closeOnceOver(pool: Pool): void {
+    if (pool.calls === 0 && this.#retired.delete(pool)) pool.connections.close().catch(() => undefined);
   }
 }
 
-function startNext({ calls, upstream, waiting }: Line): void {
+function startNext({ calls, upstream, waiting }: Pool): void {
   if (calls >= upstream.connectionsMax) return;
   waiting.shift()?.();
 }
 
-/** One call from its place in line to its end. It reports nothing after it is over. */
+/** One call, from its wait for a connection to its end. Calls no handler after that. */
 class Call implements UpstreamCall, Dispatcher.DispatchHandler {
-  /** It has left the line for a connection. */
+  /** It has a connection, or is about to open one. */
   started = false;
   readonly #handlers: UpstreamHandlers;
   #left: (() => void)[] = [];
@@ -211,7 +212,7 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
     this.#handlers = handlers;
   }
 
-  /** `then` runs when the call needs neither a place in line nor a connection any more. */
+  /** `then` runs when the call no longer needs a connection or waits for one. */
   onceLeft(then: () => void): void {
     this.#left.push(then);
   }
@@ -299,7 +300,7 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
   }
 }
 
-/** A path behind a base URL, which may have a query of its own, such as `?api-version=…`. */
+/** Appends a path to a base URL, which may have a query such as `?api-version=…`. */
 export function urlOf(baseUrl: string, path: string): URL {
   const base = new URL(baseUrl);
   const url = new URL(`${base.origin}${base.pathname.replace(/\/$/, "")}${path}`);
@@ -325,15 +326,15 @@ function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, head
   };
 }
 
-/** Of a body in pieces, one is read when the one before it is on its way. */
+/** A body in chunks is read one chunk ahead of the socket. */
 const dispatchedOf = (body: Buffer | BodyWithAttachments): Buffer | Readable =>
   Buffer.isBuffer(body) ? body : Readable.from(body, { highWaterMark: 1 });
 
-/** The headers in which vendors name a request: OpenAI and most others, Anthropic, Azure, AWS. */
+/** The request id headers of OpenAI and most others, Anthropic, Azure (two), and AWS. */
 const requestIdHeaders = ["x-request-id", "request-id", "apim-request-id", "x-ms-request-id", "x-amzn-requestid"];
 const requestIdLengthMax = 100;
 
-/** The upstream's own id of a request, if it names one that is fit to be shown. */
+/** The upstream's own id of a request, if it sends one in printable ASCII. */
 export function upstreamRequestIdOf(headers: UpstreamHeaders): string | undefined {
   const named = requestIdHeaders
     .map((name) => headers[name])
@@ -360,7 +361,7 @@ const failureOfAuthorization: Failure = {
   message: "The upstream of this model refused the gateway; its operator has been told.",
 };
 
-/** The message names no address: it goes to the caller. */
+/** The caller sees the message, so it names no address. */
 function failureOfTransport(error: Error): Failure {
   if (error instanceof errors.ConnectTimeoutError)
     return { code: "upstream_timeout", message: "The upstream of this model could not be reached in time." };

@@ -61,13 +61,13 @@ test("a large request is sent as it would be without a thread, in every dialect 
         assert.ok(prepared.request.body.includes(data.data), what);
         assert.deepEqual(there, here, what);
         assert.equal(prepared.resumes, plain.resumes, what);
-        if (plain.asked !== undefined) {
+        if (plain.decoded !== undefined) {
           assert.deepEqual(
-            prepared.asked?.request.tools.map(({ name, callerName }) => [name, callerName]),
-            plain.asked.request.tools.map(({ name, callerName }) => [name, callerName]),
+            prepared.decoded?.request.tools.map(({ name, callerName }) => [name, callerName]),
+            plain.decoded.request.tools.map(({ name, callerName }) => [name, callerName]),
             what,
           );
-          assert.ok(JSON.stringify(prepared.asked).length < 2_000, what);
+          assert.ok(JSON.stringify(prepared.decoded).length < 2_000, what);
         } else {
           const settings = JSON.parse(String(prepared.settings));
           assert.deepEqual(settings.tools, JSON.parse(body.toString()).tools, what);
@@ -194,9 +194,9 @@ test("settings that a large request's answer repeats keep their numbers as they 
   };
   const preparation = new Preparation(thread, "k");
   const prepared = await preparation.prepare(task, fetched([]), never);
-  assert.ok(prepared.kind === "conversation" && prepared.asked !== undefined);
+  assert.ok(prepared.kind === "conversation" && prepared.decoded !== undefined);
   assert.equal(
-    JSON.stringify(prepared.asked.body),
+    JSON.stringify(prepared.decoded.body),
     '{"model":"m","input":[],"metadata":{"id":12345678901234567890},"instructions":"short"}',
   );
 });

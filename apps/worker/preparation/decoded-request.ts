@@ -1,18 +1,19 @@
-/** What of a request its answer is read by, in short, for who reads the answer elsewhere than the request. */
+/** What reading an answer needs of its request, shortened so that it can go to a thread cheaply. */
 import type { NeutralRequest, Settings } from "#dialects/neutral.ts";
 
-export interface Asked {
-  /** The caller's body; of a large one its settings. */
+/** A request in the neutral form, beside the body that it was decoded from. */
+export interface DecodedRequest {
+  /** The caller's body; of a large one only its settings. */
   body: Record<string, unknown>;
   request: NeutralRequest;
 }
 
-/** The conversation itself, in every dialect, and what stands for one where settings are read. */
+/** The conversation's fields in all dialects, with the short values that replace them. */
 const conversations: Record<string, unknown> = { messages: [{ role: "user", content: "" }], input: [], contents: [] };
-/** Characters that all settings have at most: what some answers repeat of their request. */
+/** Characters of all settings together. Some answers repeat them. */
 const settingsLengthMax = 256 * 1024;
 
-/** The JSON of a body without its conversation, and without settings that are longer than all may be. */
+/** The JSON of a body without its conversation, and without the settings that exceed the limit. */
 export function settingsTextOf(body: Record<string, unknown>): string {
   let left = settingsLengthMax;
   const members = Object.entries(body).flatMap(([name, value]) => {
@@ -24,11 +25,11 @@ export function settingsTextOf(body: Record<string, unknown>): string {
   return `{${members.join()}}`;
 }
 
-/** Texts of more characters and lists of more elements are of no use to who reads an answer. */
+/** Reading an answer needs no longer texts or lists than these. */
 const valueLengthMax = 1_000;
 
-/** A request with the names of its tools and settings, and what is short of those. */
-export function briefly({ tools, toolChoice, settings }: NeutralRequest): NeutralRequest {
+/** A request without its messages, with the names of its tools, and with settings that are short. */
+export function shortened({ tools, toolChoice, settings }: NeutralRequest): NeutralRequest {
   return {
     system: [],
     messages: [],
