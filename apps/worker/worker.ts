@@ -1,7 +1,7 @@
 /** A worker as a value: composed from its configuration and what it depends on. Several may live in one process. */
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import { collectDefaultMetrics, Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import { EventStream } from "#events/event-stream.ts";
@@ -42,6 +42,8 @@ export interface WorkerDeps {
   clock: Clock;
   /** The same as those of every ingress. */
   bounds: RelayBounds;
+  /** The worker adds its metrics, so each worker needs its own registry. */
+  metrics: Registry;
   redis: WorkerRedis;
   upstreams: Upstreams;
   /** Follows the catalogue until the watch is closed. */
@@ -53,12 +55,12 @@ export interface Worker {
   start(): Promise<{ operations: string }>;
   /** Takes no more jobs, waits for running attempts for `drainMs` at most, and hands the rest back to their owners. */
   drain(): Promise<void>;
-  /** Closes everything. Call `drain` first if the worker has started. */
+  /** Closes everything. Attempts that still run are lost, so call `drain` first. */
   close(): Promise<void>;
 }
 
 export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Promise<Worker> {
-  const { log, clock, bounds, upstreams } = deps;
+  const { log, clock, bounds, metrics, upstreams } = deps;
   // Closes what is open, last opened first, also when a later step fails.
   await using opened = new AsyncDisposableStack();
   opened.defer(() => upstreams.close());
@@ -69,9 +71,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   redis.on("error", onRedisError);
 
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  const events = new EventStream<WorkerEvents>(createAttemptLog(log), createAttemptMetrics(registry));
+  const events = new EventStream<WorkerEvents>(createAttemptLog(log), createAttemptMetrics(metrics));
   const routing = openRouting({ redis, keyspace: deps.redis.keyspace, upstreams, clock }, opened);
   const attachments = openAttachments(config, opened);
   const preparationThread = new PreparationThread();
@@ -101,14 +101,15 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   });
   // The mailbox first: while it sends its last frames, the queues finish the jobs that were handed back.
   opened.defer(async () => {
+    await queues.stop();
     await relay.mailbox.close();
     await queues.close();
   });
-  registerRelayMetrics(registry, relay.mailbox, () => relay.runner.resends);
-  registerCatalogueMetrics(registry, catalogue);
-  registerWorkerGauges(registry, { queues, ...routing, attachmentBudget: attachments.budget, clock });
+  registerRelayMetrics(metrics, relay.mailbox, () => relay.runner.resends);
+  registerCatalogueMetrics(metrics, catalogue);
+  registerWorkerGauges(metrics, { queues, ...routing, attachmentBudget: attachments.budget, clock });
   const operations = createOperations({
-    metrics: registry,
+    metrics,
     notReady: () => (queues.isStopping ? "stopping" : relay.isReady() ? undefined : "no link to Redis"),
     status: () => statusOf(catalogue, queues, routing, clock),
   });
