@@ -2,9 +2,10 @@
  * Rewrites Redis' append-only file at an interval. The file keeps every command, so a request's body stays in it after Redis has deleted the job;
  * a rewrite leaves only what Redis holds at that moment: https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#log-rewriting
  */
-import type { Redis } from "ioredis";
+
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 
 /** How often an ingress asks whether a rewrite is due. */
 const askEveryMs = 10_000;

@@ -1,10 +1,11 @@
 /** Generations as jobs of their queues: put there with their bodies, taken off, asked about. */
-import type { Redis } from "ioredis";
+
 import { allowsModel } from "#access/record.ts";
 import { type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
-import type { Failed } from "#relay/job-queue.ts";
 import type { JobState } from "#relay/owner.ts";
+import type { Failed } from "#relay/ports.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
 import type { Generation, GenerationRequest } from "./generation.ts";
 

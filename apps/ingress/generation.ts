@@ -7,7 +7,7 @@ import type { Failure } from "#dialects/errors.ts";
 import { plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { AdmissionQueue } from "#relay/admission-queue.ts";
 import type { AnswerProgress } from "#relay/job.ts";
-import type { JobQueue, Queued } from "#relay/job-queue.ts";
+import type { JobQueue, Queued } from "#relay/ports.ts";
 import type { Claim } from "./capacity.ts";
 import type { Demand } from "./demand.ts";
 import type { AnswerResponse, GenerationResponse } from "./generation-response.ts";

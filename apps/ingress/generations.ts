@@ -6,7 +6,7 @@
  * The relay's owner decides; this file does what it says: jobs, bodies, answers. What is held back at the gate is none of the owner's yet: it is
  * not on the queue and can't be lost there.
  */
-import type { Redis } from "ioredis";
+
 import type { Logger } from "pino";
 import type { Failure } from "#dialects/errors.ts";
 import { AdmissionQueue } from "#relay/admission-queue.ts";
@@ -21,11 +21,12 @@ import {
   decodeProgress,
   upstreamRequestIdHeader,
 } from "#relay/job.ts";
-import type { JobQueue } from "#relay/job-queue.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import type { Mailbox } from "#relay/mailbox.ts";
 import { type AnswerKind, type JobState, Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
-import { announce } from "#relay/queue-slots.ts";
+import type { JobQueue } from "#relay/ports.ts";
+import type { Mailbox } from "#relay/redis/mailbox.ts";
+import { announce } from "#relay/redis/queue-slots.ts";
+import type { Redis } from "#service/redis.ts";
 import { Capacity } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
 import { overloadOf, unavailable } from "./failures.ts";

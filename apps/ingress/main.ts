@@ -8,10 +8,10 @@ import { followKeys } from "#access/follow.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { relayBounds } from "#relay/bounds.ts";
-import { type JobQueue, openJobQueue } from "#relay/job-queue.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import { openMailbox } from "#relay/mailbox.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
+import { openJobQueue, type RedisJobQueue } from "#relay/redis/job-queue.ts";
+import { openMailbox } from "#relay/redis/mailbox.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { OpenFiles } from "#service/open-files.ts";
@@ -62,7 +62,7 @@ async function start(log: Logger): Promise<Running> {
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   const bodies = await connectRedis(service.redisUrl, "request");
   for (const connection of [redis, bodies]) connection.on("error", onRedisError);
-  const jobQueues = new Map<string, JobQueue>();
+  const jobQueues = new Map<string, RedisJobQueue>();
   const opening = new Map<string, Promise<unknown>>();
   /** Opens the queues that are not open; one that can't be is tried again with the next heartbeat. */
   const openQueues = () => {
@@ -93,15 +93,12 @@ async function start(log: Logger): Promise<Running> {
   const metrics = createIngressMetrics({
     queues: () => generations.statistics(),
     depths: async () => {
-      const counted = await Promise.all(
-        [...jobQueues.values()].map(async ({ name, queue }) => ({
-          name,
-          counts: await queue.getJobCounts("prioritized", "active"),
-        })),
+      const depths = await Promise.all(
+        [...jobQueues.values()].map(async (jobQueue) => ({ queue: jobQueue.name, ...(await jobQueue.depth()) })),
       );
-      return counted.flatMap(({ name, counts }) => [
-        { queue: name, state: "waiting", count: counts.prioritized ?? 0 },
-        { queue: name, state: "active", count: counts.active ?? 0 },
+      return depths.flatMap(({ queue, waiting, active }) => [
+        { queue, state: "waiting", count: waiting },
+        { queue, state: "active", count: active },
       ]);
     },
     bodiesBytes: () => bodyBytes.used,

@@ -1,5 +1,5 @@
 /** Whose limits a generation falls under, what it is thought to take, and what its caller is told of them. */
-import type { Redis } from "ioredis";
+
 import type { Logger } from "pino";
 import {
   LimitCounters,
@@ -19,6 +19,7 @@ import type { Failure } from "#dialects/errors.ts";
 import { bytesPerToken, type Usage } from "#dialects/usage.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import type { Demand } from "./demand.ts";
 import type { IngressMetrics } from "./metrics.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";

@@ -1,10 +1,10 @@
 /** What the relay tells operators in numbers, the same in every process. */
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { Mailbox } from "./mailbox.ts";
+import type { Transport } from "./ports.ts";
 
 /** Registers gauges and counters that read the mailbox when they are scraped; `resends` counts what this process sent again. */
-export function registerRelayMetrics(registry: Registry, mailbox: Mailbox, resends: () => number = () => 0): void {
-  const { statistics } = mailbox;
+export function registerRelayMetrics(registry: Registry, transport: Transport, resends: () => number = () => 0): void {
+  const { statistics } = transport;
   const registers = [registry];
   const counter = (name: string, help: string, read: () => number) =>
     new Counter({
@@ -38,7 +38,7 @@ export function registerRelayMetrics(registry: Registry, mailbox: Mailbox, resen
     help: "1 while both connections of the mailbox stand.",
     registers,
     collect() {
-      this.set(mailbox.isConnected ? 1 : 0);
+      this.set(transport.isConnected ? 1 : 0);
     },
   });
 }

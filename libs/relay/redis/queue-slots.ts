@@ -2,7 +2,7 @@
  * How many places a queue has, and how many of them are taken: every worker announces what it has, every ingress what it runs, once a second.
  * An announcement lapses with its process.
  */
-import type { Redis } from "ioredis";
+import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 
 /** A process that has announced nothing for this long is gone. */

@@ -3,11 +3,12 @@
  * Jobs are fetched by hand rather than by BullMQ's own loop, which awaits one fetch at a time, and looks twice in vain after each job that comes alone.
  */
 import { setImmediate as afterThisTurn } from "node:timers/promises";
-import { Job, type JobJson, Worker } from "bullmq";
+import { type Job, Worker } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { runScript, scriptOf } from "#service/script.ts";
-import { type GenerationJob, generationsIn, generationsPerJobMax, sizeOf } from "./job.ts";
+import { generationsIn, generationsPerJobMax, sizeOf } from "../job.ts";
+import type { JobSlot, JobWorker } from "../ports.ts";
+import { JobFetcher } from "./bullmq-internals.ts";
 
 /** A job lies locked for this long after it was fetched; the dispatch ends well within it. */
 const lockMs = 90_000;
@@ -18,39 +19,6 @@ const retryMs = 250;
 const waitSeconds = 1;
 /** How long a stop waits for fetches on their way; with Redis away they do not come back. */
 const stopMs = 2_500;
-
-/**
- * Takes BullMQ's marker off a queue that nothing waits on. It wakes those who wait for a job; a fetch leaves it behind, for there might be more.
- * KEYS: the prioritized set, the waiting list, the marker. 1 if nothing waits.
- */
-const quieten = scriptOf(`
-if redis.call("ZCARD", KEYS[1]) > 0 or redis.call("LLEN", KEYS[2]) > 0 then return 0 end
-redis.call("DEL", KEYS[3])
-return 1`);
-
-/** A place for a generation, from the fetch until `release`. */
-export interface JobSlot {
-  readonly queue: string;
-  readonly job: GenerationJob;
-  /** How many places are free beside it. */
-  readonly freeSlots: number;
-  /** Ends the dispatch: with the last of its job, that is taken off the queue, with the next one in the same breath if there is room. Once. */
-  dispatched(): void;
-  /** The generation is over, its place free. Once, after `handedOver`. */
-  release(): void;
-}
-
-export interface JobWorker {
-  readonly name: string;
-  readonly capacity: number;
-  /** Places taken. */
-  readonly held: number;
-  start(): void;
-  /** Takes no further job; settles when no fetch is on its way, or when it is clear that none will come back. */
-  stop(): Promise<void>;
-  /** After `stop` and the last `release`. */
-  close(): Promise<void>;
-}
 
 export interface JobWorkerOptions {
   name: string;
@@ -78,8 +46,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
   worker.on("error", onError);
   await worker.waitUntilReady();
   await worker.startStalledCheckTimer();
-  const backend = worker.getBackend();
-  const waitingKeys = ["prioritized", "wait", "marker"].map((key) => worker.toKey(key));
+  const fetcher = new JobFetcher(worker, redis);
 
   let held = 0;
   let fetching = 0;
@@ -89,7 +56,6 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
   let stopping = true;
   let retry: NodeJS.Timeout | undefined;
   let settleStop: (() => void) | undefined;
-  let counter = 0;
 
   /** Nobody knows how many a fetch brings before it is there. */
   const mayFetch = () => (fetching === 0 ? held < capacity : held + (fetching + 1) * generationsPerJobMax <= capacity);
@@ -136,9 +102,9 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     let job: Job | undefined;
     let quiet: Promise<boolean> | false = false;
     try {
-      const woken = waits && (await wasWoken());
+      const woken = waits && (await fetcher.waitForJob(waitSeconds, onError));
       if (!stopping || woken) {
-        const coming = next();
+        const coming = fetcher.next();
         quiet = waits && nothingWaits();
         job = await coming;
       }
@@ -150,40 +116,15 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     fetched(job !== undefined, job === undefined || (await quiet));
   };
 
-  /** Waits until there may be a job: true, or until `waitSeconds` are over. */
-  const wasWoken = async (): Promise<boolean> => {
-    try {
-      return (await backend.waitForJob(waitSeconds)) !== null;
-    } catch (error) {
-      await backend.reconnectBlocking().catch(onError);
-      throw error;
-    }
-  };
-
   /** Asked behind a fetch that was sent in this turn. */
   const nothingWaits = async (): Promise<boolean> => {
     await afterThisTurn();
-    return runScript(redis, quieten, waitingKeys, []).then(
-      (reply) => reply === 1,
-      () => false,
-    );
-  };
-
-  /** The next job on the queue, by the same step that takes an ended one off it. */
-  const next = async (before?: Job): Promise<Job | undefined> => {
-    const token = before?.token ?? `${worker.id}:${++counter}`;
-    const reply =
-      before === undefined ? await backend.moveToActive(token) : await before.moveToCompleted("", token, true);
-    const [data, id] = (reply ?? []) as [JobJson | null | undefined, string | undefined];
-    if (!data || id === undefined) return undefined;
-    const job = Job.fromJSON(worker, data, id) as Job;
-    job.token = token;
-    return job;
+    return fetcher.quieten().catch(() => false);
   };
 
   const hold = (job: Job) => {
     // Its worker died with it: BullMQ puts it back with a failure, for its own loop to end it by. Its owner has long begun another attempt.
-    if (job.deferredFailure !== undefined) {
+    if (fetcher.isAbandoned(job)) {
       finish(job);
       return;
     }
@@ -214,11 +155,10 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
 
   /** The job is off the queue soon: with the next one in the same breath, if that may be fetched. */
   const finish = (job: Job) => {
-    if (stopping || drained || !mayFetch() || !options.isReady())
-      job.moveToCompleted("", job.token as string, false).catch(onError);
+    if (stopping || drained || !mayFetch() || !options.isReady()) fetcher.complete(job).catch(onError);
     else {
       fetching++;
-      next(job).then((following) => {
+      fetcher.next(job).then((following) => {
         if (following !== undefined) hold(following);
         fetched(following !== undefined, following === undefined);
       }, fetchFailed);

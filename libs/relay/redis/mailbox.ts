@@ -4,10 +4,11 @@
  * Nothing here is reliable: the two state machines are.
  */
 import { randomBytes } from "node:crypto";
-import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
-import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf } from "./frame.ts";
+import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf } from "../frame.ts";
+import type { Transport, TransportHandlers, TransportStatistics } from "../ports.ts";
 
 /** Bytes of one PUBLISH at most, unless a single frame is larger. */
 const envelopeBytesMax = 256 * 1024;
@@ -15,23 +16,6 @@ const envelopeBytesMax = 256 * 1024;
 const gatheredBytesMax = 32 << 20;
 /** How long what nobody waits for may lie. */
 const idleMs = 5;
-
-export interface MailboxHandlers {
-  /** An envelope arrived; its frames follow through `receive`. */
-  heard(sender: string): void;
-  receive(sender: string, frame: Frame): void;
-  /** The subscription stands again after the connection was lost. */
-  resubscribed(): void;
-}
-
-interface MailboxStatistics {
-  publishes: number;
-  publishFailures: number;
-  framesSent: number;
-  framesReceived: number;
-  /** The last round trip of a PUBLISH. */
-  roundTripMs: number;
-}
 
 interface Destination {
   readonly mailbox: string;
@@ -45,20 +29,9 @@ interface Destination {
   heartbeat: boolean;
 }
 
-export interface Mailbox {
-  /** This process's name: the sender of its envelopes, and the address of its mailbox. */
-  readonly self: string;
-  /** Ready connections, both ways. */
-  readonly isConnected: boolean;
-  readonly statistics: MailboxStatistics;
+export interface Mailbox extends Transport {
   /** The connection in subscriber mode, for other channels of the same process. */
   readonly subscriber: Redis;
-  /** `idly`: nobody waits for it. */
-  send(mailbox: string, frame: Frame, idly?: boolean): void;
-  /** An envelope even without frames. The heartbeat to oneself also shows whether the subscription's connection still answers, and whether Redis takes writes. */
-  heartbeat(mailbox: string): void;
-  /** Settles when what was sent before has left, or Redis is away. */
-  close(): Promise<void>;
 }
 
 /** A name no other process ever had, that shows its role. */
@@ -70,12 +43,12 @@ export async function openMailbox(
   redisUrl: string,
   keyspace: Keyspace,
   role: string,
-  handlers: MailboxHandlers,
+  handlers: TransportHandlers,
 ): Promise<Mailbox> {
   const self = incarnationOf(role);
   const publisher = await connectRedis(redisUrl, "request");
   const subscriber = await connectRedis(redisUrl, "patient");
-  const statistics: MailboxStatistics = {
+  const statistics: TransportStatistics = {
     publishes: 0,
     publishFailures: 0,
     framesSent: 0,
@@ -118,14 +91,14 @@ export async function openMailbox(
     idle.clear();
   };
 
-  const lie = (destination: Destination) => {
+  const delay = (destination: Destination) => {
     idle.add(destination);
     if (idling) return;
     idling = true;
     setTimeout(flushIdle, idleMs);
   };
 
-  const owe = (mailbox: string, idly: boolean): Destination => {
+  const pending = (mailbox: string, idly: boolean): Destination => {
     let destination = destinations.get(mailbox);
     if (destination === undefined) {
       destination = {
@@ -141,7 +114,7 @@ export async function openMailbox(
     }
     if (!idly) destination.urgent = true;
     if (destination.publishing) return destination;
-    if (idly) lie(destination);
+    if (idly) delay(destination);
     else {
       due.add(destination);
       if (!flushing) {
@@ -169,7 +142,7 @@ export async function openMailbox(
       statistics.roundTripMs = performance.now() - startedAt;
       destination.publishing = false;
       if (destination.urgent || destination.frames.length === 0) publish(destination);
-      else lie(destination);
+      else delay(destination);
     };
     publisher.publish(destination.channel, encodeEnvelope(self, frames)).then(left, () => {
       statistics.publishFailures++;
@@ -200,14 +173,14 @@ export async function openMailbox(
       return publisher.status === "ready" && subscribed;
     },
     send(mailbox, frame, idly = false) {
-      const destination = owe(mailbox, idly);
+      const destination = pending(mailbox, idly);
       const bytes = frameBytesOf(frame);
       if (destination.bytes + bytes > gatheredBytesMax) return;
       destination.frames.push(frame);
       destination.bytes += bytes;
     },
     heartbeat(mailbox) {
-      owe(mailbox, false).heartbeat = true;
+      pending(mailbox, false).heartbeat = true;
       if (mailbox !== self) return;
       subscriber.ping().catch(() => undefined);
       // It removes nothing, but is a write: a Redis that was made a replica refuses it, and is left.

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameKinds, noPayload } from "#relay/frame.ts";
-import { type Mailbox, openMailbox } from "#relay/mailbox.ts";
+import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { startFailover } from "../../support/failover.ts";
-import { until } from "../../support/gateway.ts";
-import { startRedis } from "../../support/redis.ts";
+import { startFailover } from "../../../support/failover.ts";
+import { until } from "../../../support/gateway.ts";
+import { startRedis } from "../../../support/redis.ts";
 
 const keyspace = keyspaceOf("mailbox-test");
 
