@@ -1,32 +1,32 @@
-/** What a request must pass before it is a generation, whether it came as a POST or as a frame on a socket. */
+/** Turns a request into a generation, whether it came as a POST or as a frame of a WebSocket: finds its model, checks its headers, and begins it. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
+import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { contentTypeLengthMax } from "#relay/job.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
-import type { Generations } from "../generation/lifecycle.ts";
+import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { ReadBody } from "../http/body.ts";
 import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "../http/endpoints.ts";
 import { unavailable } from "../http/failures.ts";
-import { Refused } from "../http/requests.ts";
+import { Refused } from "../http/refused.ts";
 import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 
 export interface AdmissionOptions {
   catalogue(): Catalogue;
-  generations: Generations;
+  generations: GenerationLifecycle;
   limits: RateLimiter;
-  /** The generation's id that goes with a request's. */
-  generationIdOf(requestId: string): string;
-  isDraining(): boolean;
+  /** Aborted when this process begins to stop: from then on connections are not kept. */
+  draining: AbortSignal;
 }
 
-/** A request for a generation, its body read and checked (body-reader.ts). */
-export interface Asked {
-  /** Who asks, and with which headers. What it holds for bodies is at least `bytes`. */
+/** A request for a generation, its body read and checked (http/body-reader.ts). */
+export interface AdmissionRequest {
+  /** The caller and the headers. Its claim on the memory for bodies covers at least `bytes`. */
   request: FastifyRequest;
-  /** Unique: a socket's requests share the one that opened it. */
+  /** Of its own, where the requests of a WebSocket share the `request` that opened it. */
   requestId: string;
   endpoint: Endpoint;
   /** The catalogue's id, as the caller gave it. */
@@ -35,11 +35,11 @@ export interface Asked {
   demand: ReadBody["demand"];
   bytes: Buffer;
   response: AnswerResponse;
-  /** Called when the generation is over, with how. */
-  over?: ((outcome: string) => void) | undefined;
+  /** Called when the generation is over. */
+  onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
 }
 
-/** Every method throws Refused for what can't be served. */
+/** Every method throws Refused for a request that can't be served. */
 export class Admission {
   readonly #options: AdmissionOptions;
 
@@ -47,7 +47,7 @@ export class Admission {
     this.#options = options;
   }
 
-  /** The same answer for a model that does not exist and for one that is not the caller's. */
+  /** The model with this id. One that does not exist and one that the caller may not use are refused alike. */
   modelFor({ caller }: FastifyRequest, id: string): CatalogueModel {
     const model = allowsModel(caller, id) ? this.#options.catalogue().modelFor(caller.group, id) : undefined;
     if (model !== undefined) return model;
@@ -58,12 +58,12 @@ export class Admission {
     });
   }
 
-  /** What a request must pass that gets an earlier one's answer: it is admitted, and counts, as a request of its own. `undefined` where nothing is limited. */
+  /** Admits a request that gets another request's answer: it counts as a request of its own. Undefined for a caller without limits. */
   async replay({
     request,
     endpoint,
     model,
-  }: Pick<Asked, "request" | "endpoint" | "model">): Promise<ReplayAnswer | undefined> {
+  }: Pick<AdmissionRequest, "request" | "endpoint" | "model">): Promise<ReplayAnswer | undefined> {
     this.modelFor(request, model);
     try {
       return await this.#options.limits.admitReplay(request.caller, endpoint.dialect);
@@ -72,25 +72,25 @@ export class Admission {
     }
   }
 
-  /** Refuses a request before its body is read, where its caller's limits refuse any. `undefined` where nothing is limited, or Redis does not answer. */
-  look(
+  /** Checks before the body is read whether the caller's limits refuse every request. Undefined for a caller without limits, and when Redis does not answer. */
+  check(
     { caller }: FastifyRequest,
     { dialect, operation }: Endpoint,
     mayReplay: boolean,
   ): Promise<ReplayAnswer | undefined> | undefined {
-    return this.#options.limits.look(caller, dialect, operation, mayReplay)?.catch(() => undefined);
+    return this.#options.limits.check(caller, dialect, operation, mayReplay)?.catch(() => undefined);
   }
 
-  /** Takes over the response, and what the request holds for its body. */
-  begin(asked: Asked): void {
+  /** Begins the generation, which takes over the response and the request's claim on the memory for bodies. */
+  begin(asked: AdmissionRequest): void {
     const { request, requestId, framing, bytes, response } = asked;
-    const { catalogue, generations, generationIdOf, isDraining } = this.#options;
+    const { catalogue, generations, draining } = this.#options;
     const { dialect, operation } = asked.endpoint;
     const model = this.modelFor(request, asked.model);
     const { url, headers } = request;
     const begun = generations.begin(
       {
-        id: generationIdOf(requestId),
+        id: requestId.replace("req_", "gen_"),
         caller: request.caller,
         dialect,
         operation,
@@ -104,11 +104,11 @@ export class Admission {
         weight: catalogue().groups.get(request.caller.group)?.weight ?? 1,
         held: request.held,
         response,
-        over: asked.over,
+        onEnd: asked.onEnd,
         requestId,
         headers: {
           ...requestIdHeadersOf({ id: requestId, url, headers }),
-          ...(isDraining() && { connection: "close" }),
+          ...(draining.aborted && { connection: "close" }),
         },
       },
       bytes,
@@ -117,7 +117,7 @@ export class Admission {
   }
 }
 
-/** Throws Refused for one that no client sends. */
+/** Throws Refused for a type that is longer than any client's. */
 function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): string {
   if (type.length <= contentTypeLengthMax) return type;
   throw new Refused({
@@ -128,7 +128,7 @@ function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): stri
 
 const maxWaitHeader = "x-sluice-max-wait";
 
-/** How long a caller lets its request wait for a worker, in milliseconds. Throws Refused for what is no whole number from 1 to 999,999,999. */
+/** How long the caller lets its request wait for a worker, in milliseconds. Throws Refused unless it is a whole number from 1 to 999,999,999. */
 function maxWaitMsOf(headers: IncomingHttpHeaders): number | undefined {
   const value = headers[maxWaitHeader];
   if (value === undefined) return undefined;

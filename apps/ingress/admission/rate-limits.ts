@@ -1,4 +1,4 @@
-/** Whose limits a generation falls under, what it is thought to take, and what its caller is told of them. */
+/** Rate limits and budgets: which of them apply to a request, how much it is estimated to use, and the record of what it used. */
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
 import {
@@ -17,35 +17,39 @@ import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { bytesPerToken, type Usage } from "#dialects/usage.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
-import type { IngressMetrics } from "../metrics.ts";
 import type { Demand } from "./demand.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
 
-/** What is thought of as an answer's length when the caller does not bound it. */
-const outputTokensOtherwise = 1_000;
-/** No answer is thought of as longer, whatever its caller asks for, where the catalogue does not say how long it may be. */
+/** The estimate of an answer's length when the caller does not bound it. */
+const outputTokensDefault = 1_000;
+/** The longest answer that is estimated, where the catalogue does not bound the model's answers. */
 const outputTokensBound = 1_000_000;
-/** A form is mostly pictures, which count by themselves. */
+/** A form is mostly images, which are counted separately. */
 const formTokensMax = 1_000;
-const renewEveryMs = leaseMs / 3;
-/** For how long a settlement that failed is repeated: until Redis may have forgotten whether it landed. */
-const settleMsMax = settledMs / 2;
-/** Settlements that have not landed, at most, and how many of them are repeated at once. */
-const unsettledMax = 100_000;
+/** How often reservations must be renewed. */
+export const renewEveryMs = leaseMs / 3;
+/** How long a usage record that Redis did not take is sent again: until Redis may have forgotten whether it has it. */
+const recordMsMax = settledMs / 2;
+/** Usage records that Redis has not taken, at most, and how many of them are sent again at once. */
+const unrecordedMax = 100_000;
 const repeatedMax = 1_000;
 
-export interface CallerLimitsOptions {
+export interface RateLimiterOptions {
   /** Of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "groups" | "currency" | "models" | "modelsOf">;
-  metrics: Pick<IngressMetrics, "limitRefusals">;
+  clock: Clock;
+  events: EventSink<IngressEvents>;
   log: Logger;
 }
 
-/** What is asked for, as far as it is limited. */
+/** A request, as far as its limits depend on it. */
 export interface LimitedRequest extends Demand {
   id: string;
   caller: KeyRecord;
@@ -55,13 +59,13 @@ export interface LimitedRequest extends Demand {
   bodyBytes: number;
 }
 
-/** What an answer took, by the prices of the model that answered. */
-export type Taken = { kind: "used"; usage: Usage; model: string } | { kind: "nothing" };
+/** What a generation used, billed by the prices of the model that answered. */
+export type UsageRecord = { kind: "used"; usage: Usage; model: string } | { kind: "nothing" };
 
-/** An admitted generation's part in its caller's limits. */
-export interface LimitsHold {
-  /** Call it once, when the generation is over. */
-  settle(taken: Taken): void;
+/** What an admitted generation has reserved of its caller's limits. */
+export interface LimitsReservation {
+  /** Replaces the reservation by what was used. Call it once, when the generation is over. */
+  settle(record: UsageRecord): void;
 }
 
 interface LimitsRefusal {
@@ -69,11 +73,13 @@ interface LimitsRefusal {
   headers: Record<string, string>;
   failure: Failure;
 }
-export type LimitsAnswer = { kind: "admitted"; headers: Record<string, string>; hold: LimitsHold } | LimitsRefusal;
+export type LimitsAnswer =
+  | { kind: "admitted"; headers: Record<string, string>; reservation: LimitsReservation }
+  | LimitsRefusal;
 export type ReplayAnswer = { kind: "admitted"; headers: Record<string, string> } | LimitsRefusal;
 
-/** What is yet to land in Redis of a generation that is over. */
-interface Settlement {
+/** The usage of a generation that is over, on its way to Redis. */
+interface PendingRecord {
   reservation: Reservation;
   used: Used;
   since: number;
@@ -82,34 +88,34 @@ interface Settlement {
 }
 
 export class RateLimiter {
-  readonly #options: CallerLimitsOptions;
+  readonly #options: RateLimiterOptions;
   readonly #counters: LimitCounters;
-  readonly #held = new LiveMap<string, Reservation>();
-  readonly #unsettled = new LiveMap<string, Settlement>();
-  readonly #now = () => performance.now();
-  #renewedAt = 0;
+  readonly #reserved = new LiveMap<string, Reservation>();
+  readonly #pending = new LiveMap<string, PendingRecord>();
 
-  constructor(options: CallerLimitsOptions) {
+  constructor(options: RateLimiterOptions) {
     this.#options = options;
     this.#counters = new LimitCounters(options.redis, options.keyspace);
   }
 
-  /** One round trip to Redis; undefined, and nobody is asked, where nothing is limited. Rejects when Redis does not answer. */
+  /** One round trip to Redis. A caller without limits costs none, and gets undefined. Rejects when Redis does not answer. */
   admit(request: LimitedRequest): Promise<LimitsAnswer> | undefined {
     const subjects = this.#subjectsOf(request.caller);
     return subjects.length === 0 ? undefined : this.#admit(request, subjects);
   }
 
-  /** Counts a request that is answered without a generation. Otherwise as `admit`. */
+  /** Counts a request that is answered without a generation of its own; otherwise like `admit`. */
   admitReplay(caller: KeyRecord, dialect: ConversationDialect): Promise<ReplayAnswer> | undefined {
-    return this.#counters.countRequest(this.#subjectsOf(caller))?.then((decision) => this.#answerOf(decision, dialect));
+    return this.#counters
+      .countRequest(this.#subjectsOf(caller))
+      ?.then((decision) => this.#answerOf(decision, caller, dialect));
   }
 
   /**
-   * Would any request of this caller be refused, whatever its body says? Counts and reserves nothing. One that `mayReplay` may get an answer without a
-   * generation. Otherwise as `admit`.
+   * Checks whether every request of this caller would be refused, whatever its body says; counts and reserves nothing. With `mayReplay` the
+   * request may get a stored answer, which needs no tokens. Otherwise like `admit`.
    */
-  look(
+  check(
     caller: KeyRecord,
     dialect: ConversationDialect,
     operation: Operation,
@@ -123,24 +129,35 @@ export class RateLimiter {
       operation !== "token-count" &&
       models.every(({ id, prices }) => prices.inputPerMillion > 0 || !allowsModel(caller, id));
     const least = { inputTokens: operation === "token-count" ? 0 : 1, outputTokens: 0, money: Number(costs) };
-    return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, dialect));
+    return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, caller, dialect));
   }
 
-  /** Call it every second or so: what is held stays held, and what could not be settled is tried again. */
-  tick(now: number): void {
-    this.#repeat(now);
-    if (this.#held.size === 0 || now - this.#renewedAt < renewEveryMs) return;
-    this.#renewedAt = now;
+  /** Renews the leases of all reservations. Call it every `renewEveryMs`. */
+  renew(): void {
+    if (this.#reserved.size === 0) return;
     this.#counters
-      .renew(this.#held.values())
+      .renew(this.#reserved.values())
       .catch((error: unknown) => this.#options.log.debug({ err: error }, "leases could not be renewed"));
   }
 
-  /** Settles what is not settled, as far as Redis answers. */
+  /** Sends the usage records again that Redis did not take. Call it about once a second. */
+  retryRecords(now: number): void {
+    if (this.#pending.size === 0 || this.#options.redis.status !== "ready") return;
+    let repeated = 0;
+    for (const record of this.#pending.values()) {
+      if (record.isUnderWay) continue;
+      if (repeated++ === repeatedMax) return;
+      if (now - record.since < recordMsMax) void this.#send(record);
+      else {
+        this.#pending.delete(record.reservation.generation);
+        this.#giveUp(record);
+      }
+    }
+  }
+
+  /** Sends the pending usage records once more, as far as Redis answers. */
   async close(): Promise<void> {
-    await Promise.all(
-      [...this.#unsettled.values()].slice(0, repeatedMax).map((settlement) => this.#attempt(settlement)),
-    );
+    await Promise.all([...this.#pending.values()].slice(0, repeatedMax).map((record) => this.#send(record)));
   }
 
   async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
@@ -152,72 +169,64 @@ export class RateLimiter {
       this.#settle(reservation, { tokens: 0, money: 0, neverBegan: true });
       throw error;
     });
-    const answer = this.#answerOf(decision, dialect);
+    const answer = this.#answerOf(decision, request.caller, dialect);
     if (answer.kind === "refused") return answer;
-    this.#held.set(reservation.generation, reservation);
+    this.#reserved.set(reservation.generation, reservation);
     return {
       ...answer,
-      hold: { settle: (taken) => this.#settle(reservation, usedOf(this.#billedOf(model, taken), taken)) },
+      reservation: {
+        settle: (record) => this.#settle(reservation, usedOf(this.#billedModelOf(model, record), record)),
+      },
     };
   }
 
-  #answerOf(decision: LimitDecision, dialect: ConversationDialect): ReplayAnswer {
+  #answerOf(decision: LimitDecision, caller: KeyRecord, dialect: ConversationDialect): ReplayAnswer {
     const headers = limitHeadersOf(dialect, decision.standings);
     if (decision.kind === "admitted") return { kind: "admitted", headers };
-    this.#options.metrics.limitRefusals.inc({ limit: decision.limit, scope: decision.subject.scope });
+    this.#options.events.emit("limitReached", {
+      limit: decision.limit,
+      scope: decision.subject.scope,
+      keyId: caller.id,
+    });
     return { kind: "refused", headers, failure: limitFailureOf(decision, this.#options.catalogue().currency) };
   }
 
-  #billedOf(model: CatalogueModel, taken: Taken): CatalogueModel {
-    return taken.kind === "used"
-      ? (this.#options.catalogue().models.find(({ id }) => id === taken.model) ?? model)
+  #billedModelOf(model: CatalogueModel, record: UsageRecord): CatalogueModel {
+    return record.kind === "used"
+      ? (this.#options.catalogue().models.find(({ id }) => id === record.model) ?? model)
       : model;
   }
 
   #settle(reservation: Reservation, used: Used): void {
-    this.#held.delete(reservation.generation);
-    const settlement: Settlement = { reservation, used, since: this.#now(), attempts: 0, isUnderWay: false };
-    if (this.#unsettled.size >= unsettledMax) this.#giveUp(this.#unsettled.shift() as Settlement);
-    this.#unsettled.set(reservation.generation, settlement);
-    void this.#attempt(settlement);
+    this.#reserved.delete(reservation.generation);
+    const record = { reservation, used, since: this.#options.clock.now(), attempts: 0, isUnderWay: false };
+    if (this.#pending.size >= unrecordedMax) this.#giveUp(this.#pending.shift() as PendingRecord);
+    this.#pending.set(reservation.generation, record);
+    void this.#send(record);
   }
 
   /** Never rejects. */
-  async #attempt(settlement: Settlement): Promise<void> {
-    const { reservation, used } = settlement;
-    settlement.isUnderWay = true;
-    settlement.attempts++;
+  async #send(record: PendingRecord): Promise<void> {
+    const { reservation, used } = record;
+    record.isUnderWay = true;
+    record.attempts++;
     try {
       await this.#counters.settle(reservation, used);
-      this.#unsettled.delete(reservation.generation);
-      // An earlier attempt whose outcome is unknown may yet arrive.
-      if (settlement.attempts === 1) this.#counters.forget(reservation.generation);
+      this.#pending.delete(reservation.generation);
+      // An earlier attempt whose outcome is unknown may still arrive.
+      if (record.attempts === 1) this.#counters.forget(reservation.generation);
     } catch (error) {
-      settlement.isUnderWay = false;
-      if (settlement.attempts === 1)
+      record.isUnderWay = false;
+      if (record.attempts === 1)
         this.#options.log.warn(
           { err: error, generation: reservation.generation },
-          "a generation could not be settled yet",
+          "Redis did not take a usage record; it is sent again",
         );
     }
   }
 
-  #repeat(now: number): void {
-    if (this.#unsettled.size === 0 || this.#options.redis.status !== "ready") return;
-    let repeated = 0;
-    for (const settlement of this.#unsettled.values()) {
-      if (settlement.isUnderWay) continue;
-      if (repeated++ === repeatedMax) return;
-      if (now - settlement.since < settleMsMax) void this.#attempt(settlement);
-      else {
-        this.#unsettled.delete(settlement.reservation.generation);
-        this.#giveUp(settlement);
-      }
-    }
-  }
-
-  #giveUp({ reservation: { generation }, used }: Settlement): void {
-    this.#options.log.error({ generation, ...used }, "a generation was not settled: Redis did not take it in time");
+  #giveUp({ reservation: { generation }, used }: PendingRecord): void {
+    this.#options.log.error({ generation, ...used }, "a usage record was lost: Redis did not take it in time");
   }
 
   #subjectsOf({ id, group: name, account, limits }: KeyRecord): LimitedSubject[] {
@@ -240,7 +249,7 @@ export class RateLimiter {
   }
 }
 
-/** About what is asked for. Only what bears a price: to count tokens costs none. */
+/** The estimate of what a request uses, as far as it bears a price: counting tokens bears none. */
 export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequest): {
   inputTokens: number;
   outputTokens: number;
@@ -249,7 +258,7 @@ export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequ
   const bytesMax = operation === "image-edit" ? formTokensMax * bytesPerToken : Number.POSITIVE_INFINITY;
   const inputTokens = Math.ceil(Math.min(bodyBytes, bytesMax) / bytesPerToken) + demand.attachedTokens;
   const eachMax = model.outputTokensMax ?? model.contextWindow ?? outputTokensBound;
-  const each = Math.min(demand.outputTokensMax ?? demand.mediaTokens ?? outputTokensOtherwise, eachMax);
+  const each = Math.min(demand.outputTokensMax ?? demand.mediaTokens ?? outputTokensDefault, eachMax);
   return {
     inputTokens: Math.min(inputTokens, model.contextWindow ?? Number.POSITIVE_INFINITY),
     outputTokens: operation === "embedding" ? 0 : demand.choices * each,
@@ -270,7 +279,7 @@ function moneyOf(
   );
 }
 
-const usedOf = (model: CatalogueModel, taken: Taken): Used =>
-  taken.kind === "nothing"
+const usedOf = (model: CatalogueModel, record: UsageRecord): Used =>
+  record.kind === "nothing"
     ? { tokens: 0, money: 0 }
-    : { tokens: taken.usage.inputTokens + taken.usage.outputTokens, money: moneyOf(model, taken.usage) };
+    : { tokens: record.usage.inputTokens + record.usage.outputTokens, money: moneyOf(model, record.usage) };

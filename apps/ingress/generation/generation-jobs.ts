@@ -1,85 +1,108 @@
-/** Generations as jobs of their queues: put there with their bodies, taken off, asked about. */
+/** Generations as jobs of their queues: puts them there with their bodies, takes them off, and asks the queues about them. */
 import type { Redis } from "ioredis";
 import { allowsModel } from "#access/record.ts";
 import { type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
 import type { Failed } from "#relay/job-queue.ts";
-import type { JobState } from "#relay/owner.ts";
+import type { JobState, Owner } from "#relay/owner.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { isRefusal } from "#service/redis.ts";
 import type { Generation, GenerationRequest } from "./generation.ts";
 
-/** A body under its own key lives this long, and is renewed at half of it while its job waits. */
+/** How long a body lives under its own key in Redis; it is renewed at half of that while its job waits. */
 const bodyLifeMs = 120_000;
 
 export interface GenerationJobsOptions {
-  /** A connection of its own for large bodies, so that they don't hold up jobs. */
+  /** A connection of its own for large bodies, so that they don't delay jobs. */
   bodies: Redis;
   keyspace: Keyspace;
+  clock: Clock;
+}
+
+/** An attempt that the owner asks its queue about. */
+export interface ProbedAttempt {
+  client: Generation;
+  number: number;
+  attempt: number;
 }
 
 export class GenerationJobs {
   readonly #options: GenerationJobsOptions;
-  readonly #now = () => performance.now();
 
   constructor(options: GenerationJobsOptions) {
     this.#options = options;
   }
 
-  /** `failed` is called when it is not on its queue, or when nobody knows. */
+  /** Calls `failed` when the job is not on its queue, or when that is unknown. */
   enqueue(generation: Generation, attempt: number, owner: string, failed: Failed): void {
     const { body } = generation;
     const job = jobOf(generation, attempt, owner);
     const add = () => {
-      generation.queued = generation.jobQueue.add(job, failed);
+      generation.queued = generation.ingressQueue.jobs.add(job, failed);
     };
     generation.queued = undefined;
     if (job.body !== null || body === undefined) {
       add();
       return;
     }
-    generation.bodyRenewedAt = this.#now();
+    generation.bodyRenewedAt = this.#options.clock.now();
     this.#options.bodies.set(this.#bodyKey(generation), body, "PX", bodyLifeMs).then(
       () => {
         if (generation.state !== "over") add();
-        else this.#unlink(generation);
+        else this.#deleteBody(generation);
       },
       (error: unknown) => failed(isRefusal(error)),
     );
   }
 
-  dequeue({ jobQueue, queued }: Generation): void {
-    if (queued !== undefined) void jobQueue.remove(queued);
+  dequeue({ ingressQueue, queued }: Generation): void {
+    if (queued !== undefined) void ingressQueue.jobs.remove(queued);
   }
 
-  /** The states of the jobs of these, in order. Rejects when Redis is away. */
-  async statesOf(generations: readonly Generation[]): Promise<JobState[]> {
-    const states = new Map<Generation, JobState>();
-    for (const jobQueue of new Set(generations.map((generation) => generation.jobQueue))) {
-      const asked = generations.filter((generation) => generation.jobQueue === jobQueue);
-      const found = await jobQueue.statesOf(asked.map(({ queued }) => queued));
-      for (const [index, generation] of asked.entries()) states.set(generation, found[index] as JobState);
+  /** Asks the queues for the states of these jobs and reports them to the owner. Never rejects. */
+  async probe(attempts: readonly ProbedAttempt[], owner: Owner<Generation>): Promise<void> {
+    try {
+      const states = await this.#statesOf(attempts.map(({ client }) => client));
+      const now = this.#options.clock.now();
+      for (const [index, { client, number, attempt }] of attempts.entries()) {
+        const state = states[index] as JobState;
+        if (state !== "waiting") client.ingressQueue.admission.gone(number, now);
+        owner.probed(number, attempt, state, now);
+      }
+    } catch {
+      owner.probeFailed();
     }
-    return generations.map((generation) => states.get(generation) as JobState);
   }
 
-  /** Call it every second or so for what waits on its queue. */
+  /** Keeps the body of a waiting job alive. Call it every second or so. */
   renewBody(generation: Generation, now: number): void {
     const { body, bodyRenewedAt } = generation;
-    if (body === undefined || !liesApart(generation, body) || now - bodyRenewedAt <= bodyLifeMs / 2) return;
+    if (body === undefined || !isApart(generation, body) || now - bodyRenewedAt <= bodyLifeMs / 2) return;
     generation.bodyRenewedAt = now;
     this.#options.bodies.pexpire(this.#bodyKey(generation), bodyLifeMs).catch(() => undefined);
   }
 
-  /** It can't be run anew: its body is forgotten, here and in Redis, and what it held is given back. */
+  /** No further attempt can need the body: releases it here and in Redis. */
   releaseBody(generation: Generation): void {
     const { body } = generation;
     if (body === undefined) return;
     generation.body = undefined;
     generation.held.end();
-    if (liesApart(generation, body)) this.#unlink(generation);
+    if (isApart(generation, body)) this.#deleteBody(generation);
   }
 
-  #unlink(generation: Generation): void {
+  /** In order. Rejects when Redis is away. */
+  async #statesOf(generations: readonly Generation[]): Promise<JobState[]> {
+    const states = new Map<Generation, JobState>();
+    for (const queue of new Set(generations.map(({ ingressQueue }) => ingressQueue))) {
+      const asked = generations.filter(({ ingressQueue }) => ingressQueue === queue);
+      const found = await queue.jobs.statesOf(asked.map(({ queued }) => queued));
+      for (const [index, generation] of asked.entries()) states.set(generation, found[index] as JobState);
+    }
+    return generations.map((generation) => states.get(generation) as JobState);
+  }
+
+  #deleteBody(generation: Generation): void {
     this.#options.bodies.unlink(this.#bodyKey(generation)).catch(() => undefined);
   }
 
@@ -106,12 +129,12 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     ...(fallbacks.length > 0 && { fallbacks }),
     group: generation.caller.group,
     keyId: generation.caller.id,
-    admittedAt: generation.admittedAt,
+    admittedAt: generation.facts.receivedAt,
     ...(delivered !== undefined && { delivered }),
-    body: body === undefined || liesApart(generation, body) ? null : body.toString("utf8"),
+    body: body === undefined || isApart(generation, body) ? null : body.toString("utf8"),
   };
 }
 
-/** Large bodies, and those that are no text, don't ride in jobs. */
-const liesApart = ({ contentType }: GenerationRequest, body: Buffer): boolean =>
+/** Large bodies, and bodies that are not text, are stored under a key of their own instead of in the job. */
+const isApart = ({ contentType }: GenerationRequest, body: Buffer): boolean =>
   body.length > jobBodyBytesMax || contentType !== "application/json";

@@ -6,8 +6,9 @@ import type { OutgoingHttpHeaders } from "node:http";
 import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { errorBodyOf, errorEventOf, type Failure, statusOf } from "#dialects/errors.ts";
-import { type AnswerHead, deliveredBytesMax, upstreamRequestIdHeader } from "#relay/job.ts";
+import { type AnswerHead, deliveredBytesMax } from "#relay/job.ts";
 import type { Claim } from "../admission/capacity.ts";
+import { failureHeadersOf } from "../http/refusals.ts";
 
 /** A whole answer is held back up to this size, as far as its key has room for it, so that it can be run anew until its end is there; a larger one is passed on as it comes. */
 const heldBytesMax = 512 * 1024;
@@ -285,14 +286,4 @@ function eventsIn(payload: Buffer): number {
   let count = 0;
   for (let at = payload.indexOf(eventEnd); at >= 0; at = payload.indexOf(eventEnd, at + eventEnd.length)) count++;
   return count;
-}
-
-/** The headers of an error answer. */
-export function failureHeadersOf({ code, retryAfterSeconds, upstreamRequestId }: Failure): Record<string, string> {
-  return {
-    "content-type": "application/json",
-    ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
-    ...(upstreamRequestId !== undefined && { [upstreamRequestIdHeader]: upstreamRequestId }),
-    ...(code === "budget_exhausted" && { "x-should-retry": "false" }),
-  };
 }

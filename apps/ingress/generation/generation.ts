@@ -3,24 +3,24 @@ import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
-import type { Failure } from "#dialects/errors.ts";
-import { plainUsageOf, type Usage } from "#dialects/usage.ts";
-import type { AdmissionQueue } from "#relay/admission-queue.ts";
+import type { Usage } from "#dialects/usage.ts";
+import type { GenerationFacts, GenerationOutcome } from "#events/ingress-events.ts";
 import type { AnswerProgress } from "#relay/job.ts";
-import type { JobQueue, Queued } from "#relay/job-queue.ts";
+import type { Queued } from "#relay/job-queue.ts";
 import type { Claim } from "../admission/capacity.ts";
 import type { Demand } from "../admission/demand.ts";
-import { type LimitsHold, type Taken, tokensOf } from "../admission/rate-limits.ts";
+import type { LimitsReservation } from "../admission/rate-limits.ts";
 import type { AnswerResponse, GenerationResponse } from "./generation-response.ts";
+import type { IngressQueue } from "./ingress-queues.ts";
 
 export interface GenerationRequest extends Demand {
   id: string;
   caller: KeyRecord;
   dialect: ConversationDialect;
   model: CatalogueModel;
-  /** How many may wait on the queue here, and for how long. */
+  /** How many generations may wait on its queue in this ingress, and for how long. */
   queue: { readonly waitingMax: number; readonly waitMs: number };
-  /** How long the caller lets it wait until a worker begins it, in milliseconds from its admission. */
+  /** How long the caller lets it wait for a worker, in milliseconds from its admission. */
   maxWaitMs?: number | undefined;
   /** Of the caller's group. */
   weight: number;
@@ -28,111 +28,78 @@ export interface GenerationRequest extends Demand {
   framing: Framing;
   /** Of the body. */
   contentType: string;
-  /** What its body holds of the bytes that there are for bodies. */
+  /** Its body's claim on the memory for bodies. */
   held: Claim;
-  /** What of the caller's own headers an upstream of its dialect reads. */
+  /** The caller's headers that an upstream of its dialect reads. */
   callerHeaders: Record<string, string>;
   response: AnswerResponse;
-  /** Called when it is over, after all that is written to the response: "complete", "left", or the code of its failure. */
-  over?: ((outcome: string) => void) | undefined;
+  /** Called when it is over, after everything was written to the response. */
+  onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
   requestId: string;
-  /** Go with the answer, good or bad. */
+  /** Sent with the answer and with an error alike. */
   headers: Record<string, string>;
 }
 
+/**
+ * admitting: its caller's rate limits are asked. queued: in the admission queue. dispatched: its job is on the queue, or on the way there.
+ * running: a worker has it. over: it has ended; its caller may still be reading.
+ */
+type GenerationState = "admitting" | "queued" | "dispatched" | "running" | "over";
+
 export interface Generation extends GenerationRequest {
-  number: number;
-  answer: GenerationResponse;
-  jobQueue: JobQueue;
-  /** Its way to a worker, as far as it came. */
-  queued: Queued | undefined;
-  admissionQueue: AdmissionQueue<number>;
+  readonly facts: GenerationFacts;
+  readonly number: number;
+  readonly answer: GenerationResponse;
+  readonly ingressQueue: IngressQueue;
+  state: GenerationState;
+  /** The current attempt, counted from 1; 0 until it is dispatched. */
+  attempt: number;
   /** Its slot among all generations, and among those that wait on its queue. */
-  slot: Claim;
-  waitingSlot: Claim;
-  /** Ends the wait for which its caller has set a time. */
-  expiry: NodeJS.Timeout | undefined;
-  admittedAt: number;
-  startedAt: number;
-  state: "waiting" | "running" | "over";
-  /** Undefined once it can't be needed again. */
+  readonly slot: Claim;
+  readonly waitingSlot: Claim;
+  /** Ends the wait after `maxWaitMs`. */
+  waitTimer: NodeJS.Timeout | undefined;
+  /** Its job, once it is dispatched and until a worker has it. */
+  queued: Queued | undefined;
+  /** On the ingress's clock. */
+  readonly startedAt: number;
+  /** Undefined once no further attempt can need it. */
   body: Buffer | undefined;
-  bodyBytes: number;
+  readonly bodyBytes: number;
   bodyRenewedAt: number;
-  contentAt: number;
-  /** When a worker took it, and when its content began, both in milliseconds from its start; undefined until then. */
+  /** When content last arrived; undefined before the first. */
+  contentAt: number | undefined;
+  /** From its start to its first worker, and to its first content; undefined until then. */
   waitedMs: number | undefined;
   firstTokenMs: number | undefined;
-  /** What its caller is billed, once it is over; before, what its upstream told at its end. */
+  /** What its caller is billed, once it is over; before that, the usage that its upstream reported at the end. */
   usage: Usage | null;
-  /** What its upstream has produced so far; undefined until it begins to answer, and where it does not stream. */
+  /** What its upstream has produced so far; undefined until the upstream begins to answer, and where it does not stream. */
   progress: AnswerProgress | undefined;
-  /** The upstream's own id of the request, if it named one. */
+  /** The upstream's own id of the request, if it gave one. */
   upstreamRequestId: string | undefined;
   /** The model that answered: the one that was asked for, or a fallback. */
-  answeredBy: string;
-  /** Its caller's limits were not asked yet, or have not answered. */
-  isAsking: boolean;
-  /** What it holds of its caller's limits; undefined where there are none. */
-  hold: LimitsHold | undefined;
-  isSettled: boolean;
+  modelAnswered: string;
+  /** What it has reserved of its caller's limits; undefined where there are none. */
+  reservation: LimitsReservation | undefined;
+  isUsageRecorded: boolean;
 }
 
-export type GenerationOutcome = "complete" | "left" | Failure["code"];
+/** Does it wait for a worker? */
+export const isWaiting = ({ state }: Pick<Generation, "state">): boolean =>
+  state === "admitting" || state === "queued" || state === "dispatched";
 
-/**
- * What its caller owes for it. What fails is not charged. A caller who leaves, or whose key is revoked, owes what was produced, whether or not all of it was
- * sent: nothing before an upstream begins a stream, what was reserved where nobody can tell.
- */
-export function takenBy(generation: Generation, outcome: GenerationOutcome): Taken {
-  const { state, usage, answeredBy, progress } = generation;
-  if (outcome === "complete" && usage !== null) return { kind: "used", usage, model: answeredBy };
-  if (outcome !== "complete" && outcome !== "left" && outcome !== "invalid_key") return { kind: "nothing" };
-  if (progress !== undefined && !thinksUnseen(generation, progress)) return producedBy(generation, progress);
-  const hasBegun =
-    outcome === "complete" || progress !== undefined || (state === "running" && !isStreamedAnswer(generation));
-  if (!hasBegun) return { kind: "nothing" };
-  const { inputTokens, outputTokens } = tokensOf(generation);
-  return {
-    kind: "used",
-    usage: { ...plainUsageOf(inputTokens, outputTokens), isEstimated: true },
-    model: generation.model.id,
-  };
-}
-
-function producedBy(generation: Generation, { model, outputTokens, reasoningTokens, reported }: AnswerProgress): Taken {
-  const input = reported ?? plainUsageOf(tokensOf(generation).inputTokens);
-  return { kind: "used", usage: { ...input, outputTokens, reasoningTokens, isEstimated: true }, model };
-}
-
-/** Some upstreams show nothing of what a model thinks before its answer, and count it only at the end. */
-const thinksUnseen = ({ model }: Generation, { outputTokens }: AnswerProgress): boolean =>
-  outputTokens === 0 && model.capabilities.includes("reasoning");
-
-const isStreamedAnswer = ({ operation, framing }: Generation): boolean => operation === "answer" && framing !== "whole";
-
-/** The line that its end leaves in the log: nothing of what was said. */
-export function logLineOf(generation: Generation, outcome: GenerationOutcome, now: number): object {
-  const { model, answeredBy, caller, waitedMs, firstTokenMs } = generation;
-  return {
-    requestId: generation.requestId,
-    generation: generation.id,
-    keyId: caller.id,
-    group: caller.group,
-    model: model.id,
-    ...(answeredBy !== model.id && { answeredBy }),
-    queue: generation.jobQueue.name,
-    dialect: generation.dialect,
-    operation: generation.operation,
-    stream: generation.framing !== "whole",
-    outcome,
-    status: generation.answer.status,
-    upstreamRequestId: generation.upstreamRequestId,
-    waitedMs: rounded(waitedMs),
-    firstTokenMs: rounded(firstTokenMs),
-    durationMs: rounded(now - generation.startedAt),
-    ...generation.usage,
-  };
-}
-
-const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));
+export const factsOf = (request: GenerationRequest, bodyBytes: number): GenerationFacts => ({
+  generationId: request.id,
+  requestId: request.requestId,
+  keyId: request.caller.id,
+  group: request.caller.group,
+  account: request.caller.account,
+  model: request.model.id,
+  queue: request.model.queue,
+  dialect: request.dialect,
+  operation: request.operation,
+  framing: request.framing,
+  bodyBytes,
+  receivedAt: Date.now(),
+});

@@ -1,18 +1,30 @@
 /**
- * The path of a generation through an ingress:
+ * The path of a generation through an ingress, from top to bottom:
  *
- *     admitted ─▶ its turn at the queue's gate ─▶ owned by the relay ─▶ its job on a queue ─▶ … frames … ─▶ the caller's socket
+ *     begin ─▶ admit ─▶ queue ─▶ dispatch ─▶ bind ─▶ deliver … ─▶ end
+ *              rate     admission  job on      a worker  frames of
+ *              limits   queue      its queue   runs it   the answer
+ *                                     ▲          │
+ *                                     └─ restart ┘  the worker or the job was lost
  *
- * The relay's owner decides; this file does what it says: jobs, bodies, answers. What is held back at the gate is none of the owner's yet: it is
- * not on the queue and can't be lost there.
+ * It ends exactly once, from any of these states, in one of three ways:
+ *
+ *     complete   the whole answer arrived
+ *     failed     the rate limits refused it · it waited too long · the worker failed · the worker was lost after content was delivered,
+ *                or too often · Redis is away · its key was revoked · this process stops
+ *     left       its caller closed the connection
+ *
+ * Until it is dispatched, a generation is known to this process alone. From then on the relay's owner (libs/relay/owner.ts) decides: it
+ * orders the frames, finds out what was lost, and calls the port below.
  */
 import type { Redis } from "ioredis";
-import type { Logger } from "pino";
 import type { Failure } from "#dialects/errors.ts";
-import { AdmissionQueue } from "#relay/admission-queue.ts";
-import { relayBounds } from "#relay/bounds.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { GenerationOutcome, IngressEvents } from "#events/ingress-events.ts";
+import type { RelayBounds } from "#relay/bounds.ts";
+import type { Frame } from "#relay/frame.ts";
 import {
-  type AnswerEnd,
+  type AnswerHead,
   type AnswerProgress,
   decodeData,
   decodeEnd,
@@ -23,396 +35,210 @@ import {
 } from "#relay/job.ts";
 import type { JobQueue } from "#relay/job-queue.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import type { Mailbox } from "#relay/mailbox.ts";
-import { type AnswerKind, type JobState, Owner, type OwnerPort, type RelayFault } from "#relay/owner.ts";
-import { announce } from "#relay/queue-slots.ts";
-import { Capacity } from "../admission/capacity.ts";
-import type { LimitsHold, RateLimiter } from "../admission/rate-limits.ts";
+import type { Mailbox, MailboxHandlers } from "#relay/mailbox.ts";
+import { type AnswerKind, Owner, type OwnerPort } from "#relay/owner.ts";
+import type { Capacity, Claim } from "../admission/capacity.ts";
+import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import type { IngressConfig } from "../config.ts";
-import { overloadOf, unavailable } from "../http/failures.ts";
-import type { IngressMetrics } from "../metrics.ts";
-import { type Generation, type GenerationOutcome, type GenerationRequest, logLineOf, takenBy } from "./generation.ts";
+import { overloadOf, revokedKey, unavailable, unreadable, waitExpired, workerLost } from "../http/failures.ts";
+import { factsOf, type Generation, type GenerationRequest, isWaiting } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
 import { GenerationResponse } from "./generation-response.ts";
+import { type IngressQueue, IngressQueues, type QueueStatistics } from "./ingress-queues.ts";
+import { usageRecordOf } from "./usage-record.ts";
 
-export interface GenerationsOptions extends GenerationJobsOptions {
-  config: IngressConfig;
-  /** Generations that are not over, or not read to their end, and requests that wait for another's answer. */
+export interface GenerationLifecycleOptions extends GenerationJobsOptions {
+  config: Pick<IngressConfig, "keepAliveMs">;
+  bounds: RelayBounds;
+  mailbox: Mailbox;
+  redis: Redis;
+  /** The open queues; the catalogue may add some later. */
+  jobQueues: ReadonlyMap<string, JobQueue>;
+  /** Generations that are not over or not read to their end, and requests that wait for another's answer. */
   slots: Capacity;
-  /** Bytes of request bodies, and of what is remembered of answers. */
+  /** Bytes of request bodies, and of answers that another attempt may resume. */
   bodyBytes: Capacity;
   /** Bytes of answers that their callers have not taken. */
   answerBytes: Capacity;
-  redis: Redis;
-  jobQueues: ReadonlyMap<string, JobQueue>;
   limits: RateLimiter;
-  /** By the id of a key's record. */
   isRevoked(keyId: string): boolean;
-  metrics: IngressMetrics;
-  log: Logger;
+  events: EventSink<IngressEvents>;
 }
 
-export type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
+type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
 
-const faults: Record<Exclude<RelayFault, "wait_expired">, Failure> = {
-  unavailable,
-  worker_lost: { code: "worker_lost", message: "The process that ran this request was lost; send it again." },
-};
-
-/** Begins as the clients expect it of a key that is not valid. */
-const revokedKey: Failure = {
-  code: "invalid_key",
-  message: "Incorrect API key provided: it was revoked while this request was running.",
-};
-
-/** A worker sent what none of ours sends. */
-const unreadable: Failure = { code: "internal", message: "The gateway failed to process this request." };
-
-export class Generations {
-  readonly #options: GenerationsOptions;
+export class GenerationLifecycle implements MailboxHandlers {
+  readonly #options: GenerationLifecycleOptions;
   readonly #jobs: GenerationJobs;
+  readonly #queues: IngressQueues;
+  readonly #owner: Owner<Generation>;
+  /** Those that are not over, by number. */
   readonly #live = new LiveMap<number, Generation>();
-  /** Over, but for what the caller has not read. */
-  readonly #unread = new LiveMap<number, Generation>();
-  /** By queue: those that wait for a runner. */
-  readonly #waiting = new Map<string, Capacity>();
-  /** What they hold are the generations' numbers. */
-  readonly #admissionQueues = new Map<string, AdmissionQueue<number>>();
-  #closing = false;
-  /** When a job last could not be put on its queue, and when own heartbeats last showed that Redis serves. */
-  #enqueueFailedAt = -1;
+  /** How many are not over, or not read to their end. */
+  #openCount = 0;
+  #isStopping = false;
+  /** When this process last heard its own heartbeat, and when a job last could not be put on its queue because Redis seemed to be away. */
   #selfHeardAt = 0;
-  readonly #now = () => performance.now();
-  #mailbox: Mailbox | undefined;
-  #owner: Owner<Generation> | undefined;
+  #enqueueFailedAt = -1;
 
-  constructor(options: GenerationsOptions) {
+  constructor(options: GenerationLifecycleOptions) {
+    const { self } = options.mailbox;
     this.#options = options;
     this.#jobs = new GenerationJobs(options);
-  }
-
-  /** Call it once, before anything else, with the mailbox whose handlers are `heard`, `receive` and `tick`. */
-  attach(mailbox: Mailbox): void {
-    this.#mailbox = mailbox;
-    this.#owner = new Owner<Generation>(mailbox.self, relayBounds, this.#portOf(mailbox), this.#now());
-    this.tick();
-  }
-
-  heard(sender: string): void {
-    if (sender === this.#mailbox?.self) this.#selfHeardAt = this.#now();
-    this.#owner?.heard(sender, this.#now());
-  }
-
-  receive(sender: string, frame: Parameters<Owner<Generation>["receive"]>[1]): void {
-    this.#owner?.receive(sender, frame, this.#now());
-  }
-
-  /** Call it every heartbeat, and when the mailbox is subscribed anew. */
-  tick(): void {
-    const now = this.#now();
-    const lost = this.#owner?.isLost(now) === true;
-    for (const generation of this.#live.values()) {
-      if (this.#options.isRevoked(generation.caller.id)) {
-        this.#giveUp(generation, revokedKey);
-        continue;
-      }
-      if (!generation.admissionQueue.holds(generation.number)) continue;
-      if (lost) this.#fail(generation, faults.unavailable);
-      else if (now - generation.startedAt >= generation.queue.waitMs) this.#expire(generation);
-    }
-    this.#owner?.tick(now);
-    for (const [queue, admissionQueue] of this.#admissionQueues) {
-      this.#shareSlots(queue, admissionQueue);
-      admissionQueue.pump(now);
-    }
-    for (const generation of this.#live.values()) {
-      if (!generation.isAsking) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
-      if (generation.state === "waiting" && !generation.admissionQueue.holds(generation.number))
-        this.#jobs.renewBody(generation, now);
-    }
-  }
-
-  /** Generations that are not over, or not read to their end. */
-  get size(): number {
-    return this.#live.size + this.#unread.size;
-  }
-
-  /** Can a generation be begun, with hope of an answer? */
-  get isReady(): boolean {
-    return (
-      this.#options.redis.status === "ready" &&
-      this.#mailbox?.isConnected === true &&
-      this.#selfHeardAt > this.#enqueueFailedAt &&
-      this.#owner?.isLinked(this.#now()) === true
-    );
+    this.#queues = new IngressQueues({
+      ...options,
+      self,
+      isOpen: () => !this.#isStopping && this.isReady,
+      dispatch: (number) => this.#dispatch(number),
+    });
+    this.#owner = new Owner<Generation>(self, options.bounds, this.#ownerPort(), this.#now());
   }
 
   /**
-   * Takes over the response: it is answered in any case, unless this refuses, and whether its caller has left already or leaves later. What the body holds
-   * is taken over as well, and given back here.
+   * Takes over the response, which is answered in any case, also when its caller has left or leaves. Takes over the claim on memory for the
+   * body. A refused request keeps both.
    */
   begin(request: GenerationRequest, body: Buffer): Begun {
-    const jobQueue = this.#options.jobQueues.get(request.model.queue);
-    const owner = this.#owner;
-    if (!this.isReady || owner === undefined || jobQueue === undefined)
-      return { kind: "refused", failure: faults.unavailable };
-    const now = this.#now();
-    const { queue, weight, caller, held } = request;
-    const { slots, bodyBytes, answerBytes, metrics } = this.#options;
-    const waiting = this.#waitingOn(jobQueue.name);
-    waiting.max = queue.waitingMax;
-    const [slot, waitingSlot] = [slots.claim(caller.id), waiting.claim(caller.id)];
-    for (const [limit, claim] of [
-      ["generations", slot],
-      ["waiting", waitingSlot],
-    ] as const) {
-      const shortage = claim.hold(1);
-      if (shortage === undefined) continue;
-      slot.end();
-      return { kind: "refused", failure: overloadOf(metrics, limit, shortage, this.#retryAfterSeconds(jobQueue.name)) };
+    const queue = this.#queues.of(request.model.queue);
+    if (!this.isReady || queue === undefined) return { kind: "refused", failure: unavailable };
+    const slots = this.#claimSlots(request, queue);
+    if (slots.kind === "refused") return slots;
+    request.held.hold(body.length);
+    const generation = this.#create(request, body, queue, slots);
+    this.#live.set(generation.number, generation);
+    this.#openCount++;
+    this.#emit("received", generation);
+    if (request.response.closed) this.#responseClosed(generation);
+    else {
+      request.response.once("close", () => this.#responseClosed(generation));
+      this.#startWaitTimer(generation);
+      this.#admit(generation);
     }
-    held.hold(body.length);
-    const number = owner.takeNumber();
-    const generation: Generation = {
-      ...request,
-      held: held.move(),
-      slot,
-      waitingSlot,
-      number,
-      jobQueue,
-      queued: undefined,
-      admissionQueue: this.#admissionQueueOf(jobQueue.name),
-      expiry: undefined,
-      admittedAt: Date.now(),
-      startedAt: now,
-      state: "waiting",
-      body,
-      bodyBytes: body.length,
-      bodyRenewedAt: now,
-      contentAt: 0,
-      waitedMs: undefined,
-      firstTokenMs: undefined,
-      usage: null,
-      progress: undefined,
-      upstreamRequestId: undefined,
-      answeredBy: request.model.id,
-      isAsking: true,
-      hold: undefined,
-      isSettled: false,
-      answer: new GenerationResponse(
-        {
-          ...request,
-          model: request.model.id,
-          resumed: request.model.resume,
-          deliveredClaim: bodyBytes.claim(caller.id),
-          heldBack: answerBytes.claim(caller.id),
-          listener: {
-            committed: () => this.#jobs.releaseBody(generation),
-            taken: (seq) => owner.taken(number, seq),
-          },
-        },
-        now,
-      ),
-    };
-    this.#live.set(number, generation);
-    if (request.response.closed) {
-      this.#closed(generation);
-      return { kind: "begun" };
-    }
-    request.response.once("close", () => this.#closed(generation));
-    this.#expireInTime(generation);
-    this.#limited(generation, () => {
-      generation.admissionQueue.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
-    });
     return { kind: "begun" };
   }
 
-  /** Goes on with what the caller's limits admit, at once where there are none. */
-  #limited(generation: Generation, goOn: () => void): void {
-    const asked = this.#options.limits.admit(generation);
-    if (asked === undefined) {
-      generation.isAsking = false;
-      goOn();
-      return;
-    }
-    const answered = (failure: Failure | undefined, hold?: LimitsHold) => {
-      generation.isAsking = false;
-      if (generation.state === "over") hold?.settle({ kind: "nothing" });
-      else if (failure !== undefined) this.#fail(generation, failure);
-      else {
-        generation.hold = hold;
-        goOn();
-      }
-    };
-    asked.then(
-      (answer) => {
-        generation.answer.addHeaders(answer.headers);
-        if (answer.kind === "refused") answered(answer.failure);
-        else answered(undefined, answer.hold);
-      },
-      () => answered(faults.unavailable),
-    );
+  /** A caller without rate limits goes on at once, in the same turn of the event loop. */
+  #admit(generation: Generation): void {
+    const decision = this.#options.limits.admit(generation);
+    if (decision === undefined) this.#queue(generation);
+    else void this.#awaitLimits(generation, decision);
   }
 
-  /** Ends all that is left, each with an error in its caller's dialect. */
-  failAll(failure: Failure): void {
-    this.#closing = true;
-    for (const generation of this.#live.values()) {
-      generation.answer.fail(failure);
-      this.#owner?.leave(generation.number);
-      this.#over(generation, failure.code);
+  async #awaitLimits(generation: Generation, decision: Promise<LimitsAnswer>): Promise<void> {
+    const answer = await decision.catch(() => undefined);
+    if (answer !== undefined) generation.answer.addHeaders(answer.headers);
+    if (answer === undefined) this.#fail(generation, unavailable);
+    else if (answer.kind === "refused") this.#fail(generation, answer.failure);
+    else if (generation.state === "over") answer.reservation.settle({ kind: "nothing" });
+    else {
+      generation.reservation = answer.reservation;
+      this.#queue(generation);
     }
+  }
+
+  /** Enters the admission queue, which dispatches it at once or when its turn comes. */
+  #queue(generation: Generation): void {
+    const { number, caller, weight, ingressQueue } = generation;
+    this.#emit("admitted", generation);
+    generation.state = "queued";
+    this.#emit("queued", generation);
+    ingressQueue.admission.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
+  }
+
+  /** Its turn has come: the relay's owner takes over and enqueues the first attempt. */
+  #dispatch(number: number): void {
+    const generation = this.#live.get(number);
+    if (generation === undefined) return;
+    generation.state = "dispatched";
+    this.#owner.start(generation, number, generation.queue.waitMs, this.#now(), generation.startedAt);
+  }
+
+  #enqueue(generation: Generation, attempt: number): void {
+    const { mailbox, events } = this.#options;
+    const since = this.#now();
+    generation.attempt = attempt;
+    events.emit("dispatched", { generation: generation.facts, attempt });
+    this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) =>
+      this.#enqueueFailed(generation, attempt, since, isRefused),
+    );
   }
 
   /**
-   * By queue: how many wait and run here, how many of those that wait are held back, how long the oldest has waited, and how many places the workers have
-   * that no other ingress takes (undefined where that is not known).
+   * When Redis refused this one job, or still carried this process's heartbeats meanwhile, the generation fails alone. Otherwise Redis may be
+   * away: generations that were queued since then fail too, so that no caller waits longer than one timeout to learn of it.
    */
-  statistics(): {
-    queue: string;
-    slots: number | undefined;
-    waiting: number;
-    held: number;
-    running: number;
-    oldestWaitMs: number;
-  }[] {
+  #enqueueFailed({ ingressQueue, number }: Generation, attempt: number, since: number, isRefused: boolean): void {
+    const isAlone = isRefused || this.#selfHeardAt > since;
+    if (!isAlone) this.#enqueueFailedAt = this.#now();
+    this.#owner.enqueueFailed(number, attempt);
+    if (isAlone) return;
+    for (const other of this.#live.values())
+      if (other.ingressQueue === ingressQueue && other.state === "queued" && other.startedAt >= since)
+        this.#fail(other, unavailable);
+  }
+
+  /** A worker has the attempt, and so many further slots free. */
+  #bound(generation: Generation, freeSlots: number): void {
+    const { facts, ingressQueue, number, attempt, startedAt } = generation;
+    ingressQueue.jobs.setFreeSlots(freeSlots);
+    generation.queued = undefined;
+    if (generation.state !== "dispatched") return;
     const now = this.#now();
-    const queues = new Map(
-      [...this.#options.jobQueues.keys()].map((queue) => {
-        const { heldSize: held, slots } = this.#admissionQueueOf(queue);
-        return [queue, { queue, slots, waiting: 0, held, running: 0, oldestWaitMs: 0 }];
-      }),
-    );
-    for (const { state, jobQueue, startedAt } of this.#live.values()) {
-      const queue = queues.get(jobQueue.name);
-      if (queue === undefined || state === "over") continue;
-      queue[state]++;
-      if (state === "waiting") queue.oldestWaitMs = Math.max(queue.oldestWaitMs, now - startedAt);
-    }
-    return [...queues.values()];
+    const waitedMs = now - startedAt;
+    this.#stopWaiting(generation);
+    generation.state = "running";
+    generation.waitedMs = waitedMs;
+    ingressQueue.admission.taken(number, now);
+    this.#options.events.emit("bound", { generation: facts, attempt, waitedMs });
   }
 
-  /** While Redis does not say how many places a queue has, its keys do not share them. */
-  #shareSlots(queue: string, admissionQueue: AdmissionQueue<number>): void {
-    const { redis, keyspace } = this.#options;
-    const name = this.#mailbox?.self;
-    if (name === undefined || redis.status !== "ready") {
-      admissionQueue.setSlots(undefined);
-      return;
-    }
-    announce(redis, keyspace.queueSlots(queue), name, { slots: 0, running: admissionQueue.runningSize }).then(
-      ({ slots, running }) => admissionQueue.setSlots(slots === 0 ? undefined : slots - running),
-      () => admissionQueue.setSlots(undefined),
-    );
+  /** The worker or the job was lost: the owner enqueues another attempt, which begins anew or resumes the answer that its caller has. */
+  #restart(generation: Generation): void {
+    const { answer, ingressQueue, number } = generation;
+    this.#emit("restarted", generation);
+    answer.restart();
+    if (!answer.hasBegun) generation.progress = undefined;
+    ingressQueue.admission.again(number);
+    if (generation.state !== "running") return;
+    generation.state = "dispatched";
+    generation.waitingSlot.force(1);
+    if (!answer.hasBegun) this.#startWaitTimer(generation);
   }
 
-  /** Those that wait for a runner, by queue. */
-  get waiting(): ReadonlyMap<string, Capacity> {
-    return this.#waiting;
-  }
-
-  #waitingOn(queue: string): Capacity {
-    let waiting = this.#waiting.get(queue);
-    if (waiting === undefined) {
-      waiting = new Capacity(0);
-      this.#waiting.set(queue, waiting);
-    }
-    return waiting;
-  }
-
-  #admissionQueueOf(queue: string): AdmissionQueue<number> {
-    let admissionQueue = this.#admissionQueues.get(queue);
-    if (admissionQueue === undefined) {
-      admissionQueue = new AdmissionQueue<number>({
-        isOpen: () => !this.#closing && this.isReady,
-        release: (number) => {
-          const generation = this.#live.get(number);
-          if (generation !== undefined)
-            this.#owner?.start(generation, number, generation.queue.waitMs, this.#now(), generation.startedAt);
-        },
-      });
-      this.#admissionQueues.set(queue, admissionQueue);
-    }
-    return admissionQueue;
-  }
-
-  #retryAfterSeconds(queue: string): number {
-    return this.#admissionQueueOf(queue).retryAfterSeconds(this.#waitingOn(queue).used, this.#now());
-  }
-
-  #portOf(mailbox: Mailbox): OwnerPort<Generation> {
-    const { metrics } = this.#options;
-    return {
-      send: mailbox.send,
-      heartbeat: mailbox.heartbeat,
-      enqueue: (generation, _number, attempt) => {
-        const enqueuedAt = this.#now();
-        this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) =>
-          this.#enqueueFailed(generation, attempt, enqueuedAt, isRefused),
-        );
-      },
-      dequeue: (generation) => this.#jobs.dequeue(generation),
-      probe: (jobs) => void this.#probe(jobs),
-      bound: (generation, freeSlots) => {
-        generation.jobQueue.setFreeSlots(freeSlots);
-        generation.queued = undefined;
-        this.#runs(generation);
-      },
-      mayRestart: ({ answer }) => answer.mayRestart,
-      restart: (generation) => {
-        metrics.restarts.inc({ queue: generation.jobQueue.name });
-        generation.answer.restart();
-        if (!generation.answer.hasBegun) generation.progress = undefined;
-        generation.admissionQueue.again(generation.number);
-        if (generation.state === "running") {
-          generation.state = "waiting";
-          generation.waitingSlot.force(1);
-          if (!generation.answer.hasBegun) this.#expireInTime(generation);
-        }
-      },
-      deliver: (generation, kind, payload, seq) => {
-        try {
-          this.#deliver(generation, kind, payload, seq);
-        } catch (error) {
-          this.#crashed(generation, error);
-        }
-      },
-      fail: (generation, fault) =>
-        this.#fail(generation, fault === "wait_expired" ? this.#waitExpired(generation) : faults[fault]),
-    };
-  }
-
+  /** One frame of the answer, in order. */
   #deliver(generation: Generation, kind: AnswerKind, payload: Buffer, seq: number): void {
-    const now = this.#now();
+    const { answer } = generation;
     switch (kind) {
       case "head": {
         const head = decodeHead(payload);
-        if (head === undefined) this.#giveUp(generation, unreadable);
+        if (head === undefined) this.#abandon(generation, unreadable);
         else {
-          generation.upstreamRequestId = head.headers[upstreamRequestIdHeader];
-          generation.answer.head(head, seq);
+          this.#answering(generation, head);
+          answer.head(head, seq);
         }
         return;
       }
       case "data": {
         const { outputTokens, bytes } = decodeData(payload);
-        this.#produced(generation, generation.progress, outputTokens);
-        this.#measure(generation, now);
-        generation.answer.data(bytes, seq, now);
+        const now = this.#now();
+        updateProgress(generation, generation.progress, outputTokens);
+        this.#contentArrived(generation, bytes.length, now);
+        answer.data(bytes, seq, now);
         return;
       }
       case "usage": {
         const progress = decodeProgress(payload);
-        this.#produced(generation, progress, progress?.outputTokens);
-        generation.answer.passed(seq);
+        updateProgress(generation, progress, progress?.outputTokens);
+        answer.passed(seq);
         return;
       }
-      case "end":
-        this.#ended(generation, decodeEnd(payload));
-        this.#settle(generation, "complete");
-        generation.answer.end();
-        this.#over(generation, "complete");
+      case "end": {
+        const { usage, model } = decodeEnd(payload);
+        generation.usage = usage;
+        if (model !== undefined) generation.modelAnswered = model;
+        this.#end(generation, "complete", () => answer.end());
         return;
+      }
       case "fail": {
         const failure = decodeFailure(payload) ?? unreadable;
         generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
@@ -424,157 +250,323 @@ export class Generations {
     }
   }
 
-  /** A fault of ours while an answer is delivered ends that answer alone, and at once. */
+  #answering(generation: Generation, { status, headers }: AnswerHead): void {
+    const upstreamRequestId = headers[upstreamRequestIdHeader];
+    generation.upstreamRequestId = upstreamRequestId;
+    this.#options.events.emit("answering", { generation: generation.facts, status, upstreamRequestId });
+  }
+
+  #contentArrived(generation: Generation, bytes: number, now: number): void {
+    const { events } = this.#options;
+    const { facts, contentAt, startedAt } = generation;
+    generation.contentAt = now;
+    if (contentAt === undefined) {
+      const firstTokenMs = now - startedAt;
+      generation.firstTokenMs = firstTokenMs;
+      events.emit("firstContent", { generation: facts, firstTokenMs });
+    }
+    if (events.has("chunk"))
+      events.emit("chunk", {
+        generation: facts,
+        bytes,
+        gapMs: contentAt === undefined ? undefined : now - contentAt,
+      });
+  }
+
+  /** A fault of ours ends this generation alone. */
   #crashed(generation: Generation, error: unknown): void {
-    this.#options.log.error(
-      { err: error, requestId: generation.requestId },
-      "request failed by a fault of the gateway",
-    );
+    this.#options.events.emit("fault", { error, requestId: generation.requestId });
     try {
-      this.#giveUp(generation, unreadable);
+      this.#abandon(generation, unreadable);
     } catch {
       generation.response.destroy();
     }
   }
 
-  async #probe(jobs: { client: Generation; number: number; attempt: number }[]): Promise<void> {
-    const owner = this.#owner as Owner<Generation>;
-    try {
-      const states = await this.#jobs.statesOf(jobs.map(({ client }) => client));
-      for (const [index, { client, number, attempt }] of jobs.entries()) {
-        const state = states[index] as JobState;
-        if (state !== "waiting") client.admissionQueue.gone(client.number, this.#now());
-        owner.probed(number, attempt, state, this.#now());
-      }
-    } catch {
-      owner.probeFailed();
+  /** The response is closed: read to its end, or left by its caller. */
+  #responseClosed(generation: Generation): void {
+    if (generation.state === "over") this.#freeSlot(generation);
+    else {
+      this.#owner.leave(generation.number);
+      this.#end(generation, "left");
     }
   }
 
-  #measure(generation: Generation, now: number): void {
-    const { firstToken, tokenGap } = this.#options.metrics;
-    const queue = generation.jobQueue.name;
-    if (generation.contentAt === 0) {
-      generation.firstTokenMs = now - generation.startedAt;
-      firstToken.observe({ queue }, generation.firstTokenMs / 1_000);
-    } else tokenGap.observe({ queue }, (now - generation.contentAt) / 1_000);
-    generation.contentAt = now;
+  #expireWait(generation: Generation): void {
+    if (isWaiting(generation)) this.#abandon(generation, this.#waitExpired(generation));
   }
 
-  #giveUp(generation: Generation, failure: Failure): void {
-    this.#owner?.leave(generation.number);
+  /** Fails the generation on this side's decision; a worker that has it is stopped. */
+  #abandon(generation: Generation, failure: Failure): void {
+    this.#owner.leave(generation.number);
     this.#fail(generation, failure);
   }
 
   #fail(generation: Generation, failure: Failure): void {
-    this.#options.metrics.errors.inc({ code: failure.code });
-    this.#settle(generation, failure.code);
-    generation.answer.fail(failure);
-    this.#over(generation, failure.code);
+    this.#end(generation, failure.code, () => generation.answer.fail(failure));
   }
 
-  /**
-   * A write that Redis refused, or did not take while it passed this process' own heartbeats on, fails alone. Otherwise Redis may be away: what came to be held back since then
-   * fails with it, so that no caller waits for more than one time limit to learn that nothing can be enqueued.
-   */
-  #enqueueFailed({ admissionQueue, number }: Generation, attempt: number, since: number, isRefused: boolean): void {
-    const isAlone = isRefused || this.#selfHeardAt > since;
-    if (!isAlone) this.#enqueueFailedAt = this.#now();
-    this.#owner?.enqueueFailed(number, attempt);
-    if (isAlone) return;
-    for (const generation of this.#live.values())
-      if (
-        generation.admissionQueue === admissionQueue &&
-        admissionQueue.holds(generation.number) &&
-        generation.startedAt >= since
-      )
-        this.#fail(generation, faults.unavailable);
+  /** The usage is recorded before the caller has the end, so that its next request finds the released reservation. */
+  #end(generation: Generation, outcome: GenerationOutcome, respond?: () => void): void {
+    if (generation.state === "over") return;
+    this.#recordUsage(generation, outcome);
+    respond?.();
+    // The response may have closed at once.
+    if (!this.#live.delete(generation.number)) return;
+    const { answer, ingressQueue, number, startedAt, waitedMs } = generation;
+    const now = this.#now();
+    if (isWaiting(generation)) this.#stopWaiting(generation);
+    generation.state = "over";
+    ingressQueue.admission.over(number, waitedMs === undefined ? undefined : now - startedAt - waitedMs, now);
+    generation.onEnd?.(outcome);
+    if (generation.response.closed) this.#freeSlot(generation);
+    this.#jobs.releaseBody(generation);
+    answer.forget();
+    this.#emitEnded(generation, outcome, now);
   }
 
-  #waitExpired({ jobQueue }: Generation): Failure {
-    const message = "The request waited for as long as it may; try again later.";
-    return { code: "overloaded", message, retryAfterSeconds: this.#retryAfterSeconds(jobQueue.name) };
+  /** Ends all that are left, each with this failure in its caller's dialect, and dispatches no more. */
+  stop(failure: Failure): void {
+    this.#isStopping = true;
+    for (const generation of this.#live.values()) this.#abandon(generation, failure);
   }
 
-  /** What its caller lets it wait counts from its beginning, whichever workers were lost since; an answer that has begun may wait to be gone on with. */
-  #expireInTime(generation: Generation): void {
+  /** Call it with every heartbeat. */
+  tick(): void {
+    const now = this.#now();
+    this.#endHopeless(now);
+    this.#owner.tick(now);
+    this.#queues.tick(now);
+    for (const generation of this.#live.values()) {
+      if (generation.state !== "admitting") generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
+      if (generation.state === "dispatched") this.#jobs.renewBody(generation, now);
+    }
+  }
+
+  /** Ends generations whose key was revoked, and queued ones that can't be dispatched in time. The owner does the same for dispatched ones. */
+  #endHopeless(now: number): void {
+    const isLost = this.#owner.isLost(now);
+    for (const generation of this.#live.values()) {
+      if (this.#options.isRevoked(generation.caller.id)) this.#abandon(generation, revokedKey);
+      else if (generation.state !== "queued") continue;
+      else if (isLost) this.#fail(generation, unavailable);
+      else if (now - generation.startedAt >= generation.queue.waitMs) this.#expireWait(generation);
+    }
+  }
+
+  heard(sender: string): void {
+    const now = this.#now();
+    if (sender === this.#options.mailbox.self) this.#selfHeardAt = now;
+    this.#owner.heard(sender, now);
+  }
+
+  receive(sender: string, frame: Frame): void {
+    this.#owner.receive(sender, frame, this.#now());
+  }
+
+  resubscribed(): void {
+    this.tick();
+  }
+
+  /** Can a generation be begun, with hope of an answer? */
+  get isReady(): boolean {
+    const { redis, mailbox } = this.#options;
+    return (
+      redis.status === "ready" &&
+      mailbox.isConnected &&
+      this.#selfHeardAt > this.#enqueueFailedAt &&
+      this.#owner.isLinked(this.#now())
+    );
+  }
+
+  /** Generations that are not over, or not read to their end. */
+  get size(): number {
+    return this.#openCount;
+  }
+
+  /** The bounds on waiting generations, by queue. */
+  get waiting(): [queue: string, Capacity][] {
+    return this.#queues.waiting;
+  }
+
+  statistics(): QueueStatistics[] {
+    return this.#queues.statistics(this.#live.values());
+  }
+
+  #ownerPort(): OwnerPort<Generation> {
+    const { mailbox } = this.#options;
+    return {
+      send: mailbox.send,
+      heartbeat: mailbox.heartbeat,
+      enqueue: (generation, _number, attempt) => this.#enqueue(generation, attempt),
+      dequeue: (generation) => this.#jobs.dequeue(generation),
+      probe: (attempts) => void this.#jobs.probe(attempts, this.#owner),
+      bound: (generation, freeSlots) => this.#bound(generation, freeSlots),
+      mayRestart: ({ answer }) => answer.mayRestart,
+      restart: (generation) => this.#restart(generation),
+      deliver: (generation, kind, payload, seq) => {
+        try {
+          this.#deliver(generation, kind, payload, seq);
+        } catch (error) {
+          this.#crashed(generation, error);
+        }
+      },
+      fail: (generation, fault) => {
+        const failures = { unavailable, worker_lost: workerLost, wait_expired: this.#waitExpired(generation) };
+        this.#fail(generation, failures[fault]);
+      },
+    };
+  }
+
+  /** A slot among all generations, and one among those that wait on the queue. */
+  #claimSlots(
+    { caller, queue: { waitingMax } }: GenerationRequest,
+    queue: IngressQueue,
+  ): { kind: "claimed"; slot: Claim; waitingSlot: Claim } | { kind: "refused"; failure: Failure } {
+    const { events, slots } = this.#options;
+    queue.waiting.max = waitingMax;
+    const slot = slots.claim(caller.id);
+    const waitingSlot = queue.waiting.claim(caller.id);
+    const refused = (limit: "generations" | "waiting", shortage: Parameters<typeof overloadOf>[2]) => {
+      slot.end();
+      const retryAfterSeconds = this.#queues.retryAfterSeconds(queue);
+      return { kind: "refused", failure: overloadOf(events, limit, shortage, caller.id, retryAfterSeconds) } as const;
+    };
+    const slotShortage = slot.hold(1);
+    if (slotShortage !== undefined) return refused("generations", slotShortage);
+    const waitingShortage = waitingSlot.hold(1);
+    if (waitingShortage !== undefined) return refused("waiting", waitingShortage);
+    return { kind: "claimed", slot, waitingSlot };
+  }
+
+  #create(
+    request: GenerationRequest,
+    body: Buffer,
+    ingressQueue: IngressQueue,
+    { slot, waitingSlot }: { slot: Claim; waitingSlot: Claim },
+  ): Generation {
+    const now = this.#now();
+    const number = this.#owner.takeNumber();
+    return {
+      ...request,
+      facts: factsOf(request, body.length),
+      number,
+      answer: this.#createResponse(request, number, now),
+      ingressQueue,
+      state: "admitting",
+      attempt: 0,
+      held: request.held.move(),
+      slot,
+      waitingSlot,
+      waitTimer: undefined,
+      queued: undefined,
+      startedAt: now,
+      body,
+      bodyBytes: body.length,
+      bodyRenewedAt: now,
+      contentAt: undefined,
+      waitedMs: undefined,
+      firstTokenMs: undefined,
+      usage: null,
+      progress: undefined,
+      upstreamRequestId: undefined,
+      modelAnswered: request.model.id,
+      reservation: undefined,
+      isUsageRecorded: false,
+    };
+  }
+
+  #createResponse(request: GenerationRequest, number: number, now: number): GenerationResponse {
+    const { response, caller, dialect, framing, model, requestId, headers } = request;
+    const { bodyBytes, answerBytes } = this.#options;
+    return new GenerationResponse(
+      {
+        response,
+        dialect,
+        framing,
+        model: model.id,
+        requestId,
+        headers,
+        resumed: model.resume,
+        deliveredClaim: bodyBytes.claim(caller.id),
+        heldBack: answerBytes.claim(caller.id),
+        listener: {
+          committed: () => this.#committed(number),
+          taken: (seq) => this.#owner.taken(number, seq),
+        },
+      },
+      now,
+    );
+  }
+
+  /** No other attempt can answer any more. */
+  #committed(number: number): void {
+    const generation = this.#live.get(number);
+    if (generation !== undefined) this.#jobs.releaseBody(generation);
+  }
+
+  /** The caller's own limit on the wait counts from the beginning, over all attempts. An answer that has begun may wait to be resumed. */
+  #startWaitTimer(generation: Generation): void {
     const { maxWaitMs, startedAt } = generation;
     if (maxWaitMs === undefined) return;
-    generation.expiry = setTimeout(() => this.#expire(generation), Math.max(0, startedAt + maxWaitMs - this.#now()));
+    const leftMs = Math.max(0, startedAt + maxWaitMs - this.#now());
+    generation.waitTimer = setTimeout(() => this.#expireWait(generation), leftMs);
   }
 
-  #expire(generation: Generation): void {
-    if (generation.state === "waiting") this.#giveUp(generation, this.#waitExpired(generation));
-  }
-
-  /** An attempt that goes on from another's answer may know less of it than that did. */
-  #produced(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
-    const before = generation.answer.hasBegun ? (generation.progress?.outputTokens ?? 0) : 0;
-    generation.progress = progress;
-    if (progress !== undefined) progress.outputTokens = Math.max(before, outputTokens);
-  }
-
-  #ended(generation: Generation, { usage, model }: AnswerEnd): void {
-    generation.usage = usage;
-    if (model !== undefined) generation.answeredBy = model;
-  }
-
-  /** The response is closed: finished, or left by its caller. */
-  #closed(generation: Generation): void {
-    this.#unread.delete(generation.number);
-    if (generation.state === "over") {
-      generation.slot.end();
-      return;
-    }
-    this.#options.metrics.cancellations.inc({ queue: generation.jobQueue.name });
-    this.#owner?.leave(generation.number);
-    this.#over(generation, "left");
-  }
-
-  #runs(generation: Generation): void {
-    if (generation.state !== "waiting") return;
-    const now = this.#now();
-    this.#waitIsOver(generation);
-    generation.state = "running";
-    generation.waitedMs = now - generation.startedAt;
-    generation.admissionQueue.taken(generation.number, now);
-  }
-
-  #waitIsOver(generation: Generation): void {
-    clearTimeout(generation.expiry);
+  #stopWaiting(generation: Generation): void {
+    clearTimeout(generation.waitTimer);
     generation.waitingSlot.hold(0);
   }
 
-  /** Before its caller has the end of its answer, so that the next request finds what this one gives back. */
-  #settle(generation: Generation, outcome: GenerationOutcome): void {
-    if (generation.isSettled) return;
-    generation.isSettled = true;
-    const taken = takenBy(generation, outcome);
-    if (taken.kind === "used") {
-      generation.usage = taken.usage;
-      generation.answeredBy = taken.model;
-    }
-    generation.hold?.settle(taken);
+  #waitExpired({ ingressQueue }: Generation): Failure {
+    return waitExpired(this.#queues.retryAfterSeconds(ingressQueue));
   }
 
-  #over(generation: Generation, outcome: GenerationOutcome): void {
-    const { state, waitedMs } = generation;
-    if (state === "over") return;
-    const now = this.#now();
-    if (state === "waiting") this.#waitIsOver(generation);
-    this.#live.delete(generation.number);
-    this.#settle(generation, outcome);
-    generation.state = "over";
-    generation.admissionQueue.over(
-      generation.number,
-      waitedMs === undefined ? undefined : now - generation.startedAt - waitedMs,
-      now,
-    );
-    generation.over?.(outcome);
-    if (generation.response.closed) generation.slot.end();
-    else this.#unread.set(generation.number, generation);
-    this.#jobs.releaseBody(generation);
-    generation.answer.forget();
-    this.#options.log.info(logLineOf(generation, outcome, now), "generation");
+  #recordUsage(generation: Generation, outcome: GenerationOutcome): void {
+    if (generation.isUsageRecorded) return;
+    generation.isUsageRecorded = true;
+    const record = usageRecordOf(generation, outcome);
+    if (record.kind === "used") {
+      generation.usage = record.usage;
+      generation.modelAnswered = record.model;
+    }
+    generation.reservation?.settle(record);
   }
+
+  /** May be called twice for a response that closes while it ends. */
+  #freeSlot({ slot }: Generation): void {
+    if (slot.amount === 0) return;
+    slot.end();
+    this.#openCount--;
+  }
+
+  #emit(kind: "received" | "admitted" | "queued" | "restarted", { facts }: Generation): void {
+    this.#options.events.emit(kind, { generation: facts });
+  }
+
+  #emitEnded(generation: Generation, outcome: GenerationOutcome, now: number): void {
+    const { facts, answer, modelAnswered, upstreamRequestId, waitedMs, firstTokenMs, startedAt, usage } = generation;
+    this.#options.events.emit("ended", {
+      generation: facts,
+      outcome,
+      status: answer.status,
+      modelAnswered,
+      upstreamRequestId,
+      waitedMs,
+      firstTokenMs,
+      durationMs: now - startedAt,
+      usage,
+    });
+  }
+
+  #now(): number {
+    return this.#options.clock.now();
+  }
+}
+
+/** An attempt that resumes another's answer may know of fewer tokens than that one did. */
+function updateProgress(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
+  const before = generation.answer.hasBegun ? (generation.progress?.outputTokens ?? 0) : 0;
+  generation.progress = progress;
+  if (progress !== undefined) progress.outputTokens = Math.max(before, outputTokens);
 }

@@ -7,7 +7,7 @@ import { type BodyRead, checkBody, type ReadBody, readForm, readJson } from "./b
 import type { BodyAnswer, BodyTask } from "./body-thread.ts";
 import { allEndpoints, type Endpoint, nameOf } from "./endpoints.ts";
 import { tooLarge } from "./failures.ts";
-import { Refused } from "./requests.ts";
+import { Refused } from "./refused.ts";
 import { validatorOf } from "./validation.ts";
 
 /** A body of so many bytes, whatever it holds, takes some 20 ms at most. */

@@ -3,7 +3,7 @@ import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
 import { type CallerFrame, callerFrameOf } from "../websocket/socket-frame.ts";
 import { type BodyRead, checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
 import { endpointNamed } from "./endpoints.ts";
-import { Refused } from "./requests.ts";
+import { Refused } from "./refused.ts";
 
 export type BodyTask =
   | { kind: "body"; bytes: Uint8Array; endpoint: string /** Of a form. */; contentType: string | undefined }

@@ -1,16 +1,17 @@
-/** From what is wrong with a request to what its caller is told. */
+/** The failures that the ingress itself answers requests with. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { invalidFieldOf, type ValidationFault } from "#dialects/invalid-field.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Shortage } from "../admission/capacity.ts";
-import type { IngressMetrics } from "../metrics.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
 import type { UploadLimits } from "./upload-pace.ts";
 
 export const invalidKey: Failure = {
   code: "invalid_key",
-  // Clients tell a wrong key by OpenAI's first words: https://platform.openai.com/docs/guides/error-codes
+  // Clients recognize a wrong key by OpenAI's first words: https://platform.openai.com/docs/guides/error-codes
   message:
     "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key.",
 };
@@ -20,6 +21,26 @@ export const unavailable: Failure = {
   message: "The gateway can't take requests at the moment; try again in a moment.",
   retryAfterSeconds: 1,
 };
+
+export const workerLost: Failure = {
+  code: "worker_lost",
+  message: "The process that ran this request was lost; send it again.",
+};
+
+/** Begins as clients expect it of a key that is not valid. */
+export const revokedKey: Failure = {
+  code: "invalid_key",
+  message: "Incorrect API key provided: it was revoked while this request was running.",
+};
+
+/** A worker sent a frame that this version can't read, or the gateway has a fault. */
+export const unreadable: Failure = { code: "internal", message: "The gateway failed to process this request." };
+
+export const waitExpired = (retryAfterSeconds: number): Failure => ({
+  code: "overloaded",
+  message: "The request waited for as long as it may; try again later.",
+  retryAfterSeconds,
+});
 
 export const tooLarge = (bytesMax: number): Failure => ({
   code: "body_too_large",
@@ -31,7 +52,7 @@ export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => (
   message: `The request arrived too slowly: send at least ${uploadBytesPerSecondMin} bytes per second, without long pauses.`,
 });
 
-/** What all keys share, by its name in the metrics, and what a caller is told who gets no more of it: because of its key's share, or because there is too little left. */
+/** By limit, as the metrics name it: the message for a caller whose key is above its share, and for one that the ingress has too little left for. */
 const overloads = {
   bodies: {
     key: "This API key's requests hold as much of the gateway's memory as one key may. Wait until some of them are answered, then send this one again.",
@@ -51,14 +72,15 @@ const overloads = {
   },
 } satisfies Record<string, Record<Shortage, string>>;
 
-/** Counts a refusal, and says why. */
+/** Reports that a limit was reached; returns the failure for the caller. */
 export function overloadOf(
-  { limitRefusals }: Pick<IngressMetrics, "limitRefusals">,
+  events: EventSink<IngressEvents>,
   limit: keyof typeof overloads,
   shortage: Shortage,
+  keyId: string,
   retryAfterSeconds = 1,
 ): Failure {
-  limitRefusals.inc({ limit, scope: shortage });
+  events.emit("limitReached", { limit, scope: shortage, keyId });
   return { code: "overloaded", message: overloads[limit][shortage], retryAfterSeconds };
 }
 
@@ -85,7 +107,7 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
   }
 }
 
-/** The failure of a request whose body is not what its endpoint's schema says. */
+/** The failure of a request whose body does not match its endpoint's schema. */
 export function invalidBodyOf(fault: ValidationFault): Failure {
   const { param, message } = invalidFieldOf(fault);
   return { code: "invalid_request", message, ...(param !== "" && { param }) };
@@ -116,7 +138,7 @@ const withVersion =
 const withoutVersion =
   "Set the client's base URL to this gateway's address without a path: the client adds the version itself.";
 
-/** What to set in the client, by the dialect that it speaks. */
+/** How to set the base URL of a client, by the dialect that it speaks. */
 const baseUrlHints: Record<ConversationDialect, string> = {
   "openai-chat": withVersion,
   "openai-responses": withVersion,
@@ -124,7 +146,7 @@ const baseUrlHints: Record<ConversationDialect, string> = {
   gemini: `${withoutVersion} The AI SDK's Google provider and LiteLLM want /v1beta at its end.`,
 };
 
-/** The path that a client calls whose base URL is not quite right; undefined when there is none. `isServed` says whether there is a route of that path. */
+/** The path that a client with a wrong base URL meant; undefined when there is none. `isServed` says whether a path has a route. */
 function meantPathOf(path: string, isServed: (url: string) => boolean): string | undefined {
   const { rest } = versionedPathOf(path);
   const call = modelCallIn(rest);

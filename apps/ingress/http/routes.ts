@@ -1,7 +1,8 @@
-/** The endpoints for callers. */
+/** The HTTP routes for callers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { GenerationOutcome } from "#events/ingress-events.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { ReplayAnswer } from "../admission/rate-limits.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
@@ -19,128 +20,138 @@ import {
   modelMethods,
 } from "./endpoints.ts";
 import { modelBodyOf, modelListOf } from "./models.ts";
-import { noBytes, Refused } from "./requests.ts";
+import { Refused } from "./refused.ts";
+import { noBytes, type RequestBodies } from "./request-bodies.ts";
 
 export interface RoutesOptions {
   catalogue(): Catalogue;
   admission: Admission;
   idempotency: Idempotency;
-  bodies: BodyReader;
+  bodies: RequestBodies;
+  reader: BodyReader;
 }
 
-export function addRoutes(server: FastifyInstance, { catalogue, admission, idempotency, bodies }: RoutesOptions): void {
-  const begin = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    endpoint: Endpoint,
-    read: BodyRead<ReadBody>,
-    google?: { model: string; method: string },
-  ): Promise<void> | undefined => {
-    if (read.kind === "refused") throw new Refused(read.failure);
-    const { body, demand } = read.value;
-    const model = google?.model ?? String(body.model);
-    const framing = framingOf(body, google?.method, (request.query as { alt?: string }).alt);
-    const start = (response: AnswerResponse, over?: (outcome: string) => void) => {
-      admission.begin({
-        request,
-        requestId: request.id,
-        endpoint,
-        model,
-        framing,
-        demand,
-        bytes: request.bytes,
-        response,
-        over,
-      });
-      request.isGeneration = true;
-    };
-    const begun = () => {
-      request.bytes = noBytes;
-      reply.hijack();
-    };
-    const replay = async () => admittedHeadersOf(await admission.replay({ request, endpoint, model }), reply);
-    if (idempotency.concerns(request)) return idempotency.serve(request, reply.raw, start, replay).then(begun);
-    start(reply.raw);
-    begun();
-    return undefined;
-  };
+/** What a path of Google's names: a model, and a method behind a colon. */
+interface ModelCall {
+  model: string;
+  method: string;
+}
 
-  /** Before a large body is asked for, or read: what is refused without a look into it is refused now. */
-  const look = async (request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint) => {
-    const { headers } = request;
-    const length =
-      headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
-    if (!isReadAtOnce({ length }))
-      admittedHeadersOf(await admission.look(request, endpoint, idempotency.concerns(request)), reply);
-  };
-
-  /** Small bodies are read at once, in the same turn of the event loop. */
-  const handle = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    endpoint: Endpoint,
-    google?: { model: string; method: string },
-  ) => {
-    const contentType = endpoint.operation === "image-edit" ? request.headers["content-type"] : undefined;
-    const read = bodies.read(endpoint, request.bytes, { key: request.caller.id, contentType });
-    return read instanceof Promise
-      ? request.held.during(read).then((settled) => begin(request, reply, endpoint, settled, google))
-      : begin(request, reply, endpoint, read, google);
-  };
-
+export function addRoutes(server: FastifyInstance, options: RoutesOptions): void {
+  const posts = new GenerationRoutes(options);
   const serve = (scope: FastifyInstance, served: Record<string, Endpoint>) => {
     for (const [url, endpoint] of Object.entries(served))
-      scope.post(url, { onRequest: (request, reply) => look(request, reply, endpoint) }, (request, reply) =>
-        handle(request, reply, endpoint),
+      scope.post(url, { onRequest: (request, reply) => posts.checkEarly(request, reply, endpoint) }, (request, reply) =>
+        posts.handle(request, reply, endpoint),
       );
   };
   serve(server, endpoints);
   server.register(async (scope) => {
-    server.readForms(scope);
+    options.bodies.takeForms(scope);
     serve(scope, formEndpoints);
   });
-
-  for (const version of googleVersions)
+  for (const version of googleVersions) {
     server.post(
       `/${version}/models/*`,
-      { onRequest: async (request, reply) => look(request, reply, methodOf(request, reply).endpoint) },
+      { onRequest: async (request, reply) => posts.checkEarly(request, reply, methodOf(request, reply).endpoint) },
       (request, reply) => {
-        const { endpoint, ...google } = methodOf(request, reply);
-        return handle(request, reply, endpoint, google);
+        const { endpoint, ...call } = methodOf(request, reply);
+        return posts.handle(request, reply, endpoint, call);
       },
     );
+    addModelRoutes(server, version, options);
+  }
+}
 
+function addModelRoutes(server: FastifyInstance, version: string, { catalogue, admission }: RoutesOptions): void {
   const modelsOf = (request: FastifyRequest) =>
     catalogue()
       .modelsOf(request.caller.group)
       .filter(({ id }) => allowsModel(request.caller, id));
+  server.get(`/${version}/models`, (request) =>
+    modelListOf(
+      dialectOf(request.url, request.headers),
+      modelsOf(request),
+      new URLSearchParams(request.url.split("?", 2)[1] ?? ""),
+    ),
+  );
+  server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) =>
+    modelBodyOf(dialectOf(request.url, request.headers), admission.modelFor(request, request.params["*"])),
+  );
+}
 
-  for (const version of googleVersions) {
-    server.get(`/${version}/models`, (request) =>
-      modelListOf(
-        dialectOf(request.url, request.headers),
-        modelsOf(request),
-        new URLSearchParams(request.url.split("?", 2)[1] ?? ""),
-      ),
-    );
-    server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) =>
-      modelBodyOf(dialectOf(request.url, request.headers), admission.modelFor(request, request.params["*"])),
-    );
+/** What every POST route does, in this order: checkEarly, handle. */
+class GenerationRoutes {
+  readonly #options: RoutesOptions;
+
+  constructor(options: RoutesOptions) {
+    this.#options = options;
+  }
+
+  /** Before a large body is requested or read: refuses a caller whose limits would refuse every request. */
+  async checkEarly(request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint): Promise<void> {
+    const { admission, idempotency } = this.#options;
+    const { headers } = request;
+    const length =
+      headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
+    if (isReadAtOnce({ length })) return;
+    limitHeadersOrThrow(await admission.check(request, endpoint, idempotency.concerns(request)), reply);
+  }
+
+  /** Reads the body, a small one in this turn of the event loop, and begins the generation. */
+  handle(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: Endpoint,
+    call?: ModelCall,
+  ): Promise<void> | undefined {
+    const contentType = endpoint.operation === "image-edit" ? request.headers["content-type"] : undefined;
+    const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
+    return read instanceof Promise
+      ? request.held.during(read).then((settled) => this.#begin(request, reply, endpoint, settled, call))
+      : this.#begin(request, reply, endpoint, read, call);
+  }
+
+  #begin(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: Endpoint,
+    read: BodyRead<ReadBody>,
+    call: ModelCall | undefined,
+  ): Promise<void> | undefined {
+    if (read.kind === "refused") throw new Refused(read.failure);
+    const { admission, idempotency } = this.#options;
+    const { body, demand } = read.value;
+    const model = call?.model ?? String(body.model);
+    const framing = framingOf(body, call?.method, (request.query as { alt?: string }).alt);
+    const begin = (response: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
+      const { id: requestId, bytes } = request;
+      admission.begin({ request, requestId, endpoint, model, framing, demand, bytes, response, onEnd });
+      request.isGeneration = true;
+    };
+    const takeOver = () => {
+      request.bytes = noBytes;
+      reply.hijack();
+    };
+    if (idempotency.concerns(request)) {
+      const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
+      return idempotency.serve(request, reply.raw, begin, replay).then(takeOver);
+    }
+    begin(reply.raw);
+    takeOver();
+    return undefined;
   }
 }
 
-/** How its caller's limits stand that admit a request; throws Refused, and sets the same headers, where they don't. */
-function admittedHeadersOf(answer: ReplayAnswer | undefined, reply: FastifyReply): Record<string, string> {
+/** The headers that report the caller's limits. Sets them on the reply and throws Refused where the limits refuse the request. */
+function limitHeadersOrThrow(answer: ReplayAnswer | undefined, reply: FastifyReply): Record<string, string> {
   if (answer?.kind !== "refused") return answer?.headers ?? {};
   reply.headers(answer.headers);
   throw new Refused(answer.failure);
 }
 
-/** What a POST below a model's path asks for. */
-function methodOf(
-  { params }: FastifyRequest,
-  reply: FastifyReply,
-): { model: string; method: string; endpoint: Endpoint } {
+/** The model, the method and the endpoint of a POST below a model's path. */
+function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & { endpoint: Endpoint } {
   const call = modelCallOf((params as { "*": string })["*"]);
   if (call === undefined) {
     reply.header("allow", "GET, HEAD");

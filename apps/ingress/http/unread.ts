@@ -1,29 +1,29 @@
 /**
- * The bytes of answers that wait in this process until callers take them. API keys share them: a key that gets no more loses the connections whose
- * callers have taken nothing for longest. What a socket takes at once does not touch the capacity.
+ * The bytes of responses that wait in this process until callers take them. All API keys share the capacity for them: a key that gets no more
+ * of it loses the connections whose callers have taken nothing for longest. Bytes that a socket takes at once don't count.
  */
 import { type IncomingMessage, ServerResponse } from "node:http";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Capacity, Claim, Shortage } from "../admission/capacity.ts";
 
-/** How often waiting connections are checked for what their callers have taken meanwhile. */
+/** How often the connections with waiting bytes are checked for what their callers have taken. */
 const checkMs = 100;
 
 interface UnreadPort {
-  /** Bytes that were written and that the system has not taken. */
+  /** Bytes that were written and that the operating system has not taken. */
   bytes(): number;
   /** Breaks the connection. */
   cut(): void;
 }
 
-/** What waits on one connection. Its writer calls `wrote` for every write, and `end` when the connection or its response is closed. */
+/** The waiting bytes of one connection. Its writer calls `wrote` for every write, and `end` when the connection or its response is closed. */
 export class Unread {
   readonly #all: UnreadAnswers;
   readonly number: number;
   readonly key: string;
   readonly port: UnreadPort;
   readonly claim: Claim;
-  /** It is counted at the end of this turn of the event loop. */
+  /** Its bytes are counted at the end of this turn of the event loop. */
   isDue = false;
   isOver = false;
 
@@ -35,7 +35,7 @@ export class Unread {
     this.claim = claim;
   }
 
-  /** Something waits: what is written now should not keep a larger buffer alive that it is a part of. */
+  /** Bytes wait: a slice that is written now should be copied, so that it does not keep the whole buffer alive. */
   get isWaiting(): boolean {
     return this.claim.amount > 0;
   }
@@ -44,7 +44,7 @@ export class Unread {
     if (!this.isDue) this.#all.wrote(this);
   }
 
-  /** Any number of times. */
+  /** May be called any number of times. */
   end(): void {
     this.#all.end(this);
   }
@@ -52,25 +52,25 @@ export class Unread {
 
 export class UnreadAnswers {
   readonly #capacity: Capacity;
-  readonly #onCut: (shortage: Shortage) => void;
+  readonly #onCut: (shortage: Shortage, key: string) => void;
   #due: Unread[] = [];
-  /** By key: the connections on which something waits, first those whose callers have taken nothing for longest. */
+  /** By key: the connections with waiting bytes, first those whose callers have taken nothing for longest. */
   readonly #waiting = new LiveMap<string, LiveMap<number, Unread>>();
   #isChecking = false;
   #number = 0;
 
-  /** `onCut` is called for every connection that is broken, with what its key was short of. */
-  constructor(capacity: Capacity, onCut: (shortage: Shortage) => void) {
+  /** `onCut` is called for every connection that is broken, with the shortage and its key. */
+  constructor(capacity: Capacity, onCut: (shortage: Shortage, key: string) => void) {
     this.#capacity = capacity;
     this.#onCut = onCut;
   }
 
-  /** For a response or a WebSocket of this key. */
+  /** The waiting bytes of a response or a WebSocket of this key. */
   of(key: string, port: UnreadPort): Unread {
     return new Unread(this, this.#number++, key, port, this.#capacity.claim(key));
   }
 
-  /** For Unread. A response holds all that is written in one turn of the event loop together, so nothing is known before its end. */
+  /** For Unread. A response gathers all writes of one turn of the event loop, so its bytes are counted at the end of the turn. */
   wrote(unread: Unread): void {
     unread.isDue = true;
     if (this.#due.push(unread) === 1) setImmediate(this.#countDue);
@@ -113,27 +113,27 @@ export class UnreadAnswers {
     const waiting = this.#waitingWith(unread);
     const shortage = claim.hold(bytes);
     if (shortage === undefined) return;
-    // It ends with this connection, if not before: what it holds has grown.
+    // The loop ends with this connection, if not before: its bytes have grown.
     for (const other of waiting.values()) {
       const left = other.port.bytes();
       if (left < other.claim.amount) this.#took(other, left);
       else {
         this.end(other);
         other.port.cut();
-        this.#onCut(shortage);
+        this.#onCut(shortage, other.key);
       }
       if (claim.hold(bytes) === undefined) return;
     }
   }
 
-  /** The caller took something: only so much is left, and of all that wait it is now the last to be cut off. */
+  /** The caller took some bytes and `left` are left: of all waiting connections it is now the last to be cut off. */
   #took(unread: Unread, left: number): void {
     this.#remove(unread);
     unread.claim.hold(left);
     if (left > 0) this.#waitingWith(unread);
   }
 
-  /** Those of its key that wait, it among them. */
+  /** The waiting connections of its key, including this one. */
   #waitingWith(unread: Unread): LiveMap<number, Unread> {
     let waiting = this.#waiting.get(unread.key);
     if (waiting === undefined) {

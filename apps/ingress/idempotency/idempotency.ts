@@ -1,7 +1,8 @@
 /**
- * `Idempotency-Key`: a POST that a caller sends again, with the same key and body, joins the running generation or gets its stored answer
- * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). A failed answer is not stored, nor one for which there is no space: its key
- * is free again. What is stored is bounded for each caller's key and in all, and nothing is while Redis uses more than half of its memory.
+ * `Idempotency-Key`: a retry with the same key and body joins the running generation or receives the stored answer
+ * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). An answer is not stored when it failed or when there is no
+ * space for it; its Idempotency-Key is then free again. Stored bytes are bounded per API key and in all, and nothing is stored while Redis
+ * uses more than half of its memory.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
@@ -9,7 +10,10 @@ import { setTimeout } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
 import type { Redis } from "ioredis";
 import type { Failure } from "#dialects/errors.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { usedMemoryShare } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
@@ -17,26 +21,25 @@ import type { Capacity } from "../admission/capacity.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { requestIdHeadersOf } from "../http/endpoints.ts";
 import { overloadOf, unavailable } from "../http/failures.ts";
-import { Refused } from "../http/requests.ts";
-import type { IngressMetrics } from "../metrics.ts";
+import { Refused } from "../http/refused.ts";
 import { headersOf, type KeptAnswer, SharedResponse } from "./shared-response.ts";
 
-/** How long a running generation's claim outlives its ingress, and when it is renewed. */
+/** How long the claim of a running generation outlives its ingress, and how often it is renewed. */
 const claimMs = 15_000;
 const renewMs = 5_000;
-/** How long a request waits for an answer that runs at another ingress, and how often it looks. */
+/** How long a request waits for an answer that runs at another ingress, and how often it checks. */
 const elsewhereMsMax = 30_000;
-const lookMs = 200;
+const checkMs = 200;
 const headerLengthMax = 255;
-/** Answers are stored while Redis uses no more than this part of its memory, and how old that number may be. */
+/** Answers are stored while Redis uses no more than this part of its memory; the number may be this old. */
 const memoryShareMax = 0.5;
-const memoryLookMs = 1_000;
+const memoryAgeMsMax = 1_000;
 
 const header = "idempotency-key";
 
 /**
- * KEYS[1] the entry. ARGV: the claim's value; what is to lie there, the claim or nothing; its life in ms.
- * Returns 1 when that is so, 0 when another's lies there. Atomic: it takes the place of our claim, or of nothing where Redis lost that.
+ * KEYS[1] the entry. ARGV: the claim's value; the new value, which is the claim or empty to delete it; its life in ms.
+ * Returns 1 when the value was written, 0 when the entry is another request's. Atomic: only our claim is replaced, or an entry that Redis lost.
  */
 const placeScript = scriptOf(
   `
@@ -96,21 +99,22 @@ const stillRunning: Failure = {
   message: `The request with this ${header} is still running; send it again to get its answer.`,
   retryAfterSeconds: 2,
 };
-/** Where an Idempotency-Key's entry lies in Redis, and whose it is. */
-interface Place {
+
+/** The entry of an Idempotency-Key in Redis: its Redis key, the id of the caller's API key, the hash of the Idempotency-Key. */
+interface EntryKey {
   key: string;
   keyId: string;
   hash: string;
 }
 
-interface Running extends Place {
+interface Running extends EntryKey {
   fingerprint: string;
   claim: string;
   response: SharedResponse;
   renewedAt: number;
 }
 
-/** What lies under a key in Redis: a line of this as JSON, and behind it the answer's bytes, once there are any. */
+/** The value of an entry: one line of this as JSON, followed by the answer's bytes once the answer is complete. */
 interface Entry {
   fingerprint: string;
   status?: number;
@@ -120,11 +124,12 @@ interface Entry {
 export interface IdempotencyOptions {
   redis: Redis;
   keyspace: Keyspace;
-  /** Of generations: a request that waits for another's answer takes one as well. */
+  /** The slots of generations: a request that waits for another's answer takes one as well. */
   slots: Capacity;
   /** Bytes of request bodies, and of answers that are shared. */
   bodyBytes: Capacity;
-  metrics: Pick<IngressMetrics, "limitRefusals">;
+  clock: Clock;
+  events: EventSink<IngressEvents>;
   /** How long an answer is stored. */
   windowMs: number;
   /** Bytes stored in Redis at most: for the callers of one key, and for all. */
@@ -132,48 +137,48 @@ export interface IdempotencyOptions {
   bytesMax: number;
 }
 
-/** Begins the generation with this response, or throws; `over` is to be called when it is over. */
-type Begin = (response: AnswerResponse, over: (outcome: string) => void) => void;
-/** Admits a request that gets an answer without a generation of its own: resolves to headers for its caller, or rejects with Refused. */
+/** Begins the generation with this response, or throws Refused. Calls `onEnd` when it is over. */
+type Begin = (response: AnswerResponse, onEnd: (outcome: string) => void) => void;
+/** Admits a request that gets another request's answer: resolves to headers for its caller, or rejects with Refused. */
 type Replay = () => Promise<Record<string, string>>;
 
 export class Idempotency {
   readonly #options: IdempotencyOptions;
   readonly #running = new LiveMap<string, Running>();
   readonly #self = randomUUID();
-  #memory: { lookedAt: number; hasSpace: Promise<boolean> } | undefined;
+  #memory: { readAt: number; hasSpace: Promise<boolean> } | undefined;
 
   constructor(options: IdempotencyOptions) {
     this.#options = options;
-    // It may have come back empty.
+    // Redis may have come back empty.
     options.redis.on("ready", () => {
       for (const running of this.#running.values()) this.#renew(running);
     });
   }
 
-  /** Does the request ask for it? */
+  /** Has the request an Idempotency-Key? */
   concerns({ headers }: FastifyRequest): boolean {
     return headers[header] !== undefined;
   }
 
-  /** Call it about once a second. */
+  /** Renews the claims of running generations. Call it about once a second. */
   tick(now: number): void {
     for (const running of this.#running.values()) if (now - running.renewedAt >= renewMs) this.#renew(running);
   }
 
   /** Takes over the response, or throws Refused. */
   async serve(request: FastifyRequest, response: ServerResponse, begin: Begin, replay: Replay): Promise<void> {
-    const { redis, keyspace, slots, metrics } = this.#options;
+    const { redis, keyspace, slots, clock, events } = this.#options;
     const name = request.headers[header];
     if (typeof name !== "string" || name.length > headerLengthMax || !/^[\x20-\x7e]+$/.test(name))
       throw new Refused(invalidHeader);
     const hash = createHash("sha256").update(name).digest("hex");
-    const place: Place = { key: keyspace.idempotency(request.caller.id, hash), keyId: request.caller.id, hash };
-    const { key } = place;
+    const entryKey: EntryKey = { key: keyspace.idempotency(request.caller.id, hash), keyId: request.caller.id, hash };
+    const { key } = entryKey;
     const fingerprint = fingerprintOf(request);
     const claim = JSON.stringify({ fingerprint, claimedBy: `${this.#self} ${request.id}` });
     let own: Record<string, string> | undefined;
-    /** True when what was found may have changed while the caller's limits were asked: it counts once, however often it looks. */
+    /** Counts the request against its caller's limits, once. Returns whether it took time, in which the entry may have changed. */
     const counted = async () => {
       if (own !== undefined) return false;
       own = { ...requestIdHeadersOf(request), ...(await replay()) };
@@ -182,9 +187,9 @@ export class Idempotency {
     if (response.closed) return;
     const slot = slots.claim(request.caller.id);
     const shortage = slot.hold(1);
-    if (shortage !== undefined) throw new Refused(overloadOf(metrics, "generations", shortage));
+    if (shortage !== undefined) throw new Refused(overloadOf(events, "generations", shortage, request.caller.id));
     response.once("close", () => slot.end());
-    const until = performance.now() + elsewhereMsMax;
+    const until = clock.now() + elsewhereMsMax;
     while (!response.closed) {
       const running = this.#running.get(key);
       if (running !== undefined) {
@@ -195,7 +200,7 @@ export class Idempotency {
       }
       if ((await redis.set(key, claim, "PX", claimMs, "NX").catch(failed)) === "OK") {
         slot.end();
-        this.#begin(place, fingerprint, claim, response, begin);
+        this.#begin(entryKey, fingerprint, claim, response, begin);
         return;
       }
       const value = await redis.getBuffer(key).catch(failed);
@@ -208,19 +213,19 @@ export class Idempotency {
           response.end(body);
           return;
         }
-        if (performance.now() > until) throw new Refused(stillRunning);
-        if (this.#running.get(key) === undefined) await setTimeout(lookMs);
+        if (clock.now() > until) throw new Refused(stillRunning);
+        if (this.#running.get(key) === undefined) await setTimeout(checkMs);
       }
     }
   }
 
   #renew(running: Running): void {
     const { key, claim } = running;
-    running.renewedAt = performance.now();
+    running.renewedAt = this.#options.clock.now();
     runScript(this.#options.redis, placeScript, [key], [claim, claim, claimMs]).catch(() => undefined);
   }
 
-  /** Frees the key, unless another's entry lies there. */
+  /** Frees the key, unless the entry is another request's. */
   #release({ key, claim }: Running): Promise<unknown> {
     return runScript(this.#options.redis, placeScript, [key], [claim, "", 0]).catch(() => undefined);
   }
@@ -236,25 +241,31 @@ export class Idempotency {
     return runScript(redis, storeScript, keys, values).catch(() => this.#release(running));
   }
 
-  /** Has Redis memory to spare, as of a moment ago? */
+  /** Has Redis free memory, as of at most a second ago? */
   #hasSpace(): Promise<boolean> {
-    const now = performance.now();
-    if (this.#memory === undefined || now - this.#memory.lookedAt > memoryLookMs) {
+    const now = this.#options.clock.now();
+    if (this.#memory === undefined || now - this.#memory.readAt > memoryAgeMsMax) {
       const hasSpace = usedMemoryShare(this.#options.redis).then(
         (share) => share <= memoryShareMax,
         () => false,
       );
-      this.#memory = { lookedAt: now, hasSpace };
+      this.#memory = { readAt: now, hasSpace };
     }
     return this.#memory.hasSpace;
   }
 
-  #begin(place: Place, fingerprint: string, claim: string, response: ServerResponse, begin: Begin): void {
-    const shared = new SharedResponse(response, this.#options.bodyBytes.claim(place.keyId));
-    const running: Running = { ...place, fingerprint, claim, response: shared, renewedAt: performance.now() };
-    this.#running.set(place.key, running);
+  #begin(entryKey: EntryKey, fingerprint: string, claim: string, response: ServerResponse, begin: Begin): void {
+    const shared = new SharedResponse(response, this.#options.bodyBytes.claim(entryKey.keyId));
+    const running: Running = {
+      ...entryKey,
+      fingerprint,
+      claim,
+      response: shared,
+      renewedAt: this.#options.clock.now(),
+    };
+    this.#running.set(entryKey.key, running);
     const forget = () => {
-      if (this.#running.get(place.key) === running) this.#running.delete(place.key);
+      if (this.#running.get(entryKey.key) === running) this.#running.delete(entryKey.key);
     };
     const free = () => {
       forget();
@@ -283,12 +294,12 @@ function failed(): never {
   throw new Refused(unavailable);
 }
 
-/** Of what is asked and where; a form's boundary is another each time it is sent. */
+/** A hash of the path and the body. A form's boundary is left out, for it differs each time the form is sent. */
 function fingerprintOf({ url, bytes, headers }: FastifyRequest): string {
   const hash = createHash("sha256").update(`${url}\n`);
   const boundary = /boundary="?([^";]+)/.exec(headers["content-type"] ?? "")?.[1];
   if (boundary === undefined) return hash.update(bytes).digest("hex");
-  // A form was read before, and has no more of these marks than fields.
+  // The form was parsed before, so the number of its marks is bounded like its fields.
   const mark = Buffer.from(`--${boundary}`);
   let from = 0;
   for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, from)) {

@@ -1,6 +1,7 @@
 /**
- * A response that several callers get: it keeps what was written, up to a bound, and who joins later gets that first. The fastest of them sets the pace;
- * who falls too far behind is cut off. When all have left it goes on for those who may yet join, for as long as it is kept.
+ * A response that several callers receive. It keeps the bytes that were written, up to a bound, so that a caller who joins later receives them
+ * first. The fastest caller sets the pace; one that falls too far behind is disconnected. When all callers have left, it goes on as long as
+ * its bytes are kept, for callers that may still join.
  */
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
@@ -9,10 +10,10 @@ import type { AnswerResponse } from "../generation/generation-response.ts";
 
 /** Bytes of one answer that are kept at most. */
 const keptBytesMax = 1 << 20;
-/** Bytes that one of several callers may have yet to read: more than all that is kept, and what the relay has on its way, together. */
+/** Unread bytes of one caller among several, at most: more than the kept bytes and the relay's window together. */
 const unreadBytesMax = 4 << 20;
 
-/** Of the first caller alone, or of the moment. */
+/** Headers that belong to the first caller alone, or to the moment. */
 const notShared = /ratelimit|request-id|^connection$/;
 
 interface Member extends AnswerResponse {
@@ -26,7 +27,7 @@ export interface KeptAnswer {
   body: Buffer;
 }
 
-/** An answer for one who did not ask first; `own` headers are that caller's. */
+/** The headers for a caller that joins; `own` are those of its request. */
 export function headersOf(answer: Pick<KeptAnswer, "headers">, own: Record<string, string>): Record<string, string> {
   return { ...answer.headers, ...own, "idempotent-replayed": "true" };
 }
@@ -37,7 +38,7 @@ export class SharedResponse implements AnswerResponse {
   readonly #joined = new Map<Member, Record<string, string>>();
   readonly #blocked = new Set<Member>();
   readonly #emitter = new EventEmitter();
-  /** What the bytes that are kept hold. */
+  /** The claim on memory for the kept bytes. */
   readonly #held: Claim;
   #head: { status: number; headers: Record<string, string> } | undefined;
   #kept: Buffer[] | undefined = [];
@@ -45,7 +46,7 @@ export class SharedResponse implements AnswerResponse {
 
   constructor(first: Member, held: Claim) {
     this.#held = held;
-    // Who left before it began wants nothing kept.
+    // No bytes are kept for a caller that left before the beginning.
     if (first.closed) this.forget();
     this.#add(first);
   }
@@ -54,14 +55,14 @@ export class SharedResponse implements AnswerResponse {
     return this.#head !== undefined;
   }
 
-  /** All that was written, once it has ended; undefined where it was too much to keep. */
+  /** The whole response once it has ended; undefined where it was too large to keep. */
   get kept(): KeptAnswer | undefined {
     return this.#head === undefined || this.#kept === undefined || !this.#ended
       ? undefined
       : { ...this.#head, body: Buffer.concat(this.#kept) };
   }
 
-  /** Gives the response what was written so far and what will be; false when that is not kept any more, or nobody is left who gets it. */
+  /** Adds a caller: it receives the bytes so far and those to come. Returns false when the bytes are not kept any more, or the response was closed. */
   join(response: Member, own: Record<string, string>): boolean {
     if (this.#kept === undefined || (this.closed && !this.#ended)) return false;
     if (this.#head === undefined) this.#joined.set(response, own);
@@ -76,7 +77,7 @@ export class SharedResponse implements AnswerResponse {
     return true;
   }
 
-  /** Keeps nothing any more. */
+  /** Releases the kept bytes. */
   forget(): void {
     this.#kept = undefined;
     this.#held.end();
@@ -134,7 +135,7 @@ export class SharedResponse implements AnswerResponse {
     this.#goOn();
   }
 
-  /** Like the responses that it stands for, it says so in no one's midst. */
+  /** Like an HTTP response, it emits `close` in a later turn and never inside a call. */
   #closeIfOver(): void {
     if (this.closed || this.#members.size > 0 || (this.#kept !== undefined && !this.#ended)) return;
     this.closed = true;
@@ -152,7 +153,7 @@ export class SharedResponse implements AnswerResponse {
     });
   }
 
-  /** None of those who get it has read what was written. */
+  /** Every caller has unread bytes. */
   get #isFull(): boolean {
     return this.#members.size > 0 && this.#blocked.size === this.#members.size;
   }
@@ -161,7 +162,7 @@ export class SharedResponse implements AnswerResponse {
     if (!this.#isFull) this.#emitter.emit("drain");
   }
 
-  /** A copy: what is written may lie in memory that is used again. */
+  /** Returns a copy of the bytes, for their memory may be reused, and keeps it where there is space. */
   #keep(chunk: string | Buffer): Buffer {
     const bytes = Buffer.from(chunk as Buffer);
     if (this.#kept === undefined) return bytes;

@@ -1,32 +1,32 @@
 /**
- * The latest answer of one connection and all that was said up to it, so that the next turn may bring only what is new. It is kept for this
- * connection alone, within a budget that all connections share.
+ * The conversation of one connection up to its latest answer, so that the next turn needs to send only the new items. It is kept for this
+ * connection alone, within a capacity that all connections share.
  */
 import type { Claim } from "../admission/capacity.ts";
 
-/** Items as JSON, parted by commas. */
+/** Items as JSON, separated by commas. */
 type Items = readonly Buffer[];
 
 export class Conversation {
   readonly #held: Claim;
   #id: string | undefined;
   #items: Items = [];
-  /** The items of the turn under way; undefined when there is none, or when they are too many to be kept. */
+  /** The items of the turn in progress; undefined when there is none, or when they are too large to keep. */
   #next: Items | undefined;
-  /** Finished items of its answer, by their place. */
+  /** Finished items of its answer, by their index. */
   #answered = new Map<number, Buffer>();
 
-  /** `held` is what its items hold, in bytes. */
+  /** `held` is its claim on the bytes of conversations. */
   constructor(held: Claim) {
     this.#held = held;
   }
 
-  /** The items up to the answer of that id, with it; undefined when it is not the latest, or not kept. */
+  /** The items up to and including the answer with this id; undefined when it is not the latest answer, or not kept. */
   upTo(id: string): Items | undefined {
     return id === this.#id ? this.#items : undefined;
   }
 
-  /** A turn begins whose input are these items. */
+  /** A turn with this input begins. */
   begin(items: Items): void {
     this.#next = items;
     this.#hold();
@@ -39,7 +39,7 @@ export class Conversation {
     this.#hold();
   }
 
-  /** Its answer is complete; where the answer does not repeat its items, those that were added are its output. */
+  /** The answer is complete. Where `output` is empty, the items that were added are its output. */
   complete(id: string, output: readonly unknown[]): void {
     if (this.#next !== undefined) {
       const answered = [...this.#answered].sort(([one], [other]) => one - other).map(([, item]) => item);
@@ -53,7 +53,7 @@ export class Conversation {
     this.abandon();
   }
 
-  /** The turn ended without an answer: the one before it is still the latest. */
+  /** The turn ended without an answer: the answer before it stays the latest. */
   abandon(): void {
     this.#next = undefined;
     this.#answered.clear();
@@ -67,7 +67,7 @@ export class Conversation {
     this.abandon();
   }
 
-  /** Counts what is held; what of a new turn there is no room for is let go. */
+  /** Counts the bytes, and drops the items of the new turn when they don't fit. */
   #hold(): void {
     const parts = new Set([...this.#items, ...(this.#next ?? []), ...this.#answered.values()]);
     const bytes = [...parts].reduce((sum, { length }) => sum + length, 0);

@@ -1,39 +1,35 @@
 /**
- * One WebSocket of a caller and its bounds: what arrives counts in the budget of bodies, what leaves waits for the caller to read it, and nobody who
- * is gone or has nothing to say stays.
+ * One WebSocket of a caller and its bounds: arriving frames count as request bodies, leaving frames as unread responses, and a connection
+ * that is dead, idle or too old is closed.
  */
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyError, FastifyRequest } from "fastify";
-import type { Logger } from "pino";
 import { errorBodyOf, type Failure, statusOf } from "#dialects/errors.ts";
-import { failureHeadersOf } from "../generation/generation-response.ts";
 import { isReadAtOnce } from "../http/body-reader.ts";
 import { responsesPath } from "../http/endpoints.ts";
 import { failureOf, tooSlow } from "../http/failures.ts";
-import { Refused } from "../http/requests.ts";
+import { failureHeadersOf } from "../http/refusals.ts";
+import { Refused } from "../http/refused.ts";
 import type { Unread, UnreadAnswers } from "../http/unread.ts";
 import { UploadPace } from "../http/upload-pace.ts";
 import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "./socket-frame.ts";
-import { Turns, type TurnsOptions } from "./socket-turns.ts";
+import { Turns, type TurnsOptions, turnEndedOf } from "./socket-turns.ts";
 
-/** Bytes on their way to the caller from which on an answer waits. */
+/** With this many bytes on their way to the caller, the connection counts as full and the answer waits. */
 const fullBytes = 64 * 1024;
-/** Bytes of what no upstream was asked for: a caller that asks for more of that without reading it is cut off. */
+/** Unread bytes of frames that the gateway itself wrote, at most: a caller that provokes more is disconnected. */
 const pendingBytesMax = 1 << 20;
-/** Bytes of a client's control frame around what it says: https://www.rfc-editor.org/rfc/rfc6455#section-5.2 */
+/** Bytes of a client's control frame besides its payload: https://www.rfc-editor.org/rfc/rfc6455#section-5.2 */
 const controlBytes = 6;
 /** https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1 */
 const closeCodes = { normal: 1000, goingAway: 1001, policyViolation: 1008, tryAgainLater: 1013 } as const;
 
 export interface ConnectionOptions extends TurnsOptions {
-  /** What waits for callers to take it. */
+  /** Bytes of responses that callers have not taken. */
   unread: UnreadAnswers;
-  log: Logger;
-  /** An id for a turn. */
+  /** A new id for a turn. */
   nextId(): string;
-  /** Faults of our own; never the caller's content. */
-  onFault(error: Error, requestId: string): void;
-  /** Connections without a turn are to be closed. */
+  /** Connections without a turn in progress are to be closed. */
   isClosing(): boolean;
 }
 
@@ -45,17 +41,18 @@ export class Connection {
   readonly #unread: Unread;
   readonly #openedAt: number;
   #pingedAt: number;
-  /** Something came or went since the last ping. */
+  /** Bytes came or went since the last ping. */
   #moved = true;
-  /** Bytes of the frame that is arriving, when it began to, and how fast it comes. */
+  /** The frame that is arriving: its bytes so far, its beginning, and its pace. */
   #arrivingBytes = 0;
   #arrivingSince = 0;
   #pace: UploadPace | undefined;
   #pendingBytes = 0;
-  /** The frame that is being read, and those behind it. */
+  /** Settles when the frame that is being read, and those behind it, are served. */
   #serving: Promise<void> | undefined;
 
-  constructor(socket: WebSocket, request: FastifyRequest, options: ConnectionOptions, now: number) {
+  constructor(socket: WebSocket, request: FastifyRequest, options: ConnectionOptions) {
+    const now = options.clock.now();
     this.#socket = socket;
     this.#request = request;
     this.#options = options;
@@ -65,7 +62,7 @@ export class Connection {
       isFull: () => this.#isFull,
       terminate: () => this.terminate(),
     };
-    this.#turns = new Turns(request, options, port, now);
+    this.#turns = new Turns(request, options, port);
     this.#unread = options.unread.of(request.caller.id, {
       bytes: () => socket.bufferedAmount,
       cut: () => this.terminate(),
@@ -82,7 +79,7 @@ export class Connection {
     socket.once("close", (code: number) => this.#closed(code));
   }
 
-  /** Call it about once a second. */
+  /** Checks the time limits. Call it about once a second. */
   tick(now: number): void {
     const { config } = this.#options;
     if (!this.#isOpen) return;
@@ -98,14 +95,14 @@ export class Connection {
     this.retire(now);
   }
 
-  /** While a large frame is read nothing further is taken from the socket, and its sender can't be slow. */
+  /** While a large frame is read, nothing more is taken from the socket, so its sender can't be too slow. */
   #isTooSlow(now: number): boolean {
     if (this.#arrivingBytes === 0 || this.#serving !== undefined) this.#pace = undefined;
     else this.#pace ??= new UploadPace(this.#options.config, this.#arrivingBytes, now);
     return this.#pace?.isTooSlow(this.#arrivingBytes, now) === true;
   }
 
-  /** Closes the connection if no turn is under way and it is time to. */
+  /** Closes the connection if it is time to and no turn is in progress. */
   retire(now: number): void {
     const { config, isClosing } = this.#options;
     if (this.#turns.isRunning || !this.#isOpen) return;
@@ -126,7 +123,7 @@ export class Connection {
     return this.#socket.bufferedAmount > fullBytes;
   }
 
-  /** Clients know by the name to open another connection. */
+  /** Clients recognize the name of the error and open another connection. */
   #refuseMore(why: string): void {
     if (this.#socket.bufferedAmount > 0) return;
     this.#shut(
@@ -135,23 +132,23 @@ export class Connection {
     );
   }
 
-  /** Counts bytes of a frame as they come; fewer than none are those that turned out to be of none. */
+  /** Counts bytes of a frame as they arrive. A negative number takes back bytes that belonged to a control frame. */
   #arrive(bytes: number): void {
     this.#moved = true;
     if (this.#arrivingBytes === 0) {
-      this.#arrivingSince = performance.now();
+      this.#arrivingSince = this.#options.clock.now();
       this.#pace = undefined;
     }
     this.#arrivingBytes = Math.max(0, this.#arrivingBytes + bytes);
     try {
-      this.#options.server.reserve(this.#request, this.#arrivingBytes);
+      this.#options.bodies.reserve(this.#request, this.#arrivingBytes);
     } catch (error) {
       this.#shut(closeCodes.tryAgainLater, (error as Refused).failure);
     }
     if (this.#arrivingBytes === 0) this.#request.held.hold(0);
   }
 
-  /** Frames are served in order. While a large one is read, nothing further is taken from the socket. */
+  /** Serves frames in order. While a large one is read, nothing more is taken from the socket. */
   #receive(bytes: Buffer, isBinary: boolean): void {
     if (!this.#isOpen) return;
     this.#arrivingBytes = 0;
@@ -169,7 +166,7 @@ export class Connection {
     });
   }
 
-  /** Never throws, nor rejects. */
+  /** Never throws and never rejects. */
   #serve(bytes: Buffer, isBinary: boolean): Promise<void> | undefined {
     if (!this.#isOpen) return undefined;
     const requestId = this.#options.nextId();
@@ -187,7 +184,7 @@ export class Connection {
       };
       const received = isReadAtOnce(bytes)
         ? receive(callerFrameOf(bytes))
-        : held.during(this.#options.bodies.readFrame(bytes, this.#request.caller.id)).then(receive);
+        : held.during(this.#options.reader.readFrame(bytes, this.#request.caller.id)).then(receive);
       if (received !== undefined) return received.catch(refuse).then(giveBack);
     } catch (error) {
       refuse(error);
@@ -197,18 +194,17 @@ export class Connection {
   }
 
   #refuse(error: Error, requestId: string, streamId: string | undefined): void {
-    const { metrics, log, onFault } = this.#options;
+    const { events } = this.#options;
     const failure = error instanceof Refused ? error.failure : failureOf(error as FastifyError);
-    if (failure.code === "internal") onFault(error, requestId);
+    if (failure.code === "internal") events.emit("fault", { error, requestId });
     const status = statusOf(failure.code, "openai-responses");
-    metrics.requests.inc({ path: responsesPath, status });
-    log.info({ requestId, path: responsesPath, status, keyId: this.#request.caller.id }, "request");
+    events.emit("requestEnded", turnEndedOf(this.#request, { requestId, status, outcome: "answered" }));
     if (failure.code === "invalid_key") this.#shut(closeCodes.policyViolation, failure, requestId);
-    else this.#tell(failure, requestId, streamId);
+    else this.#sendFailure(failure, requestId, streamId);
   }
 
-  #tell(failure: Failure, requestId: string, streamId?: string): void {
-    this.#options.metrics.errors.inc({ code: failure.code });
+  #sendFailure(failure: Failure, requestId: string, streamId?: string): void {
+    this.#options.events.emit("requestRefused", { requestId, code: failure.code });
     const headers = { ...failureHeadersOf(failure), "x-request-id": requestId };
     this.#say(
       errorFrameOf(
@@ -220,14 +216,15 @@ export class Connection {
     );
   }
 
-  /** Says why, closes, and reads no further into a frame. */
+  /** Sends the failure and closes the connection; the rest of an arriving frame is not read. */
   #shut(code: number, failure: Failure, requestId = this.#request.id): void {
     if (!this.#isOpen) return;
-    this.#tell(failure, requestId);
+    this.#sendFailure(failure, requestId);
     this.#socket.close(code, failure.code);
     if (this.#arrivingBytes > 0) this.#socket.pause();
   }
 
+  /** Sends a frame that the gateway itself wrote. */
   #say(frame: Buffer): void {
     if (this.#pendingBytes > pendingBytesMax) {
       this.terminate();
@@ -247,11 +244,11 @@ export class Connection {
       this.#moved = true;
       sent();
       if (!this.#isFull) this.#turns.drained();
-      if (this.#options.isClosing()) this.retire(performance.now());
+      if (this.#options.isClosing()) this.retire(this.#options.clock.now());
     });
   }
 
-  /** All frames of one turn of the event loop leave in one write. */
+  /** Makes all frames of one turn of the event loop leave in one write. */
   #together(): void {
     const { socket } = this.#request.raw;
     if (socket.writableCorked > 0) return;
@@ -263,10 +260,9 @@ export class Connection {
     this.#turns.leave();
     this.#unread.end();
     const { id, caller } = this.#request;
-    const durationMs = Math.round(performance.now() - this.#openedAt);
-    this.#options.log.info(
-      { requestId: id, keyId: caller.id, path: responsesPath, turns: this.#turns.count, code, durationMs },
-      "socket",
-    );
+    const { clock, events } = this.#options;
+    const durationMs = clock.now() - this.#openedAt;
+    const turns = this.#turns.count;
+    events.emit("socketClosed", { requestId: id, keyId: caller.id, path: responsesPath, turns, code, durationMs });
   }
 }

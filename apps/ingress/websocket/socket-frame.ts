@@ -1,19 +1,19 @@
-/** What goes over a WebSocket: one JSON object per text frame (https://platform.openai.com/docs/guides/websocket-mode). */
+/** The frames of a WebSocket, each one JSON object (https://platform.openai.com/docs/guides/websocket-mode). */
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#dialects/errors.ts";
 import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#dialects/json.ts";
 import { fieldsMax, readJson } from "../http/body.ts";
-import { Refused } from "../http/requests.ts";
+import { Refused } from "../http/refused.ts";
 
-/** What of a frame is not the body of a request; `stream` is for POST requests alone. */
+/** Members of a frame that do not belong to the request's body; `stream` is for POST requests alone. */
 const envelopeNames = ["type", "stream_id", "previous_response_id", "generate", "stream"] as const;
 const frameNames = [...envelopeNames, "input"] as const;
 
-/** A frame of a caller, of which nothing but its outermost structure was checked. */
+/** A caller's frame. Only its outermost structure is checked. */
 export interface CallerFrame {
   bytes: Buffer;
   type: unknown;
-  /** Names a queue of the caller's; every frame of the answer bears it. */
+  /** The caller's name for a stream on this connection; every frame of the answer carries it. */
   streamId: string | undefined;
   spans: ObjectSpans<(typeof frameNames)[number]>;
 }
@@ -27,10 +27,10 @@ const openList = Buffer.from("[");
 const closeList = Buffer.from("]");
 const stringMessage = [Buffer.from('{"type":"message","role":"user","content":'), Buffer.from("}")] as const;
 
-/** Bytes of a value that is not the body's. */
+/** Bytes of a member outside the body, at most. */
 const memberBytesMax = 4_096;
 
-/** Throws Refused for what is no JSON object. */
+/** Throws Refused for bytes that are not a JSON object. */
 export function callerFrameOf(bytes: Buffer): CallerFrame {
   const spans = objectSpansOf(bytes, frameNames, fieldsMax);
   if (spans === undefined) {
@@ -63,7 +63,7 @@ const memberOf = (
   return readSpan(bytes, span);
 };
 
-/** Which answer a turn goes on from, and whether it wants one of its own at all. Throws Refused for members of the wrong type. */
+/** The answer that a turn continues from, and whether it wants an answer of its own. Throws Refused for members of the wrong type. */
 export function turnOf(frame: CallerFrame): { previousId: string | undefined; generates: boolean } {
   const previousId = memberOf(frame, "previous_response_id") ?? undefined;
   if (previousId !== undefined && typeof previousId !== "string")
@@ -78,7 +78,7 @@ export function turnOf(frame: CallerFrame): { previousId: string | undefined; ge
   return { previousId, generates };
 }
 
-/** The items of a frame's input as JSON, parted by commas; empty when there are none. It shares no memory with the frame. */
+/** The items of a frame's input as JSON, separated by commas; empty when there are none. A copy that shares no memory with the frame. */
 export function itemsOf({ bytes, spans: { members } }: CallerFrame): Buffer {
   const { start, end } = members.input ?? { start: 0, end: 0 };
   if (bytes[start] === quote) return Buffer.concat([stringMessage[0], bytes.subarray(start, end), stringMessage[1]]);
@@ -89,13 +89,13 @@ export function itemsOf({ bytes, spans: { members } }: CallerFrame): Buffer {
   return at === inner.length ? Buffer.alloc(0) : Buffer.from(inner);
 }
 
-/** The list of these items, in pieces. */
+/** The list of these items, in parts. */
 const listOf = (items: readonly Buffer[]): Buffer[] => {
   const given = items.filter(({ length }) => length > 0);
   return [openList, ...given.flatMap((part, index) => (index === 0 ? [part] : [comma, part])), closeList];
 };
 
-/** The frame as the body of a POST request that streams: every byte as it was sent, but for what is the frame's own, and the input if its items are given. */
+/** The frame as the body of a streaming POST request: every byte as it was sent, except the frame's own members, and the input if `items` replace it. */
 export function bodyOf({ bytes, spans }: CallerFrame, items?: readonly Buffer[]): Buffer {
   const { input } = spans.members;
   const type = spans.all.find(({ name }) => name === "type");
@@ -114,7 +114,7 @@ export function bodyOf({ bytes, spans }: CallerFrame, items?: readonly Buffer[])
   );
 }
 
-/** A failure that has a name of its own in this dialect, under which clients look for it. */
+/** A failure with a name of its own in this dialect, by which clients recognize it. */
 export const socketFailure = (name: string, message: string, param?: string): Failure => ({
   code: "invalid_request",
   upstreamCode: name,
@@ -124,25 +124,25 @@ export const socketFailure = (name: string, message: string, param?: string): Fa
 
 const frameHeaders = /^(x-request-id|x-upstream-request-id|retry-after|x-should-retry|x-ratelimit-.*)$/;
 
-/** What tells of a failure, whenever it comes: an HTTP answer's status, headers and body in one frame. */
+/** An error response as one frame: its status, headers and body. */
 export function errorFrameOf(
   status: number,
   headers: OutgoingHttpHeaders,
   body: string,
   streamId: string | undefined,
 ): Buffer {
-  const told = Object.fromEntries(
+  const passedOn = Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) => (frameHeaders.test(name) ? [[name, String(value)]] : [])),
   );
   const { error } = JSON.parse(body) as { error: object };
-  return frameOf({ type: "error", status, error: { ...error, headers: told } }, streamId);
+  return frameOf({ type: "error", status, error: { ...error, headers: passedOn } }, streamId);
 }
 
-/** A frame for the queue of that name. */
+/** An event as a frame of the stream with this id. */
 export const frameOf = (event: object, streamId: string | undefined): Buffer =>
   Buffer.from(JSON.stringify(streamId === undefined ? event : { ...event, stream_id: streamId }));
 
-/** An event's JSON as a frame for the queue of that name. */
+/** An event's JSON as a frame of the stream with this id. */
 export const withStreamId = (data: Buffer, streamId: string | undefined): Buffer =>
   streamId === undefined
     ? data

@@ -1,6 +1,6 @@
 /**
- * One turn's answer on a WebSocket, in place of an HTTP response: each event of the stream is a frame. It ends in exactly one frame that says so, which
- * stays behind until nothing can follow it: callers take what comes after it for a part of their next turn.
+ * The answer of one turn on a WebSocket, in place of an HTTP response: each server-sent event becomes a frame. It ends in exactly one final
+ * frame, which is sent only when nothing can follow it: callers take every later frame for a part of their next turn.
  */
 import { isUtf8 } from "node:buffer";
 import { EventEmitter } from "node:events";
@@ -11,19 +11,19 @@ import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { errorFrameOf, withStreamId } from "./socket-frame.ts";
 
-/** Bytes of one event at most: what a worker lets pass, and what it wraps around it. */
+/** Bytes of one event at most: the most that a worker lets pass, and some for what it adds. */
 const eventBytesMax = 33 << 20;
 const endings = ["response.completed", "response.incomplete"];
 const unfinished = { code: "internal", message: "The gateway failed to process this request." } as const;
 
-/** The connection that a turn is on. */
+/** The connection of a turn. */
 export interface TurnPort {
   readonly streamId: string | undefined;
-  /** `sent` is called when the frame is on its way, and perhaps never, if the connection breaks before. */
+  /** Calls `sent` when the operating system has the frame; never if the connection breaks before. */
   send(frame: Buffer, sent: () => void): void;
-  /** The caller has more to read than it should be sent at a time. */
+  /** The caller has too many unread bytes to be sent more. */
   isFull(): boolean;
-  /** An event that passed; that of an ending when it is sure. */
+  /** An event is sent; the final one is reported when it is certain. */
   passed(type: string | undefined, data: Buffer): void;
   /** The last frame was sent. */
   over(status: number): void;
@@ -31,7 +31,7 @@ export interface TurnPort {
 }
 
 export class SocketResponse implements AnswerResponse {
-  /** A frame can tell of any status at any time. */
+  /** A frame can report any status at any time. */
   readonly headersSent = false;
   closed = false;
   readonly #port: TurnPort;
@@ -100,14 +100,14 @@ export class SocketResponse implements AnswerResponse {
     return this;
   }
 
-  /** The caller has read what there was. */
+  /** The caller has read the bytes that were sent. */
   drained(): void {
     if (!this.#blocked) return;
     this.#blocked = false;
     this.#emitter.emit("drain");
   }
 
-  /** All was sent, or the connection is gone. */
+  /** All frames were sent, or the connection is gone. */
   close(): void {
     if (this.closed) return;
     this.closed = true;
@@ -115,13 +115,13 @@ export class SocketResponse implements AnswerResponse {
     this.#emitter.emit("close");
   }
 
-  /** Callers close a connection on which text is not UTF-8. */
+  /** Replaces invalid UTF-8, for which callers would close the connection. */
   #send(data: Buffer, sent: () => void): void {
     this.#port.send(withStreamId(isUtf8(data) ? data : Buffer.from(data.toString("utf8")), this.#port.streamId), sent);
   }
 }
 
-/** What an event is that has no name. */
+/** The type of an event without a name. */
 function typeOf(data: Buffer): string | undefined {
   const span = objectSpansOf(data, ["type"])?.members.type;
   const type = span === undefined ? undefined : readSpan(data, span);

@@ -1,38 +1,45 @@
-/** The turns on one WebSocket: one at a time, each a generation like that of a POST request, which may go on from the one before it. */
+/** The turns on one WebSocket, one at a time. Each is a generation like that of a POST request, and may continue the turn before it. */
 import { setImmediate } from "node:timers/promises";
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
 import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import type { IngressConfig } from "../config.ts";
+import { callerOf, type KeyDirectory } from "../http/authentication.ts";
 import { type BodyRead, type ReadBody, readJson } from "../http/body.ts";
 import { type BodyReader, isReadAtOnce } from "../http/body-reader.ts";
 import { responsesEndpoint, responsesPath } from "../http/endpoints.ts";
 import { tooLarge } from "../http/failures.ts";
-import { callerLeftStatus, Refused } from "../http/requests.ts";
-import type { IngressMetrics } from "../metrics.ts";
+import { Refused } from "../http/refused.ts";
+import type { RequestBodies } from "../http/request-bodies.ts";
+import { callerLeftStatus } from "../http/server.ts";
 import { Conversation } from "./conversation.ts";
 import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
 import { SocketResponse, type TurnPort } from "./socket-response.ts";
 
-/** How many answers may wait to be read; then the next turn must wait. */
+/** How many answers may be unread by the caller when the next turn begins. */
 const unreadMax = 4;
-/** Bytes of a frame that steers: it is refused, and what it holds goes back with the refusal. */
+/** Bytes of a steering frame at most: its refusal repeats a part of it. */
 const steerBytesMax = 64 * 1024;
 
 export interface TurnsOptions {
-  server: FastifyInstance;
   config: IngressConfig;
+  clock: Clock;
+  events: EventSink<IngressEvents>;
+  keys: KeyDirectory;
   admission: Admission;
-  bodies: BodyReader;
-  metrics: IngressMetrics;
-  /** Bytes of conversations. */
-  kept: Capacity;
+  bodies: RequestBodies;
+  reader: BodyReader;
+  /** Bytes of the conversations that are kept. */
+  conversations: Capacity;
 }
 
-/** A turn on its way to its beginning, but for its body. */
-interface Checked {
+/** A turn whose body is not read yet. */
+interface PendingTurn {
   frame: CallerFrame;
   requestId: string;
   items: Buffer[];
@@ -40,39 +47,39 @@ interface Checked {
   generates: boolean;
 }
 
-/** What a connection does for its turns. */
+/** The connection, as its turns use it. */
 export interface TurnsPort extends Pick<TurnPort, "send" | "isFull" | "terminate"> {
-  /** Sends what no upstream was asked for. */
+  /** Sends a frame that the gateway itself wrote. */
   say(frame: Buffer): void;
 }
 
 export class Turns {
-  /** Answered and begun ones. */
+  /** How many turns were answered or begun. */
   count = 0;
-  /** When the last one ended, or began. */
+  /** When the last turn ended, or began. */
   lastAt: number;
   readonly #request: FastifyRequest;
   readonly #options: TurnsOptions;
   readonly #port: TurnsPort;
   readonly #conversation: Conversation;
-  /** The running one, and those that are over but not sent to their end. */
+  /** The response of the running turn, and those that are complete but not sent to their end. */
   readonly #unread = new Set<SocketResponse>();
   #left = false;
-  #running: { response: SocketResponse; startedAt: number } | undefined;
+  #running: { response: SocketResponse; requestId: string; startedAt: number } | undefined;
 
-  constructor(request: FastifyRequest, options: TurnsOptions, port: TurnsPort, now: number) {
+  constructor(request: FastifyRequest, options: TurnsOptions, port: TurnsPort) {
     this.#request = request;
     this.#options = options;
     this.#port = port;
-    this.#conversation = new Conversation(options.kept.claim(request.caller.id));
-    this.lastAt = now;
+    this.#conversation = new Conversation(options.conversations.claim(request.caller.id));
+    this.lastAt = options.clock.now();
   }
 
   get isRunning(): boolean {
     return this.#running !== undefined;
   }
 
-  /** Throws Refused for what can't be answered. A large frame takes until the promise settles; the next one must wait for that. */
+  /** Throws Refused for a frame that can't be answered. A large frame is read until the promise settles, and the next frame must wait for that. */
   receive(frame: CallerFrame, requestId: string): Promise<void> | undefined {
     switch (frame.type) {
       case "response.create":
@@ -85,7 +92,7 @@ export class Turns {
     }
   }
 
-  /** The caller has read what there was. */
+  /** The caller has read the bytes that were sent. */
   drained(): void {
     this.#running?.response.drained();
   }
@@ -106,9 +113,9 @@ export class Turns {
           "Another response of this connection is in progress: wait for its end, or open a second connection.",
         ),
       );
-    const { server } = this.#options;
     const request = this.#request;
-    request.caller = server.callerOf(request);
+    // The key may have been revoked since the connection was opened.
+    request.caller = callerOf(this.#options.keys, request);
     const { previousId, generates } = turnOf(frame);
     const before = previousId === undefined ? [] : this.#conversation.upTo(previousId);
     if (before === undefined)
@@ -128,26 +135,26 @@ export class Turns {
         generates,
         bytes: bodyOf(frame, previousId === undefined ? undefined : items),
       });
-    // To copy many bytes takes a turn of the event loop of its own.
+    // Copying many bytes gets a turn of the event loop of its own.
     return isReadAtOnce({ length: items.reduce((sum, { length }) => sum + length, 0) })
       ? readBody()
       : setImmediate().then(readBody);
   }
 
-  #read(checked: Checked): Promise<void> | undefined {
-    const { server, config, bodies } = this.#options;
+  #read(turn: PendingTurn): Promise<void> | undefined {
+    const { config, bodies, reader } = this.#options;
     const request = this.#request;
-    const { bytes } = checked;
+    const { bytes } = turn;
     if (bytes.length > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
-    server.reserve(request, bytes.length);
-    const begin = (read: BodyRead<ReadBody>) => this.#begin(checked, read);
-    const read = bodies.read(responsesEndpoint, bytes, { key: request.caller.id });
+    bodies.reserve(request, bytes.length);
+    const begin = (read: BodyRead<ReadBody>) => this.#begin(turn, read);
+    const read = reader.read(responsesEndpoint, bytes, { key: request.caller.id });
     if (read instanceof Promise) return request.held.during(read).then(begin);
     begin(read);
     return undefined;
   }
 
-  #begin({ frame, requestId, items, bytes, generates }: Checked, read: BodyRead<ReadBody>): void {
+  #begin({ frame, requestId, items, bytes, generates }: PendingTurn, read: BodyRead<ReadBody>): void {
     if (this.#left) return;
     if (read.kind === "refused") throw new Refused(read.failure);
     const { admission } = this.#options;
@@ -160,15 +167,15 @@ export class Turns {
       admission.begin({ ...asked, response });
       this.#unread.add(response);
       response.once("close", () => this.#unread.delete(response));
-      this.#running = { response, startedAt: performance.now() };
+      this.#running = { response, requestId, startedAt: this.#options.clock.now() };
       this.#conversation.begin(items);
     } else {
       const { id } = admission.modelFor(request, model);
       this.#conversation.begin(items);
-      this.#answerWithout(frame.streamId, { id: requestId.replace("req_", ""), model: id, body });
+      this.#answerWarmUp(frame.streamId, requestId, { model: id, body });
     }
     this.count++;
-    this.lastAt = performance.now();
+    this.lastAt = this.#options.clock.now();
   }
 
   #responseFor(streamId: string | undefined): SocketResponse {
@@ -180,11 +187,13 @@ export class Turns {
     });
   }
 
-  /** Callers that warm up want no answer, but an id to go on from. */
-  #answerWithout(
+  /** A caller that warms up its connection wants no answer, only an id that the next turn can continue from. */
+  #answerWarmUp(
     streamId: string | undefined,
-    { id, model, body }: { id: string; model: string; body: Record<string, unknown> },
+    requestId: string,
+    { model, body }: { model: string; body: Record<string, unknown> },
   ): void {
+    const id = requestId.replace("req_", "");
     const request = { system: [], messages: [], tools: [], settings: {} };
     const context = { id, model, body, request, framing: "sse", createdAt: Math.floor(Date.now() / 1_000) } as const;
     const created = responseBodyOf(context, [], { status: "in_progress" }, null);
@@ -192,10 +201,10 @@ export class Turns {
     this.#port.say(frameOf({ type: "response.created", sequence_number: 0, response: created }, streamId));
     this.#port.say(frameOf({ type: "response.completed", sequence_number: 1, response: completed }, streamId));
     this.#conversation.complete(String(objectOf(completed).id), []);
-    this.#options.metrics.requests.inc({ path: responsesPath, status: 200 });
+    this.#emitEnded({ requestId, status: 200, outcome: "answered" });
   }
 
-  /** The dialect has a word for what can't be steered; an error would be taken for the end of the response that is in progress. */
+  /** Steering has an event for failures of its own; an error event would look like the end of the response in progress. */
   #refuseSteering({ bytes, streamId }: CallerFrame): void {
     if (bytes.length > steerBytesMax) throw new Refused(tooLarge(steerBytesMax));
     const read = readJson(bytes);
@@ -214,7 +223,7 @@ export class Turns {
     );
   }
 
-  /** Notes what the next turn may go on from. */
+  /** Keeps what the next turn may continue from. */
   #remember(type: string | undefined, data: Buffer): void {
     switch (type) {
       case "response.output_item.done": {
@@ -234,14 +243,31 @@ export class Turns {
 
   #over(status: number): void {
     if (this.#running === undefined) return;
-    const { metrics } = this.#options;
-    this.lastAt = performance.now();
-    metrics.requests.inc({ path: responsesPath, status });
-    metrics.duration.observe({ path: responsesPath }, (this.lastAt - this.#running.startedAt) / 1_000);
+    const { requestId, startedAt } = this.#running;
+    this.lastAt = this.#options.clock.now();
     this.#running = undefined;
+    this.#emitEnded({ requestId, status, outcome: "generation", durationMs: this.lastAt - startedAt });
     this.#conversation.abandon();
   }
+
+  #emitEnded(turn: Parameters<typeof turnEndedOf>[1]): void {
+    this.#options.events.emit("requestEnded", turnEndedOf(this.#request, turn));
+  }
 }
+
+/** The event for the end of a turn, on the connection that `request` opened. */
+export const turnEndedOf = (
+  { caller }: FastifyRequest,
+  turn: Pick<RequestEnded, "requestId" | "status" | "outcome"> & { durationMs?: number },
+): RequestEnded => ({
+  transport: "websocket",
+  method: undefined,
+  path: responsesPath,
+  keyId: caller.id,
+  durationMs: undefined,
+  retries: undefined,
+  ...turn,
+});
 
 /** The values of these members of an object. */
 function membersOf<Name extends string>(data: Buffer, names: readonly Name[]): Partial<Record<Name, unknown>> {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { UploadPace, uploadLookMsOf } from "../../../apps/ingress/http/upload-pace.ts";
+import { UploadPace, uploadCheckMsOf } from "../../../apps/ingress/http/upload-pace.ts";
 
 const limits = { uploadBytesPerSecondMin: 1_000, uploadGraceMs: 4_000 };
-const lookMs = uploadLookMsOf(limits);
+const lookMs = uploadCheckMsOf(limits);
 
 /** After how many ms a sender is found to be too slow that sends so many bytes in each second; undefined when it is not within a minute. */
 function cutAfterMs(bytesIn: (second: number) => number): number | undefined {

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { plainUsageOf } from "#dialects/usage.ts";
-import { type Generation, type GenerationOutcome, takenBy } from "../../../apps/ingress/generation/generation.ts";
+import type { GenerationOutcome } from "#events/ingress-events.ts";
+import type { Generation } from "../../../apps/ingress/generation/generation.ts";
+import { usageRecordOf } from "../../../apps/ingress/generation/usage-record.ts";
 
 /** Asks for 25 tokens of input and at most 500 of output. */
 const asked = {
@@ -9,7 +11,7 @@ const asked = {
   operation: "answer",
   framing: "sse",
   model: { id: "m", capabilities: [] as string[] },
-  answeredBy: "m",
+  modelAnswered: "m",
   bodyBytes: 100,
   outputTokensMax: 500,
   choices: 1,
@@ -25,7 +27,7 @@ const reserved = "25 in, 500 out, m";
 const cases: [what: string, generation: object, outcome: GenerationOutcome, expected: string][] = [
   [
     "complete, by its upstream's count",
-    { usage: plainUsageOf(7, 8), answeredBy: "fallback" },
+    { usage: plainUsageOf(7, 8), modelAnswered: "fallback" },
     "complete",
     "7 in, 8 out, fallback",
   ],
@@ -36,7 +38,7 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
     "25 in, 90 out, fallback",
   ],
   ["complete and whole, uncounted, by what was reserved", { framing: "whole" }, "complete", reserved],
-  ["left while it waited", { state: "waiting" }, "left", nothing],
+  ["left while it waited", { state: "dispatched" }, "left", nothing],
   ["left before its upstream answered", {}, "left", nothing],
   ["left before anything was produced", { progress: begun }, "left", "25 in, 0 out, fallback"],
   ["left before anything was seen of a model that thinks", { progress: begun, model: thinks }, "left", reserved],
@@ -53,8 +55,8 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
     "7 in, 90 out, fallback",
   ],
   [
-    "left while it waited to be gone on with",
-    { state: "waiting", progress: { ...begun, outputTokens: 90 } },
+    "left while it waited to be resumed",
+    { state: "dispatched", progress: { ...begun, outputTokens: 90 } },
     "left",
     "25 in, 90 out, fallback",
   ],
@@ -71,12 +73,12 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
 ];
 
 for (const [what, generation, outcome, expected] of cases)
-  test(`what a generation takes: ${what}`, () => {
-    const taken = takenBy({ ...asked, ...generation } as unknown as Generation, outcome);
+  test(`usage record: ${what}`, () => {
+    const record = usageRecordOf({ ...asked, ...generation } as unknown as Generation, outcome);
     assert.equal(
-      taken.kind === "nothing"
+      record.kind === "nothing"
         ? nothing
-        : `${taken.usage.inputTokens} in, ${taken.usage.outputTokens} out, ${taken.model}`,
+        : `${record.usage.inputTokens} in, ${record.usage.outputTokens} out, ${record.model}`,
       expected,
     );
   });
