@@ -9,7 +9,7 @@ import type { FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { EventStream } from "#events/event-stream.ts";
+import { EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
@@ -59,6 +59,8 @@ export interface IngressDeps extends BackendDeps {
   bounds: RelayBounds;
   /** Of this ingress alone. */
   registry: Registry;
+  /** Subscribers to the ingress's events, besides its log and its metrics. */
+  subscribers?: readonly Subscriber<IngressEvents>[];
 }
 
 export interface Ingress {
@@ -96,13 +98,13 @@ type Http = ReturnType<typeof createHttp>;
 /** The path of a generation, and what it needs: events with their subscribers, shared capacities, rate limits, idempotency. */
 function createPath(
   config: IngressProcessConfig,
-  { log, clock, bounds, registry }: IngressDeps,
+  { log, clock, bounds, registry, subscribers = [] }: IngressDeps,
   { keyspace, catalogue, redis, bodies, queues, mailbox, inbox, keys }: Backends,
   opened: AsyncDisposableStack,
 ) {
   registerRelayMetrics(registry, mailbox);
   registerCatalogueMetrics(registry, catalogue);
-  const events = new EventStream<IngressEvents>(logSubscriber(log), metricsSubscriber(registry));
+  const events = new EventStream<IngressEvents>(logSubscriber(log), metricsSubscriber(registry), ...subscribers);
   const capacities = {
     bodies: new Capacity(config.bodiesBytesMax, smallBodyBytesMax),
     answers: new Capacity(config.answersBytesMax, smallAnswerBytesMax),

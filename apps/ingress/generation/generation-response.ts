@@ -33,7 +33,7 @@ const signsOfLife: Record<ConversationDialect, string> = {
   gemini: newline,
 };
 
-interface AnswerListener {
+export interface AnswerListener {
   /** No other attempt can answer any more. */
   committed(): void;
   /** The caller's socket took everything up to this seq. */

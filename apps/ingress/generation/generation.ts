@@ -4,7 +4,7 @@ import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
 import type { Usage } from "#dialects/usage.ts";
-import type { GenerationFacts, GenerationOutcome } from "#events/ingress-events.ts";
+import type { GenerationEnded, GenerationFacts, GenerationOutcome } from "#events/ingress-events.ts";
 import type { AnswerProgress } from "#relay/job.ts";
 import type { Queued } from "#relay/job-queue.ts";
 import type { Claim } from "../admission/capacity.ts";
@@ -102,4 +102,16 @@ export const factsOf = (request: GenerationRequest, bodyBytes: number): Generati
   framing: request.framing,
   bodyBytes,
   receivedAt: Date.now(),
+});
+
+export const endedEventOf = (generation: Generation, outcome: GenerationOutcome, now: number): GenerationEnded => ({
+  generation: generation.facts,
+  outcome,
+  status: generation.answer.status,
+  modelAnswered: generation.modelAnswered,
+  upstreamRequestId: generation.upstreamRequestId,
+  waitedMs: generation.waitedMs,
+  firstTokenMs: generation.firstTokenMs,
+  durationMs: now - generation.startedAt,
+  usage: generation.usage,
 });

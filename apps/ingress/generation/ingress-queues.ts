@@ -81,11 +81,6 @@ export class IngressQueues {
     }
   }
 
-  /** Seconds after which a caller that this queue can't serve now should try again. */
-  retryAfterSeconds({ admission, waiting }: IngressQueue): number {
-    return admission.retryAfterSeconds(waiting.used, this.#options.clock.now());
-  }
-
   /** Of every open queue; `generations` are those of this ingress that are not over. */
   statistics(generations: Iterable<Generation>): QueueStatistics[] {
     const now = this.#options.clock.now();
@@ -119,3 +114,7 @@ export class IngressQueues {
     );
   }
 }
+
+/** Seconds after which a caller that the queue can't serve now should try again. */
+export const retryAfterSecondsOf = ({ admission, waiting }: IngressQueue, now: number): number =>
+  admission.retryAfterSeconds(waiting.used, now);

@@ -37,14 +37,14 @@ import type { JobQueue } from "#relay/job-queue.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Mailbox, MailboxHandlers } from "#relay/mailbox.ts";
 import { type AnswerKind, Owner, type OwnerPort } from "#relay/owner.ts";
-import type { Capacity, Claim } from "../admission/capacity.ts";
+import type { Capacity } from "../admission/capacity.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import type { IngressConfig } from "../config.ts";
-import { overloadOf, revokedKey, unavailable, unreadable, waitExpired, workerLost } from "../http/failures.ts";
-import { factsOf, type Generation, type GenerationRequest, isWaiting } from "./generation.ts";
+import { revokedKey, unavailable, unreadable, waitExpired, workerLost } from "../http/failures.ts";
+import { claimSlots, createGeneration } from "./create.ts";
+import { endedEventOf, type Generation, type GenerationRequest, isWaiting } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
-import { GenerationResponse } from "./generation-response.ts";
-import { type IngressQueue, IngressQueues, type QueueStatistics } from "./ingress-queues.ts";
+import { IngressQueues, type QueueStatistics, retryAfterSecondsOf } from "./ingress-queues.ts";
 import { usageRecordOf } from "./usage-record.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
@@ -101,11 +101,15 @@ export class GenerationLifecycle implements MailboxHandlers {
   begin(request: GenerationRequest, body: Buffer): Begun {
     const queue = this.#queues.of(request.model.queue);
     if (!this.isReady || queue === undefined) return { kind: "refused", failure: unavailable };
-    const slots = this.#claimSlots(request, queue);
-    if (slots.kind === "refused") return slots;
-    request.held.hold(body.length);
-    const generation = this.#create(request, body, queue, slots);
-    this.#live.set(generation.number, generation);
+    const claimed = claimSlots(request, queue, this.#options);
+    if (claimed.kind === "refused") return claimed;
+    const number = this.#owner.takeNumber();
+    const listener = {
+      committed: () => this.#committed(number),
+      taken: (seq: number) => this.#owner.taken(number, seq),
+    };
+    const generation = createGeneration({ request, body, number, queue, claimed, listener }, this.#options);
+    this.#live.set(number, generation);
     this.#openCount++;
     this.#emit("received", generation);
     if (request.response.closed) this.#responseClosed(generation);
@@ -322,7 +326,7 @@ export class GenerationLifecycle implements MailboxHandlers {
     if (generation.response.closed) this.#freeSlot(generation);
     this.#jobs.releaseBody(generation);
     answer.forget();
-    this.#emitEnded(generation, outcome, now);
+    this.#options.events.emit("ended", endedEventOf(generation, outcome, now));
   }
 
   /** Ends all that are left, each with this failure in its caller's dialect, and dispatches no more. */
@@ -418,87 +422,6 @@ export class GenerationLifecycle implements MailboxHandlers {
     };
   }
 
-  /** A slot among all generations, and one among those that wait on the queue. */
-  #claimSlots(
-    { caller, queue: { waitingMax } }: GenerationRequest,
-    queue: IngressQueue,
-  ): { kind: "claimed"; slot: Claim; waitingSlot: Claim } | { kind: "refused"; failure: Failure } {
-    const { events, slots } = this.#options;
-    queue.waiting.max = waitingMax;
-    const slot = slots.claim(caller.id);
-    const waitingSlot = queue.waiting.claim(caller.id);
-    const refused = (limit: "generations" | "waiting", shortage: Parameters<typeof overloadOf>[2]) => {
-      slot.end();
-      const retryAfterSeconds = this.#queues.retryAfterSeconds(queue);
-      return { kind: "refused", failure: overloadOf(events, limit, shortage, caller.id, retryAfterSeconds) } as const;
-    };
-    const slotShortage = slot.hold(1);
-    if (slotShortage !== undefined) return refused("generations", slotShortage);
-    const waitingShortage = waitingSlot.hold(1);
-    if (waitingShortage !== undefined) return refused("waiting", waitingShortage);
-    return { kind: "claimed", slot, waitingSlot };
-  }
-
-  #create(
-    request: GenerationRequest,
-    body: Buffer,
-    ingressQueue: IngressQueue,
-    { slot, waitingSlot }: { slot: Claim; waitingSlot: Claim },
-  ): Generation {
-    const now = this.#now();
-    const number = this.#owner.takeNumber();
-    return {
-      ...request,
-      facts: factsOf(request, body.length),
-      number,
-      answer: this.#createResponse(request, number, now),
-      ingressQueue,
-      state: "admitting",
-      attempt: 0,
-      held: request.held.move(),
-      slot,
-      waitingSlot,
-      waitTimer: undefined,
-      queued: undefined,
-      startedAt: now,
-      body,
-      bodyBytes: body.length,
-      bodyRenewedAt: now,
-      contentAt: undefined,
-      waitedMs: undefined,
-      firstTokenMs: undefined,
-      usage: null,
-      progress: undefined,
-      upstreamRequestId: undefined,
-      modelAnswered: request.model.id,
-      reservation: undefined,
-      isUsageRecorded: false,
-    };
-  }
-
-  #createResponse(request: GenerationRequest, number: number, now: number): GenerationResponse {
-    const { response, caller, dialect, framing, model, requestId, headers } = request;
-    const { bodyBytes, answerBytes } = this.#options;
-    return new GenerationResponse(
-      {
-        response,
-        dialect,
-        framing,
-        model: model.id,
-        requestId,
-        headers,
-        resumed: model.resume,
-        deliveredClaim: bodyBytes.claim(caller.id),
-        heldBack: answerBytes.claim(caller.id),
-        listener: {
-          committed: () => this.#committed(number),
-          taken: (seq) => this.#owner.taken(number, seq),
-        },
-      },
-      now,
-    );
-  }
-
   /** No other attempt can answer any more. */
   #committed(number: number): void {
     const generation = this.#live.get(number);
@@ -519,7 +442,7 @@ export class GenerationLifecycle implements MailboxHandlers {
   }
 
   #waitExpired({ ingressQueue }: Generation): Failure {
-    return waitExpired(this.#queues.retryAfterSeconds(ingressQueue));
+    return waitExpired(retryAfterSecondsOf(ingressQueue, this.#now()));
   }
 
   #recordUsage(generation: Generation, outcome: GenerationOutcome): void {
@@ -542,21 +465,6 @@ export class GenerationLifecycle implements MailboxHandlers {
 
   #emit(kind: "received" | "admitted" | "queued" | "restarted", { facts }: Generation): void {
     this.#options.events.emit(kind, { generation: facts });
-  }
-
-  #emitEnded(generation: Generation, outcome: GenerationOutcome, now: number): void {
-    const { facts, answer, modelAnswered, upstreamRequestId, waitedMs, firstTokenMs, startedAt, usage } = generation;
-    this.#options.events.emit("ended", {
-      generation: facts,
-      outcome,
-      status: answer.status,
-      modelAnswered,
-      upstreamRequestId,
-      waitedMs,
-      firstTokenMs,
-      durationMs: now - startedAt,
-      usage,
-    });
   }
 
   #now(): number {
