@@ -8,7 +8,7 @@ import {
   secretSetting,
   textSetting,
 } from "#service/config.ts";
-import { largestClaimOf } from "./capacity.ts";
+import { largestClaimOf } from "./admission/capacity.ts";
 
 const mebibyte = 1 << 20;
 

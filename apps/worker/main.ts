@@ -13,11 +13,11 @@ import { createWorker } from "./worker.ts";
 await runProcess("worker", async (log) => {
   const { env: environment } = process;
   const config = loadWorkerConfig(environment, process.argv.slice(2));
-  const metrics = new Registry();
-  collectDefaultMetrics({ register: metrics });
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
   const worker = await createWorker(config, {
     log,
-    metrics,
+    registry,
     clock: systemClock,
     bounds: relayBounds,
     redis: workerRedisOf(config),

@@ -1,9 +1,10 @@
 /** The queues that a worker takes jobs from: those of its command line, as far as the catalogue names them. */
-import type { Redis } from "ioredis";
+
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import type { JobSlot, JobWorker } from "#relay/job-worker.ts";
-import { announce, withdraw } from "#relay/queue-slots.ts";
+import type { JobSlot, JobWorker } from "#relay/ports.ts";
+import { announce, withdraw } from "#relay/redis/queue-slots.ts";
+import type { Redis } from "#service/redis.ts";
 import { capacitiesOf } from "./config.ts";
 import type { WorkerRedis } from "./redis.ts";
 

@@ -1,16 +1,16 @@
 /** How a worker reaches Redis. */
-import type { Redis } from "ioredis";
-import { type JobWorker, type JobWorkerOptions, openJobWorker } from "#relay/job-worker.ts";
-import { type Mailbox, type MailboxHandlers, openMailbox } from "#relay/mailbox.ts";
+import type { JobWorker, Transport, TransportHandlers } from "#relay/ports.ts";
+import { type JobWorkerOptions, openJobWorker } from "#relay/redis/job-worker.ts";
+import { openMailbox } from "#relay/redis/mailbox.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
+import { connectRedis, type Redis } from "#service/redis.ts";
 
 /** The worker closes everything that it opens here. */
 export interface WorkerRedis {
   readonly keyspace: Keyspace;
   /** A connection for commands. */
   connect(): Promise<Redis>;
-  openMailbox(handlers: MailboxHandlers): Promise<Mailbox>;
+  openTransport(handlers: TransportHandlers): Promise<Transport>;
   openJobWorker(options: Omit<JobWorkerOptions, "redisUrl" | "keyspace">): Promise<JobWorker>;
 }
 
@@ -19,7 +19,7 @@ export function workerRedisOf({ redisUrl, namespace }: { redisUrl: string; names
   return {
     keyspace,
     connect: () => connectRedis(redisUrl, "request"),
-    openMailbox: (handlers) => openMailbox(redisUrl, keyspace, "worker", handlers),
+    openTransport: (handlers) => openMailbox(redisUrl, keyspace, "worker", handlers),
     openJobWorker: (options) => openJobWorker({ ...options, redisUrl, keyspace }),
   };
 }

@@ -1,10 +1,10 @@
 /** A worker as a value: composed from its configuration and what it depends on. Several may live in one process. */
-import type { Redis } from "ioredis";
+
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
-import { EventStream } from "#events/event-stream.ts";
+import { EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
@@ -12,6 +12,7 @@ import type { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
+import type { Redis } from "#service/redis.ts";
 import { AttachmentBudget } from "./attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
 import { RequestAttachments } from "./attachments/request-attachments.ts";
@@ -42,12 +43,14 @@ export interface WorkerDeps {
   clock: Clock;
   /** The same as those of every ingress. */
   bounds: RelayBounds;
-  /** The worker adds its metrics, so each worker needs its own registry. */
-  metrics: Registry;
+  /** Of this worker alone. */
+  registry: Registry;
   redis: WorkerRedis;
   upstreams: Upstreams;
   /** Follows the catalogue until the watch is closed. */
   watchCatalogue(listeners: WatchListeners): CatalogueWatch;
+  /** Subscribers to the worker's events, besides its log and its metrics. */
+  subscribers?: readonly Subscriber<WorkerEvents>[];
 }
 
 export interface Worker {
@@ -60,7 +63,7 @@ export interface Worker {
 }
 
 export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Promise<Worker> {
-  const { log, clock, bounds, metrics, upstreams } = deps;
+  const { log, clock, bounds, registry, upstreams } = deps;
   // Closes what is open, last opened first, also when a later step fails.
   await using opened = new AsyncDisposableStack();
   opened.defer(() => upstreams.close());
@@ -71,7 +74,11 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   redis.on("error", onRedisError);
 
-  const events = new EventStream<WorkerEvents>(createAttemptLog(log), createAttemptMetrics(metrics));
+  const events = new EventStream<WorkerEvents>(
+    createAttemptLog(log),
+    createAttemptMetrics(registry),
+    ...(deps.subscribers ?? []),
+  );
   const routing = openRouting({ redis, keyspace: deps.redis.keyspace, upstreams, clock }, opened);
   const attachments = openAttachments(config, opened);
   const preparationThread = new PreparationThread();
@@ -105,11 +112,11 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     await relay.mailbox.close();
     await queues.close();
   });
-  registerRelayMetrics(metrics, relay.mailbox, () => relay.runner.resends);
-  registerCatalogueMetrics(metrics, catalogue);
-  registerWorkerGauges(metrics, { queues, ...routing, attachmentBudget: attachments.budget, clock });
+  registerRelayMetrics(registry, relay.mailbox, () => relay.runner.resends);
+  registerCatalogueMetrics(registry, catalogue);
+  registerWorkerGauges(registry, { queues, ...routing, attachmentBudget: attachments.budget, clock });
   const operations = createOperations({
-    metrics,
+    metrics: registry,
     notReady: () => (queues.isStopping ? "stopping" : relay.isReady() ? undefined : "no link to Redis"),
     status: () => statusOf(catalogue, queues, routing, clock),
   });

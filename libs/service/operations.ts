@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 
 export interface OperationsOptions {
-  metrics: Registry;
+  metrics: Pick<Registry, "contentType" | "metrics">;
   /** What keeps the process from taking work, in a few words; undefined when it is ready. */
   notReady(): string | undefined;
   /** What the process is busy with, for people and scripts: no content, no secret. */

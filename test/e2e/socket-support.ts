@@ -6,7 +6,7 @@ import { modelLine } from "./support.ts";
 
 /** Models of an upstream that speaks Responses itself, and the same of one that doesn't. */
 export const socketCatalogue = (models: Record<string, string>, upstreams = "", more = "") =>
-  `groups:\n  default: { models: ["*"] }\n  narrow: { models: ["sim"] }\nupstreams:\n  simulator: { dialect: openai-responses, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n  chat: { dialect: openai-chat, circuitFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n${upstreams}models:\n${Object.entries(
+  `groups:\n  default: { models: ["*"] }\n  narrow: { models: ["sim"] }\nupstreams:\n  simulator: { dialect: openai-responses, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n  chat: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n${upstreams}models:\n${Object.entries(
     models,
   )
     .map(([id, model]) => modelLine({ id, model, upstream: id.startsWith("chat") ? "chat" : "simulator" }))

@@ -7,8 +7,8 @@ import { parseCatalogue } from "#catalogue/load.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { type Frame, type FrameKind, frameKinds, noPayload } from "#relay/frame.ts";
 import { decodeData, type GenerationJob } from "#relay/job.ts";
-import { openJobQueue } from "#relay/job-queue.ts";
-import { openMailbox } from "#relay/mailbox.ts";
+import { openJobQueue } from "#relay/redis/job-queue.ts";
+import { openMailbox } from "#relay/redis/mailbox.ts";
 import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -46,7 +46,7 @@ models: [{ id: m, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 
     log: pino({ level: "debug" }, { write: (line: string) => void lines.push(JSON.parse(line)) }),
     clock: systemClock,
     bounds: relayBounds,
-    metrics: new Registry(),
+    registry: new Registry(),
     redis: workerRedisOf(config),
     upstreams: new Upstreams(createAuthorization(environment), environment),
     watchCatalogue: () => ({ current: () => catalogue, fault: () => undefined, close() {} }),

@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
-import type { JobWorker } from "#relay/job-worker.ts";
+import type { JobWorker } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import type { AttachmentBudget } from "../attachments/attachment-budget.ts";
 import type { CircuitBreakers } from "../routing/circuit-breakers.ts";
@@ -85,7 +85,7 @@ const countsOf = (usage: Usage): [kind: string, count: number][] => [
 ];
 
 /** What the gauges read. */
-export interface GaugeSources {
+export interface GaugeDeps {
   queues: { readonly opened: readonly JobWorker[] };
   circuitBreakers: Pick<CircuitBreakers, "states">;
   credentials: Pick<Credentials, "cooling">;
@@ -96,7 +96,7 @@ export interface GaugeSources {
 /** Registers the gauges, which are read at every scrape. */
 export function registerWorkerGauges(
   registry: Registry,
-  { queues, circuitBreakers, credentials, attachmentBudget, clock }: GaugeSources,
+  { queues, circuitBreakers, credentials, attachmentBudget, clock }: GaugeDeps,
 ): void {
   const gauge = <Label extends string>(
     name: string,

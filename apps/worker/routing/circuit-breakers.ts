@@ -3,8 +3,9 @@
  *
  *     closed ──failures in a row──▶ open ──its time is over──▶ half-open: one call probes the target ──▶ closed, or open for longer
  */
-import type { Redis } from "ioredis";
+
 import { type Clock, systemClock } from "#service/clock.ts";
+import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 
 /** Failures that are further apart do not count as in a row. */

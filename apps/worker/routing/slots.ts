@@ -1,5 +1,5 @@
 /** Limits how many calls an upstream gets at once from all workers together, by leases in Redis that expire when their worker dies. */
-import type { Redis } from "ioredis";
+import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 
 /** A dead worker's slots are free after this long. */

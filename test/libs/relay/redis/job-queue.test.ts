@@ -1,0 +1,394 @@
+import assert from "node:assert/strict";
+import { after, before, beforeEach, test } from "node:test";
+import { Worker } from "bullmq";
+import type { Redis } from "ioredis";
+import { type GenerationJob, jobIdOf, type QueuedJob } from "#relay/job.ts";
+import type { JobSlot, JobWorker } from "#relay/ports.ts";
+import { type RedisJobQueue as JobQueue, openJobQueue } from "#relay/redis/job-queue.ts";
+import { openJobWorker } from "#relay/redis/job-worker.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { until } from "../../../support/gateway.ts";
+import { startRedis, type TestRedis } from "../../../support/redis.ts";
+import { within } from "../../../support/time.ts";
+
+const keyspace = keyspaceOf("queue-test");
+let server: TestRedis;
+let redis: Redis;
+let queue: JobQueue;
+let numbers = 0;
+
+before(async () => {
+  server = await startRedis();
+  redis = await connectRedis(server.url, "request");
+  redis.on("error", () => {});
+});
+after(async () => {
+  redis.disconnect();
+  await server.stop();
+});
+beforeEach(async () => {
+  await redis.flushall();
+  queue = await openJobQueue("chat", redis, keyspace, () => {});
+});
+
+function jobOf(generation: string, attempt = 1): GenerationJob {
+  return {
+    generation,
+    owner: "ingress-test",
+    number: ++numbers,
+    attempt,
+    dialect: "openai-chat",
+    operation: "answer",
+    framing: "whole",
+    contentType: "application/json",
+    headers: {},
+    model: "m",
+    group: "default",
+    keyId: "key_1",
+    admittedAt: Date.now(),
+    body: `{"secret":"${generation}"}`,
+  };
+}
+
+const never = () => assert.fail("the queue refused a job");
+
+async function withWorker(
+  capacity: number,
+  use: (worker: JobWorker, slots: JobSlot[]) => Promise<void>,
+): Promise<void> {
+  const slots: JobSlot[] = [];
+  const worker = await openJobWorker({
+    name: "chat",
+    capacity,
+    redisUrl: server.url,
+    keyspace,
+    isReady: () => true,
+    take: (slot) => slots.push(slot),
+    onError: () => {},
+  });
+  worker.start();
+  try {
+    await use(worker, slots);
+  } finally {
+    await worker.stop();
+    await worker.close();
+  }
+}
+
+test("a job is waiting, then active, then missing, as two fields of its hash say", async () => {
+  const queued = queue.add(jobOf("gen_a"), never);
+  const state = async () => (await queue.statesOf([queued]))[0];
+  await until("it waits", async () => (await state()) === "waiting");
+  await withWorker(1, async (_worker, slots) => {
+    await until("it is taken", () => slots.length === 1);
+    assert.equal(await state(), "active");
+    slots[0]?.dispatched();
+    await until("it is gone", async () => (await state()) === "missing");
+    slots[0]?.release();
+  });
+});
+
+test("a job that was handed over leaves nothing of its body behind", async () => {
+  const queued = queue.add(jobOf("gen_secret"), never);
+  await withWorker(1, async (_worker, slots) => {
+    await until("it is taken", () => slots.length === 1);
+    slots[0]?.dispatched();
+    await until("it is gone", async () => (await queue.statesOf([queued]))[0] === "missing");
+    slots[0]?.release();
+  });
+  for (const key of await redis.keys("*")) {
+    const dump = await redis.dumpBuffer(key);
+    assert.ok(!dump?.includes("secret"), key);
+  }
+});
+
+test("a job that waits can be taken off; one that runs can not", async () => {
+  const first = queue.add(jobOf("gen_b"), never);
+  const second = queue.add(jobOf("gen_c"), never);
+  await until("both wait", async () => (await queue.bull.getPrioritizedCount()) === 2);
+  await queue.remove(second);
+  await withWorker(4, async (_worker, slots) => {
+    await until("one is taken", () => slots.length === 1);
+    await queue.remove(first);
+    assert.deepEqual(await queue.statesOf([first]), ["active"]);
+    assert.equal(slots[0]?.job.generation, "gen_b");
+    slots[0]?.dispatched();
+    slots[0]?.release();
+  });
+});
+
+test("while workers have room, what is put on the queue together is one job, which is over with its last dispatch", async () => {
+  queue.setFreeSlots(512);
+  const names = Array.from({ length: 20 }, (_, index) => `gen_${index}`);
+  const queued = names.map((name) => queue.add(jobOf(name), never));
+  await until("both jobs wait", async () => (await queue.bull.getPrioritizedCount()) === 2);
+  await withWorker(512, async (worker, slots) => {
+    await until("all are taken", () => slots.length === 20);
+    assert.deepEqual(
+      slots.map(({ job }) => job.generation),
+      names,
+    );
+    assert.deepEqual([slots[0]?.freeSlots, slots[19]?.freeSlots, worker.held], [496, 492, 20]);
+    for (const slot of slots.slice(1)) slot.dispatched();
+    await until(
+      "the second job is over",
+      async () => (await queue.statesOf(queued)).filter((state) => state === "missing").length === 4,
+    );
+    assert.deepEqual(await queue.statesOf(queued.slice(0, 16)), new Array(16).fill("active"));
+    slots[0]?.dispatched();
+    await until("the first is over", async () => (await queue.statesOf(queued)).every((state) => state === "missing"));
+    for (const slot of slots) slot.release();
+    assert.equal(worker.held, 0);
+  });
+});
+
+test("a job of several is taken off when the last of them left", async () => {
+  queue.setFreeSlots(64);
+  const queued = ["gen_1", "gen_2", "gen_3", "gen_4"].map((name) => queue.add(jobOf(name), never));
+  const states = () => queue.statesOf(queued);
+  await until("they wait", async () => (await states())[0] === "waiting");
+  await Promise.all(queued.slice(0, 3).map((one) => queue.remove(one)));
+  assert.deepEqual(await states(), new Array(4).fill("waiting"));
+  const left = (await queue.bull.getJob("gen_1-1"))?.data as QueuedJob;
+  assert.deepEqual(
+    left.generations.map(({ generation }) => generation),
+    ["gen_4"],
+    "what left is neither run nor kept",
+  );
+  await queue.remove(queued[3] as (typeof queued)[number]);
+  assert.deepEqual(await states(), new Array(4).fill("missing"));
+});
+
+test("large bodies, and generations without a worker that has room, go one by one", async () => {
+  const large = (name: string) => ({ ...jobOf(name), body: "x".repeat(30_000) });
+  queue.setFreeSlots(512);
+  for (const name of ["gen_1", "gen_2", "gen_3"]) queue.add(large(name), never);
+  await until("they wait in two jobs", async () => (await queue.bull.getPrioritizedCount()) === 2);
+  queue.setFreeSlots(20);
+  for (const name of ["gen_4", "gen_5"]) queue.add(jobOf(name), never);
+  await until("they wait in two more", async () => (await queue.bull.getPrioritizedCount()) === 4);
+});
+
+test("a member that is none of ours is left out, and the others run", async () => {
+  queue.setFreeSlots(512);
+  for (const name of ["gen_1", "gen_2", "gen_3"])
+    queue.add({ ...jobOf(name), ...(name === "gen_2" && { contentType: "x".repeat(501) }) }, never);
+  await withWorker(64, async (worker, slots) => {
+    await until("two are taken", () => slots.length === 2);
+    for (const slot of slots) slot.dispatched();
+    for (const slot of slots) slot.release();
+    await until("the job is gone", async () => (await queue.bull.getJobCounts("active", "prioritized")).active === 0);
+    assert.equal(worker.held, 0);
+  });
+});
+
+test("a job whose worker died with it is taken off the queue, not run: its owner has long begun another attempt", async () => {
+  const orphan = queue.add(jobOf("gen_orphan"), never);
+  const lockMs = 100;
+  const dead = new Worker("chat", null, {
+    connection: redis,
+    prefix: keyspace.queuePrefix,
+    autorun: false,
+    lockDuration: lockMs,
+    stalledInterval: lockMs,
+    maxStalledCount: 0,
+  });
+  dead.on("error", () => {});
+  await dead.waitUntilReady();
+  await until("it is fetched", async () => (await dead.getNextJob("dead:1", { block: false })) !== undefined);
+  await dead.startStalledCheckTimer();
+  await until("it is put back", async () => (await queue.bull.getWaitingCount()) === 1);
+  await dead.close(true);
+  await withWorker(4, async (worker, slots) => {
+    await until("it is gone", async () => (await queue.statesOf([orphan]))[0] === "missing");
+    queue.add(jobOf("gen_next"), never);
+    await until("the next one is taken", () => slots.length > 0);
+    assert.deepEqual(
+      slots.map(({ job }) => job.generation),
+      ["gen_next"],
+    );
+    for (const slot of slots) {
+      slot.dispatched();
+      slot.release();
+    }
+    assert.equal(worker.held, 0);
+  });
+});
+
+test("a worker with few places takes at most one job too many", async () => {
+  for (let count = 0; count < 40; count++) queue.add(jobOf(`gen_single${count}`), never);
+  await until("they wait", async () => (await queue.bull.getPrioritizedCount()) === 40);
+  queue.setFreeSlots(512);
+  for (let count = 0; count < 320; count++) queue.add(jobOf(`gen_batch${count}`), never);
+  await until("all wait", async () => (await queue.bull.getPrioritizedCount()) === 60);
+  await withWorker(64, async (worker, slots) => {
+    await until("it is full", () => worker.held >= 64);
+    for (const slot of slots) slot.dispatched();
+    await until("its jobs are over", async () => (await queue.bull.getActiveCount()) === 0);
+    assert.ok(worker.held < 64 + 16, `${worker.held} at once`);
+    for (const slot of slots.splice(0)) slot.release();
+    await until("it is full again", () => worker.held >= 64);
+    for (const slot of slots) slot.dispatched();
+    await until("its jobs are over", async () => (await queue.bull.getActiveCount()) === 0);
+    assert.ok(worker.held < 64 + 16, `${worker.held} at once`);
+  });
+});
+
+test("a queue gives out jobs in the order they came, and no more than there are places", async () => {
+  const names = Array.from({ length: 40 }, (_, index) => `gen_${index}`);
+  for (const name of names) queue.add(jobOf(name), never);
+  await withWorker(8, async (worker, slots) => {
+    await until("eight are taken", () => slots.length === 8);
+    assert.equal(worker.held, 8);
+    for (let next = 0; next < names.length; next++) {
+      await until("the next is taken", () => slots[next] !== undefined);
+      assert.ok(worker.held <= 8);
+      slots[next]?.dispatched();
+      slots[next]?.release();
+    }
+    assert.deepEqual(slots.map(({ job }) => job.generation).toSorted(), names.toSorted());
+    assert.deepEqual(
+      slots
+        .slice(0, 8)
+        .map(({ job }) => job.generation)
+        .toSorted(),
+      names.slice(0, 8).toSorted(),
+    );
+    await until("all places are free", () => worker.held === 0);
+  });
+});
+
+test("a job that comes alone costs Redis four scripts: it is added, fetched, and taken off, and the queue is quietened", async () => {
+  const scripts = async () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.info("commandstats"))?.[1] ?? 0);
+  await withWorker(4, async (_worker, slots) => {
+    const dispatch = async (generation: string) => {
+      const queued = queue.add(jobOf(generation), never);
+      await until("it is taken", () => slots.at(-1)?.job.generation === generation);
+      slots.at(-1)?.dispatched();
+      await until("it is gone", async () => (await queue.statesOf([queued]))[0] === "missing");
+      slots.at(-1)?.release();
+    };
+    for (let round = 0; round < 5; round++) await dispatch(`gen_first${round}`);
+    const startedAt = performance.now();
+    const before = await scripts();
+    for (let round = 0; round < 50; round++) await dispatch(`gen_${round}`);
+    const ran = (await scripts()) - before;
+    // A worker looks by itself when nothing came for a second, by two scripts.
+    const looksInVain = Math.ceil((performance.now() - startedAt) / 1_000);
+    assert.ok(ran <= 50 * 4 + looksInVain * 2, `${ran} scripts`);
+  });
+});
+
+for (const size of [1, 2])
+  test(`however closely one comes behind another, neither lies until a worker looks by itself: ${size} at work`, async (t) => {
+    const taken = new Set<string>();
+    const workers = await Promise.all(
+      Array.from({ length: size }, () =>
+        openJobWorker({
+          name: "chat",
+          capacity: 64,
+          redisUrl: server.url,
+          keyspace,
+          isReady: () => true,
+          take(slot) {
+            taken.add(slot.job.generation);
+            slot.dispatched();
+            slot.release();
+          },
+          onError: () => {},
+        }),
+      ),
+    );
+    t.after(async () => {
+      await Promise.all(workers.map((worker) => worker.stop()));
+      await Promise.all(workers.map((worker) => worker.close()));
+    });
+    for (const worker of workers) worker.start();
+    const whenTaken = (generation: string) => {
+      queue.add(jobOf(generation), never);
+      return within(
+        800,
+        `${generation} is taken`,
+        () => taken.has(generation),
+        () => redis.ping(),
+      );
+    };
+    for (let round = 0; round < 150; round++) {
+      const first = whenTaken(`gen_${round}a`);
+      const secondAt = performance.now() + (round % 30) / 10;
+      while (performance.now() < secondAt) await new Promise((resolve) => setImmediate(resolve));
+      await Promise.all([first, whenTaken(`gen_${round}b`)]);
+    }
+  });
+
+test("the same attempt added twice is one job", async () => {
+  queue.add(jobOf("gen_twice"), never);
+  queue.add(jobOf("gen_twice"), never);
+  await until("it waits", async () => (await queue.bull.getPrioritizedCount()) === 1);
+  assert.equal((await queue.bull.getJob(jobIdOf({ generation: "gen_twice", attempt: 1 })))?.id, "gen_twice-1");
+});
+
+test("with Redis frozen, all that gathered is refused after one time limit", async () => {
+  server.pause();
+  let refused = 0;
+  const refusedTogether = new Promise<number>((resolve) => {
+    for (let count = 0; count < 200; count++)
+      queue.add(jobOf(`gen_frozen${count}`), () => {
+        if (++refused === 1) setImmediate(() => resolve(refused));
+      });
+  });
+  const count = await refusedTogether;
+  server.resume();
+  assert.equal(count, 200);
+});
+
+test("with Redis gone a job is refused at once, and a worker goes on when Redis is back, empty", async () => {
+  await withWorker(2, async (_worker, slots) => {
+    await server.kill();
+    await until("the loss is noticed", () => redis.status !== "ready");
+    let refused = 0;
+    queue.add(jobOf("gen_lost"), () => refused++);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(refused, 1);
+    await server.restartEmpty();
+    await until("the connection is back", () => redis.status === "ready");
+    queue.add(jobOf("gen_found"), never);
+    await within(
+      1_500,
+      "it is taken",
+      () => slots.length === 1,
+      () => redis.ping(),
+    );
+    assert.equal(slots[0]?.job.generation, "gen_found");
+    slots[0]?.dispatched();
+    slots[0]?.release();
+  });
+});
+
+test("the events of a queue stay few, also after Redis lost all data", async () => {
+  const eventsMax = 200;
+  const run = async (name: string) => {
+    await withWorker(64, async (_worker, slots) => {
+      for (let count = 0; count < 100; count++) {
+        queue.add(jobOf(`gen_${name}${count}`), never);
+        await until("it is taken", () => slots.length === count + 1);
+        slots[count]?.dispatched();
+        slots[count]?.release();
+      }
+      await until(
+        "all jobs are over",
+        async () => (await queue.bull.getJobCountByTypes("active", "prioritized", "waiting")) === 0,
+      );
+    });
+    return redis.xlen(queue.bull.toKey("events"));
+  };
+  const usual = await run("before");
+  assert.ok(usual <= eventsMax, `${usual} events`);
+  await redis.flushall();
+  // The first job of an empty Redis comes before anybody has noticed.
+  await run("unnoticed");
+  await queue.restoreSettings();
+  const after = await run("after");
+  assert.ok(after <= eventsMax, `${after} events`);
+});

@@ -1,0 +1,228 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { decodeEnvelope, encodeEnvelope, type Frame, frameKinds, noPayload } from "#relay/frame.ts";
+import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { startFailover } from "../../../support/failover.ts";
+import { until } from "../../../support/gateway.ts";
+import { startRedis } from "../../../support/redis.ts";
+
+const keyspace = keyspaceOf("mailbox-test");
+
+interface Heard {
+  heartbeats: string[];
+  frames: { sender: string; frame: Frame }[];
+  resubscriptions: number;
+}
+
+async function open(url: string, role: string): Promise<{ mailbox: Mailbox; heard: Heard }> {
+  const heard: Heard = { heartbeats: [], frames: [], resubscriptions: 0 };
+  const mailbox = await openMailbox(url, keyspace, role, {
+    heard: (sender) => heard.heartbeats.push(sender),
+    receive: (sender, frame) => heard.frames.push({ sender, frame: { ...frame, payload: Buffer.from(frame.payload) } }),
+    resubscribed: () => heard.resubscriptions++,
+  });
+  return { mailbox, heard };
+}
+
+const frameOf = (seq: number, payload: Buffer = noPayload): Frame => ({
+  kind: frameKinds.data,
+  number: 7,
+  attempt: 1,
+  seq,
+  payload,
+});
+
+test("what is sent in one turn leaves in one envelope, in order", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  for (let seq = 0; seq < 100; seq++) other.mailbox.send(one.mailbox.self, frameOf(seq, Buffer.from(`piece ${seq}`)));
+  await until("all arrive", () => one.heard.frames.length === 100);
+  assert.deepEqual(one.heard.heartbeats, [other.mailbox.self]);
+  assert.equal(other.mailbox.statistics.publishes, 1);
+  for (const [seq, { sender, frame }] of one.heard.frames.entries()) {
+    assert.equal(sender, other.mailbox.self);
+    assert.deepEqual(frame, frameOf(seq, Buffer.from(`piece ${seq}`)));
+  }
+  await Promise.all([one.mailbox.close(), other.mailbox.close()]);
+});
+
+test("what gathers while an envelope is on its way leaves in few, none larger than its bound", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  const payload = Buffer.alloc(60_000, 1);
+  for (let seq = 0; seq < 50; seq++) other.mailbox.send(one.mailbox.self, frameOf(seq, payload));
+  await until("all arrive", () => one.heard.frames.length === 50);
+  assert.deepEqual(
+    one.heard.frames.map(({ frame }) => frame.seq),
+    Array.from({ length: 50 }, (_, seq) => seq),
+  );
+  assert.ok(
+    other.mailbox.statistics.publishes >= 12 && other.mailbox.statistics.publishes <= 17,
+    `${other.mailbox.statistics.publishes} envelopes`,
+  );
+  await Promise.all([one.mailbox.close(), other.mailbox.close()]);
+});
+
+test("what nobody waits for goes with what somebody does, or alone a little later, and nothing overtakes anything", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  const seqs = () => one.heard.frames.map(({ frame }) => frame.seq);
+  other.mailbox.send(one.mailbox.self, frameOf(0), true);
+  other.mailbox.send(one.mailbox.self, frameOf(1));
+  await until("both arrive", () => one.heard.frames.length === 2);
+  assert.equal(other.mailbox.statistics.publishes, 1);
+  other.mailbox.send(one.mailbox.self, frameOf(2), true);
+  await until("the third arrives", () => one.heard.frames.length === 3);
+  const payload = Buffer.alloc(60_000, 1);
+  const count = 2_000;
+  await new Promise<void>((resolve) => {
+    let sent = 3;
+    const more = () => {
+      for (let some = 0; some < 7 && sent < count; some++)
+        other.mailbox.send(one.mailbox.self, frameOf(sent, sent % 50 === 0 ? payload : undefined), sent++ % 3 === 0);
+      if (sent === count) resolve();
+      else if (sent % 2 === 0) setTimeout(more, sent % 4);
+      else setImmediate(more);
+    };
+    more();
+  });
+  await until("all arrive", () => one.heard.frames.length === count);
+  assert.deepEqual(
+    seqs(),
+    Array.from({ length: count }, (_, seq) => seq),
+  );
+  await Promise.all([one.mailbox.close(), other.mailbox.close()]);
+});
+
+test("a mailbox hears its own heartbeat, and again after Redis was gone", async () => {
+  await using redis = await startRedis();
+  const { mailbox, heard } = await open(redis.url, "ingress");
+  mailbox.heartbeat(mailbox.self);
+  await until(
+    "it hears itself, and knows that its heartbeat has left",
+    () => heard.heartbeats.includes(mailbox.self) && mailbox.statistics.roundTripMs > 0,
+  );
+  await redis.kill();
+  await until("the loss is noticed", () => !mailbox.isConnected);
+  mailbox.send("worker-gone", frameOf(0));
+  await redis.restartEmpty();
+  await until("it is subscribed again", () => heard.resubscriptions === 1 && mailbox.isConnected);
+  heard.heartbeats.length = 0;
+  mailbox.heartbeat(mailbox.self);
+  await until("it hears itself again", () => heard.heartbeats.includes(mailbox.self));
+  assert.equal(mailbox.statistics.publishFailures, 1);
+  await mailbox.close();
+});
+
+test("frames are the same after the wire, and bytes that are no envelope are none", () => {
+  const frame = fc
+    .record({
+      kind: fc.constantFrom(...Object.values(frameKinds)),
+      number: fc.nat(0xffff_ffff),
+      attempt: fc.nat(0xffff),
+      seq: fc.nat(0xffff_ffff),
+      payload: fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+    })
+    .map((each) => ({ ...each }));
+  fc.assert(
+    fc.property(
+      fc.stringMatching(/^[a-z]{1,10}-[A-Za-z0-9]{1,12}$/),
+      fc.array(frame, { maxLength: 20 }),
+      (sender, frames) => {
+        const bytes = encodeEnvelope(sender, frames);
+        assert.deepEqual(decodeEnvelope(bytes), { sender, frames });
+        assert.equal(decodeEnvelope(bytes.subarray(0, -1)), undefined);
+      },
+    ),
+  );
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
+      decodeEnvelope(Buffer.from(bytes));
+    }),
+  );
+});
+
+test("one who writes nothing notices that its Redis was made a replica, and is heard of at the new primary", async () => {
+  await using failover = await startFailover();
+  const { mailbox, heard } = await open(failover.url, "ingress");
+  const primary = await failover.failOver();
+  await until("it is subscribed there", async () => {
+    mailbox.heartbeat(mailbox.self);
+    return (await primary.pubsub("NUMSUB", keyspace.mailbox(mailbox.self)))[1] === 1;
+  });
+  heard.heartbeats = [];
+  await until("it hears itself", () => {
+    mailbox.heartbeat(mailbox.self);
+    return heard.heartbeats.includes(mailbox.self);
+  });
+  await mailbox.close();
+});
+
+test("a heartbeat to another mailbox costs Redis one PUBLISH and nothing else, however many are sent in a turn", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  const observer = await connectRedis(redis.url, "patient");
+  await observer.config("RESETSTAT");
+  for (let count = 0; count < 3; count++) other.mailbox.heartbeat(one.mailbox.self);
+  await until("it arrives", () => one.heard.heartbeats.length > 0);
+  const statistics = await observer.info("commandstats");
+  assert.match(statistics, /cmdstat_publish:calls=1,/);
+  assert.doesNotMatch(statistics, /cmdstat_(ping|del):/);
+  assert.deepEqual([one.heard.heartbeats.length, one.mailbox.statistics.framesReceived], [1, 0]);
+  observer.disconnect();
+  await Promise.all([one.mailbox.close(), other.mailbox.close()]);
+});
+
+test("a mailbox that is closed has sent all it was given, also what nobody waits for", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  const payload = Buffer.alloc(60_000, 1);
+  for (let seq = 0; seq < 20; seq++) other.mailbox.send(one.mailbox.self, frameOf(seq, payload), seq % 2 === 0);
+  other.mailbox.send("worker-elsewhere", frameOf(0), true);
+  await other.mailbox.close();
+  const { framesSent, publishFailures, roundTripMs } = other.mailbox.statistics;
+  assert.deepEqual([framesSent, publishFailures, roundTripMs > 0], [21, 0, true]);
+  await until("all arrive", () => one.heard.frames.length === 20);
+  assert.equal(one.mailbox.statistics.framesReceived, 20);
+  await one.mailbox.close();
+});
+
+test("what gathers for one mailbox is bounded, and one that is full takes nothing from the others", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  const payload = Buffer.alloc(1 << 20);
+  for (let seq = 0; seq < 40; seq++) other.mailbox.send("worker-elsewhere", frameOf(seq, payload));
+  other.mailbox.send("worker-elsewhere", frameOf(40));
+  other.mailbox.send(one.mailbox.self, frameOf(0));
+  await other.mailbox.close();
+  assert.equal(other.mailbox.statistics.framesSent, 31 + 1 + 1, "31 of a megabyte, and both that are small");
+  await until("the other arrives", () => one.heard.frames.length === 1);
+  await one.mailbox.close();
+});
+
+test("messages on other channels, and bytes that are no envelope, are not for the mailbox", async () => {
+  await using redis = await startRedis();
+  const { mailbox, heard } = await open(redis.url, "ingress");
+  const publisher = await connectRedis(redis.url, "patient");
+  await mailbox.subscriber.subscribe("elsewhere");
+  await publisher.publish("elsewhere", encodeEnvelope("stranger", [frameOf(0)]));
+  await publisher.publish(keyspace.mailbox(mailbox.self), "nonsense");
+  await publisher.publish(keyspace.mailbox(mailbox.self), encodeEnvelope("friend", [frameOf(1)]));
+  await until("the last one arrives", () => heard.frames.length > 0);
+  assert.deepEqual(heard, {
+    heartbeats: ["friend"],
+    frames: [{ sender: "friend", frame: frameOf(1) }],
+    resubscriptions: 0,
+  });
+  publisher.disconnect();
+  await mailbox.close();
+});

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { announce, withdraw } from "#relay/redis/queue-slots.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { startRedis } from "../../../support/redis.ts";
+
+const server = await startRedis();
+const redis = await connectRedis(server.url, "patient");
+after(async () => {
+  redis.disconnect();
+  await server[Symbol.asyncDispose]();
+});
+
+const keyOf = (queue: string) => keyspaceOf("test").queueSlots(queue);
+const worker = (slots: number) => ({ slots, running: 0 });
+const ingress = (running: number) => ({ slots: 0, running });
+
+test("an ingress learns the places of all workers and what runs for the other ingresses", async () => {
+  const key = keyOf("chat");
+  await announce(redis, key, "worker-1", worker(512));
+  await announce(redis, key, "worker-2", worker(8));
+  assert.deepEqual(await announce(redis, key, "ingress-1", ingress(5)), { slots: 520, running: 0 });
+  assert.deepEqual(await announce(redis, key, "ingress-2", ingress(7)), { slots: 520, running: 5 });
+  await withdraw(redis, key, "worker-2");
+  assert.deepEqual(await announce(redis, key, "ingress-1", ingress(6)), { slots: 512, running: 7 });
+  assert.deepEqual(await announce(redis, keyOf("image"), "ingress-1", ingress(1)), { slots: 0, running: 0 });
+});
+
+test("what a process announced lapses, and the announcements of a queue with no process at all", async () => {
+  const key = keyOf("brief");
+  await announce(redis, key, "worker-1", worker(4));
+  const [slots, running, lapses] = String(await redis.hget(key, "worker-1")).split(" ");
+  await redis.hset(key, "worker-1", `${slots} ${running} ${Number(lapses) - 5_001}`);
+  assert.deepEqual(await announce(redis, key, "ingress-1", ingress(0)), { slots: 0, running: 0 });
+  assert.deepEqual(Object.keys(await redis.hgetall(key)), ["ingress-1"]);
+  const life = await redis.pttl(key);
+  assert.ok(life > 0 && life <= 10_000, String(life));
+});
+
+test("something else under the name of an announcement is removed", async () => {
+  const key = keyOf("odd");
+  await redis.hset(key, "worker-1", "many", "worker-2", "");
+  assert.deepEqual(await announce(redis, key, "ingress-1", ingress(0)), { slots: 0, running: 0 });
+});
