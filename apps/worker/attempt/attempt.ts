@@ -314,9 +314,11 @@ export class Attempt {
   }
 
   #write(call: TargetCall, bytes: readonly Buffer[]): void {
-    const { contentType, headers } = call.exchange.reading;
     this.#reports.reportNewInput(call);
-    this.#writeHead(contentType, headers, call.answerId);
+    if (!this.#frames.hasHead) {
+      const { contentType, headers } = call.exchange.reading;
+      this.#writeHead(contentType, headers, call.answerId);
+    }
     this.#frames.data(bytes, call);
     if (this.#frames.isBlocked) call.flow(false);
   }
