@@ -34,8 +34,8 @@ import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../ro
 import { type Candidate, candidatesOf } from "../routing/route.ts";
 import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
 import type { UpstreamHeaders, Upstreams } from "../upstream/upstreams.ts";
-import { type AnswerStep, type FailedStep, isAnswerStatus } from "./answer.ts";
 import { AnswerFrames } from "./answer-frames.ts";
+import { type AnswerStep, type FailedStep, isAnswerStatus } from "./answer-reader.ts";
 import { isQuotedIn } from "./quoted.ts";
 import { TargetCall } from "./target-call.ts";
 import { TargetReports } from "./target-reports.ts";

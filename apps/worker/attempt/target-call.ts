@@ -7,7 +7,8 @@ import type { Exchange } from "../preparation/exchange.ts";
 import type { Candidate } from "../routing/route.ts";
 import type { Permit } from "../routing/routing.ts";
 import { type UpstreamCall, upstreamRequestIdOf } from "../upstream/upstreams.ts";
-import { type AnswerReader, type AnswerStep, isAnswerStatus, readerOf, type UpstreamHead } from "./answer.ts";
+import { readerOf, type UpstreamHead } from "./answer.ts";
+import { type AnswerReader, type AnswerStep, isAnswerStatus } from "./answer-reader.ts";
 import type { CallProgress } from "./timeouts.ts";
 import type { AnsweringCall } from "./usage-reports.ts";
 
