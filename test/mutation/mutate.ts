@@ -58,7 +58,7 @@ const parts: readonly Part[] = [
     tests: [
       under(
         "test/worker",
-        "routing/retry-state.test.ts routing/circuit-breakers.test.ts attachments/pace.test.ts attempt/answer.test.ts",
+        "routing/retry-state.test.ts routing/circuit-breakers.test.ts attachments/pace.test.ts answer/answer.test.ts",
       ),
     ],
   },

@@ -3,12 +3,12 @@ import type { UpstreamTimeouts } from "#catalogue/catalogue.ts";
 import type { Produced } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
+import { readerOf, type UpstreamHead } from "../answer/answer.ts";
+import { type AnswerReader, type AnswerStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { Exchange } from "../preparation/exchange.ts";
 import type { Candidate } from "../routing/route.ts";
 import type { Permit } from "../routing/routing.ts";
 import { type UpstreamCall, upstreamRequestIdOf } from "../upstream/upstreams.ts";
-import { readerOf, type UpstreamHead } from "./answer.ts";
-import { type AnswerReader, type AnswerStep, isAnswerStatus } from "./answer-reader.ts";
 import type { CallProgress } from "./timeouts.ts";
 import type { AnsweringCall } from "./usage-reports.ts";
 

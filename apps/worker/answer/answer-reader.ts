@@ -7,6 +7,7 @@ import type { Usage } from "#dialects/usage.ts";
 
 /** Bytes of a whole answer, and of one event of a stream, at most. */
 export const answerBytesMax = 32 << 20;
+
 /** What the bytes of a response lead to. */
 export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep | LateStep;
 

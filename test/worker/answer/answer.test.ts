@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { readerOf } from "../../../apps/worker/attempt/answer.ts";
+import { readerOf } from "../../../apps/worker/answer/answer.ts";
 
 function failureOf(dialect: (typeof conversationDialects)[number], status: number, body: string, type: string) {
   const reader = readerOf(
