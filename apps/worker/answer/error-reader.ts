@@ -14,6 +14,7 @@ const redirected: Failure = {
   message:
     "The upstream of this model answered with a redirect, which the gateway does not follow; its operator has been told.",
 };
+
 export class ErrorReader implements AnswerReader {
   readonly usage = undefined;
   readonly malformedEvents = 0;
