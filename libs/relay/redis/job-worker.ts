@@ -89,11 +89,14 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
 
   /** The outcome of the fetch is unknown, and the marker that woke it is gone. */
   const fetchFailed = (error: Error) => {
-    onError(error);
     fetching--;
     drained = false;
-    if (stopping) pump();
-    else pumpLater();
+    if (stopping) {
+      pump();
+      return;
+    }
+    onError(error);
+    pumpLater();
   };
 
   const fetch = async () => {
@@ -179,6 +182,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
       stopping = true;
       clearTimeout(retry);
       await worker.pause(true);
+      await fetcher.interrupt();
       await new Promise<void>((resolve) => {
         const timeout = setTimeout(resolve, stopMs);
         settleStop = () => {
@@ -189,6 +193,8 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
       });
     },
     async close() {
+      stopping = true;
+      clearTimeout(retry);
       await worker.close(true);
       redis.disconnect();
     },
