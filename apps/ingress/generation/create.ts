@@ -66,7 +66,7 @@ export function createGeneration(
       headers,
       resumed: model.resume,
       deliveredClaim: bodyBytes.claim(caller.id),
-      heldBack: answerBytes.claim(caller.id),
+      bufferClaim: answerBytes.claim(caller.id),
       listener,
     },
     now,
