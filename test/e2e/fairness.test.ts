@@ -110,12 +110,12 @@ test("a key that sends 200 at once delays another key's single request by about 
 test("a key whose requests run for long leaves places for another key's", async () => {
   const queueOf = async (name: string) => {
     const status = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
-      queues: { queue: string; places?: number; running: number; waiting: number }[];
+      queues: { queue: string; slots?: number; running: number; waiting: number }[];
     };
     return status.queues.find(({ queue }) => queue === name);
   };
   const askRoomy = (key: string) => gateway.post(saying("roomy", "roomy"), { key });
-  await until("the ingress knows the queue's places", async () => (await queueOf("roomy"))?.places === 12);
+  await until("the ingress knows the queue's slots", async () => (await queueOf("roomy"))?.slots === 12);
   const other = await gateway.createKey("default");
   hold();
   const answers = Array.from({ length: 40 }, () => askRoomy(gateway.key));
