@@ -1,7 +1,6 @@
 /** `sluice keys …`: makes, lists and revokes callers' keys. */
 import { randomBytes } from "node:crypto";
 import { parseArgs } from "node:util";
-import type { Redis } from "ioredis";
 import { createKey } from "#access/key.ts";
 import { addRecord, readRecords, revokeRecord } from "#access/projection.ts";
 import { accountForm, type KeyRecord, stateOf as keyStateOf } from "#access/record.ts";
@@ -10,6 +9,7 @@ import { CatalogueFault } from "#catalogue/fault.ts";
 import { loadCatalogue } from "#catalogue/load.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
 import { StartupFault } from "#service/startup.ts";
 import { expiryOf, keyTableOf, limitOptions, limitsOf } from "./keys-text.ts";

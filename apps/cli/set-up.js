@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { ensureInstalled, SetUpFault } from "./install.js";
 
 const root = fileURLToPath(new URL("../../", import.meta.url)).replace(/[/\\]$/, "");
-const main = join(root, "apps", "sluice", "main.ts");
+const main = join(root, "apps", "cli", "main.ts");
 const signals = /** @type {NodeJS.Signals[]} */ (["SIGINT", "SIGTERM", "SIGHUP"]);
 const npmLookMs = 1_000;
 

@@ -1,13 +1,14 @@
 /** What an ingress opens before it can serve: the catalogue, the connections to Redis, the queues, its mailbox and the API keys. */
-import type { Redis } from "ioredis";
+
 import type { Logger } from "pino";
 import { followKeys, type KeyFollower } from "#access/follow.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { Frame } from "#relay/frame.ts";
-import { openJobQueue } from "#relay/job-queue.ts";
-import { type Mailbox, type MailboxHandlers, openMailbox } from "#relay/mailbox.ts";
+import type { TransportHandlers } from "#relay/ports.ts";
+import { openJobQueue } from "#relay/redis/job-queue.ts";
+import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
-import type { RedisPurpose } from "#service/redis.ts";
+import type { Redis, RedisPurpose } from "#service/redis.ts";
 import { OpenQueues } from "./open-queues.ts";
 
 export interface BackendDeps {
@@ -77,14 +78,14 @@ export async function openBackends(
 }
 
 /** Where the mailbox delivers. Until it has a receiver there is nothing to receive: nobody knows the mailbox's name yet. */
-class Inbox implements MailboxHandlers {
-  #receiver: MailboxHandlers | undefined;
+class Inbox implements TransportHandlers {
+  #receiver: TransportHandlers | undefined;
   // The mailbox calls these without their object.
   readonly heard = (sender: string): void => this.#receiver?.heard(sender);
   readonly receive = (sender: string, frame: Frame): void => this.#receiver?.receive(sender, frame);
   readonly resubscribed = (): void => this.#receiver?.resubscribed();
 
-  deliverTo(receiver: MailboxHandlers): void {
+  deliverTo(receiver: TransportHandlers): void {
     this.#receiver = receiver;
   }
 }

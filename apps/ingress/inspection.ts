@@ -6,7 +6,7 @@ import { FastifyAdapter } from "@bull-board/fastify";
 import fastifyBasicAuth from "@fastify/basic-auth";
 import type { FastifyInstance } from "fastify";
 import type { QueuedJob } from "#relay/job.ts";
-import type { JobQueue } from "#relay/job-queue.ts";
+import type { RedisJobQueue } from "#relay/redis/job-queue.ts";
 
 const basePath = "/queues";
 const operatorName = "operator";
@@ -14,7 +14,7 @@ const operatorName = "operator";
 /** Serves the board of these queues, by name, under /queues to the user `operator` with this password. It is read-only, for jobs belong to their owners. */
 export async function addInspection(
   operations: FastifyInstance,
-  queues: ReadonlyMap<string, JobQueue>,
+  queues: ReadonlyMap<string, RedisJobQueue>,
   password: string,
 ): Promise<void> {
   const board = new FastifyAdapter();
@@ -23,10 +23,10 @@ export async function addInspection(
   const shown = new Set<string>();
   /** The catalogue may have added queues since. */
   const showQueues = async () => {
-    for (const [queue, { queue: bullQueue }] of queues) {
+    for (const [queue, { bull }] of queues) {
       if (shown.has(queue)) continue;
       shown.add(queue);
-      const adapter = new BullMQAdapter(bullQueue, { readOnlyMode: true });
+      const adapter = new BullMQAdapter(bull, { readOnlyMode: true });
       adapter.setFormatter("data", ({ generations }: QueuedJob) =>
         generations.map(({ body, delivered, ...rest }) => ({ ...rest, ...hidden({ body, delivered }) })),
       );

@@ -1,19 +1,19 @@
 /** The BullMQ queues that this ingress has open: all that the catalogue names, or has named since the ingress started. */
-import type { JobQueue } from "#relay/job-queue.ts";
+import type { RedisJobQueue } from "#relay/redis/job-queue.ts";
 
 export class OpenQueues {
-  readonly #openQueue: (name: string) => Promise<JobQueue>;
+  readonly #openQueue: (name: string) => Promise<RedisJobQueue>;
   readonly #onError: (error: Error) => void;
-  readonly #queues = new Map<string, JobQueue>();
+  readonly #queues = new Map<string, RedisJobQueue>();
   readonly #opening = new Map<string, Promise<unknown>>();
 
-  constructor(openQueue: (name: string) => Promise<JobQueue>, onError: (error: Error) => void) {
+  constructor(openQueue: (name: string) => Promise<RedisJobQueue>, onError: (error: Error) => void) {
     this.#openQueue = openQueue;
     this.#onError = onError;
   }
 
   /** The open queues by name. */
-  get byName(): ReadonlyMap<string, JobQueue> {
+  get byName(): ReadonlyMap<string, RedisJobQueue> {
     return this.#queues;
   }
 
@@ -37,11 +37,11 @@ export class OpenQueues {
   /** The jobs of all processes, by queue and state. Rejects when Redis is away. */
   async depths(): Promise<{ queue: string; state: string; count: number }[]> {
     const depths = await Promise.all(
-      [...this.#queues.values()].map(async ({ name, queue }) => {
-        const counts = await queue.getJobCounts("prioritized", "active");
+      [...this.#queues.values()].map(async (queue) => {
+        const { waiting, active } = await queue.depth();
         return [
-          { queue: name, state: "waiting", count: counts.prioritized ?? 0 },
-          { queue: name, state: "active", count: counts.active ?? 0 },
+          { queue: queue.name, state: "waiting", count: waiting },
+          { queue: queue.name, state: "active", count: active },
         ];
       }),
     );

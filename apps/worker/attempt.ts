@@ -22,8 +22,8 @@ import {
   type GenerationJob,
   upstreamRequestIdHeader,
 } from "#relay/job.ts";
-import type { JobSlot } from "#relay/job-worker.ts";
 import type { AnswerKind } from "#relay/owner.ts";
+import type { JobSlot } from "#relay/ports.ts";
 import type { Outcome, Run } from "#relay/runner.ts";
 import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, readerOf } from "./answer.ts";
 import type { Exchange, Exchanged, OwnAnswer } from "./exchange.ts";

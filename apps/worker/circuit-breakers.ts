@@ -3,7 +3,7 @@
  *
  *     closed ─▶ (failures in a row) ─▶ open ─▶ (its time is over: one call is let through) ─▶ closed, or open for longer
  */
-import type { Redis } from "ioredis";
+import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 
 /** Failures further apart are not in a row. */

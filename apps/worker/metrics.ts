@@ -1,7 +1,7 @@
 /** What a worker tells its operator in numbers (https://prometheus.io/docs/practices/naming/). */
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-import type { JobWorker } from "#relay/job-worker.ts";
+import type { JobWorker } from "#relay/ports.ts";
 import type { AttachmentBudget } from "./attachment-budget.ts";
 import type { CircuitBreakers } from "./circuit-breakers.ts";
 import type { Credentials } from "./credentials.ts";

@@ -1,5 +1,5 @@
 /** How many requests an upstream has at once, counted over all workers: leases in Redis that expire with their holder. */
-import type { Redis } from "ioredis";
+import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 
 /** A dead worker's slots come back after this long. */

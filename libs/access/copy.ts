@@ -5,9 +5,10 @@
  * has over Redis was lost there, and is written back; several processes may do so at once, for the union is right in any order. What
  * remains is a race: a change that no process had heard of when Redis lost it is lost.
  */
-import type { Redis } from "ioredis";
+
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { type Notice, readRecords, readSome, readVersion, restoreRecords } from "./projection.ts";
 import type { KeyRecord } from "./record.ts";
 

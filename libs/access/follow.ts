@@ -3,9 +3,10 @@
  * A change arrives as a notice on pub/sub. Notices can be lost, so the copy's version is compared with the one in Redis three times a second, and
  * the whole is read again where they do not line up, and whenever the connection was lost. While Redis is away, the copy serves.
  */
-import type { Redis } from "ioredis";
+
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { createKeyCopy } from "./copy.ts";
 import { noticeOf } from "./projection.ts";
 import type { KeyRecord } from "./record.ts";

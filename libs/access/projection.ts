@@ -3,8 +3,9 @@
  * Records are never removed, only revoked, and a revocation is never taken back: so a record that is missing was lost, and the
  * union of two copies is right. The scripts run in a Redis whose memory is full, too: a key must be revocable then above all.
  */
-import type { Redis } from "ioredis";
+
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import { type KeyRecord, parseRecord } from "./record.ts";
 

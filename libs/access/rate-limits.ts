@@ -1,6 +1,7 @@
 /** Limits of callers, counted in Redis over all processes: reserved at admission in one round trip, settled when the generation is over. */
-import type { Redis } from "ioredis";
+
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import { admitScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
 

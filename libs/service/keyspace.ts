@@ -41,14 +41,14 @@ export function keyspaceOf(namespace: string): Keyspace {
     idempotency: (keyId, hash) => `${prefix}:idempotency:${keyId}:${hash}`,
     idempotencyStored: `${prefix}:idempotent:stored`,
     idempotencyBytes: `${prefix}:idempotent:bytes`,
-    circuitBreakers: `${prefix}:circuit breakers`,
+    circuitBreakers: `${prefix}:circuit-breakers`,
     slots: (upstream) => `${prefix}:slots:${upstream}`,
     limit: (scope, name, what) => `${prefix}:limit:${scope}:${name}:${what}`,
     limitsSettled: `${prefix}:limits:settled`,
     keys: `${prefix}:keys`,
     keysVersion: `${prefix}:keys:version`,
     keysChanged: `${prefix}:keys:changed`,
-    queueSlots: (queue) => `${prefix}:places:${queue}`,
+    queueSlots: (queue) => `${prefix}:queue-slots:${queue}`,
     fileRewritten: `${prefix}:file:rewritten`,
   };
 }

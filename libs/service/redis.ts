@@ -2,6 +2,9 @@
 import { type RedisOptions as AllRedisOptions, Redis } from "ioredis";
 import { StartupFault } from "./startup.ts";
 
+/** A connection to Redis. */
+export type { Redis };
+
 type RedisOptions = Omit<AllRedisOptions, "replyMapping">;
 
 /** How long a request to Redis may take before its outcome counts as unknown. */

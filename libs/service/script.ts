@@ -1,6 +1,6 @@
 /** Steps that Redis takes at once, in Lua: sent by their text the first time, and by its hash from then on. */
 import { createHash } from "node:crypto";
-import type { Redis } from "ioredis";
+import type { Redis } from "./redis.ts";
 
 /** The beginning of a script that goes by Redis' clock: `time`, as Redis has it, and `nowMs` in epoch milliseconds. */
 export const redisClock = `

@@ -1,7 +1,7 @@
 /**
  * Command-line agents and client libraries through the gateway, on an upstream of each dialect. `npm run test:agents` installs their newest versions from
  * the public registries, beside the project and not into it, and prints a table with the versions; it exits with 1 when a check failed.
- * `npm run test:agents -- LangChain` runs those whose name contains the word; `-- --write` puts the table of a complete run into README.md.
+ * `npm run test:agents -- LangChain` runs those whose name contains the word; `-- --write` puts the table of a complete run into docs/clients.md.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -69,12 +69,12 @@ function tableOf(rows: Row[], versions: Map<string, string>): string {
 }
 
 async function writeTable(table: string): Promise<void> {
-  const file = join(import.meta.dirname, "..", "..", "README.md");
+  const file = join(import.meta.dirname, "..", "..", "docs", "clients.md");
   const text = await readFile(file, "utf8");
   const [begin, end] = ["<!-- npm run test:agents -- --write -->\n", "<!-- end -->"];
   const [before, place = "", ...more] = text.split(begin);
   if (more.length > 0 || !place.includes(end))
-    throw new Error("README.md has no place, or several, that is marked for the table");
+    throw new Error("docs/clients.md must mark exactly one place for the table");
   await writeFile(file, `${before}${begin}\n${table}\n\n${place.slice(place.indexOf(end))}`);
 }
 

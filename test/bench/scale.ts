@@ -1,6 +1,6 @@
 /** Scale: what one more costs when there are many already: open streams, workers, waiting jobs, keys, models. The lines should be flat. */
 import { setTimeout as delay } from "node:timers/promises";
-import { openJobQueue } from "#relay/job-queue.ts";
+import { openJobQueue } from "#relay/redis/job-queue.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { gather } from "./crowd.ts";
@@ -256,7 +256,7 @@ async function layJobs(sluice: Sluice, count: number): Promise<void> {
   const jobQueue = await openJobQueue(unattendedQueue, connection, keyspace, () => {});
   const portion = 1_000;
   for (let laid = 0; laid < count; laid += portion)
-    await jobQueue.queue.addBulk(
+    await jobQueue.bull.addBulk(
       Array.from({ length: portion }, (_, place) => ({
         name: "generation",
         data: { generation: `gen_bench${laid + place}`, owner: "bench", body: chatBodyOf(unattendedModel) },

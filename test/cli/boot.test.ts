@@ -24,16 +24,16 @@ const lockOf = (version: string, more: object = {}) =>
 /** A checkout with nothing installed, and an npm that installs next to nothing. */
 function makeCheckout(): Disposable & { root: string } {
   const root = mkdtempSync(join(tmpdir(), "sluice-boot-"));
-  const directory = join(root, "apps", "sluice");
+  const directory = join(root, "apps", "cli");
   mkdirSync(directory, { recursive: true });
-  for (const name of readdirSync(join(checkout, "apps", "sluice")).filter((file) => file.endsWith(".js"))) {
-    copyFileSync(join(checkout, "apps", "sluice", name), join(directory, name));
+  for (const name of readdirSync(join(checkout, "apps", "cli")).filter((file) => file.endsWith(".js"))) {
+    copyFileSync(join(checkout, "apps", "cli", name), join(directory, name));
   }
-  copyFileSync(join(checkout, "test", "sluice", "fixtures", "main.ts"), join(directory, "main.ts"));
+  copyFileSync(join(checkout, "test", "cli", "fixtures", "main.ts"), join(directory, "main.ts"));
   writeFileSync(join(root, "package.json"), '{"type": "module"}');
   writeFileSync(join(root, "package-lock.json"), lockOf("1.0.0"));
   mkdirSync(join(root, "bin"));
-  copyFileSync(join(checkout, "test", "sluice", "fixtures", "npm.cjs"), join(root, "bin", "npm"));
+  copyFileSync(join(checkout, "test", "cli", "fixtures", "npm.cjs"), join(root, "bin", "npm"));
   writeFileSync(join(root, "bin", "package.json"), '{"type": "commonjs"}');
   chmodSync(join(root, "bin", "npm"), 0o755);
   return { root, [Symbol.dispose]: () => rmSync(root, { recursive: true, force: true }) };
@@ -48,7 +48,7 @@ interface Booted {
 function boot(root: string, args: string[], environment: NodeJS.ProcessEnv = {}): Booted {
   const path = environment.PATH ?? [join(root, "bin"), dirname(process.execPath)].join(delimiter);
   const env = { ...process.env, ...environment, PATH: path };
-  const child = spawn(process.execPath, [join(root, "apps", "sluice", "boot.js"), ...args], {
+  const child = spawn(process.execPath, [join(root, "apps", "cli", "boot.js"), ...args], {
     cwd: root,
     env,
     stdio: ["ignore", "pipe", "pipe"],

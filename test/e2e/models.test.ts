@@ -147,6 +147,12 @@ test("a queue that is new is worked on by workers of every other queue, from the
   const { urls } = await gateway.addWorker("chat=2,*=3");
   assert.deepEqual((await queuesOf(urls)).toSorted(), ["chat=2", "image=3"]);
   await change(text, (ids) => ids.includes("apart"));
+  const ingressStatus = `${gateway.ingresses[0]?.urls.operations}/status`;
+  await until("the ingress opened the queue", async () =>
+    ((await (await fetch(ingressStatus)).json()) as { queues: { queue: string }[] }).queues.some(
+      ({ queue }) => queue === "new",
+    ),
+  );
   assert.equal((await gateway.post({ model: "apart", messages })).status, 200);
   assert.deepEqual((await queuesOf(urls)).toSorted(), ["chat=2", "image=3", "new=3"]);
   const { urls: later } = await gateway.addWorker("*=4");

@@ -28,10 +28,15 @@ export interface Role {
   thaw(): void;
 }
 
-/** Starts a role and waits until it listens; its exit before that is an error with what it said. */
-export async function startRole(role: string, args: string[], environment: Record<string, string>): Promise<Role> {
+/** Starts a role of a checkout and waits until it listens. Its exit before that is an error with its stderr. */
+export async function startRole(
+  role: string,
+  args: string[],
+  environment: Record<string, string>,
+  checkout = root,
+): Promise<Role> {
   const child = spawn(process.execPath, [`apps/${role}/main.ts`, ...args], {
-    cwd: root,
+    cwd: checkout,
     env: { PATH: process.env.PATH, LOG_LEVEL: "warn", ...environment },
     stdio: ["ignore", process.env.TEST_LOGS ? "inherit" : "ignore", "pipe", "ipc"],
   });

@@ -11,6 +11,8 @@ const candidateOf = (key: string, model: CatalogueModel, credentials: string[] =
   ({ key, model, upstream: { name: key, credential: "KEY", credentials } }) as unknown as Candidate;
 const keysOf = (candidates: Candidate[]) => candidates.map(({ key }) => key);
 const half = () => 0.5;
+/** When a generation begins, on a clock that has run for a while. */
+const start = 200_000;
 
 test("targets keep their order, and neighbours with weights share by them", () => {
   const upstreams = new Map(
@@ -63,8 +65,10 @@ test("a failure's class says what it asks for", () => {
     ["upstream_failed", 429, "quota", "quota"],
     ["upstream_failed", 404, "missing", "model"],
     ["upstream_failed", 403, "unclear", "unclear"],
+    ["upstream_failed", 300, "unclear"],
     ["upstream_failed", 302, "unclear"],
     ["upstream_failed", 418, "unclear"],
+    ["upstream_failed", 499, "unclear"],
     ["upstream_failed", 409, "transient"],
     ["upstream_failed", 425, "transient"],
     ["upstream_timeout", 408, "transient"],
@@ -75,6 +79,7 @@ test("a failure's class says what it asks for", () => {
     ["upstream_timeout", 504, "transient"],
     ["upstream_timeout", undefined, "silent"],
     ["upstream_timeout", 200, "silent"],
+    ["upstream_timeout", 300, "transient"],
     ["upstream_failed", undefined, "transient"],
   ];
   for (const [code, status, failureClass, operatorFault] of cases)
@@ -228,22 +233,105 @@ test("what is too long for one model moves to models with a larger window alone"
 test("a full or rate-limited upstream is waited for, an open circuit breaker and a refused credential are not", () => {
   const only = candidateOf("only", modelOf(2));
   for (const by of ["circuit breaker", "credential"] as const) {
-    const state = new RetryState([only], 0, half);
-    state.blocked(only, by, 3_000, 0);
-    assert.deepEqual(state.ready(0), []);
-    assert.equal(state.waitMs(0), undefined);
+    const state = new RetryState([only], start, half);
+    state.blocked(only, by, 3_000, start);
+    assert.deepEqual(state.ready(start), []);
+    assert.equal(state.waitMs(start), undefined);
     assert.deepEqual([state.failure.code, state.failure.retryAfterSeconds], ["unavailable", 3]);
   }
   for (const [by, code] of [
     ["concurrency", "overloaded"],
     ["rate-limit", "rate_limited"],
   ] as const) {
-    const state = new RetryState([only], 0, () => 0);
-    state.blocked(only, by, 100, 0);
-    assert.equal(state.waitMs(0), 100);
-    assert.equal(state.waitMs(60_001), undefined);
+    const state = new RetryState([only], start, () => 0);
+    state.blocked(only, by, 100, start);
+    assert.equal(state.waitMs(start), 100);
+    assert.equal(state.waitMs(start + 60_000), 0, "a minute in all");
+    assert.equal(state.waitMs(start + 60_001), undefined);
     assert.equal(state.failure.code, code);
-    state.blocked(only, by, 5_001, 0);
-    assert.equal(state.waitMs(0), undefined);
+    state.blocked(only, by, 5_000, start);
+    assert.equal(state.waitMs(start), 5_000);
+    state.blocked(only, by, 5_001, start);
+    assert.equal(state.waitMs(start), undefined, "a longer wait is the caller's decision");
   }
+});
+
+test("a wait ends when the first of several full upstreams has capacity", () => {
+  const model = modelOf(2);
+  const [one, two] = [candidateOf("one", model), candidateOf("two", model)];
+  const state = new RetryState([one, two], start, half);
+  state.blocked(one, "concurrency", 900, start);
+  state.blocked(two, "concurrency", 300, start);
+  assert.equal(state.waitMs(start), 300);
+  assert.deepEqual(keysOf(state.ready(start + 300)), ["two"]);
+});
+
+test("a retry of the model's own target is not cut short by a fallback that has capacity sooner", () => {
+  const [own, other] = [candidateOf("own", modelOf(2)), candidateOf("other", modelOf(2))];
+  const state = new RetryState([own, other], start, half);
+  assert.ok(fail(state, own, "capacity", start, 3_000));
+  state.blocked(other, "concurrency", 100, start);
+  assert.equal(state.waitMs(start), 3_000);
+});
+
+test("a generation waits for its model's rate limits for a minute in all, then asks a fallback", () => {
+  const [own, other] = [candidateOf("own", modelOf(2)), candidateOf("other", modelOf(2))];
+  const state = new RetryState([own, other], start, () => 0);
+  state.blocked(own, "rate-limit", 5_000, start);
+  assert.deepEqual(keysOf(state.ready(start)), [], "five seconds are short enough to wait");
+  state.blocked(own, "rate-limit", 2_000, start + 59_000);
+  assert.deepEqual(keysOf(state.ready(start + 60_000)), []);
+  assert.deepEqual(keysOf(state.ready(start + 60_001)), ["other"]);
+});
+
+test("generations that wait for one rate limit return at different times, none of them early", () => {
+  const untilOf = (by: "rate-limit" | "concurrency", random: number) => {
+    const only = candidateOf("only", modelOf(2));
+    const state = new RetryState([only], start, () => random);
+    state.blocked(only, by, 1_000, start);
+    return state.waitMs(start);
+  };
+  assert.deepEqual([untilOf("rate-limit", 0), untilOf("rate-limit", 0.8)], [1_000, 1_200]);
+  assert.equal(untilOf("concurrency", 0.8), 1_000, "a full upstream is asked as soon as it has capacity");
+});
+
+test("retries of many generations are spread from half to one and a half of the pause", () => {
+  const pauseOf = (random: number) => {
+    const only = candidateOf("only", modelOf(2));
+    const state = new RetryState([only], start, () => random);
+    fail(state, only, "transient", start);
+    return state.waitMs(start);
+  };
+  assert.deepEqual([pauseOf(0), pauseOf(0.5), pauseOf(0.75)], [100, 200, 250]);
+});
+
+test("a target that failed is asked after those that did not, even when its pause is over", () => {
+  const model = modelOf(3);
+  const [one, two, three] = [candidateOf("one", model), candidateOf("two", model), candidateOf("three", model)];
+  const state = new RetryState([one, two, three], start, half);
+  fail(state, one, "transient", start);
+  assert.deepEqual(keysOf(state.ready(start + 10_000)), ["two", "three", "one"]);
+});
+
+test("a target that cannot take the request is passed over, and the caller is told the first reason when none is left", () => {
+  const model = modelOf(3);
+  const [one, two] = [candidateOf("one", model), candidateOf("two", model)];
+  const state = new RetryState([one, two], start, half);
+  const reasonOf = (message: string): Failure => ({ code: "invalid_request", message });
+  assert.ok(state.hasOther(one));
+  state.unsuitable(one, reasonOf("first"));
+  assert.deepEqual(keysOf(state.ready(start)), ["two"]);
+  assert.deepEqual([state.hasOther(one), state.hasOther(two)], [true, false]);
+  state.unsuitable(two, reasonOf("second"));
+  assert.deepEqual(keysOf(state.ready(start)), []);
+  assert.equal(state.failure.message, "first");
+  assert.equal(state.calls, 0, "nothing was called");
+});
+
+test("calls are counted over all models", () => {
+  const [own, other] = [candidateOf("own", modelOf(0)), candidateOf("other", modelOf(0))];
+  const state = new RetryState([own, other], start, half);
+  fail(state, own, "transient", start);
+  fail(state, other, "transient", start);
+  assert.equal(state.calls, 2);
 });

@@ -1,5 +1,5 @@
 /** Rate limits and budgets: which of them apply to a request, how much it is estimated to use, and the record of what it used. */
-import type { Redis } from "ioredis";
+
 import type { Logger } from "pino";
 import {
   LimitCounters,
@@ -22,6 +22,7 @@ import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import type { Demand } from "./demand.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
 

@@ -1,11 +1,12 @@
 /** Generations as jobs of their queues: puts them there with their bodies, takes them off, and asks the queues about them. */
-import type { Redis } from "ioredis";
+
 import { allowsModel } from "#access/record.ts";
 import { type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
-import type { Failed } from "#relay/job-queue.ts";
 import type { JobState, Owner } from "#relay/owner.ts";
+import type { Failed } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
 import type { Generation, GenerationRequest } from "./generation.ts";
 

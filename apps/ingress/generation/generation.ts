@@ -6,7 +6,7 @@ import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { GenerationEnded, GenerationFacts, GenerationOutcome } from "#events/ingress-events.ts";
 import type { AnswerProgress } from "#relay/job.ts";
-import type { Queued } from "#relay/job-queue.ts";
+import type { Queued } from "#relay/ports.ts";
 import type { Claim } from "../admission/capacity.ts";
 import type { Demand } from "../admission/demand.ts";
 import type { LimitsReservation } from "../admission/rate-limits.ts";

@@ -2,12 +2,13 @@
  * The queues as one ingress uses them: for each, its admission queue, where generations are fair to each other before they are dispatched,
  * and the bound on how many may wait.
  */
-import type { Redis } from "ioredis";
+
 import { AdmissionQueue } from "#relay/admission-queue.ts";
-import type { JobQueue } from "#relay/job-queue.ts";
-import { announce } from "#relay/queue-slots.ts";
+import type { JobQueue } from "#relay/ports.ts";
+import { announce } from "#relay/redis/queue-slots.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { Capacity } from "../admission/capacity.ts";
 import { type Generation, isWaiting } from "./generation.ts";
 

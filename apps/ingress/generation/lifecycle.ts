@@ -17,7 +17,7 @@
  * Until it is dispatched, a generation is known to this process alone. From then on the relay's owner (libs/relay/owner.ts) decides: it
  * orders the frames, finds out what was lost, and calls the port below.
  */
-import type { Redis } from "ioredis";
+
 import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { GenerationOutcome, IngressEvents } from "#events/ingress-events.ts";
@@ -33,10 +33,10 @@ import {
   decodeProgress,
   upstreamRequestIdHeader,
 } from "#relay/job.ts";
-import type { JobQueue } from "#relay/job-queue.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import type { Mailbox, MailboxHandlers } from "#relay/mailbox.ts";
 import { type AnswerKind, Owner, type OwnerPort } from "#relay/owner.ts";
+import type { JobQueue, Transport, TransportHandlers } from "#relay/ports.ts";
+import type { Redis } from "#service/redis.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import type { IngressConfig } from "../config.ts";
@@ -50,7 +50,7 @@ import { usageRecordOf } from "./usage-record.ts";
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   config: Pick<IngressConfig, "keepAliveMs">;
   bounds: RelayBounds;
-  mailbox: Mailbox;
+  mailbox: Transport;
   redis: Redis;
   /** The open queues; the catalogue may add some later. */
   jobQueues: ReadonlyMap<string, JobQueue>;
@@ -67,7 +67,7 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
 
 type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
 
-export class GenerationLifecycle implements MailboxHandlers {
+export class GenerationLifecycle implements TransportHandlers {
   readonly #options: GenerationLifecycleOptions;
   readonly #jobs: GenerationJobs;
   readonly #queues: IngressQueues;

@@ -3,13 +3,14 @@ import { after, before, beforeEach, test } from "node:test";
 import { Worker } from "bullmq";
 import type { Redis } from "ioredis";
 import { type GenerationJob, jobIdOf, type QueuedJob } from "#relay/job.ts";
-import { type JobQueue, openJobQueue } from "#relay/job-queue.ts";
-import { type JobSlot, type JobWorker, openJobWorker } from "#relay/job-worker.ts";
+import type { JobSlot, JobWorker } from "#relay/ports.ts";
+import { type RedisJobQueue as JobQueue, openJobQueue } from "#relay/redis/job-queue.ts";
+import { openJobWorker } from "#relay/redis/job-worker.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { until } from "../../support/gateway.ts";
-import { startRedis, type TestRedis } from "../../support/redis.ts";
-import { within } from "../../support/time.ts";
+import { until } from "../../../support/gateway.ts";
+import { startRedis, type TestRedis } from "../../../support/redis.ts";
+import { within } from "../../../support/time.ts";
 
 const keyspace = keyspaceOf("queue-test");
 let server: TestRedis;
@@ -105,7 +106,7 @@ test("a job that was handed over leaves nothing of its body behind", async () =>
 test("a job that waits can be taken off; one that runs can not", async () => {
   const first = queue.add(jobOf("gen_b"), never);
   const second = queue.add(jobOf("gen_c"), never);
-  await until("both wait", async () => (await queue.queue.getPrioritizedCount()) === 2);
+  await until("both wait", async () => (await queue.bull.getPrioritizedCount()) === 2);
   await queue.remove(second);
   await withWorker(4, async (_worker, slots) => {
     await until("one is taken", () => slots.length === 1);
@@ -121,7 +122,7 @@ test("while workers have room, what is put on the queue together is one job, whi
   queue.setFreeSlots(512);
   const names = Array.from({ length: 20 }, (_, index) => `gen_${index}`);
   const queued = names.map((name) => queue.add(jobOf(name), never));
-  await until("both jobs wait", async () => (await queue.queue.getPrioritizedCount()) === 2);
+  await until("both jobs wait", async () => (await queue.bull.getPrioritizedCount()) === 2);
   await withWorker(512, async (worker, slots) => {
     await until("all are taken", () => slots.length === 20);
     assert.deepEqual(
@@ -149,7 +150,7 @@ test("a job of several is taken off when the last of them left", async () => {
   await until("they wait", async () => (await states())[0] === "waiting");
   await Promise.all(queued.slice(0, 3).map((one) => queue.remove(one)));
   assert.deepEqual(await states(), new Array(4).fill("waiting"));
-  const left = (await queue.queue.getJob("gen_1-1"))?.data as QueuedJob;
+  const left = (await queue.bull.getJob("gen_1-1"))?.data as QueuedJob;
   assert.deepEqual(
     left.generations.map(({ generation }) => generation),
     ["gen_4"],
@@ -163,10 +164,10 @@ test("large bodies, and generations without a worker that has room, go one by on
   const large = (name: string) => ({ ...jobOf(name), body: "x".repeat(30_000) });
   queue.setFreeSlots(512);
   for (const name of ["gen_1", "gen_2", "gen_3"]) queue.add(large(name), never);
-  await until("they wait in two jobs", async () => (await queue.queue.getPrioritizedCount()) === 2);
+  await until("they wait in two jobs", async () => (await queue.bull.getPrioritizedCount()) === 2);
   queue.setFreeSlots(20);
   for (const name of ["gen_4", "gen_5"]) queue.add(jobOf(name), never);
-  await until("they wait in two more", async () => (await queue.queue.getPrioritizedCount()) === 4);
+  await until("they wait in two more", async () => (await queue.bull.getPrioritizedCount()) === 4);
 });
 
 test("a member that is none of ours is left out, and the others run", async () => {
@@ -177,7 +178,7 @@ test("a member that is none of ours is left out, and the others run", async () =
     await until("two are taken", () => slots.length === 2);
     for (const slot of slots) slot.dispatched();
     for (const slot of slots) slot.release();
-    await until("the job is gone", async () => (await queue.queue.getJobCounts("active", "prioritized")).active === 0);
+    await until("the job is gone", async () => (await queue.bull.getJobCounts("active", "prioritized")).active === 0);
     assert.equal(worker.held, 0);
   });
 });
@@ -197,7 +198,7 @@ test("a job whose worker died with it is taken off the queue, not run: its owner
   await dead.waitUntilReady();
   await until("it is fetched", async () => (await dead.getNextJob("dead:1", { block: false })) !== undefined);
   await dead.startStalledCheckTimer();
-  await until("it is put back", async () => (await queue.queue.getWaitingCount()) === 1);
+  await until("it is put back", async () => (await queue.bull.getWaitingCount()) === 1);
   await dead.close(true);
   await withWorker(4, async (worker, slots) => {
     await until("it is gone", async () => (await queue.statesOf([orphan]))[0] === "missing");
@@ -217,19 +218,19 @@ test("a job whose worker died with it is taken off the queue, not run: its owner
 
 test("a worker with few places takes at most one job too many", async () => {
   for (let count = 0; count < 40; count++) queue.add(jobOf(`gen_single${count}`), never);
-  await until("they wait", async () => (await queue.queue.getPrioritizedCount()) === 40);
+  await until("they wait", async () => (await queue.bull.getPrioritizedCount()) === 40);
   queue.setFreeSlots(512);
   for (let count = 0; count < 320; count++) queue.add(jobOf(`gen_batch${count}`), never);
-  await until("all wait", async () => (await queue.queue.getPrioritizedCount()) === 60);
+  await until("all wait", async () => (await queue.bull.getPrioritizedCount()) === 60);
   await withWorker(64, async (worker, slots) => {
     await until("it is full", () => worker.held >= 64);
     for (const slot of slots) slot.dispatched();
-    await until("its jobs are over", async () => (await queue.queue.getActiveCount()) === 0);
+    await until("its jobs are over", async () => (await queue.bull.getActiveCount()) === 0);
     assert.ok(worker.held < 64 + 16, `${worker.held} at once`);
     for (const slot of slots.splice(0)) slot.release();
     await until("it is full again", () => worker.held >= 64);
     for (const slot of slots) slot.dispatched();
-    await until("its jobs are over", async () => (await queue.queue.getActiveCount()) === 0);
+    await until("its jobs are over", async () => (await queue.bull.getActiveCount()) === 0);
     assert.ok(worker.held < 64 + 16, `${worker.held} at once`);
   });
 });
@@ -324,8 +325,8 @@ for (const size of [1, 2])
 test("the same attempt added twice is one job", async () => {
   queue.add(jobOf("gen_twice"), never);
   queue.add(jobOf("gen_twice"), never);
-  await until("it waits", async () => (await queue.queue.getPrioritizedCount()) === 1);
-  assert.equal((await queue.queue.getJob(jobIdOf({ generation: "gen_twice", attempt: 1 })))?.id, "gen_twice-1");
+  await until("it waits", async () => (await queue.bull.getPrioritizedCount()) === 1);
+  assert.equal((await queue.bull.getJob(jobIdOf({ generation: "gen_twice", attempt: 1 })))?.id, "gen_twice-1");
 });
 
 test("with Redis frozen, all that gathered is refused after one time limit", async () => {
@@ -377,10 +378,10 @@ test("the events of a queue stay few, also after Redis lost all data", async () 
       }
       await until(
         "all jobs are over",
-        async () => (await queue.queue.getJobCountByTypes("active", "prioritized", "waiting")) === 0,
+        async () => (await queue.bull.getJobCountByTypes("active", "prioritized", "waiting")) === 0,
       );
     });
-    return redis.xlen(queue.queue.toKey("events"));
+    return redis.xlen(queue.bull.toKey("events"));
   };
   const usual = await run("before");
   assert.ok(usual <= eventsMax, `${usual} events`);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { announce, withdraw } from "#relay/queue-slots.ts";
+import { announce, withdraw } from "#relay/redis/queue-slots.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { startRedis } from "../../support/redis.ts";
+import { startRedis } from "../../../support/redis.ts";
 
 const server = await startRedis();
 const redis = await connectRedis(server.url, "patient");

@@ -1,37 +1,21 @@
 /**
- * A process's mailbox: its one pub/sub channel, and the way to all others. What a process owes to one mailbox in a turn of the event loop
- * leaves in one PUBLISH; while one is on its way the rest gathers. What nobody waits for lies until something else leaves, or for a few milliseconds.
- * Nothing here is reliable: the two state machines are.
+ * The transport over Redis pub/sub: one channel per process. All frames for one mailbox in a turn of the event loop leave in one PUBLISH; while a PUBLISH is
+ * under way, further frames gather. Frames that nobody waits for leave with the next PUBLISH, or after a few milliseconds. The transport is unreliable; the
+ * owner and the runner make up for losses.
  */
 import { randomBytes } from "node:crypto";
-import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
-import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf } from "./frame.ts";
+import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf } from "../frame.ts";
+import type { Transport, TransportHandlers, TransportStatistics } from "../ports.ts";
 
-/** Bytes of one PUBLISH at most, unless a single frame is larger. */
+/** The most bytes of one PUBLISH, unless a single frame is larger. */
 const envelopeBytesMax = 256 * 1024;
-/** Bytes that may gather for one mailbox; what is beyond is lost, as on the wire, and asked for again. */
+/** The most bytes that gather for one mailbox. More is dropped, as if lost on the wire, and requested again. */
 const gatheredBytesMax = 32 << 20;
-/** How long what nobody waits for may lie. */
+/** The longest delay of a frame that nobody waits for. */
 const idleMs = 5;
-
-export interface MailboxHandlers {
-  /** An envelope arrived; its frames follow through `receive`. */
-  heard(sender: string): void;
-  receive(sender: string, frame: Frame): void;
-  /** The subscription stands again after the connection was lost. */
-  resubscribed(): void;
-}
-
-interface MailboxStatistics {
-  publishes: number;
-  publishFailures: number;
-  framesSent: number;
-  framesReceived: number;
-  /** The last round trip of a PUBLISH. */
-  roundTripMs: number;
-}
 
 interface Destination {
   readonly mailbox: string;
@@ -39,43 +23,32 @@ interface Destination {
   frames: Frame[];
   bytes: number;
   publishing: boolean;
-  /** Something of it is waited for. */
+  /** Someone waits for one of its frames. */
   urgent: boolean;
-  /** An envelope is owed even without frames. */
+  /** Send an envelope even without frames. */
   heartbeat: boolean;
 }
 
-export interface Mailbox {
-  /** This process's name: the sender of its envelopes, and the address of its mailbox. */
-  readonly self: string;
-  /** Ready connections, both ways. */
-  readonly isConnected: boolean;
-  readonly statistics: MailboxStatistics;
+export interface Mailbox extends Transport {
   /** The connection in subscriber mode, for other channels of the same process. */
   readonly subscriber: Redis;
-  /** `idly`: nobody waits for it. */
-  send(mailbox: string, frame: Frame, idly?: boolean): void;
-  /** An envelope even without frames. The heartbeat to oneself also shows whether the subscription's connection still answers, and whether Redis takes writes. */
-  heartbeat(mailbox: string): void;
-  /** Settles when what was sent before has left, or Redis is away. */
-  close(): Promise<void>;
 }
 
-/** A name no other process ever had, that shows its role. */
+/** A unique name that begins with the role. */
 const incarnationOf = (role: string) =>
   `${role}-${randomBytes(9).toString("base64url").replaceAll("-", "a").replaceAll("_", "b")}`;
 
-/** Opens a mailbox of its own for this process; a StartupFault when there is no Redis. */
+/** Opens a new mailbox. Throws StartupFault if Redis does not answer. */
 export async function openMailbox(
   redisUrl: string,
   keyspace: Keyspace,
   role: string,
-  handlers: MailboxHandlers,
+  handlers: TransportHandlers,
 ): Promise<Mailbox> {
   const self = incarnationOf(role);
   const publisher = await connectRedis(redisUrl, "request");
   const subscriber = await connectRedis(redisUrl, "patient");
-  const statistics: MailboxStatistics = {
+  const statistics: TransportStatistics = {
     publishes: 0,
     publishFailures: 0,
     framesSent: 0,
@@ -118,14 +91,14 @@ export async function openMailbox(
     idle.clear();
   };
 
-  const lie = (destination: Destination) => {
+  const delay = (destination: Destination) => {
     idle.add(destination);
     if (idling) return;
     idling = true;
     setTimeout(flushIdle, idleMs);
   };
 
-  const owe = (mailbox: string, idly: boolean): Destination => {
+  const pending = (mailbox: string, idly: boolean): Destination => {
     let destination = destinations.get(mailbox);
     if (destination === undefined) {
       destination = {
@@ -141,7 +114,7 @@ export async function openMailbox(
     }
     if (!idly) destination.urgent = true;
     if (destination.publishing) return destination;
-    if (idly) lie(destination);
+    if (idly) delay(destination);
     else {
       due.add(destination);
       if (!flushing) {
@@ -169,7 +142,7 @@ export async function openMailbox(
       statistics.roundTripMs = performance.now() - startedAt;
       destination.publishing = false;
       if (destination.urgent || destination.frames.length === 0) publish(destination);
-      else lie(destination);
+      else delay(destination);
     };
     publisher.publish(destination.channel, encodeEnvelope(self, frames)).then(left, () => {
       statistics.publishFailures++;
@@ -200,24 +173,24 @@ export async function openMailbox(
       return publisher.status === "ready" && subscribed;
     },
     send(mailbox, frame, idly = false) {
-      const destination = owe(mailbox, idly);
+      const destination = pending(mailbox, idly);
       const bytes = frameBytesOf(frame);
       if (destination.bytes + bytes > gatheredBytesMax) return;
       destination.frames.push(frame);
       destination.bytes += bytes;
     },
     heartbeat(mailbox) {
-      owe(mailbox, false).heartbeat = true;
+      pending(mailbox, false).heartbeat = true;
       if (mailbox !== self) return;
       subscriber.ping().catch(() => undefined);
-      // It removes nothing, but is a write: a Redis that was made a replica refuses it, and is left.
+      // A write that removes nothing: a Redis that became a replica refuses it, and the connections leave it.
       publisher.del(ownChannel).catch(() => undefined);
     },
     close,
   };
 }
 
-/** The frames of the next envelope, which may be none for a mere heartbeat; undefined when nothing is owed. */
+/** The frames of the next envelope, possibly none for a heartbeat; undefined if there is nothing to send. */
 function takeEnvelope(destination: Destination): Frame[] | undefined {
   if (destination.frames.length === 0 && !destination.heartbeat) return undefined;
   destination.heartbeat = false;

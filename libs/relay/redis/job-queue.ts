@@ -1,69 +1,42 @@
 /**
- * The way onto a queue, which is a BullMQ queue. Jobs are prioritized, all alike: the same price as plain ones, and taking one out of a long
- * queue stays cheap. While workers have many places free, generations that are put on the queue together go as one job: what a job costs is paid once.
+ * The producer's end of a queue, with BullMQ. All jobs have the same priority: prioritized jobs cost the same as plain ones, and removing one from a long
+ * queue stays cheap. While workers have many free slots, generations that are added together share a job and its cost.
  */
 import { type Job, Queue } from "bullmq";
-import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
-import { type GenerationJob, generationsPerJobMax, jobCharactersMax, jobIdOf, type QueuedJob } from "./job.ts";
-import type { JobState } from "./owner.ts";
+import { type GenerationJob, generationsPerJobMax, jobCharactersMax, jobIdOf, type QueuedJob } from "../job.ts";
+import type { JobQueue, Queued } from "../ports.ts";
+import { eventStreamSettings, jobStatesOf, restoreEventStreamSettings } from "./bullmq-internals.ts";
 
-/** Jobs of one pipeline at most, and characters of them, but for the last. */
+/** The most jobs of one pipeline, and the most characters before its last job. */
 const bulkMax = 64;
 const bulkCharactersMax = 1 << 20;
 const jobName = "generation";
 const priority = 1;
-/** Entries of a queue's event stream, which BullMQ can't be told not to write. Without this setting it keeps 10,000. */
-const eventsMax = 0;
-/** What a worker said of its free places holds for so long; and a job may take this part of them. */
+/** How long a worker's report of its free slots is valid, and the part of them that one job may take. */
 const freeSlotsLifeMs = 1_000;
 const freeSlotsShare = 1 / 16;
 
-/** `isRefused`: Redis answered, and took this one job not. Otherwise nobody knows, and it is likely to go for all. */
-export type Failed = (isRefused: boolean) => void;
-
-/** A generation on its way to a worker. */
-export interface Queued {
-  readonly id: string;
-  readonly failed: Failed;
-  /** Undefined once it is put on the queue. */
-  generation: GenerationJob | undefined;
-  /** Undefined until then. */
-  job: { readonly id: string; readonly size: number; readonly left: Set<string> } | undefined;
+/** A queue that operators may inspect. */
+export interface RedisJobQueue extends JobQueue {
+  /** For the inspection page only. */
+  readonly bull: Queue;
 }
 
-export interface JobQueue {
-  readonly name: string;
-  readonly queue: Queue;
-  /**
-   * Puts a generation on the queue with the others of this turn; `failed` is called when the queue refused it, or when nobody knows: then also for those
-   * that gathered meanwhile, so that no caller waits for more than one time limit.
-   */
-  add(generation: GenerationJob, failed: Failed): Queued;
-  /** Takes a generation off the queue if it still waits there; a job that runs is not touched. Never throws. */
-  remove(queued: Queued): Promise<void>;
-  /** The states of their jobs, in order; what is not on the queue yet is missing. Throws when Redis is away. */
-  statesOf(all: readonly (Queued | undefined)[]): Promise<JobState[]>;
-  /** Writes the queue's settings anew: a Redis that lost its data has lost them too, and BullMQ writes them only when it opens the queue. Rejects when Redis is away. */
-  restoreSettings(): Promise<unknown>;
-  /** A worker has so many free places. */
-  setFreeSlots(slots: number): void;
-  close(): Promise<void>;
-}
-
-/** `redis` is a connection of the `request` kind, which the caller closes. */
+/** `redis` is a connection for the purpose `request`; the caller closes it. */
 export async function openJobQueue(
   name: string,
   redis: Redis,
   keyspace: Keyspace,
   onError: (error: Error) => void,
-): Promise<JobQueue> {
+): Promise<RedisJobQueue> {
   const queue = new Queue(name, {
     connection: redis,
     prefix: keyspace.queuePrefix,
     skipWaitingForReady: true,
-    streams: { events: { maxLen: eventsMax } },
+    streams: eventStreamSettings,
     defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1, priority },
   });
   queue.on("error", onError);
@@ -99,7 +72,7 @@ export async function openJobQueue(
     busy = false;
   };
 
-  /** Whoever left in the meantime, too, is written by neither of two at once. */
+  /** Writes the job's data without the generations that left, including those that left during an earlier call. */
   const withdraw = async (id: string, left: ReadonlySet<string>) => {
     const job = (await queue.getJob(id)) as Job<QueuedJob> | undefined;
     if (job !== undefined)
@@ -110,7 +83,7 @@ export async function openJobQueue(
 
   return {
     name,
-    queue,
+    bull: queue,
     add(generation, failed) {
       const queued: Queued = { id: jobIdOf(generation), failed, generation, job: undefined };
       if (redis.status !== "ready") {
@@ -133,25 +106,18 @@ export async function openJobQueue(
         if (job.left.size === job.size) await queue.remove(job.id);
         else await withdraw(job.id, job.left);
       } catch {
-        // It is active, or gone: whoever runs it asks its owner.
+        // The job is active or gone. A worker that runs it asks the owner.
       }
     },
     async statesOf(all) {
-      const pipeline = redis.pipeline();
-      const ids = new Set(all.flatMap((queued) => queued?.job?.id ?? []));
-      for (const id of ids) pipeline.hmget(queue.toKey(id), "timestamp", "processedOn");
-      const replies = (await pipeline.exec()) ?? [];
-      const states = new Map(
-        [...ids].map((id, index) => {
-          const [error, fields] = replies[index] ?? [new Error("no reply")];
-          if (error) throw error;
-          const [timestamp, processedOn] = fields as [string | null, string | null];
-          return [id, timestamp === null ? "missing" : processedOn === null ? "waiting" : "active"] as const;
-        }),
-      );
+      const states = await jobStatesOf(queue, redis, new Set(all.flatMap((queued) => queued?.job?.id ?? [])));
       return all.map((queued) => states.get(queued?.job?.id ?? "") ?? "missing");
     },
-    restoreSettings: () => redis.hset(queue.toKey("meta"), "opts.maxLenEvents", eventsMax),
+    async depth() {
+      const { prioritized = 0, active = 0 } = await queue.getJobCounts("prioritized", "active");
+      return { waiting: prioritized, active };
+    },
+    restoreSettings: () => restoreEventStreamSettings(queue, redis),
     setFreeSlots(slots) {
       freeSlots = slots;
       freeSlotsAt = performance.now();
@@ -163,7 +129,7 @@ export async function openJobQueue(
   };
 }
 
-/** How many of the first ones go in one job. */
+/** How many of the first generations go into one job. */
 function fittingIn(gathered: readonly Queued[], sizeMax: number): number {
   let characters = charactersOf(gathered[0] as Queued);
   let count = 1;

@@ -1,0 +1,95 @@
+/** What the relay needs from the world: a transport for frames, and queues for jobs. `redis/` implements both with Redis pub/sub and BullMQ. */
+import type { Frame } from "./frame.ts";
+import type { GenerationJob } from "./job.ts";
+import type { JobState } from "./owner.ts";
+
+export interface TransportHandlers {
+  /** An envelope arrived. Its frames follow through `receive`. */
+  heard(sender: string): void;
+  receive(sender: string, frame: Frame): void;
+  /** The subscription is restored after the connection was lost. */
+  resubscribed(): void;
+}
+
+export interface TransportStatistics {
+  publishes: number;
+  publishFailures: number;
+  framesSent: number;
+  framesReceived: number;
+  /** Milliseconds of the last round trip of a PUBLISH. */
+  roundTripMs: number;
+}
+
+/** A process's own mailbox, and the way to all other mailboxes. It is unreliable: the owner and the runner make up for losses. */
+export interface Transport {
+  /** This process's name: the sender of its envelopes, and the address of its mailbox. */
+  readonly self: string;
+  /** Whether it can send and receive now. */
+  readonly isConnected: boolean;
+  readonly statistics: Readonly<TransportStatistics>;
+  /** `idly`: nobody waits for the frame, so it may be delayed by some milliseconds. */
+  send(mailbox: string, frame: Frame, idly?: boolean): void;
+  /** Sends an envelope even without frames. A heartbeat to `self` also checks the subscription and that Redis accepts writes. */
+  heartbeat(mailbox: string): void;
+  /** Settles when everything sent before has left, or after a second. */
+  close(): Promise<void>;
+}
+
+/** `isRefused`: Redis answered and refused this job alone. Otherwise the outcome is unknown, and other jobs are likely to share it. */
+export type Failed = (isRefused: boolean) => void;
+
+/** A generation on its way to a worker. */
+export interface Queued {
+  readonly id: string;
+  readonly failed: Failed;
+  /** Undefined once it is on the queue. */
+  generation: GenerationJob | undefined;
+  /** The job that it is a part of; undefined until it is on the queue. */
+  job: { readonly id: string; readonly size: number; readonly left: Set<string> } | undefined;
+}
+
+/** The producer's end of a queue. */
+export interface JobQueue {
+  readonly name: string;
+  /**
+   * Puts a generation on the queue, together with the others of this turn of the event loop. Calls `failed` when the queue refused it or the outcome is
+   * unknown; an unknown outcome also fails what was added since, so that no caller waits for more than one timeout.
+   */
+  add(generation: GenerationJob, failed: Failed): Queued;
+  /** Removes a generation that still waits on the queue; does nothing to one that is active. Never throws. */
+  remove(queued: Queued): Promise<void>;
+  /** The states of these generations' jobs, in order; `missing` if it is not on the queue. Rejects while Redis is away. */
+  statesOf(all: readonly (Queued | undefined)[]): Promise<JobState[]>;
+  /** How many jobs wait and how many are active, over all processes. Rejects while Redis is away. */
+  depth(): Promise<{ waiting: number; active: number }>;
+  /** Writes the queue's settings again, in case Redis lost its data. Rejects while Redis is away. */
+  restoreSettings(): Promise<unknown>;
+  /** Reports how many slots a worker has free. */
+  setFreeSlots(slots: number): void;
+  close(): Promise<void>;
+}
+
+/** A slot for one generation at a worker, from the fetch until `release`. */
+export interface JobSlot {
+  readonly queue: string;
+  readonly job: GenerationJob;
+  /** How many slots are free beside it. */
+  readonly freeSlots: number;
+  /** Ends the dispatch of this generation. With the last generation of its job, the job leaves the queue. Call it once. */
+  dispatched(): void;
+  /** Frees the slot. Call it once, after `dispatched`. */
+  release(): void;
+}
+
+/** The consumer's end of a queue. */
+export interface JobWorker {
+  readonly name: string;
+  readonly capacity: number;
+  /** Slots in use. */
+  readonly held: number;
+  start(): void;
+  /** Takes no further job. Settles when no fetch is under way, or after 2.5 s without Redis. */
+  stop(): Promise<void>;
+  /** Call it after `stop` and the last `release`. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,99 @@
+/**
+ * Everything that depends on how BullMQ works inside: its keys, the fields of its jobs, and calls that it does not document.
+ * test/libs/relay/redis/bullmq-internals.test.ts fails when a new version of BullMQ changes any of it.
+ */
+import { Job, type JobJson, type Queue, type Worker } from "bullmq";
+import type { Redis } from "#service/redis.ts";
+import { runScript, scriptOf } from "#service/script.ts";
+import type { JobState } from "../owner.ts";
+
+/** Entries of a queue's event stream. BullMQ always writes it and keeps 10,000 entries unless it is told otherwise. */
+const eventsMax = 0;
+
+export const eventStreamSettings = { events: { maxLen: eventsMax } };
+
+/** BullMQ writes the settings of a queue only when it opens the queue; this writes them again. */
+export const restoreEventStreamSettings = (queue: Queue, redis: Redis): Promise<unknown> =>
+  redis.hset(queue.toKey("meta"), "opts.maxLenEvents", eventsMax);
+
+/** The states of jobs by two fields of each job's hash: the cost does not depend on the queue's length. Rejects while Redis is away. */
+export async function jobStatesOf(
+  queue: Queue,
+  redis: Redis,
+  ids: ReadonlySet<string>,
+): Promise<Map<string, JobState>> {
+  const pipeline = redis.pipeline();
+  for (const id of ids) pipeline.hmget(queue.toKey(id), "timestamp", "processedOn");
+  const replies = (await pipeline.exec()) ?? [];
+  return new Map(
+    [...ids].map((id, index) => {
+      const [error, fields] = replies[index] ?? [new Error("no reply")];
+      if (error) throw error;
+      const [timestamp, processedOn] = fields as [string | null, string | null];
+      return [id, timestamp === null ? "missing" : processedOn === null ? "waiting" : "active"] as const;
+    }),
+  );
+}
+
+/**
+ * Removes BullMQ's marker from a queue without waiting jobs. The marker wakes blocked fetches; a fetch leaves it behind, because more jobs might wait.
+ * KEYS: the prioritized set, the waiting list, the marker. Returns 1 if nothing waits.
+ */
+const quietenScript = scriptOf(`
+if redis.call("ZCARD", KEYS[1]) > 0 or redis.call("LLEN", KEYS[2]) > 0 then return 0 end
+redis.call("DEL", KEYS[3])
+return 1`);
+
+/** Fetches jobs one by one, without BullMQ's own loop, which awaits one fetch at a time and looks twice in vain after each job. */
+export class JobFetcher {
+  readonly #worker: Worker;
+  readonly #redis: Redis;
+  readonly #waitingKeys: string[];
+  #tokens = 0;
+
+  constructor(worker: Worker, redis: Redis) {
+    this.#worker = worker;
+    this.#redis = redis;
+    this.#waitingKeys = ["prioritized", "wait", "marker"].map((key) => worker.toKey(key));
+  }
+
+  /** Blocks until there may be a job (true), or until the time is over (false). Rejects when the connection is lost. */
+  async waitForJob(seconds: number, onError: (error: Error) => void): Promise<boolean> {
+    const backend = this.#worker.getBackend();
+    try {
+      return (await backend.waitForJob(seconds)) !== null;
+    } catch (error) {
+      await backend.reconnectBlocking().catch(onError);
+      throw error;
+    }
+  }
+
+  /** The next job of the queue, if there is one; completes `before` in the same step. */
+  async next(before?: Job): Promise<Job | undefined> {
+    const token = before?.token ?? `${this.#worker.id}:${++this.#tokens}`;
+    const reply =
+      before === undefined
+        ? await this.#worker.getBackend().moveToActive(token)
+        : await before.moveToCompleted("", token, true);
+    const [data, id] = (reply ?? []) as [JobJson | null | undefined, string | undefined];
+    if (!data || id === undefined) return undefined;
+    const job = Job.fromJSON(this.#worker, data, id) as Job;
+    job.token = token;
+    return job;
+  }
+
+  /** Takes an active job off the queue. */
+  async complete(job: Job): Promise<void> {
+    await job.moveToCompleted("", job.token as string, false);
+  }
+
+  /** Whether the job's worker died: BullMQ puts such a job back, marked with a failure. */
+  isAbandoned(job: Job): boolean {
+    return job.deferredFailure !== undefined;
+  }
+
+  /** Removes the marker if no job waits; whether none waits. */
+  async quieten(): Promise<boolean> {
+    return (await runScript(this.#redis, quietenScript, this.#waitingKeys, [])) === 1;
+  }
+}

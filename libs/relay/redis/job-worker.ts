@@ -1,0 +1,196 @@
+/**
+ * The consumer's end of a queue, with BullMQ. A job ends when its owners have bound all its generations, so few jobs are active at a time and no lock is ever
+ * renewed. Jobs are fetched without BullMQ's own loop (see bullmq-internals.ts).
+ */
+import { setImmediate as afterThisTurn } from "node:timers/promises";
+import { type Job, Worker } from "bullmq";
+import type { Keyspace } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { generationsIn, generationsPerJobMax, sizeOf } from "../job.ts";
+import type { JobSlot, JobWorker } from "../ports.ts";
+import { JobFetcher } from "./bullmq-internals.ts";
+
+/** How long a job is locked after it was fetched. A dispatch ends well within this time. */
+const lockMs = 90_000;
+/** The most concurrent fetches of one queue. Only a burst reaches it; an idle queue costs one blocked command. */
+const fetchesMax = 16;
+const retryMs = 250;
+/** How long one fetch waits for a job. */
+const waitSeconds = 1;
+/** How long a stop waits for fetches under way. While Redis is away they do not return. */
+const stopMs = 2_500;
+
+export interface JobWorkerOptions {
+  name: string;
+  /** Concurrent generations. Jobs are taken whole, so there may be up to `generationsPerJobMax - 1` more. */
+  capacity: number;
+  redisUrl: string;
+  keyspace: Keyspace;
+  /** Whether this process can serve now. While it cannot, no job is fetched. */
+  isReady(): boolean;
+  take(slot: JobSlot): void;
+  onError(error: Error): void;
+}
+
+export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorker> {
+  const { name, capacity, keyspace, onError } = options;
+  const redis = await connectRedis(options.redisUrl, "patient");
+  const worker = new Worker(name, null, {
+    connection: redis,
+    prefix: keyspace.queuePrefix,
+    autorun: false,
+    lockDuration: lockMs,
+    stalledInterval: lockMs,
+    maxStalledCount: 0,
+  });
+  worker.on("error", onError);
+  await worker.waitUntilReady();
+  await worker.startStalledCheckTimer();
+  const fetcher = new JobFetcher(worker, redis);
+
+  let held = 0;
+  let fetching = 0;
+  /** No job waits on the queue, so the next fetch blocks. */
+  let drained = false;
+  let fetchesWorthwhile = 1;
+  let stopping = true;
+  let retry: NodeJS.Timeout | undefined;
+  let settleStop: (() => void) | undefined;
+
+  /** How many generations a fetch brings is unknown until it returns. */
+  const mayFetch = () => (fetching === 0 ? held < capacity : held + (fetching + 1) * generationsPerJobMax <= capacity);
+
+  const pump = () => {
+    if (stopping) {
+      if (fetching === 0) settleStop?.();
+      return;
+    }
+    if (!options.isReady()) {
+      pumpLater();
+      return;
+    }
+    while (mayFetch() && fetching < fetchesWorthwhile && (fetching === 0 || !drained)) void fetch();
+  };
+
+  const pumpLater = () => {
+    retry ??= setTimeout(() => {
+      retry = undefined;
+      pump();
+    }, retryMs);
+  };
+
+  /** A fetch is over. `empty`: no further job waits on the queue. */
+  const fetched = (brought: boolean, empty: boolean) => {
+    fetching--;
+    fetchesWorthwhile = !brought || drained ? 1 : Math.min(fetchesMax, fetchesWorthwhile + 1);
+    drained = empty;
+    pump();
+  };
+
+  /** The outcome of the fetch is unknown, and the marker that woke it is gone. */
+  const fetchFailed = (error: Error) => {
+    onError(error);
+    fetching--;
+    drained = false;
+    if (stopping) pump();
+    else pumpLater();
+  };
+
+  const fetch = async () => {
+    fetching++;
+    const waits = drained;
+    let job: Job | undefined;
+    let quiet: Promise<boolean> | false = false;
+    try {
+      const woken = waits && (await fetcher.waitForJob(waitSeconds, onError));
+      if (!stopping || woken) {
+        const coming = fetcher.next();
+        quiet = waits && nothingWaits();
+        job = await coming;
+      }
+    } catch (error) {
+      fetchFailed(error as Error);
+      return;
+    }
+    if (job !== undefined) hold(job);
+    fetched(job !== undefined, job === undefined || (await quiet));
+  };
+
+  /** Sent after a fetch of the same turn of the event loop, so that it sees the queue without that job. */
+  const nothingWaits = async (): Promise<boolean> => {
+    await afterThisTurn();
+    return fetcher.quieten().catch(() => false);
+  };
+
+  const hold = (job: Job) => {
+    // The worker of this job died. Its owner has started another attempt long ago.
+    if (fetcher.isAbandoned(job)) {
+      finish(job);
+      return;
+    }
+    const generations = generationsIn(job.data);
+    if (generations.length < sizeOf(job.data))
+      onError(new Error(`the job ${job.id} has generations that are not valid; they were removed from the queue`));
+    if (generations.length === 0) {
+      finish(job);
+      return;
+    }
+    let left = generations.length;
+    held += left;
+    const freeSlots = Math.max(0, capacity - held);
+    for (const generation of generations)
+      options.take({
+        queue: name,
+        job: generation,
+        freeSlots,
+        dispatched() {
+          if (--left === 0) finish(job);
+        },
+        release() {
+          held--;
+          pump();
+        },
+      });
+  };
+
+  /** Completes the job, and fetches the next one in the same step if there is capacity. */
+  const finish = (job: Job) => {
+    if (stopping || drained || !mayFetch() || !options.isReady()) fetcher.complete(job).catch(onError);
+    else {
+      fetching++;
+      fetcher.next(job).then((following) => {
+        if (following !== undefined) hold(following);
+        fetched(following !== undefined, following === undefined);
+      }, fetchFailed);
+    }
+  };
+
+  return {
+    name,
+    capacity,
+    get held() {
+      return held;
+    },
+    start() {
+      stopping = false;
+      pump();
+    },
+    async stop() {
+      stopping = true;
+      clearTimeout(retry);
+      await worker.pause(true);
+      await new Promise<void>((resolve) => {
+        const timeout = setTimeout(resolve, stopMs);
+        settleStop = () => {
+          clearTimeout(timeout);
+          resolve();
+        };
+        pump();
+      });
+    },
+    async close() {
+      await worker.close(true);
+      redis.disconnect();
+    },
+  };
+}
