@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Operation } from "#dialects/dialect.ts";
 import { demandOf } from "../../../apps/ingress/admission/demand.ts";
-import { type LimitedRequest, tokensOf } from "../../../apps/ingress/admission/rate-limits.ts";
+import { type LimitedRequest, tokensOf } from "../../../apps/ingress/admission/estimate.ts";
 
 const model = { id: "m", outputTokensMax: 8_000, contextWindow: 100_000 } as CatalogueModel;
 
