@@ -1,7 +1,10 @@
-/** The clock that a process measures time with. A test passes its own. */
+/** The time as a process sees it. Tests pass a clock of their own. */
+
 export interface Clock {
-  /** Milliseconds since an arbitrary moment. Never goes back. */
+  /** Milliseconds, monotonic. */
   now(): number;
+  /** Epoch milliseconds. */
+  epoch(): number;
 }
 
-export const systemClock: Clock = { now: () => performance.now() };
+export const systemClock: Clock = { now: () => performance.now(), epoch: () => Date.now() };
