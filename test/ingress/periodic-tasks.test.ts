@@ -6,7 +6,7 @@ test("each task runs at its own interval with the clock's time, until all are st
   t.mock.timers.enable({ apis: ["setInterval"] });
   let now = 0;
   const runs: string[] = [];
-  const stop = startPeriodicTasks({ now: () => now }, [
+  const stop = startPeriodicTasks({ now: () => now, epoch: () => 0 }, [
     { everyMs: 100, run: (at) => runs.push(`fast ${at}`) },
     { everyMs: 250, run: (at) => runs.push(`slow ${at}`) },
   ]);

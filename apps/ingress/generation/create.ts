@@ -73,7 +73,7 @@ export function createGeneration(
   );
   return {
     ...request,
-    facts: factsOf(request, body.length),
+    facts: factsOf(request, body.length, clock.epoch()),
     number,
     answer,
     ingressQueue: queue,

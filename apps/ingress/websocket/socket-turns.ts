@@ -113,9 +113,10 @@ export class Turns {
           "Another response of this connection is in progress: wait for its end, or open a second connection.",
         ),
       );
+    const { keys, clock } = this.#options;
     const request = this.#request;
     // The key may have been revoked since the connection was opened.
-    request.caller = callerOf(this.#options.keys, request);
+    request.caller = callerOf(keys, clock.epoch(), request);
     const { previousId, generates } = turnOf(frame);
     const before = previousId === undefined ? [] : this.#conversation.upTo(previousId);
     if (before === undefined)
@@ -195,7 +196,14 @@ export class Turns {
   ): void {
     const id = requestId.replace("req_", "");
     const request = { system: [], messages: [], tools: [], settings: {} };
-    const context = { id, model, body, request, framing: "sse", createdAt: Math.floor(Date.now() / 1_000) } as const;
+    const context = {
+      id,
+      model,
+      body,
+      request,
+      framing: "sse",
+      createdAt: Math.floor(this.#options.clock.epoch() / 1_000),
+    } as const;
     const created = responseBodyOf(context, [], { status: "in_progress" }, null);
     const completed = responseBodyOf(context, [], { status: "completed" }, usageBodyOf(undefined));
     this.#port.sendOwn(frameOf({ type: "response.created", sequence_number: 0, response: created }, streamId));
