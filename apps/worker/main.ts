@@ -1,4 +1,5 @@
 /** The worker process: takes jobs from queues and calls upstreams for them. `node apps/worker/main.ts --queues "chat=512,*=8"` */
+import { collectDefaultMetrics, Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { systemClock } from "#service/clock.ts";
@@ -12,8 +13,11 @@ import { createWorker } from "./worker.ts";
 await runProcess("worker", async (log) => {
   const { env: environment } = process;
   const config = loadWorkerConfig(environment, process.argv.slice(2));
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
   const worker = await createWorker(config, {
     log,
+    registry,
     clock: systemClock,
     bounds: relayBounds,
     redis: workerRedisOf(config),
@@ -22,6 +26,9 @@ await runProcess("worker", async (log) => {
   });
   return {
     urls: await worker.start(),
-    stop: () => worker.drain().then(worker.close),
+    async stop() {
+      await worker.drain();
+      await worker.close();
+    },
   };
 });

@@ -56,8 +56,9 @@ export class WorkerQueues {
     if (!this.#isStopping) for (const queue of this.#opened) this.#announce(queue);
   }
 
-  /** Takes no more jobs. Settles when no fetch is under way. */
+  /** Takes no more jobs. Settles when no fetch is under way. A second call does nothing. */
   async stop(): Promise<void> {
+    if (this.#isStopping) return;
     const { redis, connections, name: worker, onRedisError } = this.#deps;
     this.#isStopping = true;
     clearTimeout(this.#check);

@@ -1,17 +1,16 @@
 /** How a worker reaches Redis. */
-import type { JobWorker, TransportHandlers } from "#relay/ports.ts";
+import type { JobWorker, Transport, TransportHandlers } from "#relay/ports.ts";
 import { type JobWorkerOptions, openJobWorker } from "#relay/redis/job-worker.ts";
-import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
+import { openMailbox } from "#relay/redis/mailbox.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
-import type { Redis } from "#service/redis.ts";
-import { connectRedis } from "#service/redis.ts";
+import { connectRedis, type Redis } from "#service/redis.ts";
 
 /** The worker closes everything that it opens here. */
 export interface WorkerRedis {
   readonly keyspace: Keyspace;
   /** A connection for commands. */
   connect(): Promise<Redis>;
-  openMailbox(handlers: TransportHandlers): Promise<Mailbox>;
+  openTransport(handlers: TransportHandlers): Promise<Transport>;
   openJobWorker(options: Omit<JobWorkerOptions, "redisUrl" | "keyspace">): Promise<JobWorker>;
 }
 
@@ -20,7 +19,7 @@ export function workerRedisOf({ redisUrl, namespace }: { redisUrl: string; names
   return {
     keyspace,
     connect: () => connectRedis(redisUrl, "request"),
-    openMailbox: (handlers) => openMailbox(redisUrl, keyspace, "worker", handlers),
+    openTransport: (handlers) => openMailbox(redisUrl, keyspace, "worker", handlers),
     openJobWorker: (options) => openJobWorker({ ...options, redisUrl, keyspace }),
   };
 }

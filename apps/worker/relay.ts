@@ -1,16 +1,14 @@
 /** The worker's end of the relay: a mailbox, and the runner that answers what arrives in it. */
-
 import type { RelayBounds } from "#relay/bounds.ts";
 import type { Frame } from "#relay/frame.ts";
-import type { JobSlot, TransportHandlers } from "#relay/ports.ts";
-import type { Mailbox } from "#relay/redis/mailbox.ts";
+import type { JobSlot, Transport, TransportHandlers } from "#relay/ports.ts";
 import { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Attempt } from "./attempt/attempt.ts";
 import type { WorkerRedis } from "./redis.ts";
 
 export interface WorkerRelay {
-  readonly mailbox: Mailbox;
+  readonly mailbox: Transport;
   readonly runner: Runner<Attempt>;
   /** Frames can leave and arrive. No job is taken while they cannot. */
   isReady(): boolean;
@@ -50,7 +48,7 @@ class Inbox implements TransportHandlers {
 /** The caller closes the mailbox. */
 export async function openRelay(redis: WorkerRedis, bounds: RelayBounds, clock: Clock): Promise<WorkerRelay> {
   const inbox = new Inbox(clock);
-  const mailbox = await redis.openMailbox(inbox);
+  const mailbox = await redis.openTransport(inbox);
   const runner = new Runner<Attempt>(
     mailbox.self,
     bounds,

@@ -1,10 +1,10 @@
 /** A worker as a value: composed from its configuration and what it depends on. Several may live in one process. */
 
 import type { Logger } from "pino";
-import { collectDefaultMetrics, Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
-import { EventStream } from "#events/event-stream.ts";
+import { EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
@@ -43,10 +43,14 @@ export interface WorkerDeps {
   clock: Clock;
   /** The same as those of every ingress. */
   bounds: RelayBounds;
+  /** Of this worker alone. */
+  registry: Registry;
   redis: WorkerRedis;
   upstreams: Upstreams;
   /** Follows the catalogue until the watch is closed. */
   watchCatalogue(listeners: WatchListeners): CatalogueWatch;
+  /** Subscribers to the worker's events, besides its log and its metrics. */
+  subscribers?: readonly Subscriber<WorkerEvents>[];
 }
 
 export interface Worker {
@@ -54,12 +58,12 @@ export interface Worker {
   start(): Promise<{ operations: string }>;
   /** Takes no more jobs, waits for running attempts for `drainMs` at most, and hands the rest back to their owners. */
   drain(): Promise<void>;
-  /** Closes everything. Call `drain` first if the worker has started. */
+  /** Closes everything. Attempts that still run are lost, so call `drain` first. */
   close(): Promise<void>;
 }
 
 export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Promise<Worker> {
-  const { log, clock, bounds, upstreams } = deps;
+  const { log, clock, bounds, registry, upstreams } = deps;
   // Closes what is open, last opened first, also when a later step fails.
   await using opened = new AsyncDisposableStack();
   opened.defer(() => upstreams.close());
@@ -70,9 +74,11 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   redis.on("error", onRedisError);
 
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  const events = new EventStream<WorkerEvents>(createAttemptLog(log), createAttemptMetrics(registry));
+  const events = new EventStream<WorkerEvents>(
+    createAttemptLog(log),
+    createAttemptMetrics(registry),
+    ...(deps.subscribers ?? []),
+  );
   const routing = openRouting({ redis, keyspace: deps.redis.keyspace, upstreams, clock }, opened);
   const attachments = openAttachments(config, opened);
   const preparationThread = new PreparationThread();
@@ -102,6 +108,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   });
   // The mailbox first: while it sends its last frames, the queues finish the jobs that were handed back.
   opened.defer(async () => {
+    await queues.stop();
     await relay.mailbox.close();
     await queues.close();
   });

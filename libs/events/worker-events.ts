@@ -49,8 +49,9 @@ export interface CallDiagnosis {
 type AttemptOutcome = "done" | "failed" | "cancelled" | "dropped";
 
 /**
- * In order: `taken`, `dispatched`, any number of calls, `settled`, `ended`. `taken` and `ended` occur once for each attempt; `settled`
- * occurs unless the attempt is dropped. Every `upstreamCallStarted` is followed by one `upstreamCallFailed` or one `upstreamCallEnded`.
+ * `taken` comes first and `ended` last, each once for every attempt. In between, `settled` occurs at most once: not for a dropped attempt.
+ * Each `upstreamCallStarted` is followed by one `upstreamCallFailed` or one `upstreamCallEnded`, before the next call starts. A cancelled attempt is
+ * settled before its call ends.
  */
 export interface WorkerEvents {
   /** The worker took the attempt from its queue. */
@@ -81,7 +82,7 @@ export interface WorkerEvents {
     isComplete: boolean;
     usage: Usage | undefined;
   };
-  /** The attempt counts: the owner has all of it, or its caller left. */
+  /** The attempt counts: the owner has the whole answer or its failure (`done`), or the caller left (`cancelled`). */
   settled: {
     attempt: AttemptInfo;
     outcome: "done" | "cancelled";

@@ -1,9 +1,8 @@
-/** The time as a process sees it. Tests pass a clock of their own. */
-
+/** The clock that a process measures time with. A test passes its own. */
 export interface Clock {
-  /** Milliseconds, monotonic. */
+  /** Milliseconds since an arbitrary moment. Never goes back. */
   now(): number;
-  /** Epoch milliseconds. */
+  /** Milliseconds since 1970. Follows the system's clock, so it may jump. */
   epoch(): number;
 }
 

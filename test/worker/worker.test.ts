@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pino } from "pino";
+import { Registry } from "prom-client";
 import { parseCatalogue } from "#catalogue/load.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { type Frame, type FrameKind, frameKinds, noPayload } from "#relay/frame.ts";
@@ -28,7 +29,7 @@ interface WorkerOptions {
   queues?: string;
 }
 
-/** A worker, and the lines that it logged. */
+/** A worker with one upstream and one model, and the lines that it logs. */
 async function workerOf({ redisUrl, namespace, upstreamUrl, queues = "chat=4" }: WorkerOptions) {
   const lines: { msg: string; [field: string]: unknown }[] = [];
   const environment = { REDIS_URL: redisUrl, SLUICE_NAMESPACE: namespace, DRAIN_MS: "1000" };
@@ -45,6 +46,7 @@ models: [{ id: m, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 
     log: pino({ level: "debug" }, { write: (line: string) => void lines.push(JSON.parse(line)) }),
     clock: systemClock,
     bounds: relayBounds,
+    registry: new Registry(),
     redis: workerRedisOf(config),
     upstreams: new Upstreams(createAuthorization(environment), environment),
     watchCatalogue: () => ({ current: () => catalogue, fault: () => undefined, close() {} }),

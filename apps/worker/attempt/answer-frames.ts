@@ -7,7 +7,7 @@ import {
   encodeData,
   encodePayload,
 } from "#relay/job.ts";
-import type { AnswerSource, SendFrame, UsageReports } from "./usage-reports.ts";
+import type { AnsweringCall, SendFrame, UsageReports } from "./usage-reports.ts";
 
 export class AnswerFrames {
   readonly #send: SendFrame;
@@ -16,7 +16,7 @@ export class AnswerFrames {
   readonly #queued: Buffer[] = [];
   /** Waits until the queued bytes are sent. */
   #end: AnswerEnd | undefined;
-  #source: AnswerSource | undefined;
+  #call: AnsweringCall | undefined;
   #isOpen = true;
   #hasHead: boolean;
 
@@ -43,9 +43,9 @@ export class AnswerFrames {
     this.#send("head", encodePayload(head));
   }
 
-  /** `source` is undefined for an answer without an upstream. */
-  data(bytes: readonly Buffer[], source: AnswerSource | undefined): void {
-    this.#source = source;
+  /** `call` is undefined for an answer without an upstream. */
+  data(bytes: readonly Buffer[], call: AnsweringCall | undefined): void {
+    this.#call = call;
     const all = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
     for (let from = 0; from < all.length; from += dataBytesMax)
       this.#queued.push(all.subarray(from, from + dataBytesMax));
@@ -84,7 +84,7 @@ export class AnswerFrames {
   }
 
   #sendData(bytes: Buffer): void {
-    const outputTokens = this.#source?.produced?.outputTokens ?? 0;
+    const outputTokens = this.#call?.produced?.outputTokens ?? 0;
     this.#reports.sentWithData(outputTokens);
     this.#send("data", encodeData(outputTokens, bytes));
   }

@@ -14,7 +14,6 @@
  *
  * The relay starts and cancels the attempt and says when its window is full. TargetCall reads the upstream, AnswerFrames writes to the owner.
  */
-
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Failure } from "#dialects/errors.ts";
@@ -27,6 +26,7 @@ import type { AnswerKind } from "#relay/owner.ts";
 import type { JobSlot } from "#relay/ports.ts";
 import type { Outcome, Run } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
+import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
 import type { Exchange, Exchanged, OwnAnswer } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
@@ -35,10 +35,10 @@ import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../ro
 import { type Candidate, candidatesOf } from "../routing/route.ts";
 import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
 import type { UpstreamHeaders, Upstreams } from "../upstream/upstreams.ts";
-import { type AnswerStep, type FailedStep, isAnswerStatus } from "./answer.ts";
 import { AnswerFrames } from "./answer-frames.ts";
 import { isQuotedIn } from "./quoted.ts";
 import { TargetCall } from "./target-call.ts";
+import { TargetReports } from "./target-reports.ts";
 import { isOutOfTime, overdueOf } from "./timeouts.ts";
 import { type SendFrame, UsageReports } from "./usage-reports.ts";
 
@@ -74,6 +74,7 @@ export class Attempt {
   readonly #info: AttemptInfo;
   readonly #reports: UsageReports;
   readonly #frames: AnswerFrames;
+  readonly #targets: TargetReports;
   readonly #preparation: Preparation;
   readonly #attachments: RequestAttachments;
   /** Ends the preparation of the request and the waits between calls. */
@@ -85,8 +86,6 @@ export class Attempt {
   /** The last call, which may be over. */
   #call: TargetCall | undefined;
   #firstCallAt = 0;
-  /** Targets whose circuit breaker counted a failure of this attempt. */
-  readonly #countedTargets = new Set<string>();
   /** Answered, failed or cancelled: nothing more is read or called. */
   #isOver = false;
   /** The failure that the caller gets. */
@@ -109,6 +108,7 @@ export class Attempt {
     this.#info = { generation, attempt, queue: slot.queue, operation, dialect, requestedModel: model, group, keyId };
     this.#reports = new UsageReports(operation, send);
     this.#frames = new AnswerFrames(send, this.#reports, delivered !== undefined);
+    this.#targets = new TargetReports(deps.routing);
     this.#preparation = new Preparation(deps.preparationThread, keyId);
     this.#attachments = deps.attachmentsFor(keyId);
     const queueWaitMs = Math.max(0, deps.clock.epoch() - admittedAt);
@@ -274,7 +274,10 @@ export class Attempt {
       return;
     }
     this.#noteProgress(call);
-    if (step.kind !== "failed") this.#proveTarget(call);
+    if (step.kind !== "failed" && call.hasContent && !call.isProven) {
+      this.#targets.proven(call);
+      this.#preparation.forget();
+    }
     if (step.bytes.length > 0) this.#write(call, step.bytes);
     if (step.kind === "failed") {
       call.diagnosis.cause ??= isAnswerStatus(call.diagnosis.status ?? 0) ? "bad answer" : "bad status";
@@ -310,18 +313,12 @@ export class Attempt {
     call.progressedAt = now;
   }
 
-  /** The first content proves the target to all requests that wait for it, while the answer may go on for minutes. */
-  #proveTarget(call: TargetCall): void {
-    if (call.isProven || !call.hasContent) return;
-    call.isProven = true;
-    this.#preparation.forget();
-    this.#deps.routing.ended(call.candidate, call.permit, "answered", undefined);
-  }
-
   #write(call: TargetCall, bytes: readonly Buffer[]): void {
-    const { contentType, headers } = call.exchange.reading;
     this.#reports.reportNewInput(call);
-    this.#writeHead(contentType, headers, call.answerId);
+    if (!this.#frames.hasHead) {
+      const { contentType, headers } = call.exchange.reading;
+      this.#writeHead(contentType, headers, call.answerId);
+    }
     this.#frames.data(bytes, call);
     if (this.#frames.isBlocked) call.flow(false);
   }
@@ -389,7 +386,7 @@ export class Attempt {
     const durationMs = clock.now() - call.startedAt;
     events.emit("upstreamCallFailed", { attempt: this.#info, call: call.info, durationMs, diagnosis, failure, reason });
     call.abort();
-    this.#leaveTarget(call, outcomeOf(failureClass));
+    this.#leave(call, outcomeOf(failureClass));
     const request = this.#request;
     if (
       request === undefined ||
@@ -413,10 +410,16 @@ export class Attempt {
     return !isOutOfTime(call.timeouts, this.#firstCallAt, this.#deps.clock.now());
   }
 
+  #leave(call: TargetCall, outcome: CallOutcome | undefined): void {
+    call.isOver = true;
+    this.#malformedEvents += call.diagnosis.malformedEvents ?? 0;
+    this.#targets.ended(call, outcome);
+  }
+
   /** The call is complete, or nobody waits for it any more. */
   #endCall(call: TargetCall, outcome: "answered" | undefined): void {
     const { info, diagnosis, usage, startedAt } = call;
-    this.#leaveTarget(call, outcome);
+    this.#leave(call, outcome);
     this.#deps.events.emit("upstreamCallEnded", {
       attempt: this.#info,
       call: info,
@@ -425,25 +428,6 @@ export class Attempt {
       isComplete: outcome === "answered",
       usage,
     });
-  }
-
-  /** Frees the target's slot and tells the routing what the call says of the target, if anything. */
-  #leaveTarget(call: TargetCall, outcome: CallOutcome | undefined): void {
-    const { candidate, permit, retryAfterMs } = call;
-    call.isOver = true;
-    this.#malformedEvents += call.diagnosis.malformedEvents ?? 0;
-    permit.leave(outcome);
-    const isKnown = outcome === "answered" && call.isProven;
-    if (outcome !== undefined && !isKnown && this.#counts(outcome, candidate.key))
-      this.#deps.routing.ended(candidate, permit, outcome, retryAfterMs);
-  }
-
-  /** All failures of one target count once, or a single request that no target can answer would open circuit breakers for all requests. */
-  #counts(outcome: CallOutcome, target: string): boolean {
-    if (outcome !== "transient") return true;
-    if (this.#countedTargets.has(target)) return false;
-    this.#countedTargets.add(target);
-    return true;
   }
 
   /** The caller gets what was produced, and then the failure. */

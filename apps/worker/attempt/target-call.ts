@@ -3,13 +3,14 @@ import type { UpstreamTimeouts } from "#catalogue/catalogue.ts";
 import type { Produced } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
+import { readerOf, type UpstreamHead } from "../answer/answer.ts";
+import { type AnswerReader, type AnswerStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { Exchange } from "../preparation/exchange.ts";
 import type { Candidate } from "../routing/route.ts";
 import type { Permit } from "../routing/routing.ts";
 import { type UpstreamCall, upstreamRequestIdOf } from "../upstream/upstreams.ts";
-import { type AnswerReader, type AnswerStep, isAnswerStatus, readerOf, type UpstreamHead } from "./answer.ts";
 import type { CallProgress } from "./timeouts.ts";
-import type { AnswerSource } from "./usage-reports.ts";
+import type { AnsweringCall } from "./usage-reports.ts";
 
 /** How long a missing terminator, the rest of an error body, or the close of a connection whose answer is complete is waited for. */
 const lingerMs = 2_000;
@@ -30,7 +31,7 @@ interface CallOptions {
   now: number;
 }
 
-export class TargetCall implements CallProgress, AnswerSource {
+export class TargetCall implements CallProgress, AnsweringCall {
   readonly candidate: Candidate;
   readonly permit: Permit;
   readonly exchange: Exchange;

@@ -10,7 +10,7 @@ import type { AnswerKind } from "#relay/owner.ts";
 export type SendFrame = (kind: AnswerKind, payload: Buffer) => void;
 
 /** The call that the answer comes from. */
-export interface AnswerSource {
+export interface AnsweringCall {
   /** The catalogue's id of the model that answers. */
   readonly model: string;
   /** Undefined for an answer that the upstream does not stream. */
@@ -30,7 +30,7 @@ export class UsageReports {
     this.#send = send;
   }
 
-  report({ model, produced }: AnswerSource): void {
+  report({ model, produced }: AnsweringCall): void {
     if (this.#operation !== "answer") return;
     const { outputTokens = 0, reasoningTokens = 0, reported } = produced ?? {};
     this.#last = { model, outputTokens, reasoningTokens, ...(reported !== undefined && { reported }) };
@@ -38,15 +38,15 @@ export class UsageReports {
   }
 
   /** Reports if the upstream produced more than the owner knows. */
-  reportGrowth(source: AnswerSource): void {
-    if ((source.produced?.outputTokens ?? 0) > (this.#last?.outputTokens ?? 0)) this.report(source);
+  reportGrowth(call: AnsweringCall): void {
+    if ((call.produced?.outputTokens ?? 0) > (this.#last?.outputTokens ?? 0)) this.report(call);
   }
 
   /** Reports if the upstream counted another input than the owner knows. */
-  reportNewInput(source: AnswerSource): void {
-    const reported = source.produced?.reported;
+  reportNewInput(call: AnsweringCall): void {
+    const reported = call.produced?.reported;
     const known = this.#last?.reported;
-    if (reported !== undefined && inputCounts.some((name) => reported[name] !== known?.[name])) this.report(source);
+    if (reported !== undefined && inputCounts.some((name) => reported[name] !== known?.[name])) this.report(call);
   }
 
   /** A failed call whose caller has nothing of its answer is not billed. */

@@ -1,5 +1,4 @@
 /** The worker's metrics (https://prometheus.io/docs/practices/naming/): counters that follow its events, and gauges that are read at a scrape. */
-
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
@@ -86,7 +85,7 @@ const countsOf = (usage: Usage): [kind: string, count: number][] => [
 ];
 
 /** What the gauges read. */
-export interface GaugeSources {
+export interface GaugeDeps {
   queues: { readonly opened: readonly JobWorker[] };
   circuitBreakers: Pick<CircuitBreakers, "states">;
   credentials: Pick<Credentials, "cooling">;
@@ -97,7 +96,7 @@ export interface GaugeSources {
 /** Registers the gauges, which are read at every scrape. */
 export function registerWorkerGauges(
   registry: Registry,
-  { queues, circuitBreakers, credentials, attachmentBudget, clock }: GaugeSources,
+  { queues, circuitBreakers, credentials, attachmentBudget, clock }: GaugeDeps,
 ): void {
   const gauge = <Label extends string>(
     name: string,

@@ -5,7 +5,7 @@ import { AttachmentBudget, type Grant } from "../../../apps/worker/attachments/a
 
 const never = new AbortController().signal;
 
-/** A request for bytes, and whether it was granted by now. */
+/** A request for bytes, with its grant once there is one. */
 function asked(budget: AttachmentBudget, key: string, bytes: number, signal = never) {
   const state: { grant?: Grant; error?: unknown } = {};
   budget.acquire(key, bytes, signal).then(
@@ -18,10 +18,10 @@ function asked(budget: AttachmentBudget, key: string, bytes: number, signal = ne
   );
   return state;
 }
-/** All that is settled by now has been told. */
+/** Lets pending promise callbacks run. */
 const told = () => new Promise((resolve) => setImmediate(resolve));
 
-test("what exceeds the budget waits, and gets its bytes when others release theirs", async () => {
+test("a request that exceeds the free budget waits until others release their bytes", async () => {
   const budget = new AttachmentBudget(100);
   const [first, second, third] = [asked(budget, "a", 60), asked(budget, "b", 30), asked(budget, "c", 30)];
   await told();
@@ -35,7 +35,7 @@ test("what exceeds the budget waits, and gets its bytes when others release thei
   assert.deepEqual([third.grant?.bytes, budget.waiting, budget.reservedBytes], [30, 0, 60]);
 });
 
-test("keys take turns, and one key never holds more than half while it holds anything", async () => {
+test("keys take turns, and a key with a reservation gets at most half of the budget", async () => {
   const budget = new AttachmentBudget(100);
   const greedy = Array.from({ length: 5 }, () => asked(budget, "greedy", 25));
   const light = asked(budget, "light", 40);
@@ -51,7 +51,7 @@ test("keys take turns, and one key never holds more than half while it holds any
   assert.equal(large.grant?.bytes, 100);
 });
 
-test("a small request does not overtake a large one for ever, and nothing grows while somebody waits for the bytes", async () => {
+test("a small request does not overtake a large one, and no reservation grows while a request waits for the bytes", async () => {
   const budget = new AttachmentBudget(100);
   const holder = asked(budget, "holder", 40);
   const large = asked(budget, "large", 80);
@@ -68,7 +68,7 @@ test("a small request does not overtake a large one for ever, and nothing grows 
   );
 });
 
-test("who leaves the line is not in the way of those behind", async () => {
+test("a request that stops waiting does not block those behind it", async () => {
   const budget = new AttachmentBudget(100);
   const holder = asked(budget, "holder", 60);
   const left = new AbortController();
@@ -84,7 +84,7 @@ test("who leaves the line is not in the way of those behind", async () => {
   assert.equal(budget.reservedBytes, 100);
 });
 
-test("whatever is asked, released and left, the budget is kept and everyone gets a turn", async () => {
+test("for any sequence of requests, releases and aborts the budget is kept and everyone is served", async () => {
   const step = fc.record({
     key: fc.constantFrom("a", "b", "c"),
     bytes: fc.integer({ min: 1, max: 100 }),

@@ -75,7 +75,7 @@ const dataOf = async (fetching: ReturnType<typeof open.fetch>) => {
   const { mimeType, ...base64 } = await fetching;
   return { mimeType, data: Buffer.concat([...partsOf(base64)]).toString() };
 };
-/** Of a request of one key, with so many bytes for all. */
+/** What a request of one key fetches with, out of a budget of this size. */
 const attachmentsWith = (bytesMax = 100 << 20) => new RequestAttachments(open, new AttachmentBudget(bytesMax), "key");
 
 const refusalOf = async (fetched: Promise<unknown>): Promise<string> => {
@@ -88,7 +88,7 @@ const refusalOf = async (fetched: Promise<unknown>): Promise<string> => {
   return error.message;
 };
 
-test("only public addresses are reachable, in whatever way they are written", () => {
+test("only public addresses are reachable, in any notation", () => {
   for (const address of ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111"]) assert.ok(isReachable(address, []), address);
   for (const address of [
     "127.0.0.1",
@@ -121,7 +121,7 @@ test("only public addresses are reachable, in whatever way they are written", ()
   assert.throws(() => networksOf("10.0.0.0/8,intranet"));
 });
 
-test("a private address is refused before a request is made: literal, by name, odd spellings, and behind a redirect", async () => {
+test("a private address is refused before a request is made: literal, by name, in odd notations, and behind a redirect", async () => {
   const before = requests;
   for (const host of [
     "127.0.0.1",
@@ -142,7 +142,7 @@ test("a private address is refused before a request is made: literal, by name, o
   assert.match(await refusalOf(open.fetch(attachmentOf(`${here}/metadata`), any, never)), /not a public one/);
 });
 
-test("what was fetched is what its bytes say, whatever its sender says", async () => {
+test("the content decides an attachment's type, not its server's header", async () => {
   assert.deepEqual(await dataOf(open.fetch(attachmentOf(`${here}/png`), any, never)), {
     mimeType: "image/png",
     data: png.toString("base64"),
@@ -162,7 +162,7 @@ test("what was fetched is what its bytes say, whatever its sender says", async (
     assert.match(await refusalOf(open.fetch(attachmentOf(`${here}${path}`, part), any, never)), /it is none of/, path);
 });
 
-test("what can't be fetched is told with its field, and with nothing that its server said", async () => {
+test("a failed fetch names the caller's field and repeats nothing that the server sent", async () => {
   for (const [url, why, part = "image"] of [
     [`${here}/gone`, /its server answered 404/],
     [`${here}/round`, /redirects too often/],
@@ -180,7 +180,7 @@ test("what can't be fetched is told with its field, and with nothing that its se
   }
 });
 
-test("what is fetched for a caller who has left is given up", async () => {
+test("a fetch ends when its caller leaves", async () => {
   const left = new AbortController();
   const fetching = attachmentsWith().inline([attachmentOf(`${here}/silent`)], 1_000, left.signal);
   await silentAsked.promise;
@@ -188,7 +188,7 @@ test("what is fetched for a caller who has left is given up", async () => {
   assert.match(await refusalOf(fetching), /its request is over/);
 });
 
-test("an address that is named twice is fetched once, and there may be only so many", async () => {
+test("an address that is named twice is fetched once, and the number of addresses is bounded", async () => {
   const before = requests;
   const put: unknown[] = [];
   const attachment = { ...attachmentOf(`${here}/png`), replace: (value: unknown) => void put.push(value) };
@@ -205,7 +205,7 @@ test("an address that is named twice is fetched once, and there may be only so m
   );
 });
 
-test("an address that is handed to an upstream is looked at as for a fetch, and not called", async () => {
+test("an address that is passed to an upstream is checked like a fetched one, but not called", async () => {
   const before = requests;
   for (const url of [
     `${here}/png`,
@@ -221,7 +221,7 @@ test("an address that is handed to an upstream is looked at as for a fetch, and 
   assert.equal(requests, before);
 });
 
-test("an upstream is public by all of its addresses; one without any is so only where a proxy may know better", async () => {
+test("an upstream is public if all its addresses are; an unresolvable one only if a proxy may resolve it", async () => {
   assert.equal(await open.isPublic("https://8.8.8.8/v1"), true);
   for (const url of [`${here}/v1`, "http://localhost/v1", "http://[fd00::1]/v1", "http://no-such-host.invalid/"])
     assert.equal(await open.isPublic(url), false, url);

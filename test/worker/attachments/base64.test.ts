@@ -9,7 +9,7 @@ const written = (chunks: Buffer[]) => {
   return Buffer.concat([...partsOf(writer.end())]);
 };
 
-test("bytes that come in any chunks are the base64 of the whole", () => {
+test("chunks of any size encode to the base64 of the whole", () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 10 })), (parts) => {
       const chunks = parts.map((part) => Buffer.from(part));
@@ -18,7 +18,7 @@ test("bytes that come in any chunks are the base64 of the whole", () => {
   );
 });
 
-test("and so are those that fill several blocks", () => {
+test("bytes that fill several blocks encode to the base64 of the whole", () => {
   const bytes = Buffer.from(Array.from({ length: 1_000_001 }, (_, place) => (place * 7) % 251));
   const expected = bytes.toString("base64");
   assert.equal(base64BytesOf(bytes.length), expected.length);

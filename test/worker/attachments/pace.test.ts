@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Pace } from "../../../apps/worker/attachments/pace.ts";
 
-test("whoever moves many bytes lets the event loop turn, and all who do so together take one turn", async () => {
+test("movers of many bytes yield to the event loop, and concurrent movers yield together", async () => {
   const pace = new Pace();
   assert.equal(pace.moved(1_000_000), undefined);
   const turn = pace.moved(1_000_000);

@@ -13,7 +13,7 @@ const mebibyte = 1 << 20;
 const pngStart = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
 const imageOf = (bytes: number) => Buffer.concat([pngStart, Buffer.alloc(bytes - pngStart.length, "picture")]);
 
-/** `/<bytes>` is an image of that size, `?chunked` without its length; `?head` has no body, only its length. */
+/** Serves `/<bytes>` as an image of that size: with `?chunked` without its length, with `?head` only its length and no body. */
 const asked: string[] = [];
 const server = createServer((request, response) => {
   const { pathname, search } = new URL(request.url ?? "", "http://here");
@@ -36,7 +36,7 @@ after(async () => {
 
 const never = new AbortController().signal;
 
-/** A request that names these addresses, which are one after another in its JSON. */
+/** A request that names these addresses in order. */
 function requestWith(attachments: RequestAttachments, paths: string[], part: "image" | "file" = "image") {
   const data: string[] = [];
   const replace = (place: number) => (attachment: Data) => {
@@ -57,12 +57,12 @@ function requestWith(attachments: RequestAttachments, paths: string[], part: "im
     body: () => attachments.filled(Buffer.from(JSON.stringify({ data }))),
   };
 }
-/** What goes to the upstream. */
+/** The bytes that the upstream gets. */
 const sent = async (body: ReturnType<RequestAttachments["filled"]>) =>
   (Buffer.isBuffer(body) ? body : Buffer.concat(await Array.fromAsync(body))).toString();
 const jsonWith = (...images: Buffer[]) => JSON.stringify({ data: images.map((image) => image.toString("base64")) });
 
-test("a request goes out with what was fetched in its place, and holds nothing once it is sent", async () => {
+test("a request is sent with its fetched attachments, and reserves nothing afterwards", async () => {
   const budget = new AttachmentBudget(64 * mebibyte);
   const request = requestWith(new RequestAttachments(fetcher, budget, "key"), ["100001", "2000000?chunked", "100001"]);
   await request.inline();
@@ -75,7 +75,7 @@ test("a request goes out with what was fetched in its place, and holds nothing o
   assert.equal(budget.reservedBytes, 0);
 });
 
-test("a text stands in the request itself; a request without sources stays as it is", async () => {
+test("a text attachment becomes part of the request; a request without attachments stays unchanged", async () => {
   const attachments = new RequestAttachments(fetcher, new AttachmentBudget(mebibyte), "key");
   const none = Buffer.from("{}");
   assert.equal(attachments.filled(none), none);
@@ -84,7 +84,7 @@ test("a text stands in the request itself; a request without sources stays as it
   assert.equal(await sent(request.body()), jsonWith(Buffer.from("a text")));
 });
 
-test("another try before the first is sent needs no other fetch, and one after it fetches anew", async () => {
+test("a retry before the request was sent reuses the fetched attachments, and a later one fetches them again", async () => {
   const budget = new AttachmentBudget(64 * mebibyte);
   const request = requestWith(new RequestAttachments(fetcher, budget, "key"), ["300"]);
   const before = asked.length;
@@ -94,7 +94,7 @@ test("another try before the first is sent needs no other fetch, and one after i
   const second = request.body();
   assert.equal(asked.length, before + 1);
   assert.ok(!Buffer.isBuffer(first));
-  // The first is cut while it is sent, as by an upstream that answers early; the second has all the same.
+  // The first body stops while it is sent, as for an upstream that answers early; the second body is complete.
   const reader = first[Symbol.asyncIterator]();
   await reader.next();
   await reader.return?.();
@@ -105,7 +105,7 @@ test("another try before the first is sent needs no other fetch, and one after i
   assert.equal(await sent(request.body()), jsonWith(imageOf(300)));
 });
 
-test("a request that is over holds nothing, whether or not it was sent", async () => {
+test("a request that is over reserves nothing, whether or not it was sent", async () => {
   const budget = new AttachmentBudget(64 * mebibyte);
   const attachments = new RequestAttachments(fetcher, budget, "key");
   const request = requestWith(attachments, ["300"]);
@@ -116,7 +116,7 @@ test("a request that is over holds nothing, whether or not it was sent", async (
   assert.equal(budget.reservedBytes, 0);
 });
 
-test("requests that together exceed the budget go one after the other, and none of them fails", async () => {
+test("requests that together exceed the budget are served one after the other, and none fails", async () => {
   const budget = new AttachmentBudget(5 * mebibyte);
   let heldMost = 0;
   const served = await Promise.all(
@@ -140,7 +140,7 @@ test("requests that together exceed the budget go one after the other, and none 
   assert.deepEqual([budget.reservedBytes, budget.waiting], [0, 0]);
 });
 
-test("who waits in line for too long is told to come back, and who leaves it takes nothing", async () => {
+test("a request that waits too long gets a Retry-After, and one whose caller leaves reserves nothing", async () => {
   const budget = new AttachmentBudget(5 * mebibyte);
   const holder = requestWith(new RequestAttachments(fetcher, budget, "holder"), ["3000000"]);
   await holder.inline();
@@ -157,7 +157,7 @@ test("who waits in line for too long is told to come back, and who leaves it tak
   holder.body();
 });
 
-test("what can never be held is refused by its name, before it is read", async () => {
+test("an attachment that exceeds the budget is refused by its field before it is read", async () => {
   const refused = (paths: string[], budget: number) =>
     requestWith(new RequestAttachments(fetcher, new AttachmentBudget(budget), "key"), paths).inline();
   await assert.rejects(
@@ -165,16 +165,16 @@ test("what can never be held is refused by its name, before it is read", async (
     (error) => error instanceof Refusal && error.param === "input[0]" && /held at once/.test(error.message),
   );
   await assert.rejects(refused(["2000000?chunked"], 2 * mebibyte), /held at once/);
-  // Named three times it would be sent three times.
+  // An attachment that is named three times counts three times.
   await assert.rejects(
     refused(["20000000?head", "20000000?head", "20000000?head"], 512 * mebibyte),
     /more than 52428800 bytes/,
   );
 });
 
-test("what is on its way to an upstream stays as it was, whatever is fetched into the same blocks", async () => {
+test("sent bytes do not change when their blocks are reused", async () => {
   const budget = new AttachmentBudget(64 * mebibyte);
-  // Somebody else holds something, so that blocks are kept.
+  // Another reservation keeps the pool's blocks.
   const other = requestWith(new RequestAttachments(fetcher, budget, "other"), ["300"]);
   await other.inline();
   const first = requestWith(new RequestAttachments(fetcher, budget, "key"), ["300001"]);

@@ -1,4 +1,4 @@
-/** The path of an attempt in each of its cases, with a clock of the test's own. */
+/** Every case of an attempt's path, on a clock that the test moves. */
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import { test } from "node:test";
@@ -64,7 +64,7 @@ const kinds = [
   "ended",
 ] as const;
 
-/** An attempt that is started, and all that it does. */
+/** Starts an attempt and records its calls, frames and events. */
 function startAttempt(model: string, more: Partial<GenerationJob> = {}) {
   const catalogue = catalogueOf(model);
   const time = { now: 1_000 };
@@ -115,7 +115,7 @@ function startAttempt(model: string, more: Partial<GenerationJob> = {}) {
     outcomes,
     frames,
     events,
-    /** The call with this number, counted from 1, once it is made. */
+    /** Waits for the call with this number, counted from 1. */
     async called(number: number): Promise<UpstreamCall> {
       while (calls.length < number) await once(changes, "call");
       return calls[number - 1] as UpstreamCall;

@@ -42,7 +42,7 @@ const addresses: Record<keyof typeof words, string> = {
   gemini: '{"fileData":{"fileUri":"https://example.com/a.png"}}',
 };
 
-test("a large request is sent as it would be without a thread, in every dialect to every dialect, with what was fetched for it", async () => {
+test("the thread prepares a large request exactly as the main thread does, between all dialects and with attachments", async () => {
   for (const dialect of conversationDialects)
     for (const spoken of conversationDialects)
       for (const resumes of [false, true]) {
@@ -76,7 +76,7 @@ test("a large request is sent as it would be without a thread, in every dialect 
       }
 });
 
-test("what can't be sent is refused alike, and so is one address too many", async () => {
+test("the thread refuses the same requests as the main thread, and requests with too many addresses", async () => {
   const { ask, text } = words["openai-chat"];
   const task = (parts: string, more = ""): PreparationTask => ({
     ...common,
@@ -98,7 +98,7 @@ test("what can't be sent is refused alike, and so is one address too many", asyn
   }
 });
 
-test("a target that is sent the same gets what was prepared before, until an answer has begun", async () => {
+test("a prepared request is reused for a target that gets the same request, until content arrives", async () => {
   const { ask, text } = words["openai-chat"];
   const preparation = new Preparation(thread, "k");
   const task: PreparationTask = {
@@ -128,7 +128,7 @@ test("a target that is sent the same gets what was prepared before, until an ans
   assert.equal(seen.length, 2);
 });
 
-test("the other operations are prepared alike in the thread: token counts, embeddings, forms", async () => {
+test("the thread prepares token counts, embeddings and forms exactly as the main thread does", async () => {
   const { ask, text } = words["anthropic-messages"];
   const form = new FormData();
   form.set("prompt", "a hat");
@@ -181,7 +181,7 @@ test("the other operations are prepared alike in the thread: token counts, embed
   }
 });
 
-test("settings that a large request's answer repeats keep their numbers as they are written", async () => {
+test("settings of a large request that its answer repeats keep the caller's number format", async () => {
   const body = Buffer.from(
     `{"model":"m","input":"${long}","metadata":{"id":12345678901234567890},"instructions":"short","prompt_cache_key":"${long}${long}"}`,
   );
@@ -201,7 +201,7 @@ test("settings that a large request's answer repeats keep their numbers as they 
   );
 });
 
-test("a large answer is read as it would be without a thread", async () => {
+test("the thread reads a large answer exactly as the main thread does", async () => {
   const preparation = new Preparation(thread, "k");
   const request = {
     system: [],
@@ -234,7 +234,7 @@ test("a large answer is read as it would be without a thread", async () => {
   );
 });
 
-test("who leaves does not wait for the thread", async () => {
+test("a preparation whose caller leaves ends at once, without waiting for the thread", async () => {
   const leaving = new AbortController();
   const { ask, text } = words["openai-chat"];
   const task: PreparationTask = {

@@ -14,12 +14,12 @@ const requestOf = (parts: Part[], more: Partial<NeutralRequest> = {}): NeutralRe
 });
 const text = (value: string): Part => ({ kind: "text", text: value, path });
 
-test("texts are counted by a true vocabulary", async () => {
+test("texts are counted with a real vocabulary", async () => {
   assert.equal(await textTokensOf(["The quick brown fox jumps over the lazy dog."]), 10);
   assert.equal(await textTokensOf([]), 0);
 });
 
-test("system, tools, schemas, calls, results and pictures all count", async () => {
+test("system prompts, tools, schemas, calls, results and images all count", async () => {
   const least = await estimatedTokensOf(requestOf([text("hi")]));
   const png = "iVBORw0KGgoAAAANSUhEUgAABAAAAAQACAYAAAB/HSuDAAAADUlEQVR42mNk";
   const more: NeutralRequest[] = [
@@ -66,7 +66,7 @@ test("system, tools, schemas, calls, results and pictures all count", async () =
   assert.ok(picture >= 1_024 && picture <= 1_604, String(picture));
 });
 
-test("long and hostile texts cost bounded work, and the sum is about right", async () => {
+test("long and hostile texts cost bounded work, and the estimate is about right", async () => {
   const sentence = "The quick brown fox jumps over the lazy dog. ";
   for (const [hostile, tokens] of [
     ["a".repeat(1_000_000), 130_000],

@@ -30,7 +30,7 @@ async function failing(circuitBreakers: CircuitBreakers, key: string, count: num
   await until(`${count} failures are counted`, async () => (await entryOf(key))?.failures === count);
 }
 
-/** As if the circuit breaker's time were over in so many ms by Redis' clock, or had been over for long. */
+/** Moves the end of the circuit breaker's time to this many ms from now by Redis' clock, or to long ago. */
 async function endingIn(key: string, ms: number): Promise<void> {
   const entry = (await entryOf(key)) as Entry;
   const until_ = ms > 0 ? entry.at + ms : 0;
@@ -45,7 +45,7 @@ async function opened(key: string): Promise<CircuitBreakers> {
   return circuitBreakers;
 }
 
-/** Another worker, which looks at the circuit breakers in Redis when it is told to. */
+/** Another worker, which polls the circuit breakers in Redis when the test says so. */
 function otherWorker(t: TestContext, key: string) {
   t.mock.timers.enable({ apis: ["setInterval"] });
   const circuitBreakers = new CircuitBreakers(redis, key);
@@ -62,13 +62,13 @@ function otherWorker(t: TestContext, key: string) {
   };
 }
 
-test("failures in a row open a circuit breaker, and those that are too far apart are not in a row", async () => {
+test("failures in a row open a circuit breaker; failures that are too far apart do not", async () => {
   const circuitBreakers = new CircuitBreakers(redis, "row");
   await failing(circuitBreakers, "row", 1);
   await failing(circuitBreakers, "row", 2);
   const entry = (await entryOf("row")) as Entry;
   assert.equal(circuitBreakers.stateOf("target", performance.now()), "closed");
-  // As if the last failure had been more than the length of a row ago, by Redis' clock.
+  // Moves the last failure back by more than the time within which failures count as in a row.
   await redis.hset("row", "target", JSON.stringify({ ...entry, at: entry.at - 31_000 }));
   await failing(circuitBreakers, "row", 1);
   assert.equal((await entryOf("row"))?.level, 0, "the row began anew");
@@ -77,7 +77,7 @@ test("failures in a row open a circuit breaker, and those that are too far apart
   await until("it is open", () => circuitBreakers.stateOf("target", performance.now()) !== "closed");
 });
 
-test("a target that answered begins a new row", async () => {
+test("an answer starts the count of failures again", async () => {
   const circuitBreakers = new CircuitBreakers(redis, "answered");
   await failing(circuitBreakers, "answered", 1);
   await failing(circuitBreakers, "answered", 2);
@@ -87,7 +87,7 @@ test("a target that answered begins a new row", async () => {
   assert.equal(circuitBreakers.stateOf("target", performance.now()), "closed");
 });
 
-test("an open circuit breaker lets one holder through, and the next only when that one is unproven or late", async () => {
+test("a half-open circuit breaker lets one probe through, and the next only when that one ends without a result or is late", async () => {
   const circuitBreakers = new CircuitBreakers(redis, "proof");
   for (const count of [1, 2, 3]) await failing(circuitBreakers, "proof", count);
   await until("it is open", () => circuitBreakers.stateOf("target", performance.now()) === "open");
@@ -101,7 +101,7 @@ test("an open circuit breaker lets one holder through, and the next only when th
   assert.equal(await circuitBreakers.enter("target", "two", later), 0);
 });
 
-test("a target that keeps failing is left alone for longer each time, up to four seconds", async () => {
+test("a circuit breaker stays open twice as long after each failed probe, up to four seconds", async () => {
   const circuitBreakers = await opened("longer");
   const openMs = async () => {
     const { until_, at } = (await entryOf("longer")) as Entry;
@@ -125,7 +125,7 @@ test("calls that fail while a circuit breaker is open do not keep it open for lo
   assert.deepEqual([until_, level], [before.until_, before.level]);
 });
 
-test("a failed proof lets the next worker prove the target as soon as the circuit breaker's time is over", async () => {
+test("after a failed probe another worker may probe the target as soon as the circuit breaker's time is over", async () => {
   const circuitBreakers = await opened("next");
   await endingIn("next", 0);
   const later = performance.now() + 60_000;
@@ -135,7 +135,7 @@ test("a failed proof lets the next worker prove the target as soon as the circui
   assert.equal(await circuitBreakers.enter("target", "two", later), 0);
 });
 
-test("a worker whose knowledge is old is told how long the circuit breaker is open, and keeps to it", async () => {
+test("a worker with old knowledge learns from Redis how long the circuit breaker is open", async () => {
   const circuitBreakers = await opened("old");
   await endingIn("old", 60_000);
   const later = performance.now() + 600_000;
@@ -148,7 +148,7 @@ test("a worker whose knowledge is old is told how long the circuit breaker is op
   );
 });
 
-test("the moment a circuit breaker's time is over, one call goes through, not all", async () => {
+test("when a circuit breaker's time is over, one call goes through, not all", async () => {
   const circuitBreakers = await opened("moment");
   const moment = await circuitBreakers.enter("target", "one", 0);
   assert.deepEqual(
@@ -160,7 +160,7 @@ test("the moment a circuit breaker's time is over, one call goes through, not al
   assert.ok((await circuitBreakers.enter("target", "two", moment)) > 0);
 });
 
-test("a worker learns of another's circuit breakers: closed, open, to be tried, and gone", async (t) => {
+test("a worker learns about other workers' circuit breakers: closed, open, half-open, and gone", async (t) => {
   const failed = new CircuitBreakers(redis, "shared");
   await failing(failed, "shared", 1);
   const { circuitBreakers, states, looks } = otherWorker(t, "shared");
@@ -182,7 +182,7 @@ test("a worker learns of another's circuit breakers: closed, open, to be tried, 
   await looks("it is forgotten", () => states(0).length === 0);
 });
 
-test("a worker that is closed looks no more", async (t) => {
+test("a closed worker polls no more", async (t) => {
   const { circuitBreakers, looks } = otherWorker(t, "closed");
   await failing(new CircuitBreakers(redis, "closed"), "closed", 1);
   await looks("a failure is known", () => circuitBreakers.states(0).length === 1);
@@ -192,7 +192,7 @@ test("a worker that is closed looks no more", async (t) => {
   assert.doesNotMatch(await redis.info("commandstats"), /cmdstat_(eval|evalsha|hgetall):/);
 });
 
-test("a target that never failed costs Redis nothing", async () => {
+test("a target that never failed costs no Redis command", async () => {
   const circuitBreakers = new CircuitBreakers(redis, "healthy");
   await redis.config("RESETSTAT");
   assert.equal(await circuitBreakers.enter("target", "one", 0), 0);
@@ -206,7 +206,7 @@ test("Redis forgets a target that nobody calls any more", async () => {
   assert.ok(lifeMs > 0 && lifeMs <= 600_000, `${lifeMs} ms`);
 });
 
-test("while Redis is away an open circuit breaker holds for its time, then all may call, and nothing throws", async () => {
+test("while Redis is away an open circuit breaker stays open for its time, then all calls are allowed, and nothing throws", async () => {
   const own = await connectRedis(server.url, "request");
   const circuitBreakers = new CircuitBreakers(own, "away");
   for (const count of [1, 2, 3]) await failing(circuitBreakers, "away", count);

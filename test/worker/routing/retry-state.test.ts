@@ -11,10 +11,10 @@ const candidateOf = (key: string, model: CatalogueModel, credentials: string[] =
   ({ key, model, upstream: { name: key, credential: "KEY", credentials } }) as unknown as Candidate;
 const keysOf = (candidates: Candidate[]) => candidates.map(({ key }) => key);
 const half = () => 0.5;
-/** When a generation begins, on a clock that has run for a while. */
+/** The start of the attempt, on a clock that has run for a while. */
 const start = 200_000;
 
-test("targets keep their order, and neighbours with weights share by them", () => {
+test("targets keep their order, and neighbours with weights share calls by weight", () => {
   const upstreams = new Map(
     ["a", "b", "c", "d"].map((name) => [name, { name, timeouts: { totalTimeoutMs: 1, firstTokenTimeoutMs: 2 } }]),
   );
@@ -54,7 +54,7 @@ test("targets keep their order, and neighbours with weights share by them", () =
   );
 });
 
-test("a failure's class says what it asks for", () => {
+test("a failure is classified by its code, the upstream's status and the operator's fault", () => {
   const cases: [Failure["code"], number | undefined, ReturnType<typeof classifyFailure>, OperatorFault?][] = [
     ["invalid_request", 400, "caller"],
     ["content_filter", 403, "caller"],
@@ -111,7 +111,7 @@ const fail = (
   return state.failed(candidate, failureClass, failure, retryAfterMs, now);
 };
 
-test("the next target is asked at once, the same one only after a pause that grows", () => {
+test("another target is called at once, the same target only after a growing pause", () => {
   const model = modelOf(3);
   const [one, two] = [candidateOf("one", model), candidateOf("two", model)];
   const state = new RetryState([one, two], 0, half);
@@ -128,7 +128,7 @@ test("the next target is asked at once, the same one only after a pause that gro
   assert.equal(state.failure, failure);
 });
 
-test("a fallback is asked only after the model's own targets used up their retries", () => {
+test("a fallback is called only after the model's own targets used up their retries", () => {
   const [model, fallback] = [modelOf(2), modelOf(1)];
   const [own, other] = [candidateOf("own", model), candidateOf("other", fallback)];
   const state = new RetryState([own, other], 0, half);
@@ -144,7 +144,7 @@ test("a fallback is asked only after the model's own targets used up their retri
   assert.ok(!fail(state, other, "transient", 2_400));
 });
 
-test("a fallback is asked at once when the model's own target is blocked, silent, refused, or asks for a long wait", () => {
+test("a fallback is called at once when the model's own target is blocked, silent, refuses its credential, or asks for a long wait", () => {
   const stateOf = () => {
     const own = candidateOf("own", modelOf(5));
     const state = new RetryState([own, candidateOf("other", modelOf(5))], 0, half);
@@ -187,7 +187,7 @@ test("a target that is listed twice keeps its pause, and is given up once", () =
   assert.ok(!fail(state, again, "silent", 200));
 });
 
-test("a silent target, and one that knows no such model, is not asked twice; the caller's fault is nobody else's", () => {
+test("a silent target and one without the model are not called twice; after the caller's own fault no target is called", () => {
   for (const failureClass of ["silent", "missing", "unclear"] as const) {
     const model = modelOf(5);
     const [one, two] = [candidateOf("one", model), candidateOf("two", model)];
@@ -201,7 +201,7 @@ test("a silent target, and one that knows no such model, is not asked twice; the
   assert.ok(!fail(new RetryState([one, two], 0, half), one, "caller", 0));
 });
 
-test("a target that refuses its only credential is not asked twice; one with several is, at once", () => {
+test("a target that refuses its only credential is not called twice; one with several credentials is, at once", () => {
   for (const failureClass of ["credential", "quota"] as const)
     for (const credentials of [[], ["OTHER_KEY"]]) {
       const one = candidateOf("one", modelOf(2), credentials);
@@ -218,7 +218,7 @@ test("a rate-limited credential does not delay a target that has another one", (
   assert.deepEqual(keysOf(state.ready(0)), ["one"]);
 });
 
-test("what is too long for one model moves to models with a larger window alone", () => {
+test("a request that is too long for one model moves only to models with a larger context window", () => {
   const [small, same, large] = [
     candidateOf("small", modelOf(0)),
     candidateOf("same", modelOf(0)),
@@ -230,7 +230,7 @@ test("what is too long for one model moves to models with a larger window alone"
   assert.ok(!fail(state, large, "context", 0));
 });
 
-test("a full or rate-limited upstream is waited for, an open circuit breaker and a refused credential are not", () => {
+test("an attempt waits for a full or rate-limited upstream, but not for an open circuit breaker or a refused credential", () => {
   const only = candidateOf("only", modelOf(2));
   for (const by of ["circuit breaker", "credential"] as const) {
     const state = new RetryState([only], start, half);
@@ -274,7 +274,7 @@ test("a retry of the model's own target is not cut short by a fallback that has 
   assert.equal(state.waitMs(start), 3_000);
 });
 
-test("a generation waits for its model's rate limits for a minute in all, then asks a fallback", () => {
+test("an attempt waits for its model's rate limits for a minute in all, then calls a fallback", () => {
   const [own, other] = [candidateOf("own", modelOf(2)), candidateOf("other", modelOf(2))];
   const state = new RetryState([own, other], start, () => 0);
   state.blocked(own, "rate-limit", 5_000, start);
@@ -284,7 +284,7 @@ test("a generation waits for its model's rate limits for a minute in all, then a
   assert.deepEqual(keysOf(state.ready(start + 60_001)), ["other"]);
 });
 
-test("generations that wait for one rate limit return at different times, none of them early", () => {
+test("attempts that wait for one rate limit return at different times, none of them early", () => {
   const untilOf = (by: "rate-limit" | "concurrency", random: number) => {
     const only = candidateOf("only", modelOf(2));
     const state = new RetryState([only], start, () => random);
@@ -295,7 +295,7 @@ test("generations that wait for one rate limit return at different times, none o
   assert.equal(untilOf("concurrency", 0.8), 1_000, "a full upstream is asked as soon as it has capacity");
 });
 
-test("retries of many generations are spread from half to one and a half of the pause", () => {
+test("retries of many attempts are spread from half to one and a half of the pause", () => {
   const pauseOf = (random: number) => {
     const only = candidateOf("only", modelOf(2));
     const state = new RetryState([only], start, () => random);
@@ -305,7 +305,7 @@ test("retries of many generations are spread from half to one and a half of the 
   assert.deepEqual([pauseOf(0), pauseOf(0.5), pauseOf(0.75)], [100, 200, 250]);
 });
 
-test("a target that failed is asked after those that did not, even when its pause is over", () => {
+test("a target that failed is called after those that did not, even when its pause is over", () => {
   const model = modelOf(3);
   const [one, two, three] = [candidateOf("one", model), candidateOf("two", model), candidateOf("three", model)];
   const state = new RetryState([one, two, three], start, half);
@@ -313,7 +313,7 @@ test("a target that failed is asked after those that did not, even when its paus
   assert.deepEqual(keysOf(state.ready(start + 10_000)), ["two", "three", "one"]);
 });
 
-test("a target that cannot take the request is passed over, and the caller is told the first reason when none is left", () => {
+test("a target that cannot serve the request is skipped, and the caller gets the first reason when no target is left", () => {
   const model = modelOf(3);
   const [one, two] = [candidateOf("one", model), candidateOf("two", model)];
   const state = new RetryState([one, two], start, half);

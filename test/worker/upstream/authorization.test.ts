@@ -12,7 +12,7 @@ const request = {
   body: Buffer.from('{"model":"a"}'),
 };
 
-test("a credential goes where its kind says; without one, none is sent", async () => {
+test("each kind of authentication sends its own header, and none without a credential", async () => {
   const authorize = createAuthorization({ KEY: "secret" });
   assert.deepEqual(await authorize(upstreamWith({ authentication: "bearer" }), "KEY", request), {
     authorization: "Bearer secret",
@@ -43,7 +43,7 @@ function signatureOf(headers: Record<string, string>, names: string[], scope: st
   return createHmac("sha256", key).update(text).digest("hex");
 }
 
-test("a request to Bedrock is signed for its region and service, each with its own time and body", async (context) => {
+test("a request to Bedrock is signed for its region and service, with its own time and body", async (context) => {
   const names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] as const;
   const before = names.map((name) => process.env[name]);
   Object.assign(process.env, { AWS_ACCESS_KEY_ID: "AKIDTEST", AWS_SECRET_ACCESS_KEY: "secret" });
@@ -72,7 +72,7 @@ test("a request to Bedrock is signed for its region and service, each with its o
   }
 });
 
-test("a key file of Google's that can't be used is a refusal each time, and none that stays unheard", async () => {
+test("an unusable Google key file is a rejection each time, never an unhandled one", async () => {
   const { privateKey } = generateKeyPairSync("rsa", {
     modulusLength: 2_048,
     privateKeyEncoding: { type: "pkcs8", format: "pem" },

@@ -1,4 +1,4 @@
-/** How upstreams are reached: TLS, HTTP/2, proxies, compressed answers. */
+/** Connections to upstreams: TLS, HTTP/2, proxies, compressed answers. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
@@ -98,7 +98,7 @@ for (const protocol of ["http/1.1", "h2"] as const satisfies Protocol[])
     assert.equal(unreadable.cause, "TLS files or proxy: ENOENT");
   });
 
-test("an upstream that demands a certificate is shown the worker's", async () => {
+test("an upstream that requires a client certificate gets the worker's", async () => {
   const names: string[] = [];
   const server = createTlsServer(
     { ...serverCredentials, requestCert: true, rejectUnauthorized: false },
@@ -116,7 +116,7 @@ test("an upstream that demands a certificate is shown the worker's", async () =>
   server.close();
 });
 
-test("twenty requests to an upstream that stalls in the handshake all fail within the one time limit for connecting", async () => {
+test("twenty requests to an upstream that stalls in its handshake all fail within one connect timeout", async () => {
   const stalled = createTcpServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
   await once(stalled, "listening");
   await using ours = using();
@@ -153,7 +153,7 @@ for (const [encoding, compress] of Object.entries(encodings))
     assert.equal(asked[0]?.headers["accept-encoding"], "identity");
   });
 
-test("a compressed answer that is cut or broken is a failure, and one that nobody reads stops the upstream", async () => {
+test("a truncated or corrupt compressed answer fails, and an unread one stops the upstream", async () => {
   const whole = gzipSync(Buffer.from(answer));
   let body = whole.subarray(0, whole.length - 20);
   await using plain = await serving(
@@ -189,7 +189,7 @@ test("a compressed answer that is cut or broken is a failure, and one that nobod
   call.abort();
 });
 
-test("calls go through the proxy of the environment, but for hosts of NO_PROXY and this machine's own", async () => {
+test("calls use the environment's proxy, except for hosts in NO_PROXY and loopback addresses", async () => {
   await using plain = await serving((request, response) => void response.writeHead(200).end(request.headers.host));
   await using front = await startTlsFront(plain.port, "http/1.1");
   const tunnelled: string[] = [];
@@ -226,7 +226,7 @@ test("calls go through the proxy of the environment, but for hosts of NO_PROXY a
   proxy.close();
 });
 
-test("a proxy that does not answer CONNECT is bounded by the time limit for connecting, and may be named without a scheme", async () => {
+test("a proxy that does not answer CONNECT fails within the connect timeout, and may be set without a scheme", async () => {
   const silent = createTcpServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
   await once(silent, "listening");
   await using ours = using({ https_proxy: `127.0.0.1:${portOf(silent)}` });
@@ -236,7 +236,7 @@ test("a proxy that does not answer CONNECT is bounded by the time limit for conn
   silent.close();
 });
 
-test("a base URL keeps its query behind every path", () => {
+test("a base URL keeps its query with every path", () => {
   const urls = (base: string, path: string) => urlOf(base, path).href;
   assert.equal(
     urls("https://a.example/openai?api-version=1", "/chat/completions"),
@@ -249,7 +249,7 @@ test("a base URL keeps its query behind every path", () => {
   assert.equal(urls("https://a.example", "/models"), "https://a.example/models");
 });
 
-test("an aborted call over HTTP/2 leaves the others of its connection alone", async () => {
+test("an aborted HTTP/2 call does not affect other calls on its connection", async () => {
   const answers: (() => void)[] = [];
   await using plain = await serving((request, response) => {
     request.resume();

@@ -7,7 +7,7 @@ import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
 import { until } from "../../support/gateway.ts";
 
-/** An upstream that answers when it is told to, and the calls to it. */
+/** An upstream that answers when the test says so, and the calls to it. */
 async function startUpstream() {
   const asked: ServerResponse[] = [];
   const server = createServer((_request, response) => void asked.push(response)).listen(0, "127.0.0.1");
@@ -39,7 +39,7 @@ async function startUpstream() {
           failed: (_failure, cause) => void outcomes.push(cause),
         },
       ),
-    /** Answers until so many calls are over. */
+    /** Answers until this many calls are over. */
     answer: (count: number) =>
       until(`${count} calls are over`, () => {
         for (const response of asked.splice(0)) response.end();
@@ -54,7 +54,7 @@ async function startUpstream() {
   };
 }
 
-test("those in line when an upstream's limits change are answered, and then their connections close", async () => {
+test("calls that wait when an upstream's limits change are answered, and then the old connections close", async () => {
   await using theirs = await startUpstream();
   const [before, after] = [theirs.upstreamOf(2), theirs.upstreamOf(1)];
   for (let call = 0; call < 5; call++) theirs.call(before);
@@ -67,7 +67,7 @@ test("those in line when an upstream's limits change are answered, and then thei
   await until("only the new connection is left", async () => (await theirs.connections()) === 1);
 });
 
-test("those in line when an upstream is taken out of the catalogue are answered, but for who leaves, and then its connections close", async () => {
+test("calls that wait when an upstream leaves the catalogue are answered unless aborted, and then its connections close", async () => {
   await using theirs = await startUpstream();
   const upstream = theirs.upstreamOf(1);
   theirs.call(upstream);
@@ -81,7 +81,7 @@ test("those in line when an upstream is taken out of the catalogue are answered,
   await until("no connection is left", async () => (await theirs.connections()) === 0);
 });
 
-test("an upstream that nobody calls any more is closed as soon as it is taken out of the catalogue", async () => {
+test("an idle upstream's connections close as soon as it leaves the catalogue", async () => {
   await using theirs = await startUpstream();
   theirs.call(theirs.upstreamOf(1));
   await theirs.answer(1);
@@ -90,7 +90,7 @@ test("an upstream that nobody calls any more is closed as soon as it is taken ou
   await until("no connection is left", async () => (await theirs.connections()) === 0);
 });
 
-test("a worker that stops closes what leads to upstreams that were taken out of the catalogue, too", async () => {
+test("a worker that stops also closes connections to upstreams that left the catalogue", async () => {
   await using theirs = await startUpstream();
   theirs.call(theirs.upstreamOf(1));
   await until("one is asked", () => theirs.asked.length === 1);

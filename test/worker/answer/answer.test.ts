@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { readerOf } from "../../../apps/worker/attempt/answer.ts";
+import { readerOf } from "../../../apps/worker/answer/answer.ts";
 
 function failureOf(dialect: (typeof conversationDialects)[number], status: number, body: string, type: string) {
   const reader = readerOf(
@@ -19,7 +19,7 @@ function failureOf(dialect: (typeof conversationDialects)[number], status: numbe
   return step.failure;
 }
 
-test("an error in plain text is passed on as the upstream's reason, without addresses", () => {
+test("a plain-text error is passed on as the upstream's reason, without addresses", () => {
   for (const dialect of conversationDialects) {
     assert.deepEqual(failureOf(dialect, 400, "temperature must be below 2\n", "text/plain"), {
       code: "invalid_request",
@@ -36,7 +36,7 @@ test("an error in plain text is passed on as the upstream's reason, without addr
   }
 });
 
-test("a page in HTML is not the upstream's reason: the request is not to blame for what a proxy says", () => {
+test("an HTML page is not the upstream's reason and does not blame the request, because it comes from a proxy", () => {
   const page = "<html>\r\n<head><title>400 The plain HTTP request was sent to HTTPS port</title></head>\r\n</html>";
   for (const dialect of conversationDialects) {
     const failure = failureOf(dialect, 400, page, "text/html");
@@ -48,7 +48,7 @@ test("a page in HTML is not the upstream's reason: the request is not to blame f
   }
 });
 
-test("an error that breaks off, or is longer than what is read of one, still has its status", () => {
+test("an error body that is truncated or too long still counts by its status", () => {
   for (const dialect of conversationDialects) {
     assert.deepEqual(
       failureOf(dialect, 400, '{"error":{"message":"half of a', "application/json").code,
