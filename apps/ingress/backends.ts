@@ -80,12 +80,20 @@ export async function openBackends(
 /** Where the mailbox delivers. Until it has a receiver there is nothing to receive: nobody knows the mailbox's name yet. */
 class Inbox implements TransportHandlers {
   #receiver: TransportHandlers | undefined;
-  // The mailbox calls these without their object.
-  readonly heard = (sender: string): void => this.#receiver?.heard(sender);
-  readonly receive = (sender: string, frame: Frame): void => this.#receiver?.receive(sender, frame);
-  readonly resubscribed = (): void => this.#receiver?.resubscribed();
 
   deliverTo(receiver: TransportHandlers): void {
     this.#receiver = receiver;
+  }
+
+  heard(sender: string): void {
+    this.#receiver?.heard(sender);
+  }
+
+  receive(sender: string, frame: Frame): void {
+    this.#receiver?.receive(sender, frame);
+  }
+
+  resubscribed(): void {
+    this.#receiver?.resubscribed();
   }
 }

@@ -12,6 +12,7 @@ const gateway = await startGateway({
     { id: "short", model: "sim-text;rate=0;first=0;tokens=5" },
     { id: "endless", model: "sim-text;rate=20;tokens=100000" },
     { id: "unserved", model: "sim-text", queue: "image" },
+    { id: "silent", model: "sim-text;first=60000", queue: "image" },
   ]),
 });
 after(() => gateway[Symbol.asyncDispose]());
@@ -126,6 +127,37 @@ test("close fails a running generation in the caller's dialect", async () => {
   await ingress.ingress.close();
   assert.match(await text, /"message":"The gateway is stopping; send the request again\."/);
   assert.equal(eventOf(ingress, "ended").outcome, "unavailable");
+});
+
+test("a generation whose worker is lost before content is dispatched again, with the next attempt", async () => {
+  await using ingress = await startTestIngress(environment);
+  const lost = await gateway.addWorker("image=1");
+  const leaving = new AbortController();
+  const response = gateway
+    .post({ model: "silent", messages, stream: true }, { url: ingress.api, signal: leaving.signal })
+    .catch(() => undefined);
+  await until("the first attempt is bound", () => kindsOf(ingress).includes("bound"));
+  await lost.kill();
+  await gateway.addWorker("image=1");
+  await until("the second attempt is bound", () => kindsOf(ingress).filter((kind) => kind === "bound").length === 2);
+  leaving.abort();
+  await response;
+  await until("the generation has ended", () => kindsOf(ingress).includes("ended"));
+  const path = ingress.events.flatMap(({ kind, event }) =>
+    "generation" in event ? [`${kind}${"attempt" in event ? ` ${event.attempt}` : ""}`] : [],
+  );
+  assert.deepEqual(path, [
+    "received",
+    "admitted",
+    "queued",
+    "dispatched 1",
+    "bound 1",
+    "restarted",
+    "dispatched 2",
+    "bound 2",
+    "ended",
+  ]);
+  assert.match(await metricsOf(ingress), /^sluice_restarts_total\{queue="image"\} 1$/m);
 });
 
 test("an ingress that can't be created releases what it has opened", async () => {

@@ -122,7 +122,7 @@ function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): stri
   if (type.length <= contentTypeLengthMax) return type;
   throw new Refused({
     code: "unsupported_media_type",
-    message: `The content type may have ${contentTypeLengthMax} characters at most.`,
+    message: `The content type is longer than ${contentTypeLengthMax} characters.`,
   });
 }
 

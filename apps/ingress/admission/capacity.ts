@@ -1,17 +1,17 @@
 /**
- * A bounded resource that all API keys share, such as bytes or connections, with a fair share for each key. A key may take more only while it then holds at
- * most four times what is left free (Choudhury and Hahne, "Dynamic queue length thresholds", 1998). One key alone gets at most 4/5, two get 4/9 each, and so
- * on: something is always left for the next key, and nothing is ever taken away from one.
+ * A bounded resource that all API keys share, such as bytes or connections, with a fair share for each key. A key may take more only while it
+ * then holds at most four times what is left free (Choudhury and Hahne, "Dynamic queue length thresholds", 1998). One key alone gets at most
+ * 4/5, two keys get 4/9 each, and so on: some is always left for the next key, and no key ever loses what it holds.
  */
 import { LiveMap } from "#relay/live-map.ts";
 
 const timesFree = 4;
-/** A smaller capacity can't be divided: it is first come, first served. */
+/** A smaller capacity is not divided: it is first come, first served. */
 const sharedFrom = 6;
 /** Large claims leave this part of a capacity to small ones. */
 const smallPart = 8;
 
-/** Why a claim gets no more: its `key` holds more than an equal part, or the `ingress` has too little left. */
+/** Why a claim gets no more: its key holds more than an equal part (`key`), or too little is left (`ingress`). */
 export type Shortage = "key" | "ingress";
 
 /** Pure. Amounts are whole numbers. */
@@ -31,17 +31,17 @@ export class Capacity {
     return this.#used;
   }
 
-  /** How many keys hold something. */
+  /** How many keys hold a part. */
   get keys(): number {
     return this.#held.size;
   }
 
-  /** A claim of this key, which holds nothing yet. */
+  /** A new claim of this key; it holds nothing yet. */
   claim(key: string): Claim {
     return new Claim(this, key);
   }
 
-  /** For claims: what keeps this key from taking so much more for a claim of `total`. */
+  /** For claims: why this key can't take `more` for a claim that then holds `total`; undefined when it can. */
   shortageOf(key: string, more: number, total: number): Shortage | undefined {
     const free = freeOf(this.max, this.#smallMax, total) - this.#used - more;
     if (this.max < sharedFrom) return free >= 0 ? undefined : "ingress";
@@ -60,7 +60,7 @@ export class Capacity {
   }
 }
 
-/** The largest claim that an empty capacity admits. */
+/** The largest claim that an empty capacity can serve. */
 export function largestClaimOf(max: number, smallMax: number): number {
   const free = freeOf(max, smallMax, max);
   return max < sharedFrom ? free : Math.floor((free * timesFree) / (timesFree + 1));
@@ -69,7 +69,7 @@ export function largestClaimOf(max: number, smallMax: number): number {
 const freeOf = (max: number, smallMax: number, total: number): number =>
   total > smallMax ? max - Math.floor(max / smallPart) : max;
 
-/** What one request or connection holds of a capacity. All of it is given back once, whatever ends it first. */
+/** What one request or connection holds of a capacity. It is released once, whatever ends the claim first. */
 export class Claim {
   readonly #capacity: Capacity;
   readonly #key: string;
@@ -86,28 +86,28 @@ export class Claim {
     return this.#amount;
   }
 
-  /** What keeps it from holding this amount. */
+  /** Why it can't hold this amount; undefined when it can. */
   shortageFor(amount: number): Shortage | undefined {
     return this.#ended || amount <= this.#amount
       ? undefined
       : this.#capacity.shortageOf(this.#key, amount - this.#amount, amount);
   }
 
-  /** Holds this amount from now on; returns what keeps it from that, and then it holds what it held. A claim that has ended holds nothing. */
+  /** Changes what it holds to this amount. When it can't, it returns why and keeps what it held. A claim that has ended holds nothing. */
   hold(amount: number): Shortage | undefined {
     const shortage = this.shortageFor(amount);
     if (shortage === undefined) this.force(amount);
     return shortage;
   }
 
-  /** Holds this amount from now on, even where that is more than there is. */
+  /** Changes what it holds to this amount, even beyond the capacity. */
   force(amount: number): void {
     if (this.#ended || amount === this.#amount) return;
     this.#capacity.change(this.#key, amount - this.#amount);
     this.#amount = amount;
   }
 
-  /** A new claim with all that this one holds. */
+  /** Moves all that it holds to a new claim. */
   move(): Claim {
     const moved = new Claim(this.#capacity, this.#key);
     moved.#amount = this.#amount;
@@ -115,7 +115,7 @@ export class Claim {
     return moved;
   }
 
-  /** What it holds stays held until this work is done, even when the claim ends before. */
+  /** Keeps what it holds until this work is done, even when the claim ends before. */
   during<Result>(work: Promise<Result>): Promise<Result> {
     this.#works++;
     return work.finally(() => {
@@ -124,7 +124,7 @@ export class Claim {
     });
   }
 
-  /** Gives all back. Any number of times. */
+  /** Releases everything. May be called any number of times. */
   end(): void {
     this.#ended = true;
     if (this.#works > 0 || this.#amount === 0) return;

@@ -1,13 +1,13 @@
-/** How much a request asks for, as far as its body says so: what is reserved of its caller's limits before anybody knows what it takes. */
+/** How much a request asks for, according to its body: the base of the estimate that is reserved of its caller's limits. */
 import type { Operation } from "#dialects/dialect.ts";
 import { objectOf } from "#dialects/json.ts";
 
 export interface Demand {
-  /** Output tokens of each choice, as the caller bounds them. */
+  /** Output tokens of each choice, where the caller bounds them. */
   outputTokensMax: number | undefined;
   /** Output tokens of each choice where the caller does not bound them; undefined for text. */
   mediaTokens: number | undefined;
-  /** How many answers the caller wants. */
+  /** How many answers the caller asks for. */
   choices: number;
   /** Input tokens of pictures, recordings and documents whose content is not in the body, or is a form's. */
   attachedTokens: number;
@@ -15,7 +15,7 @@ export interface Demand {
 
 /** More answers than any upstream gives to one request. */
 const choicesMax = 1_000;
-/** Output of 1024 × 1024 pixels: https://platform.openai.com/docs/guides/image-generation#cost-and-latency. Where no number is published, four times the highest. */
+/** Output tokens for 1024 × 1024 pixels: https://platform.openai.com/docs/guides/image-generation#cost-and-latency. Where no number is published, four times the highest. */
 const imageTokens: Record<string, number> = {
   low: 272,
   medium: 1_056,
@@ -24,16 +24,16 @@ const imageTokens: Record<string, number> = {
   hd: 4_160,
   auto: 4_160,
 };
-const imageTokensOtherwise = 16_640;
+const imageTokensDefault = 16_640;
 const imagePixels = 1_024 * 1_024;
 /** The largest of the sizes that `auto` stands for. */
 const autoPixels = 1_024 * 1_536;
 const partialImageTokens = 100;
 /** The largest picture as input, at high fidelity. */
 const inputImageTokens = 6_240;
-/** What is sent by its address: a picture is less for every vendor, a long document more. */
+/** For a file that is sent by its address. An image is less at every vendor, a long document more. */
 const referenceTokens = 2_000;
-/** Speech or pictures in a conversation: as much as the models that speak give at most. */
+/** Speech or images in a conversation: the most that the models for them produce. */
 const spokenTokens = 16_384;
 
 type Body = Record<string, unknown>;
@@ -53,7 +53,7 @@ const googleConfigOf = (body: Body): Body => objectOf(body.generationConfig ?? b
 const isCount = (value: unknown): value is number =>
   typeof value === "number" && Number.isSafeInteger(value) && value > 0;
 
-/** In whichever dialect; undefined where that is left open. */
+/** The bound that the body sets, in any dialect; undefined where it sets none. */
 function outputTokensMaxOf(body: Body): number | undefined {
   const google = googleConfigOf(body);
   return [
@@ -74,11 +74,11 @@ function choicesOf(body: Body): number {
 function pictureTokensOf({ quality, size, partial_images: partial }: Body): number {
   const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(String(size ?? "")) ?? [];
   const pixels = width === undefined ? autoPixels : Number(width) * Number(height);
-  const tokens = imageTokens[String(quality ?? "auto")] ?? imageTokensOtherwise;
+  const tokens = imageTokens[String(quality ?? "auto")] ?? imageTokensDefault;
   return Math.ceil((tokens * pixels) / imagePixels) + (isCount(partial) ? partial * partialImageTokens : 0);
 }
 
-/** A form's files stand as their MIME types. */
+/** In a parsed form, each file is represented by its MIME type. */
 const filesOf = ({ image, mask }: Body): number =>
   (Array.isArray(image) ? image.length : 0) + (mask === undefined ? 0 : 1);
 
@@ -88,11 +88,11 @@ function speaks(body: Body): boolean {
   return modalities.some((modality) => String(modality).toLowerCase() !== "text");
 }
 
-/** Members of all dialects' messages that name what the model is to look at or listen to. */
+/** The members of all dialects' messages that refer to a file. */
 const references = new Set(["image_url", "video_url", "audio_url", "file_url", "file_id", "fileUri", "file_uri"]);
 const isReference = (value: unknown): boolean => typeof value === "string" && value !== "" && !/^data:/i.test(value);
 
-/** What is sent by its address or its id: it takes more of the model's input than of the body. */
+/** Counts the files that are sent by address or id: they use more of the model's input than of the body. */
 function referencesIn({ messages, input, contents }: Body): number {
   let count = 0;
   const left: unknown[] = [messages, input, contents];

@@ -1,11 +1,11 @@
-/** What limited callers are told, in the way of their dialect: how their limits stand, and why a request is refused. */
+/** Rate limits as callers see them, in their dialect: the headers with the state of each limit, and the error of a refused request. */
 import type { LimitDecision, LimitName, Limits, Standing, Standings } from "#access/rate-limits.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 
 const whose = { key: "This key", group: "This key's group", account: "This key's account" } as const;
 
-const sayings: Record<Exclude<LimitName, BudgetName>, (limits: Limits) => string> = {
+const allowances: Record<Exclude<LimitName, BudgetName>, (limits: Limits) => string> = {
   requestsPerMinute: ({ requestsPerMinute }) => `may make ${requestsPerMinute} requests a minute`,
   tokensPerMinute: ({ tokensPerMinute }) => `may use ${tokensPerMinute} tokens a minute, input and output together`,
   generationsMax: ({ generationsMax }) => `may have ${generationsMax} requests answered at once`,
@@ -21,18 +21,18 @@ export function limitFailureOf(
 ): Failure {
   const who = whose[subject.scope];
   const seconds = Math.max(1, wholeSecondsOf(retryMs));
-  const again = `try again in ${seconds} s.`;
+  const retry = `try again in ${seconds} s.`;
   if (!isBudget(limit))
     return {
       code: "rate_limited",
-      message: `${who} ${sayings[limit](subject.limits)}; ${again}`,
+      message: `${who} ${allowances[limit](subject.limits)}; ${retry}`,
       retryAfterSeconds: seconds,
     };
   const budget = `budget of ${subject.limits[limit]} ${currency} for this ${periods[limit]} (UTC)`;
   if (isSpent) return { code: "budget_exhausted", message: `${who} has spent its ${budget}.` };
   return {
     code: "rate_limited",
-    message: `${who} has reserved the rest of its ${budget} for requests that are running; ${again}`,
+    message: `${who} has reserved the rest of its ${budget} for requests that are running; ${retry}`,
     retryAfterSeconds: seconds,
   };
 }

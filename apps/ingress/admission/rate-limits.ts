@@ -1,5 +1,4 @@
-/** Rate limits and budgets: which of them apply to a request, how much it is estimated to use, and the record of what it used. */
-
+/** Rate limits and budgets of callers: admits requests by reserving their estimate, and replaces the estimate by the usage record at the end. */
 import type { Logger } from "pino";
 import {
   LimitCounters,
@@ -16,22 +15,16 @@ import { allowsModel, type KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { bytesPerToken, type Usage } from "#dialects/usage.ts";
+import type { Usage } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-import type { Demand } from "./demand.ts";
+import { type LimitedRequest, moneyOf, tokensOf } from "./estimate.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
 
-/** The estimate of an answer's length when the caller does not bound it. */
-const outputTokensDefault = 1_000;
-/** The longest answer that is estimated, where the catalogue does not bound the model's answers. */
-const outputTokensBound = 1_000_000;
-/** A form is mostly images, which are counted separately. */
-const formTokensMax = 1_000;
 /** How often reservations must be renewed. */
 export const renewEveryMs = leaseMs / 3;
 /** How long a usage record that Redis did not take is sent again: until Redis may have forgotten whether it has it. */
@@ -48,16 +41,6 @@ export interface RateLimiterOptions {
   clock: Clock;
   events: EventSink<IngressEvents>;
   log: Logger;
-}
-
-/** A request, as far as its limits depend on it. */
-export interface LimitedRequest extends Demand {
-  id: string;
-  caller: KeyRecord;
-  dialect: ConversationDialect;
-  operation: Operation;
-  model: CatalogueModel;
-  bodyBytes: number;
 }
 
 /** What a generation used, billed by the prices of the model that answered. */
@@ -248,36 +231,6 @@ export class RateLimiter {
     ];
     return subjects.filter((subject) => Object.keys(subject.limits).length > 0);
   }
-}
-
-/** The estimate of what a request uses, as far as it bears a price: counting tokens bears none. */
-export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequest): {
-  inputTokens: number;
-  outputTokens: number;
-} {
-  if (operation === "token-count") return { inputTokens: 0, outputTokens: 0 };
-  const bytesMax = operation === "image-edit" ? formTokensMax * bytesPerToken : Number.POSITIVE_INFINITY;
-  const inputTokens = Math.ceil(Math.min(bodyBytes, bytesMax) / bytesPerToken) + demand.attachedTokens;
-  const eachMax = model.outputTokensMax ?? model.contextWindow ?? outputTokensBound;
-  const each = Math.min(demand.outputTokensMax ?? demand.mediaTokens ?? outputTokensDefault, eachMax);
-  return {
-    inputTokens: Math.min(inputTokens, model.contextWindow ?? Number.POSITIVE_INFINITY),
-    outputTokens: operation === "embedding" ? 0 : demand.choices * each,
-  };
-}
-
-function moneyOf(
-  { prices }: CatalogueModel,
-  used: Pick<Usage, "inputTokens" | "cachedInputTokens" | "outputTokens">,
-): number {
-  const { inputTokens, cachedInputTokens, outputTokens } = used;
-  const cached = Math.min(cachedInputTokens, inputTokens);
-  return (
-    ((inputTokens - cached) * prices.inputPerMillion +
-      cached * prices.cachedInputPerMillion +
-      outputTokens * prices.outputPerMillion) /
-    1_000_000
-  );
 }
 
 const usedOf = (model: CatalogueModel, record: UsageRecord): Used =>

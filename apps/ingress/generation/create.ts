@@ -66,14 +66,14 @@ export function createGeneration(
       headers,
       resumed: model.resume,
       deliveredClaim: bodyBytes.claim(caller.id),
-      heldBack: answerBytes.claim(caller.id),
+      bufferClaim: answerBytes.claim(caller.id),
       listener,
     },
     now,
   );
   return {
     ...request,
-    facts: factsOf(request, body.length),
+    facts: factsOf(request, body.length, clock.epoch()),
     number,
     answer,
     ingressQueue: queue,

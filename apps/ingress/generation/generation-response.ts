@@ -1,6 +1,6 @@
 /**
- * The caller's side of an answer: holds the head back until there is content, keeps the connection alive meanwhile, writes what
- * the relay delivers, and tells it what the socket took.
+ * The caller's side of an answer: delays the head until there is content, keeps the connection alive meanwhile, writes what the relay
+ * delivers, and reports to the relay what the socket took.
  */
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Framing } from "#dialects/codec.ts";
@@ -10,23 +10,23 @@ import { type AnswerHead, deliveredBytesMax } from "#relay/job.ts";
 import type { Claim } from "../admission/capacity.ts";
 import { failureHeadersOf } from "../http/refusals.ts";
 
-/** A whole answer is held back up to this size, as far as its key has room for it, so that it can be run anew until its end is there; a larger one is passed on as it comes. */
-const heldBytesMax = 512 * 1024;
+/** A whole answer is buffered up to this size, as far as its key gets memory for it, so that another attempt can replace it until it is complete. A larger one is passed on as it arrives. */
+const bufferedBytesMax = 512 * 1024;
 
-/** What keeps proxies and content-delivery networks from holding a stream back or changing it. */
+/** Headers that keep proxies and content-delivery networks from buffering or changing a stream. */
 const streamHeaders = {
   "content-type": "text/event-stream; charset=utf-8",
   "cache-control": "no-cache, no-transform",
   "x-accel-buffering": "no",
 };
 const lineFeed = 0x0a;
-/** In place of a seq: of this attempt the socket took nothing yet. */
+/** In place of a seq: the socket has taken nothing of this attempt. */
 const nothingTaken = -1;
-/** What every client of every dialect passes over, between two events. */
+/** Clients of every dialect ignore it between two events. */
 const newline = "\n";
 const eventEnd = Buffer.from("\n\n");
-/** Between events of an answer that has begun: some clients count events and not bytes. */
-const signsOfLife: Record<ConversationDialect, string> = {
+/** The keep-alive of a stream that has begun. Some clients need an event, because they measure the silence between events and not between bytes. */
+const keepAlives: Record<ConversationDialect, string> = {
   "openai-chat": newline,
   "openai-responses": 'event: keepalive\ndata: {"type":"keepalive"}\n\n',
   "anthropic-messages": 'event: ping\ndata: {"type":"ping"}\n\n',
@@ -34,20 +34,20 @@ const signsOfLife: Record<ConversationDialect, string> = {
 };
 
 export interface AnswerListener {
-  /** No other attempt can answer any more. */
+  /** No further attempt can replace or resume the answer. */
   committed(): void;
   /** The caller's socket took everything up to this seq. */
   taken(seq: number): void;
 }
 
-/** What an answer needs of its response: an HTTP response, or what stands for one. */
+/** The response that an answer is written to: an HTTP response, or something that acts like one. */
 export interface AnswerResponse {
-  /** The status can't be changed any more. */
+  /** The status can't change any more. */
   readonly headersSent: boolean;
-  /** All of it was sent, or the caller left. */
+  /** Everything was sent, or the caller left. */
   readonly closed: boolean;
   writeHead(status: number, headers: OutgoingHttpHeaders): unknown;
-  /** Copies what can't leave at once, if it lies in a larger buffer. False: the caller reads more slowly than this is written; "drain" tells when it has caught up. */
+  /** Copies a slice of a larger buffer that can't leave at once. Returns false when the caller reads too slowly; "drain" follows when it has caught up. */
   write(chunk: string | Buffer, written?: () => void): boolean;
   end(chunk?: string | Buffer): unknown;
   destroy(): unknown;
@@ -61,29 +61,29 @@ export interface AnswerOptions {
   /** The catalogue's id. */
   model: string;
   requestId: string;
-  /** Go with every answer, good or bad. */
+  /** Sent with the answer and with an error alike. */
   headers: Record<string, string>;
-  /** An answer that has begun may be gone on with by another attempt: what of it was delivered is remembered, as far as there is room for it. */
+  /** Another attempt may resume an answer that has begun. The delivered part is kept for it, as far as its key gets memory. */
   resumed: boolean;
   deliveredClaim: Claim;
-  /** Of the bytes of answers: what is held back. */
-  heldBack: Claim;
+  /** The claim on the memory for unread answers, for the buffered part. */
+  bufferClaim: Claim;
   listener: AnswerListener;
 }
 
 export class GenerationResponse {
-  /** The HTTP status the caller got, or gets. */
+  /** The HTTP status that the caller got or will get; 0 until it is decided. */
   status = 0;
   readonly #options: AnswerOptions;
   readonly #response: AnswerResponse;
   readonly #streams: boolean;
   readonly #headers: Record<string, string>;
   #head: AnswerHead | undefined;
-  #held: Buffer[] = [];
+  #buffered: Buffer[] = [];
   #contentSent = false;
   /** Server-sent events sent so far. */
   #events = 0;
-  /** What the caller has, as long as another attempt may go on from it. */
+  /** What the caller has, as long as another attempt may resume it. */
   #delivered: Buffer[] | undefined;
   /** The bytes sent so far end where an event ends. */
   #betweenEvents = true;
@@ -101,7 +101,7 @@ export class GenerationResponse {
     if (options.resumed && options.framing === "sse") this.#delivered = [];
   }
 
-  /** Whole events of content that the caller has, for another attempt to go on from; undefined where there are none. */
+  /** The whole events of content that the caller has, for another attempt to resume; undefined where there are none. */
   get delivered(): string | undefined {
     return this.#contentSent && this.#delivered !== undefined
       ? Buffer.concat(this.#delivered).toString("utf8")
@@ -113,7 +113,7 @@ export class GenerationResponse {
     return this.#contentSent;
   }
 
-  /** Can another attempt answer? */
+  /** Can another attempt replace or resume the answer? */
   get mayRestart(): boolean {
     return !this.#contentSent || (this.#delivered !== undefined && this.#betweenEvents);
   }
@@ -123,7 +123,7 @@ export class GenerationResponse {
     this.passed(seq);
   }
 
-  /** A frame that is not for the caller counts as taken with all that came before it. */
+  /** A frame without bytes for the caller counts as taken with the bytes before it. */
   passed(seq: number): void {
     if (this.#blockedAt === undefined) this.#options.listener.taken(seq);
     else this.#blockedAt = seq;
@@ -135,13 +135,13 @@ export class GenerationResponse {
       this.#write(payload, seq, now);
       return;
     }
-    this.#held.push(Buffer.from(payload));
-    const { heldBack } = this.#options;
-    const heldBytes = heldBack.amount + payload.length;
-    if (heldBytes > heldBytesMax || heldBack.hold(heldBytes) !== undefined) {
-      const held = Buffer.concat(this.#held);
-      this.#dropHeld();
-      this.#write(held, seq, now);
+    this.#buffered.push(Buffer.from(payload));
+    const { bufferClaim } = this.#options;
+    const bufferedBytes = bufferClaim.amount + payload.length;
+    if (bufferedBytes > bufferedBytesMax || bufferClaim.hold(bufferedBytes) !== undefined) {
+      const buffered = Buffer.concat(this.#buffered);
+      this.#dropBuffered();
+      this.#write(buffered, seq, now);
     }
   }
 
@@ -152,31 +152,31 @@ export class GenerationResponse {
       this.#response.end();
       return;
     }
-    const body = Buffer.concat(this.#held);
+    const body = Buffer.concat(this.#buffered);
     this.#sendHead({ "content-length": String(body.length) });
     this.#options.listener.committed();
     this.#response.end(body);
   }
 
-  /** More of what goes with the answer, good or bad; without effect once the head was sent. */
+  /** Adds headers to the answer or the error; without effect once the head was sent. */
   addHeaders(headers: Record<string, string>): void {
     Object.assign(this.#headers, headers);
   }
 
-  /** Another attempt begins. What was delivered and not sent is void; what was sent is gone on from. */
+  /** Another attempt begins: it replaces what was not sent, and resumes what was sent. */
   restart(): void {
     if (this.#blockedAt !== undefined) this.#blockedAt = nothingTaken;
     if (this.#contentSent) return;
     this.#head = undefined;
-    this.#dropHeld();
+    this.#dropBuffered();
   }
 
-  #dropHeld(): void {
-    this.#held = [];
-    this.#options.heldBack.hold(0);
+  #dropBuffered(): void {
+    this.#buffered = [];
+    this.#options.bufferClaim.hold(0);
   }
 
-  /** Before the head: the status and body of the dialect. In a stream: its error event, and no terminator. In mid-body: a broken connection. */
+  /** Before the head: an error response. In a stream: the dialect's error event, and no terminator. In the middle of a body: a broken connection. */
   fail(failure: Failure): void {
     if (this.#over) return;
     this.#over = true;
@@ -200,13 +200,13 @@ export class GenerationResponse {
     return errorEventOf(dialect, failure, { requestId, answerId: this.#head?.answerId, model, events: this.#events });
   }
 
-  /** Google's older clients don't see an error in a stream, but see that a connection breaks. */
+  /** Google's older clients ignore an error in a stream, but notice a broken connection. */
   #breakOff(event: string): void {
     if (this.#options.dialect !== "gemini" || this.#options.framing === "array") this.#response.end(event);
     else this.#response.write(event, () => this.#response.destroy());
   }
 
-  /** Call it about once a second. A sign of life before the head settles on a good status: what fails after it fails in the stream. */
+  /** Call it about once a second. A keep-alive before the head commits to status 200: a later failure becomes an event of the stream. */
   keepAlive(now: number, everyMs: number): void {
     if (
       this.#over ||
@@ -219,7 +219,7 @@ export class GenerationResponse {
     if (!this.#response.headersSent) this.#sendHead({});
     this.#writtenAt = now;
     this.#response.write(
-      this.#contentSent && this.#options.framing === "sse" ? signsOfLife[this.#options.dialect] : newline,
+      this.#contentSent && this.#options.framing === "sse" ? keepAlives[this.#options.dialect] : newline,
     );
   }
 
@@ -272,16 +272,16 @@ export class GenerationResponse {
     }
   }
 
-  /** No other attempt will go on from here, and nothing is held back: call it at the end, whatever that is. */
+  /** Releases its memory. Call it at the end, whatever the outcome. */
   forget(): void {
     this.#options.deliveredClaim.end();
-    this.#options.heldBack.end();
-    this.#held = [];
+    this.#options.bufferClaim.end();
+    this.#buffered = [];
     this.#delivered = undefined;
   }
 }
 
-/** Server-sent events end in an empty line. */
+/** Counts server-sent events by the empty lines that end them. */
 function eventsIn(payload: Buffer): number {
   let count = 0;
   for (let at = payload.indexOf(eventEnd); at >= 0; at = payload.indexOf(eventEnd, at + eventEnd.length)) count++;

@@ -89,7 +89,7 @@ export interface Generation extends GenerationRequest {
 export const isWaiting = ({ state }: Pick<Generation, "state">): boolean =>
   state === "admitting" || state === "queued" || state === "dispatched";
 
-export const factsOf = (request: GenerationRequest, bodyBytes: number): GenerationFacts => ({
+export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedAt: number): GenerationFacts => ({
   generationId: request.id,
   requestId: request.requestId,
   keyId: request.caller.id,
@@ -101,7 +101,7 @@ export const factsOf = (request: GenerationRequest, bodyBytes: number): Generati
   operation: request.operation,
   framing: request.framing,
   bodyBytes,
-  receivedAt: Date.now(),
+  receivedAt,
 });
 
 export const endedEventOf = (generation: Generation, outcome: GenerationOutcome, now: number): GenerationEnded => ({

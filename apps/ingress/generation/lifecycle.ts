@@ -100,7 +100,7 @@ export class GenerationLifecycle implements TransportHandlers {
    */
   begin(request: GenerationRequest, body: Buffer): Begun {
     const queue = this.#queues.of(request.model.queue);
-    if (!this.isReady || queue === undefined) return { kind: "refused", failure: unavailable };
+    if (this.#isStopping || !this.isReady || queue === undefined) return { kind: "refused", failure: unavailable };
     const claimed = claimSlots(request, queue, this.#options);
     if (claimed.kind === "refused") return claimed;
     const number = this.#owner.takeNumber();

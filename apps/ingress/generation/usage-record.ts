@@ -2,7 +2,8 @@
 import { plainUsageOf } from "#dialects/usage.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import type { AnswerProgress } from "#relay/job.ts";
-import { tokensOf, type UsageRecord } from "../admission/rate-limits.ts";
+import { tokensOf } from "../admission/estimate.ts";
+import type { UsageRecord } from "../admission/rate-limits.ts";
 import type { Generation } from "./generation.ts";
 
 /**

@@ -10,12 +10,13 @@ export interface KeyDirectory {
   find(hash: string): KeyRecord | undefined;
 }
 
-/** The record of the caller's key as of now. Throws Refused for a key that is not valid, or not any more. */
+/** The record of the caller's key. Throws Refused for a key that is not valid, or not any more at `now` (epoch milliseconds). */
 export function callerOf(
   keys: KeyDirectory,
+  now: number,
   { headers, url }: { headers: IncomingHttpHeaders; url: string },
 ): KeyRecord {
-  const authentication = authenticate(credentialsOf(headers, url), keys, Date.now());
+  const authentication = authenticate(credentialsOf(headers, url), keys, now);
   if (authentication.kind === "refused") throw new Refused(invalidKey);
   return authentication.record;
 }

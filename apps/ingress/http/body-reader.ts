@@ -1,5 +1,4 @@
-/** Reads bodies where each does not hold up its neighbours: small ones at once, large ones in a thread. */
-
+/** Reads small bodies at once and large ones in a thread, so that no body blocks the event loop for long. */
 import type { Failure } from "#dialects/errors.ts";
 import { copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task-thread.ts";
 import type { CallerFrame } from "../websocket/socket-frame.ts";
@@ -10,12 +9,12 @@ import { tooLarge } from "./failures.ts";
 import { Refused } from "./refused.ts";
 import { validatorOf } from "./validation.ts";
 
-/** A body of so many bytes, whatever it holds, takes some 20 ms at most. */
+/** A body up to this size takes about 20 ms at most, whatever its content. */
 const readAtOnceBytesMax = 128 * 1024;
 
 export const isReadAtOnce = ({ length }: { length: number }): boolean => length <= readAtOnceBytesMax;
 
-/** Whatever a body of the largest size holds, to read it takes a second or two. */
+/** A body of the largest size takes a second or two, whatever its content. */
 const readTimeoutMs = 10_000;
 const tookTooLong: Failure = {
   code: "invalid_request",
@@ -26,11 +25,11 @@ export class BodyReader {
   readonly #thread = new TaskThread<BodyTask, BodyAnswer>(new URL("./body-thread.ts", import.meta.url), readTimeoutMs);
 
   constructor() {
-    // To compile one takes as long as to read a large body.
+    // Compiling a schema takes as long as reading a large body, so it is done at the start.
     for (const { schema } of allEndpoints) validatorOf(schema);
   }
 
-  /** The body of a request to this endpoint; of a large one its settings alone. `contentType` is that of a form, `key` whose turn a large one takes. */
+  /** Reads the body of a request to this endpoint; of a large one only its settings. `contentType` is given for a form. Keys take turns in the thread. */
   read(
     endpoint: Endpoint,
     bytes: Buffer,
@@ -46,7 +45,7 @@ export class BodyReader {
     return contentType === undefined ? checked(readJson(bytes)) : readForm(bytes, contentType).then(checked);
   }
 
-  /** A large frame of a WebSocket. Rejects with Refused. */
+  /** Reads a large frame of a WebSocket. Rejects with Refused. */
   async readFrame(bytes: Buffer, key: string): Promise<CallerFrame> {
     const read = (await this.#inThread((copy) => ({ kind: "frame", bytes: copy }), bytes, { key })) as BodyRead<
       Omit<CallerFrame, "bytes">

@@ -1,4 +1,4 @@
-/** Reads a request's body: UTF-8, JSON or a form, its bounds, and its endpoint's schema. Pure, so that a thread can do it for large bodies. */
+/** Reads and checks a request's body: UTF-8, JSON or a form, bounds, and its endpoint's schema. Pure, so that a thread can do it for large bodies. */
 import { isUtf8 } from "node:buffer";
 import type { Failure } from "#dialects/errors.ts";
 import { boundBroken, type JsonBounds, parseJson } from "#dialects/json.ts";
@@ -8,8 +8,8 @@ import type { Endpoint } from "./endpoints.ts";
 import { faultIn } from "./validation.ts";
 
 /**
- * What is read recursively must end, and what is read one by one must not keep others waiting. The largest requests of coding agents, of 2 MB, come to a
- * tenth of this; lists of token ids for embeddings are why there may be so many more values.
+ * Bounds on the recursion and on the time that a body takes to read. The largest requests of coding agents, of 2 MB, come to a tenth of them;
+ * lists of token ids for embeddings are the reason for the many values.
  */
 const bodyBounds: JsonBounds = { depthMax: 200, containersMax: 100_000, membersMax: 200_000, valuesMax: 1_000_000 };
 
@@ -22,7 +22,7 @@ const boundMessages: Record<keyof JsonBounds, string> = {
 
 export type Body = Record<string, unknown>;
 
-/** A body, or its settings alone, and what all of it asks for. */
+/** A body, or of a large one only its settings; and the demand of the whole body. */
 export interface ReadBody {
   body: Body;
   demand: Demand;
@@ -35,7 +35,7 @@ const refused = (message: string): { kind: "refused"; failure: Failure } => ({
   failure: { code: "invalid_request", message },
 });
 
-/** The JSON value that the bytes are. */
+/** Parses the bytes as JSON. */
 export function readJson(bytes: Buffer): BodyRead<unknown> {
   if (bytes.length === 0) return refused("The body is empty.");
   if (!isUtf8(bytes)) return refused("The body is not valid UTF-8.");
@@ -49,7 +49,7 @@ export function readJson(bytes: Buffer): BodyRead<unknown> {
   }
 }
 
-/** The values of a form, as an endpoint's schema describes them. */
+/** Parses the bytes as a form, to the values that an endpoint's schema describes. */
 export async function readForm(bytes: Buffer, contentType: string): Promise<BodyRead<Body>> {
   try {
     return { kind: "read", value: valuesOf(await formOf(bytes, contentType)) };
@@ -58,10 +58,10 @@ export async function readForm(bytes: Buffer, contentType: string): Promise<Body
   }
 }
 
-/** Fields of the outermost object. */
+/** Fields of the outermost object, at most. */
 export const fieldsMax = 1_000;
 
-/** The same value as its endpoint's body, or what is wrong with it. */
+/** Checks a parsed value against its endpoint. */
 export function checkBody({ schema, operation, faultOf }: Endpoint, value: unknown): BodyRead<ReadBody> {
   const fault = faultIn(schema, value);
   if (fault !== undefined) return { kind: "refused", failure: fault };
@@ -73,12 +73,12 @@ export function checkBody({ schema, operation, faultOf }: Endpoint, value: unkno
     : { kind: "refused", failure };
 }
 
-/** Characters of a text, elements of a list, and members of all objects within a body, that are settings and no content. */
+/** Longer texts and lists are content and not settings; so are the members of nested objects beyond this number. */
 const settingLengthMax = 1_000;
 const settingElementsMax = 16;
 const settingMembersMax = 1_000;
 
-/** The settings of a body: all that an ingress reads of one that was checked in the thread, beside its demand. Content is left out, and with it all that is long. */
+/** The settings of a body: all that an ingress reads of a body that was checked in the thread, besides its demand. Content, and everything long, is left out. */
 export function settingsOf(body: Body, depth = 3, left = { members: settingMembersMax }): Body {
   return Object.fromEntries(
     Object.entries(body).flatMap(([name, value]): [string, unknown][] => {

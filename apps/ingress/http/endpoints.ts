@@ -1,4 +1,4 @@
-/** The paths that callers may POST to, and what each means: dialect, operation, and how the answer is wanted. */
+/** The paths that callers may POST to, and what each means: the dialect, the operation, and the framing of the answer. */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { TSchema } from "typebox";
 import { messagesRequestSchema, tokenCountRequestSchema } from "#dialects/anthropic-messages/schema.ts";
@@ -19,19 +19,19 @@ export interface Endpoint {
   dialect: ConversationDialect;
   operation: Operation;
   schema: TSchema;
-  /** Where that is less than any body may have. */
+  /** Where it is less than the general bound. */
   bodyBytesMax?: number;
-  /** What a schema can't say. */
+  /** Rules that a schema can't express; undefined for a valid body. */
   faultOf?(body: Record<string, unknown>): Failure | undefined;
 }
 
 type Body = Record<string, unknown>;
 
-/** A worker reads these at once: 300,000 tokens (https://platform.openai.com/docs/api-reference/embeddings/create) take half of it, a prompt for a picture far less. */
+/** A worker reads these bodies as a whole: 300,000 tokens (https://platform.openai.com/docs/api-reference/embeddings/create) take half of it, a prompt for an image far less. */
 const embeddingBytesMax = 4 << 20;
 const promptBytesMax = 1 << 20;
 
-/** Callers' references to what a vendor would have stored. */
+/** Refuses references to objects that a vendor would have stored for the caller. */
 const storedFaultIn =
   (fieldIn: (body: Body) => Omit<Failure, "code"> | undefined) =>
   (body: Body): Failure | undefined => {
@@ -42,7 +42,7 @@ const storedByOpenai = storedFaultIn(openaiFieldIn);
 const storedByAnthropic = storedFaultIn(anthropicFieldIn);
 const storedByGoogle = storedFaultIn(googleFieldIn);
 
-/** Where OpenAI's Responses are served, to POST requests and over WebSockets. */
+/** The path of OpenAI's Responses, for POST requests and for WebSockets. */
 export const responsesPath = "/v1/responses";
 export const responsesEndpoint: Endpoint = {
   dialect: "openai-responses",
@@ -51,14 +51,14 @@ export const responsesEndpoint: Endpoint = {
   faultOf: storedByOpenai,
 };
 
-/** Does a request ask to become a WebSocket, where there are any? HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
+/** Does the request ask for a WebSocket, at the path that has them? HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
 export const isSocketHandshake = ({ method, url = "", headers, httpVersion }: IncomingMessage): boolean =>
   method === "GET" &&
   httpVersion !== "1.0" &&
   url.split("?", 1)[0] === responsesPath &&
   headers.upgrade?.toLowerCase() === "websocket";
 
-/** Endpoints whose body names the model and says whether it streams. */
+/** Endpoints whose body names the model and whether to stream, by path. */
 export const endpoints: Record<string, Endpoint> = {
   "/v1/chat/completions": {
     dialect: "openai-chat",
@@ -105,12 +105,12 @@ export const endpoints: Record<string, Endpoint> = {
   },
 };
 
-/** The same, for endpoints whose body is a form. */
+/** Endpoints whose body is a form, by path. */
 export const formEndpoints: Record<string, Endpoint> = {
   "/v1/images/edits": { dialect: "openai-chat", operation: "image-edit", schema: imageEditSchema },
 };
 
-/** Google's: behind the model's name in the path, after a colon. */
+/** Google's endpoints by method: the path has it behind the model's name and a colon. */
 export const modelMethods: Record<string, Endpoint> = {
   generateContent: { dialect: "gemini", operation: "answer", schema: generateRequestSchema, faultOf: storedByGoogle },
   streamGenerateContent: {
@@ -139,7 +139,7 @@ const names = new Map([...named].map(([name, endpoint]) => [endpoint, name]));
 
 export const allEndpoints: readonly Endpoint[] = [...named.values()];
 
-/** A name for an endpoint, by which a thread knows it too. */
+/** A name by which an endpoint can be found in another thread. */
 export const nameOf = (endpoint: Endpoint): string => names.get(endpoint) as string;
 export const endpointNamed = (name: string): Endpoint => named.get(name) as Endpoint;
 
@@ -152,7 +152,7 @@ export function modelCallOf(path: string): { model: string; method: string } | u
   return colon <= 0 ? undefined : { model: path.slice(0, colon), method: path.slice(colon + 1) };
 }
 
-/** The call of one of Google's methods that a path without its version is. The names of other vendors' models may end in a colon and a word, too. */
+/** The model and the method of a path without its version; undefined unless the method is one of Google's, for other vendors' model names may end in a colon and a word, too. */
 export function modelCallIn(path: string): { model: string; method: string } | undefined {
   const call = path.startsWith("/models/") ? modelCallOf(path.slice("/models/".length)) : undefined;
   return call !== undefined && Object.hasOwn(modelMethods, call.method) ? call : undefined;
@@ -163,21 +163,21 @@ export const pathOf = (url: string): string => url.split("?", 1)[0] as string;
 
 const versions = /^(?:\/v1(?:alpha|beta1?)?(?=\/|$))*/;
 
-/** A path in two: the versions that it begins with, and the rest without doubled slashes, a last slash, and the `/openai` of Google's base URL for OpenAI's clients. */
+/** Splits a path: the versions at its beginning, and the rest without doubled slashes, a final slash, and the `/openai` of Google's base URL for OpenAI's clients. */
 export function versionedPathOf(path: string): { versions: string; rest: string } {
   const plain = path.replace(/\/{2,}/g, "/").replace(/\/$/, "");
   const leading = versions.exec(plain)?.[0] ?? "";
   return { versions: leading, rest: plain.slice(leading.length).replace(/^\/openai(?=\/)/, "") };
 }
 
-/** Google's streams are asked for by the path and its query, all others by the body. */
+/** Google's clients ask for a stream in the path and the query, all others in the body. */
 export function framingOf(body: Record<string, unknown>, method: string | undefined, alt: string | undefined): Framing {
   if (method === undefined) return body.stream === true ? "sse" : "whole";
   if (!method.startsWith("stream")) return "whole";
   return alt === "sse" ? "sse" : "array";
 }
 
-/** The dialect in which a path's callers expect their errors: that of the path as it was meant, or else of the callers' headers. */
+/** The dialect in which the caller of a path expects errors: that of the path, even when it is slightly wrong, or else that of the headers. */
 export function dialectOf(url: string, headers: IncomingHttpHeaders): ConversationDialect {
   const { versions: before, rest } = versionedPathOf(pathOf(url));
   if (/^\/messages(\/|$)/.test(rest)) return "anthropic-messages";
@@ -199,7 +199,7 @@ function clientDialectOf(url: string, headers: IncomingHttpHeaders): Conversatio
   return headers["anthropic-version"] !== undefined ? "anthropic-messages" : "openai-chat";
 }
 
-/** What of a caller's headers upstreams of its dialect read. */
+/** The caller's headers that upstreams of its dialect read. */
 export function callerHeadersOf(dialect: ConversationDialect, headers: IncomingHttpHeaders): Record<string, string> {
   const names = dialect === "anthropic-messages" ? ["anthropic-version", "anthropic-beta"] : [];
   return Object.fromEntries(
@@ -212,7 +212,7 @@ export function callerHeadersOf(dialect: ConversationDialect, headers: IncomingH
   );
 }
 
-/** A request's id under the names that clients look for it. */
+/** The headers in which clients look for the id of their request. */
 export const requestIdHeadersOf = ({
   id,
   url,

@@ -38,13 +38,13 @@ export const unreadable: Failure = { code: "internal", message: "The gateway fai
 
 export const waitExpired = (retryAfterSeconds: number): Failure => ({
   code: "overloaded",
-  message: "The request waited for as long as it may; try again later.",
+  message: "The request waited too long for a worker; try again later.",
   retryAfterSeconds,
 });
 
 export const tooLarge = (bytesMax: number): Failure => ({
   code: "body_too_large",
-  message: `The body may have ${bytesMax} bytes at most.`,
+  message: `The body is larger than ${bytesMax} bytes.`,
 });
 
 export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => ({
@@ -56,7 +56,7 @@ export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => (
 const overloads = {
   bodies: {
     key: "This API key's requests hold as much of the gateway's memory as one key may. Wait until some of them are answered, then send this one again.",
-    ingress: "The gateway holds as much of requests as it can; try again in a moment.",
+    ingress: "The gateway's memory for requests is full; try again in a moment.",
   },
   generations: {
     key: "This API key has as many requests under way as one key may at this gateway. Wait until some of them are answered, then send this one again.",

@@ -1,5 +1,5 @@
 /**
- * The list of models as each dialect's clients read it, with what the catalogue says of their limits.
+ * The list of models in each dialect, with the limits from the catalogue.
  * https://platform.openai.com/docs/api-reference/models, https://docs.anthropic.com/en/api/models-list, https://ai.google.dev/api/models
  */
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
@@ -56,7 +56,7 @@ const methodsOf = (capabilities: readonly string[]) =>
     ? ["embedContent", "batchEmbedContents"]
     : ["generateContent", "streamGenerateContent", "countTokens"];
 
-/** The list, or the page of it that the query asks for. */
+/** The list of models, or the page of it that the query asks for. */
 export function modelListOf(
   dialect: ConversationDialect,
   models: readonly CatalogueModel[],
@@ -73,9 +73,9 @@ export function modelListOf(
     }
     case "gemini": {
       const size = sizeOf(query.get("pageSize"), googlePage, googlePageMax);
-      const from = placeBehind(models, query.get("pageToken"));
+      const from = indexAfter(models, query.get("pageToken"));
       const page = models.slice(from, from + size);
-      // An empty token makes Google's clients ask for ever.
+      // An empty token would make Google's clients ask forever.
       return { models: bodies(page), ...(from + size < models.length && { nextPageToken: page.at(-1)?.id }) };
     }
     default:
@@ -96,14 +96,14 @@ function anthropicPageOf(
     );
     return { page: models.slice(Math.max(0, end - size), end), more: end > size };
   }
-  const from = placeBehind(models, query.get("after_id"));
+  const from = indexAfter(models, query.get("after_id"));
   return { page: models.slice(from, from + size), more: from + size < models.length };
 }
 
-const placeBehind = (models: readonly CatalogueModel[], id: string | null) =>
+const indexAfter = (models: readonly CatalogueModel[], id: string | null) =>
   id === null ? 0 : models.findIndex((model) => model.id === id) + 1;
 
-function sizeOf(text: string | null, otherwise: number, max: number): number {
+function sizeOf(text: string | null, fallback: number, max: number): number {
   const size = Number(text);
-  return text !== null && Number.isInteger(size) && size >= 1 ? Math.min(size, max) : otherwise;
+  return text !== null && Number.isInteger(size) && size >= 1 ? Math.min(size, max) : fallback;
 }

@@ -67,7 +67,7 @@ export class ResponsesInProgress {
     }
     const failure: Failure =
       error.code === "HPE_HEADER_OVERFLOW"
-        ? { code: "headers_too_large", message: `The headers may have ${headerBytesMax} bytes at most.` }
+        ? { code: "headers_too_large", message: `The headers are larger than ${headerBytesMax} bytes.` }
         : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
           ? { code: "request_timeout", message: "The request did not arrive in time." }
           : { code: "invalid_request", message: "This is not a valid HTTP/1.1 request." };

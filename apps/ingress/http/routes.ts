@@ -161,6 +161,6 @@ function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & 
   if (endpoint !== undefined) return { ...call, endpoint };
   throw new Refused({
     code: "path_not_found",
-    message: `Models have no such method here, but ${Object.keys(modelMethods).join(", ")}.`,
+    message: `There is no such method here; use one of ${Object.keys(modelMethods).join(", ")}.`,
   });
 }

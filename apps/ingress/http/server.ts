@@ -123,7 +123,7 @@ function openResponse(
 
 /** Authenticates the caller and opens its claims. Throws Refused. */
 function admitCaller(
-  { keys, bodies, unread }: RequestServerOptions,
+  { keys, bodies, unread, clock }: RequestServerOptions,
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
@@ -132,7 +132,7 @@ function admitCaller(
       code: "invalid_request",
       message: "The only transfer coding that is supported is 'chunked'.",
     });
-  request.caller = callerOf(keys, request);
+  request.caller = callerOf(keys, clock.epoch(), request);
   bodies.open(request);
   const { socket } = request.raw;
   const response = reply.raw as CallerResponse;

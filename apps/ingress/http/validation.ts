@@ -6,7 +6,7 @@ import { invalidBodyOf } from "./failures.ts";
 
 type AjvPlugin = Exclude<NonNullable<NonNullable<FastifyServerOptions["ajv"]>["plugins"]>[number], unknown[]>;
 
-/** `minLength` is 1 wherever it is used, and Ajv's own would count the characters of a picture, all of its millions, to learn whether there is one. */
+/** The schemas use `minLength` only as 1, and Ajv's own keyword would count all the millions of characters of an image for it. */
 const quickMinLength: AjvPlugin = (ajv) =>
   ajv.removeKeyword("minLength").addKeyword({
     keyword: "minLength",
@@ -40,7 +40,7 @@ interface Validator {
 
 const validators = new WeakMap<object, Validator>();
 
-/** Compiled when it is first asked for, which takes up to 100 ms. */
+/** Compiles a schema at its first use, which takes up to 100 ms. */
 export function validatorOf(schema: object): Validator {
   const known = validators.get(schema);
   if (known !== undefined) return known;
@@ -49,7 +49,7 @@ export function validatorOf(schema: object): Validator {
   return validator;
 }
 
-/** The failure of a body that is not what the schema says. */
+/** The failure of a body that does not match the schema; undefined for one that does. */
 export function faultIn(schema: object, body: unknown): Failure | undefined {
   const validate = validatorOf(schema);
   return validate(body) === true ? undefined : invalidBodyOf(validate.errors?.[0] as ValidationFault);

@@ -58,7 +58,7 @@ export class Connection {
     this.#options = options;
     const port = {
       send: this.#send.bind(this),
-      say: this.#say.bind(this),
+      sendOwn: this.#sendOwn.bind(this),
       isFull: () => this.#isFull,
       terminate: () => this.terminate(),
     };
@@ -71,10 +71,10 @@ export class Connection {
     this.#pingedAt = now;
     request.raw.socket.prependListener("data", ({ length }: Buffer) => this.#arrive(length));
     socket.on("message", (bytes: Buffer, isBinary: boolean) => this.#receive(bytes, isBinary));
-    socket.on("pong", (said: Buffer) => this.#arrive(-controlBytes - said.length));
-    socket.on("ping", (said: Buffer) => {
-      this.#arrive(-controlBytes - said.length);
-      if (!this.#isFull) socket.pong(said);
+    socket.on("pong", (payload: Buffer) => this.#arrive(-controlBytes - payload.length));
+    socket.on("ping", (payload: Buffer) => {
+      this.#arrive(-controlBytes - payload.length);
+      if (!this.#isFull) socket.pong(payload);
     });
     socket.once("close", (code: number) => this.#closed(code));
   }
@@ -107,7 +107,8 @@ export class Connection {
     const { config, isClosing } = this.#options;
     if (this.#turns.isRunning || !this.#isOpen) return;
     if (isClosing()) this.#refuseMore("This connection's process is stopping");
-    else if (now - this.#openedAt >= config.socketAgeMs) this.#refuseMore("This connection is as old as it may be");
+    else if (now - this.#openedAt >= config.socketAgeMs)
+      this.#refuseMore("This connection has reached its maximum age");
     else if (now - this.#turns.lastAt >= config.socketIdleMs) this.#socket.close(closeCodes.normal, "idle");
   }
 
@@ -206,7 +207,7 @@ export class Connection {
   #sendFailure(failure: Failure, requestId: string, streamId?: string): void {
     this.#options.events.emit("requestRefused", { requestId, code: failure.code });
     const headers = { ...failureHeadersOf(failure), "x-request-id": requestId };
-    this.#say(
+    this.#sendOwn(
       errorFrameOf(
         statusOf(failure.code, "openai-responses"),
         headers,
@@ -225,7 +226,7 @@ export class Connection {
   }
 
   /** Sends a frame that the gateway itself wrote. */
-  #say(frame: Buffer): void {
+  #sendOwn(frame: Buffer): void {
     if (this.#pendingBytes > pendingBytesMax) {
       this.terminate();
       return;

@@ -100,7 +100,7 @@ export function bodyOf({ bytes, spans }: CallerFrame, items?: readonly Buffer[])
   const { input } = spans.members;
   const type = spans.all.find(({ name }) => name === "type");
   const removed = spans.all.filter((member) => member !== type && envelopeNames.some((name) => name === member.name));
-  // The pieces of the input stand before a removal that begins where the input ends.
+  // The parts of the input come before a removal that begins where the input ends.
   const replaced = [
     ...(items === undefined || input === undefined
       ? []

@@ -50,7 +50,7 @@ interface PendingTurn {
 /** The connection, as its turns use it. */
 export interface TurnsPort extends Pick<TurnPort, "send" | "isFull" | "terminate"> {
   /** Sends a frame that the gateway itself wrote. */
-  say(frame: Buffer): void;
+  sendOwn(frame: Buffer): void;
 }
 
 export class Turns {
@@ -113,9 +113,10 @@ export class Turns {
           "Another response of this connection is in progress: wait for its end, or open a second connection.",
         ),
       );
+    const { keys, clock } = this.#options;
     const request = this.#request;
     // The key may have been revoked since the connection was opened.
-    request.caller = callerOf(this.#options.keys, request);
+    request.caller = callerOf(keys, clock.epoch(), request);
     const { previousId, generates } = turnOf(frame);
     const before = previousId === undefined ? [] : this.#conversation.upTo(previousId);
     if (before === undefined)
@@ -195,11 +196,18 @@ export class Turns {
   ): void {
     const id = requestId.replace("req_", "");
     const request = { system: [], messages: [], tools: [], settings: {} };
-    const context = { id, model, body, request, framing: "sse", createdAt: Math.floor(Date.now() / 1_000) } as const;
+    const context = {
+      id,
+      model,
+      body,
+      request,
+      framing: "sse",
+      createdAt: Math.floor(this.#options.clock.epoch() / 1_000),
+    } as const;
     const created = responseBodyOf(context, [], { status: "in_progress" }, null);
     const completed = responseBodyOf(context, [], { status: "completed" }, usageBodyOf(undefined));
-    this.#port.say(frameOf({ type: "response.created", sequence_number: 0, response: created }, streamId));
-    this.#port.say(frameOf({ type: "response.completed", sequence_number: 1, response: completed }, streamId));
+    this.#port.sendOwn(frameOf({ type: "response.created", sequence_number: 0, response: created }, streamId));
+    this.#port.sendOwn(frameOf({ type: "response.completed", sequence_number: 1, response: completed }, streamId));
     this.#conversation.complete(String(objectOf(completed).id), []);
     this.#emitEnded({ requestId, status: 200, outcome: "answered" });
   }
@@ -215,7 +223,7 @@ export class Turns {
       code: "steering_not_supported",
       message: "This gateway does not steer responses that are in progress.",
     };
-    this.#port.say(
+    this.#port.sendOwn(
       frameOf(
         { type: "response.steer.failed", sequence_number: 0, error, steer: { previous_response_id, input } },
         streamId,

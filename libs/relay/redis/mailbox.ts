@@ -163,7 +163,10 @@ export async function openMailbox(
 
   await subscribe();
   subscriber.on("ready", () => {
-    subscribe().then(handlers.resubscribed, () => undefined);
+    subscribe().then(
+      () => handlers.resubscribed(),
+      () => undefined,
+    );
   });
   return {
     self,

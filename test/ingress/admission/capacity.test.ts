@@ -3,14 +3,14 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { Capacity, type Claim, largestClaimOf } from "../../../apps/ingress/admission/capacity.ts";
 
-/** How much this key gets in steps of `step`, one claim each, until it is refused. */
+/** How much this key gets in claims of `step` until one is refused. */
 function takeAll(capacity: Capacity, key: string, step = 1): number {
   let taken = 0;
   while (capacity.claim(key).hold(step) === undefined) taken += step;
   return taken;
 }
 
-test("one key gets four fifths, two get four ninths each, and something is left for the next", () => {
+test("one key gets four fifths, two keys get four ninths each, and some is left for the next key", () => {
   assert.equal(takeAll(new Capacity(100), "a"), 80);
   const capacity = new Capacity(900);
   let more = true;
@@ -20,7 +20,7 @@ test("one key gets four fifths, two get four ninths each, and something is left 
   assert.equal(capacity.keys, 3);
 });
 
-test("a key that took all it could while it was alone leaves room for others, and gets its share again when they are done", () => {
+test("a key that took its maximum while it was alone leaves space for others, and gets its share again when they are done", () => {
   const capacity = new Capacity(1_000);
   assert.equal(takeAll(capacity, "greedy"), 800);
   const others = Array.from({ length: 20 }, (_, index) => capacity.claim(`other${index}`));
@@ -31,7 +31,7 @@ test("a key that took all it could while it was alone leaves room for others, an
   assert.equal(capacity.used, 800);
 });
 
-test("a shortage is a key's while it holds more than an equal part, and the ingress's when keys hold about the same", () => {
+test("a shortage is the key's while the key holds more than an equal part, and the ingress's when all keys hold about the same", () => {
   const alone = new Capacity(100);
   takeAll(alone, "a");
   assert.equal(alone.claim("a").shortageFor(1), "key");
@@ -58,7 +58,7 @@ test("large claims leave an eighth to small ones", () => {
   assert.equal(capacity.claim("large").hold(200), "ingress");
 });
 
-test("a claim that grows counts as large from its bound on", () => {
+test("a growing claim counts as large once it passes the bound", () => {
   const capacity = new Capacity(1_000, 10);
   const claim = capacity.claim("a");
   assert.equal(claim.hold(10), undefined);
@@ -68,7 +68,7 @@ test("a claim that grows counts as large from its bound on", () => {
   assert.equal(claim.amount, largest);
 });
 
-test("the largest claim is the most that an empty capacity admits", () => {
+test("largestClaimOf is the most that an empty capacity serves", () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 10_000 }), fc.integer({ min: 0, max: 10_000 }), (max, smallMax) => {
       const capacity = new Capacity(max, smallMax);
@@ -80,7 +80,7 @@ test("the largest claim is the most that an empty capacity admits", () => {
   );
 });
 
-test("what is forced counts as well, and nobody gets more until it fits again", () => {
+test("a forced amount counts, and no claim gets more until all fits again", () => {
   const capacity = new Capacity(10);
   const forced = capacity.claim("a");
   forced.force(12);
@@ -90,7 +90,7 @@ test("what is forced counts as well, and nobody gets more until it fits again", 
   assert.equal(capacity.claim("b").hold(1), undefined);
 });
 
-test("a claim that ends during work is given back when the work is done", async () => {
+test("a claim that ends during work is released when the work is done", async () => {
   const capacity = new Capacity(10);
   const claim = capacity.claim("a");
   claim.hold(3);
@@ -118,7 +118,7 @@ const steps = fc.array(
   { maxLength: 200 },
 );
 
-test("whatever claims do: nothing is lost or given back twice, who holds less is never refused what who holds more would get, and something stays free", () => {
+test("for any sequence of claims: nothing is lost or released twice, a key that holds less is never refused what a key that holds more would get, and some stays free", () => {
   fc.assert(
     fc.property(steps, fc.integer({ min: 6, max: 1_000 }), fc.nat(400), (played, max, smallMax) => {
       const capacity = new Capacity(max, smallMax);

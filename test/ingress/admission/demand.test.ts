@@ -3,18 +3,18 @@ import { test } from "node:test";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Operation } from "#dialects/dialect.ts";
 import { demandOf } from "../../../apps/ingress/admission/demand.ts";
-import { type LimitedRequest, tokensOf } from "../../../apps/ingress/admission/rate-limits.ts";
+import { type LimitedRequest, tokensOf } from "../../../apps/ingress/admission/estimate.ts";
 
 const model = { id: "m", outputTokensMax: 8_000, contextWindow: 100_000 } as CatalogueModel;
 
-/** What is reserved for a body of 400 bytes. */
+/** The estimate for a body of 400 bytes. */
 function reservedFor(body: Record<string, unknown>, operation: Operation = "answer", bodyBytes = 400) {
   return tokensOf({ operation, model, bodyBytes, ...demandOf(operation, body) } as LimitedRequest);
 }
 const outputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).outputTokens;
 const inputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).inputTokens;
 
-test("an answer's length is as its caller bounds it in any dialect, else a thousand tokens, and never longer than the model's", () => {
+test("an answer's estimated length is the caller's bound in any dialect, or a thousand tokens, and never more than the model's maximum", () => {
   assert.equal(outputOf({}), 1_000);
   for (const body of [
     { max_tokens: 50 },
@@ -29,7 +29,7 @@ test("an answer's length is as its caller bounds it in any dialect, else a thous
     assert.equal(outputOf({ max_tokens: nothing }), 1_000, JSON.stringify(nothing));
 });
 
-test("every choice is reserved in full, in any dialect", () => {
+test("the estimate includes every choice in full, in any dialect", () => {
   assert.equal(outputOf({ n: 100, max_tokens: 50 }), 5_000);
   assert.equal(outputOf({ generationConfig: { candidateCount: 8 } }), 8_000);
   assert.equal(outputOf({ generation_config: { candidate_count: 8, max_output_tokens: 10 } }), 80);
@@ -38,7 +38,7 @@ test("every choice is reserved in full, in any dialect", () => {
   for (const nothing of [null, 0, -5, "7"]) assert.equal(outputOf({ n: nothing }), 1_000, JSON.stringify(nothing));
 });
 
-test("pictures are reserved by their number, size and quality", () => {
+test("the estimate for images depends on their number, size and quality", () => {
   const pictures = (body: Record<string, unknown>) => outputOf({ prompt: "a cat", ...body }, "image-generation");
   assert.equal(pictures({ size: "1024x1024", quality: "low" }), 272);
   assert.equal(pictures({ size: "1024x1536", quality: "medium" }), 1_584);
@@ -50,7 +50,7 @@ test("pictures are reserved by their number, size and quality", () => {
   assert.equal(pictures({ size: "1024x1024", quality: "low", max_tokens: 1 }), 272);
 });
 
-test("the pictures of an edit are input, whatever the size of its form", () => {
+test("the images of an edit count as input, whatever the size of the form", () => {
   const edit = {
     prompt: "a cat",
     image: ["image/png", "image/webp"],
@@ -65,14 +65,14 @@ test("the pictures of an edit are input, whatever the size of its form", () => {
   });
 });
 
-test("speech and pictures in a conversation are reserved as long ones, unless their caller bounds them", () => {
+test("speech and images in a conversation count as long answers, unless the caller bounds them", () => {
   assert.equal(outputOf({ modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" } }), 8_000);
   assert.equal(outputOf({ generationConfig: { responseModalities: ["TEXT", "IMAGE"] } }), 8_000);
   assert.equal(outputOf({ modalities: ["audio"], max_completion_tokens: 300, n: 2 }), 600);
   assert.equal(outputOf({ modalities: ["text"] }), 1_000);
 });
 
-test("what is sent by its address or its id is input, in any dialect; what is in the body counts by its bytes", () => {
+test("a file that is sent by address or id counts as input in any dialect; a file in the body counts by its bytes", () => {
   const url = "https://example.com/cat.png";
   const bodies: Record<string, unknown>[] = [
     { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url } }] }] },
@@ -115,7 +115,7 @@ test("what is sent by its address or its id is input, in any dialect; what is in
   assert.equal(inputOf(many), model.contextWindow);
 });
 
-test("what bears no price reserves nothing", () => {
+test("a token count reserves nothing, and an embedding no output", () => {
   assert.deepEqual(reservedFor({ messages: [], n: 5 }, "token-count"), { inputTokens: 0, outputTokens: 0 });
   assert.deepEqual(reservedFor({ input: ["a", "b"], n: 5 }, "embedding"), { inputTokens: 100, outputTokens: 0 });
 });

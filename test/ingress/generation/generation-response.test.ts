@@ -32,7 +32,7 @@ class Written implements AnswerResponse {
 
 function answerTo(response: Written, more: Partial<AnswerOptions> = {}): GenerationResponse {
   const listener = { committed: () => undefined, taken: () => undefined };
-  const [room, heldBack] = [new Capacity(1 << 20).claim("key"), new Capacity(1 << 20).claim("key")];
+  const [room, bufferClaim] = [new Capacity(1 << 20).claim("key"), new Capacity(1 << 20).claim("key")];
   return new GenerationResponse(
     {
       response,
@@ -43,7 +43,7 @@ function answerTo(response: Written, more: Partial<AnswerOptions> = {}): Generat
       headers: {},
       resumed: false,
       deliveredClaim: room,
-      heldBack,
+      bufferClaim,
       listener,
       ...more,
     },
@@ -75,7 +75,7 @@ test("a keep-alive is written between events, never inside one, wherever an even
     }
 });
 
-test("an event that comes byte by byte is one event", () => {
+test("an event that arrives byte by byte counts as one event", () => {
   const response = new Written();
   const answer = answerTo(response);
   const event = "data: {}\n\n";
@@ -88,7 +88,7 @@ test("an event that comes byte by byte is one event", () => {
   assert.equal(response.text.replace(/^\n+/, ""), `${event}\n`);
 });
 
-test("a whole answer is held back while its key has room for it, then it is passed on as it comes", () => {
+test("a whole answer is buffered while its key gets memory for it, then it is passed on as it arrives", () => {
   const capacity = new Capacity(100);
   const answers = Array.from({ length: 3 }, () => {
     const response = new Written();
@@ -97,7 +97,7 @@ test("a whole answer is held back while its key has room for it, then it is pass
     return {
       response,
       taken,
-      answer: answerTo(response, { framing: "whole", heldBack: capacity.claim("key"), listener }),
+      answer: answerTo(response, { framing: "whole", bufferClaim: capacity.claim("key"), listener }),
     };
   });
   const [one, two, three] = answers as [(typeof answers)[0], (typeof answers)[0], (typeof answers)[0]];

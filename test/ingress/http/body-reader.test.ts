@@ -16,7 +16,7 @@ const bodyOf = (text: string, more: object = {}) => {
   );
 };
 
-test("a large body asks for as much as a small one that holds the same, its attachments included", async () => {
+test("the demand of a large body equals that of a small one with the same content, attachments included", async () => {
   const [small, large] = [bodyOf("x"), bodyOf("x".repeat(200_000))];
   assert.deepEqual([isReadAtOnce(small), isReadAtOnce(large)], [true, false]);
   const [one, other] = [
@@ -28,7 +28,7 @@ test("a large body asks for as much as a small one that holds the same, its atta
   assert.deepEqual(other.value.demand, one.value.demand);
 });
 
-test("of a large body the thread gives its settings back, and no more of those than a thousand members", async () => {
+test("the thread returns only the settings of a large body, a thousand members at most", async () => {
   const metadata = Object.fromEntries(Array.from({ length: 900 }, (_, place) => [`key_${place}`, "value"]));
   const read = await reader.read(endpoint, bodyOf("x".repeat(200_000), { a: metadata, b: metadata, stream: true }), {
     key: "k",

@@ -19,7 +19,7 @@ class Connection {
     });
   }
 
-  /** Writes bytes of which the caller takes none. */
+  /** Writes bytes that the caller does not take. */
   write(bytes: number): void {
     this.waiting += bytes;
     this.#unread.wrote();
@@ -41,7 +41,7 @@ function setUp(max = 100) {
   return { capacity, shortages, connect: (key: string) => new Connection(answers, key) };
 }
 
-test("what a socket takes at once is not counted", async () => {
+test("bytes that a socket takes at once are not counted", async () => {
   const { capacity, shortages, connect } = setUp();
   const connection = connect("key");
   connection.write(1_000);
@@ -50,7 +50,7 @@ test("what a socket takes at once is not counted", async () => {
   assert.deepEqual([capacity.used, connection.isWaiting, shortages], [0, false, []]);
 });
 
-test("what waits is counted until the caller takes it, or the connection is closed", async () => {
+test("waiting bytes are counted until the caller takes them or the connection is closed", async () => {
   const { capacity, connect } = setUp();
   const [one, two] = [connect("key"), connect("key")];
   one.write(10);
@@ -89,7 +89,7 @@ test("a key that gets no more loses the connections whose callers have taken not
   assert.deepEqual([capacity.used, shortages], [5, ["key", "key"]]);
 });
 
-test("a connection that alone needs more than its key may hold is broken", async () => {
+test("a connection that alone exceeds its key's share is broken", async () => {
   const { capacity, shortages, connect } = setUp();
   const connection = connect("key");
   connection.write(81);
@@ -97,7 +97,7 @@ test("a connection that alone needs more than its key may hold is broken", async
   assert.deepEqual([connection.isCut, capacity.used, shortages], [true, 0, ["key"]]);
 });
 
-test("many connections never hold more than there is, whatever their order", async () => {
+test("many connections never hold more than the capacity, whatever their order", async () => {
   const { capacity, connect } = setUp(1_000);
   const connections = Array.from({ length: 60 }, (_, place) => connect(`key${place % 7}`));
   for (let round = 0; round < 50; round++) {

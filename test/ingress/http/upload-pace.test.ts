@@ -5,7 +5,7 @@ import { UploadPace, uploadCheckMsOf } from "../../../apps/ingress/http/upload-p
 const limits = { uploadBytesPerSecondMin: 1_000, uploadGraceMs: 4_000 };
 const lookMs = uploadCheckMsOf(limits);
 
-/** After how many ms a sender is found to be too slow that sends so many bytes in each second; undefined when it is not within a minute. */
+/** After how many ms a sender with this rate is found too slow; undefined when it is not within a minute. */
 function cutAfterMs(bytesIn: (second: number) => number): number | undefined {
   const pace = new UploadPace(limits, 500, 0);
   let bytes = 500;
@@ -16,7 +16,7 @@ function cutAfterMs(bytesIn: (second: number) => number): number | undefined {
   return undefined;
 }
 
-test("a sender that keeps the rate is never too slow, one that stalls is after the grace, and one that is slow a little later", () => {
+test("a sender that keeps the rate is never too slow; one that stalls is too slow after the grace, and one that is slow a little later", () => {
   assert.equal(
     cutAfterMs(() => 1_000),
     undefined,
@@ -35,14 +35,14 @@ test("a sender that keeps the rate is never too slow, one that stalls is after t
   );
 });
 
-test("a fast beginning does not pay for a long stall", () => {
+test("a fast beginning does not extend the grace of a later stall", () => {
   assert.equal(
     cutAfterMs((second) => (second < 10 ? 10_000_000 : 0)),
     13_000,
   );
 });
 
-test("time in which nobody looked is not held against a sender", () => {
+test("time between two late checks does not count against a sender", () => {
   const pace = new UploadPace(limits, 0, 0);
   assert.equal(pace.isTooSlow(0, 60_000), false);
   assert.equal(pace.isTooSlow(0, 120_000), true);
