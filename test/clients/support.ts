@@ -23,7 +23,7 @@ const simulated = (upstream: ConversationDialect, variant: keyof typeof variants
 export const simulatedModelOf = (upstream: ConversationDialect, variant: keyof typeof variants = "text"): string =>
   simulated(upstream, variant);
 
-export function startClientsGateway(): Promise<Gateway> {
+export function startClientsGateway({ processes = false } = {}): Promise<Gateway> {
   const upstreams = [
     ...conversationDialects.map(
       (dialect) =>
@@ -50,6 +50,7 @@ export function startClientsGateway(): Promise<Gateway> {
     line("gemini-embedding", "gemini", "sim-embedding"),
   ];
   return startGateway({
+    processes,
     catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,
     environment: { ATTACHMENT_NETWORKS: "127.0.0.0/8" },
   });

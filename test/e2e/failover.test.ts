@@ -104,6 +104,7 @@ const pairs = [
 
 before(async () => {
   gateway = await startGateway({
+    processes: true,
     workers: ["chat=64", "chat=64"],
     environment: { KEY_ONE: "one", KEY_TWO: "two" },
     catalogue: `groups: { default: { models: ["*"] } }

@@ -136,8 +136,9 @@ export interface Gateway extends AsyncDisposable {
   readonly url: string;
   /** A key that every ingress knows; `more` goes into its record. */
   createKey(group: string, more?: Partial<KeyRecord>): Promise<string>;
-  addIngress(environment?: Record<string, string>): Promise<Role>;
-  addWorker(queues: string, environment?: Record<string, string>): Promise<Role>;
+  /** `asProcess`: a process, whatever the gateway's other roles are. */
+  addIngress(environment?: Record<string, string>, asProcess?: boolean): Promise<Role>;
+  addWorker(queues: string, environment?: Record<string, string>, asProcess?: boolean): Promise<Role>;
   /** An official client without retries of its own, of the first ingress unless told otherwise. */
   client(options?: { url?: string; key?: string; retries?: number }): OpenAI;
   /** POST /v1/chat/completions as plain fetch. */
@@ -187,13 +188,13 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     };
     const ingresses: Role[] = [];
     const workers: Role[] = [];
-    const addIngress = async (more: Record<string, string> = {}) => {
-      const role = await start("ingress", [], { ...environment, ...more });
+    const addIngress = async (more: Record<string, string> = {}, asProcess = false) => {
+      const role = await (asProcess ? startRole : start)("ingress", [], { ...environment, ...more });
       ingresses.push(role);
       return role;
     };
-    const addWorker = async (queues: string, more: Record<string, string> = {}) => {
-      const role = await start("worker", ["--queues", queues], { ...environment, ...more });
+    const addWorker = async (queues: string, more: Record<string, string> = {}, asProcess = false) => {
+      const role = await (asProcess ? startRole : start)("worker", ["--queues", queues], { ...environment, ...more });
       workers.push(role);
       return role;
     };
