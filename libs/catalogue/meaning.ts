@@ -1,14 +1,14 @@
-/** Checks what a schema cannot say: that names refer to something, that addresses are addresses, that nothing is said twice. */
+/** Checks what the schema cannot express: references between parts of the file, URLs, and unique ids. */
 import { baseUrlFaultOf, type Environment, filledIn, isOffered } from "./environment.ts";
 import type { Finding, Path } from "./fault.ts";
 import { suggestionOf } from "./nearest.ts";
 import type { CatalogueFile } from "./schema.ts";
 
-/** Headers that carry secrets, or that belong to the connection. */
-const ownHeaders =
+/** Headers that contain secrets or control the connection. */
+const reservedHeaders =
   /^(authorization|proxy-authorization|cookie|x-api-key|api-key|x-goog-api-key|host|connection|content-length|content-type|transfer-encoding|accept-encoding)$/i;
 
-/** Everything that is wrong with a file of the right shape. */
+/** All mistakes in a file that matches the schema. */
 export function meaningFindingsOf(file: CatalogueFile, environment: Environment): Finding[] {
   return [
     ...addressFindingsOf(file),
@@ -32,12 +32,12 @@ function upstreamFindingsOf({ upstreams }: CatalogueFile, environment: Environme
   return Object.entries(upstreams).flatMap(([name, upstream]) => {
     const path = ["upstreams", name];
     const findings = Object.keys(upstream.headers)
-      .filter((header) => ownHeaders.test(header))
+      .filter((header) => reservedHeaders.test(header))
       .map(
         (header): Finding => ({
           path: [...path, "headers", header],
           atKey: true,
-          text: "may not be set here; secrets are named by `credential`, the rest is the worker's",
+          text: "may not be set here; use `credential` for secrets, the worker sets the other headers",
         }),
       );
     if (!isOffered(upstream, environment)) return findings;
@@ -107,7 +107,7 @@ function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
   ]);
 }
 
-/** Seconds since 1970 of a date (UTC, midnight) or a number of them; undefined for a text that is no date. */
+/** Seconds since 1970 of a date (midnight, UTC); returns a number unchanged. Undefined for an invalid date. */
 export function createdSecondsOf(created: number | string): number | undefined {
   if (typeof created === "number") return created;
   if (!/^\d{4}-\d{2}-\d{2}$/.test(created)) return undefined;

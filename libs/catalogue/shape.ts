@@ -1,17 +1,17 @@
-/** Checks a value against the file's schema and fills in what it leaves open. */
+/** Checks a value against the schema of a catalogue file and fills in the defaults. */
 import { Settings } from "typebox/system";
 import { Value } from "typebox/value";
 import type { Finding, Path } from "./fault.ts";
 import { suggestionOf } from "./nearest.ts";
 import { type CatalogueFile, catalogueSchema } from "./schema.ts";
 
-/** Of a file that is wrong in many places, as many as there may be: the one that names the place comes after those that don't. */
+/** Enough to include the error that names the position: typebox reports it after less specific ones. */
 Settings.Set({ maxErrors: 10_000 });
 
-/** Queues that exist in every catalogue, with what differs from the schema's own defaults. */
+/** Queues that exist in every catalogue, with the defaults that differ from the schema's. */
 const builtInQueues: Record<string, object> = { chat: {}, image: { waitMs: 600_000 } };
 
-/** The file with its defaults, or what is wrong with it. Owns and changes the value it is given. */
+/** The file with its defaults, or its mistakes. Changes the given value. */
 export function shapeOf(
   value: unknown,
 ): { kind: "well"; file: CatalogueFile } | { kind: "faulty"; findings: Finding[] } {
@@ -31,7 +31,7 @@ function addBuiltInQueues(file: Record<string, unknown>): void {
   }
 }
 
-/** Settings that 0.2.0 renamed, by their old names. */
+/** Settings that 0.2.0 renamed: the old name and the new one. */
 const renamedSettings: Record<string, string> = {
   lanes: "queues",
   lane: "queue",
@@ -60,7 +60,7 @@ function findingsOfError(error: SchemaError, value: unknown): Finding[] {
     Array.isArray(valueAt(value, steps.slice(0, index))) ? Number(step) : step,
   );
   const schema = schemaAt(error.schemaPath);
-  const said = typeof schema.faultText === "string" ? schema.faultText : undefined;
+  const faultText = typeof schema.faultText === "string" ? schema.faultText : undefined;
   const at = (text: string): Finding[] => [{ path, text }];
   switch (error.keyword) {
     case "boolean":
@@ -87,7 +87,7 @@ function findingsOfError(error: SchemaError, value: unknown): Finding[] {
       return at(enumText(error.params.allowedValues.map(String), valueAt(value, path)));
     default:
       if (error.schemaPath.endsWith("/propertyNames")) return [];
-      return at(said ?? error.message);
+      return at(faultText ?? error.message);
   }
 }
 
@@ -116,7 +116,7 @@ const enumText = (allowed: string[], value: unknown) =>
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The steps of a JSON pointer, with or without its leading `#`. */
+/** The steps of a JSON pointer, with or without a leading `#`. */
 const stepsOf = (pointer: string): string[] =>
   pointer
     .replace(/^#/, "")
