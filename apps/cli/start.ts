@@ -1,8 +1,8 @@
-/** `npm start`: Redis, simulator, worker and ingress as processes of one supervisor, until it is told to stop. */
-import { readFileSync, rmSync } from "node:fs";
+/** `npm start`: runs Redis, simulator, worker and ingress as processes of one supervisor. */
+import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import { readDocument } from "#catalogue/document.ts";
+import type { Environment } from "#catalogue/environment.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";
 import { loadCatalogue } from "#catalogue/load.ts";
 import { listenSettings, readSettings, serviceConfigOf } from "#service/config.ts";
@@ -19,21 +19,19 @@ import { checkout, openState, type Ready, readReady, type State, writePrivately 
 import { onStopRequests } from "./stop-requests.ts";
 import { type Plan, type Supervised, supervise } from "./supervise.ts";
 
-type Environment = Record<string, string | undefined>;
-
-const tell = (line: string) => void process.stdout.write(`${line}\n`);
+const say = (line: string) => void process.stdout.write(`${line}\n`);
 const complain = (line: string) => void process.stderr.write(`${line}\n`);
 
-/** Runs the gateway of a checkout until a signal; resolves to the exit code. A fault at start is one line on stderr and 1; nothing it started is left. */
+/** Runs the gateway of a checkout until a signal; resolves to the exit code. A startup error is one line on stderr and exit code 1, after all started processes have ended. */
 export async function start(
   environment: Environment,
   root = checkout,
   commands: RoleCommands = roleCommands,
 ): Promise<number> {
   const requests = onStopRequests();
-  const held = new AsyncDisposableStack();
+  const resources = new AsyncDisposableStack();
   try {
-    await run(environment, root, commands, requests, held);
+    await run(environment, root, commands, requests, resources);
     return 0;
   } catch (error) {
     if (requests.stop.aborted) return 0;
@@ -41,17 +39,17 @@ export async function start(
     complain(`sluice: ${error.message}`);
     return 1;
   } finally {
-    await held.disposeAsync();
+    await resources.disposeAsync();
   }
 }
 
-/** What it starts is given to `held`, which ends it in the opposite order. */
+/** Everything that it starts is added to `resources`, which ends them in reverse order. */
 async function run(
   environment: Environment,
   root: string,
   commands: RoleCommands,
   requests: StopRequests,
-  held: AsyncDisposableStack,
+  resources: AsyncDisposableStack,
 ): Promise<void> {
   const config = serviceConfigOf(environment);
   const { host, port } = readSettings(listenSettings, environment);
@@ -60,41 +58,40 @@ async function run(
   const catalogue = loadCatalogue(catalogueFile, environment);
 
   const state = openState(root);
-  lockState(state, held);
+  lockState(state, resources);
   rmSync(state.readyFile, { force: true });
   const logFiles = ["redis", "simulator", "worker", "ingress"].map((name) => join(state.logs, `${name}.log`));
   rotateLogs(logFiles);
-  held.defer(boundLogs(logFiles));
+  resources.defer(boundLogs(logFiles));
 
   const supervised: Supervised[] = [];
   let announce = () => {};
   const keep = (plan: Plan) => {
     const process = supervise(plan, complain, () => announce());
     supervised.push(process);
-    held.defer(() => process.stop());
+    resources.defer(() => process.stop());
     return process;
   };
   requests.hurry.addEventListener("abort", () => {
-    tell("Ending what is left …");
+    say("Stopping now …");
     for (const process of supervised) {
       void process.stop();
       process.kill();
     }
   });
 
-  const redis = await startRedis(environment, state, requests.stop, keep, held);
+  const redis = await startRedis(environment, state, requests.stop, keep, resources);
   const group = catalogue.groups.has("default") ? "default" : [...catalogue.groups.keys()][0]!;
   const key = await ensureFirstKey(state, redis.url, config.namespace, group);
   requests.stop.throwIfAborted();
 
-  const credentialNames = credentialNamesOf(catalogueFile);
   const place = { root, logs: state.logs, commands, lifeline: redis.lifeline };
   const { HOST: _, PORT: __, OPERATIONS_PORT: ___, ...shared } = environment;
   const common = { ...shared, REDIS_URL: redis.url, SLUICE_CATALOGUE: catalogueFile };
   const startRole = (role: Role, own: Environment) =>
-    keep(rolePlan(role, place, { ...roleEnvironmentOf(role, common, credentialNames), ...own }));
+    keep(rolePlan(role, place, { ...roleEnvironmentOf(role, common, catalogue.declaredVariables), ...own }));
 
-  tell("Starting simulator, worker and ingress …");
+  say("Starting simulator, worker and ingress …");
   const simulator = startRole("simulator", { HOST: "127.0.0.1", PORT: "0", SIMULATOR_PORT: "0", OPERATIONS_PORT: "0" });
   const simulatorUrl = (await requests.unlessStopped(simulator.serving)).simulator!;
   const worker = startRole("worker", {
@@ -123,84 +120,74 @@ async function run(
     },
   });
   announce = () => writePrivately(state.readyFile, `${JSON.stringify(readyNow(), null, 2)}\n`);
-  held.defer(() => {
+  resources.defer(() => {
     announce = () => {};
     rmSync(state.readyFile, { force: true });
   });
   announce();
-  tell(bannerOf(readyNow(), modelFor(catalogue, group), state.logs));
+  say(bannerOf(readyNow(), modelFor(catalogue, group), state.logs));
   await requests.requested;
-  tell("Stopping: what is under way is finished first (Ctrl-C again ends it at once) …");
+  say("Stopping: finishing running requests (press Ctrl-C again to stop now) …");
 }
 
 type StopRequests = ReturnType<typeof onStopRequests>;
 type Keep = (plan: Plan) => Supervised;
 
-function lockState(state: State, held: AsyncDisposableStack): void {
+function lockState(state: State, resources: AsyncDisposableStack): void {
   const lock = takeLock(state.lockFile);
-  if (lock.kind === "held") {
+  if (lock.kind === "locked") {
     const address = readReady(state)?.address;
     throw new StartupFault(
       `the gateway already runs in this checkout (process ${lock.pid}${address ? `, ${address}` : ""}); stop it first`,
     );
   }
-  held.defer(lock.release);
+  resources.defer(lock.release);
 }
 
-/** The one of REDIS_URL, or a private one. */
+/** Connects to the Redis of REDIS_URL, or starts a private one. */
 async function startRedis(
   environment: Environment,
   state: State,
   stop: AbortSignal,
   keep: Keep,
-  held: AsyncDisposableStack,
+  resources: AsyncDisposableStack,
 ) {
   if (environment.REDIS_URL) {
-    tell(`Using the Redis at ${redisAddressOf(environment.REDIS_URL)}`);
+    say(`Using Redis at ${redisAddressOf(environment.REDIS_URL)}`);
     await checkRedis(environment.REDIS_URL);
     return { url: environment.REDIS_URL, lifeline: undefined };
   }
   const program = await ensureRedisProgram(environment, state, stop);
   stop.throwIfAborted();
-  tell(`Starting a private Redis (${program.version}) …`);
+  say(`Starting a private Redis (${program.version}) …`);
   await endOrphanedRedis(state);
   const guard = guardRedis(state);
-  held.defer(guard.dismiss);
+  resources.defer(guard.dismiss);
   await keep(privateRedisPlan(program.path, state)).serving;
   return { url: privateRedisUrlOf(state), lifeline: guard.lifeline };
 }
 
-/** A StartupFault when there is no Redis or an old one. Valkey says which Redis it equals; a server that may not be asked is trusted. */
+/** Throws a StartupFault for an unreachable or old Redis. Valkey reports the Redis version that it is compatible with. A server that refuses INFO is accepted. */
 async function checkRedis(url: string): Promise<void> {
   const redis = await connectRedis(url, "request");
   try {
     const [, version, major] = /^redis_version:((\d+)[\d.]*)/m.exec(await redis.info("server").catch(() => "")) ?? [];
     if (Number(major) < 7)
-      throw new StartupFault(`the Redis at ${redisAddressOf(url)} has version ${version}; 7 or newer is needed`);
+      throw new StartupFault(
+        `the Redis at ${redisAddressOf(url)} has version ${version}; version 7 or newer is required`,
+      );
   } finally {
     redis.disconnect();
   }
 }
 
-/** The environment variables that a catalogue mentions for its upstreams, also for those that are not offered now. */
-function credentialNamesOf(file: string): ReadonlySet<string> {
-  const { upstreams = {} } = readDocument(readFileSync(file), file).value as {
-    upstreams?: Record<string, { credential?: string; requires?: string }>;
-  };
-  return new Set(
-    Object.values(upstreams).flatMap(({ credential, requires }) =>
-      [credential, requires].filter((name) => name !== undefined),
-    ),
-  );
-}
-
-/** A simulated model if there is one: the first call should cost nothing. */
+/** A simulated model if there is one, so that the first call is free. */
 function modelFor(catalogue: Catalogue, group: string): string {
   const ids = catalogue.modelsOf(group).map(({ id }) => id);
   return ids.find((id) => id.startsWith("sim-")) ?? ids[0] ?? "no-model-in-the-catalogue";
 }
 
-/** Where to call what listens at a host. */
+/** The host in URLs for a server that listens on `host`. */
 function callableHostOf(host: string): string {
   if (host === "0.0.0.0") return "127.0.0.1";
   if (host === "::") return "[::1]";
