@@ -3,7 +3,7 @@ import { relative } from "node:path";
 import type { Ready } from "./state.ts";
 
 /** The key must allow `model`. The commands work unchanged in the checkout's directory. */
-export function bannerOf({ baseUrl, key, operationsUrls }: Ready, model: string, logs: string): string {
+export function bannerOf({ baseUrl, key, operationsUrls }: Omit<Ready, "pids">, model: string, logs: string): string {
   const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] });
   const client = `new OpenAI({ baseURL: "${baseUrl}", apiKey: "${key}" })`;
   const call = `chat.completions.create({ model: "${model}", messages: [{ role: "user", content: "Hello" }], stream: true })`;

@@ -2,6 +2,7 @@
 import { Value } from "typebox/value";
 import { type LimitOption, type Limits, limitRows, limitSchemaOf } from "#access/limits.ts";
 import { type KeyRecord, stateOf } from "#access/record.ts";
+import { createdSecondsOf } from "#catalogue/meaning.ts";
 
 const unitMs: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
@@ -14,12 +15,9 @@ export function expiryOf(text: string, now: number): number | "faulty" {
 
 /** NaN for an invalid date. `Date.parse` alone accepts 31 February as 3 March. */
 function dateOf(text: string): number {
-  const [, day] =
+  const [, day = ""] =
     /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(text) ?? [];
-  const midnight = day === undefined ? Number.NaN : Date.parse(day);
-  return day !== undefined && !Number.isNaN(midnight) && new Date(midnight).toISOString().startsWith(day)
-    ? Date.parse(text)
-    : Number.NaN;
+  return createdSecondsOf(day) === undefined ? Number.NaN : Date.parse(text);
 }
 
 /** An option of `sluice keys create` for each limit. */

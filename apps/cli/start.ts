@@ -17,10 +17,55 @@ import { ensureRedisProgram } from "./redis-program.ts";
 import { type Role, type RoleCommands, roleCommands, roleEnvironmentOf, rolePlan } from "./roles.ts";
 import { checkout, openState, type Ready, readReady, type State, writePrivately } from "./state.ts";
 import { onStopRequests } from "./stop-requests.ts";
-import { type Plan, type Supervised, supervise } from "./supervise.ts";
+import { type Plan, type Supervised, supervise, type Urls } from "./supervise.ts";
 
 const say = (line: string) => void process.stdout.write(`${line}\n`);
 const complain = (line: string) => void process.stderr.write(`${line}\n`);
+
+/** The supervised processes of a gateway, and the ready file that lists them. */
+class Processes {
+  readonly #readyFile: string;
+  readonly #resources: AsyncDisposableStack;
+  readonly #supervised: Supervised[] = [];
+  #ready: Omit<Ready, "pids"> | undefined;
+
+  /** `resources` stops the processes in reverse order. */
+  constructor({ readyFile }: State, resources: AsyncDisposableStack) {
+    this.#readyFile = readyFile;
+    this.#resources = resources;
+  }
+
+  start(plan: Plan): Supervised {
+    const supervised = supervise(plan, complain, () => this.#writeReady());
+    this.#supervised.push(supervised);
+    this.#resources.defer(() => supervised.stop());
+    return supervised;
+  }
+
+  /** Writes the ready file now, and again whenever a process ends or restarts. */
+  announce(ready: Omit<Ready, "pids">): void {
+    this.#resources.defer(() => {
+      this.#ready = undefined;
+      rmSync(this.#readyFile, { force: true });
+    });
+    this.#ready = ready;
+    this.#writeReady();
+  }
+
+  kill(): void {
+    for (const supervised of this.#supervised) {
+      void supervised.stop();
+      supervised.kill();
+    }
+  }
+
+  #writeReady(): void {
+    if (this.#ready === undefined) return;
+    const pids = this.#supervised.map(({ name, pid }) => [name, pid()]).filter(([, pid]) => pid !== undefined);
+    const ready = { ...this.#ready, pids: { sluice: process.pid, ...Object.fromEntries(pids) } };
+    writePrivately(this.#readyFile, `${JSON.stringify(ready, null, 2)}\n`);
+  }
+}
 
 /** Runs the gateway of a checkout until a signal; resolves to the exit code. A startup error is one line on stderr and exit code 1, after all started processes have ended. */
 export async function start(
@@ -51,9 +96,7 @@ async function run(
   requests: StopRequests,
   resources: AsyncDisposableStack,
 ): Promise<void> {
-  const config = serviceConfigOf(environment);
-  const { host, port } = readSettings(listenSettings, environment);
-  const { operationsPort } = config;
+  const config = { ...serviceConfigOf(environment), ...readSettings(listenSettings, environment) };
   const catalogueFile = resolve(root, config.catalogueFile);
   const catalogue = loadCatalogue(catalogueFile, environment);
 
@@ -63,75 +106,66 @@ async function run(
   const logFiles = ["redis", "simulator", "worker", "ingress"].map((name) => join(state.logs, `${name}.log`));
   rotateLogs(logFiles);
   resources.defer(boundLogs(logFiles));
-
-  const supervised: Supervised[] = [];
-  let announce = () => {};
-  const keep = (plan: Plan) => {
-    const process = supervise(plan, complain, () => announce());
-    supervised.push(process);
-    resources.defer(() => process.stop());
-    return process;
-  };
+  const processes = new Processes(state, resources);
   requests.hurry.addEventListener("abort", () => {
     say("Stopping now …");
-    for (const process of supervised) {
-      void process.stop();
-      process.kill();
-    }
+    processes.kill();
   });
 
-  const redis = await startRedis(environment, state, requests.stop, keep, resources);
+  const redis = await startRedis(environment, state, requests.stop, processes, resources);
   const group = catalogue.groups.has("default") ? "default" : [...catalogue.groups.keys()][0]!;
   const key = await ensureFirstKey(state, redis.url, config.namespace, group);
   requests.stop.throwIfAborted();
 
-  const place = { root, logs: state.logs, commands, lifeline: redis.lifeline };
-  const { HOST: _, PORT: __, OPERATIONS_PORT: ___, ...shared } = environment;
-  const common = { ...shared, REDIS_URL: redis.url, SLUICE_CATALOGUE: catalogueFile };
-  const startRole = (role: Role, own: Environment) =>
-    keep(rolePlan(role, place, { ...roleEnvironmentOf(role, common, catalogue.declaredVariables), ...own }));
-
   say("Starting simulator, worker and ingress …");
-  const simulator = startRole("simulator", { HOST: "127.0.0.1", PORT: "0", SIMULATOR_PORT: "0", OPERATIONS_PORT: "0" });
-  const simulatorUrl = (await requests.unlessStopped(simulator.serving)).simulator!;
-  const worker = startRole("worker", {
-    SIMULATOR_URL: simulatorUrl,
-    OPERATIONS_PORT: String(operationsPort && operationsPort + 1),
+  const place = { root, logs: state.logs, commands, lifeline: redis.lifeline };
+  const shared = { ...environment, REDIS_URL: redis.url, SLUICE_CATALOGUE: catalogueFile };
+  const urls = await startRoles(config, requests, (role, own) => {
+    const {
+      HOST: _,
+      PORT: __,
+      OPERATIONS_PORT: ___,
+      ...visible
+    } = roleEnvironmentOf(role, shared, catalogue.declaredVariables);
+    return processes.start(rolePlan(role, place, { ...visible, ...own })).serving;
   });
-  const ingress = startRole("ingress", {
-    SIMULATOR_URL: simulatorUrl,
-    HOST: host,
-    PORT: String(port),
-    OPERATIONS_PORT: String(operationsPort),
-  });
-  const [workerUrls, ingressUrls] = await requests.unlessStopped(Promise.all([worker.serving, ingress.serving]));
 
-  const address = `http://${callableHostOf(host)}:${new URL(ingressUrls.api!).port || 80}`;
-  const readyNow = (): Ready => ({
+  const address = `http://${callableHostOf(config.host)}:${new URL(urls.ingress.api!).port || 80}`;
+  const ready = {
     baseUrl: `${address}/v1`,
     address,
     key,
-    operationsUrls: { ingress: ingressUrls.operations!, worker: workerUrls.operations! },
-    simulatorUrl,
+    operationsUrls: { ingress: urls.ingress.operations!, worker: urls.worker.operations! },
+    simulatorUrl: urls.simulator.simulator!,
     redisUrl: redis.url,
-    pids: {
-      sluice: process.pid,
-      ...Object.fromEntries(supervised.map((each) => [each.name, each.pid()]).filter(([, pid]) => pid !== undefined)),
-    },
-  });
-  announce = () => writePrivately(state.readyFile, `${JSON.stringify(readyNow(), null, 2)}\n`);
-  resources.defer(() => {
-    announce = () => {};
-    rmSync(state.readyFile, { force: true });
-  });
-  announce();
-  say(bannerOf(readyNow(), modelFor(catalogue, group), state.logs));
+  };
+  processes.announce(ready);
+  say(bannerOf(ready, modelFor(catalogue, group), state.logs));
   await requests.requested;
   say("Stopping: finishing running requests (press Ctrl-C again to stop now) …");
 }
 
+/** Starts the simulator, then worker and ingress together; resolves to their addresses. */
+async function startRoles(
+  { host, port, operationsPort }: { host: string; port: number; operationsPort: number },
+  { unlessStopped }: StopRequests,
+  startRole: (role: Role, own: Environment) => Promise<Urls>,
+): Promise<Record<Role, Urls>> {
+  const simulator = await unlessStopped(
+    startRole("simulator", { HOST: "127.0.0.1", PORT: "0", SIMULATOR_PORT: "0", OPERATIONS_PORT: "0" }),
+  );
+  const shared = { SIMULATOR_URL: simulator.simulator };
+  const workerPort = operationsPort && operationsPort + 1;
+  const [worker, ingress] = await unlessStopped(
+    Promise.all([
+      startRole("worker", { ...shared, OPERATIONS_PORT: String(workerPort) }),
+      startRole("ingress", { ...shared, HOST: host, PORT: String(port), OPERATIONS_PORT: String(operationsPort) }),
+    ]),
+  );
+  return { simulator, worker, ingress };
+}
+
 type StopRequests = ReturnType<typeof onStopRequests>;
-type Keep = (plan: Plan) => Supervised;
 
 function lockState(state: State, resources: AsyncDisposableStack): void {
   const lock = takeLock(state.lockFile);
@@ -149,7 +183,7 @@ async function startRedis(
   environment: Environment,
   state: State,
   stop: AbortSignal,
-  keep: Keep,
+  processes: Processes,
   resources: AsyncDisposableStack,
 ) {
   if (environment.REDIS_URL) {
@@ -163,7 +197,7 @@ async function startRedis(
   await endOrphanedRedis(state);
   const guard = guardRedis(state);
   resources.defer(guard.dismiss);
-  await keep(privateRedisPlan(program.path, state)).serving;
+  await processes.start(privateRedisPlan(program.path, state)).serving;
   return { url: privateRedisUrlOf(state), lifeline: guard.lifeline };
 }
 

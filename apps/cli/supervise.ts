@@ -146,10 +146,7 @@ function attempt(plan: Plan, previous: Urls | undefined, say: (line: string) => 
     child.kill("SIGKILL");
   }, servingMsMax);
   const serving = Promise.race([
-    plan.whenServing(child, waiting.signal).then(
-      (urls) => urls,
-      () => undefined,
-    ),
+    plan.whenServing(child, waiting.signal).catch(() => undefined),
     ended.then(() => undefined),
   ]).then(async (urls) => {
     clearTimeout(timer);

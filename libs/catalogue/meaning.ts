@@ -107,11 +107,9 @@ function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
   ]);
 }
 
-/** Seconds since 1970 of a date (midnight, UTC); returns a number unchanged. Undefined for an invalid date. */
+/** Seconds since 1970 of a date (midnight, UTC); returns a number unchanged. Undefined for an invalid date, such as 31 February. */
 export function createdSecondsOf(created: number | string): number | undefined {
   if (typeof created === "number") return created;
-  if (!/^\d{4}-\d{2}-\d{2}$/.test(created)) return undefined;
-  const ms = Date.parse(`${created}T00:00:00Z`);
-  const isRealDate = !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(created);
-  return isRealDate ? ms / 1_000 : undefined;
+  const ms = /^\d{4}-\d{2}-\d{2}$/.test(created) ? Date.parse(created) : Number.NaN;
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(created) ? ms / 1_000 : undefined;
 }
