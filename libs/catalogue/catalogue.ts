@@ -27,7 +27,7 @@ export type CatalogueModel = Omit<FileModel, "name" | "created" | "prices"> & {
   readonly prices: Required<FileModel["prices"]>;
 };
 
-export interface CatalogueParts extends Pick<CatalogueFile, "currency" | "addresses"> {
+export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses"> {
   /** Identifies the file's content: the beginning of its SHA-256, in hex. */
   readonly version: string;
   readonly queues: ReadonlyMap<string, CatalogueFile["queues"][string]>;
@@ -40,9 +40,6 @@ export interface CatalogueParts extends Pick<CatalogueFile, "currency" | "addres
   readonly declaredModelIds: ReadonlySet<string>;
   /** Every environment variable that an upstream of the file names as a credential or in `requires`, offered here or not. */
   readonly declaredVariables: ReadonlySet<string>;
-}
-
-export interface Catalogue extends CatalogueParts {
   /** In constant time; undefined for an unknown model and for one outside the group. */
   modelFor(group: string, id: string): CatalogueModel | undefined;
   /** In the order of the file; empty for an unknown group. */
@@ -50,7 +47,7 @@ export interface Catalogue extends CatalogueParts {
 }
 
 /** Freezes the parts deeply, except the maps and sets, which TypeScript protects. */
-export function createCatalogue(parts: CatalogueParts): Catalogue {
+export function createCatalogue(parts: Omit<Catalogue, "modelFor" | "modelsOf">): Catalogue {
   for (const part of [
     parts.addresses,
     parts.models,

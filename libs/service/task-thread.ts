@@ -12,10 +12,8 @@ export interface Sent<Value> {
   transfer?: ArrayBuffer[];
 }
 
-interface Waiting<Task, Result> {
+interface Waiting<Task, Result> extends PromiseWithResolvers<Result> {
   make(): Sent<Task>;
-  settle(result: Result): void;
-  fail(error: unknown): void;
 }
 
 interface Answer<Result> {
@@ -69,34 +67,22 @@ export class TaskThread<Task, Result> {
   run(make: () => Sent<Task>, { key, signal }: TaskOptions): Promise<Result> {
     if (this.#isClosed) return Promise.reject(new Error("the thread has ended"));
     if (signal?.aborted) return Promise.reject(signal.reason);
-    return new Promise((resolve, reject) => {
-      const leave = () => {
-        line.waiting.delete(waiting);
-        reject(signal?.reason);
-      };
-      const settled = () => signal?.removeEventListener("abort", leave);
-      const waiting: Waiting<Task, Result> = {
-        make,
-        settle(result) {
-          settled();
-          resolve(result);
-        },
-        fail(error) {
-          settled();
-          reject(error);
-        },
-      };
-      const line = this.#lineOf(key);
-      line.waiting.add(waiting);
-      signal?.addEventListener("abort", leave);
-      if (!this.#isBusy) void this.#work();
-    });
+    const line = this.#lineOf(key);
+    const waiting = { make, ...Promise.withResolvers<Result>() };
+    const leave = () => {
+      line.waiting.delete(waiting);
+      waiting.reject(signal?.reason);
+    };
+    line.waiting.add(waiting);
+    signal?.addEventListener("abort", leave);
+    if (!this.#isBusy) void this.#work();
+    return waiting.promise.finally(() => signal?.removeEventListener("abort", leave));
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { waiting } of this.#lines.values())
-      for (const { fail } of waiting) fail(new Error("the thread has ended"));
+      for (const { reject } of waiting) reject(new Error("the thread has ended"));
     this.#lines.clear();
     await this.#worker?.terminate();
   }
@@ -124,9 +110,9 @@ export class TaskThread<Task, Result> {
       this.#servedMs = line.takenMs;
       const startedAt = performance.now();
       try {
-        next.settle(await this.#do(next.make()));
+        next.resolve(await this.#do(next.make()));
       } catch (error) {
-        next.fail(error);
+        next.reject(error);
       }
       line.takenMs += performance.now() - startedAt;
     }
