@@ -3,31 +3,25 @@ import { readFileSync } from "node:fs";
 import { hashOf } from "#access/key.ts";
 import { issueKey, readSome } from "#access/projection.ts";
 import { stateOf } from "#access/record.ts";
-import { keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { type State, writePrivately } from "./state.ts";
 
 /** Returns the key in `.sluice/first-key` if it is live and belongs to the group; otherwise creates a new one and stores it there. It can be revoked like any other key. */
 export async function ensureFirstKey(
-  state: State,
-  redisUrl: string,
-  namespace: string,
+  { firstKeyFile }: State,
+  redis: Redis,
+  keyspace: Keyspace,
   group: string,
 ): Promise<string> {
-  const redis = await connectRedis(redisUrl, "request");
-  try {
-    const keyspace = keyspaceOf(namespace);
-    const stored = readStored(state.firstKeyFile);
-    if (stored !== undefined) {
-      const [record] = await readSome(redis, keyspace, [hashOf(stored)]);
-      if (record && record.group === group && stateOf(record, Date.now()) === "live") return stored;
-    }
-    const { key } = await issueKey(redis, keyspace, { name: "first-run", group, createdAt: Date.now() });
-    writePrivately(state.firstKeyFile, `${key}\n`);
-    return key;
-  } finally {
-    redis.disconnect();
+  const stored = readStored(firstKeyFile);
+  if (stored !== undefined) {
+    const [record] = await readSome(redis, keyspace, [hashOf(stored)]);
+    if (record && record.group === group && stateOf(record, Date.now()) === "live") return stored;
   }
+  const { key } = await issueKey(redis, keyspace, { name: "first-run", group, createdAt: Date.now() });
+  writePrivately(firstKeyFile, `${key}\n`);
+  return key;
 }
 
 function readStored(file: string): string | undefined {

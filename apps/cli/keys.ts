@@ -8,7 +8,7 @@ import { CatalogueFault } from "#catalogue/fault.ts";
 import { loadCatalogue } from "#catalogue/load.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis, type Redis } from "#service/redis.ts";
+import { type Redis, withRedis } from "#service/redis.ts";
 import { StartupFault } from "#service/startup.ts";
 import { expiryOf, keyTableOf, limitHelp, limitOptions, limitsOf } from "./keys-text.ts";
 import { readReady, stateOf } from "./state.ts";
@@ -24,11 +24,6 @@ const usage = `Usage:
 
 Limits of a key; each overrides the limit of its group's keys:
 ${limitHelp}`;
-
-interface Store {
-  redis: Redis;
-  keyspace: Keyspace;
-}
 
 /** Where a command writes its result and its errors. */
 interface Output {
@@ -101,7 +96,7 @@ async function create(args: string[], environment: Environment): Promise<string>
     throw new KeysFault(`no group is named "${group}"; the catalogue has ${[...catalogue.groups.keys()].join(", ")}`);
   const models = values.models === undefined ? undefined : modelsOf(values.models, catalogue);
 
-  const { key, record } = await withStore(environment, ({ redis, keyspace }) =>
+  const { key, record } = await withStore(environment, (redis, keyspace) =>
     issueKey(redis, keyspace, {
       name,
       group,
@@ -119,7 +114,7 @@ async function create(args: string[], environment: Environment): Promise<string>
 
 async function list(args: string[], environment: Environment): Promise<string> {
   const { values } = parseArgs({ args, options: { json: { type: "boolean" } } });
-  const records = await withStore(environment, ({ redis, keyspace }) => readRecords(redis, keyspace));
+  const records = await withStore(environment, (redis, keyspace) => readRecords(redis, keyspace));
   const now = Date.now();
   const ordered = [...records.values()].sort((a, b) => a.createdAt - b.createdAt);
   return values.json
@@ -132,7 +127,7 @@ async function revoke(args: string[], environment: Environment): Promise<string>
   const [wanted] = positionals;
   if (wanted === undefined || positionals.length > 1)
     throw new KeysFault("name one key: by its id, its name or its last four characters");
-  const revoked = await withStore(environment, async ({ redis, keyspace }) => {
+  const revoked = await withStore(environment, async (redis, keyspace) => {
     const [hash] = findOne([...(await readRecords(redis, keyspace))], wanted);
     return revokeRecord(redis, keyspace, hash, Date.now());
   });
@@ -171,21 +166,18 @@ function modelsOf(text: string, { declaredModelIds }: Catalogue): string[] {
   return models;
 }
 
-async function withStore<Result>(environment: Environment, use: (store: Store) => Promise<Result>): Promise<Result> {
-  const redis = environment.REDIS_URL
-    ? await connectRedis(environment.REDIS_URL, "request")
-    : await connectPrivateRedis();
-  try {
-    return await use({ redis, keyspace: keyspaceOf(serviceConfigOf(environment).namespace) });
-  } finally {
-    redis.disconnect();
-  }
-}
-
-/** Connects to the Redis of the gateway that runs in this directory. */
-async function connectPrivateRedis(): Promise<Redis> {
-  const ready = readReady(stateOf(process.cwd()));
-  const redis = ready && (await connectRedis(ready.redisUrl, "request").catch(() => undefined));
-  if (!redis) throw new KeysFault('no gateway runs in this directory; start it with "npm start", or set REDIS_URL');
-  return redis;
+/** Uses the Redis of REDIS_URL, or of the gateway that runs in this directory. */
+async function withStore<Result>(
+  environment: Environment,
+  use: (redis: Redis, keyspace: Keyspace) => Promise<Result>,
+): Promise<Result> {
+  const { REDIS_URL } = environment;
+  const noGateway = new KeysFault('no gateway runs in this directory; start it with "npm start", or set REDIS_URL');
+  const url = REDIS_URL || readReady(stateOf(process.cwd()))?.redisUrl;
+  if (!url) throw noGateway;
+  const keyspace = keyspaceOf(serviceConfigOf(environment).namespace);
+  return withRedis(url, (redis) => use(redis, keyspace)).catch((error) => {
+    // Without REDIS_URL, ready.json is left over from a gateway that was killed.
+    throw !REDIS_URL && error instanceof StartupFault ? noGateway : error;
+  });
 }

@@ -6,7 +6,8 @@ import type { Environment } from "#catalogue/environment.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";
 import { loadCatalogue } from "#catalogue/load.ts";
 import { listenSettings, readSettings, serviceConfigOf } from "#service/config.ts";
-import { connectRedis, redisAddressOf } from "#service/redis.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { redisAddressOf, withRedis } from "#service/redis.ts";
 import { StartupFault } from "#service/startup.ts";
 import { bannerOf } from "./banner.ts";
 import { ensureFirstKey } from "./first-key.ts";
@@ -114,7 +115,9 @@ async function run(
 
   const redis = await startRedis(environment, state, requests.stop, processes, resources);
   const group = catalogue.groups.has("default") ? "default" : [...catalogue.groups.keys()][0]!;
-  const key = await ensureFirstKey(state, redis.url, config.namespace, group);
+  const key = await withRedis(redis.url, (connection) =>
+    ensureFirstKey(state, connection, keyspaceOf(config.namespace), group),
+  );
   requests.stop.throwIfAborted();
 
   say("Starting simulator, worker and ingress …");
@@ -203,16 +206,12 @@ async function startRedis(
 
 /** Throws a StartupFault for an unreachable or old Redis. Valkey reports the Redis version that it is compatible with. A server that refuses INFO is accepted. */
 async function checkRedis(url: string): Promise<void> {
-  const redis = await connectRedis(url, "request");
-  try {
-    const [, version, major] = /^redis_version:((\d+)[\d.]*)/m.exec(await redis.info("server").catch(() => "")) ?? [];
-    if (Number(major) < 7)
-      throw new StartupFault(
-        `the Redis at ${redisAddressOf(url)} has version ${version}; version 7 or newer is required`,
-      );
-  } finally {
-    redis.disconnect();
-  }
+  const info = await withRedis(url, (redis) => redis.info("server").catch(() => ""));
+  const [, version, major] = /^redis_version:((\d+)[\d.]*)/m.exec(info) ?? [];
+  if (Number(major) < 7)
+    throw new StartupFault(
+      `the Redis at ${redisAddressOf(url)} has version ${version}; version 7 or newer is required`,
+    );
 }
 
 /** A simulated model if there is one, so that the first call is free. */

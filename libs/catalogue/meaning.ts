@@ -65,7 +65,7 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
     if (twin === undefined) firstWith.set(model.id, index);
     else found(["id"], `"${model.id}" is already the id of models[${twin}]`);
     if (!Object.hasOwn(queues, model.queue))
-      found(["queue"], `no queue is named "${model.queue}"${suggestionOf(model.queue, Object.keys(queues))}`);
+      found(["queue"], unknownText("queue is named", model.queue, Object.keys(queues)));
     if (createdSecondsOf(model.created) === undefined)
       found(["created"], "must be a date such as 2026-01-31, or seconds since 1970");
     const { contextWindow = Number.POSITIVE_INFINITY, outputTokensMax = 0 } = model;
@@ -73,18 +73,18 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
       found(["outputTokensMax"], `is more than contextWindow, which is ${contextWindow}`);
     for (const [place, id] of model.fallbacks.entries()) {
       if (id === model.id) found(["fallbacks", place], "is the model itself");
-      else if (!ids.has(id)) found(["fallbacks", place], `no model has the id "${id}"${suggestionOf(id, ids)}`);
+      else if (!ids.has(id)) found(["fallbacks", place], unknownText("model has the id", id, ids));
     }
     for (const [place, { upstream }] of model.route.entries()) {
-      if (Object.hasOwn(upstreams, upstream)) continue;
-      found(
-        ["route", place, "upstream"],
-        `no upstream is named "${upstream}"${suggestionOf(upstream, Object.keys(upstreams))}`,
-      );
+      if (!Object.hasOwn(upstreams, upstream))
+        found(["route", place, "upstream"], unknownText("upstream is named", upstream, Object.keys(upstreams)));
     }
     return findings;
   });
 }
+
+const unknownText = (what: string, name: string, known: Iterable<string>) =>
+  `no ${what} "${name}"${suggestionOf(name, known)}`;
 
 function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
   const ids = new Set(models.map(({ id }) => id));
@@ -93,9 +93,7 @@ function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
       const path = ["groups", name, "models", index];
       const star = pattern.indexOf("*");
       if (star !== -1 && star !== pattern.length - 1) return [{ path, text: "`*` may stand only at the end" }];
-      return star === -1 && !ids.has(pattern)
-        ? [{ path, text: `no model has the id "${pattern}"${suggestionOf(pattern, ids)}` }]
-        : [];
+      return star === -1 && !ids.has(pattern) ? [{ path, text: unknownText("model has the id", pattern, ids) }] : [];
     }),
     ...(["limits", "keyLimits", "accountLimits"] as const).flatMap((of): Finding[] => {
       const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY } = group[of] ?? {};

@@ -3,6 +3,7 @@
  * network file systems.
  */
 import { readFile, stat } from "node:fs/promises";
+import { isDeepStrictEqual } from "node:util";
 import type { Catalogue } from "./catalogue.ts";
 import { fileBytesMax } from "./document.ts";
 import type { Environment } from "./environment.ts";
@@ -69,7 +70,7 @@ export function watchCatalogue(
   const poll = async () => {
     const reading = await read(file);
     if (isClosed) return;
-    if (isSame(reading, seen) && !isSame(reading, settled)) {
+    if (isDeepStrictEqual(reading, seen) && !isDeepStrictEqual(reading, settled)) {
       settled = reading;
       settle(reading);
     }
@@ -105,9 +106,4 @@ async function read(file: string): Promise<Reading> {
   } catch (error) {
     return { kind: "unreadable", reason: unreadableText(file, error) };
   }
-}
-
-function isSame(left: Reading, right: Reading | undefined): boolean {
-  if (left.kind === "content") return right?.kind === "content" && Buffer.compare(left.bytes, right.bytes) === 0;
-  return right?.kind === "unreadable" && left.reason === right.reason;
 }

@@ -117,6 +117,16 @@ export async function connectRedis(url: string, purpose: RedisPurpose): Promise<
   return redis;
 }
 
+/** Calls `use` with a connection for requests, and closes the connection afterwards. */
+export async function withRedis<Result>(url: string, use: (redis: Redis) => Promise<Result>): Promise<Result> {
+  const redis = await connectRedis(url, "request");
+  try {
+    return await use(redis);
+  } finally {
+    redis.disconnect();
+  }
+}
+
 /** The used share of Redis' `maxmemory`, or of its machine's memory when it has no such limit. Rejects when Redis does not answer. */
 export async function usedMemoryShare(redis: Redis): Promise<number> {
   const text = await redis.info("memory");
