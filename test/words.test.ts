@@ -21,7 +21,6 @@ const retired: Record<string, string> = {
   carry: "field support",
   carriage: "field support",
   hint: "ignored",
-  source: "attachment",
   around: "deps",
   surroundings: "deps",
   otherwise: "default",
@@ -37,7 +36,7 @@ const wordsOf = (name: string) =>
   name
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
     .split(/[^A-Za-z]+/)
-    .map((word) => word.toLowerCase().replace(/(?<=lane|pulse|piece|splice|source|settlement|room|hint)s$/, ""));
+    .map((word) => word.toLowerCase().replace(/(?<=lane|pulse|piece|splice|settlement|room|hint)s$/, ""));
 
 const complaintsOf = (where: string, name: string) => {
   const words = wordsOf(name);

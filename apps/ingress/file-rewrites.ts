@@ -1,14 +1,15 @@
 /**
- * Rewrites Redis' append-only file at an interval. The file keeps every command, so a request's body stays in it after Redis has deleted the job;
- * a rewrite leaves only what Redis holds at that moment: https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#log-rewriting
+ * Makes Redis rewrite its append-only file at an interval. The file keeps every command, so a request's body stays in it after Redis has
+ * deleted the job. A rewrite leaves only what Redis has in memory at that moment:
+ * https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#log-rewriting
  */
 
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 
-/** How often an ingress asks whether a rewrite is due. */
-const askEveryMs = 10_000;
+/** How often an ingress checks at most whether a rewrite is due. */
+const checkMsMax = 10_000;
 
 export interface FileRewritesOptions {
   redis: Redis;
@@ -20,23 +21,27 @@ export interface FileRewritesOptions {
 
 export class FileRewrites {
   readonly #options: FileRewritesOptions;
-  #askedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: FileRewritesOptions) {
     this.#options = options;
   }
 
-  /** Call it every second or so. */
-  tick(now: number): void {
-    const { redis, everyMs, log } = this.#options;
-    if (redis.status !== "ready" || now - this.#askedAt < Math.min(askEveryMs, everyMs)) return;
-    this.#askedAt = now;
-    this.#rewriteIfDue().catch((error: unknown) =>
-      log.warn(
+  /** How often `rewriteIfDue` must be called. */
+  get checkEveryMs(): number {
+    return Math.min(checkMsMax, this.#options.everyMs);
+  }
+
+  /** Never rejects. */
+  async rewriteIfDue(): Promise<void> {
+    if (this.#options.redis.status !== "ready") return;
+    try {
+      await this.#rewriteIfDue();
+    } catch (error) {
+      this.#options.log.warn(
         { err: error },
         "Redis did not rewrite its append-only file; request bodies stay in the file until it is rewritten",
-      ),
-    );
+      );
+    }
   }
 
   /** The key is a lease: one ingress starts one rewrite in each interval. */

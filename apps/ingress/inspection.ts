@@ -1,4 +1,4 @@
-/** Job inspection for operators: bull-board on the operations port, behind a password. What callers wrote is not shown. */
+/** Job inspection for operators: bull-board on the operations port, behind a password. Callers' content is not shown. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createBullBoard } from "@bull-board/api";
 import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
@@ -11,7 +11,7 @@ import type { RedisJobQueue } from "#relay/redis/job-queue.ts";
 const basePath = "/queues";
 const operatorName = "operator";
 
-/** Serves the board of these queues, by name, under /queues to the user `operator` with this password; look, don't touch: jobs belong to their owners. */
+/** Serves the board of these queues, by name, under /queues to the user `operator` with this password. It is read-only, for jobs belong to their owners. */
 export async function addInspection(
   operations: FastifyInstance,
   queues: ReadonlyMap<string, RedisJobQueue>,
@@ -21,7 +21,7 @@ export async function addInspection(
   board.setBasePath(basePath);
   const { addQueue } = createBullBoard({ queues: [], serverAdapter: board });
   const shown = new Set<string>();
-  /** The catalogue may have named further ones since. */
+  /** The catalogue may have added queues since. */
   const showQueues = async () => {
     for (const [queue, { bull }] of queues) {
       if (shown.has(queue)) continue;

@@ -1,8 +1,17 @@
 /** The worker's settings and its command line. */
 import { parseArgs } from "node:util";
-import { drainSettings, integerSetting, memoryShare, readSettings, type Setting } from "#service/config.ts";
+import type { Environment } from "#catalogue/environment.ts";
+import {
+  drainSettings,
+  integerSetting,
+  memoryShare,
+  readSettings,
+  type ServiceConfig,
+  type Setting,
+  serviceConfigOf,
+} from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
-import { type Network, networksOf } from "./attachment-fetcher.ts";
+import { type Network, networksOf } from "./attachments/attachment-fetcher.ts";
 
 const attachmentNetworks: Setting<Network[]> = {
   variable: "ATTACHMENT_NETWORKS",
@@ -49,10 +58,25 @@ export const workerArguments = {
 export const workerConfigOf = (environment: Record<string, string | undefined>) =>
   readSettings(workerSettings, environment);
 
-/** Stands for every queue of the catalogue that is not named beside it. */
+export interface WorkerConfig extends ServiceConfig, ReturnType<typeof workerConfigOf> {
+  /** Queues and their capacities, with `*` for every other one. */
+  queues: ReadonlyMap<string, number>;
+  /** Where credentials and proxies are looked up. */
+  environment: Environment;
+}
+
+/** Reads all settings from the environment and the command line. Throws StartupFault. */
+export const loadWorkerConfig = (environment: Record<string, string | undefined>, args: string[]): WorkerConfig => ({
+  ...serviceConfigOf(environment),
+  ...workerConfigOf(environment),
+  queues: queuesOf(args),
+  environment,
+});
+
+/** Stands for every queue of the catalogue that the command line does not name. */
 const everyOther = "*";
 
-/** Queues and how many generations at once, from the command line; a StartupFault for anything else. */
+/** Queues and their capacities, from the command line. Throws StartupFault. */
 export function queuesOf(args: string[]): Map<string, number> {
   if (args.some((argument) => /^--lanes(=|$)/.test(argument)))
     throw new StartupFault("--lanes was renamed to --queues in version 0.2.0");
@@ -78,7 +102,7 @@ export function queuesOf(args: string[]): Map<string, number> {
   return queues;
 }
 
-/** The queues to work on with a catalogue that names these. */
+/** The queues to serve when the catalogue names these, each with its capacity. */
 export function capacitiesOf(given: ReadonlyMap<string, number>, catalogued: Iterable<string>): Map<string, number> {
   const others = given.get(everyOther);
   const capacities = new Map(others === undefined ? [] : [...catalogued].map((name) => [name, others]));

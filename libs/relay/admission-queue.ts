@@ -1,65 +1,64 @@
 /**
- * The gate before a queue, one for each ingress. The queue itself is first come, first served for all ingresses; so each puts no more jobs on
- * it than keep the workers busy, and holds the rest back, where latecomers of other keys can overtake.
+ * Keeps an ingress' requests before they go onto a queue. The queue itself is first come, first served for all ingresses. So each ingress puts only as many
+ * jobs on it as keep the workers busy, and keeps the rest here, where later requests of other keys can overtake.
  *
- *     held ──▶ on the queue ──▶ taken by a worker
+ *     kept here ──▶ on the queue ──▶ taken by a worker
  *
- * How many may wait on the queue follows from what workers took lately: one, and half of what was taken in the last tenth of a second. That is
- * about 50 ms of work while the workers are busy, as long as a latecomer waits behind it; one job where work is slow; and when places are free,
- * the number grows with every job that is taken, by half in each round trip. Of short work there may be a quarter of a second more: what
- * takes the time there is the way to the workers, and the more jobs go it together, the less each costs.
+ * How many jobs may wait on the queue depends on what workers took recently: one, plus half of what they took in the last tenth of a second. That is about
+ * 50 ms of work while the workers are busy, and one job if work is slow. When workers have free slots, the number grows by half with each round trip. Short work
+ * may have another quarter of a second on the queue: there the way to the workers takes most of the time, and jobs that travel together cost less.
  *
- * Keys share the workers' places, too. A key gets another place only while it has at most four times as many as are free, so through one ingress one key
- * takes four fifths of them at most, through two 24 of 25 (dynamic thresholds: Choudhury and Hahne 1998). Where groups of several weights are here, a key of
- * a heavier group may have as many times more. A key that has less than five places may always go: of so few, one key may take all.
+ * Keys share the workers' slots. A key gets another slot only while it has at most four times as many as are free. Through one ingress one key takes at most
+ * four fifths of them, through two ingresses 24 of 25 (dynamic thresholds: Choudhury and Hahne 1998). A key of a heavier group may have proportionally more. A key
+ * with fewer than five slots may always go, so one key may take all of very few slots.
  */
 import { FairQueue, type Share } from "./fair-queue.ts";
 import { LiveMap } from "./live-map.ts";
 
-/** Work that is over within this time is short. */
+/** Work that ends within this time is short. */
 const shortMs = 100;
-/** A key may have so many times the places that are free. */
+/** A key may have this many times the free slots. */
 const slotsPerFree = 4;
-/** Retry-After in seconds is never above this: queues change. */
+/** The largest Retry-After in seconds; queues change quickly. */
 const retryAfterSecondsMax = 60;
 
-/** Something that is not over. */
+/** An item that is not over. */
 interface Known {
   readonly share: Share;
   isRunning: boolean;
 }
 
 export interface AdmissionQueuePort<Item> {
-  /** Can jobs be put on the queue? While they can't, nothing is let through. */
+  /** Whether jobs can be put on the queue. While they cannot, nothing is released. */
   isOpen(): boolean;
-  /** Put it on the queue. */
+  /** Puts the item on the queue. */
   release(item: Item): void;
 }
 
-/** A pure state machine; times are milliseconds of one clock that never goes back. */
+/** A pure state machine. Times are milliseconds of one monotonic clock. */
 export class AdmissionQueue<Item extends string | number> {
   readonly #port: AdmissionQueuePort<Item>;
   readonly #held = new FairQueue<Item>();
   readonly #onQueue = new Set<Item>();
   readonly #known = new LiveMap<Item, Known>();
-  /** By key: how many were let through and are not over. */
+  /** By key: how many items were released and are not over. */
   readonly #passedOf = new LiveMap<string, number>();
-  /** Of each group: its weight, and how many are not over. */
+  /** By group: its weight, and how many items are not over. */
   readonly #groups = new Map<string, { weight: number; size: number }>();
   #runningSize = 0;
-  /** Places that are not taken by what other ingresses run; undefined where that is not known. */
+  /** The workers' slots that other ingresses do not use; undefined if unknown. */
   #workerSlots: number | undefined;
   readonly #takenLately = new SlidingCount(25, 4);
   readonly #shortLately = new SlidingCount(50, 5);
   readonly #drained = new SlidingCount(1_000, 10);
-  /** Since when something has waited without a break. */
+  /** Since when at least one item has been waiting. */
   #busySince = 0;
 
   constructor(port: AdmissionQueuePort<Item>) {
     this.#port = port;
   }
 
-  /** How many are held back. */
+  /** How many items wait here. */
   get heldSize(): number {
     return this.#held.size;
   }
@@ -68,22 +67,22 @@ export class AdmissionQueue<Item extends string | number> {
     return this.#held.has(item);
   }
 
-  /** How many of those that were let through run. */
+  /** How many released items are running. */
   get runningSize(): number {
     return this.#runningSize;
   }
 
-  /** As told last. */
+  /** The value of the last `setSlots`. */
   get slots(): number | undefined {
     return this.#workerSlots;
   }
 
-  /** The queue's workers have so many places that other ingresses do not take; undefined where that is not known. Call it every second or so. */
+  /** Sets how many slots of the queue's workers other ingresses do not use; undefined if unknown. Call it about every second. */
   setSlots(slots: number | undefined): void {
     this.#workerSlots = slots;
   }
 
-  /** Lets it through to the queue, at once or when its turn comes. */
+  /** Releases the item to the queue, now or when its turn comes. */
   admit(item: Item, share: Share, now: number): void {
     if (this.#held.size === 0 && this.#onQueue.size === 0) {
       this.#busySince = now;
@@ -100,13 +99,13 @@ export class AdmissionQueue<Item extends string | number> {
     }
   }
 
-  /** It is on the queue anew: another attempt of it begins, which has waited already. */
+  /** Another attempt of the item is on the queue. It does not wait here again. */
   again(item: Item): void {
     this.#onQueue.add(item);
     this.#setRunning(this.#known.get(item), false);
   }
 
-  /** A worker took it. */
+  /** A worker took the item. */
   taken(item: Item, now: number): void {
     this.#takenLately.add(now);
     this.#drained.add(now);
@@ -115,12 +114,12 @@ export class AdmissionQueue<Item extends string | number> {
     this.pump(now);
   }
 
-  /** It is not on the queue any more, though nobody told that it was taken: it is in nobody's way there. Any number of times. */
+  /** The item left the queue without a report that a worker took it. May be called repeatedly. */
   gone(item: Item, now: number): void {
     if (this.#onQueue.delete(item)) this.pump(now);
   }
 
-  /** It is over, wherever it was, `ranMs` after it was taken; undefined where it was not. Any number of times. */
+  /** The item is over, `ranMs` after a worker took it (undefined if none did). May be called repeatedly. */
   over(item: Item, ranMs: number | undefined, now: number): void {
     const known = this.#known.get(item);
     if (known === undefined) return;
@@ -138,7 +137,7 @@ export class AdmissionQueue<Item extends string | number> {
     this.pump(now);
   }
 
-  /** Lets through what may pass; call it now and then, for the queue may have been closed when there was room. */
+  /** Releases what may go. Call it regularly, because the queue may have been closed when there was capacity. */
   pump(now: number): void {
     if (this.#held.size === 0) return;
     while (this.#hasCapacity(now) && this.#port.isOpen()) {
@@ -149,8 +148,8 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   /**
-   * When there should be room again for another one behind so many that wait: whole seconds, from 1 to 60, by how many were taken in the last
-   * ten seconds of those that something waited in.
+   * Whole seconds, from 1 to 60, until a request behind `waiting` others should find a free place. Computed from how many items workers took in the last ten
+   * seconds, as far as something was waiting.
    */
   retryAfterSeconds(waiting: number, now: number): number {
     const observedMs = Math.min(Math.max(now - this.#busySince, 1_000), this.#drained.spanMs);
@@ -163,8 +162,8 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   /**
-   * May a key have another place? Jobs on the queue take the places that are free; of short work, places come free while they are on their way. A group may have
-   * as many times the places of the lightest group that is here as its weight is of that one's.
+   * Whether a key may have another slot. Jobs on the queue occupy free slots; slots of short work become free while jobs are on their way. A group's share is
+   * proportional to its weight, relative to the lightest group present.
    */
   #sharing(now: number): (key: string, weight: number) => boolean {
     const slots = this.#workerSlots;
@@ -195,7 +194,7 @@ export class AdmissionQueue<Item extends string | number> {
   }
 }
 
-/** Counts what happened in the last while, to within one slot of it. */
+/** Counts events in a sliding window, with the precision of one of its intervals. */
 class SlidingCount {
   readonly spanMs: number;
   readonly #slotMs: number;

@@ -1,28 +1,28 @@
-/** The bounds of the relay, in one place. Both ends of a relay must run with the same ones. */
+/** Timeouts and sizes of the relay. All processes must use the same values. */
 export interface RelayBounds {
-  /** How often a process heartbeats: to itself, and to every mailbox it has live generations with. */
+  /** The interval of heartbeats, to the process itself and to every mailbox with which it shares live generations. */
   heartbeatMs: number;
-  /** Silence for this long, heard over a sound link of one's own, means gone. A process frozen for longer drops what it holds. */
+  /** A process that is silent for this long, while the listener's own link is up, is dead. A process that was frozen for longer drops everything it runs. */
   graceMs: number;
-  /** An owner heard from within this time is alive: work for it may start before its `go`. */
+  /** An owner that was heard within this time is alive: a worker may start its attempts before `go`. */
   aliveMs: number;
-  /** How long a process holds on to its generations while its own link is down. */
+  /** How long a process keeps its generations while its own link is down. */
   downMs: number;
-  /** How long what arrived may wait to be acknowledged while more arrives: until then its sender keeps it. */
+  /** The longest delay of an acknowledgement while more frames arrive. The sender keeps frames until then. */
   ackMs: number;
-  /** Bytes of one generation sent and not yet taken by its caller. */
+  /** The most bytes of one generation that were sent and that the caller has not read. */
   windowBytes: number;
-  /** Bytes on the way to one mailbox, not yet known to have arrived. */
+  /** The most bytes on the way to one mailbox that are not acknowledged as arrived. */
   mailboxWindowBytes: number;
-  /** The least time between two requests to resend the same frames. */
+  /** The shortest time between two requests to resend the same frames. */
   missingRetryMs: number;
-  /** How long a generation waits before its owner first asks the queue about it, and between two such questions. */
+  /** How long a generation waits before its owner asks the queue for its state, and between two such requests. */
   probeMs: number;
-  /** How many generations an owner asks about at a time. */
+  /** How many states an owner requests at a time. */
   probesMax: number;
-  /** How often a generation is run anew after its worker was lost. */
+  /** How many workers may be lost over one generation before it fails. */
   runsMax: number;
-  /** How long a finished generation is remembered, to answer a worker that has not heard of it; longer than any worker holds on. */
+  /** How long an owner remembers a finished generation, to answer a worker that missed the end. Longer than `downMs`. */
   rememberMs: number;
 }
 
@@ -41,5 +41,5 @@ export const relayBounds: RelayBounds = {
   rememberMs: 35_000,
 };
 
-/** Payload bytes of one frame at most: big answers are many frames, so that small ones are never far behind. */
+/** The most payload bytes of one frame. A large answer is many frames, so that small answers never wait long behind it. */
 export const payloadBytesMax = 64 * 1024 - 64;

@@ -1,44 +1,43 @@
 /**
- * A queue that is fair twice: between groups by weight (start-time fair queueing, Goyal, Vin and Cheng 1996), and between the keys of a group
- * in rounds, in each of which a key has one turn: who comes late and has not had its own goes before those who have. A request counts as one,
- * whatever it asks for.
+ * A fair queue: between groups by weight (start-time fair queueing, Goyal, Vin and Cheng 1996), and between the keys of a group in rounds. A key has one
+ * turn in each round; a key that has not had its turn goes before keys that have. Every request counts as one.
  */
 
-/** Whose share of the queue something takes. */
+/** The group and key that an item belongs to. */
 export interface Share {
   readonly group: string;
-  /** Of the group, beside the other groups' weights; above 0. */
+  /** The group's weight relative to other groups; above 0. */
   readonly weight: number;
   readonly key: string;
 }
 
-/** May something of this key, whose group has this weight, be taken out now? */
+/** Whether an item of this key, whose group has this weight, may be taken now. */
 type MayGo = (key: string, weight: number) => boolean;
 
 interface Line<Item> {
   weight: number;
-  /** The group's virtual time: how much it was served, measured by its weight. The least is next. */
+  /** The group's virtual time: its served items divided by its weight. The group with the lowest is next. */
   time: number;
   items: Map<string, Set<Item>>;
-  /** The keys that have a turn in this round, in order. */
+  /** The keys that still have a turn in this round, in order. */
   round: Set<string>;
-  /** Those that have had it. */
+  /** The keys that have had their turn. */
   served: Set<string>;
 }
 
-/** Pure; every item at most once. */
+/** Pure. An item may be in the queue once. */
 export class FairQueue<Item> {
   readonly #lines = new Map<string, Line<Item>>();
-  readonly #places = new Map<Item, Share>();
-  /** The virtual time of the group served last: nobody who comes later is owed for the time before it came. */
+  readonly #shareOf = new Map<Item, Share>();
+  /** The virtual time of the group that was served last. A new group starts here, so that it gets no credit for the time before. */
   #time = 0;
 
   get size(): number {
-    return this.#places.size;
+    return this.#shareOf.size;
   }
 
   has(item: Item): boolean {
-    return this.#places.has(item);
+    return this.#shareOf.has(item);
   }
 
   add(item: Item, share: Share): void {
@@ -54,10 +53,10 @@ export class FairQueue<Item> {
       line.items.set(key, new Set([item]));
       if (!line.served.has(key)) line.round.add(key);
     } else items.add(item);
-    this.#places.set(item, share);
+    this.#shareOf.set(item, share);
   }
 
-  /** Takes the next one out, of a key that may go; undefined when there is none. A key that may not go keeps its turn. */
+  /** Removes and returns the next item whose key may go; undefined if there is none. A key that may not go keeps its turn. */
   take(mayGo: MayGo = () => true): Item | undefined {
     const next = this.#next(mayGo);
     if (next === undefined) return undefined;
@@ -74,9 +73,9 @@ export class FairQueue<Item> {
     return item;
   }
 
-  /** Takes one out wherever it is; false when it is not there. It was not served: nobody's share is smaller for it. */
+  /** Removes an item that was not served, so it does not count in its group's share. False if it is not in the queue. */
   remove(item: Item): boolean {
-    const share = this.#places.get(item);
+    const share = this.#shareOf.get(item);
     if (share === undefined) return false;
     const line = this.#lines.get(share.group) as Line<Item>;
     const items = line.items.get(share.key) as Set<Item>;
@@ -89,7 +88,7 @@ export class FairQueue<Item> {
     return true;
   }
 
-  /** Groups without items are remembered only for as long as they have had more than the others. */
+  /** A group without items is remembered only while it is ahead of the others. */
   #next(mayGo: MayGo): { line: Line<Item>; key: string } | undefined {
     let next: { line: Line<Item>; key: string } | undefined;
     for (const [group, line] of this.#lines) {
@@ -103,14 +102,14 @@ export class FairQueue<Item> {
   }
 
   #forget(item: Item): void {
-    this.#places.delete(item);
-    if (this.#places.size > 0) return;
+    this.#shareOf.delete(item);
+    if (this.#shareOf.size > 0) return;
     this.#lines.clear();
     this.#time = 0;
   }
 }
 
-/** The first in this round that may go; when none of them may, the next round begins, with those first that have not had their turn. */
+/** The first key of this round that may go. If none may, the next round begins; keys that have not had their turn come first. */
 function nextKeyOf<Item>({ items, round, served, weight }: Line<Item>, mayGo: MayGo): string | undefined {
   for (const key of round) if (mayGo(key, weight)) return key;
   served.clear();

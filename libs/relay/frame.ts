@@ -1,33 +1,33 @@
 /**
- * What a mailbox carries: envelopes of frames, binary, little-endian.
+ * The format of messages between mailboxes: envelopes of frames, binary, little-endian.
  *
  *     envelope  version:u8  senderLength:u8  sender:ascii  frame*
  *     frame     kind:u8  number:u32  attempt:u16  seq:u32  length:u32  payload
  *
- * `number` is the generation's number at its owner; with the owner's mailbox it names a generation.
+ * `number` is the generation's number at its owner. Number and mailbox together identify a generation.
  */
 export const frameKinds = {
-  /** Worker → owner. Sequenced: they count up from 0 in `seq`, arrive in order or not at all, and are resent on demand. */
+  /** Worker → owner. Sequenced: `seq` counts up from 0; lost frames are resent on demand. */
   accept: 1,
   head: 2,
   data: 3,
   end: 4,
   fail: 5,
-  /** Worker → owner: I do not hold this attempt (any more). */
+  /** Worker → owner: this worker does not run the attempt, or no longer. */
   gone: 6,
-  /** Worker → owner, with a heartbeat: nothing was sent since the last one, `seq` is the last frame's. */
+  /** Worker → owner, with a heartbeat: nothing was sent since the last one. `seq` is that of the last frame. */
   quiet: 7,
-  /** Sequenced like those above: what was produced so far. */
+  /** Worker → owner, sequenced: what the model has produced so far. */
   usage: 8,
-  /** Owner → worker: this attempt is yours. */
+  /** Owner → worker: the attempt is bound to you; run it. */
   go: 16,
-  /** Owner → worker: all before `seq` arrived; the payload (u32) says up to where the caller took it. */
+  /** Owner → worker: all frames before `seq` arrived. The payload (u32) is the first seq that the caller has not read. */
   ack: 17,
   /** Owner → worker: resend from `seq` on. */
   missing: 18,
-  /** Owner → worker: stop and forget. Payload u8: 1 = settle what was produced, 0 = this attempt does not count. */
+  /** Owner → worker: stop and forget. Payload u8: 1 = record what was produced, 0 = this attempt does not count. */
   cancel: 19,
-  /** Owner → worker: all of it arrived; settle and forget. */
+  /** Owner → worker: the whole answer arrived; record its usage and forget it. */
   done: 20,
 } as const;
 
@@ -41,10 +41,10 @@ export interface Frame {
   payload: Buffer;
 }
 
-/** Payload of `accept`: does the worker wait for `go` before it begins, and how many places does it have free on this queue? */
+/** Payload of `accept`: whether the worker waits for `go` before it starts, and how many slots of this queue it has free. */
 export interface Accept {
   waits: boolean;
-  /** 65,535 at most. */
+  /** At most 65,535. */
   freeSlots: number;
 }
 
@@ -55,7 +55,7 @@ export function encodeAccept({ waits, freeSlots }: Accept): Buffer {
   return payload;
 }
 
-/** Undefined for another payload. */
+/** Undefined if the payload has another format. */
 export const decodeAccept = (payload: Buffer): Accept | undefined =>
   payload.length === 3 ? { waits: payload[0] === 1, freeSlots: payload.readUInt16LE(1) } : undefined;
 
@@ -65,7 +65,7 @@ const frameHeadBytes = 15;
 
 export const frameBytesOf = (frame: Frame): number => frameHeadBytes + frame.payload.length;
 
-/** One envelope of all the frames given. `sender` is ASCII, at most 255 bytes. */
+/** Encodes all frames as one envelope. `sender` is ASCII, at most 255 bytes. */
 export function encodeEnvelope(sender: string, frames: readonly Frame[]): Buffer {
   let length = 2 + sender.length;
   for (const frame of frames) length += frameBytesOf(frame);
@@ -91,7 +91,7 @@ export interface Envelope {
   frames: Frame[];
 }
 
-/** Undefined for bytes that are no envelope of this version. Payloads share the envelope's memory. */
+/** Undefined if the bytes are no envelope of this version. Payloads share the memory of `bytes`. */
 export function decodeEnvelope(bytes: Buffer): Envelope | undefined {
   const senderLength = bytes[1];
   if (bytes[0] !== version || senderLength === undefined || bytes.length < 2 + senderLength) return undefined;

@@ -1,4 +1,4 @@
-/** What is handed over on a queue, and what the ends of a relay say to each other in their frames' payloads. */
+/** The content of jobs, and the payloads of frames. */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { framings } from "#dialects/codec.ts";
@@ -7,14 +7,14 @@ import { type Failure, isErrorCode } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { payloadBytesMax } from "./bounds.ts";
 
-/** Of a body's type; more than any client sends. */
+/** Characters of a body's content type; more than any client sends. */
 export const contentTypeLengthMax = 500;
 
-/** One attempt of one generation: the caller's own words, who asks, and where to answer. */
+/** One attempt of one generation: the caller's request, its key, and the mailbox for the answer. */
 const generationJobSchema = Type.Object({
   generation: Type.String({
     pattern: "^gen_[0-9a-z]{1,60}$",
-    description: "Also the stem of its job's id, if it is the first of it.",
+    description: "Also the stem of its job's id, if it is the first generation of the job.",
   }),
   owner: Type.String({ pattern: "^[0-9A-Za-z-]{1,100}$", description: "The owner's mailbox." }),
   number: Type.Integer({ minimum: 1, maximum: 0xffff_ffff, description: "The generation's number at its owner." }),
@@ -24,7 +24,7 @@ const generationJobSchema = Type.Object({
   framing: Type.Enum(framings, { description: "How the caller wants the answer." }),
   contentType: Type.String({ maxLength: contentTypeLengthMax, description: "Of the body." }),
   headers: Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), {
-    description: "The caller's own, of those that upstreams of its dialect read.",
+    description: "The caller's headers that upstreams of its dialect read.",
   }),
   model: Type.String({ description: "The catalogue's model id." }),
   fallbacks: Type.Optional(
@@ -39,21 +39,21 @@ const generationJobSchema = Type.Object({
   delivered: Type.Optional(
     Type.String({
       description:
-        "What the caller has of the answer, from an attempt whose worker was lost: whole events, to be gone on from.",
+        "The part of the answer that the caller has received, as whole events; the attempt resumes from there.",
     }),
   ),
   body: Type.Union([Type.String(), Type.Null()], {
-    description: "The caller's body; null when it lies under the keyspace's `body` key of this generation.",
+    description: "The caller's body; null if it is stored under the keyspace's `body` key of this generation.",
   }),
 });
 
 export type GenerationJob = Type.Static<typeof generationJobSchema>;
 
-/** Generations of one queue job at most, and of them as many as bear so many characters together. */
+/** The most generations of one job, and the most characters of their bodies together. */
 export const generationsPerJobMax = 16;
 export const jobCharactersMax = 64 * 1024;
 
-/** A job as it lies on its queue: generations of one owner that were put there in one go. */
+/** The data of a job: generations of one owner that were added together. */
 export interface QueuedJob {
   generations: GenerationJob[];
 }
@@ -64,49 +64,49 @@ const membersOf = (data: unknown): unknown[] => {
   return Array.isArray(generations) && generations.length <= generationsPerJobMax ? generations : [];
 };
 
-/** How many stand in a job, ours or not; 1 for what is no job at all. */
+/** How many generations a job has, valid or not; 1 if its data has another format. */
 export const sizeOf = (data: unknown): number => Math.max(1, membersOf(data).length);
 
-/** Those of a job that are ours: whatever else may lie on a queue is not run. */
+/** The valid generations of a job. Nothing else on a queue is run. */
 export const generationsIn = (data: unknown): GenerationJob[] =>
   membersOf(data).filter((member): member is GenerationJob => validator.Check(member));
 
-/** A body up to this size rides in its job; a larger one lies under a key of its own. */
+/** A body up to this size is part of its job; a larger one has its own key in Redis. */
 export const jobBodyBytesMax = 32 * 1024;
 
-/** Bytes of an answer that another attempt may go on from; a longer one is not gone on with. */
+/** The most bytes of an answer that another attempt may resume; a longer answer is not resumed. */
 export const deliveredBytesMax = 1 << 20;
 
-/** A queue job is called by its first generation. */
+/** A job has the id of its first generation. */
 export const jobIdOf = ({ generation, attempt }: Pick<GenerationJob, "generation" | "attempt">): string =>
   `${generation}-${attempt}`;
 
-/** The header that tells the caller the upstream's own id of its request. */
+/** The response header with the upstream's own request id. */
 export const upstreamRequestIdHeader = "x-upstream-request-id";
 
-/** Payload of `head`: the status and the headers that the caller gets. */
+/** Payload of `head`: status and headers of the caller's response. */
 export interface AnswerHead {
   status: number;
   headers: Record<string, string>;
-  /** The id by which the caller knows the answer, where its dialect names it again to report a failure. */
+  /** The answer's id, if its dialect repeats it in an error event. */
   answerId?: string;
 }
 
-/** Payload of `usage`: what was produced for an answer that is under way. Null: nothing, for the call that produced it failed and another target is asked. */
+/** Payload of `usage`: what the model has produced so far. Null: the call failed, its output does not count, and another target is tried. */
 export interface AnswerProgress {
-  /** The catalogue's id of the model that answers; it is the one that is billed. */
+  /** The catalogue's id of the model that answers and is charged. */
   model: string;
-  /** Thinking included. Each `data` frame says them anew. */
+  /** Including thinking. Each `data` frame repeats it. */
   outputTokens: number;
   reasoningTokens: number;
-  /** The upstream's own count as of now, where it has told one. */
+  /** The upstream's own count, if it has reported one. */
   reported?: Usage;
 }
 
 /** Payload of `end`. */
 export interface AnswerEnd {
   usage: Usage | null;
-  /** The catalogue's id of the model that answered, which may be a fallback; it is the one that is billed. */
+  /** The catalogue's id of the model that answered and is charged; it may be a fallback. */
   model?: string;
 }
 
@@ -116,9 +116,9 @@ export type AnswerFailure = Failure;
 export const encodePayload = (payload: AnswerHead | AnswerProgress | null | AnswerEnd | AnswerFailure): Buffer =>
   Buffer.from(JSON.stringify(payload));
 
-/** Before the bytes in the payload of `data`: a u32, how many output tokens were produced so far. */
+/** The payload of `data` begins with a u32: the output tokens produced so far. */
 const dataHeadBytes = 4;
-/** Bytes of the answer in one `data` frame at most. */
+/** The most bytes of the answer in one `data` frame. */
 export const dataBytesMax = payloadBytesMax - dataHeadBytes;
 
 export function encodeData(outputTokens: number, bytes: Buffer): Buffer {
@@ -133,7 +133,7 @@ export const decodeData = (payload: Buffer): { outputTokens: number; bytes: Buff
   bytes: payload.subarray(dataHeadBytes),
 });
 
-/** Undefined where nothing was produced. */
+/** Undefined if nothing was produced. */
 export function decodeProgress(payload: Buffer): AnswerProgress | undefined {
   const progress = parsed(payload) as Partial<AnswerProgress> | undefined;
   return typeof progress?.model === "string" && Number.isInteger(progress.outputTokens)
@@ -141,7 +141,7 @@ export function decodeProgress(payload: Buffer): AnswerProgress | undefined {
     : undefined;
 }
 
-/** Undefined for what no worker of ours sends. */
+/** Undefined if the payload is malformed. */
 export function decodeHead(payload: Buffer): AnswerHead | undefined {
   const head = parsed(payload) as Partial<AnswerHead> | undefined;
   const isGood =
@@ -162,7 +162,7 @@ export function decodeEnd(payload: Buffer): AnswerEnd {
   return { usage: usage ?? null, ...(typeof model === "string" && { model }) };
 }
 
-/** Undefined for what no worker of ours sends. */
+/** Undefined if the payload is malformed. */
 export function decodeFailure(payload: Buffer): AnswerFailure | undefined {
   const failure = parsed(payload) as Partial<AnswerFailure> | undefined;
   return typeof failure?.message === "string" && isErrorCode(failure.code) ? (failure as AnswerFailure) : undefined;

@@ -1,6 +1,6 @@
 /**
- * A process's own link to Redis, judged by whether it hears its own heartbeats. Nobody is called gone by a process that did not hear
- * itself throughout the time it judges by: the silence may be its own.
+ * The state of this process's own link to Redis: it is up while the process receives its own heartbeats. A process may only declare another one dead if its own
+ * link was up during the whole silence, because otherwise the silence may be its own.
  */
 import type { RelayBounds } from "./bounds.ts";
 
@@ -20,17 +20,17 @@ export class Link {
     this.#heardAt = now;
   }
 
-  /** Own heartbeats arrive: two may be late, a third may not. */
+  /** Whether own heartbeats arrive. Two may be late. */
   isUp(now: number): boolean {
     return now - this.#heardAt <= 2.5 * this.#limits.heartbeatMs;
   }
 
-  /** Own heartbeats have been missing for too long to hold on to anything. */
+  /** Whether own heartbeats have been missing for so long that all generations are given up. */
   isLost(now: number): boolean {
     return now - this.#heardAt > this.#limits.downMs;
   }
 
-  /** Was there nothing to hear since `since`, for the whole grace time, over a sound link? */
+  /** Whether nothing arrived since `since` for the whole grace time, while the link was up. */
   isSilentSince(since: number, now: number): boolean {
     return this.isUp(now) && now - Math.max(since, this.#unbrokenSince) > this.#limits.graceMs;
   }

@@ -1,9 +1,9 @@
 /**
- * A map for what comes and goes thousands of times a second, with all that hangs on it.
+ * A map for entries that come and go thousands of times a second.
  *
- * A plain Map or Set is not made for that. When V8 moves its entries to a new table, the outgrown one keeps what it held, and points to the new one. As soon
- * as one of them has become old, it keeps all that follow alive until the next full collection, and everything that ever was an entry of theirs. Here
- * the entries are cells, which are emptied when their values are removed: only they live longer than they should.
+ * When V8 grows or compacts a plain Map or Set, the old table keeps its entries and points to the new table. Once one table has been promoted to the old
+ * generation, it keeps all later tables and their entries alive until the next full collection. Here each entry is a cell that is emptied on removal, so
+ * only the cells live too long, not the values.
  */
 export class LiveMap<Key extends string | number, Value> {
   readonly #cells = new Map<Key, { value: Value | undefined }>();
@@ -22,7 +22,7 @@ export class LiveMap<Key extends string | number, Value> {
     else cell.value = value;
   }
 
-  /** False when there was none. */
+  /** False if there was no such entry. */
   delete(key: Key): boolean {
     const cell = this.#cells.get(key);
     if (cell === undefined) return false;
@@ -30,7 +30,7 @@ export class LiveMap<Key extends string | number, Value> {
     return this.#cells.delete(key);
   }
 
-  /** Takes out the one whose key was set first. */
+  /** Removes and returns the value whose key was set first. */
   shift(): Value | undefined {
     for (const [key, { value }] of this.#cells) {
       this.delete(key);
@@ -39,7 +39,7 @@ export class LiveMap<Key extends string | number, Value> {
     return undefined;
   }
 
-  /** In the order in which their keys were set. Others may be set and deleted meanwhile. */
+  /** In the order in which their keys were set. Entries may be set and deleted during the iteration. */
   *values(): Generator<Value, void> {
     for (const { value } of this.#cells.values()) yield value as Value;
   }

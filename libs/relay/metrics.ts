@@ -1,8 +1,8 @@
-/** What the relay tells operators in numbers, the same in every process. */
+/** The relay's metrics, the same in every process. */
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { Transport } from "./ports.ts";
 
-/** Registers gauges and counters that read the mailbox when they are scraped; `resends` counts what this process sent again. */
+/** Registers gauges and counters that read the transport's statistics when they are scraped. `resends` returns how many frames this process sent again. */
 export function registerRelayMetrics(registry: Registry, transport: Transport, resends: () => number = () => 0): void {
   const { statistics } = transport;
   const registers = [registry];
@@ -18,11 +18,11 @@ export function registerRelayMetrics(registry: Registry, transport: Transport, r
     });
   counter("sluice_frames_sent_total", "Frames that left this process.", () => statistics.framesSent);
   counter("sluice_frames_received_total", "Frames that reached this process.", () => statistics.framesReceived);
-  counter("sluice_frames_resent_total", "Frames that were sent again because they had been missed.", resends);
+  counter("sluice_frames_resent_total", "Frames that were sent again because the owner missed them.", resends);
   counter("sluice_publishes_total", "Envelopes published.", () => statistics.publishes);
   counter(
     "sluice_publish_failures_total",
-    "Envelopes that could not be published, or of which nobody knows.",
+    "Envelopes that could not be published, or whose outcome is unknown.",
     () => statistics.publishFailures,
   );
   new Gauge({
@@ -35,7 +35,7 @@ export function registerRelayMetrics(registry: Registry, transport: Transport, r
   });
   new Gauge({
     name: "sluice_relay_connected",
-    help: "1 while both connections of the mailbox stand.",
+    help: "1 while both connections of the mailbox are up.",
     registers,
     collect() {
       this.set(transport.isConnected ? 1 : 0);

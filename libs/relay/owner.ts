@@ -1,13 +1,13 @@
 /**
- * The owner's half of the relay: a process that holds callers' sockets and sees each of its generations through, whatever is lost
- * on the way. A pure state machine: events and the time come in, actions go out through the port; it has no I/O and no clock.
+ * The owner's half of the relay. It runs in the process that serves the callers and brings each generation to an end, whatever gets lost. A pure state
+ * machine: events and times come in, actions go out through the port. It has no I/O and no clock.
  *
  *     waiting ──first frame of a worker──▶ bound ──end, fail──▶ finished
  *        ▲  ╲                             ╱   ╲
  *        │   ╲── caller leaves ──────────╱─────╲──────────────▶ finished
  *        └────── worker lost ◀─────────────╯ (attempt + 1; fail, if what was delivered stands in the way)
  *
- * waiting: a job is on the queue, or was: the queue is asked about it now and then. bound: one worker, and only that one, runs the attempt.
+ * waiting: the job was put on the queue; the owner checks it from time to time. bound: exactly one worker runs the attempt.
  */
 
 import type { RelayBounds } from "./bounds.ts";
@@ -15,7 +15,7 @@ import { type Accept, decodeAccept, type Frame, type FrameKind, frameBytesOf, fr
 import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
 
-/** Why the relay gave a generation up. */
+/** Why the relay gave up a generation. */
 export type RelayFault = "unavailable" | "worker_lost" | "wait_expired";
 
 export type JobState = "waiting" | "active" | "missing";
@@ -23,49 +23,49 @@ export type JobState = "waiting" | "active" | "missing";
 export type AnswerKind = "head" | "data" | "usage" | "end" | "fail";
 
 export interface OwnerPort<Client> {
-  /** Put the job of this attempt on its queue; a failure comes back as `enqueueFailed`. */
+  /** Puts the job of this attempt on its queue. Report a failure with `enqueueFailed`. */
   enqueue(client: Client, number: number, attempt: number): void;
-  /** Take the job of this attempt off its queue, if it is still there. */
+  /** Removes the job of this attempt from its queue, if it is still there. */
   dequeue(client: Client, number: number, attempt: number): void;
-  /** Ask the queue for the states of these jobs; answers come back as `probed`. */
+  /** Requests the states of these jobs. Report them with `probed`. */
   probe(jobs: { client: Client; number: number; attempt: number }[]): void;
-  /** `idly`: nobody waits for it, so that it may go with the next that somebody does. */
+  /** `idly`: nobody waits for the frame, so it may leave with a later one. */
   send(mailbox: string, frame: Frame, idly?: boolean): void;
-  /** An empty envelope: the sender is alive. */
+  /** Sends an empty envelope: a sign of life. */
   heartbeat(mailbox: string): void;
-  /** The attempt has a runner, which has so many further places free on its queue; 0 where it did not say. */
+  /** The attempt has a worker, which has this many further slots free on the queue; 0 if it did not say. */
   bound(client: Client, freeSlots: number): void;
-  /** In order, once in an attempt. The client answers with `taken` when its caller took it. */
+  /** Delivers a part of the answer, in order and once in an attempt. Report with `taken` when the caller has read it. */
   deliver(client: Client, kind: AnswerKind, payload: Buffer, seq: number): void;
-  /** Can another attempt begin: is nothing of the answer on its way to the caller, or can the next attempt go on from there? */
+  /** Whether another attempt may start: nothing of the answer has left for the caller, or the next attempt can resume it. */
   mayRestart(client: Client): boolean;
-  /** Another attempt begins: what was delivered and is not on its way to the caller is void. */
+  /** Another attempt starts. Discard what was delivered but has not left for the caller. */
   restart(client: Client): void;
-  /** The generation is over without an end. */
+  /** The generation failed. */
   fail(client: Client, fault: RelayFault): void;
 }
 
 interface Owned<Client> {
   readonly number: number;
   readonly client: Client;
-  /** How long it may wait for a runner, each time it waits. */
+  /** How long it may wait for a worker, each time it waits. */
   readonly waitMs: number;
   waitUntil: number;
   attempt: number;
-  /** How many workers were lost over it. */
+  /** How many of its workers were lost. */
   lostRuns: number;
   worker: Worker<Client> | undefined;
-  /** The next seq to come. */
+  /** The next expected seq. */
   expected: number;
-  /** The next seq the caller has not taken. */
+  /** The first seq that the caller has not read. */
   taken: number;
   ackedExpected: number;
   ackedTaken: number;
-  /** Bytes delivered and not taken. */
+  /** Delivered frames that the caller has not read. */
   untaken: { seq: number; bytes: number }[];
-  /** Bytes taken since the last acknowledgement. */
+  /** Bytes that the caller has read since the last acknowledgement. */
   unackedBytes: number;
-  /** A frame came since the last heartbeat to the worker. */
+  /** A frame arrived since the last heartbeat to the worker. */
   heard: boolean;
   missingAskedAt: number;
   enqueuedAt: number;
@@ -79,7 +79,7 @@ interface Worker<Client> {
   bound: LiveMap<number, Owned<Client>>;
   unackedBytes: number;
   ackedAt: number;
-  /** It said that it has places free: nobody waits there for one. */
+  /** It reported free slots, so nobody waits for one there. */
   hasFreeSlots: boolean;
 }
 
@@ -102,7 +102,7 @@ export class Owner<Client> {
   #rememberedAt: number;
   #probesOpen = 0;
   #probedAt = 0;
-  /** The last probes found lost jobs: there may be many, so the next are asked about at once. */
+  /** The last probes found lost jobs. There may be many, so the next probes follow immediately. */
   #probesFoundLost = false;
   #nextNumber = 1;
 
@@ -122,26 +122,25 @@ export class Owner<Client> {
     return this.#waiting.size;
   }
 
-  /** Can frames arrive? False means that a new generation would hang. */
+  /** Whether frames can arrive. If not, a new generation would hang. */
   isLinked(now: number): boolean {
     return this.#link.isUp(now);
   }
 
-  /** A number for a generation of this owner; it comes round after 2³² of them. */
+  /** The next generation number of this owner. Numbers repeat after 2³² generations. */
   takeNumber(): number {
     const number = this.#nextNumber;
     this.#nextNumber = number === 0xffff_ffff ? 1 : number + 1;
     return number;
   }
 
-  /** Has nothing been heard for so long that all is given up? */
+  /** Whether the link has been down for so long that all generations are given up. */
   isLost(now: number): boolean {
     return this.#link.isLost(now);
   }
 
   /**
-   * Begins a generation under a number of `takeNumber`. It waits for a runner for `waitMs` at most, counted from `since`, and as long again
-   * if that one is lost.
+   * Starts a generation with a number of `takeNumber`. It waits for a worker for at most `waitMs` from `since`, and for as long again if that worker is lost.
    */
   start(client: Client, number: number, waitMs: number, now: number, since = now): void {
     const owned: Owned<Client> = {
@@ -170,8 +169,8 @@ export class Owner<Client> {
   }
 
   /**
-   * The queue refused the job, or it is unknown whether it took it. A first attempt is given up at once, so that its caller is not kept
-   * waiting; should its job run all the same, its worker is told to stop. A later one is found missing by a probe.
+   * The queue refused the job, or the outcome is unknown. A first attempt fails immediately, so that its caller does not wait; if its job runs anyway, its worker
+   * is stopped. A probe finds a later attempt missing.
    */
   enqueueFailed(number: number, attempt: number): void {
     const owned = this.#owned.get(number);
@@ -179,14 +178,14 @@ export class Owner<Client> {
     this.#fail(owned, "unavailable");
   }
 
-  /** The caller left: whatever was begun for it ends, and counts as far as it came. */
+  /** The caller disconnected. The attempt ends and counts as far as it came. */
   leave(number: number): void {
     const owned = this.#owned.get(number);
     if (owned === undefined) return;
     this.#cancel(owned);
   }
 
-  /** The caller took everything up to and including `seq`. */
+  /** The caller has read everything up to and including `seq`. */
   taken(number: number, seq: number): void {
     const owned = this.#owned.get(number);
     if (owned === undefined || seq < owned.taken) return;
@@ -202,7 +201,7 @@ export class Owner<Client> {
       this.#acknowledge(owned, owned.worker);
   }
 
-  /** Something came from `sender`; call it once for every envelope, before its frames. */
+  /** An envelope of `sender` arrived. Call it once for each envelope, before its frames. */
   heard(sender: string, now: number): void {
     if (sender === this.#self) this.#link.heardSelf(now);
     else {
@@ -242,12 +241,12 @@ export class Owner<Client> {
     if (this.#probesOpen > 0 && --this.#probesOpen === 0 && this.#probesFoundLost) this.#probeNext(now);
   }
 
-  /** The queue could not be asked. */
+  /** The states could not be requested. */
   probeFailed(): void {
     this.#probesOpen = 0;
   }
 
-  /** Call it every `pulseMs`. */
+  /** Call it every `heartbeatMs`. */
   tick(now: number): void {
     this.#port.heartbeat(this.#self);
     const lost = this.#link.isLost(now);
@@ -309,7 +308,7 @@ export class Owner<Client> {
     this.#send(worker.mailbox, frameKinds.missing, owned.number, owned.attempt, owned.expected);
   }
 
-  /** Acknowledges what progressed, asks after what is quiet, and is a sign of life in any case. */
+  /** Sends a sign of life, acknowledges progress, and acknowledges quiet generations again in case that was lost. */
   #heartbeat(worker: Worker<Client>, now: number): void {
     this.#port.heartbeat(worker.mailbox);
     for (const owned of worker.bound.values()) {

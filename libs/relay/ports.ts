@@ -90,6 +90,6 @@ export interface JobWorker {
   start(): void;
   /** Takes no further job. Settles when no fetch is under way, or after 2.5 s without Redis. */
   stop(): Promise<void>;
-  /** Call it after `stop` and the last `release`. */
+  /** Closes the connections. Call it after `stop` and the last `release`, unless running attempts do not matter. */
   close(): Promise<void>;
 }

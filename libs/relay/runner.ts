@@ -1,6 +1,6 @@
 /**
- * The worker's half of the relay: it runs attempts for owners elsewhere, and remembers of each what its owner has not yet taken.
- * A pure state machine like the owner's.
+ * The worker's half of the relay. It runs attempts for owners in other processes and keeps each frame until the owner has taken it. A pure state machine, like
+ * the owner.
  *
  *     taken ──go, or the owner is known to be alive──▶ running ──end, fail──▶ ended ──done──▶ forgotten
  *       ╲                                                ╲                     ╲
@@ -13,25 +13,25 @@ import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
 import type { AnswerKind } from "./owner.ts";
 
-/** How an attempt that counts came out: answered in full, or as far as it got before its caller or its owner left. */
+/** The outcome of an attempt that counts: it completed, or it was cancelled because its caller or owner left. */
 export type Outcome = "done" | "cancelled";
 
 export interface RunnerPort<Task> {
-  /** `idly`: nobody waits for it, so that it may go with the next that somebody does. */
+  /** `idly`: nobody waits for the frame, so it may leave with a later one. */
   send(mailbox: string, frame: Frame, idly?: boolean): void;
-  /** An empty envelope: the sender is alive. */
+  /** Sends an empty envelope: a sign of life. */
   heartbeat(mailbox: string): void;
-  /** Call the upstream; what it says is sent for `held`. Once per task, perhaps before `take` returns. */
+  /** Calls the upstream; send its answer for `run`. Called once per task, possibly before `take` returns. */
   run(task: Task, run: Run<Task>): void;
-  /** Stop calling the upstream, at once; nothing more is taken from this task. */
+  /** Stops the call. Further frames of this task are ignored. */
   abort(task: Task): void;
-  /** The window is full (or has room again): stop (or go on) reading the upstream. */
+  /** The window is full (`open` is false) or has capacity again: pause or resume reading the upstream. */
   flow(task: Task, open: boolean): void;
-  /** The dispatch is over: the job can be finished. Once per task. */
+  /** The dispatch is over: complete the job. Called once per task. */
   dispatched(task: Task): void;
-  /** Record what the attempt used. */
+  /** Records what the attempt used. */
   settle(task: Task, outcome: Outcome): void;
-  /** The task is forgotten; its place is free. Once per task, after everything else. */
+  /** The task is over; free its slot. Called once per task, last. */
   forget(task: Task): void;
 }
 
@@ -39,27 +39,27 @@ interface Sent {
   seq: number;
   bytes: number;
   kind: FrameKind;
-  /** Undefined once the owner has it. */
+  /** Undefined once it arrived at the owner. */
   payload: Buffer | undefined;
 }
 
-/** An attempt held by this process. */
+/** An attempt that this process runs. */
 export interface Run<Task> {
   readonly task: Task;
   readonly number: number;
   readonly attempt: number;
   readonly owner: OwnerPeer<Task>;
   readonly takenAt: number;
-  /** The owner said that the attempt is ours. */
+  /** The owner bound the attempt to this process. */
   bound: boolean;
   running: boolean;
   ended: boolean;
   endedAt: number;
   nextSeq: number;
-  /** Sent and not yet taken by the caller, oldest first. */
+  /** Frames that the caller has not read, oldest first. */
   sent: Sent[];
   sentBytes: number;
-  /** All before this seq arrived at the owner. */
+  /** All frames before this seq arrived at the owner. */
   arrived: number;
   open: boolean;
   quiet: boolean;
@@ -69,16 +69,16 @@ export interface Run<Task> {
 interface OwnerPeer<Task> {
   readonly mailbox: string;
   heardAt: number;
-  /** When it was found silent for the grace time; undefined when it was heard since. Its further jobs are not worth a place. */
+  /** When it was declared dead; undefined once it is heard again. Its further jobs get no slot. */
   goneAt: number | undefined;
   runs: LiveMap<number, Run<Task>>;
   /** Bytes on the way to the owner's mailbox. */
   travellingBytes: number;
-  /** The numbers of those whose window is closed. */
+  /** The numbers of attempts whose window is closed. */
   closed: Set<number>;
 }
 
-/** How many owners without work are remembered, to know which are alive when their next job comes. */
+/** The most owners without work that are remembered, so that their next job can start immediately. */
 const idleOwnersMax = 1_000;
 
 export class Runner<Task> {
@@ -87,7 +87,7 @@ export class Runner<Task> {
   readonly #port: RunnerPort<Task>;
   readonly #link: Link;
   readonly #owners = new Map<string, OwnerPeer<Task>>();
-  /** Frames sent again because an owner missed them. */
+  /** How many frames were sent again because an owner missed them. */
   resends = 0;
   #size = 0;
   #awakeAt: number;
@@ -104,12 +104,12 @@ export class Runner<Task> {
     return this.#size;
   }
 
-  /** All that are not forgotten. */
+  /** The tasks of all attempts. */
   *tasks(): Generator<Task, void> {
     for (const owner of this.#owners.values()) for (const { task } of owner.runs.values()) yield task;
   }
 
-  /** The most bytes held for one generation, and the most on the way to one mailbox. */
+  /** The most bytes kept for one generation, and the most on the way to one mailbox. */
   load(): { generationBytesMax: number; mailboxBytesMax: number } {
     let generationBytesMax = 0;
     let mailboxBytesMax = 0;
@@ -120,15 +120,14 @@ export class Runner<Task> {
     return { generationBytesMax, mailboxBytesMax };
   }
 
-  /** Can frames leave and arrive? While they can't, no job should be taken. */
+  /** Whether frames can leave and arrive. Take no job while they cannot. */
   isLinked(now: number): boolean {
     return this.#link.isUp(now);
   }
 
   /**
-   * Takes an attempt for an owner: announces it, and begins it as soon as the owner is known to be alive. Of an owner that is gone one attempt
-   * is held at a time, to see whether it is back; the others are forgotten at once, so that what a dead process left waiting holds nobody up. The
-   * owner is told of the `room` that is left here.
+   * Takes an attempt for an owner: announces it with the number of free slots, and runs it as soon as the owner is known to be alive. Of a dead owner, one
+   * attempt is kept at a time, to see whether the owner is back; others are dropped, so that the jobs of a dead process delay nobody.
    */
   take(task: Task, mailbox: string, number: number, attempt: number, freeSlots: number, now: number): void {
     this.#wake(now);
@@ -168,7 +167,7 @@ export class Runner<Task> {
     if (!waits) this.#run(run);
   }
 
-  /** Sends a piece of the answer; of `data` at most `payloadBytesMax`. Nobody waits for `usage`: it goes with what comes next. After `end` or `fail` nothing more may come. Ignored for what is forgotten. */
+  /** Sends a part of the answer, at most `payloadBytesMax` of `data`. `usage` leaves with the next frame. `end` and `fail` are the last. Ignored for a forgotten attempt. */
   send(run: Run<Task>, kind: AnswerKind, payload: Buffer, now: number): void {
     this.#wake(now);
     if (run.forgotten || run.ended) return;
@@ -180,7 +179,7 @@ export class Runner<Task> {
     this.#flow(run);
   }
 
-  /** Hands all attempts back: their owners may run them elsewhere. One that has ended counts, though its owner has not said so yet. */
+  /** Returns all attempts to their owners, which may run them elsewhere. An attempt that has ended counts, even if its owner has not confirmed it. */
   handBack(now: number): void {
     this.#wake(now);
     for (const owner of this.#owners.values())
@@ -191,7 +190,7 @@ export class Runner<Task> {
       }
   }
 
-  /** Something came from `sender`; call it once for every envelope, before its frames. */
+  /** An envelope of `sender` arrived. Call it once for each envelope, before its frames. */
   heard(sender: string, now: number): void {
     this.#wake(now);
     if (sender === this.#self) this.#link.heardSelf(now);
@@ -235,7 +234,7 @@ export class Runner<Task> {
     }
   }
 
-  /** Call it every `pulseMs`. */
+  /** Call it every `heartbeatMs`. */
   tick(now: number): void {
     this.#wake(now);
     this.#port.heartbeat(this.#self);
@@ -275,15 +274,15 @@ export class Runner<Task> {
   }
 
   /**
-   * The owner can't be reached: what was begun counts as far as it came, for its `go` or its `done` may be what got lost. Should another
-   * attempt of the generation be settled too, the ledger keeps the later one.
+   * The owner is unreachable. An attempt that ran counts as far as it came, because its `go` or `done` may have been lost. If another attempt of the generation
+   * is recorded too, the later one counts.
    */
   #giveUp(run: Run<Task>): void {
     if (run.running) this.#settle(run, run.ended ? "done" : "cancelled");
     this.#drop(run);
   }
 
-  /** A process that was frozen for longer than others wait for it has been replaced: it must not send another byte of what it held. */
+  /** A process that was frozen for longer than `graceMs` has been replaced, so it drops everything it ran and sends none of it. */
   #wake(now: number): void {
     const frozen = now - this.#awakeAt > this.#limits.graceMs;
     this.#awakeAt = now;
@@ -367,7 +366,7 @@ export class Runner<Task> {
       for (const number of owner.closed) this.#flow(owner.runs.get(number) as Run<Task>);
   }
 
-  /** A full window closes; it opens again when it is half empty, and the mailbox has room. */
+  /** Closes a full window, and opens it when half of it is free and the mailbox has capacity. */
   #flow(run: Run<Task>): void {
     if (run.ended || run.forgotten) return;
     const open =

@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 
 export interface OperationsOptions {
-  metrics: Registry;
+  metrics: Pick<Registry, "contentType" | "metrics">;
   /** Why the process accepts no work, in a few words; undefined when it is ready. */
   notReady(): string | undefined;
   /** The current work of the process, without content or secrets. */

@@ -40,6 +40,9 @@ function leaveReplica({ message }: Error): boolean {
   return true;
 }
 
+/** How long a closed connection waits for the end of its socket. The process cannot exit earlier. */
+const disconnectTimeoutMs = 100;
+
 const reconnectDelayMs = (attempt: number) => Math.min(25 * attempt, 250);
 
 /** Options for a URL: `redis://`, `rediss://` (TLS) or `unix:///path/to/socket`. An invalid URL is a StartupFault. */
@@ -50,6 +53,7 @@ function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
     retryStrategy: reconnectDelayMs,
     reconnectOnError: leaveReplica,
     connectTimeout: 2_000,
+    disconnectTimeout: disconnectTimeoutMs,
     socketTimeout: silenceMs,
   };
   if (purpose === "patient") return { ...common, maxRetriesPerRequest: null };

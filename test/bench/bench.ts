@@ -5,11 +5,12 @@
  *   --quick          as short as shows that everything works: fewer callers, shorter, one round, without other gateways
  *   --only a,b       these sections: short, streams, bodies, scale, memory, images
  *   --systems a,b    these of the systems that are compared: upstream, nginx, direct, portkey, litellm (if installed), sluice, sluice-2
- *   --rounds N       3 unless said otherwise
+ *   --beside DIR     another checkout of Sluice, with its dependencies installed, as the system "beside"
+ *   --rounds N       3 by default
  *   --write          docs/performance.md as well
  */
 import { mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { imageModels, measureBigBodies, measureImages } from "./beside.ts";
 import { type BenchEnvironment, environmentOf } from "./environment.ts";
@@ -57,16 +58,21 @@ const { values: flags } = parseArgs({
     only: { type: "string" },
     systems: { type: "string" },
     rounds: { type: "string" },
+    beside: { type: "string" },
     write: { type: "boolean", default: false },
   },
 });
-const quickSystems = [upstreamName, "nginx", "direct", "sluice"];
+const { beside } = flags;
+if (beside !== undefined)
+  starters.beside = (upstreamUrl) =>
+    startSluice({ name: "beside", ingresses: 1, workers: 1, upstreamUrl, models, checkout: resolve(beside) });
+const quickSystems = [upstreamName, "nginx", "direct", "sluice", ...(beside === undefined ? [] : ["beside"])];
 const namesOf = (
   text: string | undefined,
   known: readonly string[],
-  otherwise: readonly string[],
+  fallback: readonly string[],
 ): readonly string[] => {
-  const names = text?.split(",") ?? otherwise;
+  const names = text?.split(",") ?? fallback;
   const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined) throw new Error(`there is no "${unknown}"; there are ${known.join(", ")}`);
   return known.filter((name) => names.includes(name));

@@ -1,4 +1,5 @@
 /** Sluice as its operators run it: the roles and the private Redis of `npm start`, with their logs, on a catalogue of the bench's own. */
+import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,6 +21,8 @@ export interface SluiceOptions {
   upstreamUrl: string;
   /** What the bench asks for, by the upstream's own names. */
   models: readonly string[];
+  /** The checkout to run; this one by default. */
+  checkout?: string;
   /** For every process: of Node, as NODE_OPTIONS. */
   environment?: Record<string, string>;
 }
@@ -58,6 +61,13 @@ ${line(unattendedModel, unattendedQueue, "short-0")}
 `;
 }
 
+/** The catalogue and the option of the worker in the names of version 0.1. */
+const formerNames = (catalogue: string) =>
+  catalogue
+    .replace("queues:", "lanes:")
+    .replaceAll("queue: ", "lane: ")
+    .replace(/connectionsMax: (\d+)/, "limits: { connectionsMax: $1 }");
+
 export async function startSluice(options: SluiceOptions): Promise<Sluice> {
   const directory = await mkdtemp(join(tmpdir(), "sluice-bench-"));
   const state = openState(directory);
@@ -77,7 +87,9 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
   try {
     await plan.whenServing(redis, AbortSignal.timeout(10_000));
     const catalogueFile = join(directory, "catalogue.yaml");
-    await writeFile(catalogueFile, catalogueOf(options.models, options.upstreamUrl));
+    const catalogue = catalogueOf(options.models, options.upstreamUrl);
+    const isFormer = options.checkout !== undefined && !existsSync(join(options.checkout, "apps", "cli"));
+    await writeFile(catalogueFile, isFormer ? formerNames(catalogue) : catalogue);
     const environment = {
       REDIS_URL: redisUrl,
       SLUICE_CATALOGUE: catalogueFile,
@@ -103,12 +115,12 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
     };
     const [key] = await createKeys("default", 1);
     const add = async (name: string, role: string, args: string[]) => {
-      roles.push({ name, role: await startRole(role, args, environment) });
+      roles.push({ name, role: await startRole(role, args, environment, options.checkout) });
     };
     await Promise.all([
       ...Array.from({ length: options.ingresses }, () => add("ingress", "ingress", [])),
       ...Array.from({ length: options.workers }, () =>
-        add("worker", "worker", ["--queues", `chat=${queueCapacity},image=8`]),
+        add("worker", "worker", [isFormer ? "--lanes" : "--queues", `chat=${queueCapacity},image=8`]),
       ),
     ]);
     return {

@@ -1,4 +1,7 @@
-/** The whole gateway as its operator runs it: real processes of every role on a real Redis, with the simulator as the only upstream. */
+/**
+ * The whole gateway on a real Redis, with the simulator as the only upstream: inside the test process, or as processes where a test is about processes, signals or
+ * what a process writes.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -11,27 +14,35 @@ import type { KeyRecord } from "#access/record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
+import { startIngress, startSimulator, startWorker } from "./roles.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
-/** One process of a role. */
+/** A running role. */
 export interface Role {
   readonly urls: Record<string, string>;
+  /** Throws for a role inside the test process, as do `complaints`, `freeze` and `thaw`. */
   readonly process: ChildProcess;
+  readonly hasEnded: boolean;
   /** What it wrote to stderr. */
   readonly complaints: () => string;
-  /** SIGTERM, then waits for its end; returns the exit code. */
+  /** SIGTERM, then waits for its end; returns the exit code. Inside the test process: drains and closes. */
   stop(): Promise<number | null>;
-  /** SIGKILL, then waits for its end. */
+  /** SIGKILL, then waits for its end. Inside the test process: closes. */
   kill(): Promise<void>;
   freeze(): void;
   thaw(): void;
 }
 
-/** Starts a role and waits until it listens; its exit before that is an error with what it said. */
-export async function startRole(role: string, args: string[], environment: Record<string, string>): Promise<Role> {
+/** Starts a role of a checkout and waits until it listens. Its exit before that is an error with its stderr. */
+export async function startRole(
+  role: string,
+  args: string[],
+  environment: Record<string, string>,
+  checkout = root,
+): Promise<Role> {
   const child = spawn(process.execPath, [`apps/${role}/main.ts`, ...args], {
-    cwd: root,
+    cwd: checkout,
     env: { PATH: process.env.PATH, LOG_LEVEL: "warn", ...environment },
     stdio: ["ignore", process.env.TEST_LOGS ? "inherit" : "ignore", "pipe", "ipc"],
   });
@@ -50,6 +61,9 @@ export async function startRole(role: string, args: string[], environment: Recor
   return {
     urls,
     process: child,
+    get hasEnded() {
+      return child.exitCode !== null || child.signalCode !== null;
+    },
     complaints: () => complaints,
     async stop() {
       child.kill("SIGTERM");
@@ -65,7 +79,42 @@ export async function startRole(role: string, args: string[], environment: Recor
   };
 }
 
+/** Starts a role inside the test process. */
+async function startRoleHere(role: string, args: string[], environment: Record<string, string>): Promise<Role> {
+  const { urls, stop, close } =
+    role === "ingress"
+      ? await startIngress(environment)
+      : role === "worker"
+        ? await startWorker(environment, args)
+        : await startSimulator(environment);
+  let hasEnded = false;
+  const processesOnly = (): never => {
+    throw new Error("this gateway runs inside the test process: start it with `processes: true`");
+  };
+  const ending = (end: () => Promise<void>) => async () => {
+    if (hasEnded) return;
+    hasEnded = true;
+    await end();
+  };
+  return {
+    urls,
+    get process() {
+      return processesOnly();
+    },
+    get hasEnded() {
+      return hasEnded;
+    },
+    complaints: processesOnly,
+    stop: () => ending(stop)().then(() => 0),
+    kill: ending(close),
+    freeze: processesOnly,
+    thaw: processesOnly,
+  };
+}
+
 export interface GatewayOptions {
+  /** Starts processes, which can be killed and frozen; by default everything runs inside the test process. */
+  processes?: boolean;
   ingresses?: number;
   /** The queues of each worker. */
   workers?: string[];
@@ -119,7 +168,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   try {
     const redis = await startRedis();
     cleanups.push(() => redis.stop());
-    const simulator = await startRole("simulator", [], {});
+    const start = options.processes ? startRole : startRoleHere;
+    const simulator = await start("simulator", [], {});
     cleanups.push(() => simulator.kill());
     const simulatorUrl = simulator.urls.simulator as string;
     const catalogueFile = join(directory, "catalogue.yaml");
@@ -138,19 +188,19 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     const ingresses: Role[] = [];
     const workers: Role[] = [];
     const addIngress = async (more: Record<string, string> = {}) => {
-      const role = await startRole("ingress", [], { ...environment, ...more });
+      const role = await start("ingress", [], { ...environment, ...more });
       ingresses.push(role);
       return role;
     };
     const addWorker = async (queues: string, more: Record<string, string> = {}) => {
-      const role = await startRole("worker", ["--queues", queues], { ...environment, ...more });
+      const role = await start("worker", ["--queues", queues], { ...environment, ...more });
       workers.push(role);
       return role;
     };
     cleanups.push(() =>
       Promise.all(
         [...ingresses, ...workers].map(async (role) => {
-          if (role.process.exitCode === null && role.process.signalCode === null) await role.kill();
+          if (!role.hasEnded) await role.kill();
         }),
       ),
     );
@@ -191,7 +241,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
       createKey: async (group, more) => {
         const added = await addKey(group, more);
         // They learn of it a moment later, and one that was ended never.
-        const living = ingresses.filter(({ process }) => process.exitCode === null && process.signalCode === null);
+        const living = ingresses.filter(({ hasEnded }) => !hasEnded);
         const knows = async ({ urls }: Role) =>
           (await fetch(`${urls.api}/v1/models`, { headers: { authorization: `Bearer ${added}` } })).ok;
         for (const ingress of living) await until("the key is known", () => knows(ingress));

@@ -50,6 +50,7 @@ export class JobFetcher {
   readonly #redis: Redis;
   readonly #waitingKeys: string[];
   #tokens = 0;
+  #isInterrupted = false;
 
   constructor(worker: Worker, redis: Redis) {
     this.#worker = worker;
@@ -63,7 +64,7 @@ export class JobFetcher {
     try {
       return (await backend.waitForJob(seconds)) !== null;
     } catch (error) {
-      await backend.reconnectBlocking().catch(onError);
+      if (!this.#isInterrupted) await backend.reconnectBlocking().catch(onError);
       throw error;
     }
   }
@@ -90,6 +91,12 @@ export class JobFetcher {
   /** Whether the job's worker died: BullMQ puts such a job back, marked with a failure. */
   isAbandoned(job: Job): boolean {
     return job.deferredFailure !== undefined;
+  }
+
+  /** Ends a blocked `waitForJob`, which rejects, and all that follow. */
+  async interrupt(): Promise<void> {
+    this.#isInterrupted = true;
+    await this.#worker.getBackend().disconnectBlocking(false);
   }
 
   /** Removes the marker if no job waits; whether none waits. */

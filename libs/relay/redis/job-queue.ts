@@ -1,6 +1,6 @@
 /**
- * The way onto a queue, which is a BullMQ queue. Jobs are prioritized, all alike: the same price as plain ones, and taking one out of a long
- * queue stays cheap. While workers have many places free, generations that are put on the queue together go as one job: what a job costs is paid once.
+ * The producer's end of a queue, with BullMQ. All jobs have the same priority: prioritized jobs cost the same as plain ones, and removing one from a long
+ * queue stays cheap. While workers have many free slots, generations that are added together share a job and its cost.
  */
 import { type Job, Queue } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -10,12 +10,12 @@ import { type GenerationJob, generationsPerJobMax, jobCharactersMax, jobIdOf, ty
 import type { JobQueue, Queued } from "../ports.ts";
 import { eventStreamSettings, jobStatesOf, restoreEventStreamSettings } from "./bullmq-internals.ts";
 
-/** Jobs of one pipeline at most, and characters of them, but for the last. */
+/** The most jobs of one pipeline, and the most characters before its last job. */
 const bulkMax = 64;
 const bulkCharactersMax = 1 << 20;
 const jobName = "generation";
 const priority = 1;
-/** What a worker said of its free places holds for so long; and a job may take this part of them. */
+/** How long a worker's report of its free slots is valid, and the part of them that one job may take. */
 const freeSlotsLifeMs = 1_000;
 const freeSlotsShare = 1 / 16;
 
@@ -25,7 +25,7 @@ export interface RedisJobQueue extends JobQueue {
   readonly bull: Queue;
 }
 
-/** `redis` is a connection of the `request` kind, which the caller closes. */
+/** `redis` is a connection for the purpose `request`; the caller closes it. */
 export async function openJobQueue(
   name: string,
   redis: Redis,
@@ -72,7 +72,7 @@ export async function openJobQueue(
     busy = false;
   };
 
-  /** Whoever left in the meantime, too, is written by neither of two at once. */
+  /** Writes the job's data without the generations that left, including those that left during an earlier call. */
   const withdraw = async (id: string, left: ReadonlySet<string>) => {
     const job = (await queue.getJob(id)) as Job<QueuedJob> | undefined;
     if (job !== undefined)
@@ -106,7 +106,7 @@ export async function openJobQueue(
         if (job.left.size === job.size) await queue.remove(job.id);
         else await withdraw(job.id, job.left);
       } catch {
-        // It is active, or gone: whoever runs it asks its owner.
+        // The job is active or gone. A worker that runs it asks the owner.
       }
     },
     async statesOf(all) {
@@ -129,7 +129,7 @@ export async function openJobQueue(
   };
 }
 
-/** How many of the first ones go in one job. */
+/** How many of the first generations go into one job. */
 function fittingIn(gathered: readonly Queued[], sizeMax: number): number {
   let characters = charactersOf(gathered[0] as Queued);
   let count = 1;

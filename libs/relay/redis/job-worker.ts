@@ -1,6 +1,6 @@
 /**
- * The way off a queue. A job is a dispatch: it ends when its owner has bound it, so the active set stays tiny and no lock is ever renewed.
- * Jobs are fetched by hand rather than by BullMQ's own loop, which awaits one fetch at a time, and looks twice in vain after each job that comes alone.
+ * The consumer's end of a queue, with BullMQ. A job ends when its owners have bound all its generations, so few jobs are active at a time and no lock is ever
+ * renewed. Jobs are fetched without BullMQ's own loop (see bullmq-internals.ts).
  */
 import { setImmediate as afterThisTurn } from "node:timers/promises";
 import { type Job, Worker } from "bullmq";
@@ -10,23 +10,23 @@ import { generationsIn, generationsPerJobMax, sizeOf } from "../job.ts";
 import type { JobSlot, JobWorker } from "../ports.ts";
 import { JobFetcher } from "./bullmq-internals.ts";
 
-/** A job lies locked for this long after it was fetched; the dispatch ends well within it. */
+/** How long a job is locked after it was fetched. A dispatch ends well within this time. */
 const lockMs = 90_000;
-/** Fetches of one queue on their way at once at most: it takes a burst to get there, so that an idle queue costs one blocked command. */
+/** The most concurrent fetches of one queue. Only a burst reaches it; an idle queue costs one blocked command. */
 const fetchesMax = 16;
 const retryMs = 250;
-/** How long a fetch waits for a job at once. */
+/** How long one fetch waits for a job. */
 const waitSeconds = 1;
-/** How long a stop waits for fetches on their way; with Redis away they do not come back. */
+/** How long a stop waits for fetches under way. While Redis is away they do not return. */
 const stopMs = 2_500;
 
 export interface JobWorkerOptions {
   name: string;
-  /** Generations at once; as a job is taken whole, there may be up to `generationsPerJobMax - 1` more. */
+  /** Concurrent generations. Jobs are taken whole, so there may be up to `generationsPerJobMax - 1` more. */
   capacity: number;
   redisUrl: string;
   keyspace: Keyspace;
-  /** Can this process serve right now? No job is fetched while it can't. */
+  /** Whether this process can serve now. While it cannot, no job is fetched. */
   isReady(): boolean;
   take(slot: JobSlot): void;
   onError(error: Error): void;
@@ -50,14 +50,14 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
 
   let held = 0;
   let fetching = 0;
-  /** Nothing waits on the queue: the next fetch waits for a job. */
+  /** No job waits on the queue, so the next fetch blocks. */
   let drained = false;
   let fetchesWorthwhile = 1;
   let stopping = true;
   let retry: NodeJS.Timeout | undefined;
   let settleStop: (() => void) | undefined;
 
-  /** Nobody knows how many a fetch brings before it is there. */
+  /** How many generations a fetch brings is unknown until it returns. */
   const mayFetch = () => (fetching === 0 ? held < capacity : held + (fetching + 1) * generationsPerJobMax <= capacity);
 
   const pump = () => {
@@ -79,7 +79,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     }, retryMs);
   };
 
-  /** A fetch is over. `empty`: nothing waits on the queue behind what it brought, if it brought anything. */
+  /** A fetch is over. `empty`: no further job waits on the queue. */
   const fetched = (brought: boolean, empty: boolean) => {
     fetching--;
     fetchesWorthwhile = !brought || drained ? 1 : Math.min(fetchesMax, fetchesWorthwhile + 1);
@@ -87,13 +87,16 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     pump();
   };
 
-  /** What was on its way may or may not have been done; a marker that woke this fetch is gone. */
+  /** The outcome of the fetch is unknown, and the marker that woke it is gone. */
   const fetchFailed = (error: Error) => {
-    onError(error);
     fetching--;
     drained = false;
-    if (stopping) pump();
-    else pumpLater();
+    if (stopping) {
+      pump();
+      return;
+    }
+    onError(error);
+    pumpLater();
   };
 
   const fetch = async () => {
@@ -116,21 +119,21 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     fetched(job !== undefined, job === undefined || (await quiet));
   };
 
-  /** Asked behind a fetch that was sent in this turn. */
+  /** Sent after a fetch of the same turn of the event loop, so that it sees the queue without that job. */
   const nothingWaits = async (): Promise<boolean> => {
     await afterThisTurn();
     return fetcher.quieten().catch(() => false);
   };
 
   const hold = (job: Job) => {
-    // Its worker died with it: BullMQ puts it back with a failure, for its own loop to end it by. Its owner has long begun another attempt.
+    // The worker of this job died. Its owner has started another attempt long ago.
     if (fetcher.isAbandoned(job)) {
       finish(job);
       return;
     }
     const generations = generationsIn(job.data);
     if (generations.length < sizeOf(job.data))
-      onError(new Error(`the job ${job.id} is not all ours; the rest of it was taken off the queue`));
+      onError(new Error(`the job ${job.id} has generations that are not valid; they were removed from the queue`));
     if (generations.length === 0) {
       finish(job);
       return;
@@ -153,7 +156,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
       });
   };
 
-  /** The job is off the queue soon: with the next one in the same breath, if that may be fetched. */
+  /** Completes the job, and fetches the next one in the same step if there is capacity. */
   const finish = (job: Job) => {
     if (stopping || drained || !mayFetch() || !options.isReady()) fetcher.complete(job).catch(onError);
     else {
@@ -179,6 +182,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
       stopping = true;
       clearTimeout(retry);
       await worker.pause(true);
+      await fetcher.interrupt();
       await new Promise<void>((resolve) => {
         const timeout = setTimeout(resolve, stopMs);
         settleStop = () => {
@@ -189,6 +193,8 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
       });
     },
     async close() {
+      stopping = true;
+      clearTimeout(retry);
       await worker.close(true);
       redis.disconnect();
     },

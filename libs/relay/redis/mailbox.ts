@@ -1,7 +1,7 @@
 /**
- * A process's mailbox: its one pub/sub channel, and the way to all others. What a process owes to one mailbox in a turn of the event loop
- * leaves in one PUBLISH; while one is on its way the rest gathers. What nobody waits for lies until something else leaves, or for a few milliseconds.
- * Nothing here is reliable: the two state machines are.
+ * The transport over Redis pub/sub: one channel per process. All frames for one mailbox in a turn of the event loop leave in one PUBLISH; while a PUBLISH is
+ * under way, further frames gather. Frames that nobody waits for leave with the next PUBLISH, or after a few milliseconds. The transport is unreliable; the
+ * owner and the runner make up for losses.
  */
 import { randomBytes } from "node:crypto";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -10,11 +10,11 @@ import { connectRedis } from "#service/redis.ts";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf } from "../frame.ts";
 import type { Transport, TransportHandlers, TransportStatistics } from "../ports.ts";
 
-/** Bytes of one PUBLISH at most, unless a single frame is larger. */
+/** The most bytes of one PUBLISH, unless a single frame is larger. */
 const envelopeBytesMax = 256 * 1024;
-/** Bytes that may gather for one mailbox; what is beyond is lost, as on the wire, and asked for again. */
+/** The most bytes that gather for one mailbox. More is dropped, as if lost on the wire, and requested again. */
 const gatheredBytesMax = 32 << 20;
-/** How long what nobody waits for may lie. */
+/** The longest delay of a frame that nobody waits for. */
 const idleMs = 5;
 
 interface Destination {
@@ -23,9 +23,9 @@ interface Destination {
   frames: Frame[];
   bytes: number;
   publishing: boolean;
-  /** Something of it is waited for. */
+  /** Someone waits for one of its frames. */
   urgent: boolean;
-  /** An envelope is owed even without frames. */
+  /** Send an envelope even without frames. */
   heartbeat: boolean;
 }
 
@@ -34,11 +34,11 @@ export interface Mailbox extends Transport {
   readonly subscriber: Redis;
 }
 
-/** A name no other process ever had, that shows its role. */
+/** A unique name that begins with the role. */
 const incarnationOf = (role: string) =>
   `${role}-${randomBytes(9).toString("base64url").replaceAll("-", "a").replaceAll("_", "b")}`;
 
-/** Opens a mailbox of its own for this process; a StartupFault when there is no Redis. */
+/** Opens a new mailbox. Throws StartupFault if Redis does not answer. */
 export async function openMailbox(
   redisUrl: string,
   keyspace: Keyspace,
@@ -163,7 +163,10 @@ export async function openMailbox(
 
   await subscribe();
   subscriber.on("ready", () => {
-    subscribe().then(handlers.resubscribed, () => undefined);
+    subscribe().then(
+      () => handlers.resubscribed(),
+      () => undefined,
+    );
   });
   return {
     self,
@@ -183,14 +186,14 @@ export async function openMailbox(
       pending(mailbox, false).heartbeat = true;
       if (mailbox !== self) return;
       subscriber.ping().catch(() => undefined);
-      // It removes nothing, but is a write: a Redis that was made a replica refuses it, and is left.
+      // A write that removes nothing: a Redis that became a replica refuses it, and the connections leave it.
       publisher.del(ownChannel).catch(() => undefined);
     },
     close,
   };
 }
 
-/** The frames of the next envelope, which may be none for a mere heartbeat; undefined when nothing is owed. */
+/** The frames of the next envelope, possibly none for a heartbeat; undefined if there is nothing to send. */
 function takeEnvelope(destination: Destination): Frame[] | undefined {
   if (destination.frames.length === 0 && !destination.heartbeat) return undefined;
   destination.heartbeat = false;

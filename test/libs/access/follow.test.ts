@@ -300,3 +300,24 @@ test("a notice is parsed, and any other message is refused", () => {
   for (const text of ["", "12", "x *", `-1 ${hash}`, `12 ${hash}0`, "12 abc"])
     assert.equal(noticeOf(text), undefined, text);
 });
+
+test("a follower closed during a comparison starts no further comparison", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const [redis, subscriber] = [await connectionFor(t, server, "request"), await connectionFor(t, server)];
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const follower = await followKeys({ redis, subscriber, keyspace, log });
+  const comparesIn = async (ms: number) => {
+    await writer.config("RESETSTAT");
+    t.mock.timers.tick(ms);
+    await redis.ping();
+    return /cmdstat_get:/.test(await writer.info("commandstats"));
+  };
+  assert.deepEqual([await comparesIn(299), await comparesIn(1)], [false, true]);
+  await new Promise((resolve) => setImmediate(resolve));
+  t.mock.timers.tick(300);
+  follower.close();
+  await redis.ping();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(await comparesIn(3_000), false);
+});

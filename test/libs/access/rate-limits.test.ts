@@ -375,3 +375,41 @@ test("renewal restores all leases in an empty Redis", async () => {
   await counters.renew(reservations.values());
   assert.equal(await redis.zcard(keyspace.limit("key", "key_1", "running")), 1_500);
 });
+
+test("one call renews about 1,000 leases", async () => {
+  const { counters } = countersOf();
+  const reservations = await manyOf(counters);
+  await redis.config("RESETSTAT");
+  await counters.renew(reservations.values());
+  const calls = [...(await redis.info("commandstats")).matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)];
+  assert.equal(
+    calls.reduce((sum, [, count]) => sum + Number(count), 0),
+    2,
+    "the calls for 1,500 leases",
+  );
+});
+
+test("standings show the tightest limit of all subjects, and when it is fully available again", async () => {
+  const [requests, tokens] = [key({ requestsPerMinute: 10 }), account({ tokensPerMinute: 100 })];
+  const wide = group({ requestsPerMinute: 5, tokensPerMinute: 1_000 });
+  for (const subjects of [
+    [requests, wide, tokens],
+    [tokens, wide, requests],
+  ]) {
+    const { counters } = countersOf();
+    await admitted(counters, [tokens], { inputTokens: 1, outputTokens: 0, money: 0 });
+    const { standings } = await ask(counters, subjects, small);
+    assert.deepEqual([standings.requests?.limit, standings.requests?.remaining], [5, 4]);
+    assert.deepEqual([standings.tokens?.limit, standings.tokens?.remaining], [100, 69]);
+    for (const { resetMs } of [standings.requests, standings.tokens].filter((standing) => standing !== undefined))
+      assert.ok(resetMs > 58_000 && resetMs <= 60_000, `${resetMs} ms`);
+  }
+});
+
+test("with equal remainders, standings show the limit of the first subject", async () => {
+  const { counters } = countersOf();
+  const ofMany = account({ requestsPerMinute: 5 });
+  for (let call = 0; call < 2; call++) await admitted(counters, [ofMany], small);
+  const { standings } = await ask(counters, [key({ requestsPerMinute: 3 }), ofMany], small);
+  assert.deepEqual([standings.requests?.limit, standings.requests?.remaining], [3, 2]);
+});

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameKinds, noPayload } from "#relay/frame.ts";
 import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
 import { startFailover } from "../../../support/failover.ts";
 import { until } from "../../../support/gateway.ts";
 import { startRedis } from "../../../support/redis.ts";
@@ -160,5 +161,68 @@ test("one who writes nothing notices that its Redis was made a replica, and is h
     mailbox.heartbeat(mailbox.self);
     return heard.heartbeats.includes(mailbox.self);
   });
+  await mailbox.close();
+});
+
+test("a heartbeat to another mailbox costs Redis one PUBLISH and nothing else, however many are sent in a turn", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  const observer = await connectRedis(redis.url, "patient");
+  await observer.config("RESETSTAT");
+  for (let count = 0; count < 3; count++) other.mailbox.heartbeat(one.mailbox.self);
+  await until("it arrives", () => one.heard.heartbeats.length > 0);
+  const statistics = await observer.info("commandstats");
+  assert.match(statistics, /cmdstat_publish:calls=1,/);
+  assert.doesNotMatch(statistics, /cmdstat_(ping|del):/);
+  assert.deepEqual([one.heard.heartbeats.length, one.mailbox.statistics.framesReceived], [1, 0]);
+  observer.disconnect();
+  await Promise.all([one.mailbox.close(), other.mailbox.close()]);
+});
+
+test("a mailbox that is closed has sent all it was given, also what nobody waits for", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  const payload = Buffer.alloc(60_000, 1);
+  for (let seq = 0; seq < 20; seq++) other.mailbox.send(one.mailbox.self, frameOf(seq, payload), seq % 2 === 0);
+  other.mailbox.send("worker-elsewhere", frameOf(0), true);
+  await other.mailbox.close();
+  const { framesSent, publishFailures, roundTripMs } = other.mailbox.statistics;
+  assert.deepEqual([framesSent, publishFailures, roundTripMs > 0], [21, 0, true]);
+  await until("all arrive", () => one.heard.frames.length === 20);
+  assert.equal(one.mailbox.statistics.framesReceived, 20);
+  await one.mailbox.close();
+});
+
+test("what gathers for one mailbox is bounded, and one that is full takes nothing from the others", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  const payload = Buffer.alloc(1 << 20);
+  for (let seq = 0; seq < 40; seq++) other.mailbox.send("worker-elsewhere", frameOf(seq, payload));
+  other.mailbox.send("worker-elsewhere", frameOf(40));
+  other.mailbox.send(one.mailbox.self, frameOf(0));
+  await other.mailbox.close();
+  assert.equal(other.mailbox.statistics.framesSent, 31 + 1 + 1, "31 of a megabyte, and both that are small");
+  await until("the other arrives", () => one.heard.frames.length === 1);
+  await one.mailbox.close();
+});
+
+test("messages on other channels, and bytes that are no envelope, are not for the mailbox", async () => {
+  await using redis = await startRedis();
+  const { mailbox, heard } = await open(redis.url, "ingress");
+  const publisher = await connectRedis(redis.url, "patient");
+  await mailbox.subscriber.subscribe("elsewhere");
+  await publisher.publish("elsewhere", encodeEnvelope("stranger", [frameOf(0)]));
+  await publisher.publish(keyspace.mailbox(mailbox.self), "nonsense");
+  await publisher.publish(keyspace.mailbox(mailbox.self), encodeEnvelope("friend", [frameOf(1)]));
+  await until("the last one arrives", () => heard.frames.length > 0);
+  assert.deepEqual(heard, {
+    heartbeats: ["friend"],
+    frames: [{ sender: "friend", frame: frameOf(1) }],
+    resubscriptions: 0,
+  });
+  publisher.disconnect();
   await mailbox.close();
 });

@@ -1,0 +1,141 @@
+/** Turns a request into a generation, whether it came as a POST or as a frame of a WebSocket: finds its model, checks its headers, and begins it. */
+import type { IncomingHttpHeaders } from "node:http";
+import type { FastifyRequest } from "fastify";
+import { allowsModel } from "#access/record.ts";
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Framing } from "#dialects/codec.ts";
+import type { GenerationOutcome } from "#events/ingress-events.ts";
+import { contentTypeLengthMax } from "#relay/job.ts";
+import type { AnswerResponse } from "../generation/generation-response.ts";
+import type { GenerationLifecycle } from "../generation/lifecycle.ts";
+import type { ReadBody } from "../http/body.ts";
+import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "../http/endpoints.ts";
+import { unavailable } from "../http/failures.ts";
+import { Refused } from "../http/refused.ts";
+import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
+
+export interface AdmissionOptions {
+  catalogue(): Catalogue;
+  generations: GenerationLifecycle;
+  limits: RateLimiter;
+  /** Aborted when this process begins to stop: from then on connections are not kept. */
+  draining: AbortSignal;
+}
+
+/** A request for a generation, its body read and checked (http/body-reader.ts). */
+export interface AdmissionRequest {
+  /** The caller and the headers. Its claim on the memory for bodies covers at least `bytes`. */
+  request: FastifyRequest;
+  /** Of its own, where the requests of a WebSocket share the `request` that opened it. */
+  requestId: string;
+  endpoint: Endpoint;
+  /** The catalogue's id, as the caller gave it. */
+  model: string;
+  framing: Framing;
+  demand: ReadBody["demand"];
+  bytes: Buffer;
+  response: AnswerResponse;
+  /** Called when the generation is over. */
+  onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
+}
+
+/** Every method throws Refused for a request that can't be served. */
+export class Admission {
+  readonly #options: AdmissionOptions;
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options;
+  }
+
+  /** The model with this id. One that does not exist and one that the caller may not use are refused alike. */
+  modelFor({ caller }: FastifyRequest, id: string): CatalogueModel {
+    const model = allowsModel(caller, id) ? this.#options.catalogue().modelFor(caller.group, id) : undefined;
+    if (model !== undefined) return model;
+    throw new Refused({
+      code: "model_not_found",
+      message: `The model ${JSON.stringify(id)} does not exist, or this key may not use it. GET /v1/models lists the models it may.`,
+      param: "model",
+    });
+  }
+
+  /** Admits a request that gets another request's answer: it counts as a request of its own. Undefined for a caller without limits. */
+  async replay({
+    request,
+    endpoint,
+    model,
+  }: Pick<AdmissionRequest, "request" | "endpoint" | "model">): Promise<ReplayAnswer | undefined> {
+    this.modelFor(request, model);
+    try {
+      return await this.#options.limits.admitReplay(request.caller, endpoint.dialect);
+    } catch {
+      throw new Refused(unavailable);
+    }
+  }
+
+  /** Checks before the body is read whether the caller's limits refuse every request. Undefined for a caller without limits, and when Redis does not answer. */
+  check(
+    { caller }: FastifyRequest,
+    { dialect, operation }: Endpoint,
+    mayReplay: boolean,
+  ): Promise<ReplayAnswer | undefined> | undefined {
+    return this.#options.limits.check(caller, dialect, operation, mayReplay)?.catch(() => undefined);
+  }
+
+  /** Begins the generation, which takes over the response and the request's claim on the memory for bodies. */
+  begin(asked: AdmissionRequest): void {
+    const { request, requestId, framing, bytes, response } = asked;
+    const { catalogue, generations, draining } = this.#options;
+    const { dialect, operation } = asked.endpoint;
+    const model = this.modelFor(request, asked.model);
+    const { url, headers } = request;
+    const begun = generations.begin(
+      {
+        id: requestId.replace("req_", "gen_"),
+        caller: request.caller,
+        dialect,
+        operation,
+        framing,
+        contentType: operation === "image-edit" ? contentTypeOf(headers) : "application/json",
+        callerHeaders: callerHeadersOf(dialect, headers),
+        model,
+        ...asked.demand,
+        queue: catalogue().queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
+        maxWaitMs: maxWaitMsOf(headers),
+        weight: catalogue().groups.get(request.caller.group)?.weight ?? 1,
+        held: request.held,
+        response,
+        onEnd: asked.onEnd,
+        requestId,
+        headers: {
+          ...requestIdHeadersOf({ id: requestId, url, headers }),
+          ...(draining.aborted && { connection: "close" }),
+        },
+      },
+      bytes,
+    );
+    if (begun.kind === "refused") throw new Refused(begun.failure);
+  }
+}
+
+/** Throws Refused for a type that is longer than any client's. */
+function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): string {
+  if (type.length <= contentTypeLengthMax) return type;
+  throw new Refused({
+    code: "unsupported_media_type",
+    message: `The content type is longer than ${contentTypeLengthMax} characters.`,
+  });
+}
+
+const maxWaitHeader = "x-sluice-max-wait";
+
+/** How long the caller lets its request wait for a worker, in milliseconds. Throws Refused unless it is a whole number from 1 to 999,999,999. */
+function maxWaitMsOf(headers: IncomingHttpHeaders): number | undefined {
+  const value = headers[maxWaitHeader];
+  if (value === undefined) return undefined;
+  if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return Number(value);
+  throw new Refused({
+    code: "invalid_request",
+    message: `The header ${maxWaitHeader} must be a whole number of milliseconds from 1 to 999999999, such as 2500.`,
+    param: maxWaitHeader,
+  });
+}

@@ -1,0 +1,239 @@
+/** Rate limits and budgets of callers: admits requests by reserving their estimate, and replaces the estimate by the usage record at the end. */
+import type { Logger } from "pino";
+import {
+  LimitCounters,
+  type LimitDecision,
+  type LimitedSubject,
+  leaseMs,
+  type Reservation,
+  requestLimitsOf,
+  reservationOf,
+  settledMs,
+  type Used,
+} from "#access/rate-limits.ts";
+import { allowsModel, type KeyRecord } from "#access/record.ts";
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import type { Failure } from "#dialects/errors.ts";
+import type { Usage } from "#dialects/usage.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import { LiveMap } from "#relay/live-map.ts";
+import type { Clock } from "#service/clock.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+import { type LimitedRequest, moneyOf, tokensOf } from "./estimate.ts";
+import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
+
+/** How often reservations must be renewed. */
+export const renewEveryMs = leaseMs / 3;
+/** How long a usage record that Redis did not take is sent again: until Redis may have forgotten whether it has it. */
+const recordMsMax = settledMs / 2;
+/** Usage records that Redis has not taken, at most, and how many of them are sent again at once. */
+const unrecordedMax = 100_000;
+const repeatedMax = 1_000;
+
+export interface RateLimiterOptions {
+  /** Of the purpose `request`. */
+  redis: Redis;
+  keyspace: Keyspace;
+  catalogue(): Pick<Catalogue, "groups" | "currency" | "models" | "modelsOf">;
+  clock: Clock;
+  events: EventSink<IngressEvents>;
+  log: Logger;
+}
+
+/** What a generation used, billed by the prices of the model that answered. */
+export type UsageRecord = { kind: "used"; usage: Usage; model: string } | { kind: "nothing" };
+
+/** What an admitted generation has reserved of its caller's limits. */
+export interface LimitsReservation {
+  /** Replaces the reservation by what was used. Call it once, when the generation is over. */
+  settle(record: UsageRecord): void;
+}
+
+interface LimitsRefusal {
+  kind: "refused";
+  headers: Record<string, string>;
+  failure: Failure;
+}
+export type LimitsAnswer =
+  | { kind: "admitted"; headers: Record<string, string>; reservation: LimitsReservation }
+  | LimitsRefusal;
+export type ReplayAnswer = { kind: "admitted"; headers: Record<string, string> } | LimitsRefusal;
+
+/** The usage of a generation that is over, on its way to Redis. */
+interface PendingRecord {
+  reservation: Reservation;
+  used: Used;
+  since: number;
+  attempts: number;
+  isUnderWay: boolean;
+}
+
+export class RateLimiter {
+  readonly #options: RateLimiterOptions;
+  readonly #counters: LimitCounters;
+  readonly #reserved = new LiveMap<string, Reservation>();
+  readonly #pending = new LiveMap<string, PendingRecord>();
+
+  constructor(options: RateLimiterOptions) {
+    this.#options = options;
+    this.#counters = new LimitCounters(options.redis, options.keyspace);
+  }
+
+  /** One round trip to Redis. A caller without limits costs none, and gets undefined. Rejects when Redis does not answer. */
+  admit(request: LimitedRequest): Promise<LimitsAnswer> | undefined {
+    const subjects = this.#subjectsOf(request.caller);
+    return subjects.length === 0 ? undefined : this.#admit(request, subjects);
+  }
+
+  /** Counts a request that is answered without a generation of its own; otherwise like `admit`. */
+  admitReplay(caller: KeyRecord, dialect: ConversationDialect): Promise<ReplayAnswer> | undefined {
+    return this.#counters
+      .countRequest(this.#subjectsOf(caller))
+      ?.then((decision) => this.#answerOf(decision, caller, dialect));
+  }
+
+  /**
+   * Checks whether every request of this caller would be refused, whatever its body says; counts and reserves nothing. With `mayReplay` the
+   * request may get a stored answer, which needs no tokens. Otherwise like `admit`.
+   */
+  check(
+    caller: KeyRecord,
+    dialect: ConversationDialect,
+    operation: Operation,
+    mayReplay: boolean,
+  ): Promise<ReplayAnswer> | undefined {
+    const all = this.#subjectsOf(caller);
+    const subjects = mayReplay ? requestLimitsOf(all) : all;
+    if (subjects.length === 0) return undefined;
+    const models = this.#options.catalogue().modelsOf(caller.group);
+    const costs =
+      operation !== "token-count" &&
+      models.every(({ id, prices }) => prices.inputPerMillion > 0 || !allowsModel(caller, id));
+    const least = { inputTokens: operation === "token-count" ? 0 : 1, outputTokens: 0, money: Number(costs) };
+    return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, caller, dialect));
+  }
+
+  /** Renews the leases of all reservations. Call it every `renewEveryMs`. */
+  renew(): void {
+    if (this.#reserved.size === 0) return;
+    this.#counters
+      .renew(this.#reserved.values())
+      .catch((error: unknown) => this.#options.log.debug({ err: error }, "leases could not be renewed"));
+  }
+
+  /** Sends the usage records again that Redis did not take. Call it about once a second. */
+  retryRecords(now: number): void {
+    if (this.#pending.size === 0 || this.#options.redis.status !== "ready") return;
+    let repeated = 0;
+    for (const record of this.#pending.values()) {
+      if (record.isUnderWay) continue;
+      if (repeated++ === repeatedMax) return;
+      if (now - record.since < recordMsMax) void this.#send(record);
+      else {
+        this.#pending.delete(record.reservation.generation);
+        this.#giveUp(record);
+      }
+    }
+  }
+
+  /** Sends the pending usage records once more, as far as Redis answers. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#pending.values()].slice(0, repeatedMax).map((record) => this.#send(record)));
+  }
+
+  async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
+    const { dialect, model } = request;
+    const { inputTokens, outputTokens } = tokensOf(request);
+    const money = moneyOf(model, { inputTokens, outputTokens, cachedInputTokens: 0 });
+    const reservation = reservationOf(request.id, subjects, { inputTokens, outputTokens, money });
+    const decision = await this.#counters.admit(reservation).catch((error: unknown) => {
+      this.#settle(reservation, { tokens: 0, money: 0, neverBegan: true });
+      throw error;
+    });
+    const answer = this.#answerOf(decision, request.caller, dialect);
+    if (answer.kind === "refused") return answer;
+    this.#reserved.set(reservation.generation, reservation);
+    return {
+      ...answer,
+      reservation: {
+        settle: (record) => this.#settle(reservation, usedOf(this.#billedModelOf(model, record), record)),
+      },
+    };
+  }
+
+  #answerOf(decision: LimitDecision, caller: KeyRecord, dialect: ConversationDialect): ReplayAnswer {
+    const headers = limitHeadersOf(dialect, decision.standings);
+    if (decision.kind === "admitted") return { kind: "admitted", headers };
+    this.#options.events.emit("limitReached", {
+      limit: decision.limit,
+      scope: decision.subject.scope,
+      keyId: caller.id,
+    });
+    return { kind: "refused", headers, failure: limitFailureOf(decision, this.#options.catalogue().currency) };
+  }
+
+  #billedModelOf(model: CatalogueModel, record: UsageRecord): CatalogueModel {
+    return record.kind === "used"
+      ? (this.#options.catalogue().models.find(({ id }) => id === record.model) ?? model)
+      : model;
+  }
+
+  #settle(reservation: Reservation, used: Used): void {
+    this.#reserved.delete(reservation.generation);
+    const record = { reservation, used, since: this.#options.clock.now(), attempts: 0, isUnderWay: false };
+    if (this.#pending.size >= unrecordedMax) this.#giveUp(this.#pending.shift() as PendingRecord);
+    this.#pending.set(reservation.generation, record);
+    void this.#send(record);
+  }
+
+  /** Never rejects. */
+  async #send(record: PendingRecord): Promise<void> {
+    const { reservation, used } = record;
+    record.isUnderWay = true;
+    record.attempts++;
+    try {
+      await this.#counters.settle(reservation, used);
+      this.#pending.delete(reservation.generation);
+      // An earlier attempt whose outcome is unknown may still arrive.
+      if (record.attempts === 1) this.#counters.forget(reservation.generation);
+    } catch (error) {
+      record.isUnderWay = false;
+      if (record.attempts === 1)
+        this.#options.log.warn(
+          { err: error, generation: reservation.generation },
+          "Redis did not take a usage record; it is sent again",
+        );
+    }
+  }
+
+  #giveUp({ reservation: { generation }, used }: PendingRecord): void {
+    this.#options.log.error({ generation, ...used }, "a usage record was lost: Redis did not take it in time");
+  }
+
+  #subjectsOf({ id, group: name, account, limits }: KeyRecord): LimitedSubject[] {
+    const group = this.#options.catalogue().groups.get(name);
+    if (
+      limits === undefined &&
+      group?.limits === undefined &&
+      group?.keyLimits === undefined &&
+      group?.accountLimits === undefined
+    )
+      return [];
+    const subjects: LimitedSubject[] = [
+      { scope: "key", name: id, limits: { ...group?.keyLimits, ...limits } },
+      { scope: "group", name, limits: group?.limits ?? {} },
+      ...(account === undefined
+        ? []
+        : [{ scope: "account" as const, name: account, limits: group?.accountLimits ?? {} }]),
+    ];
+    return subjects.filter((subject) => Object.keys(subject.limits).length > 0);
+  }
+}
+
+const usedOf = (model: CatalogueModel, record: UsageRecord): Used =>
+  record.kind === "nothing"
+    ? { tokens: 0, money: 0 }
+    : { tokens: record.usage.inputTokens + record.usage.outputTokens, money: moneyOf(model, record.usage) };

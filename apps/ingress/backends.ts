@@ -1,0 +1,99 @@
+/** What an ingress opens before it can serve: the catalogue, the connections to Redis, the queues, its mailbox and the API keys. */
+
+import type { Logger } from "pino";
+import { followKeys, type KeyFollower } from "#access/follow.ts";
+import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
+import type { Frame } from "#relay/frame.ts";
+import type { TransportHandlers } from "#relay/ports.ts";
+import { openJobQueue } from "#relay/redis/job-queue.ts";
+import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
+import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
+import type { Redis, RedisPurpose } from "#service/redis.ts";
+import { OpenQueues } from "./open-queues.ts";
+
+export interface BackendDeps {
+  log: Logger;
+  /** Reports one line to the operator's terminal, besides the log. */
+  report(line: string): void;
+  /** Opens a connection that is ready; its receiver closes it. */
+  connectRedis(purpose: RedisPurpose): Promise<Redis>;
+  /** Opens the catalogue; its receiver closes it. */
+  watchCatalogue(listeners: WatchListeners): CatalogueWatch;
+}
+
+export interface Backends {
+  keyspace: Keyspace;
+  catalogue: CatalogueWatch;
+  redis: Redis;
+  /** A connection of its own for large values, so that they don't delay the others. */
+  bodies: Redis;
+  queues: OpenQueues;
+  mailbox: Mailbox;
+  inbox: Inbox;
+  keys: KeyFollower;
+}
+
+/** Opens all of them in order. `resources` closes them, in the reverse order, also when one of them can't be opened. */
+export async function openBackends(
+  config: { namespace: string; redisUrl: string },
+  { log, report, connectRedis, watchCatalogue }: BackendDeps,
+  resources: AsyncDisposableStack,
+): Promise<Backends> {
+  const keyspace = keyspaceOf(config.namespace);
+  const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
+  const connect = async () => {
+    const connection = await connectRedis("request");
+    resources.defer(() => connection.disconnect());
+    return connection.on("error", onRedisError);
+  };
+  const redis = await connect();
+  const bodies = await connect();
+
+  const queues = new OpenQueues((name) => openJobQueue(name, redis, keyspace, onRedisError), onRedisError);
+  const catalogue = watchCatalogue({
+    onChange(changed) {
+      log.info({ version: changed.version }, "catalogue changed");
+      void queues.open(changed.queues.keys());
+    },
+    onFault(fault) {
+      if (fault === undefined) {
+        log.info("catalogue good again");
+        report("the catalogue is good again");
+      } else {
+        log.error({ fault }, "catalogue refused; the last good one stays");
+        report(`the catalogue is refused, the last good one stays: ${fault}`);
+      }
+    },
+  });
+  resources.defer(() => catalogue.close());
+  resources.defer(() => queues.close());
+  await queues.open(catalogue.current().queues.keys());
+
+  const inbox = new Inbox();
+  const mailbox = await openMailbox(config.redisUrl, keyspace, "ingress", inbox);
+  resources.defer(() => mailbox.close());
+  const keys = await followKeys({ redis, subscriber: mailbox.subscriber, keyspace, log });
+  resources.defer(() => keys.close());
+  return { keyspace, catalogue, redis, bodies, queues, mailbox, inbox, keys };
+}
+
+/** Where the mailbox delivers. Until it has a receiver there is nothing to receive: nobody knows the mailbox's name yet. */
+class Inbox implements TransportHandlers {
+  #receiver: TransportHandlers | undefined;
+
+  deliverTo(receiver: TransportHandlers): void {
+    this.#receiver = receiver;
+  }
+
+  heard(sender: string): void {
+    this.#receiver?.heard(sender);
+  }
+
+  receive(sender: string, frame: Frame): void {
+    this.#receiver?.receive(sender, frame);
+  }
+
+  resubscribed(): void {
+    this.#receiver?.resubscribed();
+  }
+}

@@ -1,0 +1,101 @@
+/** The beginning of a generation: its slots, its record and its response. */
+import type { Failure } from "#dialects/errors.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import type { Clock } from "#service/clock.ts";
+import type { Capacity, Claim } from "../admission/capacity.ts";
+import { overloadOf } from "../http/failures.ts";
+import { factsOf, type Generation, type GenerationRequest } from "./generation.ts";
+import { type AnswerListener, GenerationResponse } from "./generation-response.ts";
+import { type IngressQueue, retryAfterSecondsOf } from "./ingress-queues.ts";
+
+interface Claimed {
+  kind: "claimed";
+  slot: Claim;
+  waitingSlot: Claim;
+}
+
+/** Claims a slot among all generations, and one among those that wait on the queue. A refused request holds neither. */
+export function claimSlots(
+  { caller, queue: { waitingMax } }: GenerationRequest,
+  queue: IngressQueue,
+  { slots, events, clock }: { slots: Capacity; events: EventSink<IngressEvents>; clock: Clock },
+): Claimed | { kind: "refused"; failure: Failure } {
+  queue.waiting.max = waitingMax;
+  const slot = slots.claim(caller.id);
+  const waitingSlot = queue.waiting.claim(caller.id);
+  for (const [limit, claim] of [
+    ["generations", slot],
+    ["waiting", waitingSlot],
+  ] as const) {
+    const shortage = claim.hold(1);
+    if (shortage === undefined) continue;
+    slot.end();
+    const retryAfterSeconds = retryAfterSecondsOf(queue, clock.now());
+    return { kind: "refused", failure: overloadOf(events, limit, shortage, caller.id, retryAfterSeconds) };
+  }
+  return { kind: "claimed", slot, waitingSlot };
+}
+
+export interface Beginning {
+  request: GenerationRequest;
+  body: Buffer;
+  /** Its number at the relay's owner. */
+  number: number;
+  queue: IngressQueue;
+  claimed: Claimed;
+  /** Called as its caller takes the answer. */
+  listener: AnswerListener;
+}
+
+/** Takes over the request's claim on the memory for bodies. */
+export function createGeneration(
+  { request, body, number, queue, claimed: { slot, waitingSlot }, listener }: Beginning,
+  { clock, bodyBytes, answerBytes }: { clock: Clock; bodyBytes: Capacity; answerBytes: Capacity },
+): Generation {
+  const now = clock.now();
+  const { caller, model, response, dialect, framing, requestId, headers } = request;
+  request.held.hold(body.length);
+  const answer = new GenerationResponse(
+    {
+      response,
+      dialect,
+      framing,
+      model: model.id,
+      requestId,
+      headers,
+      resumed: model.resume,
+      deliveredClaim: bodyBytes.claim(caller.id),
+      bufferClaim: answerBytes.claim(caller.id),
+      listener,
+    },
+    now,
+  );
+  return {
+    ...request,
+    facts: factsOf(request, body.length, clock.epoch()),
+    number,
+    answer,
+    ingressQueue: queue,
+    state: "admitting",
+    attempt: 0,
+    held: request.held.move(),
+    slot,
+    waitingSlot,
+    waitTimer: undefined,
+    queued: undefined,
+    startedAt: now,
+    body,
+    bodyBytes: body.length,
+    bodyRenewedAt: now,
+    contentAt: undefined,
+    waitedMs: undefined,
+    firstTokenMs: undefined,
+    usage: null,
+    progress: undefined,
+    upstreamRequestId: undefined,
+    modelAnswered: model.id,
+    reservation: undefined,
+    isUsageRecorded: false,
+  };
+}

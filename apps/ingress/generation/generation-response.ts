@@ -1,0 +1,289 @@
+/**
+ * The caller's side of an answer: delays the head until there is content, keeps the connection alive meanwhile, writes what the relay
+ * delivers, and reports to the relay what the socket took.
+ */
+import type { OutgoingHttpHeaders } from "node:http";
+import type { Framing } from "#dialects/codec.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import { errorBodyOf, errorEventOf, type Failure, statusOf } from "#dialects/errors.ts";
+import { type AnswerHead, deliveredBytesMax } from "#relay/job.ts";
+import type { Claim } from "../admission/capacity.ts";
+import { failureHeadersOf } from "../http/refusals.ts";
+
+/** A whole answer is buffered up to this size, as far as its key gets memory for it, so that another attempt can replace it until it is complete. A larger one is passed on as it arrives. */
+const bufferedBytesMax = 512 * 1024;
+
+/** Headers that keep proxies and content-delivery networks from buffering or changing a stream. */
+const streamHeaders = {
+  "content-type": "text/event-stream; charset=utf-8",
+  "cache-control": "no-cache, no-transform",
+  "x-accel-buffering": "no",
+};
+const lineFeed = 0x0a;
+/** In place of a seq: the socket has taken nothing of this attempt. */
+const nothingTaken = -1;
+/** Clients of every dialect ignore it between two events. */
+const newline = "\n";
+const eventEnd = Buffer.from("\n\n");
+/** The keep-alive of a stream that has begun. Some clients need an event, because they measure the silence between events and not between bytes. */
+const keepAlives: Record<ConversationDialect, string> = {
+  "openai-chat": newline,
+  "openai-responses": 'event: keepalive\ndata: {"type":"keepalive"}\n\n',
+  "anthropic-messages": 'event: ping\ndata: {"type":"ping"}\n\n',
+  gemini: newline,
+};
+
+export interface AnswerListener {
+  /** No further attempt can replace or resume the answer. */
+  committed(): void;
+  /** The caller's socket took everything up to this seq. */
+  taken(seq: number): void;
+}
+
+/** The response that an answer is written to: an HTTP response, or something that acts like one. */
+export interface AnswerResponse {
+  /** The status can't change any more. */
+  readonly headersSent: boolean;
+  /** Everything was sent, or the caller left. */
+  readonly closed: boolean;
+  writeHead(status: number, headers: OutgoingHttpHeaders): unknown;
+  /** Copies a slice of a larger buffer that can't leave at once. Returns false when the caller reads too slowly; "drain" follows when it has caught up. */
+  write(chunk: string | Buffer, written?: () => void): boolean;
+  end(chunk?: string | Buffer): unknown;
+  destroy(): unknown;
+  once(event: "close" | "drain", listener: () => void): unknown;
+}
+
+export interface AnswerOptions {
+  response: AnswerResponse;
+  dialect: ConversationDialect;
+  framing: Framing;
+  /** The catalogue's id. */
+  model: string;
+  requestId: string;
+  /** Sent with the answer and with an error alike. */
+  headers: Record<string, string>;
+  /** Another attempt may resume an answer that has begun. The delivered part is kept for it, as far as its key gets memory. */
+  resumed: boolean;
+  deliveredClaim: Claim;
+  /** The claim on the memory for unread answers, for the buffered part. */
+  bufferClaim: Claim;
+  listener: AnswerListener;
+}
+
+export class GenerationResponse {
+  /** The HTTP status that the caller got or will get; 0 until it is decided. */
+  status = 0;
+  readonly #options: AnswerOptions;
+  readonly #response: AnswerResponse;
+  readonly #streams: boolean;
+  readonly #headers: Record<string, string>;
+  #head: AnswerHead | undefined;
+  #buffered: Buffer[] = [];
+  #contentSent = false;
+  /** Server-sent events sent so far. */
+  #events = 0;
+  /** What the caller has, as long as another attempt may resume it. */
+  #delivered: Buffer[] | undefined;
+  /** The bytes sent so far end where an event ends. */
+  #betweenEvents = true;
+  #lastByte: number | undefined;
+  #writtenAt: number;
+  #blockedAt: number | undefined;
+  #over = false;
+
+  constructor(options: AnswerOptions, now: number) {
+    this.#options = options;
+    this.#response = options.response;
+    this.#headers = { ...options.headers };
+    this.#streams = options.framing !== "whole";
+    this.#writtenAt = now;
+    if (options.resumed && options.framing === "sse") this.#delivered = [];
+  }
+
+  /** The whole events of content that the caller has, for another attempt to resume; undefined where there are none. */
+  get delivered(): string | undefined {
+    return this.#contentSent && this.#delivered !== undefined
+      ? Buffer.concat(this.#delivered).toString("utf8")
+      : undefined;
+  }
+
+  /** The caller has some of the content. */
+  get hasBegun(): boolean {
+    return this.#contentSent;
+  }
+
+  /** Can another attempt replace or resume the answer? */
+  get mayRestart(): boolean {
+    return !this.#contentSent || (this.#delivered !== undefined && this.#betweenEvents);
+  }
+
+  head(head: AnswerHead, seq: number): void {
+    this.#head = head;
+    this.passed(seq);
+  }
+
+  /** A frame without bytes for the caller counts as taken with the bytes before it. */
+  passed(seq: number): void {
+    if (this.#blockedAt === undefined) this.#options.listener.taken(seq);
+    else this.#blockedAt = seq;
+  }
+
+  data(payload: Buffer, seq: number, now: number): void {
+    if (this.#over) return;
+    if (this.#streams || this.#contentSent) {
+      this.#write(payload, seq, now);
+      return;
+    }
+    this.#buffered.push(Buffer.from(payload));
+    const { bufferClaim } = this.#options;
+    const bufferedBytes = bufferClaim.amount + payload.length;
+    if (bufferedBytes > bufferedBytesMax || bufferClaim.hold(bufferedBytes) !== undefined) {
+      const buffered = Buffer.concat(this.#buffered);
+      this.#dropBuffered();
+      this.#write(buffered, seq, now);
+    }
+  }
+
+  end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    if (this.#response.headersSent) {
+      this.#response.end();
+      return;
+    }
+    const body = Buffer.concat(this.#buffered);
+    this.#sendHead({ "content-length": String(body.length) });
+    this.#options.listener.committed();
+    this.#response.end(body);
+  }
+
+  /** Adds headers to the answer or the error; without effect once the head was sent. */
+  addHeaders(headers: Record<string, string>): void {
+    Object.assign(this.#headers, headers);
+  }
+
+  /** Another attempt begins: it replaces what was not sent, and resumes what was sent. */
+  restart(): void {
+    if (this.#blockedAt !== undefined) this.#blockedAt = nothingTaken;
+    if (this.#contentSent) return;
+    this.#head = undefined;
+    this.#dropBuffered();
+  }
+
+  #dropBuffered(): void {
+    this.#buffered = [];
+    this.#options.bufferClaim.hold(0);
+  }
+
+  /** Before the head: an error response. In a stream: the dialect's error event, and no terminator. In the middle of a body: a broken connection. */
+  fail(failure: Failure): void {
+    if (this.#over) return;
+    this.#over = true;
+    const { dialect, requestId } = this.#options;
+    if (!this.#response.headersSent) {
+      const body = errorBodyOf(dialect, failure, requestId);
+      this.status = statusOf(failure.code, dialect);
+      this.#response.writeHead(this.status, {
+        ...this.#headers,
+        ...failureHeadersOf(failure),
+        "content-length": Buffer.byteLength(body),
+      });
+      this.#response.end(body);
+    } else if (this.#streams && this.#betweenEvents) this.#breakOff(this.#failureEventOf(failure));
+    else this.#response.destroy();
+  }
+
+  #failureEventOf(failure: Failure): string {
+    const { dialect, framing, model, requestId } = this.#options;
+    if (framing === "array") return `${this.#contentSent ? "," : "["}${errorBodyOf(dialect, failure, requestId)}]`;
+    return errorEventOf(dialect, failure, { requestId, answerId: this.#head?.answerId, model, events: this.#events });
+  }
+
+  /** Google's older clients ignore an error in a stream, but notice a broken connection. */
+  #breakOff(event: string): void {
+    if (this.#options.dialect !== "gemini" || this.#options.framing === "array") this.#response.end(event);
+    else this.#response.write(event, () => this.#response.destroy());
+  }
+
+  /** Call it about once a second. A keep-alive before the head commits to status 200: a later failure becomes an event of the stream. */
+  keepAlive(now: number, everyMs: number): void {
+    if (
+      this.#over ||
+      !this.#streams ||
+      !this.#betweenEvents ||
+      this.#blockedAt !== undefined ||
+      now - this.#writtenAt < everyMs
+    )
+      return;
+    if (!this.#response.headersSent) this.#sendHead({});
+    this.#writtenAt = now;
+    this.#response.write(
+      this.#contentSent && this.#options.framing === "sse" ? keepAlives[this.#options.dialect] : newline,
+    );
+  }
+
+  #sendHead(more: Record<string, string>): void {
+    const head = this.#head ?? { status: 200, headers: {} };
+    this.status = head.status;
+    this.#response.writeHead(head.status, {
+      ...(this.#streams && streamHeaders),
+      ...this.#headers,
+      ...head.headers,
+      ...more,
+    });
+  }
+
+  #write(payload: Buffer, seq: number, now: number): void {
+    if (!this.#response.headersSent) this.#sendHead({});
+    this.#events += eventsIn(payload);
+    this.#remember(payload);
+    this.#writtenAt = now;
+    const lastButOne = payload.length > 1 ? payload.at(-2) : this.#lastByte;
+    this.#lastByte = payload.at(-1);
+    this.#betweenEvents = this.#lastByte === lineFeed && lastButOne === lineFeed;
+    const took = this.#response.write(payload);
+    if (took && this.#blockedAt === undefined) this.#options.listener.taken(seq);
+    else {
+      if (this.#blockedAt === undefined)
+        this.#response.once("drain", () => {
+          const taken = this.#blockedAt as number;
+          this.#blockedAt = undefined;
+          if (taken !== nothingTaken) this.#options.listener.taken(taken);
+        });
+      this.#blockedAt = seq;
+    }
+  }
+
+  #remember(payload: Buffer): void {
+    const isFirst = !this.#contentSent;
+    this.#contentSent = true;
+    const remembers = this.#delivered !== undefined;
+    const deliveredBytes = this.#options.deliveredClaim.amount + payload.length;
+    if (
+      remembers &&
+      deliveredBytes <= deliveredBytesMax &&
+      this.#options.deliveredClaim.hold(deliveredBytes) === undefined
+    ) {
+      this.#delivered?.push(Buffer.from(payload));
+    } else if (isFirst || remembers) {
+      this.forget();
+      this.#options.listener.committed();
+    }
+  }
+
+  /** Releases its memory. Call it at the end, whatever the outcome. */
+  forget(): void {
+    this.#options.deliveredClaim.end();
+    this.#options.bufferClaim.end();
+    this.#buffered = [];
+    this.#delivered = undefined;
+  }
+}
+
+/** Counts server-sent events by the empty lines that end them. */
+function eventsIn(payload: Buffer): number {
+  let count = 0;
+  for (let at = payload.indexOf(eventEnd); at >= 0; at = payload.indexOf(eventEnd, at + eventEnd.length)) count++;
+  return count;
+}

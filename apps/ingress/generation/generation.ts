@@ -1,0 +1,117 @@
+/** What an ingress knows of one generation, from its admission to the end of its answer. */
+import type { KeyRecord } from "#access/record.ts";
+import type { CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Framing } from "#dialects/codec.ts";
+import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import type { Usage } from "#dialects/usage.ts";
+import type { GenerationEnded, GenerationFacts, GenerationOutcome } from "#events/ingress-events.ts";
+import type { AnswerProgress } from "#relay/job.ts";
+import type { Queued } from "#relay/ports.ts";
+import type { Claim } from "../admission/capacity.ts";
+import type { Demand } from "../admission/demand.ts";
+import type { LimitsReservation } from "../admission/rate-limits.ts";
+import type { AnswerResponse, GenerationResponse } from "./generation-response.ts";
+import type { IngressQueue } from "./ingress-queues.ts";
+
+export interface GenerationRequest extends Demand {
+  id: string;
+  caller: KeyRecord;
+  dialect: ConversationDialect;
+  model: CatalogueModel;
+  /** How many generations may wait on its queue in this ingress, and for how long. */
+  queue: { readonly waitingMax: number; readonly waitMs: number };
+  /** How long the caller lets it wait for a worker, in milliseconds from its admission. */
+  maxWaitMs?: number | undefined;
+  /** Of the caller's group. */
+  weight: number;
+  operation: Operation;
+  framing: Framing;
+  /** Of the body. */
+  contentType: string;
+  /** Its body's claim on the memory for bodies. */
+  held: Claim;
+  /** The caller's headers that an upstream of its dialect reads. */
+  callerHeaders: Record<string, string>;
+  response: AnswerResponse;
+  /** Called when it is over, after everything was written to the response. */
+  onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
+  requestId: string;
+  /** Sent with the answer and with an error alike. */
+  headers: Record<string, string>;
+}
+
+/**
+ * admitting: its caller's rate limits are asked. queued: in the admission queue. dispatched: its job is on the queue, or on the way there.
+ * running: a worker has it. over: it has ended; its caller may still be reading.
+ */
+type GenerationState = "admitting" | "queued" | "dispatched" | "running" | "over";
+
+export interface Generation extends GenerationRequest {
+  readonly facts: GenerationFacts;
+  readonly number: number;
+  readonly answer: GenerationResponse;
+  readonly ingressQueue: IngressQueue;
+  state: GenerationState;
+  /** The current attempt, counted from 1; 0 until it is dispatched. */
+  attempt: number;
+  /** Its slot among all generations, and among those that wait on its queue. */
+  readonly slot: Claim;
+  readonly waitingSlot: Claim;
+  /** Ends the wait after `maxWaitMs`. */
+  waitTimer: NodeJS.Timeout | undefined;
+  /** Its job, once it is dispatched and until a worker has it. */
+  queued: Queued | undefined;
+  /** On the ingress's clock. */
+  readonly startedAt: number;
+  /** Undefined once no further attempt can need it. */
+  body: Buffer | undefined;
+  readonly bodyBytes: number;
+  bodyRenewedAt: number;
+  /** When content last arrived; undefined before the first. */
+  contentAt: number | undefined;
+  /** From its start to its first worker, and to its first content; undefined until then. */
+  waitedMs: number | undefined;
+  firstTokenMs: number | undefined;
+  /** What its caller is billed, once it is over; before that, the usage that its upstream reported at the end. */
+  usage: Usage | null;
+  /** What its upstream has produced so far; undefined until the upstream begins to answer, and where it does not stream. */
+  progress: AnswerProgress | undefined;
+  /** The upstream's own id of the request, if it gave one. */
+  upstreamRequestId: string | undefined;
+  /** The model that answered: the one that was asked for, or a fallback. */
+  modelAnswered: string;
+  /** What it has reserved of its caller's limits; undefined where there are none. */
+  reservation: LimitsReservation | undefined;
+  isUsageRecorded: boolean;
+}
+
+/** Does it wait for a worker? */
+export const isWaiting = ({ state }: Pick<Generation, "state">): boolean =>
+  state === "admitting" || state === "queued" || state === "dispatched";
+
+export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedAt: number): GenerationFacts => ({
+  generationId: request.id,
+  requestId: request.requestId,
+  keyId: request.caller.id,
+  group: request.caller.group,
+  account: request.caller.account,
+  model: request.model.id,
+  queue: request.model.queue,
+  dialect: request.dialect,
+  operation: request.operation,
+  framing: request.framing,
+  bodyBytes,
+  receivedAt,
+});
+
+export const endedEventOf = (generation: Generation, outcome: GenerationOutcome, now: number): GenerationEnded => ({
+  generation: generation.facts,
+  outcome,
+  status: generation.answer.status,
+  modelAnswered: generation.modelAnswered,
+  upstreamRequestId: generation.upstreamRequestId,
+  waitedMs: generation.waitedMs,
+  firstTokenMs: generation.firstTokenMs,
+  durationMs: now - generation.startedAt,
+  usage: generation.usage,
+});

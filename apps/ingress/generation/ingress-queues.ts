@@ -1,0 +1,121 @@
+/**
+ * The queues as one ingress uses them: for each, its admission queue, where generations are fair to each other before they are dispatched,
+ * and the bound on how many may wait.
+ */
+
+import { AdmissionQueue } from "#relay/admission-queue.ts";
+import type { JobQueue } from "#relay/ports.ts";
+import { announce } from "#relay/redis/queue-slots.ts";
+import type { Clock } from "#service/clock.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+import { Capacity } from "../admission/capacity.ts";
+import { type Generation, isWaiting } from "./generation.ts";
+
+export interface IngressQueue {
+  readonly jobs: JobQueue;
+  /** Its items are the numbers of generations. */
+  readonly admission: AdmissionQueue<number>;
+  /** The generations that wait for a worker. Its maximum is set with every request, from the catalogue. */
+  readonly waiting: Capacity;
+}
+
+export interface QueueStatistics {
+  queue: string;
+  /** The workers' slots that no other ingress takes; undefined where that is not known. */
+  slots: number | undefined;
+  /** Generations of this ingress that wait for a worker, and those of them that are in its admission queue. */
+  waiting: number;
+  held: number;
+  running: number;
+  oldestWaitMs: number;
+}
+
+export interface IngressQueuesOptions {
+  /** The open queues; the catalogue may add some later. */
+  jobQueues: ReadonlyMap<string, JobQueue>;
+  redis: Redis;
+  keyspace: Keyspace;
+  clock: Clock;
+  /** The name of this process. */
+  self: string;
+  /** Can jobs be dispatched? While they can't, generations stay in their admission queue. */
+  isOpen(): boolean;
+  /** A generation left its admission queue. */
+  dispatch(number: number): void;
+}
+
+export class IngressQueues {
+  readonly #options: IngressQueuesOptions;
+  readonly #queues = new Map<string, IngressQueue>();
+
+  constructor(options: IngressQueuesOptions) {
+    this.#options = options;
+  }
+
+  /** Undefined for a queue that is not open. */
+  of(name: string): IngressQueue | undefined {
+    const known = this.#queues.get(name);
+    if (known !== undefined) return known;
+    const { jobQueues, isOpen, dispatch } = this.#options;
+    const jobs = jobQueues.get(name);
+    if (jobs === undefined) return undefined;
+    const queue = {
+      jobs,
+      admission: new AdmissionQueue<number>({ isOpen, release: dispatch }),
+      waiting: new Capacity(0),
+    };
+    this.#queues.set(name, queue);
+    return queue;
+  }
+
+  /** The bound on waiting generations by queue, of the queues that any generation has used. */
+  get waiting(): [queue: string, Capacity][] {
+    return [...this.#queues].filter(([, { waiting }]) => waiting.max > 0).map(([name, { waiting }]) => [name, waiting]);
+  }
+
+  /** Shares the workers' slots with the other ingresses, and dispatches what can be dispatched. Call it with every heartbeat. */
+  tick(now: number): void {
+    for (const queue of this.#queues.values()) {
+      this.#shareSlots(queue);
+      queue.admission.pump(now);
+    }
+  }
+
+  /** Of every open queue; `generations` are those of this ingress that are not over. */
+  statistics(generations: Iterable<Generation>): QueueStatistics[] {
+    const now = this.#options.clock.now();
+    const byQueue = new Map<string, QueueStatistics>();
+    for (const name of this.#options.jobQueues.keys()) {
+      const { slots, heldSize: held } = (this.of(name) as IngressQueue).admission;
+      byQueue.set(name, { queue: name, slots, waiting: 0, held, running: 0, oldestWaitMs: 0 });
+    }
+    for (const generation of generations) {
+      const queue = byQueue.get(generation.facts.queue);
+      if (queue === undefined) continue;
+      if (!isWaiting(generation)) queue.running++;
+      else {
+        queue.waiting++;
+        queue.oldestWaitMs = Math.max(queue.oldestWaitMs, now - generation.startedAt);
+      }
+    }
+    return [...byQueue.values()];
+  }
+
+  /** While Redis does not report how many slots a queue has, its keys do not share them. */
+  #shareSlots({ jobs, admission }: IngressQueue): void {
+    const { redis, keyspace, self } = this.#options;
+    if (redis.status !== "ready") {
+      admission.setSlots(undefined);
+      return;
+    }
+    announce(redis, keyspace.queueSlots(jobs.name), self, { slots: 0, running: admission.runningSize }).then(
+      ({ slots, running }) => admission.setSlots(slots === 0 ? undefined : slots - running),
+      () => admission.setSlots(undefined),
+    );
+  }
+}
+
+/** Seconds after which a caller that the queue can't serve now should try again. */
+export const retryAfterSecondsOf = ({ admission, waiting }: IngressQueue, now: number): number =>
+  admission.retryAfterSeconds(waiting.used, now);

@@ -1,0 +1,480 @@
+/**
+ * The path of a generation through an ingress, from top to bottom:
+ *
+ *     begin ─▶ admit ─▶ queue ─▶ dispatch ─▶ bind ─▶ deliver … ─▶ end
+ *              rate     admission  job on      a worker  frames of
+ *              limits   queue      its queue   runs it   the answer
+ *                                     ▲          │
+ *                                     └─ restart ┘  the worker or the job was lost
+ *
+ * It ends exactly once, from any of these states, in one of three ways:
+ *
+ *     complete   the whole answer arrived
+ *     failed     the rate limits refused it · it waited too long · the worker failed · the worker was lost after content was delivered,
+ *                or too often · Redis is away · its key was revoked · this process stops
+ *     left       its caller closed the connection
+ *
+ * Until it is dispatched, a generation is known to this process alone. From then on the relay's owner (libs/relay/owner.ts) decides: it
+ * orders the frames, finds out what was lost, and calls the port below.
+ */
+
+import type { Failure } from "#dialects/errors.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { GenerationOutcome, IngressEvents } from "#events/ingress-events.ts";
+import type { RelayBounds } from "#relay/bounds.ts";
+import type { Frame } from "#relay/frame.ts";
+import {
+  type AnswerHead,
+  type AnswerProgress,
+  decodeData,
+  decodeEnd,
+  decodeFailure,
+  decodeHead,
+  decodeProgress,
+  upstreamRequestIdHeader,
+} from "#relay/job.ts";
+import { LiveMap } from "#relay/live-map.ts";
+import { type AnswerKind, Owner, type OwnerPort } from "#relay/owner.ts";
+import type { JobQueue, Transport, TransportHandlers } from "#relay/ports.ts";
+import type { Redis } from "#service/redis.ts";
+import type { Capacity } from "../admission/capacity.ts";
+import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
+import type { IngressConfig } from "../config.ts";
+import { revokedKey, unavailable, unreadable, waitExpired, workerLost } from "../http/failures.ts";
+import { claimSlots, createGeneration } from "./create.ts";
+import { endedEventOf, type Generation, type GenerationRequest, isWaiting } from "./generation.ts";
+import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
+import { IngressQueues, type QueueStatistics, retryAfterSecondsOf } from "./ingress-queues.ts";
+import { usageRecordOf } from "./usage-record.ts";
+
+export interface GenerationLifecycleOptions extends GenerationJobsOptions {
+  config: Pick<IngressConfig, "keepAliveMs">;
+  bounds: RelayBounds;
+  mailbox: Transport;
+  redis: Redis;
+  /** The open queues; the catalogue may add some later. */
+  jobQueues: ReadonlyMap<string, JobQueue>;
+  /** Generations that are not over or not read to their end, and requests that wait for another's answer. */
+  slots: Capacity;
+  /** Bytes of request bodies, and of answers that another attempt may resume. */
+  bodyBytes: Capacity;
+  /** Bytes of answers that their callers have not taken. */
+  answerBytes: Capacity;
+  limits: RateLimiter;
+  isRevoked(keyId: string): boolean;
+  events: EventSink<IngressEvents>;
+}
+
+type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
+
+export class GenerationLifecycle implements TransportHandlers {
+  readonly #options: GenerationLifecycleOptions;
+  readonly #jobs: GenerationJobs;
+  readonly #queues: IngressQueues;
+  readonly #owner: Owner<Generation>;
+  /** Those that are not over, by number. */
+  readonly #live = new LiveMap<number, Generation>();
+  /** How many are not over, or not read to their end. */
+  #openCount = 0;
+  #isStopping = false;
+  /** When this process last heard its own heartbeat, and when a job last could not be put on its queue because Redis seemed to be away. */
+  #selfHeardAt = 0;
+  #enqueueFailedAt = -1;
+
+  constructor(options: GenerationLifecycleOptions) {
+    const { self } = options.mailbox;
+    this.#options = options;
+    this.#jobs = new GenerationJobs(options);
+    this.#queues = new IngressQueues({
+      ...options,
+      self,
+      isOpen: () => !this.#isStopping && this.isReady,
+      dispatch: (number) => this.#dispatch(number),
+    });
+    this.#owner = new Owner<Generation>(self, options.bounds, this.#ownerPort(), this.#now());
+  }
+
+  /**
+   * Takes over the response, which is answered in any case, also when its caller has left or leaves. Takes over the claim on memory for the
+   * body. A refused request keeps both.
+   */
+  begin(request: GenerationRequest, body: Buffer): Begun {
+    const queue = this.#queues.of(request.model.queue);
+    if (this.#isStopping || !this.isReady || queue === undefined) return { kind: "refused", failure: unavailable };
+    const claimed = claimSlots(request, queue, this.#options);
+    if (claimed.kind === "refused") return claimed;
+    const number = this.#owner.takeNumber();
+    const listener = {
+      committed: () => this.#committed(number),
+      taken: (seq: number) => this.#owner.taken(number, seq),
+    };
+    const generation = createGeneration({ request, body, number, queue, claimed, listener }, this.#options);
+    this.#live.set(number, generation);
+    this.#openCount++;
+    this.#emit("received", generation);
+    if (request.response.closed) this.#responseClosed(generation);
+    else {
+      request.response.once("close", () => this.#responseClosed(generation));
+      this.#startWaitTimer(generation);
+      this.#admit(generation);
+    }
+    return { kind: "begun" };
+  }
+
+  /** A caller without rate limits goes on at once, in the same turn of the event loop. */
+  #admit(generation: Generation): void {
+    const decision = this.#options.limits.admit(generation);
+    if (decision === undefined) this.#queue(generation);
+    else void this.#awaitLimits(generation, decision);
+  }
+
+  async #awaitLimits(generation: Generation, decision: Promise<LimitsAnswer>): Promise<void> {
+    const answer = await decision.catch(() => undefined);
+    if (answer !== undefined) generation.answer.addHeaders(answer.headers);
+    if (answer === undefined) this.#fail(generation, unavailable);
+    else if (answer.kind === "refused") this.#fail(generation, answer.failure);
+    else if (generation.state === "over") answer.reservation.settle({ kind: "nothing" });
+    else {
+      generation.reservation = answer.reservation;
+      this.#queue(generation);
+    }
+  }
+
+  /** Enters the admission queue, which dispatches it at once or when its turn comes. */
+  #queue(generation: Generation): void {
+    const { number, caller, weight, ingressQueue } = generation;
+    this.#emit("admitted", generation);
+    generation.state = "queued";
+    this.#emit("queued", generation);
+    ingressQueue.admission.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
+  }
+
+  /** Its turn has come: the relay's owner takes over and enqueues the first attempt. */
+  #dispatch(number: number): void {
+    const generation = this.#live.get(number);
+    if (generation === undefined) return;
+    generation.state = "dispatched";
+    this.#owner.start(generation, number, generation.queue.waitMs, this.#now(), generation.startedAt);
+  }
+
+  #enqueue(generation: Generation, attempt: number): void {
+    const { mailbox, events } = this.#options;
+    const since = this.#now();
+    generation.attempt = attempt;
+    events.emit("dispatched", { generation: generation.facts, attempt });
+    this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) =>
+      this.#enqueueFailed(generation, attempt, since, isRefused),
+    );
+  }
+
+  /**
+   * When Redis refused this one job, or still carried this process's heartbeats meanwhile, the generation fails alone. Otherwise Redis may be
+   * away: generations that were queued since then fail too, so that no caller waits longer than one timeout to learn of it.
+   */
+  #enqueueFailed({ ingressQueue, number }: Generation, attempt: number, since: number, isRefused: boolean): void {
+    const isAlone = isRefused || this.#selfHeardAt > since;
+    if (!isAlone) this.#enqueueFailedAt = this.#now();
+    this.#owner.enqueueFailed(number, attempt);
+    if (isAlone) return;
+    for (const other of this.#live.values())
+      if (other.ingressQueue === ingressQueue && other.state === "queued" && other.startedAt >= since)
+        this.#fail(other, unavailable);
+  }
+
+  /** A worker has the attempt, and so many further slots free. */
+  #bound(generation: Generation, freeSlots: number): void {
+    const { facts, ingressQueue, number, attempt, startedAt } = generation;
+    ingressQueue.jobs.setFreeSlots(freeSlots);
+    generation.queued = undefined;
+    if (generation.state !== "dispatched") return;
+    const now = this.#now();
+    const waitedMs = now - startedAt;
+    this.#stopWaiting(generation);
+    generation.state = "running";
+    generation.waitedMs = waitedMs;
+    ingressQueue.admission.taken(number, now);
+    this.#options.events.emit("bound", { generation: facts, attempt, waitedMs });
+  }
+
+  /** The worker or the job was lost: the owner enqueues another attempt, which begins anew or resumes the answer that its caller has. */
+  #restart(generation: Generation): void {
+    const { answer, ingressQueue, number } = generation;
+    this.#emit("restarted", generation);
+    answer.restart();
+    if (!answer.hasBegun) generation.progress = undefined;
+    ingressQueue.admission.again(number);
+    if (generation.state !== "running") return;
+    generation.state = "dispatched";
+    generation.waitingSlot.force(1);
+    if (!answer.hasBegun) this.#startWaitTimer(generation);
+  }
+
+  /** One frame of the answer, in order. */
+  #deliver(generation: Generation, kind: AnswerKind, payload: Buffer, seq: number): void {
+    const { answer } = generation;
+    switch (kind) {
+      case "head": {
+        const head = decodeHead(payload);
+        if (head === undefined) this.#abandon(generation, unreadable);
+        else {
+          this.#answering(generation, head);
+          answer.head(head, seq);
+        }
+        return;
+      }
+      case "data": {
+        const { outputTokens, bytes } = decodeData(payload);
+        const now = this.#now();
+        updateProgress(generation, generation.progress, outputTokens);
+        this.#contentArrived(generation, bytes.length, now);
+        answer.data(bytes, seq, now);
+        return;
+      }
+      case "usage": {
+        const progress = decodeProgress(payload);
+        updateProgress(generation, progress, progress?.outputTokens);
+        answer.passed(seq);
+        return;
+      }
+      case "end": {
+        const { usage, model } = decodeEnd(payload);
+        generation.usage = usage;
+        if (model !== undefined) generation.modelAnswered = model;
+        this.#end(generation, "complete", () => answer.end());
+        return;
+      }
+      case "fail": {
+        const failure = decodeFailure(payload) ?? unreadable;
+        generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
+        this.#fail(generation, failure);
+        return;
+      }
+      default:
+        kind satisfies never;
+    }
+  }
+
+  #answering(generation: Generation, { status, headers }: AnswerHead): void {
+    const upstreamRequestId = headers[upstreamRequestIdHeader];
+    generation.upstreamRequestId = upstreamRequestId;
+    this.#options.events.emit("answering", { generation: generation.facts, status, upstreamRequestId });
+  }
+
+  #contentArrived(generation: Generation, bytes: number, now: number): void {
+    const { events } = this.#options;
+    const { facts, contentAt, startedAt } = generation;
+    generation.contentAt = now;
+    if (contentAt === undefined) {
+      const firstTokenMs = now - startedAt;
+      generation.firstTokenMs = firstTokenMs;
+      events.emit("firstContent", { generation: facts, firstTokenMs });
+    }
+    if (events.has("chunk"))
+      events.emit("chunk", {
+        generation: facts,
+        bytes,
+        gapMs: contentAt === undefined ? undefined : now - contentAt,
+      });
+  }
+
+  /** A fault of ours ends this generation alone. */
+  #crashed(generation: Generation, error: unknown): void {
+    this.#options.events.emit("fault", { error, requestId: generation.requestId });
+    try {
+      this.#abandon(generation, unreadable);
+    } catch {
+      generation.response.destroy();
+    }
+  }
+
+  /** The response is closed: read to its end, or left by its caller. */
+  #responseClosed(generation: Generation): void {
+    if (generation.state === "over") this.#freeSlot(generation);
+    else {
+      this.#owner.leave(generation.number);
+      this.#end(generation, "left");
+    }
+  }
+
+  #expireWait(generation: Generation): void {
+    if (isWaiting(generation)) this.#abandon(generation, this.#waitExpired(generation));
+  }
+
+  /** Fails the generation on this side's decision; a worker that has it is stopped. */
+  #abandon(generation: Generation, failure: Failure): void {
+    this.#owner.leave(generation.number);
+    this.#fail(generation, failure);
+  }
+
+  #fail(generation: Generation, failure: Failure): void {
+    this.#end(generation, failure.code, () => generation.answer.fail(failure));
+  }
+
+  /** The usage is recorded before the caller has the end, so that its next request finds the released reservation. */
+  #end(generation: Generation, outcome: GenerationOutcome, respond?: () => void): void {
+    if (generation.state === "over") return;
+    this.#recordUsage(generation, outcome);
+    respond?.();
+    // The response may have closed at once.
+    if (!this.#live.delete(generation.number)) return;
+    const { answer, ingressQueue, number, startedAt, waitedMs } = generation;
+    const now = this.#now();
+    if (isWaiting(generation)) this.#stopWaiting(generation);
+    generation.state = "over";
+    ingressQueue.admission.over(number, waitedMs === undefined ? undefined : now - startedAt - waitedMs, now);
+    generation.onEnd?.(outcome);
+    if (generation.response.closed) this.#freeSlot(generation);
+    this.#jobs.releaseBody(generation);
+    answer.forget();
+    this.#options.events.emit("ended", endedEventOf(generation, outcome, now));
+  }
+
+  /** Ends all that are left, each with this failure in its caller's dialect, and dispatches no more. */
+  stop(failure: Failure): void {
+    this.#isStopping = true;
+    for (const generation of this.#live.values()) this.#abandon(generation, failure);
+  }
+
+  /** Call it with every heartbeat. */
+  tick(): void {
+    const now = this.#now();
+    this.#endHopeless(now);
+    this.#owner.tick(now);
+    this.#queues.tick(now);
+    for (const generation of this.#live.values()) {
+      if (generation.state !== "admitting") generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
+      if (generation.state === "dispatched") this.#jobs.renewBody(generation, now);
+    }
+  }
+
+  /** Ends generations whose key was revoked, and queued ones that can't be dispatched in time. The owner does the same for dispatched ones. */
+  #endHopeless(now: number): void {
+    const isLost = this.#owner.isLost(now);
+    for (const generation of this.#live.values()) {
+      if (this.#options.isRevoked(generation.caller.id)) this.#abandon(generation, revokedKey);
+      else if (generation.state !== "queued") continue;
+      else if (isLost) this.#fail(generation, unavailable);
+      else if (now - generation.startedAt >= generation.queue.waitMs) this.#expireWait(generation);
+    }
+  }
+
+  heard(sender: string): void {
+    const now = this.#now();
+    if (sender === this.#options.mailbox.self) this.#selfHeardAt = now;
+    this.#owner.heard(sender, now);
+  }
+
+  receive(sender: string, frame: Frame): void {
+    this.#owner.receive(sender, frame, this.#now());
+  }
+
+  resubscribed(): void {
+    this.tick();
+  }
+
+  /** Can a generation be begun, with hope of an answer? */
+  get isReady(): boolean {
+    const { redis, mailbox } = this.#options;
+    return (
+      redis.status === "ready" &&
+      mailbox.isConnected &&
+      this.#selfHeardAt > this.#enqueueFailedAt &&
+      this.#owner.isLinked(this.#now())
+    );
+  }
+
+  /** Generations that are not over, or not read to their end. */
+  get size(): number {
+    return this.#openCount;
+  }
+
+  /** The bounds on waiting generations, by queue. */
+  get waiting(): [queue: string, Capacity][] {
+    return this.#queues.waiting;
+  }
+
+  statistics(): QueueStatistics[] {
+    return this.#queues.statistics(this.#live.values());
+  }
+
+  #ownerPort(): OwnerPort<Generation> {
+    const { mailbox } = this.#options;
+    return {
+      send: mailbox.send,
+      heartbeat: mailbox.heartbeat,
+      enqueue: (generation, _number, attempt) => this.#enqueue(generation, attempt),
+      dequeue: (generation) => this.#jobs.dequeue(generation),
+      probe: (attempts) => void this.#jobs.probe(attempts, this.#owner),
+      bound: (generation, freeSlots) => this.#bound(generation, freeSlots),
+      mayRestart: ({ answer }) => answer.mayRestart,
+      restart: (generation) => this.#restart(generation),
+      deliver: (generation, kind, payload, seq) => {
+        try {
+          this.#deliver(generation, kind, payload, seq);
+        } catch (error) {
+          this.#crashed(generation, error);
+        }
+      },
+      fail: (generation, fault) => {
+        const failures = { unavailable, worker_lost: workerLost, wait_expired: this.#waitExpired(generation) };
+        this.#fail(generation, failures[fault]);
+      },
+    };
+  }
+
+  /** No other attempt can answer any more. */
+  #committed(number: number): void {
+    const generation = this.#live.get(number);
+    if (generation !== undefined) this.#jobs.releaseBody(generation);
+  }
+
+  /** The caller's own limit on the wait counts from the beginning, over all attempts. An answer that has begun may wait to be resumed. */
+  #startWaitTimer(generation: Generation): void {
+    const { maxWaitMs, startedAt } = generation;
+    if (maxWaitMs === undefined) return;
+    const leftMs = Math.max(0, startedAt + maxWaitMs - this.#now());
+    generation.waitTimer = setTimeout(() => this.#expireWait(generation), leftMs);
+  }
+
+  #stopWaiting(generation: Generation): void {
+    clearTimeout(generation.waitTimer);
+    generation.waitingSlot.hold(0);
+  }
+
+  #waitExpired({ ingressQueue }: Generation): Failure {
+    return waitExpired(retryAfterSecondsOf(ingressQueue, this.#now()));
+  }
+
+  #recordUsage(generation: Generation, outcome: GenerationOutcome): void {
+    if (generation.isUsageRecorded) return;
+    generation.isUsageRecorded = true;
+    const record = usageRecordOf(generation, outcome);
+    if (record.kind === "used") {
+      generation.usage = record.usage;
+      generation.modelAnswered = record.model;
+    }
+    generation.reservation?.settle(record);
+  }
+
+  /** May be called twice for a response that closes while it ends. */
+  #freeSlot({ slot }: Generation): void {
+    if (slot.amount === 0) return;
+    slot.end();
+    this.#openCount--;
+  }
+
+  #emit(kind: "received" | "admitted" | "queued" | "restarted", { facts }: Generation): void {
+    this.#options.events.emit(kind, { generation: facts });
+  }
+
+  #now(): number {
+    return this.#options.clock.now();
+  }
+}
+
+/** An attempt that resumes another's answer may know of fewer tokens than that one did. */
+function updateProgress(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
+  const before = generation.answer.hasBegun ? (generation.progress?.outputTokens ?? 0) : 0;
+  generation.progress = progress;
+  if (progress !== undefined) progress.outputTokens = Math.max(before, outputTokens);
+}

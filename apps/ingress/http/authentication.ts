@@ -1,0 +1,42 @@
+/** Finds out who a caller is, by the API key in the request's headers or query. */
+import type { IncomingHttpHeaders } from "node:http";
+import { authenticate } from "#access/authenticate.ts";
+import type { KeyRecord } from "#access/record.ts";
+import { invalidKey } from "./failures.ts";
+import { Refused } from "./refused.ts";
+
+/** The records of keys by the hash of the key. */
+export interface KeyDirectory {
+  find(hash: string): KeyRecord | undefined;
+}
+
+/** The record of the caller's key. Throws Refused for a key that is not valid, or not any more at `now` (epoch milliseconds). */
+export function callerOf(
+  keys: KeyDirectory,
+  now: number,
+  { headers, url }: { headers: IncomingHttpHeaders; url: string },
+): KeyRecord {
+  const authentication = authenticate(credentialsOf(headers, url), keys, now);
+  if (authentication.kind === "refused") throw new Refused(invalidKey);
+  return authentication.record;
+}
+
+/**
+ * Every credential of a request, wherever a dialect's clients put it: some clients send a stale vendor key beside the good one. Google's
+ * clients send the key in the query, which is never logged.
+ */
+function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
+  const found: string[] = [];
+  const [scheme, bearer] = (headers.authorization ?? "").split(/ +/, 2);
+  if (scheme?.toLowerCase() === "bearer" && bearer) found.push(bearer);
+  for (const name of ["x-api-key", "x-goog-api-key"] as const) {
+    const value = headers[name];
+    if (typeof value === "string" && value !== "") found.push(value.trim());
+  }
+  const question = url.indexOf("?");
+  if (question >= 0) {
+    const key = new URLSearchParams(url.slice(question + 1)).get("key");
+    if (key) found.push(key);
+  }
+  return found;
+}

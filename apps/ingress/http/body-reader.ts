@@ -1,0 +1,72 @@
+/** Reads small bodies at once and large ones in a thread, so that no body blocks the event loop for long. */
+import type { Failure } from "#dialects/errors.ts";
+import { copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task-thread.ts";
+import type { CallerFrame } from "../websocket/socket-frame.ts";
+import { type BodyRead, checkBody, type ReadBody, readForm, readJson } from "./body.ts";
+import type { BodyAnswer, BodyTask } from "./body-thread.ts";
+import { allEndpoints, type Endpoint, nameOf } from "./endpoints.ts";
+import { tooLarge } from "./failures.ts";
+import { Refused } from "./refused.ts";
+import { validatorOf } from "./validation.ts";
+
+/** A body up to this size takes about 20 ms at most, whatever its content. */
+const readAtOnceBytesMax = 128 * 1024;
+
+export const isReadAtOnce = ({ length }: { length: number }): boolean => length <= readAtOnceBytesMax;
+
+/** A body of the largest size takes a second or two, whatever its content. */
+const readTimeoutMs = 10_000;
+const tookTooLong: Failure = {
+  code: "invalid_request",
+  message: `The gateway could not read this request within ${readTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
+};
+
+export class BodyReader {
+  readonly #thread = new TaskThread<BodyTask, BodyAnswer>(new URL("./body-thread.ts", import.meta.url), readTimeoutMs);
+
+  constructor() {
+    // Compiling a schema takes as long as reading a large body, so it is done at the start.
+    for (const { schema } of allEndpoints) validatorOf(schema);
+  }
+
+  /** Reads the body of a request to this endpoint; of a large one only its settings. `contentType` is given for a form. Keys take turns in the thread. */
+  read(
+    endpoint: Endpoint,
+    bytes: Buffer,
+    { key, contentType }: { key: string; contentType?: string | undefined },
+  ): BodyRead<ReadBody> | Promise<BodyRead<ReadBody>> {
+    const { bodyBytesMax = Number.POSITIVE_INFINITY } = endpoint;
+    if (bytes.length > bodyBytesMax) return { kind: "refused", failure: tooLarge(bodyBytesMax) };
+    if (!isReadAtOnce(bytes))
+      return this.#inThread((copy) => ({ kind: "body", bytes: copy, endpoint: nameOf(endpoint), contentType }), bytes, {
+        key,
+      }) as Promise<BodyRead<ReadBody>>;
+    const checked = (read: BodyRead<unknown>) => (read.kind === "read" ? checkBody(endpoint, read.value) : read);
+    return contentType === undefined ? checked(readJson(bytes)) : readForm(bytes, contentType).then(checked);
+  }
+
+  /** Reads a large frame of a WebSocket. Rejects with Refused. */
+  async readFrame(bytes: Buffer, key: string): Promise<CallerFrame> {
+    const read = (await this.#inThread((copy) => ({ kind: "frame", bytes: copy }), bytes, { key })) as BodyRead<
+      Omit<CallerFrame, "bytes">
+    >;
+    if (read.kind === "refused") throw new Refused(read.failure);
+    return { ...read.value, bytes };
+  }
+
+  async #inThread(taskOf: (copy: Uint8Array) => BodyTask, bytes: Buffer, options: TaskOptions): Promise<BodyAnswer> {
+    try {
+      return await this.#thread.run(() => {
+        const copy = copyOf(bytes);
+        return { value: taskOf(copy), transfer: [copy.buffer] };
+      }, options);
+    } catch (error) {
+      if (error instanceof TaskTimeout) return { kind: "refused", failure: tookTooLong };
+      throw error;
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#thread.close();
+  }
+}

@@ -1,0 +1,32 @@
+/** The thread in which large bodies are read and checked. */
+import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
+import { type CallerFrame, callerFrameOf } from "../websocket/socket-frame.ts";
+import { type BodyRead, checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
+import { endpointNamed } from "./endpoints.ts";
+import { Refused } from "./refused.ts";
+
+export type BodyTask =
+  | { kind: "body"; bytes: Uint8Array; endpoint: string /** Of a form. */; contentType: string | undefined }
+  | { kind: "frame"; bytes: Uint8Array };
+
+export type BodyAnswer = BodyRead<ReadBody> | BodyRead<Omit<CallerFrame, "bytes">>;
+
+serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer>> => {
+  const bytes = bufferOf(task.bytes);
+  if (task.kind === "frame") return { value: readFrame(bytes) };
+  const read = task.contentType === undefined ? readJson(bytes) : await readForm(bytes, task.contentType);
+  const checked = read.kind === "read" ? checkBody(endpointNamed(task.endpoint), read.value) : read;
+  if (checked.kind === "refused") return { value: checked };
+  const { body, demand } = checked.value;
+  return { value: { kind: "read", value: { body: settingsOf(body), demand } } };
+});
+
+function readFrame(bytes: Buffer): BodyRead<Omit<CallerFrame, "bytes">> {
+  try {
+    const { bytes: _bytes, ...frame } = callerFrameOf(bytes);
+    return { kind: "read", value: frame };
+  } catch (error) {
+    if (error instanceof Refused) return { kind: "refused", failure: error.failure };
+    throw error;
+  }
+}

@@ -1,0 +1,161 @@
+/** The failures that the ingress itself answers requests with. */
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { invalidFieldOf, type ValidationFault } from "#dialects/invalid-field.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import type { Shortage } from "../admission/capacity.ts";
+import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
+import type { UploadLimits } from "./upload-pace.ts";
+
+export const invalidKey: Failure = {
+  code: "invalid_key",
+  // Clients recognize a wrong key by OpenAI's first words: https://platform.openai.com/docs/guides/error-codes
+  message:
+    "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key.",
+};
+
+export const unavailable: Failure = {
+  code: "unavailable",
+  message: "The gateway can't take requests at the moment; try again in a moment.",
+  retryAfterSeconds: 1,
+};
+
+export const workerLost: Failure = {
+  code: "worker_lost",
+  message: "The process that ran this request was lost; send it again.",
+};
+
+/** Begins as clients expect it of a key that is not valid. */
+export const revokedKey: Failure = {
+  code: "invalid_key",
+  message: "Incorrect API key provided: it was revoked while this request was running.",
+};
+
+/** A worker sent a frame that this version can't read, or the gateway has a fault. */
+export const unreadable: Failure = { code: "internal", message: "The gateway failed to process this request." };
+
+export const waitExpired = (retryAfterSeconds: number): Failure => ({
+  code: "overloaded",
+  message: "The request waited too long for a worker; try again later.",
+  retryAfterSeconds,
+});
+
+export const tooLarge = (bytesMax: number): Failure => ({
+  code: "body_too_large",
+  message: `The body is larger than ${bytesMax} bytes.`,
+});
+
+export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => ({
+  code: "request_timeout",
+  message: `The request arrived too slowly: send at least ${uploadBytesPerSecondMin} bytes per second, without long pauses.`,
+});
+
+/** By limit, as the metrics name it: the message for a caller whose key is above its share, and for one that the ingress has too little left for. */
+const overloads = {
+  bodies: {
+    key: "This API key's requests hold as much of the gateway's memory as one key may. Wait until some of them are answered, then send this one again.",
+    ingress: "The gateway's memory for requests is full; try again in a moment.",
+  },
+  generations: {
+    key: "This API key has as many requests under way as one key may at this gateway. Wait until some of them are answered, then send this one again.",
+    ingress: "The gateway has as many requests under way as it can; try again in a moment.",
+  },
+  waiting: {
+    key: "This API key has as many requests waiting for this model as one key may. Wait until some of them are answered, then send this one again.",
+    ingress: "Too many requests are waiting; try again in a moment.",
+  },
+  websockets: {
+    key: "This API key has as many WebSockets open as one key may at this gateway. Close some of them, or POST instead.",
+    ingress: "The gateway holds as many WebSockets as it can; POST instead.",
+  },
+} satisfies Record<string, Record<Shortage, string>>;
+
+/** Reports that a limit was reached; returns the failure for the caller. */
+export function overloadOf(
+  events: EventSink<IngressEvents>,
+  limit: keyof typeof overloads,
+  shortage: Shortage,
+  keyId: string,
+  retryAfterSeconds = 1,
+): Failure {
+  events.emit("limitReached", { limit, scope: shortage, keyId });
+  return { code: "overloaded", message: overloads[limit][shortage], retryAfterSeconds };
+}
+
+export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
+  switch (error.code) {
+    case "FST_ERR_CTP_BODY_TOO_LARGE":
+      return tooLarge(bodyBytesMax);
+    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
+      return {
+        code: "unsupported_media_type",
+        message:
+          "Send the body as JSON, with 'Content-Type: application/json'; but pictures to edit as a form, with 'multipart/form-data'.",
+      };
+    case "FST_ERR_CTP_EMPTY_JSON_BODY":
+    case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
+      return { code: "invalid_request", message: "The body is empty, or shorter than its Content-Length." };
+    case "FST_ERR_BAD_URL":
+    case "FST_ERR_PARAM_MAX_LENGTH":
+      return { code: "path_not_found", message: "The path is not a valid URL path." };
+    default:
+      return error.statusCode === 400
+        ? { code: "invalid_request", message: "The request could not be read." }
+        : { code: "internal", message: "The gateway failed to process this request." };
+  }
+}
+
+/** The failure of a request whose body does not match its endpoint's schema. */
+export function invalidBodyOf(fault: ValidationFault): Failure {
+  const { param, message } = invalidFieldOf(fault);
+  return { code: "invalid_request", message, ...(param !== "" && { param }) };
+}
+
+export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server: FastifyInstance): Failure {
+  const path = pathOf(request.url);
+  const methodsOf = (url: string) =>
+    (["GET", "HEAD", "POST"] as const).filter((method) => server.findRoute({ url, method }) !== null);
+  const allowed = methodsOf(path);
+  if (allowed.length > 0) {
+    reply.header("allow", allowed.join(", "));
+    return {
+      code: "method_not_allowed",
+      message: `${request.method} is not allowed here; use ${allowed.join(" or ")}.`,
+    };
+  }
+  const meant = meantPathOf(path, (url) => methodsOf(url).length > 0);
+  const hint =
+    meant === undefined
+      ? ""
+      : ` The path is ${printable(meant)}. ${baseUrlHints[dialectOf(request.url, request.headers)]}`;
+  return { code: "path_not_found", message: `There is no ${request.method} ${printable(path)} here.${hint}` };
+}
+
+const withVersion =
+  "Set the client's base URL to this gateway's address with one /v1 at the end, and no slash behind it.";
+const withoutVersion =
+  "Set the client's base URL to this gateway's address without a path: the client adds the version itself.";
+
+/** How to set the base URL of a client, by the dialect that it speaks. */
+const baseUrlHints: Record<ConversationDialect, string> = {
+  "openai-chat": withVersion,
+  "openai-responses": withVersion,
+  "anthropic-messages": `${withoutVersion} The AI SDK's Anthropic provider wants /v1 at its end.`,
+  gemini: `${withoutVersion} The AI SDK's Google provider and LiteLLM want /v1beta at its end.`,
+};
+
+/** The path that a client with a wrong base URL meant; undefined when there is none. `isServed` says whether a path has a route. */
+function meantPathOf(path: string, isServed: (url: string) => boolean): string | undefined {
+  const { rest } = versionedPathOf(path);
+  const call = modelCallIn(rest);
+  const meant = `${call === undefined ? "/v1" : "/v1beta"}${rest}`;
+  return rest !== "" &&
+    meant !== path &&
+    (call !== undefined || isServed(rest.startsWith("/models/") ? "/v1/models/*" : meant))
+    ? meant
+    : undefined;
+}
+
+const printable = (path: string) => path.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");

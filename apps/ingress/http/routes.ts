@@ -1,0 +1,166 @@
+/** The HTTP routes for callers. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { allowsModel } from "#access/record.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { GenerationOutcome } from "#events/ingress-events.ts";
+import type { Admission } from "../admission/admission.ts";
+import type { ReplayAnswer } from "../admission/rate-limits.ts";
+import type { AnswerResponse } from "../generation/generation-response.ts";
+import type { Idempotency } from "../idempotency/idempotency.ts";
+import type { BodyRead, ReadBody } from "./body.ts";
+import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
+import {
+  dialectOf,
+  type Endpoint,
+  endpoints,
+  formEndpoints,
+  framingOf,
+  googleVersions,
+  modelCallOf,
+  modelMethods,
+} from "./endpoints.ts";
+import { modelBodyOf, modelListOf } from "./models.ts";
+import { Refused } from "./refused.ts";
+import { noBytes, type RequestBodies } from "./request-bodies.ts";
+
+export interface RoutesOptions {
+  catalogue(): Catalogue;
+  admission: Admission;
+  idempotency: Idempotency;
+  bodies: RequestBodies;
+  reader: BodyReader;
+}
+
+/** What a path of Google's names: a model, and a method behind a colon. */
+interface ModelCall {
+  model: string;
+  method: string;
+}
+
+export function addRoutes(server: FastifyInstance, options: RoutesOptions): void {
+  const posts = new GenerationRoutes(options);
+  const serve = (scope: FastifyInstance, served: Record<string, Endpoint>) => {
+    for (const [url, endpoint] of Object.entries(served))
+      scope.post(url, { onRequest: (request, reply) => posts.checkEarly(request, reply, endpoint) }, (request, reply) =>
+        posts.handle(request, reply, endpoint),
+      );
+  };
+  serve(server, endpoints);
+  server.register(async (scope) => {
+    options.bodies.takeForms(scope);
+    serve(scope, formEndpoints);
+  });
+  for (const version of googleVersions) {
+    server.post(
+      `/${version}/models/*`,
+      { onRequest: async (request, reply) => posts.checkEarly(request, reply, methodOf(request, reply).endpoint) },
+      (request, reply) => {
+        const { endpoint, ...call } = methodOf(request, reply);
+        return posts.handle(request, reply, endpoint, call);
+      },
+    );
+    addModelRoutes(server, version, options);
+  }
+}
+
+function addModelRoutes(server: FastifyInstance, version: string, { catalogue, admission }: RoutesOptions): void {
+  const modelsOf = (request: FastifyRequest) =>
+    catalogue()
+      .modelsOf(request.caller.group)
+      .filter(({ id }) => allowsModel(request.caller, id));
+  server.get(`/${version}/models`, (request) =>
+    modelListOf(
+      dialectOf(request.url, request.headers),
+      modelsOf(request),
+      new URLSearchParams(request.url.split("?", 2)[1] ?? ""),
+    ),
+  );
+  server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) =>
+    modelBodyOf(dialectOf(request.url, request.headers), admission.modelFor(request, request.params["*"])),
+  );
+}
+
+/** What every POST route does, in this order: checkEarly, handle. */
+class GenerationRoutes {
+  readonly #options: RoutesOptions;
+
+  constructor(options: RoutesOptions) {
+    this.#options = options;
+  }
+
+  /** Before a large body is requested or read: refuses a caller whose limits would refuse every request. */
+  async checkEarly(request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint): Promise<void> {
+    const { admission, idempotency } = this.#options;
+    const { headers } = request;
+    const length =
+      headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
+    if (isReadAtOnce({ length })) return;
+    limitHeadersOrThrow(await admission.check(request, endpoint, idempotency.concerns(request)), reply);
+  }
+
+  /** Reads the body, a small one in this turn of the event loop, and begins the generation. */
+  handle(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: Endpoint,
+    call?: ModelCall,
+  ): Promise<void> | undefined {
+    const contentType = endpoint.operation === "image-edit" ? request.headers["content-type"] : undefined;
+    const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
+    return read instanceof Promise
+      ? request.held.during(read).then((settled) => this.#begin(request, reply, endpoint, settled, call))
+      : this.#begin(request, reply, endpoint, read, call);
+  }
+
+  #begin(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: Endpoint,
+    read: BodyRead<ReadBody>,
+    call: ModelCall | undefined,
+  ): Promise<void> | undefined {
+    if (read.kind === "refused") throw new Refused(read.failure);
+    const { admission, idempotency } = this.#options;
+    const { body, demand } = read.value;
+    const model = call?.model ?? String(body.model);
+    const framing = framingOf(body, call?.method, (request.query as { alt?: string }).alt);
+    const begin = (response: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
+      const { id: requestId, bytes } = request;
+      admission.begin({ request, requestId, endpoint, model, framing, demand, bytes, response, onEnd });
+      request.isGeneration = true;
+    };
+    const takeOver = () => {
+      request.bytes = noBytes;
+      reply.hijack();
+    };
+    if (idempotency.concerns(request)) {
+      const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
+      return idempotency.serve(request, reply.raw, begin, replay).then(takeOver);
+    }
+    begin(reply.raw);
+    takeOver();
+    return undefined;
+  }
+}
+
+/** The headers that report the caller's limits. Sets them on the reply and throws Refused where the limits refuse the request. */
+function limitHeadersOrThrow(answer: ReplayAnswer | undefined, reply: FastifyReply): Record<string, string> {
+  if (answer?.kind !== "refused") return answer?.headers ?? {};
+  reply.headers(answer.headers);
+  throw new Refused(answer.failure);
+}
+
+/** The model, the method and the endpoint of a POST below a model's path. */
+function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & { endpoint: Endpoint } {
+  const call = modelCallOf((params as { "*": string })["*"]);
+  if (call === undefined) {
+    reply.header("allow", "GET, HEAD");
+    throw new Refused({ code: "method_not_allowed", message: "POST is not allowed here; use GET or HEAD." });
+  }
+  const endpoint = Object.hasOwn(modelMethods, call.method) ? modelMethods[call.method] : undefined;
+  if (endpoint !== undefined) return { ...call, endpoint };
+  throw new Refused({
+    code: "path_not_found",
+    message: `There is no such method here; use one of ${Object.keys(modelMethods).join(", ")}.`,
+  });
+}

@@ -1,0 +1,158 @@
+/** The callers' HTTP server, without its routes: bounds on what may arrive, authentication, and errors in the caller's dialect. */
+import type { IncomingMessage } from "node:http";
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { KeyRecord } from "#access/record.ts";
+import type { Failure } from "#dialects/errors.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
+import type { Clock } from "#service/clock.ts";
+import type { IngressConfig } from "../config.ts";
+import { callerOf, type KeyDirectory } from "./authentication.ts";
+import { isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
+import { failureOf, notFoundOf } from "./failures.ts";
+import {
+  closeWithin,
+  hasUnknownCoding,
+  headerBytesMax,
+  ResponsesInProgress,
+  refusedMs,
+  sendFailure,
+} from "./refusals.ts";
+import { Refused } from "./refused.ts";
+import { noBytes, type RequestBodies } from "./request-bodies.ts";
+import { destroyWhenUnread } from "./send-timeout.ts";
+import { CallerResponse, type UnreadAnswers } from "./unread.ts";
+
+/** The status that counts for a response whose caller left before its end; nobody receives it. */
+export const callerLeftStatus = 499;
+/** The status that counts for a request that became a WebSocket. */
+const upgradedStatus = 101;
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** The record of the caller's key; set before any handler runs. */
+    caller: KeyRecord;
+    /** A generation answers the request and reports its end. */
+    isGeneration: boolean;
+  }
+}
+
+export interface RequestServerOptions {
+  config: IngressConfig;
+  clock: Clock;
+  events: EventSink<IngressEvents>;
+  keys: KeyDirectory;
+  bodies: RequestBodies;
+  /** Bytes of responses that callers have not taken. */
+  unread: UnreadAnswers;
+  /** A new id for a request, which its caller gets as `x-request-id`. */
+  nextId(): string;
+  /** Aborted when this process begins to stop: from then on connections are not kept. */
+  draining: AbortSignal;
+}
+
+/** A server without routes. A handler throws Refused for a request that it can't serve. */
+export function createRequestServer(options: RequestServerOptions): FastifyInstance {
+  const { config, events, bodies, draining } = options;
+  const responses = new ResponsesInProgress();
+  const isUpgrade = (request: IncomingMessage) => config.responsesWebsocket === "on" && isSocketHandshake(request);
+  const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
+    events.emit("requestRefused", { requestId: request.id, code: failure.code });
+    bodies.uploadEnded(request);
+    return sendFailure(failure, request, reply, draining.aborted);
+  };
+  const server = Fastify({
+    bodyLimit: config.bodyBytesMax,
+    requestTimeout: config.requestTimeoutMs,
+    keepAliveTimeout: 75_000,
+    forceCloseConnections: false,
+    return503OnClosing: false,
+    genReqId: options.nextId,
+    routerOptions: { maxParamLength: 300 },
+    http: {
+      ServerResponse: CallerResponse,
+      maxHeaderSize: headerBytesMax,
+      // Node compares the two before Fastify sets its own.
+      requestTimeout: config.requestTimeoutMs,
+      headersTimeout: config.requestTimeoutMs / 4,
+      connectionsCheckingInterval: 1_000,
+      // Some clients ask for HTTP/2 with every request: such a request is answered in HTTP/1.1.
+      shouldUpgradeCallback: isUpgrade,
+    },
+    clientErrorHandler: (error, socket) => responses.refuseConnection(error, socket),
+    frameworkErrors: (error, request, reply) => refuse(failureOf(error), request, reply as FastifyReply),
+  });
+  server.decorateRequest("caller");
+  server.decorateRequest("isGeneration", false);
+  server.addHook("onRequest", async (request, reply) => {
+    openResponse(options, request, reply);
+    responses.add(request.raw.socket, reply.raw);
+    // Node leaves the socket of an upgrade to us: a refusal is all that is ever written to it.
+    if (isUpgrade(request.raw)) reply.raw.once("finish", () => closeWithin(request.raw.socket, refusedMs));
+    admitCaller(options, request, reply);
+    if (request.is404) throw new Refused(notFoundOf(request, reply, server));
+  });
+  // By default Node asks for the body before anything has looked at the headers.
+  server.server.on("checkContinue", (request, response) => server.routing(request, response));
+  bodies.addTo(server);
+  server.setErrorHandler<FastifyError | Refused>((error, request, reply) => {
+    const failure = error instanceof Refused ? error.failure : failureOf(error, config.bodyBytesMax);
+    if (failure.code === "internal") events.emit("fault", { error, requestId: request.id });
+    return refuse(failure, request, reply);
+  });
+  return server;
+}
+
+/** Sets up what every response needs, whatever becomes of the request. */
+function openResponse(
+  { config, clock, events, bodies, draining }: RequestServerOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  const startedAt = clock.now();
+  request.bytes = noBytes;
+  reply.headers(requestIdHeadersOf(request));
+  if (draining.aborted) reply.header("connection", "close");
+  destroyWhenUnread(reply.raw, request.raw.socket, config.sendTimeoutMs, clock);
+  reply.raw.once("close", () => {
+    bodies.close(request);
+    (reply.raw as CallerResponse).unread?.end();
+    events.emit("requestEnded", requestEndedOf(request, reply, clock.now() - startedAt));
+  });
+}
+
+/** Authenticates the caller and opens its claims. Throws Refused. */
+function admitCaller(
+  { keys, bodies, unread, clock }: RequestServerOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  if (hasUnknownCoding(request))
+    throw new Refused({
+      code: "invalid_request",
+      message: "The only transfer coding that is supported is 'chunked'.",
+    });
+  request.caller = callerOf(keys, clock.epoch(), request);
+  bodies.open(request);
+  const { socket } = request.raw;
+  const response = reply.raw as CallerResponse;
+  response.unread = unread.of(request.caller.id, {
+    bytes: () => (socket.destroyed ? 0 : response.writableLength),
+    cut: () => socket.destroy(),
+  });
+}
+
+function requestEndedOf(request: FastifyRequest, { raw }: FastifyReply, durationMs: number): RequestEnded {
+  const isUpgraded = request.ws && !raw.writableFinished;
+  return {
+    requestId: request.id,
+    transport: "http",
+    method: request.method,
+    path: request.routeOptions.url ?? "other",
+    status: raw.writableFinished ? raw.statusCode : isUpgraded ? upgradedStatus : callerLeftStatus,
+    keyId: (request.caller as KeyRecord | undefined)?.id,
+    outcome: request.isGeneration ? "generation" : raw.writableFinished ? "answered" : isUpgraded ? "upgraded" : "left",
+    durationMs: isUpgraded ? undefined : durationMs,
+    retries: String(request.headers["x-stainless-retry-count"] ?? "").slice(0, 4) || undefined,
+  };
+}

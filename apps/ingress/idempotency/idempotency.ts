@@ -1,0 +1,203 @@
+/**
+ * `Idempotency-Key`: a retry with the same key and body joins the running generation or receives the stored answer
+ * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). A failed answer is not stored: its Idempotency-Key is free
+ * again.
+ */
+import { createHash, randomUUID } from "node:crypto";
+import type { ServerResponse } from "node:http";
+import { setTimeout } from "node:timers/promises";
+import type { FastifyRequest } from "fastify";
+import type { Failure } from "#dialects/errors.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import { LiveMap } from "#relay/live-map.ts";
+import type { Capacity, Claim } from "../admission/capacity.ts";
+import type { AnswerResponse } from "../generation/generation-response.ts";
+import { requestIdHeadersOf } from "../http/endpoints.ts";
+import { overloadOf, unavailable } from "../http/failures.ts";
+import { Refused } from "../http/refused.ts";
+import { headersOf, SharedResponse } from "./shared-response.ts";
+import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
+
+/** How often the claim of a running generation is renewed. */
+const renewMs = 5_000;
+/** How long a request waits for an answer that runs at another ingress, and how often it checks. */
+const elsewhereMsMax = 30_000;
+const checkMs = 200;
+const headerLengthMax = 255;
+
+const header = "idempotency-key";
+
+const invalidHeader: Failure = {
+  code: "invalid_request",
+  message: `The header ${header} must be 1 to ${headerLengthMax} printable ASCII characters.`,
+  param: header,
+};
+const otherRequest: Failure = {
+  code: "unprocessable",
+  message: `This ${header} was used with another request; use a new one for each.`,
+  param: header,
+};
+const stillRunning: Failure = {
+  code: "unavailable",
+  message: `The request with this ${header} is still running; send it again to get its answer.`,
+  retryAfterSeconds: 2,
+};
+
+interface Running {
+  claim: EntryClaim;
+  response: SharedResponse;
+  renewedAt: number;
+}
+
+export interface IdempotencyOptions extends StoredAnswersOptions {
+  /** The slots of generations: a request that waits for another's answer takes one as well. */
+  slots: Capacity;
+  /** Bytes of request bodies, and of answers that are shared. */
+  bodyBytes: Capacity;
+  events: EventSink<IngressEvents>;
+}
+
+/** Begins the generation with this response, or throws Refused. Calls `onEnd` when it is over. */
+type Begin = (response: AnswerResponse, onEnd: (outcome: string) => void) => void;
+/** Admits a request that gets another request's answer: resolves to headers for its caller, or rejects with Refused. */
+type Replay = () => Promise<Record<string, string>>;
+
+export class Idempotency {
+  readonly #options: IdempotencyOptions;
+  readonly #stored: StoredAnswers;
+  /** The generations of this ingress, by the key of their entry. */
+  readonly #running = new LiveMap<string, Running>();
+  readonly #self = randomUUID();
+
+  constructor(options: IdempotencyOptions) {
+    this.#options = options;
+    this.#stored = new StoredAnswers(options);
+    // Redis may have come back empty.
+    options.redis.on("ready", () => {
+      for (const running of this.#running.values()) this.#renew(running);
+    });
+  }
+
+  /** Has the request an Idempotency-Key? */
+  concerns({ headers }: FastifyRequest): boolean {
+    return headers[header] !== undefined;
+  }
+
+  /** Renews the claims of running generations. Call it about once a second. */
+  tick(now: number): void {
+    for (const running of this.#running.values()) if (now - running.renewedAt >= renewMs) this.#renew(running);
+  }
+
+  /** Takes over the response, or throws Refused. */
+  async serve(request: FastifyRequest, response: ServerResponse, begin: Begin, replay: Replay): Promise<void> {
+    const { clock } = this.#options;
+    const claim = this.#claimOf(request);
+    /** Headers of this request, once it is counted against its caller's limits: that happens once, whatever it then finds. */
+    let own: Record<string, string> | undefined;
+    const count = async () => ({ ...requestIdHeadersOf(request), ...(await replay()) });
+    if (response.closed) return;
+    const slot = this.#claimSlot(request, response);
+    const until = clock.now() + elsewhereMsMax;
+    while (!response.closed) {
+      const running = this.#running.get(claim.key);
+      if (running !== undefined) {
+        if (running.claim.fingerprint !== claim.fingerprint) throw new Refused(otherRequest);
+        if (own === undefined) {
+          own = await count();
+          // The generation may have ended meanwhile.
+          continue;
+        }
+        if (!running.response.join(response, own)) throw new Refused(stillRunning);
+        return;
+      }
+      if (await this.#stored.claim(claim).catch(refuseUnavailable)) {
+        slot.end();
+        this.#begin(claim, response, begin);
+        return;
+      }
+      const found = await this.#stored.find(claim).catch(refuseUnavailable);
+      if (found === undefined) continue;
+      if (found.fingerprint !== claim.fingerprint) throw new Refused(otherRequest);
+      if (found.answer !== undefined) {
+        own ??= await count();
+        response.writeHead(found.answer.status, headersOf(found.answer, own));
+        response.end(found.answer.body);
+        return;
+      }
+      if (clock.now() > until) throw new Refused(stillRunning);
+      if (this.#running.get(claim.key) === undefined) await setTimeout(checkMs);
+    }
+  }
+
+  #claimOf(request: FastifyRequest): EntryClaim {
+    const name = request.headers[header];
+    if (typeof name !== "string" || name.length > headerLengthMax || !/^[\x20-\x7e]+$/.test(name))
+      throw new Refused(invalidHeader);
+    const hash = createHash("sha256").update(name).digest("hex");
+    return this.#stored.claimOf(request.caller.id, hash, fingerprintOf(request), `${this.#self} ${request.id}`);
+  }
+
+  #claimSlot({ caller }: FastifyRequest, response: ServerResponse): Claim {
+    const { slots, events } = this.#options;
+    const slot = slots.claim(caller.id);
+    const shortage = slot.hold(1);
+    if (shortage !== undefined) throw new Refused(overloadOf(events, "generations", shortage, caller.id));
+    response.once("close", () => slot.end());
+    return slot;
+  }
+
+  #renew(running: Running): void {
+    running.renewedAt = this.#options.clock.now();
+    void this.#stored.renew(running.claim);
+  }
+
+  #begin(claim: EntryClaim, first: ServerResponse, begin: Begin): void {
+    const { bodyBytes, clock } = this.#options;
+    const response = new SharedResponse(first, bodyBytes.claim(claim.keyId));
+    const running: Running = { claim, response, renewedAt: clock.now() };
+    this.#running.set(claim.key, running);
+    const forget = () => {
+      if (this.#running.get(claim.key) === running) this.#running.delete(claim.key);
+    };
+    const free = () => {
+      forget();
+      void this.#stored.release(claim).finally(() => response.forget());
+    };
+    try {
+      begin(response, (outcome) => {
+        const answer = outcome === "complete" ? response.kept : undefined;
+        if (answer === undefined || answer.status >= 300) {
+          free();
+          return;
+        }
+        void this.#stored.store(claim, answer).finally(() => {
+          forget();
+          response.forget();
+        });
+      });
+    } catch (error) {
+      free();
+      throw error;
+    }
+  }
+}
+
+function refuseUnavailable(): never {
+  throw new Refused(unavailable);
+}
+
+/** A hash of the path and the body. A form's boundary is left out, for it differs each time the form is sent. */
+function fingerprintOf({ url, bytes, headers }: FastifyRequest): string {
+  const hash = createHash("sha256").update(`${url}\n`);
+  const boundary = /boundary="?([^";]+)/.exec(headers["content-type"] ?? "")?.[1];
+  if (boundary === undefined) return hash.update(bytes).digest("hex");
+  // The form was parsed before, so the number of its marks is bounded like its fields.
+  const mark = Buffer.from(`--${boundary}`);
+  let from = 0;
+  for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, from)) {
+    hash.update(bytes.subarray(from, at));
+    from = at + mark.length;
+  }
+  return hash.update(bytes.subarray(from)).digest("hex");
+}

@@ -1,0 +1,247 @@
+/**
+ * One ingress: speaks HTTP to callers, puts their generations on queues and relays the answers. It keeps no state that another ingress would
+ * need. A process may have several of them.
+ */
+import { randomUUID } from "node:crypto";
+import type { Server } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
+import type { FastifyInstance } from "fastify";
+import type { Registry } from "prom-client";
+import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { EventStream, type Subscriber } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import type { RelayBounds } from "#relay/bounds.ts";
+import { registerRelayMetrics } from "#relay/metrics.ts";
+import type { Clock } from "#service/clock.ts";
+import type { ServiceConfig } from "#service/config.ts";
+import { OpenFiles } from "#service/open-files.ts";
+import { listen } from "#service/operations.ts";
+import { Admission } from "./admission/admission.ts";
+import { Capacity } from "./admission/capacity.ts";
+import { RateLimiter, renewEveryMs } from "./admission/rate-limits.ts";
+import { type BackendDeps, type Backends, openBackends } from "./backends.ts";
+import { type IngressConfig, smallAnswerBytesMax, smallBodyBytesMax } from "./config.ts";
+import { FileRewrites } from "./file-rewrites.ts";
+import { GenerationLifecycle } from "./generation/lifecycle.ts";
+import { BodyReader } from "./http/body-reader.ts";
+import { Connections } from "./http/connections.ts";
+import { RequestBodies } from "./http/request-bodies.ts";
+import { addRoutes } from "./http/routes.ts";
+import { createRequestServer } from "./http/server.ts";
+import { UnreadAnswers } from "./http/unread.ts";
+import { Idempotency } from "./idempotency/idempotency.ts";
+import { logSubscriber } from "./log-subscriber.ts";
+import { metricsSubscriber } from "./metrics.ts";
+import { createIngressOperations } from "./operations.ts";
+import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
+import { ResponsesSockets } from "./websocket/responses-sockets.ts";
+
+/** How often things are checked that need no check of their own at an exact time. */
+const checkEveryMs = 1_000;
+/** How often the settings of the queues are restored: a Redis that lost its data has lost them. */
+const restoreSettingsEveryMs = 10_000;
+/** How long a starting ingress waits at most until it hears its own heartbeat. */
+const firstHeartbeatMsMax = 5_000;
+
+const stopping: Failure = {
+  code: "unavailable",
+  message: "The gateway is stopping; send the request again.",
+  retryAfterSeconds: 1,
+};
+
+/** Everything that an operator sets for an ingress. */
+export type IngressProcessConfig = IngressConfig &
+  Pick<ServiceConfig, "redisUrl" | "namespace" | "operationsHost" | "operationsPort">;
+
+export interface IngressDeps extends BackendDeps {
+  clock: Clock;
+  bounds: RelayBounds;
+  /** Of this ingress alone. */
+  registry: Registry;
+  /** Subscribers to the ingress's events, besides its log and its metrics. */
+  subscribers?: readonly Subscriber<IngressEvents>[];
+}
+
+export interface Ingress {
+  /** Starts to listen for callers and operators. Resolves to the addresses when the ingress is ready, or after five seconds. */
+  listen(): Promise<{ api: string; operations: string }>;
+  /** Stops accepting requests and lets running ones finish, within the time limits of the configuration. */
+  drain(): Promise<void>;
+  /** Fails the requests that are left and releases everything. */
+  close(): Promise<void>;
+}
+
+/** Opens everything but the ports. */
+export async function createIngress(config: IngressProcessConfig, deps: IngressDeps): Promise<Ingress> {
+  await using opened = new AsyncDisposableStack();
+  const backends = await openBackends(config, deps, opened);
+  const path = createPath(config, deps, backends, opened);
+  const http = createHttp(config, deps, backends, path);
+  const openFiles = new OpenFiles();
+  const operations = await createIngressOperations({
+    registry: deps.registry,
+    backends,
+    generations: path.generations,
+    capacities: { ...path.capacities, websockets: http.sockets.websockets, conversations: http.sockets.conversations },
+    openFiles,
+    draining: http.draining.signal,
+    operatorPassword: config.operatorPassword,
+  });
+  const stopTasks = startPeriodicTasks(deps.clock, periodicTasksOf(config, deps, backends, path, http, openFiles));
+  return handleOf(config, deps, { path, http, operations, stopTasks, resources: opened.move() });
+}
+
+type Path = ReturnType<typeof createPath>;
+type Http = ReturnType<typeof createHttp>;
+
+/** The path of a generation, and what it needs: events with their subscribers, shared capacities, rate limits, idempotency. */
+function createPath(
+  config: IngressProcessConfig,
+  { log, clock, bounds, registry, subscribers = [] }: IngressDeps,
+  { keyspace, catalogue, redis, bodies, queues, mailbox, inbox, keys }: Backends,
+  opened: AsyncDisposableStack,
+) {
+  registerRelayMetrics(registry, mailbox);
+  registerCatalogueMetrics(registry, catalogue);
+  const events = new EventStream<IngressEvents>(logSubscriber(log), metricsSubscriber(registry), ...subscribers);
+  const capacities = {
+    bodies: new Capacity(config.bodiesBytesMax, smallBodyBytesMax),
+    answers: new Capacity(config.answersBytesMax, smallAnswerBytesMax),
+    generations: new Capacity(config.generationsMax),
+  };
+  const { bodies: bodyBytes, answers: answerBytes, generations: slots } = capacities;
+  const limits = new RateLimiter({ redis, keyspace, catalogue: catalogue.current, clock, events, log });
+  opened.defer(() => limits.close());
+  const generations = new GenerationLifecycle({
+    config,
+    bounds,
+    clock,
+    mailbox,
+    redis,
+    bodies,
+    keyspace,
+    jobQueues: queues.byName,
+    slots,
+    bodyBytes,
+    answerBytes,
+    limits,
+    isRevoked: keys.isRevoked,
+    events,
+  });
+  inbox.deliverTo(generations);
+  const idempotency = new Idempotency({
+    redis: bodies,
+    keyspace,
+    slots,
+    bodyBytes,
+    clock,
+    events,
+    windowMs: config.idempotencyWindowMs,
+    keyBytesMax: config.idempotencyKeyBytesMax,
+    bytesMax: config.idempotencyBytesMax,
+  });
+  return { events, capacities, limits, generations, idempotency };
+}
+
+/** The callers' server with its routes, for HTTP and for WebSockets. */
+function createHttp(
+  config: IngressProcessConfig,
+  { clock }: IngressDeps,
+  { catalogue, keys }: Backends,
+  { events, capacities, limits, generations, idempotency }: Path,
+) {
+  const draining = new AbortController();
+  /** Random: callers could guess a counter, and read from it how much others ask. */
+  const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
+  const unread = new UnreadAnswers(capacities.answers, (scope, keyId) =>
+    events.emit("limitReached", { limit: "answers", scope, keyId }),
+  );
+  const bodies = new RequestBodies({ config, capacity: capacities.bodies, events, clock });
+  const reader = new BodyReader();
+  const server = createRequestServer({
+    config,
+    clock,
+    events,
+    keys,
+    bodies,
+    unread,
+    nextId,
+    draining: draining.signal,
+  });
+  const admission = new Admission({
+    catalogue: catalogue.current,
+    generations,
+    limits,
+    draining: draining.signal,
+  });
+  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies, reader });
+  const sockets = new ResponsesSockets({ config, clock, events, keys, admission, bodies, reader, unread, nextId });
+  sockets.addTo(server);
+  const connections = new Connections(server.server as Server, clock);
+  return { draining, bodies, reader, server, sockets, connections };
+}
+
+/** Everything that this ingress does at an interval. */
+function periodicTasksOf(
+  config: IngressProcessConfig,
+  { bounds, log }: IngressDeps,
+  { catalogue, keyspace, queues, redis }: Backends,
+  { generations, idempotency, limits }: Path,
+  { bodies, sockets }: Http,
+  openFiles: OpenFiles,
+): PeriodicTask[] {
+  const rewrites = new FileRewrites({ redis, keyspace, everyMs: config.aofRewriteMs, log });
+  return [
+    { everyMs: bounds.heartbeatMs, run: () => generations.tick() },
+    { everyMs: checkEveryMs, run: (now) => idempotency.tick(now) },
+    { everyMs: checkEveryMs, run: (now) => limits.retryRecords(now) },
+    { everyMs: renewEveryMs, run: () => limits.renew() },
+    { everyMs: checkEveryMs, run: (now) => sockets.tick(now) },
+    { everyMs: bodies.checkEveryMs, run: (now) => bodies.tick(now) },
+    { everyMs: checkEveryMs, run: () => openFiles.tick() },
+    { everyMs: checkEveryMs, run: () => queues.open(catalogue.current().queues.keys()) },
+    { everyMs: restoreSettingsEveryMs, run: () => queues.restoreSettings() },
+    { everyMs: rewrites.checkEveryMs, run: () => rewrites.rewriteIfDue() },
+  ];
+}
+
+interface Parts {
+  path: Path;
+  http: Http;
+  operations: FastifyInstance;
+  stopTasks: () => void;
+  resources: AsyncDisposableStack;
+}
+
+function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: Parts): Ingress {
+  const { path, http, operations, stopTasks, resources } = parts;
+  const { generations } = path;
+  const { server, sockets, connections, reader } = http;
+  return {
+    async listen() {
+      generations.tick();
+      const api = await listen(server, config.host, config.port);
+      const operationsUrl = await listen(operations, config.operationsHost, config.operationsPort);
+      // The first request may come at once, and the start may have taken longer than a link stays up without a heartbeat.
+      const since = clock.now();
+      while (!generations.isReady && clock.now() - since < firstHeartbeatMsMax) await delay(10);
+      return { api, operations: operationsUrl };
+    },
+    async drain() {
+      http.draining.abort();
+      await delay(config.drainNoticeMs);
+      sockets.retire();
+      await connections.drain(config.drainMs);
+    },
+    async close() {
+      http.draining.abort();
+      generations.stop(stopping);
+      stopTasks();
+      await resources.disposeAsync();
+      sockets.close();
+      (server.server as Server).closeAllConnections();
+      await Promise.all([server.close(), operations.close(), reader.close()]);
+    },
+  };
+}

@@ -1,0 +1,284 @@
+/** The turns on one WebSocket, one at a time. Each is a generation like that of a POST request, and may continue the turn before it. */
+import { setImmediate } from "node:timers/promises";
+import type { FastifyRequest } from "fastify";
+import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
+import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
+import type { Clock } from "#service/clock.ts";
+import type { Admission } from "../admission/admission.ts";
+import type { Capacity } from "../admission/capacity.ts";
+import type { IngressConfig } from "../config.ts";
+import { callerOf, type KeyDirectory } from "../http/authentication.ts";
+import { type BodyRead, type ReadBody, readJson } from "../http/body.ts";
+import { type BodyReader, isReadAtOnce } from "../http/body-reader.ts";
+import { responsesEndpoint, responsesPath } from "../http/endpoints.ts";
+import { tooLarge } from "../http/failures.ts";
+import { Refused } from "../http/refused.ts";
+import type { RequestBodies } from "../http/request-bodies.ts";
+import { callerLeftStatus } from "../http/server.ts";
+import { Conversation } from "./conversation.ts";
+import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
+import { SocketResponse, type TurnPort } from "./socket-response.ts";
+
+/** How many answers may be unread by the caller when the next turn begins. */
+const unreadMax = 4;
+/** Bytes of a steering frame at most: its refusal repeats a part of it. */
+const steerBytesMax = 64 * 1024;
+
+export interface TurnsOptions {
+  config: IngressConfig;
+  clock: Clock;
+  events: EventSink<IngressEvents>;
+  keys: KeyDirectory;
+  admission: Admission;
+  bodies: RequestBodies;
+  reader: BodyReader;
+  /** Bytes of the conversations that are kept. */
+  conversations: Capacity;
+}
+
+/** A turn whose body is not read yet. */
+interface PendingTurn {
+  frame: CallerFrame;
+  requestId: string;
+  items: Buffer[];
+  bytes: Buffer;
+  generates: boolean;
+}
+
+/** The connection, as its turns use it. */
+export interface TurnsPort extends Pick<TurnPort, "send" | "isFull" | "terminate"> {
+  /** Sends a frame that the gateway itself wrote. */
+  sendOwn(frame: Buffer): void;
+}
+
+export class Turns {
+  /** How many turns were answered or begun. */
+  count = 0;
+  /** When the last turn ended, or began. */
+  lastAt: number;
+  readonly #request: FastifyRequest;
+  readonly #options: TurnsOptions;
+  readonly #port: TurnsPort;
+  readonly #conversation: Conversation;
+  /** The response of the running turn, and those that are complete but not sent to their end. */
+  readonly #unread = new Set<SocketResponse>();
+  #left = false;
+  #running: { response: SocketResponse; requestId: string; startedAt: number } | undefined;
+
+  constructor(request: FastifyRequest, options: TurnsOptions, port: TurnsPort) {
+    this.#request = request;
+    this.#options = options;
+    this.#port = port;
+    this.#conversation = new Conversation(options.conversations.claim(request.caller.id));
+    this.lastAt = options.clock.now();
+  }
+
+  get isRunning(): boolean {
+    return this.#running !== undefined;
+  }
+
+  /** Throws Refused for a frame that can't be answered. A large frame is read until the promise settles, and the next frame must wait for that. */
+  receive(frame: CallerFrame, requestId: string): Promise<void> | undefined {
+    switch (frame.type) {
+      case "response.create":
+        return this.#create(frame, requestId);
+      case "response.steer":
+        this.#refuseSteering(frame);
+        return undefined;
+      default:
+        throw new Refused({ code: "invalid_request", message: "'type' must be response.create.", param: "type" });
+    }
+  }
+
+  /** The caller has read the bytes that were sent. */
+  drained(): void {
+    this.#running?.response.drained();
+  }
+
+  /** The connection is closed. */
+  leave(): void {
+    this.#left = true;
+    this.#over(callerLeftStatus);
+    for (const response of this.#unread) response.close();
+    this.#conversation.forget();
+  }
+
+  #create(frame: CallerFrame, requestId: string): Promise<void> | undefined {
+    if (this.#running !== undefined || this.#unread.size >= unreadMax)
+      throw new Refused(
+        socketFailure(
+          "response_in_progress",
+          "Another response of this connection is in progress: wait for its end, or open a second connection.",
+        ),
+      );
+    const { keys, clock } = this.#options;
+    const request = this.#request;
+    // The key may have been revoked since the connection was opened.
+    request.caller = callerOf(keys, clock.epoch(), request);
+    const { previousId, generates } = turnOf(frame);
+    const before = previousId === undefined ? [] : this.#conversation.upTo(previousId);
+    if (before === undefined)
+      throw new Refused(
+        socketFailure(
+          "previous_response_not_found",
+          "previous_response_id does not name the latest response of this connection, or that was too large to be kept: send the whole input instead.",
+          "previous_response_id",
+        ),
+      );
+    const items = [...before, itemsOf(frame)];
+    const readBody = () =>
+      this.#read({
+        frame,
+        requestId,
+        items,
+        generates,
+        bytes: bodyOf(frame, previousId === undefined ? undefined : items),
+      });
+    // Copying many bytes gets a turn of the event loop of its own.
+    return isReadAtOnce({ length: items.reduce((sum, { length }) => sum + length, 0) })
+      ? readBody()
+      : setImmediate().then(readBody);
+  }
+
+  #read(turn: PendingTurn): Promise<void> | undefined {
+    const { config, bodies, reader } = this.#options;
+    const request = this.#request;
+    const { bytes } = turn;
+    if (bytes.length > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
+    bodies.reserve(request, bytes.length);
+    const begin = (read: BodyRead<ReadBody>) => this.#begin(turn, read);
+    const read = reader.read(responsesEndpoint, bytes, { key: request.caller.id });
+    if (read instanceof Promise) return request.held.during(read).then(begin);
+    begin(read);
+    return undefined;
+  }
+
+  #begin({ frame, requestId, items, bytes, generates }: PendingTurn, read: BodyRead<ReadBody>): void {
+    if (this.#left) return;
+    if (read.kind === "refused") throw new Refused(read.failure);
+    const { admission } = this.#options;
+    const request = this.#request;
+    const { body, demand } = read.value;
+    const model = String(body.model);
+    if (generates) {
+      const asked = { request, requestId, endpoint: responsesEndpoint, model, framing: "sse", demand, bytes } as const;
+      const response = this.#responseFor(frame.streamId);
+      admission.begin({ ...asked, response });
+      this.#unread.add(response);
+      response.once("close", () => this.#unread.delete(response));
+      this.#running = { response, requestId, startedAt: this.#options.clock.now() };
+      this.#conversation.begin(items);
+    } else {
+      const { id } = admission.modelFor(request, model);
+      this.#conversation.begin(items);
+      this.#answerWarmUp(frame.streamId, requestId, { model: id, body });
+    }
+    this.count++;
+    this.lastAt = this.#options.clock.now();
+  }
+
+  #responseFor(streamId: string | undefined): SocketResponse {
+    return new SocketResponse({
+      ...this.#port,
+      streamId,
+      passed: (type, data) => this.#remember(type, data),
+      over: (status) => this.#over(status),
+    });
+  }
+
+  /** A caller that warms up its connection wants no answer, only an id that the next turn can continue from. */
+  #answerWarmUp(
+    streamId: string | undefined,
+    requestId: string,
+    { model, body }: { model: string; body: Record<string, unknown> },
+  ): void {
+    const id = requestId.replace("req_", "");
+    const request = { system: [], messages: [], tools: [], settings: {} };
+    const context = {
+      id,
+      model,
+      body,
+      request,
+      framing: "sse",
+      createdAt: Math.floor(this.#options.clock.epoch() / 1_000),
+    } as const;
+    const created = responseBodyOf(context, [], { status: "in_progress" }, null);
+    const completed = responseBodyOf(context, [], { status: "completed" }, usageBodyOf(undefined));
+    this.#port.sendOwn(frameOf({ type: "response.created", sequence_number: 0, response: created }, streamId));
+    this.#port.sendOwn(frameOf({ type: "response.completed", sequence_number: 1, response: completed }, streamId));
+    this.#conversation.complete(String(objectOf(completed).id), []);
+    this.#emitEnded({ requestId, status: 200, outcome: "answered" });
+  }
+
+  /** Steering has an event for failures of its own; an error event would look like the end of the response in progress. */
+  #refuseSteering({ bytes, streamId }: CallerFrame): void {
+    if (bytes.length > steerBytesMax) throw new Refused(tooLarge(steerBytesMax));
+    const read = readJson(bytes);
+    if (read.kind === "refused") throw new Refused(read.failure);
+    const { input, previous_response_id } = objectOf(read.value);
+    const error = {
+      type: "invalid_request_error",
+      code: "steering_not_supported",
+      message: "This gateway does not steer responses that are in progress.",
+    };
+    this.#port.sendOwn(
+      frameOf(
+        { type: "response.steer.failed", sequence_number: 0, error, steer: { previous_response_id, input } },
+        streamId,
+      ),
+    );
+  }
+
+  /** Keeps what the next turn may continue from. */
+  #remember(type: string | undefined, data: Buffer): void {
+    switch (type) {
+      case "response.output_item.done": {
+        const { output_index: place, item } = membersOf(data, ["output_index", "item"]);
+        if (typeof place === "number") this.#conversation.add(place, item);
+        return;
+      }
+      case "response.completed":
+      case "response.incomplete": {
+        const { id, output } = objectOf(membersOf(data, ["response"]).response);
+        const given = textOf(id);
+        if (given !== undefined) this.#conversation.complete(given, listOf(output));
+        return;
+      }
+    }
+  }
+
+  #over(status: number): void {
+    if (this.#running === undefined) return;
+    const { requestId, startedAt } = this.#running;
+    this.lastAt = this.#options.clock.now();
+    this.#running = undefined;
+    this.#emitEnded({ requestId, status, outcome: "generation", durationMs: this.lastAt - startedAt });
+    this.#conversation.abandon();
+  }
+
+  #emitEnded(turn: Parameters<typeof turnEndedOf>[1]): void {
+    this.#options.events.emit("requestEnded", turnEndedOf(this.#request, turn));
+  }
+}
+
+/** The event for the end of a turn, on the connection that `request` opened. */
+export const turnEndedOf = (
+  { caller }: FastifyRequest,
+  turn: Pick<RequestEnded, "requestId" | "status" | "outcome"> & { durationMs?: number },
+): RequestEnded => ({
+  transport: "websocket",
+  method: undefined,
+  path: responsesPath,
+  keyId: caller.id,
+  durationMs: undefined,
+  retries: undefined,
+  ...turn,
+});
+
+/** The values of these members of an object. */
+function membersOf<Name extends string>(data: Buffer, names: readonly Name[]): Partial<Record<Name, unknown>> {
+  const spans = objectSpansOf(data, names)?.all ?? [];
+  return Object.fromEntries(spans.map((span) => [span.name, readSpan(data, span)])) as Partial<Record<Name, unknown>>;
+}

@@ -1,0 +1,97 @@
+/** What all readers of responses have in common: their interface, the steps that bytes lead to, and the failures of unusable answers. */
+import type { WholeAnswer } from "#dialects/codec.ts";
+import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
+import type { Produced } from "#dialects/produced.ts";
+import { type SseEvent, SseEventTooLarge, type SseReader } from "#dialects/sse.ts";
+import type { Usage } from "#dialects/usage.ts";
+
+/** Bytes of a whole answer, and of one event of a stream, at most. */
+export const answerBytesMax = 32 << 20;
+
+/** What the bytes of a response lead to. */
+export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep | LateStep;
+
+/** The response is complete; a thread reads it. */
+interface LateStep {
+  kind: "late";
+  bytes: Buffer[];
+  step: Promise<AnswerStep>;
+}
+
+export interface FailedStep {
+  kind: "failed";
+  bytes: Buffer[];
+  failure: Failure;
+  /** The upstream's own Retry-After, however long; whole seconds. */
+  retryAfterSeconds?: number;
+  /** The upstream's own words, without secrets and addresses, for the operator's log. */
+  reason?: string;
+}
+
+export interface AnswerReader {
+  readonly usage: Usage | undefined;
+  /** What the upstream has produced so far; undefined for an answer that it does not stream. */
+  readonly produced: Produced | undefined;
+  /** Events that could not be read. The answer fails if one of them may have carried content. */
+  readonly malformedEvents: number;
+  /** Content for the caller was seen. */
+  readonly committed: boolean;
+  /** Content arrived, whether or not the caller gets it yet. */
+  readonly begun: boolean;
+  /** The whole answer but its terminator arrived, and nothing after it contradicts that. */
+  readonly settled: boolean;
+  /** The answer's id in the caller's dialect, if it has one. */
+  readonly answerId: string | undefined;
+  push(chunk: Buffer): AnswerStep;
+  /** The response ended. */
+  end(): AnswerStep;
+}
+
+export const incomplete: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model ended its answer before it was complete.",
+};
+export const unreadable: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model sent an answer that is not in its format.",
+};
+export const tooLarge: Failure = {
+  code: "upstream_failed",
+  message: `The upstream of this model sent more than the ${answerBytesMax} bytes that an answer may hold.`,
+};
+
+/** Some servers and proxies answer with a success status other than 200. */
+export const isAnswerStatus = (status: number): boolean =>
+  status >= 200 && status <= 206 && status !== 204 && status !== 205;
+
+/** The events of a chunk, or the failure of an event that is too large. */
+export function eventsIn(reader: SseReader, chunk: Buffer): SseEvent[] | AnswerStep {
+  try {
+    return reader.push(chunk);
+  } catch (error) {
+    if (error instanceof SseEventTooLarge) return { kind: "failed", bytes: [], failure: tooLarge };
+    throw error;
+  }
+}
+
+/** The words in an answer may come from anybody, so only an error's codes say something about the operator's account. */
+export const failedWith = (error: UpstreamError, bytes: Buffer[] = []): FailedStep => ({
+  kind: "failed",
+  bytes,
+  failure: failureOf(error.status ?? 502, error, () => true),
+  reason: error.message,
+});
+
+/** The last step of a whole answer. */
+export function stepOf(answer: WholeAnswer): AnswerStep {
+  switch (answer.kind) {
+    case "malformed":
+      return { kind: "failed", bytes: [], failure: unreadable };
+    case "error":
+      return failedWith(answer.error);
+    case "answer":
+      return { kind: "end", bytes: [answer.body] };
+    default:
+      return answer satisfies never;
+  }
+}

@@ -1,0 +1,90 @@
+/** Reads the reason of an error response, or of a response that is no answer. */
+import { type Failure, failureOf } from "#dialects/errors.ts";
+import type { Reading } from "../preparation/exchange.ts";
+import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, unreadable } from "./answer-reader.ts";
+
+/** Bytes of an error response that are read. */
+const errorBytesMax = 64 * 1024;
+
+/** The longest Retry-After that is passed on, so that no caller sleeps for hours. */
+const retryAfterSecondsMax = 60;
+
+const redirected: Failure = {
+  code: "upstream_failed",
+  message:
+    "The upstream of this model answered with a redirect, which the gateway does not follow; its operator has been told.",
+};
+
+export class ErrorReader implements AnswerReader {
+  readonly usage = undefined;
+  readonly malformedEvents = 0;
+  readonly produced = undefined;
+  readonly committed = false;
+  readonly begun = false;
+  readonly settled = false;
+  readonly answerId = undefined;
+  readonly #status: number;
+  readonly #reading: Reading;
+  readonly #retryAfterSeconds: number | undefined;
+  readonly #isQuoted: ((text: string) => boolean) | undefined;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(
+    status: number,
+    reading: Reading,
+    retryAfterSeconds: number | undefined,
+    isQuoted: ((text: string) => boolean) | undefined,
+  ) {
+    this.#isQuoted = isQuoted;
+    this.#status = status;
+    this.#reading = reading;
+    this.#retryAfterSeconds = retryAfterSeconds;
+  }
+
+  push(chunk: Buffer): AnswerStep {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    return this.#bytes > errorBytesMax ? this.end() : { kind: "more", bytes: [] };
+  }
+
+  end(): AnswerStep {
+    const step = this.#read();
+    const seconds = this.#retryAfterSeconds ?? step.retryAfterSeconds;
+    if (seconds === undefined) return step;
+    return {
+      ...step,
+      retryAfterSeconds: seconds,
+      failure: { ...step.failure, retryAfterSeconds: Math.min(retryAfterSecondsMax, Math.max(1, seconds)) },
+    };
+  }
+
+  #read(): FailedStep {
+    const failed = (failure: Failure): FailedStep => ({ kind: "failed", bytes: [], failure });
+    if (this.#status >= 300 && this.#status < 400) return failed(redirected);
+    const body = this.#body();
+    if (
+      isAnswerStatus(this.#status) &&
+      (typeof body !== "object" || body === null || (body as { error?: unknown }).error == null)
+    )
+      return failed(unreadable);
+    const error = this.#reading.errorOf(body);
+    const status = isAnswerStatus(this.#status) ? (error.status ?? 502) : this.#status;
+    const { message: reason, retryAfterSeconds } = error;
+    return {
+      ...failed(failureOf(status, error, this.#isQuoted)),
+      reason,
+      ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    };
+  }
+
+  /** The JSON value; else the text, which may be a server's plain words or a proxy's page. */
+  #body(): unknown {
+    const text = Buffer.concat(this.#chunks).toString("utf8");
+    try {
+      return JSON.parse(text);
+    } catch {
+      return text;
+    }
+  }
+}

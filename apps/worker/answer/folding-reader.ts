@@ -1,0 +1,69 @@
+/** Makes one body of a stream that the upstream sent unrequested. */
+import type { AnswerEvent } from "#dialects/neutral.ts";
+import { Produced } from "#dialects/produced.ts";
+import { SseReader } from "#dialects/sse.ts";
+import type { Usage } from "#dialects/usage.ts";
+import type { Reading } from "../preparation/exchange.ts";
+import {
+  type AnswerReader,
+  type AnswerStep,
+  answerBytesMax,
+  eventsIn,
+  incomplete,
+  stepOf,
+  tooLarge,
+} from "./answer-reader.ts";
+
+type FoldedStream = ReturnType<NonNullable<NonNullable<Reading["adapted"]>["events"]>>;
+
+export class FoldingReader implements AnswerReader {
+  usage: Usage | undefined;
+  committed = false;
+  settled = false;
+  readonly malformedEvents = 0;
+  readonly produced = new Produced();
+  readonly answerId = undefined;
+  readonly #events = new SseReader(answerBytesMax);
+  readonly #stream: FoldedStream;
+  readonly #gathered: AnswerEvent[] = [];
+  #bytes = 0;
+
+  constructor(stream: FoldedStream) {
+    this.#stream = stream;
+  }
+
+  push(chunk: Buffer): AnswerStep {
+    this.#bytes += chunk.length;
+    if (this.#bytes > answerBytesMax) return { kind: "failed", bytes: [], failure: tooLarge };
+    const events = eventsIn(this.#events, chunk);
+    if (!Array.isArray(events)) return events;
+    return this.#gather(events.flatMap((event) => this.#stream.push(event)));
+  }
+
+  end(): AnswerStep {
+    const step = this.#gather([
+      ...this.#events.end().flatMap((event) => this.#stream.push(event)),
+      ...this.#stream.end(),
+    ]);
+    return step.kind === "more" ? { kind: "failed", bytes: [], failure: incomplete } : step;
+  }
+
+  get begun(): boolean {
+    return this.#gathered.length > 0;
+  }
+
+  #gather(events: AnswerEvent[]): AnswerStep {
+    if (this.settled) return { kind: "more", bytes: [] };
+    for (const event of events) {
+      this.#gathered.push(event);
+      this.produced.event(event);
+    }
+    this.produced.report(this.#stream.usage);
+    if (!events.some(({ kind }) => kind === "finish" || kind === "error")) return { kind: "more", bytes: [] };
+    const answer = this.#stream.whole(this.#gathered);
+    this.settled = true;
+    this.committed = answer.kind === "answer";
+    if (answer.kind === "answer") this.usage = this.produced.usage;
+    return stepOf(answer);
+  }
+}

@@ -1,0 +1,77 @@
+/** Reads a stream for a caller who wants a stream. */
+import type { StreamRelay } from "#dialects/codec.ts";
+import type { Produced } from "#dialects/produced.ts";
+import { type SseEvent, SseReader } from "#dialects/sse.ts";
+import type { Usage } from "#dialects/usage.ts";
+import {
+  type AnswerReader,
+  type AnswerStep,
+  answerBytesMax,
+  eventsIn,
+  failedWith,
+  incomplete,
+} from "./answer-reader.ts";
+
+export class StreamReader implements AnswerReader {
+  readonly #events = new SseReader(answerBytesMax);
+  readonly #answer: StreamRelay;
+
+  constructor(answer: StreamRelay) {
+    this.#answer = answer;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#answer.usage;
+  }
+
+  get produced(): Produced {
+    return this.#answer.produced;
+  }
+
+  get malformedEvents(): number {
+    return this.#answer.malformedEvents;
+  }
+
+  get committed(): boolean {
+    return this.#answer.committed;
+  }
+
+  get begun(): boolean {
+    return this.#answer.committed;
+  }
+
+  get settled(): boolean {
+    return this.#answer.settled;
+  }
+
+  get answerId(): string | undefined {
+    return this.#answer.answerId;
+  }
+
+  push(chunk: Buffer): AnswerStep {
+    const events = eventsIn(this.#events, chunk);
+    return Array.isArray(events) ? this.#read(events) : events;
+  }
+
+  end(): AnswerStep {
+    const step = this.#read(this.#events.end());
+    if (step.kind !== "more") return step;
+    if (!this.#answer.finished) return { kind: "failed", bytes: step.bytes, failure: incomplete };
+    this.#answer.end(step.bytes);
+    return this.#reached(step.bytes);
+  }
+
+  #read(events: SseEvent[]): AnswerStep {
+    const bytes: Buffer[] = [];
+    const answer = this.#answer;
+    for (const event of events) answer.push(event, bytes);
+    if (answer.error === undefined && answer.complete) answer.end(bytes);
+    return this.#reached(bytes);
+  }
+
+  #reached(bytes: Buffer[]): AnswerStep {
+    const { error, ended } = this.#answer;
+    if (error !== undefined) return failedWith(error, bytes);
+    return { kind: ended ? "end" : "more", bytes };
+  }
+}

@@ -1,0 +1,44 @@
+/** Reads a whole answer, for a caller who wants that or a stream. */
+import type { WholeAnswer } from "#dialects/codec.ts";
+import type { Usage } from "#dialects/usage.ts";
+import type { Reading } from "../preparation/exchange.ts";
+import { type AnswerReader, type AnswerStep, answerBytesMax, stepOf, tooLarge } from "./answer-reader.ts";
+
+export class WholeReader implements AnswerReader {
+  usage: Usage | undefined;
+  committed = false;
+  readonly begun = true;
+  readonly malformedEvents = 0;
+  readonly produced = undefined;
+  readonly settled = false;
+  readonly answerId = undefined;
+  readonly #read: Reading["whole"];
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(read: Reading["whole"]) {
+    this.#read = read;
+  }
+
+  push(chunk: Buffer): AnswerStep {
+    this.#bytes += chunk.length;
+    if (this.#bytes > answerBytesMax) return { kind: "failed", bytes: [], failure: tooLarge };
+    this.#chunks.push(chunk);
+    return { kind: "more", bytes: [] };
+  }
+
+  end(): AnswerStep {
+    const answer = this.#read(Buffer.concat(this.#chunks));
+    return answer instanceof Promise
+      ? { kind: "late", bytes: [], step: answer.then((read) => this.#stepOf(read)) }
+      : this.#stepOf(answer);
+  }
+
+  #stepOf(answer: WholeAnswer): AnswerStep {
+    if (answer.kind === "answer") {
+      this.usage = answer.usage;
+      this.committed = true;
+    }
+    return stepOf(answer);
+  }
+}

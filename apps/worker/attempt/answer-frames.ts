@@ -1,0 +1,91 @@
+/** Writes an answer to its owner as frames: a head, data as the relay's window allows, and an end or a failure. */
+import {
+  type AnswerEnd,
+  type AnswerFailure,
+  type AnswerHead,
+  dataBytesMax,
+  encodeData,
+  encodePayload,
+} from "#relay/job.ts";
+import type { AnsweringCall, SendFrame, UsageReports } from "./usage-reports.ts";
+
+export class AnswerFrames {
+  readonly #send: SendFrame;
+  readonly #reports: UsageReports;
+  /** Bytes that wait for the window, each of at most one frame; bounded by one read of the upstream. */
+  readonly #queued: Buffer[] = [];
+  /** Waits until the queued bytes are sent. */
+  #end: AnswerEnd | undefined;
+  #call: AnsweringCall | undefined;
+  #isOpen = true;
+  #hasHead: boolean;
+
+  /** `hasHead`: the caller has the head already, from an attempt whose worker was lost. */
+  constructor(send: SendFrame, reports: UsageReports, hasHead: boolean) {
+    this.#send = send;
+    this.#reports = reports;
+    this.#hasHead = hasHead;
+  }
+
+  /** The caller has the head, and perhaps more. */
+  get hasHead(): boolean {
+    return this.#hasHead;
+  }
+
+  /** No more of the answer can be sent now, so the upstream should not be read. */
+  get isBlocked(): boolean {
+    return !this.#isOpen || this.#queued.length > 0;
+  }
+
+  head(head: AnswerHead): void {
+    if (this.#hasHead) return;
+    this.#hasHead = true;
+    this.#send("head", encodePayload(head));
+  }
+
+  /** `call` is undefined for an answer without an upstream. */
+  data(bytes: readonly Buffer[], call: AnsweringCall | undefined): void {
+    this.#call = call;
+    const all = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
+    for (let from = 0; from < all.length; from += dataBytesMax)
+      this.#queued.push(all.subarray(from, from + dataBytesMax));
+    this.#drain();
+  }
+
+  end(end: AnswerEnd): void {
+    this.#end = end;
+    this.#drain();
+  }
+
+  /** What was produced before the failure is sent first, whatever the window says. */
+  fail(failure: AnswerFailure): void {
+    for (const bytes of this.#queued.splice(0)) this.#sendData(bytes);
+    this.#send("fail", encodePayload(failure));
+  }
+
+  /** Forgets what is not sent yet. */
+  discard(): void {
+    this.#queued.length = 0;
+    this.#end = undefined;
+  }
+
+  /** The window opens or closes. */
+  setOpen(isOpen: boolean): void {
+    this.#isOpen = isOpen;
+    if (isOpen) this.#drain();
+  }
+
+  #drain(): void {
+    while (this.#isOpen && this.#queued.length > 0) this.#sendData(this.#queued.shift() as Buffer);
+    if (this.#end === undefined || this.#queued.length > 0) return;
+    const end = this.#end;
+    this.#end = undefined;
+    this.#send("end", encodePayload(end));
+  }
+
+  #sendData(bytes: Buffer): void {
+    const outputTokens = this.#call?.produced?.outputTokens ?? 0;
+    this.#reports.sentWithData(outputTokens);
+    this.#send("data", encodeData(outputTokens, bytes));
+  }
+}

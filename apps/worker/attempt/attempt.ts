@@ -1,0 +1,548 @@
+/**
+ * One attempt of a generation, from its job to its last byte. The file reads in that order:
+ *
+ *     taken ─▶ started ─▶ request read ─▶ target chosen ─▶ called ─▶ content ─▶ answered
+ *                                            ▲               │          │
+ *                                            ├─ failed over ─┤          │
+ *                                            ╰─ resumed ─────┼──────────┤
+ *                                                            ╰──────────┴─────▶ failed
+ *
+ * - Failed over: a call that fails before its first content is repeated, or another target is called. The caller sees nothing of it.
+ * - Resumed: a call that fails later is continued by another target, if the model allows that.
+ * - Failed: no target is left, or the failure is the caller's own. The caller gets what was produced, and then the error.
+ * - Cancelled, at any time: the caller left, the owner is gone, or the worker hands the attempt back.
+ *
+ * The relay starts and cancels the attempt and says when its window is full. TargetCall reads the upstream, AnswerFrames writes to the owner.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { Refusal } from "#dialects/field-support.ts";
+import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
+import { type GenerationJob, upstreamRequestIdHeader } from "#relay/job.ts";
+import type { AnswerKind } from "#relay/owner.ts";
+import type { JobSlot } from "#relay/ports.ts";
+import type { Outcome, Run } from "#relay/runner.ts";
+import type { Clock } from "#service/clock.ts";
+import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
+import type { RequestAttachments } from "../attachments/request-attachments.ts";
+import type { Exchange, Exchanged, OwnAnswer } from "../preparation/exchange.ts";
+import { exchangeOf } from "../preparation/operations.ts";
+import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
+import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
+import { type Candidate, candidatesOf } from "../routing/route.ts";
+import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
+import type { UpstreamHeaders, Upstreams } from "../upstream/upstreams.ts";
+import { AnswerFrames } from "./answer-frames.ts";
+import { isQuotedIn } from "./quoted.ts";
+import { TargetCall } from "./target-call.ts";
+import { TargetReports } from "./target-reports.ts";
+import { isOutOfTime, overdueOf } from "./timeouts.ts";
+import { type SendFrame, UsageReports } from "./usage-reports.ts";
+
+export interface AttemptDeps {
+  clock: Clock;
+  events: EventSink<WorkerEvents>;
+  catalogue(): Catalogue;
+  upstreams: Upstreams;
+  routing: Routing;
+  preparationThread: PreparationThread;
+  /** The attachments of one request of this key. */
+  attachmentsFor(keyId: string): RequestAttachments;
+  /** The body of a job that carries none; null when it is gone. */
+  readBody(generation: string): Promise<Buffer | null>;
+  send(run: Run<Attempt>, kind: AnswerKind, payload: Buffer): void;
+}
+
+/** The caller's request, and which targets it may still be sent to. */
+interface Request {
+  body: Buffer;
+  retryState: RetryState;
+}
+
+/** Responses by which an upstream says that it has no such endpoint. */
+const noEndpointStatuses = [404, 405, 501];
+
+const unprocessed: Failure = { code: "internal", message: "The gateway failed to process this request." };
+
+export class Attempt {
+  readonly #deps: AttemptDeps;
+  readonly #slot: JobSlot;
+  readonly #job: GenerationJob;
+  readonly #info: AttemptInfo;
+  readonly #reports: UsageReports;
+  readonly #frames: AnswerFrames;
+  readonly #targets: TargetReports;
+  readonly #preparation: Preparation;
+  readonly #attachments: RequestAttachments;
+  /** Ends the preparation of the request and the waits between calls. */
+  readonly #ended = new AbortController();
+  /** Undefined until the relay starts the attempt. */
+  #run: Run<Attempt> | undefined;
+  /** Undefined until it is read. */
+  #request: Request | undefined;
+  /** The last call, which may be over. */
+  #call: TargetCall | undefined;
+  #firstCallAt = 0;
+  /** Answered, failed or cancelled: nothing more is read or called. */
+  #isOver = false;
+  /** The failure that the caller gets. */
+  #failure: Failure | undefined;
+  /** An error of the gateway's own code; for the operator alone. */
+  #fault: unknown;
+  /** Undefined until the owner or the relay says how the attempt counts. */
+  #outcome: Outcome | undefined;
+  #malformedEvents = 0;
+
+  /** The attempt is taken from its queue. */
+  constructor(slot: JobSlot, deps: AttemptDeps) {
+    const { generation, attempt, operation, dialect, group, keyId, model, admittedAt, delivered } = slot.job;
+    const send: SendFrame = (kind, payload) => {
+      if (this.#run !== undefined) deps.send(this.#run, kind, payload);
+    };
+    this.#deps = deps;
+    this.#slot = slot;
+    this.#job = slot.job;
+    this.#info = { generation, attempt, queue: slot.queue, operation, dialect, requestedModel: model, group, keyId };
+    this.#reports = new UsageReports(operation, send);
+    this.#frames = new AnswerFrames(send, this.#reports, delivered !== undefined);
+    this.#targets = new TargetReports(deps.routing);
+    this.#preparation = new Preparation(deps.preparationThread, keyId);
+    this.#attachments = deps.attachmentsFor(keyId);
+    const queueWaitMs = Math.max(0, deps.clock.epoch() - admittedAt);
+    deps.events.emit("taken", { attempt: this.#info, queueWaitMs });
+  }
+
+  /** The owner bound the attempt or gave it up, so its job leaves the queue. */
+  dispatched(): void {
+    this.#deps.events.emit("dispatched", { attempt: this.#info });
+    this.#slot.dispatched();
+  }
+
+  /** The owner is known to be alive. Never rejects: an error of the gateway's own code fails the attempt. */
+  async start(run: Run<Attempt>): Promise<void> {
+    this.#run = run;
+    if (this.#isOver) return;
+    try {
+      const request = await this.#readRequest();
+      if (request === undefined) return;
+      this.#request = request;
+      await this.#callNextTarget(request);
+    } catch (error) {
+      this.#crash(error);
+    }
+  }
+
+  /** Undefined once the attempt is over. */
+  async #readRequest(): Promise<Request | undefined> {
+    const { group, model: id, fallbacks = [], body: inJob, generation } = this.#job;
+    const catalogue = this.#deps.catalogue();
+    const model = catalogue.modelFor(group, id);
+    const candidates = model === undefined ? [] : candidatesOf(catalogue, group, model, fallbacks, Math.random);
+    if (candidates.length === 0) {
+      this.#fail({
+        code: "unavailable",
+        message: "The model of this request is being added or removed; try again in a moment.",
+        retryAfterSeconds: 1,
+      });
+      return undefined;
+    }
+    const body = inJob === null ? await this.#deps.readBody(generation).catch(() => null) : Buffer.from(inJob);
+    if (this.#isOver) return undefined;
+    if (body === null) {
+      this.#fail({
+        code: "unavailable",
+        message: "The request was lost before it could be answered; send it again.",
+      });
+      return undefined;
+    }
+    return { body, retryState: new RetryState(candidates, this.#deps.clock.now(), Math.random) };
+  }
+
+  /** Calls the next target that may be called, and waits for one if the retry state says so. Fails the attempt when none is left. */
+  async #callNextTarget(request: Request): Promise<void> {
+    const { clock } = this.#deps;
+    const { retryState } = request;
+    for (;;) {
+      const ready = retryState.ready(clock.now());
+      for (const candidate of ready) if (await this.#tryTarget(candidate, request)) return;
+      if (ready.length > 0) continue;
+      const waitMs = retryState.waitMs(clock.now());
+      if (waitMs === undefined) return this.#fail(retryState.failure);
+      await sleep(waitMs, undefined, { signal: this.#ended.signal }).catch(() => undefined);
+      if (this.#isOver) return;
+    }
+  }
+
+  /** False when this target can't be called now, so that the next one is tried. */
+  async #tryTarget(candidate: Candidate, { body, retryState }: Request): Promise<boolean> {
+    const { routing, clock } = this.#deps;
+    const exchange = await this.#exchangeWith(candidate, body);
+    if (this.#isOver) return true;
+    if (exchange.kind === "answered") {
+      this.#answerWithoutUpstream(exchange);
+      return true;
+    }
+    if (exchange.kind === "refused") {
+      retryState.unsuitable(candidate, exchange.failure);
+      return false;
+    }
+    const { generation, attempt } = this.#job;
+    const permission = await routing.permit(candidate, `${generation}-${attempt}-${retryState.calls}`);
+    if (permission.kind === "blocked") {
+      retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), clock.now());
+      return false;
+    }
+    if (this.#isOver) permission.leave(undefined);
+    else {
+      retryState.began(candidate);
+      this.#callTarget(candidate, permission, exchange, { body, retryState });
+    }
+    return true;
+  }
+
+  /** The request in the target's dialect, and how its answer is read. */
+  async #exchangeWith({ model, target, upstream }: Candidate, body: Buffer): Promise<Exchanged> {
+    const { signal } = this.#ended;
+    try {
+      return await exchangeOf({
+        job: this.#job,
+        body,
+        model,
+        upstream,
+        name: target.model,
+        preparation: this.#preparation,
+        attachments: this.#attachments,
+        resumed: this.#frames.hasHead ? this.#call?.exchange.resumed : undefined,
+        signal,
+      });
+    } catch (error) {
+      if (signal.aborted) return { kind: "refused", failure: unprocessed };
+      if (!(error instanceof Refusal)) throw error;
+      return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
+    }
+  }
+
+  #callTarget(candidate: Candidate, permit: Permit, exchange: Exchange, { body, retryState }: Request): void {
+    const { clock, events, upstreams } = this.#deps;
+    const call = new TargetCall({
+      candidate,
+      permit,
+      exchange,
+      attempt: this.#info,
+      number: retryState.calls,
+      resumes: this.#frames.hasHead,
+      isQuoted: (text) => isQuotedIn(body, text),
+      now: clock.now(),
+    });
+    if (call.info.number === 1) this.#firstCallAt = call.startedAt;
+    this.#call = call;
+    events.emit("upstreamCallStarted", { attempt: this.#info, call: call.info });
+    const unlessOver = (act: () => void) => {
+      if (!this.#isOver && !call.isOver) this.#guarded(act);
+    };
+    call.connection = upstreams.call(candidate.upstream, permit.credential, exchange.request, {
+      head: (status, headers) => unlessOver(() => this.#headArrived(call, status, headers)),
+      data: (chunk) => unlessOver(() => this.#received(call, call.read(chunk, clock.now()))),
+      end: () => {
+        unlessOver(() => this.#received(call, call.end()));
+        call.connectionEnded();
+      },
+      failed: (failure, cause) => {
+        unlessOver(() => this.#connectionFailed(call, failure, cause));
+        call.connectionEnded();
+      },
+    });
+    if (this.#frames.isBlocked) call.flow(false);
+  }
+
+  #headArrived(call: TargetCall, status: number, headers: UpstreamHeaders): void {
+    const { clock } = this.#deps;
+    call.headArrived({ status, headers, arrivedAt: clock.epoch() }, clock.now());
+    if (call.streams && !call.isError) this.#reports.report(call);
+    const { unlessThere } = call.exchange;
+    if (unlessThere !== undefined && noEndpointStatuses.includes(status)) this.#answerInstead(call, unlessThere);
+  }
+
+  /** The step that a chunk, the end of the response or a timeout leads to. Undefined for bytes that are no part of the answer. */
+  #received(call: TargetCall, step: AnswerStep | undefined): void {
+    if (step === undefined) return;
+    if (step.kind === "late") {
+      this.#receivedLater(call, step.step);
+      return;
+    }
+    this.#noteProgress(call);
+    if (step.kind !== "failed" && call.hasContent && !call.isProven) {
+      this.#targets.proven(call);
+      this.#preparation.forget();
+    }
+    if (step.bytes.length > 0) this.#write(call, step.bytes);
+    if (step.kind === "failed") {
+      call.diagnosis.cause ??= isAnswerStatus(call.diagnosis.status ?? 0) ? "bad answer" : "bad status";
+      this.#callFailed(call, step.failure, step);
+    } else if (step.kind === "end") this.#answered(call);
+  }
+
+  /** A large whole answer is read in a thread. */
+  #receivedLater(call: TargetCall, later: Promise<AnswerStep>): void {
+    call.isReadingWhole = true;
+    later.then(
+      (step) => {
+        if (!this.#isOver && !call.isOver) this.#guarded(() => this.#received(call, step));
+      },
+      (error: unknown) => {
+        if (!this.#isOver) this.#crash(error);
+      },
+    );
+  }
+
+  #noteProgress(call: TargetCall): void {
+    const { clock, events } = this.#deps;
+    const now = clock.now();
+    if (this.#frames.hasHead) {
+      if (events.has("chunk")) {
+        call.chunk.gapMs = now - call.progressedAt;
+        events.emit("chunk", call.chunk);
+      }
+    } else if (call.isCommitted && !call.isAnswering) {
+      call.isAnswering = true;
+      events.emit("firstContent", { attempt: this.#info, call: call.info, sinceCallMs: now - call.startedAt });
+    }
+    call.progressedAt = now;
+  }
+
+  #write(call: TargetCall, bytes: readonly Buffer[]): void {
+    this.#reports.reportNewInput(call);
+    if (!this.#frames.hasHead) {
+      const { contentType, headers } = call.exchange.reading;
+      this.#writeHead(contentType, headers, call.answerId);
+    }
+    this.#frames.data(bytes, call);
+    if (this.#frames.isBlocked) call.flow(false);
+  }
+
+  #writeHead(contentType: string, headers: Record<string, string> = {}, answerId?: string): void {
+    const requestId = this.#call?.diagnosis.requestId;
+    this.#frames.head({
+      status: 200,
+      headers: {
+        "content-type": contentType,
+        ...headers,
+        ...(requestId !== undefined && { [upstreamRequestIdHeader]: requestId }),
+      },
+      ...(answerId !== undefined && { answerId }),
+    });
+  }
+
+  /** The answer is complete. Its last bytes may still wait for the relay's window. */
+  #answered(call: TargetCall): void {
+    this.#isOver = true;
+    this.#endCall(call, "answered");
+    call.abortLater();
+    this.#attachments.release();
+    this.#frames.end({ usage: call.usage ?? null, model: call.model });
+  }
+
+  #answerWithoutUpstream({ body, contentType, headers }: OwnAnswer): void {
+    this.#isOver = true;
+    this.#attachments.release();
+    this.#writeHead(contentType, headers);
+    this.#frames.data([body], undefined);
+    this.#frames.end({ usage: this.#usage ?? null, model: this.#model });
+  }
+
+  /** The upstream has no such endpoint, so the gateway answers by itself. */
+  #answerInstead(call: TargetCall, make: () => Promise<OwnAnswer>): void {
+    call.abort();
+    this.#endCall(call, "answered");
+    make().then(
+      (answer) => this.#isOver || this.#guarded(() => this.#answerWithoutUpstream(answer)),
+      (error: unknown) => this.#crash(error),
+    );
+  }
+
+  /** The transport failed. That does not matter to an answer that lacks only its terminator. */
+  #connectionFailed(call: TargetCall, failure: Failure, cause: string): void {
+    if (call.isSettled) {
+      this.#received(call, call.end());
+      return;
+    }
+    call.diagnosis.cause = cause;
+    this.#callFailed(call, failure);
+  }
+
+  /** Fails over, resumes or fails, as the failure, the caller's state and the retry state allow. */
+  #callFailed(
+    call: TargetCall,
+    failure: Failure,
+    { retryAfterSeconds, reason }: Pick<FailedStep, "retryAfterSeconds" | "reason"> = {},
+  ): void {
+    const { clock, events } = this.#deps;
+    const { candidate, diagnosis } = call;
+    const failureClass = classifyFailure(failure, diagnosis.status);
+    if (retryAfterSeconds !== undefined) call.retryAfterMs = Math.max(0, retryAfterSeconds * 1_000);
+    const durationMs = clock.now() - call.startedAt;
+    events.emit("upstreamCallFailed", { attempt: this.#info, call: call.info, durationMs, diagnosis, failure, reason });
+    call.abort();
+    this.#leave(call, outcomeOf(failureClass));
+    const request = this.#request;
+    if (
+      request === undefined ||
+      !this.#mayCallAgain(call, failureClass) ||
+      !request.retryState.failed(candidate, failureClass, failure, call.retryAfterMs, clock.now())
+    ) {
+      this.#fail(failure);
+      return;
+    }
+    if (!this.#frames.hasHead) this.#reports.withdraw();
+    this.#callNextTarget(request).catch((error: unknown) => this.#crash(error));
+  }
+
+  /** Whether another call would be of use to the caller, whichever targets are left. */
+  #mayCallAgain(call: TargetCall, failureClass: FailureClass): boolean {
+    if (this.#frames.hasHead && call.exchange.resumed?.canResume !== true) return false;
+    // An image may have been made, and billed, although its response did not arrive.
+    const isUnanswered =
+      failureClass === "silent" || (failureClass === "transient" && call.diagnosis.status === undefined);
+    if (this.#job.operation.startsWith("image") && isUnanswered) return false;
+    return !isOutOfTime(call.timeouts, this.#firstCallAt, this.#deps.clock.now());
+  }
+
+  #leave(call: TargetCall, outcome: CallOutcome | undefined): void {
+    call.isOver = true;
+    this.#malformedEvents += call.diagnosis.malformedEvents ?? 0;
+    this.#targets.ended(call, outcome);
+  }
+
+  /** The call is complete, or nobody waits for it any more. */
+  #endCall(call: TargetCall, outcome: "answered" | undefined): void {
+    const { info, diagnosis, usage, startedAt } = call;
+    this.#leave(call, outcome);
+    this.#deps.events.emit("upstreamCallEnded", {
+      attempt: this.#info,
+      call: info,
+      durationMs: this.#deps.clock.now() - startedAt,
+      diagnosis,
+      isComplete: outcome === "answered",
+      usage,
+    });
+  }
+
+  /** The caller gets what was produced, and then the failure. */
+  #fail(failure: Failure): void {
+    const upstreamRequestId = this.#call?.diagnosis.requestId;
+    this.#failure = failure;
+    this.#frames.fail({ ...failure, ...(upstreamRequestId !== undefined && { upstreamRequestId }) });
+    this.#end();
+  }
+
+  /** An error of the gateway's own code fails the attempt at once, so that its caller does not wait. A complete answer stays as it is. */
+  #crash(error: unknown): void {
+    this.#fault ??= error;
+    this.#frames.discard();
+    this.#fail(unprocessed);
+  }
+
+  #guarded(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.#crash(error);
+    }
+  }
+
+  /** The relay cancels the attempt: nothing more is sent. */
+  abort(): void {
+    this.#frames.discard();
+    this.#end();
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#ended.abort();
+    this.#call?.abort();
+    if (this.#call?.isOver === false) this.#endCall(this.#call, undefined);
+    this.#attachments.release();
+  }
+
+  /** The relay's window opens or closes. While it is closed the upstream is not read. */
+  flow(isOpen: boolean): void {
+    this.#guarded(() => {
+      if (isOpen && this.#call !== undefined) this.#call.progressedAt = this.#deps.clock.now();
+      this.#frames.setOpen(isOpen);
+      this.#call?.flow(!this.#frames.isBlocked);
+    });
+  }
+
+  /** Enforces the timeouts and reports progress; call it a few times a second. `now` is the clock's. */
+  watch(now: number): void {
+    const call = this.#call;
+    // An upstream that is not read can't be late.
+    if (this.#isOver || call === undefined || call.isOver || call.isReadingWhole || this.#frames.isBlocked) return;
+    this.#guarded(() => {
+      this.#reports.reportGrowth(call);
+      const step = call.lateEnd(now);
+      if (step === undefined) this.#checkTimeouts(call, now);
+      else this.#received(call, step);
+    });
+  }
+
+  #checkTimeouts(call: TargetCall, now: number): void {
+    const hasAlternative = this.#request?.retryState.hasOther(call.candidate) === true;
+    const overdue = overdueOf(call, this.#firstCallAt, hasAlternative, now);
+    if (overdue === undefined) return;
+    call.diagnosis.cause = overdue;
+    this.#callFailed(call, { code: "upstream_timeout", message: `The upstream of this model ${overdue}.` });
+  }
+
+  /** The attempt counts: the owner has all of it, or its caller left. */
+  settle(outcome: Outcome): void {
+    this.#outcome = outcome;
+    this.#deps.events.emit("settled", {
+      attempt: this.#info,
+      outcome,
+      model: this.#model,
+      upstream: this.#call?.info.upstream,
+      usage: this.#usage ?? (outcome === "cancelled" ? this.#estimatedUsage : undefined),
+      failure: this.#failure,
+    });
+  }
+
+  /** The relay forgets the attempt, so its slot is free. */
+  forget(): void {
+    this.#slot.release();
+    const failure = this.#failure;
+    this.#deps.events.emit("ended", {
+      attempt: this.#info,
+      outcome: this.#outcome === "done" && failure !== undefined ? "failed" : (this.#outcome ?? "dropped"),
+      model: this.#model,
+      upstream: this.#call?.info.upstream,
+      usage: this.#usage,
+      failure,
+      fault: this.#fault,
+      diagnosis: {
+        ...this.#call?.diagnosis,
+        ...(this.#malformedEvents > 0 && { malformedEvents: this.#malformedEvents }),
+      },
+    });
+  }
+
+  /** The model that answered last: the requested one, or a fallback. */
+  get #model(): string {
+    return this.#call?.model ?? this.#job.model;
+  }
+
+  /** What the upstream counted. */
+  get #usage(): Usage | undefined {
+    return this.#call?.usage;
+  }
+
+  /** What was produced, where the caller left before the upstream counted anything; undefined for nothing. */
+  get #estimatedUsage(): Usage | undefined {
+    const outputTokens = this.#call?.produced?.outputTokens ?? 0;
+    const inputTokens = Math.ceil((this.#request?.body.length ?? 0) / bytesPerToken);
+    return outputTokens === 0 ? undefined : plainUsageOf(inputTokens, outputTokens);
+  }
+}

@@ -1,0 +1,16 @@
+/** Whether an upstream's words come from the caller's own request: such words prove nothing about the operator's account. */
+import { parseJson } from "#dialects/json.ts";
+
+/** Larger requests are not searched. */
+const searchedBytesMax = 1 << 20;
+
+/** Whether the request contains `text`, which is in lower case. True for a request that is too large to be searched. */
+export function isQuotedIn(body: Buffer, text: string): boolean {
+  if (body.length > searchedBytesMax) return true;
+  let request = body.toString("utf8");
+  try {
+    // Removes the escapes that the caller may have written.
+    request = JSON.stringify(parseJson(body));
+  } catch {}
+  return request.replaceAll("%20", " ").toLowerCase().includes(JSON.stringify(text).slice(1, -1));
+}

@@ -1,0 +1,203 @@
+/** One call of one target: the connection, how far the answer came, and when. It reads; the attempt decides. */
+import type { UpstreamTimeouts } from "#catalogue/catalogue.ts";
+import type { Produced } from "#dialects/produced.ts";
+import type { Usage } from "#dialects/usage.ts";
+import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
+import { readerOf, type UpstreamHead } from "../answer/answer.ts";
+import { type AnswerReader, type AnswerStep, isAnswerStatus } from "../answer/answer-reader.ts";
+import type { Exchange } from "../preparation/exchange.ts";
+import type { Candidate } from "../routing/route.ts";
+import type { Permit } from "../routing/routing.ts";
+import { type UpstreamCall, upstreamRequestIdOf } from "../upstream/upstreams.ts";
+import type { CallProgress } from "./timeouts.ts";
+import type { AnsweringCall } from "./usage-reports.ts";
+
+/** How long a missing terminator, the rest of an error body, or the close of a connection whose answer is complete is waited for. */
+const lingerMs = 2_000;
+/** White space before an answer. More than this counts as the answer itself, which is bounded by its reader. */
+const leadingBytesMax = 1 << 20;
+const openBrace = 0x7b;
+
+interface CallOptions {
+  candidate: Candidate;
+  permit: Permit;
+  exchange: Exchange;
+  attempt: AttemptInfo;
+  /** Counted from 1. */
+  number: number;
+  /** The caller has a part of the answer already. */
+  resumes: boolean;
+  isQuoted(text: string): boolean;
+  now: number;
+}
+
+export class TargetCall implements CallProgress, AnsweringCall {
+  readonly candidate: Candidate;
+  readonly permit: Permit;
+  readonly exchange: Exchange;
+  readonly info: CallInfo;
+  readonly diagnosis: CallDiagnosis = {};
+  /** The event of every chunk, which is one object because chunks are frequent. */
+  readonly chunk: WorkerEvents["chunk"];
+  readonly startedAt: number;
+  progressedAt: number;
+  /** When the upstream takes requests again, as it says itself. */
+  retryAfterMs: number | undefined;
+  /** Undefined until the upstream is called. */
+  connection: UpstreamCall | undefined;
+  /** The target is marked as working. */
+  isProven = false;
+  /** The first content that the caller gets was seen. */
+  isAnswering = false;
+  /** A large whole answer is being read in a thread: the upstream is done and can no longer be late. */
+  isReadingWhole = false;
+  /** The call is complete, failed or given up. Nothing more is read. */
+  isOver = false;
+  readonly #isQuoted: (text: string) => boolean;
+  #head: UpstreamHead | undefined;
+  #reader: AnswerReader | undefined;
+  #leadingBytes = 0;
+  /** When the head of an error response arrived. */
+  #errorHeadAt: number | undefined;
+  /** When the whole answer but its terminator was seen to be there. */
+  #settledAt: number | undefined;
+  #hangUp: NodeJS.Timeout | undefined;
+
+  constructor({ candidate, permit, exchange, attempt, number, resumes, isQuoted, now }: CallOptions) {
+    this.candidate = candidate;
+    this.permit = permit;
+    this.exchange = exchange;
+    this.info = {
+      number,
+      upstream: candidate.upstream.name,
+      target: candidate.key,
+      model: candidate.model.id,
+      credential: permit.credential,
+      resumes,
+    };
+    this.chunk = { attempt, call: this.info, gapMs: 0 };
+    this.startedAt = now;
+    this.progressedAt = now;
+    this.#isQuoted = isQuoted;
+  }
+
+  get model(): string {
+    return this.info.model;
+  }
+
+  get timeouts(): UpstreamTimeouts {
+    return this.candidate.timeouts;
+  }
+
+  get streams(): boolean {
+    return this.exchange.reading.streams;
+  }
+
+  get hasHead(): boolean {
+    return this.#head !== undefined;
+  }
+
+  get hasContent(): boolean {
+    return this.#reader?.begun === true;
+  }
+
+  /** Content was seen that belongs to the caller. */
+  get isCommitted(): boolean {
+    return this.#reader?.committed === true;
+  }
+
+  /** All of the answer is there but its terminator. */
+  get isSettled(): boolean {
+    return this.#reader?.settled === true;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#reader?.usage;
+  }
+
+  get produced(): Produced | undefined {
+    return this.#reader?.produced;
+  }
+
+  get answerId(): string | undefined {
+    return this.#reader?.answerId;
+  }
+
+  /** The response has a status that means an error. */
+  get isError(): boolean {
+    return this.#errorHeadAt !== undefined;
+  }
+
+  headArrived(head: UpstreamHead, now: number): void {
+    const { status, headers } = head;
+    this.#head = head;
+    this.progressedAt = now;
+    this.diagnosis.status = status;
+    if (!isAnswerStatus(status)) this.#errorHeadAt = now;
+    if (status >= 300 && status < 400) this.diagnosis.cause = "redirect";
+    const requestId = upstreamRequestIdOf(headers);
+    if (requestId !== undefined) this.diagnosis.requestId = requestId;
+  }
+
+  /**
+   * What a chunk leads to. Undefined for white space before the answer, which some servers send while they think: it shows that the
+   * upstream is alive. White space before JSON in the same chunk stays, because such an answer is relayed byte for byte; before an event
+   * it would hide the name of a field.
+   */
+  read(chunk: Buffer, now: number): AnswerStep | undefined {
+    if (this.#reader !== undefined) return this.#counted(this.#reader.push(chunk));
+    const from = chunk.findIndex((byte) => byte > 0x20);
+    this.#leadingBytes += chunk.length;
+    if (from < 0 && this.#leadingBytes <= leadingBytesMax) {
+      this.progressedAt = now;
+      return undefined;
+    }
+    const answer = chunk[from] === openBrace || from <= 0 ? chunk : chunk.subarray(from);
+    return this.#counted(this.#readerFrom(chunk[from]).push(answer));
+  }
+
+  /** What the end of the response leads to. */
+  end(): AnswerStep {
+    return this.#counted(this.#readerFrom(undefined).end());
+  }
+
+  /** The end of an answer or an error body that lacks only its end for too long. */
+  lateEnd(now: number): AnswerStep | undefined {
+    if (!this.isSettled) this.#settledAt = undefined;
+    else this.#settledAt ??= now;
+    const since = this.#settledAt ?? this.#errorHeadAt;
+    return since !== undefined && now - since > lingerMs ? this.end() : undefined;
+  }
+
+  flow(isOpen: boolean): void {
+    this.connection?.flow(isOpen);
+  }
+
+  abort(): void {
+    clearTimeout(this.#hangUp);
+    this.connection?.abort();
+  }
+
+  /** Leaves the upstream some time to close a connection whose answer is complete, so that it can be used again. */
+  abortLater(): void {
+    this.#hangUp = setTimeout(() => this.connection?.abort(), lingerMs);
+  }
+
+  /** The connection is free again, or closed. */
+  connectionEnded(): void {
+    clearTimeout(this.#hangUp);
+  }
+
+  /** The reader is made with the first byte of the answer, which tells events from JSON. */
+  #readerFrom(firstByte: number | undefined): AnswerReader {
+    if (this.#head === undefined) throw new Error("an answer arrived without a head");
+    this.#reader ??= readerOf(this.#head, this.exchange.reading, firstByte, this.#isQuoted);
+    return this.#reader;
+  }
+
+  #counted(step: AnswerStep): AnswerStep {
+    const malformedEvents = this.#reader?.malformedEvents ?? 0;
+    if (malformedEvents > 0) this.diagnosis.malformedEvents = malformedEvents;
+    return step;
+  }
+}

@@ -1,0 +1,34 @@
+/** Reports to the routing what an attempt's calls show about their targets. Circuit breakers and cooldowns follow from it. */
+import type { CallOutcome, Routing } from "../routing/routing.ts";
+import type { TargetCall } from "./target-call.ts";
+
+export class TargetReports {
+  readonly #routing: Pick<Routing, "ended">;
+  readonly #failedTargets = new Set<string>();
+
+  constructor(routing: Pick<Routing, "ended">) {
+    this.#routing = routing;
+  }
+
+  /** Content arrived, which proves the target to all requests that wait for it. The answer itself may go on for minutes. */
+  proven(call: TargetCall): void {
+    call.isProven = true;
+    this.#routing.ended(call.candidate, call.permit, "answered", undefined);
+  }
+
+  /** The call is over: frees its slot. `outcome` is undefined if the call says nothing about its target. */
+  ended({ candidate, permit, isProven, retryAfterMs }: TargetCall, outcome: CallOutcome | undefined): void {
+    permit.leave(outcome);
+    const isReported = outcome === undefined || (outcome === "answered" && isProven);
+    if (!isReported && !this.#isRepeated(outcome, candidate.key))
+      this.#routing.ended(candidate, permit, outcome, retryAfterMs);
+  }
+
+  /** All failures of one target count once, or a single request that no target can answer would open circuit breakers for all requests. */
+  #isRepeated(outcome: CallOutcome, target: string): boolean {
+    if (outcome !== "transient") return false;
+    if (this.#failedTargets.has(target)) return true;
+    this.#failedTargets.add(target);
+    return false;
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * Tells the owner what the upstream has produced so far, because the owner bills a caller who leaves before the answer is complete. Only
+ * conversations are reported: other operations are billed by what they reserved.
+ */
+import type { Operation } from "#dialects/dialect.ts";
+import type { Produced } from "#dialects/produced.ts";
+import { type AnswerProgress, encodePayload } from "#relay/job.ts";
+import type { AnswerKind } from "#relay/owner.ts";
+
+export type SendFrame = (kind: AnswerKind, payload: Buffer) => void;
+
+/** The call that the answer comes from. */
+export interface AnsweringCall {
+  /** The catalogue's id of the model that answers. */
+  readonly model: string;
+  /** Undefined for an answer that the upstream does not stream. */
+  readonly produced: Produced | undefined;
+}
+
+const inputCounts = ["inputTokens", "cachedInputTokens", "cacheWriteTokens"] as const;
+
+export class UsageReports {
+  readonly #operation: Operation;
+  readonly #send: SendFrame;
+  /** What the owner knows; undefined for nothing. */
+  #last: AnswerProgress | undefined;
+
+  constructor(operation: Operation, send: SendFrame) {
+    this.#operation = operation;
+    this.#send = send;
+  }
+
+  report({ model, produced }: AnsweringCall): void {
+    if (this.#operation !== "answer") return;
+    const { outputTokens = 0, reasoningTokens = 0, reported } = produced ?? {};
+    this.#last = { model, outputTokens, reasoningTokens, ...(reported !== undefined && { reported }) };
+    this.#send("usage", encodePayload(this.#last));
+  }
+
+  /** Reports if the upstream produced more than the owner knows. */
+  reportGrowth(call: AnsweringCall): void {
+    if ((call.produced?.outputTokens ?? 0) > (this.#last?.outputTokens ?? 0)) this.report(call);
+  }
+
+  /** Reports if the upstream counted another input than the owner knows. */
+  reportNewInput(call: AnsweringCall): void {
+    const reported = call.produced?.reported;
+    const known = this.#last?.reported;
+    if (reported !== undefined && inputCounts.some((name) => reported[name] !== known?.[name])) this.report(call);
+  }
+
+  /** A failed call whose caller has nothing of its answer is not billed. */
+  withdraw(): void {
+    if (this.#last === undefined) return;
+    this.#last = undefined;
+    this.#send("usage", encodePayload(null));
+  }
+
+  /** A data frame tells the owner this count as well. */
+  sentWithData(outputTokens: number): void {
+    if (this.#last !== undefined) this.#last.outputTokens = outputTokens;
+  }
+}

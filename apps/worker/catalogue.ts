@@ -1,0 +1,42 @@
+/** What a worker does when its catalogue changes. */
+import type { Logger } from "pino";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import { credentialNamesOf, type Environment, secretOf } from "#catalogue/environment.ts";
+import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
+import type { Upstreams } from "./upstream/upstreams.ts";
+
+interface CatalogueDeps {
+  log: Logger;
+  upstreams: Upstreams;
+  watchCatalogue(listeners: WatchListeners): CatalogueWatch;
+}
+
+/** `environment` holds the credentials. The caller closes the watch. */
+export function followCatalogue(
+  { log, upstreams, watchCatalogue }: CatalogueDeps,
+  environment: Environment,
+): CatalogueWatch {
+  const catalogue = watchCatalogue({
+    onChange: (changed) => {
+      log.info({ version: changed.version }, "catalogue changed");
+      upstreams.retain(changed.upstreams);
+      warnOfCredentials(changed, environment, log);
+    },
+    onFault: (fault) =>
+      fault === undefined
+        ? log.info("catalogue good again")
+        : log.error({ fault }, "catalogue refused; the last good one stays"),
+  });
+  warnOfCredentials(catalogue.current(), environment, log);
+  return catalogue;
+}
+
+function warnOfCredentials({ upstreams }: Catalogue, environment: Environment, log: Logger): void {
+  for (const upstream of upstreams.values())
+    for (const variable of credentialNamesOf(upstream))
+      if (secretOf(variable, environment) === undefined)
+        log.warn(
+          { upstream: upstream.name, variable },
+          "a credential of an upstream is not set; it is called without one",
+        );
+}

@@ -1,0 +1,55 @@
+/** The log lines about attempts: one for each failed call, one at the end of each attempt. */
+import type { Logger } from "pino";
+import type { Subscriber } from "#events/event-stream.ts";
+import type { WorkerEvents } from "#events/worker-events.ts";
+
+export const createAttemptLog = (log: Logger): Subscriber<WorkerEvents> => ({
+  upstreamCallFailed: (event) => logFailedCall(log, event),
+  ended: (event) => logEnd(log, event),
+});
+
+function logFailedCall(
+  log: Logger,
+  { attempt, call, diagnosis, failure, reason }: WorkerEvents["upstreamCallFailed"],
+): void {
+  const { status, requestId, cause } = diagnosis;
+  const { code, operatorFault } = failure;
+  const line = {
+    generation: attempt.generation,
+    attempt: attempt.attempt,
+    target: call.target,
+    credential: call.credential,
+    status,
+    upstreamRequestId: requestId,
+    cause,
+    failure: code,
+  };
+  // The words of an unclear refusal may quote the request, so they stay out of the log.
+  if (operatorFault === "unclear") log.error({ ...line, operatorFault }, "an upstream refused the gateway");
+  else if (operatorFault !== undefined)
+    log.error({ ...line, operatorFault, reason }, "an upstream refused the gateway");
+  else if (cause === "redirect")
+    log.error(line, "an upstream answered with a redirect: its base URL must be the final address");
+  else log.debug(line, "a call of an upstream failed");
+}
+
+function logEnd(
+  log: Logger,
+  { attempt, model, upstream, outcome, usage, failure, fault, diagnosis }: WorkerEvents["ended"],
+): void {
+  const line = {
+    generation: attempt.generation,
+    attempt: attempt.attempt,
+    model,
+    upstream,
+    outcome,
+    usage,
+    failure: failure?.code,
+    upstreamAnswer: diagnosis,
+  };
+  if (fault !== undefined) log.error({ ...line, err: fault }, "generation failed by a fault of the gateway");
+  else if (diagnosis.malformedEvents !== undefined) log.warn(line, "an upstream's answer had malformed events");
+  else if (usage?.isCapped) log.warn(line, "an upstream reported an implausible usage, which was capped");
+  else if (failure === undefined) log.debug(line, "generation over");
+  else log.warn({ ...line, reason: failure.upstreamCode }, "generation failed");
+}

@@ -1,0 +1,153 @@
+/** The worker's metrics (https://prometheus.io/docs/practices/naming/): counters that follow its events, and gauges that are read at a scrape. */
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { Usage } from "#dialects/usage.ts";
+import type { Subscriber } from "#events/event-stream.ts";
+import type { CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
+import type { JobWorker } from "#relay/ports.ts";
+import type { Clock } from "#service/clock.ts";
+import type { AttachmentBudget } from "../attachments/attachment-budget.ts";
+import type { CircuitBreakers } from "../routing/circuit-breakers.ts";
+import type { Credentials } from "../routing/credentials.ts";
+
+const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+
+/** Registers the metrics that follow the events. */
+export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvents> {
+  const registers = [registry];
+  const histogram = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
+    new Histogram({ name, help, labelNames, buckets: seconds, registers });
+  const counter = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
+    new Counter({ name, help, labelNames, registers });
+  const queueWait = histogram("sluice_queue_wait_seconds", "From the admission of a request until a worker took it.", [
+    "queue",
+  ]);
+  const firstToken = histogram(
+    "sluice_upstream_first_token_seconds",
+    "From the call of an upstream to its first content.",
+    ["upstream"],
+  );
+  const tokenGap = histogram("sluice_upstream_gap_seconds", "Between two chunks of an upstream's streamed answer.", [
+    "upstream",
+  ]);
+  const upstreamCalls = counter(
+    "sluice_upstream_calls_total",
+    "Calls of upstreams; `again` are those after another call of the same generation had failed.",
+    ["upstream", "again"],
+  );
+  const upstreamErrors = counter(
+    "sluice_upstream_errors_total",
+    "Calls of upstreams that failed, by the code that the caller gets and the upstream's status, if it sent one.",
+    ["upstream", "code", "status"],
+  );
+  const malformedEvents = counter(
+    "sluice_upstream_malformed_events_total",
+    "Events of upstreams' streams that could not be read. One that may have carried content fails its answer.",
+    ["upstream"],
+  );
+  const tokens = counter(
+    "sluice_tokens_total",
+    "Tokens of settled generations. Cached tokens are part of the input, reasoning tokens of the output.",
+    ["model", "kind"],
+  );
+  const generations = counter(
+    "sluice_worker_generations_total",
+    "Attempts of this worker by outcome: done, failed, cancelled, or dropped (handed back, or lost with the link).",
+    ["queue", "outcome"],
+  );
+  const countMalformed = ({ upstream }: CallInfo, { malformedEvents: count = 0 }: CallDiagnosis) => {
+    if (count > 0) malformedEvents.inc({ upstream }, count);
+  };
+  return {
+    taken: ({ attempt: { queue }, queueWaitMs }) => queueWait.observe({ queue }, queueWaitMs / 1_000),
+    upstreamCallStarted: ({ call: { upstream, number } }) =>
+      upstreamCalls.inc({ upstream, again: number > 1 ? "yes" : "no" }),
+    firstContent: ({ call: { upstream }, sinceCallMs }) => firstToken.observe({ upstream }, sinceCallMs / 1_000),
+    chunk: ({ call: { upstream }, gapMs }) => tokenGap.observe({ upstream }, gapMs / 1_000),
+    upstreamCallFailed: ({ call, failure: { code }, diagnosis }) => {
+      upstreamErrors.inc({ upstream: call.upstream, code, status: diagnosis.status ?? "none" });
+      countMalformed(call, diagnosis);
+    },
+    upstreamCallEnded: ({ call, diagnosis }) => countMalformed(call, diagnosis),
+    settled: ({ model, usage, failure }) => {
+      if (usage === undefined || failure !== undefined) return;
+      for (const [kind, count] of countsOf(usage)) if (count > 0) tokens.inc({ model, kind }, count);
+    },
+    ended: ({ attempt: { queue }, outcome }) => generations.inc({ queue, outcome }),
+  };
+}
+
+const countsOf = (usage: Usage): [kind: string, count: number][] => [
+  ["input", usage.inputTokens],
+  ["cached_input", usage.cachedInputTokens],
+  ["cache_write", usage.cacheWriteTokens],
+  ["output", usage.outputTokens],
+  ["reasoning", usage.reasoningTokens],
+];
+
+/** What the gauges read. */
+export interface GaugeDeps {
+  queues: { readonly opened: readonly JobWorker[] };
+  circuitBreakers: Pick<CircuitBreakers, "states">;
+  credentials: Pick<Credentials, "cooling">;
+  attachmentBudget: Pick<AttachmentBudget, "reservedBytes" | "waiting">;
+  clock: Clock;
+}
+
+/** Registers the gauges, which are read at every scrape. */
+export function registerWorkerGauges(
+  registry: Registry,
+  { queues, circuitBreakers, credentials, attachmentBudget, clock }: GaugeDeps,
+): void {
+  const gauge = <Label extends string>(
+    name: string,
+    help: string,
+    labelNames: Label[],
+    collect: (gauge: Gauge<Label>) => void,
+  ) =>
+    new Gauge<Label>({
+      name,
+      help,
+      labelNames,
+      registers: [registry],
+      collect() {
+        collect(this);
+      },
+    });
+  gauge("sluice_worker_generations", "Generations held by this worker.", ["queue"], (held) => {
+    for (const queue of queues.opened) held.set({ queue: queue.name }, queue.held);
+  });
+  gauge("sluice_worker_capacity", "Generations that this worker holds at most.", ["queue"], (capacity) => {
+    for (const queue of queues.opened) capacity.set({ queue: queue.name }, queue.capacity);
+  });
+  gauge(
+    "sluice_worker_attachment_bytes",
+    "Bytes of fetched images and documents that this worker holds or has reserved.",
+    [],
+    (bytes) => bytes.set(attachmentBudget.reservedBytes),
+  );
+  gauge(
+    "sluice_worker_attachments_waiting",
+    "Requests that wait until this worker may fetch their images and documents.",
+    [],
+    (waiting) => waiting.set(attachmentBudget.waiting),
+  );
+  gauge(
+    "sluice_circuit_breaker_open",
+    "Circuit breakers of targets that are open (1) or half-open (0.5), as this worker knows them; closed ones are not shown.",
+    ["target"],
+    (open) => {
+      open.reset();
+      for (const { target, state } of circuitBreakers.states(clock.now()))
+        if (state !== "closed") open.set({ target }, state === "open" ? 1 : 0.5);
+    },
+  );
+  gauge(
+    "sluice_credentials_cooling",
+    "Credentials that cool down because an upstream refused them or limits their rate: the target and the name of the variable.",
+    ["credential"],
+    (cooling) => {
+      cooling.reset();
+      for (const credential of credentials.cooling(clock.now())) cooling.set({ credential }, 1);
+    },
+  );
+}

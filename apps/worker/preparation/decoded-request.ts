@@ -1,0 +1,54 @@
+/** What reading an answer needs of its request, shortened so that it can go to a thread cheaply. */
+import type { NeutralRequest, Settings } from "#dialects/neutral.ts";
+
+/** A request in the neutral form, beside the body that it was decoded from. */
+export interface DecodedRequest {
+  /** The caller's body; of a large one only its settings. */
+  body: Record<string, unknown>;
+  request: NeutralRequest;
+}
+
+/** The conversation's fields in all dialects, with the short values that replace them. */
+const conversations: Record<string, unknown> = { messages: [{ role: "user", content: "" }], input: [], contents: [] };
+/** Characters of all settings together. Some answers repeat them. */
+const settingsLengthMax = 256 * 1024;
+
+/** The JSON of a body without its conversation, and without the settings that exceed the limit. */
+export function settingsTextOf(body: Record<string, unknown>): string {
+  let left = settingsLengthMax;
+  const members = Object.entries(body).flatMap(([name, value]) => {
+    const text = `${JSON.stringify(name)}:${JSON.stringify(Object.hasOwn(conversations, name) ? conversations[name] : value)}`;
+    if (text.length > left) return [];
+    left -= text.length;
+    return [text];
+  });
+  return `{${members.join()}}`;
+}
+
+/** Reading an answer needs no longer texts or lists than these. */
+const valueLengthMax = 1_000;
+
+/** A request without its messages, with the names of its tools, and with settings that are short. */
+export function shortened({ tools, toolChoice, settings }: NeutralRequest): NeutralRequest {
+  return {
+    system: [],
+    messages: [],
+    tools: tools.map(({ name, callerName, namespace, takesText, path }) => ({
+      name,
+      callerName,
+      path,
+      ...(namespace !== undefined && { namespace }),
+      ...(takesText !== undefined && { takesText }),
+    })),
+    ...(toolChoice !== undefined && { toolChoice: { mode: toolChoice.mode, path: toolChoice.path } }),
+    settings: Object.fromEntries(
+      Object.entries(settings).map(([name, { path, value }]) => [name, { path, value: shortOf(value) }]),
+    ) as Settings,
+  };
+}
+
+function shortOf(value: unknown): unknown {
+  if (typeof value === "string" || Array.isArray(value))
+    return value.length <= valueLengthMax ? value : value.slice(0, 0);
+  return typeof value === "object" ? {} : value;
+}

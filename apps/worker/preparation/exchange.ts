@@ -1,0 +1,362 @@
+/**
+ * The exchange of a conversation with an upstream: the request, and how the response is read. Verbatim where caller and upstream speak the
+ * same dialect, translated where they don't.
+ */
+import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
+import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/attachments.ts";
+import { callerFieldOf } from "#dialects/caller-field.ts";
+import type { AnswerContext, Codec, StreamRelay, Target, WholeAnswer } from "#dialects/codec.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { type ConversationDialect, conversationDialects, type UpstreamDialect } from "#dialects/dialect.ts";
+import type { Failure, UpstreamError } from "#dialects/errors.ts";
+import { refuse } from "#dialects/field-support.ts";
+import { objectOf, parsedObject } from "#dialects/json.ts";
+import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
+import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed } from "#dialects/resumed.ts";
+import { toolNameOf } from "#dialects/tools.ts";
+import { TranslatedStream } from "#dialects/translated.ts";
+import type { GenerationJob } from "#relay/job.ts";
+import type { RequestAttachments } from "../attachments/request-attachments.ts";
+import type { UpstreamRequest } from "../upstream/upstreams.ts";
+import type { DecodedRequest } from "./decoded-request.ts";
+import type { Preparation } from "./preparation.ts";
+import { type PreparationTask, type Prepared, type PreparedConversation, readableRequestOf } from "./prepare.ts";
+import { translatedTask, wholeOf } from "./whole.ts";
+
+/** How an upstream's response is read. */
+export interface Reading {
+  /** The caller gets events, or a growing array, instead of one body. */
+  streams: boolean;
+  contentType: string;
+  /** Further headers of the caller's response. */
+  headers?: Record<string, string>;
+  /** Reads a stream for a caller who wants a stream. */
+  stream?(): StreamRelay;
+  /** Reads a whole answer for a caller who wants a whole answer. A large one is read in a thread. */
+  whole(bytes: Buffer): WholeAnswer | Promise<WholeAnswer>;
+  /** Reads a whole answer for a caller who wants a stream, and the reverse. Undefined if that is not possible. */
+  adapted?: {
+    toStream(bytes: Buffer): WholeAnswer | Promise<WholeAnswer>;
+    events?(): Pick<StreamEvents, "push" | "end" | "usage"> & { whole(events: readonly AnswerEvent[]): WholeAnswer };
+  };
+  errorOf(body: unknown): UpstreamError;
+}
+
+type StreamEvents = ReturnType<Codec["streamDecoder"]>;
+
+/** An answer without an upstream. */
+export interface OwnAnswer {
+  body: Buffer;
+  contentType: string;
+  headers: Record<string, string>;
+}
+
+export interface Exchange {
+  kind: "exchange";
+  request: UpstreamRequest;
+  reading: Reading;
+  /** The answer so far, which another target can resume. */
+  resumed?: ResumedAnswer;
+  /** The gateway's own answer if the upstream has no such endpoint. */
+  unlessThere?: () => Promise<OwnAnswer>;
+}
+
+export type Exchanged = Exchange | ({ kind: "answered" } & OwnAnswer) | { kind: "refused"; failure: Failure };
+
+export interface ExchangeInput {
+  job: GenerationJob;
+  body: Buffer;
+  model: CatalogueModel;
+  upstream: CatalogueUpstream;
+  /** The upstream's name of the model. */
+  name: string;
+  preparation: Preparation;
+  attachments: RequestAttachments;
+  /** The answer so far, from an earlier target of this attempt. */
+  resumed: ResumedAnswer | undefined;
+  /** Aborted when the attempt is over. */
+  signal: AbortSignal;
+}
+
+const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" | "upstream" | "name">): Target => ({
+  model: name,
+  outputTokensMax: model.outputTokensMax,
+  reasons: reasonsOf(model),
+  streamUsage: upstream.streamUsage,
+  tokenLimitField: upstream.tokenLimitField,
+});
+
+export const isConversation = (dialect: string): dialect is ConversationDialect =>
+  conversationDialects.some((known) => known === dialect);
+
+/** The request for this upstream, with marks in place of fetched attachments. Throws a Refusal for attachments that can't be fetched. */
+export function preparedFor(
+  input: ExchangeInput,
+  spoken: UpstreamDialect,
+  more: Partial<PreparationTask> = {},
+): Promise<Prepared> {
+  const { job, body, model, upstream, preparation, signal } = input;
+  const { operation, dialect, framing, headers, contentType } = job;
+  const resumes = operation === "answer" && model.resume && framing !== "whole";
+  const task = {
+    operation,
+    dialect,
+    framing,
+    headers,
+    contentType,
+    body,
+    spoken,
+    target: targetOf(input),
+    resumes,
+    countsTokens: upstream.countsTokens,
+  };
+  return preparation.prepare({ ...task, ...more }, (found) => resolveAddresses(found, input, spoken), signal);
+}
+
+/** Throws a Refusal for a request that the upstream can't serve. */
+export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
+  const { job, upstream, resumed: earlier } = input;
+  const spoken = spokenWith(upstream, job.dialect);
+  if (!isConversation(spoken)) return { kind: "refused", failure: imagesOnly };
+  const continued = earlier !== undefined && upstream.prefill ? earlier.text : undefined;
+  const prepared = await preparedFor(input, spoken, { continued });
+  if (prepared.kind === "refused") return prepared;
+  if (prepared.kind !== "conversation") throw new Error(`a conversation was prepared as ${prepared.kind}`);
+  const hasDelivered = job.delivered !== undefined || earlier !== undefined;
+  if (hasDelivered && !prepared.resumes)
+    return { kind: "refused", failure: job.delivered === undefined ? notContinued : lost };
+  const { decoded } = prepared;
+  return decoded === undefined
+    ? verbatimExchangeOf(input, spoken, prepared)
+    : translatedExchangeOf(input, spoken, prepared, decoded, continued !== undefined);
+}
+
+const commonReadingOf = ({ framing }: GenerationJob, spoken: ConversationDialect) => ({
+  streams: framing !== "whole",
+  contentType: framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",
+  errorOf: codecs[spoken].upstreamErrorOf,
+});
+
+/** Caller and upstream speak the same dialect, so the bytes pass unchanged but for the model's name. */
+function verbatimExchangeOf(
+  { job, body, model, upstream, preparation }: ExchangeInput,
+  spoken: ConversationDialect,
+  { request, settings = body }: PreparedConversation,
+): Exchange {
+  const from = codecs[job.dialect];
+  const adapted = adaptedOf(codecs[spoken], job.dialect, () => {
+    const callerBody = parsedObject(settings) ?? {};
+    return contextOf(job, model, { body: callerBody, request: readableRequestOf(from, callerBody, job.framing) });
+  });
+  return {
+    kind: "exchange",
+    request: { ...request, headers: { ...request.headers, ...callerHeadersOf(job, upstream) } },
+    reading: {
+      ...commonReadingOf(job, spoken),
+      stream: () => from.verbatim.stream(settings, job.framing, model.id),
+      whole: (bytes) => preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
+      adapted,
+    },
+  };
+}
+
+/** `isContinued`: the prepared request already ends in the text so far. */
+async function translatedExchangeOf(
+  input: ExchangeInput,
+  spoken: ConversationDialect,
+  prepared: PreparedConversation,
+  decoded: DecodedRequest,
+  isContinued: boolean,
+): Promise<Exchanged> {
+  const { job, model, preparation } = input;
+  const from = codecs[job.dialect];
+  const to = codecs[spoken];
+  const context = contextOf(job, model, decoded);
+  const begin = () => new ResumedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
+  const resumedWith = (delivered: string) =>
+    resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(decoded.request.tools, callerName));
+  const resume = prepared.resumes ? resumeOf(input, begin, resumedWith) : undefined;
+  if (resume?.kind === "refused") return resume;
+  let { request } = prepared;
+  if (resume?.mode === "continue" && !isContinued) {
+    const again = await preparedFor(input, spoken, { continued: resume.answer.text ?? "" });
+    if (again.kind !== "conversation")
+      return { kind: "refused", failure: again.kind === "refused" ? again.failure : lost };
+    request = again.request;
+  }
+  return {
+    kind: "exchange",
+    request,
+    ...(resume !== undefined && { resumed: resume.answer }),
+    reading: {
+      ...commonReadingOf(job, spoken),
+      errorOf: foreignErrorReaderOf(spoken, decoded.request),
+      stream: () =>
+        resume === undefined
+          ? new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context))
+          : resumedStreamOf(resume, to),
+      whole: (bytes) => preparation.read(() => translatedTask(job.dialect, spoken, context), bytes),
+      ...((resume === undefined || resume.mode === "first") && { adapted: adaptedOf(to, job.dialect, () => context) }),
+    },
+  };
+}
+
+const resumedStreamOf = ({ answer, mode }: Extract<Resume, { kind: "resume" }>, to: Codec): StreamRelay =>
+  new TranslatedStream(
+    new ResumedDecoder(answer, to.streamDecoder(), mode),
+    answer,
+    answer.answerId,
+    mode === "first" ? undefined : { tokens: answer.tokens, isCounted: mode === "repeat" },
+  );
+
+/** The data of each address that the worker fetches; undefined for those that the upstream fetches. */
+async function resolveAddresses(
+  found: readonly AttachmentAddress[],
+  input: ExchangeInput,
+  spoken: UpstreamDialect,
+): Promise<(Data | undefined)[]> {
+  const data = new Array<Data | undefined>(found.length).fill(undefined);
+  const remote = found.map((address, place) => ({
+    ...address,
+    replace(fetched: Data) {
+      data[place] = fetched;
+    },
+  }));
+  await resolveAttachments(remote, input, spoken);
+  return data;
+}
+
+/**
+ * Fetches what the upstream does not fetch itself. An upstream on a private network may reach servers that callers must not reach, so it
+ * gets only addresses that the worker would call too.
+ */
+async function resolveAttachments(
+  found: readonly RemoteAttachment[],
+  { upstream, attachments, signal }: ExchangeInput,
+  spoken: UpstreamDialect,
+): Promise<void> {
+  const isFetchedHere = ({ part }: RemoteAttachment) =>
+    part !== "server" && (!upstream.fetchesAttachments || (part === "file" && spoken === "openai-chat"));
+  for (const attachment of found)
+    if (attachment.part === "media" && isFetchedHere(attachment))
+      refuse(
+        attachment.path,
+        "must contain the data itself: the gateway fetches only images and documents for this model",
+      );
+  const passed = found.filter((attachment) => !isFetchedHere(attachment));
+  if (passed.length > 0 && !(await attachments.fetcher.isPublic(upstream.baseUrl)))
+    for (const attachment of passed) await attachments.fetcher.check(attachment);
+  await attachments.inline(found.filter(isFetchedHere), upstream.timeouts.firstContentTimeoutMs, signal);
+}
+
+type Resume = { kind: "resume"; answer: ResumedAnswer; mode: ResumeMode } | Extract<Exchanged, { kind: "refused" }>;
+
+const imagesOnly: Failure = {
+  code: "invalid_request",
+  message: "This model only makes images. Send image requests to /v1/images/generations.",
+  param: "model",
+};
+const notContinued: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model failed, and no other can continue its answer.",
+};
+export const lost: Failure = {
+  code: "worker_lost",
+  message: "The worker that ran this request was lost; send the request again.",
+};
+
+/** How this target's stream continues what the caller has, from an earlier target of this attempt or from an attempt whose worker was lost. */
+function resumeOf(
+  { job, resumed: earlier, upstream, model }: ExchangeInput,
+  begin: () => ResumedAnswer,
+  resumedWith: (delivered: string) => ResumedAnswer | undefined,
+): Resume {
+  if (earlier === undefined && job.delivered === undefined) return { kind: "resume", answer: begin(), mode: "first" };
+  const resumed = earlier ?? resumedWith(job.delivered ?? "");
+  if (resumed === undefined) return { kind: "refused", failure: lost };
+  if (upstream.prefill && resumed.text !== undefined) return { kind: "resume", answer: resumed, mode: "continue" };
+  if (model.deterministic) return { kind: "resume", answer: resumed, mode: "repeat" };
+  return { kind: "refused", failure: notContinued };
+}
+
+/**
+ * Reads the errors of an upstream of another dialect. The error names a field of the upstream's dialect: `param` becomes the caller's own field
+ * that it stands for, if there is one, and the message names the upstream's.
+ */
+export function foreignErrorReaderOf(
+  upstream: ConversationDialect,
+  request: NeutralRequest | undefined,
+): Reading["errorOf"] {
+  return (body) => {
+    const { param, ...error } = codecs[upstream].upstreamErrorOf(body);
+    const named = param ?? /^[\w.]+(?=: )/.exec(error.message)?.[0];
+    const own = named === undefined || request === undefined ? undefined : callerFieldOf(named, request);
+    const message = param === undefined || error.message.includes(param) ? error.message : `${param}: ${error.message}`;
+    return { ...error, message, ...(own !== undefined && { param: own }) };
+  };
+}
+
+/** Whether a model reasons; undefined where its catalogue entry lists no capabilities. */
+const reasonsOf = ({ capabilities }: CatalogueModel): boolean | undefined =>
+  capabilities.length === 0 ? undefined : capabilities.includes("reasoning");
+
+/** The caller's headers that are passed on: a version, and those betas that the upstream supports. */
+export function callerHeadersOf({ headers }: GenerationJob, { betas }: CatalogueUpstream): Record<string, string> {
+  const { "anthropic-beta": asked, ...others } = headers;
+  if (asked === undefined) return others;
+  const isKnown = matcherOf(betas);
+  const known = asked
+    .split(",")
+    .map((beta) => beta.trim())
+    .filter((beta) => beta !== "" && isKnown(beta));
+  return { ...others, ...(known.length > 0 && { "anthropic-beta": known.join(",") }) };
+}
+
+function contextOf(job: GenerationJob, model: CatalogueModel, { body, request }: DecodedRequest): AnswerContext {
+  return {
+    id: job.generation.slice("gen_".length),
+    model: model.id,
+    createdAt: Math.floor(job.admittedAt / 1_000),
+    framing: job.framing,
+    request,
+    body,
+  };
+}
+
+/** Whether a request asks for several choices. The neutral form has one, so such an answer can't be adapted. */
+function asksSeveral({ n, generationConfig, generation_config: otherConfig }: Record<string, unknown>): boolean {
+  const { candidateCount, candidate_count: otherCount } = objectOf(generationConfig ?? otherConfig);
+  return Number(n ?? candidateCount ?? otherCount ?? 1) > 1;
+}
+
+function adaptedOf(
+  to: Codec,
+  dialect: ConversationDialect,
+  context: () => AnswerContext,
+): NonNullable<Reading["adapted"]> {
+  const from = codecs[dialect];
+  return {
+    toStream(bytes) {
+      if (asksSeveral(context().body)) return { kind: "malformed" };
+      const value = parsedObject(bytes);
+      if (value === undefined) return { kind: "malformed" };
+      const answer = foldedOf(to.decodeAnswer(value));
+      if (answer === undefined) return { kind: "malformed" };
+      if ("error" in answer) return { kind: "error", error: answer.error };
+      const encoder = from.streamEncoder(context());
+      const text = eventsOf(answer).map((event) => (event.kind === "error" ? "" : encoder.push(event)));
+      return { kind: "answer", body: Buffer.from(text.join("")), usage: answer.usage };
+    },
+    events() {
+      const decoder = to.streamDecoder();
+      return {
+        get usage() {
+          return decoder.usage;
+        },
+        push: (event) => decoder.push(event),
+        end: () => decoder.end(),
+        whole: (events) => (asksSeveral(context().body) ? { kind: "malformed" } : wholeOf(events, dialect, context())),
+      };
+    },
+  };
+}

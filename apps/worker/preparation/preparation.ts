@@ -1,0 +1,128 @@
+/** Prepares requests and reads whole answers without blocking the event loop: small ones at once, large ones and token estimates in a thread. */
+import type { Data } from "#dialects/attachments.ts";
+import type { WholeAnswer } from "#dialects/codec.ts";
+import type { Failure, UpstreamError } from "#dialects/errors.ts";
+import { parsedObject } from "#dialects/json.ts";
+import { bufferOf, copyOf, TaskThread, TaskTimeout } from "#service/task-thread.ts";
+import { isEstimated, type PreparationTask, type Prepared, prepare, type ResolveAddresses } from "./prepare.ts";
+import type { ThreadAnswer, ThreadTask } from "./prepare-thread.ts";
+import { readWhole, type WholeTask } from "./whole.ts";
+
+/** A request or an answer up to this size takes about 20 ms at most, whatever its content. */
+const atOnceBytesMax = 128 * 1024;
+
+/** A request or an answer of the largest size takes a few seconds at most. */
+const taskTimeoutMs = 10_000;
+const tookTooLong: Failure = {
+  code: "invalid_request",
+  message: `The gateway could not prepare this request for its upstream within ${taskTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
+};
+
+const unreadInTime: UpstreamError = {
+  message: `The gateway could not read the answer of this model's upstream within ${taskTimeoutMs / 1_000} s.`,
+  status: 502,
+};
+
+/** Shared by all requests of a worker. */
+export class PreparationThread {
+  readonly #thread = new TaskThread<ThreadTask, ThreadAnswer>(
+    new URL("./prepare-thread.ts", import.meta.url),
+    taskTimeoutMs,
+  );
+
+  /** `key` is the caller's key; keys share the thread's time equally. Rejects with TaskTimeout, and with the signal's reason. */
+  prepare(
+    task: PreparationTask,
+    data: readonly (Data | undefined)[] | undefined,
+    key: string,
+    signal: AbortSignal,
+  ): Promise<ThreadAnswer> {
+    return this.#thread.run(
+      () => {
+        const body = copyOf(task.body);
+        return { value: { kind: "prepare", task: { ...task, body: body as Buffer }, data }, transfer: [body.buffer] };
+      },
+      { key, signal },
+    );
+  }
+
+  /** Reads a whole answer; `key` as above. Rejects with TaskTimeout. */
+  async read(task: WholeTask, bytes: Buffer, key: string): Promise<WholeAnswer> {
+    const copy = copyOf(bytes);
+    const read = await this.#thread.run(
+      () => ({ value: { kind: "read", task, bytes: copy }, transfer: [copy.buffer] }),
+      { key },
+    );
+    if (read.kind !== "read") throw new Error(`an answer was read as ${read.kind}`);
+    return read.answer.kind === "answer" ? { ...read.answer, body: bufferOf(read.answer.body) } : read.answer;
+  }
+
+  close(): Promise<void> {
+    return this.#thread.close();
+  }
+}
+
+/** Prepares one attempt's request for its targets. Keeps the last result for a target that gets the same request. */
+export class Preparation {
+  readonly #thread: PreparationThread;
+  readonly #key: string;
+  #kept: { name: string; prepared: Prepared } | undefined;
+
+  constructor(thread: PreparationThread, key: string) {
+    this.#thread = thread;
+    this.#key = key;
+  }
+
+  /** Rejects with the signal's reason, and with whatever `resolve` does. */
+  async prepare(task: PreparationTask, resolve: ResolveAddresses, signal: AbortSignal): Promise<Prepared> {
+    const { body, ...others } = task;
+    const name = JSON.stringify(others);
+    if (this.#kept?.name === name) return this.#kept.prepared;
+    let isResolved = false;
+    const resolving: ResolveAddresses = (found) => {
+      isResolved = true;
+      return resolve(found);
+    };
+    const isAtOnce = body.length <= atOnceBytesMax && !isEstimated(task);
+    const prepared = isAtOnce ? await prepare(task, resolving) : await this.#inThread(task, resolving, signal);
+    // Fetched attachments are freed between two targets, so a request with their marks can't be reused.
+    this.#kept = isResolved ? undefined : { name, prepared };
+    return prepared;
+  }
+
+  /** Reads a whole answer. */
+  read(task: () => WholeTask, bytes: Buffer): WholeAnswer | Promise<WholeAnswer> {
+    if (bytes.length <= atOnceBytesMax) return readWhole(task(), bytes);
+    return this.#thread.read(task(), bytes, this.#key).catch((error: unknown): WholeAnswer => {
+      if (error instanceof TaskTimeout) return { kind: "error", error: unreadInTime };
+      throw error;
+    });
+  }
+
+  /** Content arrived, so another target is unlikely: frees the kept result. */
+  forget(): void {
+    this.#kept = undefined;
+  }
+
+  async #inThread(task: PreparationTask, resolve: ResolveAddresses, signal: AbortSignal): Promise<Prepared> {
+    const given = (data?: readonly (Data | undefined)[]) =>
+      this.#thread.prepare(task, data, this.#key, signal).catch((error: unknown): ThreadAnswer => {
+        if (error instanceof TaskTimeout) return { kind: "refused", failure: tookTooLong };
+        throw error;
+      });
+    let answer = await given();
+    if (answer.kind === "addresses") answer = await given(await resolve(answer.found));
+    if (answer.kind === "addresses" || answer.kind === "read")
+      throw new Error(`a request was prepared as ${answer.kind}`);
+    if (answer.kind === "refused" || answer.kind === "counted") return answer;
+    const request = { ...answer.request, body: bufferOf(answer.request.body) };
+    if (answer.kind !== "conversation" || answer.settings === undefined) return { ...answer, request };
+    const settings = bufferOf(answer.settings);
+    return {
+      ...answer,
+      request,
+      settings,
+      decoded: answer.decoded && { ...answer.decoded, body: parsedObject(settings) ?? {} },
+    };
+  }
+}

@@ -1,0 +1,73 @@
+/** The thread that prepares large requests and reads large whole answers. */
+import type { AttachmentAddress, Data } from "#dialects/attachments.ts";
+import type { WholeAnswer } from "#dialects/codec.ts";
+import { parsedObject } from "#dialects/json.ts";
+import { bufferOf, copyOf, type Sent, serveTasks } from "#service/task-thread.ts";
+import { settingsTextOf, shortened } from "./decoded-request.ts";
+import { type PreparationTask, type Prepared, prepare } from "./prepare.ts";
+import { readWhole, type WholeTask } from "./whole.ts";
+
+export type ThreadTask =
+  /** `data` is undefined the first time, and has the resolved attachments the second time. */
+  | { kind: "prepare"; task: PreparationTask; data: readonly (Data | undefined)[] | undefined }
+  | { kind: "read"; task: WholeTask; bytes: Uint8Array };
+
+export type ThreadAnswer =
+  | Prepared
+  /** The main thread resolves these attachments and sends the task again. */
+  | { kind: "addresses"; found: readonly AttachmentAddress[] }
+  | { kind: "read"; answer: WholeAnswer };
+
+class Unresolved extends Error {
+  readonly found: readonly AttachmentAddress[];
+
+  constructor(found: readonly AttachmentAddress[]) {
+    super();
+    this.found = found;
+  }
+}
+
+serveTasks<ThreadTask, ThreadAnswer>(async (given) => {
+  if (given.kind === "read") return readSent(readWhole(given.task, bufferOf(given.bytes)));
+  const { data } = given;
+  const task = { ...given.task, body: bufferOf(given.task.body) };
+  try {
+    const prepared = await prepare(task, async (found) => {
+      if (data === undefined) throw new Unresolved(found);
+      return data;
+    });
+    return sentOf(prepared, task);
+  } catch (error) {
+    if (error instanceof Unresolved) return { value: { kind: "addresses", found: error.found } };
+    throw error;
+  }
+});
+
+function readSent(answer: WholeAnswer): Sent<ThreadAnswer> {
+  if (answer.kind !== "answer") return { value: { kind: "read", answer } };
+  const bytes = movable(answer.body);
+  return { value: { kind: "read", answer: { ...answer, body: Buffer.from(bytes.buffer) } }, transfer: [bytes.buffer] };
+}
+
+/** The result in a form that is cheap to send: bytes that move, and small values. */
+function sentOf(prepared: Prepared, { operation, body }: PreparationTask): Sent<ThreadAnswer> {
+  if (prepared.kind === "refused" || prepared.kind === "counted") return { value: prepared };
+  const bytes = movable(prepared.request.body);
+  const request = { ...prepared.request, body: Buffer.from(bytes.buffer) };
+  const transfer = [bytes.buffer];
+  if (prepared.kind !== "conversation") return { value: { ...prepared, request }, transfer };
+  const { decoded } = prepared;
+  if (decoded === undefined && operation !== "answer") return { value: { ...prepared, request }, transfer };
+  // As text, so that numbers stay as the caller wrote them.
+  const settings = Buffer.from(settingsTextOf(decoded?.body ?? parsedObject(body) ?? {}));
+  return {
+    value: { ...prepared, request, settings, decoded: decoded && { body: {}, request: shortened(decoded.request) } },
+    transfer,
+  };
+}
+
+/** Bytes in a buffer of their own, which can move to another thread. */
+const movable = (bytes: Buffer): Uint8Array<ArrayBuffer> =>
+  bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
+    ? (bytes as Uint8Array<ArrayBuffer>)
+    : copyOf(bytes);

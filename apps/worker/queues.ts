@@ -1,0 +1,102 @@
+/** The queues that a worker takes jobs from: those of its command line, as far as the catalogue names them. */
+
+import type { Logger } from "pino";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { JobSlot, JobWorker } from "#relay/ports.ts";
+import { announce, withdraw } from "#relay/redis/queue-slots.ts";
+import type { Redis } from "#service/redis.ts";
+import { capacitiesOf } from "./config.ts";
+import type { WorkerRedis } from "./redis.ts";
+
+/** How often the catalogue is checked for new queues. */
+const checkMs = 1_000;
+
+export interface WorkerQueuesDeps {
+  /** Queues and their capacities, as the command line gives them. */
+  capacities: ReadonlyMap<string, number>;
+  catalogue(): Catalogue;
+  connections: WorkerRedis;
+  /** For announcements. */
+  redis: Redis;
+  /** The mailbox's name, which announcements are made under. */
+  name: string;
+  log: Logger;
+  isReady(): boolean;
+  take(slot: JobSlot): void;
+  onRedisError(error: Error): void;
+}
+
+export class WorkerQueues {
+  readonly #deps: WorkerQueuesDeps;
+  readonly #opened: JobWorker[] = [];
+  #check: NodeJS.Timeout | undefined;
+  #isStopping = false;
+
+  constructor(deps: WorkerQueuesDeps) {
+    this.#deps = deps;
+  }
+
+  /** The queues that this worker serves now. */
+  get opened(): readonly JobWorker[] {
+    return this.#opened;
+  }
+
+  get isStopping(): boolean {
+    return this.#isStopping;
+  }
+
+  /** Takes jobs from every queue, and from those that the catalogue names later. Rejects with a StartupFault without Redis. */
+  async start(): Promise<void> {
+    await this.#openMissing();
+    this.#checkLater();
+  }
+
+  /** Tells the ingresses how many slots each queue has here. Call it with every heartbeat: an announcement lapses. */
+  announce(): void {
+    if (!this.#isStopping) for (const queue of this.#opened) this.#announce(queue);
+  }
+
+  /** Takes no more jobs. Settles when no fetch is under way. A second call does nothing. */
+  async stop(): Promise<void> {
+    if (this.#isStopping) return;
+    const { redis, connections, name: worker, onRedisError } = this.#deps;
+    this.#isStopping = true;
+    clearTimeout(this.#check);
+    for (const { name } of this.#opened)
+      withdraw(redis, connections.keyspace.queueSlots(name), worker).catch(onRedisError);
+    await Promise.all(this.#opened.map((queue) => queue.stop()));
+  }
+
+  /** Closes the connections. Call `stop` first. */
+  async close(): Promise<void> {
+    await Promise.all(this.#opened.map((queue) => queue.close()));
+  }
+
+  /** A queue that left the catalogue stays open, because jobs may still wait on it. */
+  async #openMissing(): Promise<void> {
+    const { capacities, catalogue, connections, log, isReady, take, onRedisError } = this.#deps;
+    for (const [name, capacity] of capacitiesOf(capacities, catalogue().queues.keys())) {
+      if (this.#opened.some((queue) => queue.name === name)) continue;
+      const queue = await connections.openJobWorker({ name, capacity, isReady, take, onError: onRedisError });
+      if (this.#isStopping) return queue.close();
+      this.#opened.push(queue);
+      queue.start();
+      this.#announce(queue);
+      if (catalogue().queues.has(name)) log.info({ queue: name, capacity }, "works on a queue");
+      else log.warn({ queue: name, capacity }, "works on a queue that the catalogue does not name");
+    }
+  }
+
+  #checkLater(): void {
+    if (this.#isStopping) return;
+    this.#check = setTimeout(async () => {
+      await this.#openMissing().catch(this.#deps.onRedisError);
+      this.#checkLater();
+    }, checkMs);
+  }
+
+  #announce({ name, capacity: slots }: JobWorker): void {
+    const { redis, connections, name: worker, onRedisError } = this.#deps;
+    announce(redis, connections.keyspace.queueSlots(name), worker, { slots, running: 0 }).catch(onRedisError);
+  }
+}

@@ -1,0 +1,273 @@
+/**
+ * Which target an attempt calls next: what is retried, what moves on to another target, what is given up. Pure; times in ms.
+ *
+ * A model's own targets serve the same model, so a failure moves on to the next of them at once. A fallback is a different model. It is called
+ * only after the model's own targets used up their retries, are given up, are blocked, or ask for a wait that is too long.
+ */
+import { credentialNamesOf } from "#catalogue/environment.ts";
+import type { Failure } from "#dialects/errors.ts";
+import type { Candidate } from "./route.ts";
+import type { BlockedBy, CallOutcome } from "./routing.ts";
+
+/**
+ * What a failed call means for the next one.
+ *
+ * - `caller`: the request is at fault. The failure is passed on at once.
+ * - `context`: the prompt is too long. Only models with a larger window are called.
+ * - `credential`, `quota`: this credential is refused, or its account has nothing left. The next credential or target is used.
+ * - `capacity`: a rate limit of this credential. Retried after a pause, or at once elsewhere.
+ * - `transient`: the target failed. Retried after a pause, or at once elsewhere.
+ * - `silent`, `missing`: the target did not answer, or lacks the model. This attempt does not call it again.
+ * - `unclear`: the request or the target may be at fault. The next target is called, and nothing is concluded about this one.
+ */
+export type FailureClass =
+  | "caller"
+  | "context"
+  | "credential"
+  | "quota"
+  | "capacity"
+  | "transient"
+  | "silent"
+  | "missing"
+  | "unclear";
+
+/** `status` is the upstream's; undefined when no response arrived. */
+export function classifyFailure({ code, operatorFault }: Failure, status: number | undefined): FailureClass {
+  switch (operatorFault) {
+    case "credential":
+    case "quota":
+      return operatorFault;
+    case "model":
+      return "missing";
+    case "unclear":
+      return "unclear";
+    default:
+      operatorFault satisfies undefined;
+  }
+  switch (code) {
+    case "context_too_long":
+      return "context";
+    case "invalid_request":
+    case "content_filter":
+    case "unprocessable":
+    case "body_too_large":
+      return "caller";
+    case "rate_limited":
+      return "capacity";
+    case "upstream_timeout":
+      return status === undefined || status < 300 ? "silent" : "transient";
+    default:
+      return status !== undefined && status >= 300 && status < 500 && !retriedStatuses.includes(status)
+        ? "unclear"
+        : "transient";
+  }
+}
+
+/** Request Timeout, Conflict and Too Early ask for a retry: RFC 9110 15.5.9, 15.5.10, RFC 8470 5.2. */
+const retriedStatuses = [408, 409, 425];
+
+/** What a failure says about the target and its credential; undefined for nothing. */
+export function outcomeOf(failureClass: FailureClass): CallOutcome | undefined {
+  switch (failureClass) {
+    case "caller":
+    case "context":
+      return "answered";
+    case "silent":
+      return "transient";
+    case "unclear":
+      return undefined;
+    default:
+      return failureClass;
+  }
+}
+
+const backOffMs = 200;
+const backOffMsMax = 5_000;
+/** A longer wait is the caller's decision, so the caller gets an error with a Retry-After. */
+const waitMsMax = 5_000;
+/** How long an attempt waits for targets that are full or rate limited. */
+const blockedMsMax = 60_000;
+
+/** Why a target may not be called yet: a pause after a failure of this attempt, or something that blocks it for all attempts. */
+interface Pause {
+  until: number;
+  by: "backoff" | BlockedBy;
+}
+
+/** `calls` counts the calls of this model only. */
+interface ModelState {
+  candidates: Candidate[];
+  calls: number;
+}
+
+export class RetryState {
+  readonly #models: readonly ModelState[];
+  readonly #random: () => number;
+  readonly #givenUp = new Set<Candidate>();
+  /** By the target's key, because a target that is listed twice is still one target. */
+  readonly #pauses = new Map<string, Pause>();
+  readonly #startedAt: number;
+  #calls = 0;
+  #failure: Failure | undefined;
+  /** What blocked a target last. */
+  #blocked: { by: BlockedBy; forMs: number } | undefined;
+
+  /** `candidates` are in the order of `candidatesOf`. `random` returns numbers from 0 to below 1. */
+  constructor(candidates: readonly Candidate[], now: number, random: () => number) {
+    const models = Map.groupBy(candidates, ({ model }) => model);
+    this.#models = [...models.values()].map((ofModel) => ({ candidates: ofModel, calls: 0 }));
+    this.#startedAt = now;
+    this.#random = random;
+  }
+
+  /** Calls so far, of all models. */
+  get calls(): number {
+    return this.#calls;
+  }
+
+  /** The targets of one model that may be called now, those that failed before last. Empty during a pause, and when no target is left. */
+  ready(now: number): Candidate[] {
+    for (const model of this.#models) {
+      const ready = this.#leftOf(model).filter(({ key }) => this.#untilOf(key) <= now);
+      if (ready.length > 0) return ready.toSorted((one, other) => this.#untilOf(one.key) - this.#untilOf(other.key));
+      if (this.#backOffMs(model, now) !== undefined) return [];
+    }
+    return [];
+  }
+
+  /** While `ready` is empty: how long until it is not. Undefined when that takes too long or never happens. */
+  waitMs(now: number): number | undefined {
+    const blockedMs: number[] = [];
+    for (const model of this.#models) {
+      const backOffMs = this.#backOffMs(model, now);
+      if (backOffMs !== undefined) return backOffMs;
+      for (const { key } of this.#leftOf(model)) {
+        const pause = this.#pauses.get(key);
+        const mayWait = this.#failure !== undefined || pause?.by === "concurrency" || pause?.by === "rate-limit";
+        if (pause !== undefined && mayWait && pause.until - now <= waitMsMax)
+          blockedMs.push(Math.max(0, pause.until - now));
+      }
+    }
+    return blockedMs.length === 0 || now - this.#startedAt > blockedMsMax ? undefined : Math.min(...blockedMs);
+  }
+
+  began(candidate: Candidate): void {
+    this.#calls++;
+    const model = this.#modelOf(candidate);
+    if (model !== undefined) model.calls++;
+  }
+
+  /** The target can't serve this request. */
+  unsuitable(candidate: Candidate, failure: Failure): void {
+    this.#givenUp.add(candidate);
+    this.#failure ??= failure;
+  }
+
+  /** `forMs` is at least 1. Attempts that wait for the same rate limit wait a random time longer, so that they do not all return at once. */
+  blocked({ key }: Candidate, by: BlockedBy, forMs: number, now: number): void {
+    this.#blocked = { by, forMs };
+    this.#pauses.set(key, { until: now + (by === "rate-limit" ? forMs * (1 + this.#random() / 4) : forMs), by });
+  }
+
+  /** A call failed. Returns whether another call is possible. */
+  failed(
+    candidate: Candidate,
+    failureClass: FailureClass,
+    failure: Failure,
+    retryAfterMs: number | undefined,
+    now: number,
+  ): boolean {
+    this.#failure = failure;
+    const hasOtherCredentials = credentialNamesOf(candidate.upstream).length > 1;
+    switch (failureClass) {
+      case "caller":
+        return false;
+      case "context": {
+        const window = candidate.model.contextWindow ?? 0;
+        this.#giveUp((other) => (other.model.contextWindow ?? 0) <= window);
+        break;
+      }
+      case "credential":
+      case "quota":
+        if (!hasOtherCredentials) this.#giveUp(({ key }) => key === candidate.key);
+        break;
+      case "unclear":
+      case "silent":
+      case "missing":
+        this.#giveUp(({ key }) => key === candidate.key);
+        break;
+      case "capacity":
+      case "transient": {
+        const calls = this.#modelOf(candidate)?.calls ?? 1;
+        const backOff = Math.min(backOffMsMax, backOffMs * 2 ** (calls - 1)) * (0.5 + this.#random());
+        const pauseMs = failureClass === "capacity" && hasOtherCredentials ? 0 : Math.max(backOff, retryAfterMs ?? 0);
+        this.#pauses.set(candidate.key, { until: now + pauseMs, by: "backoff" });
+        break;
+      }
+      default:
+        failureClass satisfies never;
+    }
+    return this.#models.some((model) => this.#leftOf(model).length > 0);
+  }
+
+  /** Whether another target than this one is left. */
+  hasOther({ key }: Candidate): boolean {
+    return this.#models.some((model) => this.#leftOf(model).some((other) => other.key !== key));
+  }
+
+  /** What the caller gets when no target is left. */
+  get failure(): Failure {
+    if (this.#failure !== undefined) return this.#failure;
+    const retryAfterSeconds = Math.min(60, Math.max(1, Math.ceil((this.#blocked?.forMs ?? 1_000) / 1_000)));
+    switch (this.#blocked?.by) {
+      case "concurrency":
+        return {
+          code: "overloaded",
+          message: "The upstream of this model is full; try again in a moment.",
+          retryAfterSeconds,
+        };
+      case "rate-limit":
+        return {
+          code: "rate_limited",
+          message: "The upstream of this model takes no more requests at the moment; try again later.",
+          retryAfterSeconds,
+        };
+      default:
+        return {
+          code: "unavailable",
+          message: "No upstream of this model can take requests at the moment; try again in a moment.",
+          retryAfterSeconds,
+        };
+    }
+  }
+
+  /** The targets of a model that may still be called; none once its retries are used up. */
+  #leftOf({ candidates, calls }: ModelState): Candidate[] {
+    return candidates.filter((candidate) => calls <= candidate.model.retries && !this.#givenUp.has(candidate));
+  }
+
+  /** How long until a target of this model is retried or its short rate limit ends; undefined when that takes too long or never happens. */
+  #backOffMs(model: ModelState, now: number): number | undefined {
+    const waits = this.#leftOf(model).flatMap(({ key }) => {
+      const pause = this.#pauses.get(key);
+      const isShort = pause !== undefined && pause.until - now <= waitMsMax;
+      const isWaitedFor =
+        pause?.by === "backoff" || (pause?.by === "rate-limit" && now - this.#startedAt <= blockedMsMax);
+      return isShort && isWaitedFor ? [Math.max(0, pause.until - now)] : [];
+    });
+    return waits.length === 0 ? undefined : Math.min(...waits);
+  }
+
+  #modelOf(candidate: Candidate): ModelState | undefined {
+    return this.#models.find(({ candidates }) => candidates.includes(candidate));
+  }
+
+  #untilOf(key: string): number {
+    return this.#pauses.get(key)?.until ?? 0;
+  }
+
+  #giveUp(isGivenUp: (candidate: Candidate) => boolean): void {
+    for (const { candidates } of this.#models)
+      for (const candidate of candidates) if (isGivenUp(candidate)) this.#givenUp.add(candidate);
+  }
+}

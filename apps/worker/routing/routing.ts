@@ -1,0 +1,120 @@
+/** Whether a target may be called now, and what the outcome of a call means for later calls. */
+import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import type { Clock } from "#service/clock.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
+import type { CircuitBreakers } from "./circuit-breakers.ts";
+import type { Credentials, Refusal } from "./credentials.ts";
+import type { Candidate } from "./route.ts";
+import type { Slots } from "./slots.ts";
+
+/** How soon a slot at a full upstream is requested again. */
+const busyMs = 150;
+
+/** How soon an upstream that does not answer at all is checked again. */
+const absentMs = 1_000;
+/** After this many failed checks in a row, which takes about a minute, the upstream is called all the same. */
+const absencesMax = 16;
+
+export type BlockedBy = "circuit breaker" | "concurrency" | "credential" | "rate-limit";
+
+/** Permission for one call. Call `leave` once, when the call is over, with what it says about its target, if anything. */
+export interface Permit {
+  kind: "permitted";
+  credential: string | undefined;
+  leave(outcome: CallOutcome | undefined): void;
+}
+
+export type Permission = Permit | { kind: "blocked"; by: BlockedBy; forMs: number };
+
+/** What a call says about its target and credential. `answered` includes answers that refuse the caller's request. */
+export type CallOutcome = "answered" | "capacity" | "transient" | Refusal;
+
+export interface RoutingDeps {
+  circuitBreakers: CircuitBreakers;
+  slots: Slots;
+  credentials: Credentials;
+  upstreams: Upstreams;
+  clock: Clock;
+}
+
+export class Routing {
+  readonly #circuitBreakers: CircuitBreakers;
+  readonly #slots: Slots;
+  readonly #credentials: Credentials;
+  readonly #upstreams: Upstreams;
+  readonly #clock: Clock;
+  readonly #absences = new Map<string, number>();
+
+  constructor({ circuitBreakers, slots, credentials, upstreams, clock }: RoutingDeps) {
+    this.#clock = clock;
+    this.#upstreams = upstreams;
+    this.#circuitBreakers = circuitBreakers;
+    this.#slots = slots;
+    this.#credentials = credentials;
+  }
+
+  /** `holder` names the call and is unique. */
+  async permit(candidate: Candidate, holder: string): Promise<Permission> {
+    const { upstream, key } = candidate;
+    const now = this.#clock.now();
+    const chosen = this.#credentials.choose(candidate, now);
+    if (chosen.kind === "blocked") return chosen;
+    const isProbe = this.#circuitBreakers.stateOf(key, now) !== "closed";
+    const openMs = await this.#circuitBreakers.enter(key, holder, now);
+    if (openMs > 0) return { kind: "blocked", by: "circuit breaker", forMs: openMs };
+    if (isProbe && (await this.#seemsAbsent(upstream, key, chosen.credential))) {
+      this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
+      return { kind: "blocked", by: "circuit breaker", forMs: absentMs };
+    }
+    const { concurrencyMax } = upstream;
+    if (concurrencyMax !== undefined && !(await this.#slots.take(upstream.name, holder, concurrencyMax))) {
+      if (isProbe) this.#circuitBreakers.unproven(key);
+      return { kind: "blocked", by: "concurrency", forMs: busyMs * (0.5 + Math.random()) };
+    }
+    return {
+      kind: "permitted",
+      credential: chosen.credential,
+      leave: (outcome) => {
+        this.#slots.release(upstream.name, holder);
+        if (isProbe && outcome !== "answered" && outcome !== "transient") this.#circuitBreakers.unproven(key);
+      },
+    };
+  }
+
+  /** Whether the upstream answers no request at all. Now and then it is called all the same, because only its model list may be broken. */
+  async #seemsAbsent(upstream: CatalogueUpstream, key: string, credential: string | undefined): Promise<boolean> {
+    const absences = (this.#absences.get(key) ?? 0) + 1;
+    if (absences < absencesMax && !(await this.#upstreams.isPresent(upstream, credential))) {
+      this.#absences.set(key, absences);
+      return true;
+    }
+    this.#absences.delete(key);
+    return false;
+  }
+
+  /** A call showed something about its target: the circuit breaker and the credential's cooldown follow. */
+  ended(candidate: Candidate, { credential }: Permit, outcome: CallOutcome, retryAfterMs: number | undefined): void {
+    const { upstream, key } = candidate;
+    const now = this.#clock.now();
+    switch (outcome) {
+      case "answered":
+        this.#circuitBreakers.succeeded(key);
+        this.#credentials.accepted(candidate, credential);
+        return;
+      case "transient":
+        if (upstream.circuitBreakerFailuresMax > 0)
+          this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
+        return;
+      case "capacity":
+        this.#credentials.rateLimited(candidate, credential, retryAfterMs, now);
+        return;
+      case "credential":
+      case "quota":
+      case "missing":
+        this.#credentials.refused(candidate, credential, outcome, retryAfterMs, now);
+        return;
+      default:
+        outcome satisfies never;
+    }
+  }
+}

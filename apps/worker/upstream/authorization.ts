@@ -1,0 +1,122 @@
+/** Authorizes requests to upstreams: headers made from the upstream's credential. Handles secrets, so it logs nothing. */
+import { createHash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
+import type { SignatureV4 } from "@smithy/signature-v4";
+import type { GoogleAuth } from "google-auth-library";
+import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import { type Environment, secretOf } from "#catalogue/environment.ts";
+import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
+
+interface SignedRequest {
+  method: "GET" | "POST";
+  url: URL;
+  headers: Record<string, string>;
+  body: Buffer | BodyWithAttachments;
+}
+
+/** The headers to add to a request, by the name of a credential. A promise where a token is requested or a signature computed; rejects when that fails. */
+export type Authorize = (
+  upstream: CatalogueUpstream,
+  credential: string | undefined,
+  request: SignedRequest,
+) => Record<string, string> | Promise<Record<string, string>>;
+
+/** The signer uses the hash in this header: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html */
+const contentHashHeader = "x-amz-content-sha256";
+const hashedAtOnce = 4 << 20;
+
+const googleScope = "https://www.googleapis.com/auth/cloud-platform";
+
+/** Caches tokens and signers by credential. Loads a vendor's library when the first upstream needs it. */
+export function createAuthorization(environment: Environment): Authorize {
+  const googles = new Map<string, Promise<GoogleAuth>>();
+  const signers = new Map<string, Promise<SignatureV4>>();
+
+  return (upstream, name, request) => {
+    const credential = secretOf(name, environment);
+    switch (upstream.authentication) {
+      case "bearer":
+        return credential === undefined ? {} : { authorization: `Bearer ${credential}` };
+      case "x-api-key":
+      case "api-key":
+      case "x-goog-api-key":
+        return credential === undefined ? {} : { [upstream.authentication]: credential };
+      case "google":
+        return googleHeadersOf(credential ?? "");
+      case "aws":
+        return awsHeadersOf(upstream, request);
+      default:
+        return upstream.authentication satisfies never;
+    }
+  };
+
+  /** The credential is the content or the path of a service account's key file. Without one, Google's library searches the environment. */
+  async function googleHeadersOf(credential: string): Promise<Record<string, string>> {
+    const google = await kept(googles, credential, () => googleOf(credential));
+    return { authorization: `Bearer ${await google.getAccessToken()}` };
+  }
+
+  async function googleOf(credential: string): Promise<GoogleAuth> {
+    const { GoogleAuth } = await import("google-auth-library");
+    const source = credential.startsWith("{")
+      ? { credentials: JSON.parse(credential) as object }
+      : credential === ""
+        ? {}
+        : { keyFilename: credential };
+    return new GoogleAuth({ scopes: googleScope, ...source });
+  }
+
+  /** https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html */
+  async function awsHeadersOf(
+    { region, service }: CatalogueUpstream,
+    { method, url, headers, body }: SignedRequest,
+  ): Promise<Record<string, string>> {
+    const awsRegion = region ?? environment.AWS_REGION ?? "us-east-1";
+    const signer = await kept(signers, `${awsRegion} ${service}`, () => signerOf(awsRegion, service));
+    const contentHash = { [contentHashHeader]: await sha256Of(body) };
+    const signed = await signer.sign({
+      method,
+      protocol: url.protocol,
+      hostname: url.hostname,
+      path: url.pathname,
+      query: Object.fromEntries(url.searchParams),
+      headers: { ...headers, ...contentHash, host: url.host },
+    });
+    const { host: _, ...added } = signed.headers;
+    return Object.fromEntries(Object.entries(added).filter(([header]) => headers[header] === undefined));
+  }
+
+  async function signerOf(region: string, service: string): Promise<SignatureV4> {
+    const [{ SignatureV4 }, { defaultProvider }, { Sha256 }] = await Promise.all([
+      import("@smithy/signature-v4"),
+      import("@aws-sdk/credential-provider-node"),
+      import("@aws-crypto/sha256-js"),
+    ]);
+    return new SignatureV4({ credentials: defaultProvider(), region, service, sha256: Sha256 });
+  }
+}
+
+/** Computed natively because the signer's own hash takes seconds for a large body. A body in chunks is hashed over several turns of the event loop. */
+async function sha256Of(body: Buffer | BodyWithAttachments): Promise<string> {
+  const hash = createHash("sha256");
+  if (Buffer.isBuffer(body)) return hash.update(body).digest("hex");
+  let hashed = 0;
+  for (const chunk of body.chunks()) {
+    hash.update(chunk);
+    hashed += chunk.length;
+    if (hashed < hashedAtOnce) continue;
+    hashed = 0;
+    await setImmediate();
+  }
+  return hash.digest("hex");
+}
+
+/** The cached value, or a new one. A value that could not be made is made again the next time. */
+function kept<Made>(all: Map<string, Promise<Made>>, name: string, make: () => Promise<Made>): Promise<Made> {
+  const known = all.get(name);
+  if (known !== undefined) return known;
+  const made = make();
+  all.set(name, made);
+  made.catch(() => all.delete(name));
+  return made;
+}

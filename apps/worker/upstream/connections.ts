@@ -1,0 +1,74 @@
+/** How an upstream is reached: TLS files, proxies, HTTP/1.1 or HTTP/2. */
+import { readFileSync } from "node:fs";
+import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
+import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import type { Environment } from "#catalogue/environment.ts";
+
+/** An HTTP/2 connection whose upstream does not answer a ping within this time is closed. */
+const pingIntervalMs = 15_000;
+
+/** Loopback addresses are never reached through a proxy. */
+const localHosts = ["localhost", "127.0.0.1", "::1"];
+
+/**
+ * Opens connections to one upstream, `connectionsMax` at most. Throws when a TLS file can't be read. `HTTPS_PROXY`, `HTTP_PROXY` and
+ * `NO_PROXY` of the environment apply, in upper or lower case. A proxied connection uses HTTP/1.1 only.
+ */
+export function openConnections(
+  upstream: CatalogueUpstream,
+  connectionsMax: number,
+  environment: Environment,
+): Dispatcher {
+  const { connectTimeoutMs } = upstream.timeouts;
+  const { origin } = new URL(upstream.baseUrl);
+  const tls = tlsOptionsOf(upstream);
+  const common = { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 };
+  const [httpProxy, httpsProxy] = proxiesOf(environment);
+  if (httpProxy !== undefined || httpsProxy !== undefined) {
+    const noProxy = [settingOf(environment, "no_proxy"), ...localHosts]
+      .filter((hosts) => hosts !== undefined)
+      .join(",");
+    return new EnvHttpProxyAgent({
+      ...common,
+      httpProxy: httpProxy ?? "",
+      httpsProxy: httpsProxy ?? "",
+      noProxy,
+      allowH2: false,
+      connectTimeout: connectTimeoutMs,
+      // The connect timeout includes the proxy's response to CONNECT.
+      clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: connectTimeoutMs }),
+      connect: { timeout: connectTimeoutMs, ...tls },
+      requestTls: { timeout: connectTimeoutMs, ...tls },
+    });
+  }
+  // An undici pool with HTTP/2 queues all requests until its first connection has negotiated a protocol, so one stalled handshake would stall
+  // all of them. Therefore HTTP/2 is off for the pool, and each connection negotiates its own protocol.
+  return new Pool(origin, {
+    ...common,
+    allowH2: false,
+    h2Options: { pingInterval: pingIntervalMs },
+    connect: buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls }),
+  });
+}
+
+const settingOf = (environment: Environment, name: string) => environment[name] || environment[name.toUpperCase()];
+/** A proxy may be set without a scheme, as other programs allow. */
+const proxyUrlOf = (setting: string | undefined): string | undefined =>
+  setting === undefined || setting.includes("://") ? setting : `http://${setting}`;
+const proxiesOf = (environment: Environment) =>
+  ["http_proxy", "https_proxy"].map((name) => proxyUrlOf(settingOf(environment, name)));
+
+/** Whether upstreams may be called through a proxy. */
+export const isProxied = (environment: Environment): boolean =>
+  proxiesOf(environment).some((proxy) => proxy !== undefined);
+
+function tlsOptionsOf({ tls }: CatalogueUpstream): { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string } {
+  if (tls === undefined) return {};
+  const { caFile, certificateFile, keyFile, serverName } = tls;
+  return {
+    ...(caFile !== undefined && { ca: readFileSync(caFile) }),
+    ...(certificateFile !== undefined && { cert: readFileSync(certificateFile) }),
+    ...(keyFile !== undefined && { key: readFileSync(keyFile) }),
+    ...(serverName !== undefined && { servername: serverName }),
+  };
+}

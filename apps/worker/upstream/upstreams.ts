@@ -1,0 +1,378 @@
+/** Calls upstreams over HTTP, with a pool of connections for each upstream. */
+import { Readable, type Transform } from "node:stream";
+import { type Dispatcher, errors } from "undici";
+import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import type { Environment } from "#catalogue/environment.ts";
+import type { WireRequest } from "#dialects/codec.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { LiveMap } from "#relay/live-map.ts";
+import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
+import type { Authorize } from "./authorization.ts";
+import { openConnections } from "./connections.ts";
+import { decompressorOf } from "./decompress.ts";
+
+export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+export interface UpstreamHandlers {
+  head(status: number, headers: UpstreamHeaders): void;
+  /** Always decompressed. */
+  data(chunk: Buffer): void;
+  end(): void;
+  /** Nothing follows. Not called after `abort`. `cause` is the transport's error code, for the operator. */
+  failed(failure: Failure, cause: string): void;
+}
+
+export interface UpstreamCall {
+  /** Closes the connection at once, or stops waiting for one. No handler is called afterwards. */
+  abort(): void;
+  /** Pauses or resumes reading the response. */
+  flow(open: boolean): void;
+}
+
+/** A request whose body may be in chunks. */
+export type UpstreamRequest = Omit<WireRequest, "body"> & { body: Buffer | BodyWithAttachments };
+
+type Controller = Dispatcher.DispatchController;
+
+const aborted = new Error("aborted");
+
+/** How long an upstream may take to show that it is reachable. */
+const presenceMs = 2_000;
+const absentStatuses = [502, 503, 504];
+
+/** The connections to one upstream, and the calls that wait for one. */
+interface Pool {
+  upstream: CatalogueUpstream;
+  readonly connections: Dispatcher;
+  /** Calls that have a connection, or are about to open one. */
+  calls: number;
+  /** Calls that wait for a connection, in order. Undici's own pool would keep the body of an aborted call. */
+  readonly waiting: LiveMap<number, () => void>;
+}
+
+export class Upstreams {
+  readonly #pools = new Map<string, Pool>();
+  /** Pools that get no new calls. Each closes after its last call, waiting calls included. */
+  readonly #retired = new Set<Pool>();
+  #calls = 0;
+  readonly #authorize: Authorize;
+  readonly #environment: Environment;
+
+  /** `environment` names the proxies, if any. */
+  constructor(authorize: Authorize, environment: Environment = {}) {
+    this.#authorize = authorize;
+    this.#environment = environment;
+  }
+
+  /** Sends a POST. `credential` is a name. The caller enforces all time limits except the connect timeout. */
+  call(
+    upstream: CatalogueUpstream,
+    credential: string | undefined,
+    request: UpstreamRequest,
+    handlers: UpstreamHandlers,
+  ): UpstreamCall {
+    const call = new Call(handlers);
+    let pool: Pool;
+    try {
+      pool = this.#poolOf(upstream);
+    } catch (error) {
+      queueMicrotask(() =>
+        call.fail(
+          failureOfConfiguration,
+          `TLS files or proxy: ${(error as NodeJS.ErrnoException).code ?? "not usable"}`,
+        ),
+      );
+      return call;
+    }
+    const start = () => {
+      pool.calls++;
+      call.started = true;
+      call.onceLeft(() => {
+        pool.calls--;
+        startNext(pool);
+        this.#closeOnceOver(pool);
+      });
+      const refused = (error: unknown) =>
+        call.fail(failureOfAuthorization, `authorization: ${error instanceof Error ? error.name : "failed"}`);
+      const { url, ...options } = dispatchOptionsOf(upstream, request);
+      const send = (authorization: Record<string, string>) =>
+        call.send(pool.connections, {
+          ...options,
+          body: dispatchedOf(options.body),
+          origin: url.origin,
+          headers: { ...options.headers, ...authorization },
+        });
+      try {
+        const authorization = this.#authorize(upstream, credential, {
+          method: "POST",
+          url,
+          headers: options.headers,
+          body: request.body,
+        });
+        if (authorization instanceof Promise) authorization.then(send).catch(refused);
+        else send(authorization);
+      } catch (error) {
+        refused(error);
+      }
+    };
+    const number = ++this.#calls;
+    pool.waiting.set(number, start);
+    call.onceLeft(() => void pool.waiting.delete(number));
+    startNext(pool);
+    return call;
+  }
+
+  /**
+   * Whether the upstream answers at all. Requests its model list, which costs nothing; any response counts, also that there is no such list,
+   * except the statuses by which a proxy reports a missing host. Uses a connection of its own, so that a hanging one does not delay calls.
+   */
+  async isPresent(upstream: CatalogueUpstream, credential: string | undefined): Promise<boolean> {
+    const url = urlOf(upstream.baseUrl, "/models");
+    const headers = { ...upstream.headers, "user-agent": "sluice" };
+    let connections: Dispatcher | undefined;
+    try {
+      const authorization = await this.#authorize(upstream, credential, {
+        method: "GET",
+        url,
+        headers,
+        body: Buffer.alloc(0),
+      });
+      connections = openConnections(upstream, 1, this.#environment);
+      const signal = AbortSignal.timeout(presenceMs);
+      const path = `${url.pathname}${url.search}`;
+      const { statusCode, body } = await connections.request({
+        origin: url.origin,
+        path,
+        method: "GET",
+        headers: { ...headers, ...authorization },
+        signal,
+      });
+      body.on("error", () => undefined).destroy();
+      return !absentStatuses.includes(statusCode);
+    } catch {
+      return false;
+    } finally {
+      connections?.destroy().catch(() => undefined);
+    }
+  }
+
+  /** Closes the connections to all other upstreams once their calls are over. */
+  retain(upstreams: ReadonlyMap<string, CatalogueUpstream>): void {
+    for (const name of this.#pools.keys()) if (!upstreams.has(name)) this.#retire(name);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#pools.values(), ...this.#retired].map(({ connections }) => connections.destroy()));
+  }
+
+  /** The pool of an upstream. A changed address, TLS setting or limit makes a new pool, and the old one finishes its calls. Throws for unreadable TLS files. */
+  #poolOf(upstream: CatalogueUpstream): Pool {
+    const known = this.#pools.get(upstream.name);
+    if (known !== undefined && (known.upstream === upstream || leadsToSame(known.upstream, upstream))) {
+      known.upstream = upstream;
+      return known;
+    }
+    this.#retire(upstream.name);
+    const connections = openConnections(upstream, upstream.connectionsMax, this.#environment);
+    const pool: Pool = { upstream, connections, calls: 0, waiting: new LiveMap() };
+    this.#pools.set(upstream.name, pool);
+    return pool;
+  }
+
+  #retire(name: string): void {
+    const pool = this.#pools.get(name);
+    if (pool === undefined) return;
+    this.#pools.delete(name);
+    this.#retired.add(pool);
+    this.#closeOnceOver(pool);
+  }
+
+  #closeOnceOver(pool: Pool): void {
+    if (pool.calls === 0 && this.#retired.delete(pool)) pool.connections.close().catch(() => undefined);
+  }
+}
+
+function startNext({ calls, upstream, waiting }: Pool): void {
+  if (calls >= upstream.connectionsMax) return;
+  waiting.shift()?.();
+}
+
+/** One call, from its wait for a connection to its end. Calls no handler after that. */
+class Call implements UpstreamCall, Dispatcher.DispatchHandler {
+  /** It has a connection, or is about to open one. */
+  started = false;
+  readonly #handlers: UpstreamHandlers;
+  #left: (() => void)[] = [];
+  #controller: Controller | undefined;
+  #decompressor: Transform | undefined;
+  #over = false;
+  #open = true;
+
+  constructor(handlers: UpstreamHandlers) {
+    this.#handlers = handlers;
+  }
+
+  /** `then` runs when the call no longer needs a connection or waits for one. */
+  onceLeft(then: () => void): void {
+    this.#left.push(then);
+  }
+
+  send(connections: Dispatcher, options: Dispatcher.DispatchOptions): void {
+    if (this.#over) this.#leave();
+    else connections.dispatch(options, this);
+  }
+
+  fail(failure: Failure, cause: string): void {
+    this.#leave();
+    if (this.#over) return;
+    this.#over = true;
+    this.#decompressor?.destroy();
+    this.#handlers.failed(failure, cause);
+  }
+
+  abort(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#decompressor?.destroy();
+    if (this.#controller !== undefined) this.#controller.abort(aborted);
+    else if (!this.started) this.#leave();
+  }
+
+  flow(open: boolean): void {
+    this.#open = open;
+    if (this.#over) return;
+    if (!open) {
+      this.#decompressor?.pause();
+      this.#controller?.pause();
+      return;
+    }
+    this.#decompressor?.resume();
+    if (this.#decompressor?.writableNeedDrain !== true) this.#controller?.resume();
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    if (this.#over) controller.abort(aborted);
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: UpstreamHeaders): void {
+    this.#controller = controller;
+    if (this.#over || status < 200) return;
+    const decompressor = decompressorOf(headers["content-encoding"]);
+    if (decompressor !== undefined) {
+      this.#decompressor = decompressor;
+      decompressor.on("data", (chunk: Buffer) => this.#over || this.#handlers.data(chunk));
+      decompressor.on("drain", () => this.#open && this.#controller?.resume());
+      decompressor.on("end", () => this.#end());
+      decompressor.on("error", () => {
+        controller.abort(aborted);
+        this.fail(failureOfEncoding, "content-encoding");
+      });
+    }
+    this.#handlers.head(status, headers);
+    if (!this.#open) this.flow(false);
+  }
+
+  onResponseData(controller: Controller, chunk: Buffer): void {
+    if (this.#over) return;
+    if (this.#decompressor === undefined) this.#handlers.data(chunk);
+    else if (!this.#decompressor.write(chunk)) controller.pause();
+  }
+
+  onResponseEnd(): void {
+    this.#leave();
+    if (this.#decompressor === undefined) this.#end();
+    else if (!this.#over) this.#decompressor.end();
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    this.fail(failureOfTransport(error), (error as NodeJS.ErrnoException).code ?? error.name);
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#handlers.end();
+  }
+
+  #leave(): void {
+    for (const then of this.#left.splice(0)) then();
+  }
+}
+
+/** Appends a path to a base URL, which may have a query such as `?api-version=…`. */
+export function urlOf(baseUrl: string, path: string): URL {
+  const base = new URL(baseUrl);
+  const url = new URL(`${base.origin}${base.pathname.replace(/\/$/, "")}${path}`);
+  for (const [name, value] of base.searchParams) if (!url.searchParams.has(name)) url.searchParams.append(name, value);
+  return url;
+}
+
+function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, headers: own, body }: UpstreamRequest) {
+  const url = urlOf(baseUrl, path);
+  return {
+    url,
+    method: "POST" as const,
+    path: `${url.pathname}${url.search}`,
+    headers: {
+      "content-type": "application/json",
+      ...own,
+      ...headers,
+      "accept-encoding": "identity",
+      "user-agent": "sluice",
+      ...(!Buffer.isBuffer(body) && { "content-length": String(body.byteLength) }),
+    } as Record<string, string>,
+    body,
+  };
+}
+
+/** A body in chunks is read one chunk ahead of the socket. */
+const dispatchedOf = (body: Buffer | BodyWithAttachments): Buffer | Readable =>
+  Buffer.isBuffer(body) ? body : Readable.from(body, { highWaterMark: 1 });
+
+/** The request id headers of OpenAI and most others, Anthropic, Azure (two), and AWS. */
+const requestIdHeaders = ["x-request-id", "request-id", "apim-request-id", "x-ms-request-id", "x-amzn-requestid"];
+const requestIdLengthMax = 100;
+
+/** The upstream's own id of a request, if it sends one in printable ASCII. */
+export function upstreamRequestIdOf(headers: UpstreamHeaders): string | undefined {
+  const named = requestIdHeaders
+    .map((name) => headers[name])
+    .find((value) => typeof value === "string" && /^[\x21-\x7e]+$/.test(value));
+  return typeof named === "string" ? named.slice(0, requestIdLengthMax) : undefined;
+}
+
+const leadsToSame = (left: CatalogueUpstream, right: CatalogueUpstream) =>
+  left.baseUrl === right.baseUrl &&
+  JSON.stringify(left.tls) === JSON.stringify(right.tls) &&
+  left.connectionsMax === right.connectionsMax &&
+  left.timeouts.connectTimeoutMs === right.timeouts.connectTimeoutMs;
+
+const failureOfConfiguration: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model is not set up; its operator has been told.",
+};
+const failureOfEncoding: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model sent an answer whose compression is broken.",
+};
+const failureOfAuthorization: Failure = {
+  code: "upstream_failed",
+  message: "The upstream of this model refused the gateway; its operator has been told.",
+};
+
+/** The caller sees the message, so it names no address. */
+function failureOfTransport(error: Error): Failure {
+  if (error instanceof errors.ConnectTimeoutError)
+    return { code: "upstream_timeout", message: "The upstream of this model could not be reached in time." };
+  if (
+    ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(
+      (error as NodeJS.ErrnoException).code ?? "",
+    )
+  )
+    return { code: "upstream_failed", message: "The upstream of this model could not be reached." };
+  return {
+    code: "upstream_failed",
+    message: "The upstream of this model broke the connection before its answer was complete.",
+  };
+}

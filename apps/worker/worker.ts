@@ -1,0 +1,239 @@
+/** A worker as a value: composed from its configuration and what it depends on. Several may live in one process. */
+
+import type { Logger } from "pino";
+import type { Registry } from "prom-client";
+import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
+import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
+import { EventStream, type Subscriber } from "#events/event-stream.ts";
+import type { WorkerEvents } from "#events/worker-events.ts";
+import type { RelayBounds } from "#relay/bounds.ts";
+import { registerRelayMetrics } from "#relay/metrics.ts";
+import type { Runner } from "#relay/runner.ts";
+import type { Clock } from "#service/clock.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import { createOperations, listen } from "#service/operations.ts";
+import type { Redis } from "#service/redis.ts";
+import { AttachmentBudget } from "./attachments/attachment-budget.ts";
+import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
+import { RequestAttachments } from "./attachments/request-attachments.ts";
+import { Attempt, type AttemptDeps } from "./attempt/attempt.ts";
+import { followCatalogue } from "./catalogue.ts";
+import type { WorkerConfig } from "./config.ts";
+import { createAttemptLog } from "./observability/attempt-log.ts";
+import { createAttemptMetrics, registerWorkerGauges } from "./observability/metrics.ts";
+import { PreparationThread } from "./preparation/preparation.ts";
+import { WorkerQueues } from "./queues.ts";
+import type { WorkerRedis } from "./redis.ts";
+import { openRelay, type WorkerRelay } from "./relay.ts";
+import { CircuitBreakers } from "./routing/circuit-breakers.ts";
+import { Credentials } from "./routing/credentials.ts";
+import { Routing } from "./routing/routing.ts";
+import { Slots } from "./routing/slots.ts";
+import { isProxied } from "./upstream/connections.ts";
+import type { Upstreams } from "./upstream/upstreams.ts";
+
+/** How often timeouts are checked, so they are kept to within this. */
+const watchMs = 250;
+/** How often a draining worker checks whether attempts are left. */
+const drainCheckMs = 20;
+
+/** The worker owns what it is given, and closes it. */
+export interface WorkerDeps {
+  log: Logger;
+  clock: Clock;
+  /** The same as those of every ingress. */
+  bounds: RelayBounds;
+  /** Of this worker alone. */
+  registry: Registry;
+  redis: WorkerRedis;
+  upstreams: Upstreams;
+  /** Follows the catalogue until the watch is closed. */
+  watchCatalogue(listeners: WatchListeners): CatalogueWatch;
+  /** Subscribers to the worker's events, besides its log and its metrics. */
+  subscribers?: readonly Subscriber<WorkerEvents>[];
+}
+
+export interface Worker {
+  /** Listens on the operations port and takes jobs; call it once. Returns the addresses, by purpose. */
+  start(): Promise<{ operations: string }>;
+  /** Takes no more jobs, waits for running attempts for `drainMs` at most, and hands the rest back to their owners. */
+  drain(): Promise<void>;
+  /** Closes everything. Attempts that still run are lost, so call `drain` first. */
+  close(): Promise<void>;
+}
+
+export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Promise<Worker> {
+  const { log, clock, bounds, registry, upstreams } = deps;
+  // Closes what is open, last opened first, also when a later step fails.
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => upstreams.close());
+  const catalogue = followCatalogue(deps, config.environment);
+  opened.defer(() => catalogue.close());
+  const redis = await deps.redis.connect();
+  opened.defer(() => redis.disconnect());
+  const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
+  redis.on("error", onRedisError);
+
+  const events = new EventStream<WorkerEvents>(
+    createAttemptLog(log),
+    createAttemptMetrics(registry),
+    ...(deps.subscribers ?? []),
+  );
+  const routing = openRouting({ redis, keyspace: deps.redis.keyspace, upstreams, clock }, opened);
+  const attachments = openAttachments(config, opened);
+  const preparationThread = new PreparationThread();
+  opened.defer(() => preparationThread.close());
+  const relay = await openRelay(deps.redis, bounds, clock);
+  const attemptDeps: AttemptDeps = {
+    clock,
+    events,
+    catalogue: catalogue.current,
+    upstreams,
+    routing: routing.routing,
+    preparationThread,
+    attachmentsFor: attachments.forKey,
+    readBody: (generation) => redis.getBuffer(deps.redis.keyspace.body(generation)),
+    send: (run, kind, payload) => relay.runner.send(run, kind, payload, clock.now()),
+  };
+  const queues = new WorkerQueues({
+    capacities: config.queues,
+    catalogue: catalogue.current,
+    connections: deps.redis,
+    redis,
+    name: relay.mailbox.self,
+    log,
+    isReady: relay.isReady,
+    take: (slot) => relay.take(new Attempt(slot, attemptDeps), slot),
+    onRedisError,
+  });
+  // The mailbox first: while it sends its last frames, the queues finish the jobs that were handed back.
+  opened.defer(async () => {
+    await queues.stop();
+    await relay.mailbox.close();
+    await queues.close();
+  });
+  registerRelayMetrics(registry, relay.mailbox, () => relay.runner.resends);
+  registerCatalogueMetrics(registry, catalogue);
+  registerWorkerGauges(registry, { queues, ...routing, attachmentBudget: attachments.budget, clock });
+  const operations = createOperations({
+    metrics: registry,
+    notReady: () => (queues.isStopping ? "stopping" : relay.isReady() ? undefined : "no link to Redis"),
+    status: () => statusOf(catalogue, queues, routing, clock),
+  });
+  opened.defer(() => operations.close());
+  return new RunningWorker({ config, bounds, clock, relay, queues, operations }, opened.move());
+}
+
+interface RoutingParts {
+  routing: Routing;
+  circuitBreakers: CircuitBreakers;
+  slots: Slots;
+  credentials: Credentials;
+}
+
+function openRouting(
+  { redis, keyspace, upstreams, clock }: { redis: Redis; keyspace: Keyspace; upstreams: Upstreams; clock: Clock },
+  opened: AsyncDisposableStack,
+): RoutingParts {
+  const circuitBreakers = new CircuitBreakers(redis, keyspace.circuitBreakers, clock);
+  const slots = new Slots(redis, keyspace.slots);
+  const credentials = new Credentials();
+  circuitBreakers.start();
+  opened.defer(() => circuitBreakers.close());
+  slots.start();
+  opened.defer(() => slots.close());
+  return {
+    routing: new Routing({ circuitBreakers, slots, credentials, upstreams, clock }),
+    circuitBreakers,
+    slots,
+    credentials,
+  };
+}
+
+interface AttachmentParts {
+  budget: AttachmentBudget;
+  /** The attachments of one request of this key. */
+  forKey(keyId: string): RequestAttachments;
+}
+
+function openAttachments(
+  { attachmentNetworks, attachmentBytesMax, environment }: WorkerConfig,
+  opened: AsyncDisposableStack,
+): AttachmentParts {
+  const fetcher = createAttachmentFetcher(attachmentNetworks, isProxied(environment));
+  opened.defer(() => fetcher.close());
+  const budget = new AttachmentBudget(attachmentBytesMax);
+  return { budget, forKey: (keyId) => new RequestAttachments(fetcher, budget, keyId) };
+}
+
+/** The worker's part of /status. */
+const statusOf = (
+  catalogue: CatalogueWatch,
+  queues: WorkerQueues,
+  { circuitBreakers, credentials, slots }: RoutingParts,
+  clock: Clock,
+) => ({
+  role: "worker",
+  catalogue: catalogue.current().version,
+  queues: queues.opened.map(({ name, capacity, held }) => ({ queue: name, capacity, held })),
+  targets: circuitBreakers.states(clock.now()),
+  coolingCredentials: credentials.cooling(clock.now()),
+  slots: slots.taken(),
+});
+
+interface RunningParts {
+  config: WorkerConfig;
+  bounds: RelayBounds;
+  clock: Clock;
+  relay: WorkerRelay;
+  queues: WorkerQueues;
+  operations: ReturnType<typeof createOperations>;
+}
+
+class RunningWorker implements Worker {
+  readonly #parts: RunningParts;
+  readonly #opened: AsyncDisposableStack;
+
+  constructor(parts: RunningParts, opened: AsyncDisposableStack) {
+    this.#parts = parts;
+    this.#opened = opened;
+  }
+
+  async start(): Promise<{ operations: string }> {
+    const { config, bounds, clock, relay, queues, operations } = this.#parts;
+    const url = await listen(operations, config.operationsHost, config.operationsPort);
+    this.#every(bounds.heartbeatMs, () => {
+      relay.runner.tick(clock.now());
+      queues.announce();
+    });
+    this.#every(watchMs, () => {
+      const now = clock.now();
+      for (const attempt of relay.runner.tasks()) attempt.watch(now);
+    });
+    relay.runner.tick(clock.now());
+    await queues.start();
+    return { operations: url };
+  }
+
+  async drain(): Promise<void> {
+    const { config, clock, relay, queues } = this.#parts;
+    await queues.stop();
+    await emptied(relay.runner, config.drainMs, clock);
+    relay.runner.handBack(clock.now());
+  }
+
+  close(): Promise<void> {
+    return this.#opened.disposeAsync();
+  }
+
+  #every(periodMs: number, act: () => void): void {
+    const timer = setInterval(act, periodMs);
+    this.#opened.defer(() => clearInterval(timer));
+  }
+}
+
+/** Settles when no attempt is left, or when the time is up. */
+async function emptied(runner: Runner<Attempt>, timeoutMs: number, clock: Clock): Promise<void> {
+  const deadline = clock.now() + timeoutMs;
+  while (runner.size > 0 && clock.now() < deadline) await new Promise((resolve) => setTimeout(resolve, drainCheckMs));
+}

@@ -1,0 +1,116 @@
+/**
+ * The events of an ingress: what happens to each request and to each generation. No event carries content or a secret.
+ *
+ *     received ─▶ admitted ─▶ queued ─▶ dispatched ─▶ bound ─▶ answering ─▶ firstContent ─▶ chunk … ─▶ ended
+ *                                           ▲                                                │
+ *                                           └──────────────────── restarted ◀────────────────┘
+ *
+ * Every generation that is received ends exactly once, from any state; the other events may be missing.
+ */
+import type { Framing } from "#dialects/codec.ts";
+import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import type { ErrorCode } from "#dialects/errors.ts";
+import type { Usage } from "#dialects/usage.ts";
+
+/** What is known of a generation from its beginning. All of its events carry the same object. */
+export interface GenerationFacts {
+  readonly generationId: string;
+  readonly requestId: string;
+  readonly keyId: string;
+  readonly group: string;
+  readonly account: string | undefined;
+  /** The catalogue's id of the model that the caller asked for. */
+  readonly model: string;
+  readonly queue: string;
+  readonly dialect: ConversationDialect;
+  readonly operation: Operation;
+  readonly framing: Framing;
+  readonly bodyBytes: number;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
+}
+
+/** "complete", "left" (the caller closed the connection), or the code of the error. */
+export type GenerationOutcome = "complete" | "left" | ErrorCode;
+
+interface GenerationEvent {
+  readonly generation: GenerationFacts;
+}
+
+interface AttemptEvent extends GenerationEvent {
+  /** Counts from 1. */
+  readonly attempt: number;
+}
+
+export interface GenerationEnded extends GenerationEvent {
+  readonly outcome: GenerationOutcome;
+  /** The HTTP status that the caller got, or would have got; 0 where none was decided. */
+  readonly status: number;
+  /** The catalogue's id of the model that answered: `generation.model` or one of its fallbacks. */
+  readonly modelAnswered: string;
+  readonly upstreamRequestId: string | undefined;
+  /** From the receipt to the first worker; undefined where no worker took it. */
+  readonly waitedMs: number | undefined;
+  /** From the receipt to the first content; undefined where there was none. */
+  readonly firstTokenMs: number | undefined;
+  readonly durationMs: number;
+  /** What the caller is billed. Null: nothing. */
+  readonly usage: Usage | null;
+}
+
+export interface RequestEnded {
+  readonly requestId: string;
+  readonly transport: "http" | "websocket";
+  /** Undefined for a frame of a WebSocket. */
+  readonly method: string | undefined;
+  /** The pattern of the route, or "other". */
+  readonly path: string;
+  /** 499 where the caller left before the end of the response, 101 where the connection became a WebSocket. */
+  readonly status: number;
+  /** Undefined for a caller without a valid key. */
+  readonly keyId: string | undefined;
+  /** `generation`: a generation answered it and reports its own end. `answered`: the ingress answered it, be it with an error. */
+  readonly outcome: "generation" | "answered" | "left" | "upgraded";
+  /** Undefined for what took no time of its own: an upgrade, and a frame that was refused. */
+  readonly durationMs: number | undefined;
+  /** How often the client says that it has retried. */
+  readonly retries: string | undefined;
+}
+
+export interface IngressEvents {
+  /** The ingress took the request on as a generation. */
+  received: GenerationEvent;
+  /** The caller's rate limits admit it, or there are none. */
+  admitted: GenerationEvent;
+  /** It waits in the admission queue of this ingress. */
+  queued: GenerationEvent;
+  /** Its job is on the way to the queue. */
+  dispatched: AttemptEvent;
+  /** A worker runs the attempt. */
+  bound: AttemptEvent & { readonly waitedMs: number };
+  /** The upstream began to answer. */
+  answering: GenerationEvent & { readonly status: number; readonly upstreamRequestId: string | undefined };
+  firstContent: GenerationEvent & { readonly firstTokenMs: number };
+  /** Bytes of the answer arrived; on the hot path. `gapMs` is the time since the chunk before it, undefined for the first. */
+  chunk: GenerationEvent & { readonly bytes: number; readonly gapMs: number | undefined };
+  /** The worker or the job was lost and another attempt begins, unseen by the caller. */
+  restarted: GenerationEvent;
+  ended: GenerationEnded;
+
+  requestEnded: RequestEnded;
+  /** The ingress answers a request, or closes a WebSocket, with an error of its own. A generation's errors are in `ended`. */
+  requestRefused: { readonly requestId: string; readonly code: ErrorCode };
+  /** A limit refused a request or broke a connection. `scope` is whose limit it is: a key's, a group's, an account's, or the ingress's. */
+  limitReached: { readonly limit: string; readonly scope: string; readonly keyId: string };
+  socketClosed: {
+    readonly requestId: string;
+    readonly keyId: string;
+    readonly path: string;
+    readonly turns: number;
+    /** The close code of the WebSocket. */
+    readonly code: number;
+    readonly durationMs: number;
+  };
+  /** A fault of the gateway failed a request. */
+  fault: { readonly error: unknown; readonly requestId: string };
+}

@@ -1,0 +1,111 @@
+/** The life of an attempt as its worker sees it: what a log, a metric, a trace or a ledger needs, and no content of callers or upstreams. */
+import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import type { Failure } from "#dialects/errors.ts";
+import type { Usage } from "#dialects/usage.ts";
+
+/** One attempt of a generation. The same object in all of its events. */
+export interface AttemptInfo {
+  readonly generation: string;
+  /** Counted from 1. A generation has another attempt when its worker was lost. */
+  readonly attempt: number;
+  readonly queue: string;
+  readonly operation: Operation;
+  readonly dialect: ConversationDialect;
+  /** The model that the caller asked for. */
+  readonly requestedModel: string;
+  readonly group: string;
+  /** The id of the caller's key, never the key. */
+  readonly keyId: string;
+}
+
+/** One call of an upstream. The same object in all of its events. */
+export interface CallInfo {
+  /** Counted from 1 within the attempt. */
+  readonly number: number;
+  readonly upstream: string;
+  /** The upstream and its name of the model. */
+  readonly target: string;
+  /** The catalogue's id of the model that this target serves: the requested one, or a fallback. */
+  readonly model: string;
+  /** The name of the credential; undefined for an upstream without one. */
+  readonly credential: string | undefined;
+  /** The caller has a part of the answer already, and this call continues it. */
+  readonly resumes: boolean;
+}
+
+/** How an upstream answered. */
+export interface CallDiagnosis {
+  /** Undefined when no response arrived. */
+  status?: number;
+  /** The upstream's own id of the request. */
+  requestId?: string;
+  /** A transport error code, a timeout, or a few words on why the answer is unusable. */
+  cause?: string;
+  /** Events of the stream that could not be read; undefined for none. */
+  malformedEvents?: number;
+}
+
+/** `done` and `failed`: the owner has the whole response. `dropped`: handed back, or lost with the link to the owner. */
+type AttemptOutcome = "done" | "failed" | "cancelled" | "dropped";
+
+/**
+ * `taken` comes first and `ended` last, each once for every attempt. In between, `settled` occurs at most once: not for a dropped attempt.
+ * Each `upstreamCallStarted` is followed by one `upstreamCallFailed` or one `upstreamCallEnded`, before the next call starts. A cancelled attempt is
+ * settled before its call ends.
+ */
+export interface WorkerEvents {
+  /** The worker took the attempt from its queue. */
+  taken: { attempt: AttemptInfo; queueWaitMs: number };
+  /** The owner bound the attempt to this worker or gave it up: its job leaves the queue. */
+  dispatched: { attempt: AttemptInfo };
+  upstreamCallStarted: { attempt: AttemptInfo; call: CallInfo };
+  /** The first content of an answer of which the caller has nothing yet. */
+  firstContent: { attempt: AttemptInfo; call: CallInfo; sinceCallMs: number };
+  /** More of an answer arrived. Hot: the same object each time, so read it at once. */
+  chunk: { attempt: AttemptInfo; call: CallInfo; gapMs: number };
+  /** The call failed, whatever becomes of the attempt. */
+  upstreamCallFailed: {
+    attempt: AttemptInfo;
+    call: CallInfo;
+    durationMs: number;
+    diagnosis: CallDiagnosis;
+    failure: Failure;
+    /** The upstream's own words, without secrets and addresses. They may quote the request when the fault is `unclear`. */
+    reason: string | undefined;
+  };
+  /** The answer is complete, or nobody waits for it any more. */
+  upstreamCallEnded: {
+    attempt: AttemptInfo;
+    call: CallInfo;
+    durationMs: number;
+    diagnosis: CallDiagnosis;
+    isComplete: boolean;
+    usage: Usage | undefined;
+  };
+  /** The attempt counts: the owner has the whole answer or its failure (`done`), or the caller left (`cancelled`). */
+  settled: {
+    attempt: AttemptInfo;
+    outcome: "done" | "cancelled";
+    /** The model that answered last. */
+    model: string;
+    upstream: string | undefined;
+    /** What the upstream counted; for a caller who left before that, an estimate. */
+    usage: Usage | undefined;
+    failure: Failure | undefined;
+  };
+  /** The worker forgets the attempt; its slot is free. */
+  ended: {
+    attempt: AttemptInfo;
+    outcome: AttemptOutcome;
+    /** The model and the upstream of the last call. */
+    model: string;
+    upstream: string | undefined;
+    /** What the upstream counted. */
+    usage: Usage | undefined;
+    failure: Failure | undefined;
+    /** An error of the gateway's own code, if one ended the attempt. */
+    fault: unknown;
+    /** Of the last call; `malformedEvents` of all calls. */
+    diagnosis: CallDiagnosis;
+  };
+}

@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Operation } from "#dialects/dialect.ts";
+import { demandOf } from "../../../apps/ingress/admission/demand.ts";
+import { type LimitedRequest, tokensOf } from "../../../apps/ingress/admission/estimate.ts";
+
+const model = { id: "m", outputTokensMax: 8_000, contextWindow: 100_000 } as CatalogueModel;
+
+/** The estimate for a body of 400 bytes. */
+function reservedFor(body: Record<string, unknown>, operation: Operation = "answer", bodyBytes = 400) {
+  return tokensOf({ operation, model, bodyBytes, ...demandOf(operation, body) } as LimitedRequest);
+}
+const outputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).outputTokens;
+const inputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).inputTokens;
+
+test("an answer's estimated length is the caller's bound in any dialect, or a thousand tokens, and never more than the model's maximum", () => {
+  assert.equal(outputOf({}), 1_000);
+  for (const body of [
+    { max_tokens: 50 },
+    { max_completion_tokens: 50 },
+    { max_output_tokens: 50 },
+    { generationConfig: { maxOutputTokens: 50 } },
+    { generation_config: { max_output_tokens: 50 } },
+  ])
+    assert.equal(outputOf(body), 50, JSON.stringify(body));
+  assert.equal(outputOf({ max_tokens: 1_000_000 }), 8_000);
+  for (const nothing of [null, -1, 0, 1.5, "50", {}])
+    assert.equal(outputOf({ max_tokens: nothing }), 1_000, JSON.stringify(nothing));
+});
+
+test("the estimate includes every choice in full, in any dialect", () => {
+  assert.equal(outputOf({ n: 100, max_tokens: 50 }), 5_000);
+  assert.equal(outputOf({ generationConfig: { candidateCount: 8 } }), 8_000);
+  assert.equal(outputOf({ generation_config: { candidate_count: 8, max_output_tokens: 10 } }), 80);
+  assert.equal(outputOf({ n: 3, max_tokens: 1_000_000 }), 24_000);
+  assert.equal(outputOf({ n: Number.MAX_SAFE_INTEGER, max_tokens: 1 }), 1_000);
+  for (const nothing of [null, 0, -5, "7"]) assert.equal(outputOf({ n: nothing }), 1_000, JSON.stringify(nothing));
+});
+
+test("the estimate for images depends on their number, size and quality", () => {
+  const pictures = (body: Record<string, unknown>) => outputOf({ prompt: "a cat", ...body }, "image-generation");
+  assert.equal(pictures({ size: "1024x1024", quality: "low" }), 272);
+  assert.equal(pictures({ size: "1024x1536", quality: "medium" }), 1_584);
+  assert.equal(pictures({ size: "1536x1024", quality: "high", n: 10 }), 62_400);
+  assert.equal(pictures({}), 6_240);
+  assert.equal(pictures({ size: "auto", quality: "auto", n: null, stream: true, partial_images: 3 }), 6_540);
+  assert.equal(pictures({ size: "99999x99999", quality: "max", n: 10 }), 80_000);
+  assert.equal(pictures({ size: "1024x1024", quality: "low", frame_count: 16 }), 16 * 272);
+  assert.equal(pictures({ size: "1024x1024", quality: "low", max_tokens: 1 }), 272);
+});
+
+test("the images of an edit count as input, whatever the size of the form", () => {
+  const edit = {
+    prompt: "a cat",
+    image: ["image/png", "image/webp"],
+    mask: "image/png",
+    size: "1024x1024",
+    quality: "low",
+    n: 2,
+  };
+  assert.deepEqual(reservedFor(edit, "image-edit", 30_000_000), {
+    inputTokens: 1_000 + 3 * 6_240,
+    outputTokens: 2 * 272,
+  });
+});
+
+test("speech and images in a conversation count as long answers, unless the caller bounds them", () => {
+  assert.equal(outputOf({ modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" } }), 8_000);
+  assert.equal(outputOf({ generationConfig: { responseModalities: ["TEXT", "IMAGE"] } }), 8_000);
+  assert.equal(outputOf({ modalities: ["audio"], max_completion_tokens: 300, n: 2 }), 600);
+  assert.equal(outputOf({ modalities: ["text"] }), 1_000);
+});
+
+test("a file that is sent by address or id counts as input in any dialect; a file in the body counts by its bytes", () => {
+  const url = "https://example.com/cat.png";
+  const bodies: Record<string, unknown>[] = [
+    { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url } }] }] },
+    { messages: [{ role: "user", content: [{ type: "image_url", image_url: url }] }] },
+    { messages: [{ role: "user", content: [{ type: "file", file: { file_id: "file-1" } }] }] },
+    { messages: [{ role: "user", content: [{ type: "image", source: { type: "url", url } }] }] },
+    {
+      messages: [
+        {
+          role: "user",
+          content: [{ type: "tool_result", content: [{ type: "document", source: { type: "url", url } }] }],
+        },
+      ],
+    },
+    { input: [{ role: "user", content: [{ type: "input_image", image_url: url }] }] },
+    { input: [{ role: "user", content: [{ type: "input_file", file_url: url }] }] },
+    { contents: [{ parts: [{ fileData: { fileUri: "gs://bucket/talk.mp3", mimeType: "audio/mp3" } }] }] },
+    { contents: [{ parts: [{ file_data: { file_uri: url } }] }] },
+  ];
+  for (const body of bodies) assert.equal(inputOf(body), 2_100, JSON.stringify(body));
+  const inBody = [
+    {
+      messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }] }],
+    },
+    { messages: [{ role: "user", content: [{ type: "image", source: { type: "base64", data: "AAAA" } }] }] },
+    {
+      messages: [{ role: "user", content: url }],
+      tools: [{ type: "function", function: { parameters: { $schema: "http://json-schema.org/draft-07/schema#" } } }],
+    },
+    {
+      messages: [
+        { role: "assistant", tool_calls: [{ function: { name: "fetch", arguments: JSON.stringify({ url }) } }] },
+      ],
+    },
+  ];
+  for (const body of inBody) assert.equal(inputOf(body), 100, JSON.stringify(body));
+  const many = {
+    messages: [{ content: Array.from({ length: 1_000 }, () => ({ type: "image_url", image_url: { url } })) }],
+  };
+  assert.equal(inputOf(many), model.contextWindow);
+});
+
+test("a token count reserves nothing, and an embedding no output", () => {
+  assert.deepEqual(reservedFor({ messages: [], n: 5 }, "token-count"), { inputTokens: 0, outputTokens: 0 });
+  assert.deepEqual(reservedFor({ input: ["a", "b"], n: 5 }, "embedding"), { inputTokens: 100, outputTokens: 0 });
+});

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { plainUsageOf } from "#dialects/usage.ts";
+import type { GenerationOutcome } from "#events/ingress-events.ts";
+import type { Generation } from "../../../apps/ingress/generation/generation.ts";
+import { usageRecordOf } from "../../../apps/ingress/generation/usage-record.ts";
+
+/** Asks for 25 tokens of input and at most 500 of output. */
+const asked = {
+  state: "running",
+  operation: "answer",
+  framing: "sse",
+  model: { id: "m", capabilities: [] as string[] },
+  modelAnswered: "m",
+  bodyBytes: 100,
+  outputTokensMax: 500,
+  choices: 1,
+  attachedTokens: 0,
+  usage: null,
+  progress: undefined,
+};
+const begun = { model: "fallback", outputTokens: 0, reasoningTokens: 0 };
+const thinks = { id: "m", capabilities: ["reasoning"] };
+const nothing = "nothing";
+const reserved = "25 in, 500 out, m";
+
+const cases: [what: string, generation: object, outcome: GenerationOutcome, expected: string][] = [
+  [
+    "complete, by its upstream's count",
+    { usage: plainUsageOf(7, 8), modelAnswered: "fallback" },
+    "complete",
+    "7 in, 8 out, fallback",
+  ],
+  [
+    "complete, uncounted, by what was produced",
+    { progress: { ...begun, outputTokens: 90 } },
+    "complete",
+    "25 in, 90 out, fallback",
+  ],
+  ["complete and whole, uncounted, by what was reserved", { framing: "whole" }, "complete", reserved],
+  ["left while it waited", { state: "dispatched" }, "left", nothing],
+  ["left before its upstream answered", {}, "left", nothing],
+  ["left before anything was produced", { progress: begun }, "left", "25 in, 0 out, fallback"],
+  ["left before anything was seen of a model that thinks", { progress: begun, model: thinks }, "left", reserved],
+  [
+    "left in the middle",
+    { progress: { ...begun, outputTokens: 90 }, model: thinks },
+    "left",
+    "25 in, 90 out, fallback",
+  ],
+  [
+    "left with its input counted",
+    { progress: { ...begun, outputTokens: 90, reported: plainUsageOf(7, 1) } },
+    "left",
+    "7 in, 90 out, fallback",
+  ],
+  [
+    "left while it waited to be resumed",
+    { state: "dispatched", progress: { ...begun, outputTokens: 90 } },
+    "left",
+    "25 in, 90 out, fallback",
+  ],
+  ["whole, left while it was made", { framing: "whole" }, "left", reserved],
+  [
+    "whole, left while its upstream streamed it",
+    { framing: "whole", progress: { ...begun, outputTokens: 90 } },
+    "left",
+    "25 in, 90 out, fallback",
+  ],
+  ["a picture, left while it was made", { operation: "image-generation" }, "left", reserved],
+  ["revoked in the middle", { progress: { ...begun, outputTokens: 90 } }, "invalid_key", "25 in, 90 out, fallback"],
+  ["failed in the middle", { progress: { ...begun, outputTokens: 90 } }, "upstream_failed", nothing],
+];
+
+for (const [what, generation, outcome, expected] of cases)
+  test(`usage record: ${what}`, () => {
+    const record = usageRecordOf({ ...asked, ...generation } as unknown as Generation, outcome);
+    assert.equal(
+      record.kind === "nothing"
+        ? nothing
+        : `${record.usage.inputTokens} in, ${record.usage.outputTokens} out, ${record.model}`,
+      expected,
+    );
+  });

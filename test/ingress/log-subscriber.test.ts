@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { pino } from "pino";
+import { plainUsageOf } from "#dialects/usage.ts";
+import { EventStream } from "#events/event-stream.ts";
+import type { GenerationEnded, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
+import { logSubscriber } from "../../apps/ingress/log-subscriber.ts";
+
+const ended: GenerationEnded = {
+  generation: {
+    generationId: "gen_1",
+    requestId: "req_1",
+    keyId: "key_1",
+    group: "default",
+    account: undefined,
+    model: "asked",
+    queue: "chat",
+    dialect: "gemini",
+    operation: "answer",
+    framing: "array",
+    bodyBytes: 10,
+    receivedAt: 0,
+  },
+  outcome: "complete",
+  status: 200,
+  modelAnswered: "fallback",
+  upstreamRequestId: "up_1",
+  waitedMs: 1.4,
+  firstTokenMs: 2.6,
+  durationMs: 3.5,
+  usage: plainUsageOf(7, 8),
+};
+
+const request: RequestEnded = {
+  requestId: "req_1",
+  transport: "http",
+  method: "GET",
+  path: "/v1/models",
+  status: 200,
+  keyId: "key_1",
+  outcome: "answered",
+  durationMs: 1.2,
+  retries: "1",
+};
+
+function setUp() {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino(
+    { base: null, timestamp: false, formatters: { level: (level) => ({ level }) } },
+    { write: (line: string) => void lines.push(JSON.parse(line)) },
+  );
+  return { lines, events: new EventStream<IngressEvents>(logSubscriber(log)) };
+}
+
+test("the end of a generation is one line with its times in whole milliseconds, its usage and the model that answered", () => {
+  const { lines, events } = setUp();
+  events.emit("ended", ended);
+  assert.deepEqual(lines, [
+    {
+      level: "info",
+      requestId: "req_1",
+      generation: "gen_1",
+      keyId: "key_1",
+      group: "default",
+      model: "asked",
+      answeredBy: "fallback",
+      queue: "chat",
+      dialect: "gemini",
+      operation: "answer",
+      stream: true,
+      outcome: "complete",
+      status: 200,
+      upstreamRequestId: "up_1",
+      waitedMs: 1,
+      firstTokenMs: 3,
+      durationMs: 4,
+      ...plainUsageOf(7, 8),
+      msg: "generation",
+    },
+  ]);
+});
+
+test("a request has a line when the ingress answered it, and none when a generation, a caller that left or a WebSocket ended it", () => {
+  const { lines, events } = setUp();
+  for (const outcome of ["answered", "generation", "left", "upgraded"] as const)
+    events.emit("requestEnded", { ...request, outcome });
+  assert.deepEqual(lines, [
+    {
+      level: "info",
+      requestId: "req_1",
+      method: "GET",
+      path: "/v1/models",
+      status: 200,
+      keyId: "key_1",
+      durationMs: 1,
+      retries: "1",
+      msg: "request",
+    },
+  ]);
+});
+
+test("hot events cost nothing without a subscriber: the log does not subscribe to chunks", () => {
+  assert.equal(setUp().events.has("chunk"), false);
+});

@@ -1,0 +1,349 @@
+/** Every case of an attempt's path, on a clock that the test moves. */
+import assert from "node:assert/strict";
+import { EventEmitter, once } from "node:events";
+import { test } from "node:test";
+import { parseCatalogue } from "#catalogue/load.ts";
+import { EventStream } from "#events/event-stream.ts";
+import type { WorkerEvents } from "#events/worker-events.ts";
+import { decodeData, type GenerationJob } from "#relay/job.ts";
+import { Attempt, type AttemptDeps } from "../../../apps/worker/attempt/attempt.ts";
+import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
+import type { UpstreamHandlers } from "../../../apps/worker/upstream/upstreams.ts";
+
+const catalogueOf = (model: string) =>
+  parseCatalogue(
+    Buffer.from(`groups: { default: { models: ["*"] } }
+upstreams:
+  first: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" }
+  second: { dialect: openai-chat, baseUrl: "http://127.0.0.1:10/v1" }
+models: [{ id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, ${model} }]
+`),
+    "catalogue.yaml",
+    {},
+  );
+
+const oneTarget = "retries: 0, route: [{ upstream: first, model: theirs }]";
+const twoTargets = "retries: 1, route: [{ upstream: first, model: theirs }, { upstream: second, model: theirs }]";
+const resumable = `resume: true, deterministic: true, ${twoTargets}`;
+
+const jobOf = (more: Partial<GenerationJob>): GenerationJob => ({
+  generation: "gen_1",
+  owner: "ingress-test",
+  number: 1,
+  attempt: 1,
+  dialect: "openai-chat",
+  operation: "answer",
+  framing: "sse",
+  contentType: "application/json",
+  headers: {},
+  model: "m",
+  group: "default",
+  keyId: "key_1",
+  admittedAt: 0,
+  body: '{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}',
+  ...more,
+});
+
+interface UpstreamCall extends UpstreamHandlers {
+  upstream: string;
+  isAborted: boolean;
+  isRead: boolean;
+}
+
+type Recorded = { [Kind in keyof WorkerEvents]: { kind: Kind } & WorkerEvents[Kind] }[keyof WorkerEvents];
+
+const kinds = [
+  "taken",
+  "dispatched",
+  "upstreamCallStarted",
+  "firstContent",
+  "chunk",
+  "upstreamCallFailed",
+  "upstreamCallEnded",
+  "settled",
+  "ended",
+] as const;
+
+/** Starts an attempt and records its calls, frames and events. */
+function startAttempt(model: string, more: Partial<GenerationJob> = {}) {
+  const catalogue = catalogueOf(model);
+  const time = { now: 1_000 };
+  const outcomes: string[] = [];
+  const frames: { kind: string; payload: Buffer }[] = [];
+  const events: Recorded[] = [];
+  const calls: UpstreamCall[] = [];
+  const changes = new EventEmitter();
+  const deps = {
+    catalogue: () => catalogue,
+    upstreams: {
+      call: ({ name }: { name: string }, _credential: unknown, _request: unknown, handlers: UpstreamHandlers) => {
+        const call: UpstreamCall = { ...handlers, upstream: name, isAborted: false, isRead: true };
+        calls.push(call);
+        changes.emit("call");
+        return {
+          abort: () => {
+            call.isAborted = true;
+          },
+          flow: (isOpen: boolean) => {
+            call.isRead = isOpen;
+          },
+        };
+      },
+    },
+    routing: {
+      permit: async () => ({ kind: "permitted", credential: undefined, leave() {} }),
+      ended: ({ key }: { key: string }, _permit: unknown, outcome: CallOutcome) => outcomes.push(`${key} ${outcome}`),
+    },
+    attachmentsFor: () => ({ filled: (body: Buffer) => body, release() {} }),
+    clock: { now: () => time.now, epoch: () => time.now },
+    events: new EventStream<WorkerEvents>(
+      Object.fromEntries(kinds.map((kind) => [kind, (event: object) => events.push({ kind, ...event } as Recorded)])),
+    ),
+    readBody: async () => null,
+    send(_run: unknown, kind: string, payload: Buffer) {
+      frames.push({ kind, payload });
+      changes.emit("frame");
+    },
+  } as unknown as AttemptDeps;
+  const slot = { queue: "chat", job: jobOf(more), freeSlots: 0, dispatched() {}, release() {} };
+  const attempt = new Attempt(slot, deps);
+  const started = attempt.start({} as never);
+  return {
+    attempt,
+    started,
+    time,
+    outcomes,
+    frames,
+    events,
+    /** Waits for the call with this number, counted from 1. */
+    async called(number: number): Promise<UpstreamCall> {
+      while (calls.length < number) await once(changes, "call");
+      return calls[number - 1] as UpstreamCall;
+    },
+    kinds: () => events.map(({ kind }) => kind),
+    text: () => {
+      const data = frames.filter(({ kind }) => kind === "data");
+      return data.map(({ payload }) => decodeData(payload).bytes.toString()).join("");
+    },
+    failure: () => JSON.parse(String(frames.find(({ kind }) => kind === "fail")?.payload ?? "null")),
+    ended: () => events.find((event) => event.kind === "ended"),
+  };
+}
+
+const streamHead = { "content-type": "text/event-stream", "x-request-id": "theirs-1" };
+const delta = (content: object, finish: string | null = null) =>
+  Buffer.from(`data: ${JSON.stringify({ choices: [{ index: 0, delta: content, finish_reason: finish }] })}\n\n`);
+const done = Buffer.from("data: [DONE]\n\n");
+
+test("a streamed answer marks its target once, with its first content, and ends with usage and model", async () => {
+  const { attempt, called, outcomes, frames, kinds, time, events, ended } = startAttempt(oneTarget);
+  const upstream = await called(1);
+  upstream.head(200, streamHead);
+  time.now += 40;
+  upstream.data(delta({ content: "hello" }));
+  assert.deepEqual(outcomes, ["first/theirs answered"]);
+  time.now += 10;
+  upstream.data(delta({}, "stop"));
+  upstream.data(done);
+  upstream.end();
+  attempt.dispatched();
+  attempt.settle("done");
+  attempt.forget();
+  assert.deepEqual(outcomes, ["first/theirs answered"]);
+  assert.deepEqual(
+    frames.map(({ kind }) => kind),
+    ["usage", "head", "data", "data", "data", "end"],
+  );
+  assert.equal(JSON.parse(String(frames[1]?.payload)).headers["x-upstream-request-id"], "theirs-1");
+  assert.deepEqual(kinds(), [
+    "taken",
+    "upstreamCallStarted",
+    "firstContent",
+    "chunk",
+    "chunk",
+    "upstreamCallEnded",
+    "dispatched",
+    "settled",
+    "ended",
+  ]);
+  const [taken, , first, chunk] = events;
+  assert.equal(taken?.kind === "taken" && taken.queueWaitMs, 1_000);
+  assert.equal(first?.kind === "firstContent" && first.sinceCallMs, 40);
+  assert.equal(chunk?.kind, "chunk");
+  assert.deepEqual([ended()?.outcome, ended()?.upstream, ended()?.diagnosis.status], ["done", "first", 200]);
+});
+
+test("a call that fails before its first content moves on to the next target, and the caller sees nothing of it", async () => {
+  const { called, outcomes, frames, kinds, text } = startAttempt(twoTargets);
+  const first = await called(1);
+  first.head(500, {});
+  first.data(Buffer.from("{}"));
+  first.end();
+  assert.equal(first.isAborted, true);
+  const second = await called(2);
+  assert.equal(second.upstream, "second");
+  assert.deepEqual(frames, []);
+  second.head(200, streamHead);
+  second.data(delta({ content: "hello" }, "stop"));
+  second.data(done);
+  second.end();
+  assert.match(text(), /hello/);
+  assert.deepEqual(outcomes, ["first/theirs transient", "second/theirs answered"]);
+  assert.deepEqual(kinds().slice(0, 4), ["taken", "upstreamCallStarted", "upstreamCallFailed", "upstreamCallStarted"]);
+});
+
+test("progress of a stream that fails before its content is withdrawn, so that nobody is billed for it", async () => {
+  const { called, frames } = startAttempt(twoTargets);
+  const first = await called(1);
+  first.head(200, streamHead);
+  first.end();
+  await called(2);
+  assert.deepEqual(
+    frames.map(({ kind, payload }) => [kind, String(payload) === "null"]),
+    [
+      ["usage", false],
+      ["usage", true],
+    ],
+  );
+});
+
+test("a stream that breaks after its content fails with what was produced, and its target is marked for that too", async () => {
+  const { attempt, called, outcomes, text, failure, ended } = startAttempt(twoTargets);
+  const upstream = await called(1);
+  upstream.head(200, streamHead);
+  upstream.data(delta({ content: "hello" }));
+  upstream.failed({ code: "upstream_failed", message: "The upstream broke." }, "ECONNRESET");
+  assert.deepEqual(outcomes, ["first/theirs answered", "first/theirs transient"]);
+  assert.match(text(), /hello/);
+  assert.equal(failure().message, "The upstream broke.");
+  attempt.settle("done");
+  attempt.forget();
+  assert.deepEqual([ended()?.outcome, ended()?.diagnosis.cause], ["failed", "ECONNRESET"]);
+});
+
+test("a stream that breaks after its content is resumed by another target, where the model allows it", async () => {
+  const { called, text, failure, events } = startAttempt(resumable);
+  const first = await called(1);
+  first.head(200, streamHead);
+  first.data(delta({ role: "assistant", content: "one " }));
+  first.failed({ code: "upstream_failed", message: "The upstream broke." }, "ECONNRESET");
+  const second = await called(2);
+  second.head(200, streamHead);
+  second.data(delta({ role: "assistant", content: "one two" }, "stop"));
+  second.data(done);
+  second.end();
+  assert.equal(text().match(/one /g)?.length, 1);
+  assert.match(text(), /two/);
+  assert.equal(failure(), null);
+  const started = events.flatMap((event) => (event.kind === "upstreamCallStarted" ? [event.call.resumes] : []));
+  assert.deepEqual(started, [false, true]);
+});
+
+test("the caller's own fault fails the attempt at once, although another target is left", async () => {
+  const { called, failure, outcomes } = startAttempt(twoTargets);
+  const upstream = await called(1);
+  upstream.head(400, {});
+  upstream.data(Buffer.from('{"error":{"message":"temperature must be below 2"}}'));
+  upstream.end();
+  assert.equal(failure().code, "invalid_request");
+  assert.deepEqual(outcomes, ["first/theirs answered"]);
+});
+
+test("a cancelled attempt aborts its call and sends nothing more, and what was produced is estimated", async () => {
+  const { attempt, called, frames, events, kinds } = startAttempt(oneTarget);
+  const upstream = await called(1);
+  upstream.head(200, streamHead);
+  upstream.data(delta({ content: "hello" }));
+  const sent = frames.length;
+  attempt.settle("cancelled");
+  attempt.abort();
+  attempt.forget();
+  upstream.data(delta({ content: " world" }));
+  upstream.end();
+  assert.equal(upstream.isAborted, true);
+  assert.equal(frames.length, sent);
+  const settled = events.find((event) => event.kind === "settled");
+  assert.ok((settled?.usage?.outputTokens ?? 0) > 0);
+  assert.deepEqual(kinds().slice(-3), ["settled", "upstreamCallEnded", "ended"]);
+});
+
+test("an attempt that is cancelled while its request is read calls no upstream", async () => {
+  const { attempt, started, kinds } = startAttempt(oneTarget, { body: null });
+  attempt.abort();
+  await started;
+  attempt.forget();
+  assert.deepEqual(kinds(), ["taken", "ended"]);
+});
+
+test("a request whose body is gone fails and asks for a retry", async () => {
+  const { started, failure } = startAttempt(oneTarget, { body: null });
+  await started;
+  assert.deepEqual([failure().code, /send it again/.test(failure().message)], ["unavailable", true]);
+});
+
+test("while the window is closed the upstream is not read, no timeout runs, and the end waits", async () => {
+  const { attempt, called, frames, time } = startAttempt(oneTarget);
+  const upstream = await called(1);
+  upstream.head(200, streamHead);
+  upstream.data(delta({ content: "hello" }));
+  attempt.flow(false);
+  assert.equal(upstream.isRead, false);
+  upstream.data(delta({ content: " world" }, "stop"));
+  time.now += 3_600_000;
+  attempt.watch(time.now);
+  upstream.data(done);
+  upstream.end();
+  assert.equal(frames.at(-1)?.kind, "data");
+  attempt.flow(true);
+  assert.equal(frames.at(-1)?.kind, "end");
+});
+
+test("a stream that falls silent after its content fails with a timeout", async () => {
+  const { attempt, called, failure, time } = startAttempt(oneTarget);
+  const upstream = await called(1);
+  upstream.head(200, streamHead);
+  upstream.data(delta({ content: "hello" }));
+  time.now += 29_999;
+  attempt.watch(time.now);
+  assert.equal(failure(), null);
+  time.now += 2;
+  attempt.watch(time.now);
+  assert.deepEqual(failure(), {
+    code: "upstream_timeout",
+    message: "The upstream of this model fell silent.",
+    upstreamRequestId: "theirs-1",
+  });
+  assert.equal(upstream.isAborted, true);
+});
+
+test("an answer that lacks only its terminator is complete after two seconds", async () => {
+  const { attempt, called, frames, time } = startAttempt(oneTarget);
+  const upstream = await called(1);
+  upstream.head(200, streamHead);
+  upstream.data(delta({ content: "hello" }, "stop"));
+  attempt.watch(time.now);
+  time.now += 2_001;
+  attempt.watch(time.now);
+  assert.equal(frames.at(-1)?.kind, "end");
+});
+
+test("progress that a data frame told is not reported again", async () => {
+  const { attempt, called, frames, time } = startAttempt(oneTarget);
+  const reports = () => frames.filter(({ kind }) => kind === "usage").length;
+  const upstream = await called(1);
+  upstream.head(200, streamHead);
+  upstream.data(delta({ content: "hello" }));
+  attempt.watch(time.now);
+  assert.equal(reports(), 1);
+});
+
+test("an error of the gateway's own code fails the attempt at once and is kept for the operator", async () => {
+  const { attempt, called, failure, ended } = startAttempt(oneTarget);
+  const upstream = await called(1);
+  upstream.data(Buffer.from("data"));
+  assert.equal(failure().code, "internal");
+  attempt.settle("done");
+  attempt.forget();
+  assert.equal(ended()?.outcome, "failed");
+  assert.match(String(ended()?.fault), /an answer arrived without a head/);
+});

@@ -1,0 +1,278 @@
+/** Connections to upstreams: TLS, HTTP/2, proxies, compressed answers. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import { type AddressInfo, connect, createServer as createTcpServer, type Server as TcpServer } from "node:net";
+import { test } from "node:test";
+import { createServer as createTlsServer, type TLSSocket } from "node:tls";
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import { Upstreams, urlOf } from "../../../apps/worker/upstream/upstreams.ts";
+import { until } from "../../support/gateway.ts";
+import { type Protocol, serverCredentials, startTlsFront, tlsFiles } from "../../support/tls.ts";
+
+const portOf = (server: Server | TcpServer) => (server.address() as AddressInfo).port;
+
+async function serving(answer: RequestListener): Promise<{ port: number } & AsyncDisposable> {
+  const server = createServer(answer).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    port: portOf(server),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+const upstreamOf = (baseUrl: string, more: Partial<CatalogueUpstream> = {}, connectTimeoutMs = 5_000) =>
+  ({
+    name: "theirs",
+    baseUrl,
+    headers: {},
+    connectionsMax: 64,
+    timeouts: { connectTimeoutMs },
+    ...more,
+  }) as unknown as CatalogueUpstream;
+
+interface Outcome {
+  status?: number;
+  text: string;
+  cause?: string;
+  tookMs: number;
+}
+
+const outcomeOf = (upstreams: Upstreams, upstream: CatalogueUpstream): Promise<Outcome> =>
+  new Promise((resolve) => {
+    const startedAt = performance.now();
+    const chunks: Buffer[] = [];
+    let status: number | undefined;
+    const over = (cause?: string) =>
+      resolve({
+        ...(status !== undefined && { status }),
+        text: Buffer.concat(chunks).toString(),
+        ...(cause !== undefined && { cause }),
+        tookMs: performance.now() - startedAt,
+      });
+    upstreams.call(
+      upstream,
+      undefined,
+      { path: "/chat/completions", headers: {}, body: Buffer.from("{}") },
+      {
+        head: (given) => {
+          status = given;
+        },
+        data: (chunk) => void chunks.push(chunk),
+        end: () => over(),
+        failed: (_failure, cause) => over(cause),
+      },
+    );
+  });
+
+const using = (environment = {}) => {
+  const upstreams = new Upstreams(() => ({}), environment);
+  return { upstreams, [Symbol.asyncDispose]: () => upstreams.close() };
+};
+
+for (const protocol of ["http/1.1", "h2"] as const satisfies Protocol[])
+  test(`an upstream over TLS is called by ${protocol}, trusting the authority that the catalogue names`, async () => {
+    await using plain = await serving((request, response) => {
+      request
+        .resume()
+        .on("end", () => response.writeHead(200, { "content-type": "application/json" }).end('{"ok":true}'));
+    });
+    await using front = await startTlsFront(plain.port, protocol);
+    await using ours = using();
+    const baseUrl = `https://localhost:${front.port}/v1`;
+    const trusted = upstreamOf(baseUrl, { tls: { caFile: tlsFiles.caFile } });
+    const answers = await Promise.all(Array.from({ length: 20 }, () => outcomeOf(ours.upstreams, trusted)));
+    assert.deepEqual(new Set(answers.map(({ status, text }) => `${status} ${text}`)), new Set(['200 {"ok":true}']));
+    assert.equal(await ours.upstreams.isPresent(trusted, undefined), true);
+    const { cause } = await outcomeOf(ours.upstreams, upstreamOf(baseUrl, { name: "distrusted" }));
+    assert.match(cause ?? "", /UNABLE_TO_VERIFY|SELF_SIGNED/);
+    const unreadable = await outcomeOf(
+      ours.upstreams,
+      upstreamOf(baseUrl, { name: "unreadable", tls: { caFile: "/no/such/file.pem" } }),
+    );
+    assert.equal(unreadable.cause, "TLS files or proxy: ENOENT");
+  });
+
+test("an upstream that requires a client certificate gets the worker's", async () => {
+  const names: string[] = [];
+  const server = createTlsServer(
+    { ...serverCredentials, requestCert: true, rejectUnauthorized: false },
+    (socket: TLSSocket) => {
+      names.push(String(socket.getPeerCertificate().subject?.CN));
+      socket
+        .on("error", () => undefined)
+        .once("data", () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"));
+    },
+  ).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  await using ours = using();
+  const answer = await outcomeOf(ours.upstreams, upstreamOf(`https://localhost:${portOf(server)}`, { tls: tlsFiles }));
+  assert.deepEqual([answer.status, names], [200, ["client"]]);
+  server.close();
+});
+
+test("twenty requests to an upstream that stalls in its handshake all fail within one connect timeout", async () => {
+  const stalled = createTcpServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
+  await once(stalled, "listening");
+  await using ours = using();
+  const upstream = upstreamOf(`https://localhost:${portOf(stalled)}`, { tls: { caFile: tlsFiles.caFile } }, 400);
+  const outcomes = await Promise.all(Array.from({ length: 20 }, () => outcomeOf(ours.upstreams, upstream)));
+  assert.deepEqual(new Set(outcomes.map(({ cause }) => cause)), new Set(["UND_ERR_CONNECT_TIMEOUT"]));
+  const slowest = Math.max(...outcomes.map(({ tookMs }) => tookMs));
+  assert.ok(slowest < 4_000, `${slowest} ms: one after the other they would take 8 s`);
+  stalled.close();
+});
+
+const answer = JSON.stringify({ choices: [], filler: "x".repeat(200_000) });
+const encodings = {
+  gzip: gzipSync,
+  "x-gzip": gzipSync,
+  GZIP: gzipSync,
+  deflate: deflateSync,
+  br: brotliCompressSync,
+  zstd: zstdCompressSync,
+};
+for (const [encoding, compress] of Object.entries(encodings))
+  test(`an answer that comes as ${encoding} is read although identity was asked for`, async () => {
+    const asked: IncomingMessage[] = [];
+    await using plain = await serving((request, response) => {
+      asked.push(request);
+      const bytes = compress(Buffer.from(answer));
+      response.writeHead(200, { "content-encoding": encoding });
+      for (let from = 0; from < bytes.length; from += 100) response.write(bytes.subarray(from, from + 100));
+      response.end();
+    });
+    await using ours = using();
+    const outcome = await outcomeOf(ours.upstreams, upstreamOf(`http://127.0.0.1:${plain.port}`));
+    assert.equal(outcome.text, answer);
+    assert.equal(asked[0]?.headers["accept-encoding"], "identity");
+  });
+
+test("a truncated or corrupt compressed answer fails, and an unread one stops the upstream", async () => {
+  const whole = gzipSync(Buffer.from(answer));
+  let body = whole.subarray(0, whole.length - 20);
+  await using plain = await serving(
+    (_request, response) => void response.writeHead(200, { "content-encoding": "gzip" }).end(body),
+  );
+  await using ours = using();
+  const upstream = upstreamOf(`http://127.0.0.1:${plain.port}`);
+  assert.equal((await outcomeOf(ours.upstreams, upstream)).cause, "content-encoding");
+  body = Buffer.from("not compressed at all");
+  assert.equal((await outcomeOf(ours.upstreams, upstream)).cause, "content-encoding");
+
+  body = gzipSync(Buffer.alloc(64 << 20));
+  let read = 0;
+  const closed = Promise.withResolvers<void>();
+  const call = ours.upstreams.call(
+    upstream,
+    undefined,
+    { path: "/", headers: {}, body: Buffer.from("{}") },
+    {
+      head: () => undefined,
+      data: (chunk) => {
+        read += chunk.length;
+        call.flow(false);
+        closed.resolve();
+      },
+      end: () => assert.fail("ended"),
+      failed: () => assert.fail("failed"),
+    },
+  );
+  await closed.promise;
+  for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+  assert.ok(read < 1 << 20, `${read} bytes were inflated for a reader who had stopped`);
+  call.abort();
+});
+
+test("calls use the environment's proxy, except for hosts in NO_PROXY and loopback addresses", async () => {
+  await using plain = await serving((request, response) => void response.writeHead(200).end(request.headers.host));
+  await using front = await startTlsFront(plain.port, "http/1.1");
+  const tunnelled: string[] = [];
+  const forwarded: string[] = [];
+  const proxy = createServer((request, response) => {
+    forwarded.push(request.url ?? "");
+    response.writeHead(200).end("forwarded");
+  });
+  proxy.on("connect", (request, client) => {
+    tunnelled.push(request.url ?? "");
+    const server = connect(front.port, "127.0.0.1", () => {
+      client.write("HTTP/1.1 200 OK\r\n\r\n");
+      server.pipe(client).pipe(server);
+    });
+    client.on("error", () => server.destroy());
+    server.on("error", () => client.destroy());
+  });
+  proxy.listen(0, "127.0.0.1");
+  await once(proxy, "listening");
+  const address = `http://127.0.0.1:${portOf(proxy)}`;
+  await using ours = using({ HTTPS_PROXY: address, http_proxy: address, NO_PROXY: "never.example" });
+  const ask = (baseUrl: string) =>
+    outcomeOf(
+      ours.upstreams,
+      upstreamOf(baseUrl, { name: baseUrl, tls: { caFile: tlsFiles.caFile, serverName: "localhost" } }, 2_000),
+    );
+  assert.equal((await ask("https://models.example/v1")).text, "models.example");
+  assert.deepEqual(tunnelled, ["models.example:443"]);
+  assert.equal((await ask(`http://127.0.0.1:${plain.port}`)).text, `127.0.0.1:${plain.port}`);
+  assert.equal((await ask(`https://localhost:${front.port}`)).text, `localhost:${front.port}`);
+  assert.notEqual((await ask("https://never.example/v1")).cause, undefined);
+  assert.deepEqual([tunnelled.length, forwarded.length], [1, 0]);
+  proxy.closeAllConnections();
+  proxy.close();
+});
+
+test("a proxy that does not answer CONNECT fails within the connect timeout, and may be set without a scheme", async () => {
+  const silent = createTcpServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  await using ours = using({ https_proxy: `127.0.0.1:${portOf(silent)}` });
+  const outcome = await outcomeOf(ours.upstreams, upstreamOf("https://models.example/v1", {}, 400));
+  assert.notEqual(outcome.cause, undefined);
+  assert.ok(outcome.tookMs < 5_000, `${outcome.tookMs} ms`);
+  silent.close();
+});
+
+test("a base URL keeps its query with every path", () => {
+  const urls = (base: string, path: string) => urlOf(base, path).href;
+  assert.equal(
+    urls("https://a.example/openai?api-version=1", "/chat/completions"),
+    "https://a.example/openai/chat/completions?api-version=1",
+  );
+  assert.equal(
+    urls("https://a.example/v1beta?x=1&y=2", "/models/m:streamGenerateContent?alt=sse"),
+    "https://a.example/v1beta/models/m:streamGenerateContent?alt=sse&x=1&y=2",
+  );
+  assert.equal(urls("https://a.example", "/models"), "https://a.example/models");
+});
+
+test("an aborted HTTP/2 call does not affect other calls on its connection", async () => {
+  const answers: (() => void)[] = [];
+  await using plain = await serving((request, response) => {
+    request.resume();
+    response.writeHead(200).write("begun ");
+    answers.push(() => void response.end("ended"));
+  });
+  await using front = await startTlsFront(plain.port, "h2");
+  await using ours = using();
+  const upstream = upstreamOf(`https://localhost:${front.port}`, { tls: { caFile: tlsFiles.caFile } });
+  const kept = outcomeOf(ours.upstreams, upstream);
+  await until("the first is asked", () => answers.length === 1);
+  const left = ours.upstreams.call(
+    upstream,
+    undefined,
+    { path: "/", headers: {}, body: Buffer.from("{}") },
+    {
+      head: () => undefined,
+      data: () => left.abort(),
+      end: () => assert.fail("ended"),
+      failed: () => assert.fail("failed"),
+    },
+  );
+  await until("the second is asked", () => answers.length === 2);
+  for (const end of answers) end();
+  assert.equal((await kept).text, "begun ended");
+});
