@@ -10,7 +10,7 @@ const root = resolve(import.meta.dirname, "..");
 /** What each folder may import besides itself. */
 const folders: Record<string, string[]> = {
   "libs/dialects": [],
-  "libs/catalogue": ["libs/dialects"],
+  "libs/catalogue": ["libs/dialects", "libs/access"],
   "libs/service": [],
   "libs/events": ["libs/dialects"],
   "libs/access": ["libs/service"],
