@@ -22,7 +22,7 @@
  * the answer can be resumed, else `fail`. It also removes the job of a generation that ends before a worker took it.
  */
 
-import type { Failure } from "#dialects/errors.ts";
+import { type Failure, internalFailure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { GenerationOutcome, IngressEvents } from "#events/ingress-events.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
@@ -44,7 +44,7 @@ import type { Redis } from "#service/redis.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import type { IngressConfig } from "../config.ts";
-import { revokedKey, unavailable, unreadable, waitExpired, workerLost } from "../http/failures.ts";
+import { revokedKey, unavailable, waitExpired, workerLost } from "../http/failures.ts";
 import { claimSlots, createGeneration } from "./create.ts";
 import { endedEventOf, type Generation, type GenerationRequest, isWaiting } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
@@ -228,7 +228,7 @@ export class GenerationLifecycle implements TransportHandlers {
     switch (kind) {
       case "head": {
         const head = decodeHead(payload);
-        if (head === undefined) this.#abandon(generation, unreadable);
+        if (head === undefined) this.#abandon(generation, internalFailure);
         else {
           this.#answering(generation, head);
           answer.head(head, seq);
@@ -257,7 +257,7 @@ export class GenerationLifecycle implements TransportHandlers {
         return;
       }
       case "fail": {
-        const failure = decodeFailure(payload) ?? unreadable;
+        const failure = decodeFailure(payload) ?? internalFailure;
         generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
         this.#fail(generation, failure);
         return;
@@ -295,7 +295,7 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#options.events.emit("fault", { error, requestId: generation.requestId });
     try {
       if (generation.state === "over") generation.response.destroy();
-      else this.#abandon(generation, unreadable);
+      else this.#abandon(generation, internalFailure);
     } catch {
       generation.response.destroy();
     }

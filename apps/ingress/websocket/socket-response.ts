@@ -5,7 +5,7 @@
 import { isUtf8 } from "node:buffer";
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
-import { errorBodyOf, statusOf } from "#dialects/errors.ts";
+import { errorBodyOf, internalFailure, statusOf } from "#dialects/errors.ts";
 import { objectSpansOf, readSpan } from "#dialects/json.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
@@ -14,7 +14,6 @@ import { errorFrameOf, withStreamId } from "./socket-frame.ts";
 /** Bytes of one event at most: the most that a worker lets pass, and some for what it adds. */
 const eventBytesMax = 33 << 20;
 const endings = ["response.completed", "response.incomplete"];
-const unfinished = { code: "internal", message: "The gateway failed to process this request." } as const;
 
 /** The connection of a turn. */
 export interface TurnPort {
@@ -80,9 +79,9 @@ export class SocketResponse implements AnswerResponse {
       this.#port.passed(this.#ending.event, this.#ending.data);
       this.#send(this.#ending.data, last);
     } else {
-      this.#status = statusOf(unfinished.code, "openai-responses");
+      this.#status = statusOf(internalFailure.code, "openai-responses");
       this.#port.send(
-        errorFrameOf(this.#status, this.#headers, errorBodyOf("openai-responses", unfinished, ""), streamId),
+        errorFrameOf(this.#status, this.#headers, errorBodyOf("openai-responses", internalFailure, ""), streamId),
         last,
       );
     }

@@ -19,7 +19,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import type { Failure } from "#dialects/errors.ts";
+import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { Refusal } from "#dialects/field-support.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
@@ -67,8 +67,6 @@ interface Request {
 
 /** Responses by which an upstream says that it has no such endpoint. */
 const noEndpointStatuses = [404, 405, 501];
-
-const unprocessed: Failure = { code: "internal", message: "The gateway failed to process this request." };
 
 export class Attempt {
   readonly #deps: AttemptDeps;
@@ -225,7 +223,7 @@ export class Attempt {
         signal,
       });
     } catch (error) {
-      if (signal.aborted) return { kind: "refused", failure: unprocessed };
+      if (signal.aborted) return { kind: "refused", failure: internalFailure };
       if (!(error instanceof Refusal)) throw error;
       return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
     }
@@ -448,7 +446,7 @@ export class Attempt {
   #crash(error: unknown): void {
     this.#fault ??= error;
     this.#frames.discard();
-    this.#fail(unprocessed);
+    this.#fail(internalFailure);
   }
 
   #guarded(act: () => void): void {
