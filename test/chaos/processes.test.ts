@@ -20,7 +20,7 @@ async function seenRunning(gateway: Gateway, model: keyof typeof models, count =
 }
 
 test("a worker that dies before the first token is replaced, unseen by the caller", async () => {
-  await using gateway = await startGateway({ processes: true, catalogue });
+  await using gateway = await startGateway({ processes: "workers", catalogue });
   const answer = ask(gateway, "late");
   await seenRunning(gateway, "late");
   const second = gateway.addWorker("chat=4");
@@ -31,7 +31,7 @@ test("a worker that dies before the first token is replaced, unseen by the calle
 });
 
 test("a worker that dies in mid-stream ends in an in-stream error, and in no terminator", async () => {
-  await using gateway = await startGateway({ processes: true, catalogue });
+  await using gateway = await startGateway({ processes: "workers", catalogue });
   let killed: Promise<void> | undefined;
   const read = await readStream(await ask(gateway, "stream", true), (chunks) => {
     // A read may bring several.
@@ -44,7 +44,7 @@ test("a worker that dies in mid-stream ends in an in-stream error, and in no ter
 });
 
 test("a worker that freezes is replaced, and says nothing of what it held when it wakes", async () => {
-  await using gateway = await startGateway({ processes: true, catalogue });
+  await using gateway = await startGateway({ processes: "workers", catalogue });
   const answer = ask(gateway, "late", true);
   await seenRunning(gateway, "late");
   const frozen = gateway.workers[0];
@@ -63,7 +63,6 @@ test("a worker that freezes is replaced, and says nothing of what it held when i
 
 test("without any worker a request waits for as long as its queue allows, then is refused with a time to come back", async () => {
   await using gateway = await startGateway({
-    processes: true,
     catalogue: `${catalogue}queues: { chat: { waitMs: 3000 } }\n`,
     workers: [],
   });
@@ -76,7 +75,7 @@ test("without any worker a request waits for as long as its queue allows, then i
 });
 
 test("when an ingress dies, the upstream calls of its callers end", async () => {
-  await using gateway = await startGateway({ processes: true, catalogue });
+  await using gateway = await startGateway({ processes: "all", catalogue });
   const reading = readStream(await ask(gateway, "endless", true));
   await gateway.ingresses[0]?.kill();
   const { status, error, broken } = await reading;
@@ -90,7 +89,7 @@ test("when an ingress dies, the upstream calls of its callers end", async () => 
 });
 
 test("when a caller leaves, its upstream call ends within a second, streamed or not, before and after the first token", async () => {
-  await using gateway = await startGateway({ processes: true, catalogue });
+  await using gateway = await startGateway({ catalogue });
   for (const [model, stream] of [
     ["silent", false],
     ["silent", true],
@@ -112,7 +111,7 @@ test("when a caller leaves, its upstream call ends within a second, streamed or 
 });
 
 test("when a caller leaves while it waits, its job is taken off the queue and never reaches an upstream", async () => {
-  await using gateway = await startGateway({ processes: true, catalogue, workers: [] });
+  await using gateway = await startGateway({ catalogue, workers: [] });
   const controller = new AbortController();
   const answer = ask(gateway, "fast", false, controller.signal);
   answer.catch(() => undefined);

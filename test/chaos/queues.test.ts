@@ -10,7 +10,6 @@ const medianOf = (values: number[]) => values.toSorted((left, right) => left - r
 
 test("a full image queue takes nothing from the chat queue", async (context) => {
   await using gateway = await startGateway({
-    processes: true,
     workers: ["chat=16,image=4"],
     catalogue: catalogueOf([
       { id: "chat", model: "sim-text;rate=0;first=0;tokens=8" },
@@ -54,7 +53,6 @@ test("a full image queue takes nothing from the chat queue", async (context) => 
 
 test("a caller that does not read stops its own upstream and nobody else's", async () => {
   await using gateway = await startGateway({
-    processes: true,
     catalogue: catalogueOf([
       { id: "big", model: big },
       { id: "chat", model: "sim-text;rate=0;first=0;tokens=8" },

@@ -9,7 +9,6 @@ let gateway: Gateway;
 
 before(async () => {
   gateway = await startGateway({
-    processes: true,
     workers: ["chat=4,image=2"],
     catalogue: catalogueOf([
       { id: "fast", model: "sim-text;rate=0;first=0;tokens=8" },

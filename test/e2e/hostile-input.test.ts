@@ -7,7 +7,7 @@ import { workedSecondsOf } from "../support/time.ts";
 import { words } from "./bad-input/raw.ts";
 import { exchange } from "./support.ts";
 
-const gateway = await startClientsGateway({ processes: true });
+const gateway = await startClientsGateway({ processes: "all" });
 after(() => gateway[Symbol.asyncDispose]());
 
 interface Answer {

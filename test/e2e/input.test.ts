@@ -8,7 +8,7 @@ import { badBodies, requestWith, saying, user } from "./bad-bodies.ts";
 import { exchange, modelLine } from "./support.ts";
 
 const gateway = await startGateway({
-  processes: true,
+  processes: "all",
   catalogue:
     catalogueOf(
       [

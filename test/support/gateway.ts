@@ -89,7 +89,7 @@ async function startRoleHere(role: string, args: string[], environment: Record<s
         : await startSimulator(environment);
   let hasEnded = false;
   const processesOnly = (): never => {
-    throw new Error("this gateway runs inside the test process: start it with `processes: true`");
+    throw new Error("this gateway runs inside the test process: start it with `processes`");
   };
   const ending = (end: () => Promise<void>) => async () => {
     if (hasEnded) return;
@@ -113,8 +113,8 @@ async function startRoleHere(role: string, args: string[], environment: Record<s
 }
 
 export interface GatewayOptions {
-  /** Starts processes, which can be killed and frozen; by default everything runs inside the test process. */
-  processes?: boolean;
+  /** Which roles are processes, which can be killed and frozen; by default all run inside the test process. The simulator always does. */
+  processes?: "all" | "workers";
   ingresses?: number;
   /** The queues of each worker. */
   workers?: string[];
@@ -169,7 +169,10 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   try {
     const redis = await startRedis();
     cleanups.push(() => redis.stop());
-    const start = options.processes ? startRole : startRoleHere;
+    const starterOf = (role: "ingress" | "worker", asProcess: boolean) =>
+      asProcess || options.processes === "all" || (role === "worker" && options.processes === "workers")
+        ? startRole
+        : startRoleHere;
     const simulator = await startRoleHere("simulator", [], {});
     cleanups.push(() => simulator.kill());
     const simulatorUrl = simulator.urls.simulator as string;
@@ -189,12 +192,12 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     const ingresses: Role[] = [];
     const workers: Role[] = [];
     const addIngress = async (more: Record<string, string> = {}, asProcess = false) => {
-      const role = await (asProcess ? startRole : start)("ingress", [], { ...environment, ...more });
+      const role = await starterOf("ingress", asProcess)("ingress", [], { ...environment, ...more });
       ingresses.push(role);
       return role;
     };
     const addWorker = async (queues: string, more: Record<string, string> = {}, asProcess = false) => {
-      const role = await (asProcess ? startRole : start)("worker", ["--queues", queues], { ...environment, ...more });
+      const role = await starterOf("worker", asProcess)("worker", ["--queues", queues], { ...environment, ...more });
       workers.push(role);
       return role;
     };
