@@ -40,6 +40,10 @@ function leaveReplica({ message }: Error): boolean {
   return true;
 }
 
+/** How long a connection may take to open again; and at the start, when the process may still be busy loading. */
+const connectTimeoutMs = 2_000;
+const firstConnectTimeoutMs = 10_000;
+
 /** How long a closed connection waits for the end of its socket. The process cannot exit earlier. */
 const disconnectTimeoutMs = 100;
 
@@ -52,7 +56,7 @@ function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
     ...address,
     retryStrategy: reconnectDelayMs,
     reconnectOnError: leaveReplica,
-    connectTimeout: 2_000,
+    connectTimeout: connectTimeoutMs,
     disconnectTimeout: disconnectTimeoutMs,
     socketTimeout: silenceMs,
   };
@@ -99,11 +103,12 @@ export function redisAddressOf(url: string): string {
   return path ?? `${host}:${port}`;
 }
 
-/** Resolves to a connection that is ready, or rejects with a StartupFault after two seconds. The caller closes it. */
+/** Resolves to a connection that is ready, or rejects with a StartupFault after ten seconds. The caller closes it. */
 export async function connectRedis(url: string, purpose: RedisPurpose): Promise<Redis> {
   const options: RedisOptions = redisOptionsOf(url, purpose);
   options.lazyConnect = true;
   options.retryStrategy = () => null;
+  options.connectTimeout = firstConnectTimeoutMs;
   const redis = new Redis(options);
   let cause = "";
   redis.on("error", (error: Error) => {
@@ -112,6 +117,7 @@ export async function connectRedis(url: string, purpose: RedisPurpose): Promise<
   try {
     await redis.connect();
     redis.options.retryStrategy = reconnectDelayMs;
+    redis.options.connectTimeout = connectTimeoutMs;
     connections.add(redis);
     redis.once("end", () => connections.delete(redis));
   } catch (error) {
