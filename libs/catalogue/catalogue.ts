@@ -13,7 +13,7 @@ export interface UpstreamTimeouts {
 
 /** How a request proves to an upstream that it may. */
 export const authentications = ["bearer", "x-api-key", "api-key", "x-goog-api-key", "google", "aws"] as const;
-export type Authentication = (typeof authentications)[number];
+type Authentication = (typeof authentications)[number];
 
 export interface CatalogueUpstream {
   readonly name: string;

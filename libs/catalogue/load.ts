@@ -1,14 +1,8 @@
 /** From the bytes of a catalogue file to a catalogue, or to one line that says what is wrong with it. */
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
-import type { UpstreamDialect } from "#dialects/dialect.ts";
-import {
-  type Authentication,
-  type Catalogue,
-  type CatalogueModel,
-  type CatalogueUpstream,
-  createCatalogue,
-} from "./catalogue.ts";
+import { upstreamProfiles } from "#dialects/profiles.ts";
+import { type Catalogue, type CatalogueModel, type CatalogueUpstream, createCatalogue } from "./catalogue.ts";
 import { readDocument } from "./document.ts";
 import { type Environment, filledIn, isOffered } from "./environment.ts";
 import { CatalogueFault } from "./fault.ts";
@@ -48,22 +42,18 @@ export function parseCatalogue(bytes: Uint8Array, file: string, environment: Env
   return catalogueOf(shape.file, versionOf(bytes), environment);
 }
 
-/** How each dialect's maker wants the credential. */
-const ownAuthentication: Record<UpstreamDialect, Authentication> = {
-  "openai-chat": "bearer",
-  "openai-responses": "bearer",
-  "openai-images": "bearer",
-  "anthropic-messages": "x-api-key",
-  gemini: "x-goog-api-key",
-};
-
 function catalogueOf(file: CatalogueFile, version: string, environment: Environment): Catalogue {
   const upstreams = new Map<string, CatalogueUpstream>();
   for (const [name, { requires, baseUrl, ...rest }] of Object.entries(file.upstreams)) {
     if (!isOffered({ requires }, environment)) continue;
     const address = filledIn(baseUrl, environment);
     if (address.kind === "filled") {
-      upstreams.set(name, { name, baseUrl: address.text, authentication: ownAuthentication[rest.dialect], ...rest });
+      upstreams.set(name, {
+        name,
+        baseUrl: address.text,
+        authentication: upstreamProfiles[rest.dialect].authentication,
+        ...rest,
+      });
     }
   }
   const models = file.models.flatMap((model): CatalogueModel[] => {

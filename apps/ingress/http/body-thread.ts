@@ -2,7 +2,7 @@
 import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
 import { type CallerFrame, callerFrameOf } from "../websocket/socket-frame.ts";
 import { type BodyRead, checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
-import { endpointNamed } from "./endpoints.ts";
+import { endpoints, type ServedEndpoint } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
 
 export type BodyTask =
@@ -15,7 +15,7 @@ serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer>> => {
   const bytes = bufferOf(task.bytes);
   if (task.kind === "frame") return { value: readFrame(bytes) };
   const read = task.contentType === undefined ? readJson(bytes) : await readForm(bytes, task.contentType);
-  const checked = read.kind === "read" ? checkBody(endpointNamed(task.endpoint), read.value) : read;
+  const checked = read.kind === "read" ? checkBody(endpoints.get(task.endpoint) as ServedEndpoint, read.value) : read;
   if (checked.kind === "refused") return { value: checked };
   const { body, demand } = checked.value;
   return { value: { kind: "read", value: { body: settingsOf(body), demand } } };

@@ -5,8 +5,8 @@
 import { isUtf8 } from "node:buffer";
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
-import { errorBodyOf, statusOf } from "#dialects/errors.ts";
 import { objectSpansOf, readSpan } from "#dialects/json.ts";
+import { openaiResponsesProfile } from "#dialects/openai-responses/profile.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { errorFrameOf, withStreamId } from "./socket-frame.ts";
@@ -80,9 +80,9 @@ export class SocketResponse implements AnswerResponse {
       this.#port.passed(this.#ending.event, this.#ending.data);
       this.#send(this.#ending.data, last);
     } else {
-      this.#status = statusOf(unfinished.code, "openai-responses");
+      this.#status = openaiResponsesProfile.statusOf(unfinished.code);
       this.#port.send(
-        errorFrameOf(this.#status, this.#headers, errorBodyOf("openai-responses", unfinished, ""), streamId),
+        errorFrameOf(this.#status, this.#headers, openaiResponsesProfile.errorBodyOf(unfinished, ""), streamId),
         last,
       );
     }
