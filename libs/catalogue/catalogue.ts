@@ -1,5 +1,6 @@
 /** The catalogue as processes use it: frozen, and indexed for the path of every request. */
 import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
+import type { ModelTraits } from "#dialects/model-traits.ts";
 
 /** Times in milliseconds; what each covers stands in schema.ts. */
 export interface UpstreamTimeouts {
@@ -96,6 +97,8 @@ export interface CatalogueModel {
   /** All targets give the same answer to the same request. */
   readonly deterministic: boolean;
   readonly retries: number;
+  /** What the catalogue sets; the rest has defaults. */
+  readonly traits?: Partial<ModelTraits>;
   /** Ids of other models. */
   readonly fallbacks: readonly string[];
   readonly timeouts?: Partial<UpstreamTimeouts>;

@@ -1,6 +1,7 @@
 /** The shape of a catalogue file. Descriptions are for the reference page, `faultText` for whoever gets it wrong. */
 import Type from "typebox";
 import { conversationDialects, upstreamDialects } from "#dialects/dialect.ts";
+import { modelTraitsSchema } from "#dialects/model-traits.ts";
 import { authentications } from "./catalogue.ts";
 
 const strict = { additionalProperties: false };
@@ -320,6 +321,13 @@ const model = Type.Object(
       description:
         "Its targets give the same answer to the same request (replicas, seeded): a resumed answer is begun anew there and held back for as long as it repeats.",
     }),
+    traits: Type.Optional(
+      Type.Partial(modelTraitsSchema, {
+        ...strict,
+        description:
+          "What the model accepts and refuses, where that differs from the defaults for its name (libs/dialects/model-traits.ts).",
+      }),
+    ),
     timeouts: ownTimeouts("this model"),
     route: Type.Array(
       Type.Object(

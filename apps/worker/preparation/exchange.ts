@@ -10,6 +10,7 @@ import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts"
 import type { Failure, UpstreamError } from "#dialects/errors.ts";
 import { refuse } from "#dialects/field-support.ts";
 import { parsedObject } from "#dialects/json.ts";
+import { modelTraitsOf } from "#dialects/model-traits.ts";
 import { type AnswerEvent, eventsOf, foldedOf } from "#dialects/neutral.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed } from "#dialects/resumed.ts";
@@ -81,8 +82,9 @@ export interface ExchangeInput {
   signal: AbortSignal;
 }
 
-const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" | "upstream" | "name">): Target => ({
+const targetOf = ({ model, upstream, name }: ExchangeInput, spoken: UpstreamDialect): Target => ({
   model: name,
+  traits: modelTraitsOf(spoken, name, model.traits),
   outputTokensMax: model.outputTokensMax,
   reasons: reasonsOf(model),
   streamUsage: upstream.streamUsage,
@@ -108,7 +110,7 @@ export function preparedFor(
     model: model.id,
     createdAt: Math.floor(admittedAt / 1_000),
     spoken,
-    target: targetOf(input),
+    target: targetOf(input, spoken),
     resumes,
     countsTokens: upstream.countsTokens,
   };
@@ -117,10 +119,10 @@ export function preparedFor(
 
 /** Throws a Refusal for a request that the upstream can't serve. */
 export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
-  const { job, upstream, resumed: earlier } = input;
+  const { job, upstream, model, resumed: earlier } = input;
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken)) return { kind: "refused", failure: imagesOnly };
-  const continued = earlier !== undefined && upstream.prefill ? earlier.text : undefined;
+  const continued = earlier !== undefined && canContinue(upstream, model) ? earlier.text : undefined;
   const prepared = await preparedFor(input, spoken, { continued });
   if (prepared.kind === "refused") return prepared;
   if (prepared.kind !== "conversation") throw new Error(`a conversation was prepared as ${prepared.kind}`);
@@ -268,6 +270,9 @@ export const lost: Failure = {
   message: "The worker that ran this request was lost; send the request again.",
 };
 
+/** Whether the target continues an assistant turn that a request ends in. */
+const canContinue = ({ prefill }: CatalogueUpstream, { traits }: CatalogueModel): boolean => traits?.prefill ?? prefill;
+
 /** How this target's stream continues what the caller has, from an earlier target of this attempt or from an attempt whose worker was lost. */
 function resumeOf(
   { job, resumed: earlier, upstream, model }: ExchangeInput,
@@ -277,7 +282,8 @@ function resumeOf(
   if (earlier === undefined && job.delivered === undefined) return { kind: "resume", answer: begin(), mode: "first" };
   const resumed = earlier ?? resumedWith(job.delivered ?? "");
   if (resumed === undefined) return { kind: "refused", failure: lost };
-  if (upstream.prefill && resumed.text !== undefined) return { kind: "resume", answer: resumed, mode: "continue" };
+  if (canContinue(upstream, model) && resumed.text !== undefined)
+    return { kind: "resume", answer: resumed, mode: "continue" };
   if (model.deterministic) return { kind: "resume", answer: resumed, mode: "repeat" };
   return { kind: "refused", failure: notContinued };
 }

@@ -35,9 +35,9 @@ const continuations = [Buffer.from('"continuationToken"'), Buffer.from('"CONTINU
 const eventEnd = Buffer.from("\n\n");
 
 export const verbatim: Verbatim = {
-  request(bytes, framing, { model }) {
+  request(bytes, framing, { model, traits }) {
     if (objectSpansOf(bytes, []) === undefined) return undefined;
-    const unsigned = bypassOf(model);
+    const unsigned = bypassOf(traits);
     const own = bytes.includes(wrappedSignatureMark) ? withoutWrappedSignatures(bytes, unsigned) : bytes;
     const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
     return { path: answerPathOf(model, framing), headers: {}, body };

@@ -10,17 +10,13 @@ import { prepare } from "#operations/exchanges.ts";
 import { Preparation, PreparationThread } from "../../../apps/worker/preparation/preparation.ts";
 import { translatedTask, verbatimTask } from "../../../apps/worker/preparation/whole.ts";
 import { words } from "../../e2e/bad-input/raw.ts";
+import { targetOf } from "../../support/target.ts";
 
 const thread = new PreparationThread();
 after(() => thread.close());
 
 const never = new AbortController().signal;
-const target = {
-  model: "theirs",
-  outputTokensMax: undefined,
-  streamUsage: true,
-  tokenLimitField: "max_tokens" as const,
-};
+const target = targetOf("openai-chat", "theirs");
 const common = {
   framing: "sse" as const,
   headers: {},
