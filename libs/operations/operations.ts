@@ -6,7 +6,7 @@ import { imageEdit, imageGeneration } from "./images/operation.ts";
 import type { Operation } from "./operation.ts";
 import { tokenCount } from "./token-count/operation.ts";
 
-export const operations = {
+const registry = {
   answer,
   compaction,
   "token-count": tokenCount,
@@ -15,5 +15,8 @@ export const operations = {
   "image-edit": imageEdit,
 } satisfies Record<string, Operation>;
 
-export type OperationName = keyof typeof operations;
+export type OperationName = keyof typeof registry;
+export const operations: Readonly<Record<OperationName, Operation>> = registry;
 export const operationNames = Object.keys(operations) as OperationName[];
+
+export const isForm = (operation: OperationName): boolean => operations[operation].formValuesOf !== undefined;

@@ -5,7 +5,7 @@ import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
-import { operations } from "#operations/operations.ts";
+import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/job.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
@@ -96,7 +96,7 @@ export class Admission {
         dialect,
         operation,
         framing,
-        contentType: operations[operation].body === "form" ? contentTypeOf(headers) : "application/json",
+        contentType: isForm(operation) ? contentTypeOf(headers) : "application/json",
         callerHeaders: callerHeadersOf(dialect, headers),
         model,
         ...asked.demand,

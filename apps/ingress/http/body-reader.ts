@@ -42,7 +42,7 @@ export class BodyReader {
         key,
       }) as Promise<BodyRead<ReadBody>>;
     const checked = (read: BodyRead<unknown>) => (read.kind === "read" ? checkBody(endpoint, read.value) : read);
-    return contentType === undefined ? checked(readJson(bytes)) : readForm(bytes, contentType).then(checked);
+    return contentType === undefined ? checked(readJson(bytes)) : readForm(endpoint, bytes, contentType).then(checked);
   }
 
   /** Reads a large frame of a WebSocket. Rejects with Refused. */

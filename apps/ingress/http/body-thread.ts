@@ -14,8 +14,9 @@ export type BodyAnswer = BodyRead<ReadBody> | BodyRead<Omit<CallerFrame, "bytes"
 serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer>> => {
   const bytes = bufferOf(task.bytes);
   if (task.kind === "frame") return { value: readFrame(bytes) };
-  const read = task.contentType === undefined ? readJson(bytes) : await readForm(bytes, task.contentType);
-  const checked = read.kind === "read" ? checkBody(endpoints.get(task.endpoint) as ServedEndpoint, read.value) : read;
+  const endpoint = endpoints.get(task.endpoint) as ServedEndpoint;
+  const read = task.contentType === undefined ? readJson(bytes) : await readForm(endpoint, bytes, task.contentType);
+  const checked = read.kind === "read" ? checkBody(endpoint, read.value) : read;
   if (checked.kind === "refused") return { value: checked };
   const { body, demand } = checked.value;
   return { value: { kind: "read", value: { body: settingsOf(body), demand } } };

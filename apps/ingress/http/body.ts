@@ -2,7 +2,7 @@
 import { isUtf8 } from "node:buffer";
 import type { Failure } from "#dialects/errors.ts";
 import { boundBroken, type JsonBounds, parseJson } from "#dialects/json.ts";
-import { formFieldsMax, formOf, valuesOf } from "#dialects/openai-images/form.ts";
+import { formFieldsMax, formOf } from "#dialects/openai-images/form.ts";
 import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
 import type { ServedEndpoint } from "./endpoints.ts";
@@ -50,10 +50,14 @@ export function readJson(bytes: Buffer): BodyRead<unknown> {
   }
 }
 
-/** Parses the bytes as a form, to the values that an endpoint's schema describes. */
-export async function readForm(bytes: Buffer, contentType: string): Promise<BodyRead<Body>> {
+/** Parses the bytes as a form, to the values that the endpoint's schema describes. */
+export async function readForm(
+  { operation }: ServedEndpoint,
+  bytes: Buffer,
+  contentType: string,
+): Promise<BodyRead<Body>> {
   try {
-    return { kind: "read", value: valuesOf(await formOf(bytes, contentType)) };
+    return { kind: "read", value: operations[operation].formValuesOf?.(await formOf(bytes, contentType)) ?? {} };
   } catch {
     return refused(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);
   }

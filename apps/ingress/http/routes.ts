@@ -4,8 +4,7 @@ import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
-import type { Operation } from "#operations/operation.ts";
-import { operations } from "#operations/operations.ts";
+import { isForm } from "#operations/operations.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { ReplayAnswer } from "../admission/rate-limits.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
@@ -32,19 +31,19 @@ interface ModelCall {
 
 export function addRoutes(server: FastifyInstance, options: RoutesOptions): void {
   const posts = new GenerationRoutes(options);
-  const serve = (scope: FastifyInstance, body: Operation["body"]) => {
+  const serve = (scope: FastifyInstance, wantsForms: boolean) => {
     for (const endpoint of endpoints.values())
-      if (endpoint.path !== undefined && operations[endpoint.operation].body === body)
+      if (endpoint.path !== undefined && isForm(endpoint.operation) === wantsForms)
         scope.post(
           endpoint.path,
           { onRequest: (request, reply) => posts.checkEarly(request, reply, endpoint) },
           (request, reply) => posts.handle(request, reply, endpoint),
         );
   };
-  serve(server, "json");
+  serve(server, false);
   server.register(async (scope) => {
     options.bodies.takeForms(scope);
-    serve(scope, "form");
+    serve(scope, true);
   });
   for (const version of googleVersions) {
     server.post(
@@ -100,7 +99,7 @@ class GenerationRoutes {
     endpoint: ServedEndpoint,
     call?: ModelCall,
   ): Promise<void> | undefined {
-    const contentType = operations[endpoint.operation].body === "form" ? request.headers["content-type"] : undefined;
+    const contentType = isForm(endpoint.operation) ? request.headers["content-type"] : undefined;
     const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
     return read instanceof Promise
       ? request.held.during(read).then((settled) => this.#begin(request, reply, endpoint, settled, call))

@@ -6,7 +6,6 @@ import type { Operation } from "../operation.ts";
 
 export const answer: Operation = {
   endpoints: conversationDialects.flatMap((dialect) => profiles[dialect].endpoints.answer),
-  body: "json",
   bills: "input and output",
   isRepeatable: true,
   demandOf: conversationDemandOf,

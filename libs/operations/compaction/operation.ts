@@ -6,7 +6,6 @@ import type { Operation } from "../operation.ts";
 
 export const compaction: Operation = {
   endpoints: conversationDialects.flatMap((dialect) => profiles[dialect].endpoints.compaction ?? []),
-  body: "json",
   bills: "input and output",
   isRepeatable: true,
   demandOf: conversationDemandOf,

@@ -11,7 +11,6 @@ export const embedding: Operation = {
     { method: "embedContent", dialect: "gemini", schema: embedContentSchema, bodyBytesMax },
     { method: "batchEmbedContents", dialect: "gemini", schema: batchEmbedContentsSchema, bodyBytesMax },
   ],
-  body: "json",
   bills: "input",
   isRepeatable: true,
   demandOf: () => ({ outputTokensMax: undefined, mediaTokens: undefined, choices: 1, attachedTokens: 0 }),

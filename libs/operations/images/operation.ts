@@ -1,4 +1,5 @@
 /** Images from a prompt, and edits of images: https://platform.openai.com/docs/api-reference/images */
+import { valuesOf } from "#dialects/openai-images/form.ts";
 import { imageEditSchema, imageRequestSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";
 import { choicesMax, type Demand } from "../demand.ts";
@@ -60,7 +61,6 @@ export const imageGeneration: Operation = {
       bodyBytesMax: promptBytesMax,
     },
   ],
-  body: "json",
   bills: "input and output",
   isRepeatable,
   demandOf,
@@ -68,7 +68,7 @@ export const imageGeneration: Operation = {
 
 export const imageEdit: Operation = {
   endpoints: [{ path: "/v1/images/edits", dialect: "openai-chat", schema: imageEditSchema }],
-  body: "form",
+  formValuesOf: valuesOf,
   bills: "input and output",
   inputTokensMax: formTokensMax,
   isRepeatable,

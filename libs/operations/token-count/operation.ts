@@ -6,7 +6,6 @@ import type { Operation } from "../operation.ts";
 
 export const tokenCount: Operation = {
   endpoints: conversationDialects.flatMap((dialect) => profiles[dialect].endpoints["token-count"] ?? []),
-  body: "json",
   bills: "nothing",
   isRepeatable: true,
   demandOf: conversationDemandOf,
