@@ -10,6 +10,11 @@ import type { ReplaceAddress } from "./verbatim-attachments.ts";
 /** How the caller gets its answer: in one piece, as server-sent events, or as a JSON array that grows. */
 export const framings = ["whole", "sse", "array"] as const;
 export type Framing = (typeof framings)[number];
+export const contentTypes: Record<Framing, string> = {
+  whole: "application/json",
+  sse: "text/event-stream; charset=utf-8",
+  array: "application/json",
+};
 
 /** A caller's request, checked against its dialect's schema. */
 export interface CallerRequest {

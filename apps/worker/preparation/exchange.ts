@@ -4,7 +4,14 @@
  */
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
 import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/attachments.ts";
-import type { AnswerContext, Codec, StreamRelay, Target, WholeAnswer } from "#dialects/codec.ts";
+import {
+  type AnswerContext,
+  type Codec,
+  contentTypes,
+  type StreamRelay,
+  type Target,
+  type WholeAnswer,
+} from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
 import type { Failure, UpstreamError } from "#dialects/errors.ts";
@@ -137,7 +144,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
 
 const commonReadingOf = ({ framing }: GenerationJob, spoken: ConversationDialect) => ({
   streams: framing !== "whole",
-  contentType: framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",
+  contentType: contentTypes[framing],
   errorOf: codecs[spoken].upstreamErrorOf,
 });
 

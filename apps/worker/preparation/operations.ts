@@ -1,5 +1,6 @@
 /** The exchange of each operation with an upstream: a conversation (exchange.ts), or a single call. */
 import { spokenWith } from "#catalogue/catalogue.ts";
+import { contentTypes } from "#dialects/codec.ts";
 import type { PreparedCall } from "#operations/exchange.ts";
 import { callExchanges } from "#operations/exchanges.ts";
 import type { OperationName } from "#operations/operations.ts";
@@ -70,7 +71,7 @@ function readingOf(
   const whole = (bytes: Buffer) => preparation.read(() => ({ operation, context }), bytes);
   return {
     streams,
-    contentType: exchange.returnsBytes ? undefined : streams ? "text/event-stream; charset=utf-8" : "application/json",
+    contentType: exchange.returnsBytes ? undefined : contentTypes[streams ? "sse" : "whole"],
     ...(headers !== undefined && { headers }),
     whole,
     ...(relay !== undefined && { stream: () => relay }),

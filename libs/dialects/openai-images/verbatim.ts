@@ -70,7 +70,6 @@ class ImageWatcher implements Watcher {
   usage: Usage | undefined;
   readonly answerId = undefined;
   readonly endsWithDone = false;
-  readonly errorOf = upstreamErrorOf;
   readonly #count: number;
   #completed = 0;
 

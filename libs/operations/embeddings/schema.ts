@@ -1,11 +1,9 @@
 /** What a request for embeddings may look like, in OpenAI's and in Google's format. */
 import Type from "typebox";
+import { nullable, optional } from "#dialects/schema-parts.ts";
 
 /** The most texts of one request. */
 export const inputsMax = 2_048;
-
-const nullable = (type: string) => ({ type: [type, "null"] });
-const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
 
 export const embeddingRequestSchema = Type.Object({
   model: Type.String({ minLength: 1, maxLength: 256 }),

@@ -3,9 +3,9 @@ import { test } from "node:test";
 import fc from "fast-check";
 import type { StreamRelay } from "#dialects/codec.ts";
 import { failureOf } from "#dialects/errors.ts";
-import { upstreamErrorOf } from "#dialects/openai-chat/answer.ts";
 import { verbatim } from "#dialects/openai-chat/verbatim.ts";
 import { profiles } from "#dialects/profiles.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 
 const streamOf = (asked: object = {}) => verbatim.stream(Buffer.from(JSON.stringify(asked)), "sse", "mine");
 const wholeOf = (text: string) => verbatim.answer(Buffer.from(text), "mine");
