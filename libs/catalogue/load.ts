@@ -1,7 +1,7 @@
 /** Turns the bytes of a catalogue file into a catalogue, or into one line that names the mistake. */
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
-import type { UpstreamDialect } from "#dialects/dialect.ts";
+import { upstreamProfiles } from "#dialects/profiles.ts";
 import { type Catalogue, type CatalogueModel, type CatalogueUpstream, createCatalogue } from "./catalogue.ts";
 import { readDocument } from "./document.ts";
 import { credentialNamesOf, type Environment, filledIn, isOffered } from "./environment.ts";
@@ -42,15 +42,6 @@ export function parseCatalogue(bytes: Uint8Array, file: string, environment: Env
   return catalogueOf(shape.file, versionOf(bytes), environment);
 }
 
-/** The authentication that each dialect's vendor uses. */
-const defaultAuthentication: Record<UpstreamDialect, CatalogueUpstream["authentication"]> = {
-  "openai-chat": "bearer",
-  "openai-responses": "bearer",
-  "openai-images": "bearer",
-  "anthropic-messages": "x-api-key",
-  gemini: "x-goog-api-key",
-};
-
 function catalogueOf(file: CatalogueFile, version: string, environment: Environment): Catalogue {
   const upstreams = new Map<string, CatalogueUpstream>();
   for (const [name, { requires, baseUrl, ...rest }] of Object.entries(file.upstreams)) {
@@ -60,7 +51,7 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
       upstreams.set(name, {
         name,
         baseUrl: address.text,
-        authentication: defaultAuthentication[rest.dialect],
+        authentication: upstreamProfiles[rest.dialect].authentication,
         ...rest,
       });
     }

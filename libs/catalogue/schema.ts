@@ -2,6 +2,7 @@
 import Type from "typebox";
 import { limitsSchema } from "#access/limits.ts";
 import { conversationDialects, upstreamDialects } from "#dialects/dialect.ts";
+import { modelTraitsSchema } from "#dialects/model-traits.ts";
 
 const strict = { additionalProperties: false };
 
@@ -303,6 +304,13 @@ const model = Type.Object(
       description:
         "All targets give the same answer to the same request (replicas with a seed). A resumed answer starts again at the next target, and the part that the caller already has is dropped.",
     }),
+    traits: Type.Optional(
+      Type.Partial(modelTraitsSchema, {
+        ...strict,
+        description:
+          "What the model accepts and refuses, where that differs from the defaults for its name (libs/dialects/model-traits.ts).",
+      }),
+    ),
     timeouts: overridingTimeouts("this model"),
     route: Type.Array(
       Type.Object(

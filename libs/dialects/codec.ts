@@ -1,5 +1,6 @@
 /** What a dialect of conversations is to the gateway: it reads and writes requests and answers, and relays its own kind untouched. All of it is pure and synchronous. */
 import type { UpstreamError } from "./errors.ts";
+import type { ModelTraits } from "./model-traits.ts";
 import type { Answer, AnswerEvent, NeutralRequest } from "./neutral.ts";
 import type { Produced } from "./produced.ts";
 import type { SseEvent } from "./sse.ts";
@@ -9,6 +10,11 @@ import type { ReplaceAddress } from "./verbatim-attachments.ts";
 /** How the caller gets its answer: in one piece, as server-sent events, or as a JSON array that grows. */
 export const framings = ["whole", "sse", "array"] as const;
 export type Framing = (typeof framings)[number];
+export const contentTypes: Record<Framing, string> = {
+  whole: "application/json",
+  sse: "text/event-stream; charset=utf-8",
+  array: "application/json",
+};
 
 /** A caller's request, checked against its dialect's schema. */
 export interface CallerRequest {
@@ -30,6 +36,7 @@ export interface WireRequest {
 export interface Target {
   /** The upstream's name of the model. */
   model: string;
+  traits: ModelTraits;
   /** How many tokens it gives out at most, if the catalogue says so. */
   outputTokensMax: number | undefined;
   /** Whether the model reasons; undefined where the catalogue does not say. */

@@ -10,14 +10,3 @@ export type ConversationDialect = (typeof conversationDialects)[number];
 /** Dialects an upstream of the catalogue may declare. */
 export const upstreamDialects = [...conversationDialects, "openai-images"] as const;
 export type UpstreamDialect = (typeof upstreamDialects)[number];
-
-/** What a caller may want done. */
-export const operations = [
-  "answer",
-  "compaction",
-  "token-count",
-  "embedding",
-  "image-generation",
-  "image-edit",
-] as const;
-export type Operation = (typeof operations)[number];

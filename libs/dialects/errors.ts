@@ -1,86 +1,31 @@
-/**
- * The one table of errors: a code of ours → HTTP status, and each dialect's type and body.
- * OpenAI: https://platform.openai.com/docs/guides/error-codes
- * Anthropic: https://docs.anthropic.com/en/api/errors
- * Google: https://cloud.google.com/apis/design/errors
- */
-import type { ConversationDialect } from "./dialect.ts";
+/** Failures: their codes, their HTTP statuses, and what an upstream's error means. Each dialect's profile words them for its callers. */
 
-interface ErrorRow {
-  status: number;
-  /** Where that dialect has one of its own. */
-  anthropicStatus: number;
-  openaiType: string;
-  openaiCode: string | null;
-  anthropicType: string;
-  googleStatus: string;
-}
+/** The HTTP status of each code; a dialect may have another. */
+export const statuses = {
+  invalid_request: 400,
+  context_too_long: 400,
+  content_filter: 400,
+  invalid_key: 401,
+  path_not_found: 404,
+  model_not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  unprocessable: 422,
+  upgrade_required: 426,
+  headers_too_large: 431,
+  rate_limited: 429,
+  budget_exhausted: 429,
+  internal: 500,
+  upstream_failed: 502,
+  worker_lost: 502,
+  unavailable: 503,
+  overloaded: 503,
+  upstream_timeout: 504,
+} as const;
 
-const row = (
-  status: number,
-  openaiType: string,
-  openaiCode: string | null,
-  anthropicType: string,
-  googleStatus: string,
-  anthropicStatus = status,
-): ErrorRow => ({
-  status,
-  anthropicStatus,
-  openaiType,
-  openaiCode,
-  anthropicType,
-  googleStatus,
-});
-
-const table = {
-  invalid_request: row(400, "invalid_request_error", null, "invalid_request_error", "INVALID_ARGUMENT"),
-  context_too_long: row(
-    400,
-    "invalid_request_error",
-    "context_length_exceeded",
-    "invalid_request_error",
-    "INVALID_ARGUMENT",
-  ),
-  content_filter: row(400, "invalid_request_error", "content_filter", "invalid_request_error", "INVALID_ARGUMENT"),
-  invalid_key: row(401, "invalid_request_error", "invalid_api_key", "authentication_error", "UNAUTHENTICATED"),
-  path_not_found: row(404, "invalid_request_error", "unknown_url", "not_found_error", "NOT_FOUND"),
-  model_not_found: row(404, "invalid_request_error", "model_not_found", "not_found_error", "NOT_FOUND"),
-  method_not_allowed: row(
-    405,
-    "invalid_request_error",
-    "method_not_allowed",
-    "invalid_request_error",
-    "INVALID_ARGUMENT",
-  ),
-  request_timeout: row(408, "invalid_request_error", "request_timeout", "timeout_error", "DEADLINE_EXCEEDED"),
-  body_too_large: row(413, "invalid_request_error", "request_too_large", "request_too_large", "INVALID_ARGUMENT"),
-  unsupported_media_type: row(
-    415,
-    "invalid_request_error",
-    "unsupported_media_type",
-    "invalid_request_error",
-    "INVALID_ARGUMENT",
-  ),
-  unprocessable: row(422, "invalid_request_error", null, "invalid_request_error", "INVALID_ARGUMENT"),
-  upgrade_required: row(
-    426,
-    "invalid_request_error",
-    "upgrade_required",
-    "invalid_request_error",
-    "FAILED_PRECONDITION",
-  ),
-  headers_too_large: row(431, "invalid_request_error", "headers_too_large", "request_too_large", "INVALID_ARGUMENT"),
-  rate_limited: row(429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"),
-  budget_exhausted: row(429, "insufficient_quota", "insufficient_quota", "billing_error", "RESOURCE_EXHAUSTED", 402),
-  internal: row(500, "server_error", "internal_error", "api_error", "INTERNAL"),
-  upstream_failed: row(502, "server_error", "upstream_error", "api_error", "INTERNAL"),
-  worker_lost: row(502, "server_error", "worker_lost", "api_error", "INTERNAL"),
-  unavailable: row(503, "server_error", "service_unavailable", "overloaded_error", "UNAVAILABLE", 529),
-  overloaded: row(503, "server_error", "server_is_overloaded", "overloaded_error", "UNAVAILABLE", 529),
-  upstream_timeout: row(504, "server_error", "upstream_timeout", "timeout_error", "DEADLINE_EXCEEDED"),
-} satisfies Record<string, ErrorRow>;
-
-export type ErrorCode = keyof typeof table;
+export type ErrorCode = keyof typeof statuses;
 
 /** Why a request was not answered, in our words. The message is for the caller: no secret, no upstream's address. */
 export interface Failure {
@@ -132,128 +77,8 @@ export interface UpstreamError {
   evidence?: string | undefined;
 }
 
-export const isErrorCode = (code: unknown): code is ErrorCode => typeof code === "string" && Object.hasOwn(table, code);
-
-/** The HTTP status of a dialect's error answer. */
-export const statusOf = (code: ErrorCode, dialect: ConversationDialect): number =>
-  dialect === "anthropic-messages" ? table[code].anthropicStatus : table[code].status;
-
-/** The dialect's error body, complete, as JSON text. `requestId` is the one its header says. */
-export function errorBodyOf(dialect: ConversationDialect, failure: Failure, requestId: string): string {
-  const { status, openaiType, openaiCode, anthropicType, googleStatus } = table[failure.code];
-  switch (dialect) {
-    case "openai-chat":
-    case "openai-responses":
-      return JSON.stringify({
-        error: {
-          message: failure.message,
-          type: openaiType,
-          param: failure.param ?? null,
-          code: failure.upstreamCode ?? openaiCode,
-        },
-      });
-    case "anthropic-messages":
-      return JSON.stringify({
-        type: "error",
-        error: {
-          type: anthropicType,
-          message: anthropicMessageOf(failure),
-          ...(failure.upstreamCode && { details: { error_code: failure.upstreamCode } }),
-        },
-        request_id: requestId,
-      });
-    case "gemini":
-      return JSON.stringify({
-        error: { code: status, message: failure.message, status: googleStatus, ...googleDetailsOf(failure) },
-      });
-    default:
-      return dialect satisfies never;
-  }
-}
-
-/** What is known of an answer whose stream fails. */
-export interface FailedAnswer {
-  requestId: string;
-  /** The answer's id, as the caller has seen it. */
-  answerId: string | undefined;
-  model: string;
-  /** Events that the caller has of it. */
-  events: number;
-}
-
-/** What ends a stream in failure, in server-sent events; no success terminator may follow it. */
-export function errorEventOf(
-  dialect: ConversationDialect,
-  failure: Failure,
-  { requestId, answerId, model, events }: FailedAnswer,
-): string {
-  switch (dialect) {
-    case "openai-chat":
-    case "gemini":
-      return `data: ${errorBodyOf(dialect, failure, requestId)}\n\n`;
-    case "anthropic-messages":
-      return `event: error\ndata: ${errorBodyOf(dialect, failure, requestId)}\n\n`;
-    case "openai-responses": {
-      // Some clients read the one event and some the other, and of the first some its fields and some its `error`:
-      // https://platform.openai.com/docs/api-reference/responses-streaming
-      const { openaiCode, openaiType } = table[failure.code];
-      const code = failure.upstreamCode ?? openaiCode ?? openaiType;
-      const { message, param = null } = failure;
-      const error = {
-        type: "error",
-        sequence_number: events,
-        code,
-        message,
-        param,
-        error: { type: openaiType, code, message, param },
-      };
-      const response = {
-        id: answerId ?? `resp_${requestId.replace(/^[a-z]+_/, "")}`,
-        object: "response",
-        created_at: Math.floor(Date.now() / 1_000),
-        status: "failed",
-        error: { code, message },
-        incomplete_details: null,
-        model,
-        output: [],
-        store: false,
-      };
-      return `event: error\ndata: ${JSON.stringify(error)}\n\nevent: response.failed\ndata: ${JSON.stringify({ type: "response.failed", sequence_number: events + 1, response })}\n\n`;
-    }
-    default:
-      return dialect satisfies never;
-  }
-}
-
-/** One command-line client looks for these words to shorten its conversation. */
-function anthropicMessageOf({ code, message, param }: Failure): string {
-  if (code === "context_too_long" && !message.startsWith("prompt is too long")) return `prompt is too long: ${message}`;
-  return param === undefined || message.includes(param) ? message : `${param}: ${message}`;
-}
-
-/** Clients know by `PerDay` in a quota's id that there is no use in trying again, whatever the budget's period. */
-const exhaustedBudget = { quotaMetric: "sluice/budget", quotaId: "BudgetPerDay" };
-
-/** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
-function googleDetailsOf({ code, message, param, retryAfterSeconds }: Failure): object {
-  const details = [
-    ...(param === undefined
-      ? []
-      : [
-          {
-            "@type": "type.googleapis.com/google.rpc.BadRequest",
-            fieldViolations: [{ field: param, description: message }],
-          },
-        ]),
-    ...(retryAfterSeconds === undefined
-      ? []
-      : [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${retryAfterSeconds}s` }]),
-    ...(code === "budget_exhausted"
-      ? [{ "@type": "type.googleapis.com/google.rpc.QuotaFailure", violations: [exhaustedBudget] }]
-      : []),
-  ];
-  return details.length === 0 ? {} : { details };
-}
+export const isErrorCode = (code: unknown): code is ErrorCode =>
+  typeof code === "string" && Object.hasOwn(statuses, code);
 
 /**
  * Sorts an upstream's error answer. What the caller did wrong is passed on with the upstream's reason; the rest is ours to answer for, in our

@@ -5,6 +5,7 @@ import { contentOf } from "./event.ts";
 import { unreadableEvent } from "./finish.ts";
 import type { AnswerEvent } from "./neutral.ts";
 import type { SseEvent } from "./sse.ts";
+import { upstreamErrorOf } from "./upstream-errors.ts";
 import type { Usage } from "./usage.ts";
 
 export abstract class EventDecoder implements StreamDecoder {
@@ -17,8 +18,6 @@ export abstract class EventDecoder implements StreamDecoder {
   abstract end(): AnswerEvent[];
   /** Reads an event's JSON object; `name` is the event's name, where it has one. */
   protected abstract read(value: Record<string, unknown>, name: string | undefined): AnswerEvent[];
-  /** Reads the body of an event that is named an error: JSON or text. */
-  protected abstract errorOf(body: unknown): UpstreamError;
 
   push(event: SseEvent): AnswerEvent[] {
     if (this.over) return [];
@@ -38,6 +37,11 @@ export abstract class EventDecoder implements StreamDecoder {
       default:
         return content satisfies never;
     }
+  }
+
+  /** Reads the body of an event that is named an error: JSON or text. */
+  protected errorOf(body: unknown): UpstreamError {
+    return upstreamErrorOf(body);
   }
 
   /** Reads `[DONE]`, which only some dialects end with. */

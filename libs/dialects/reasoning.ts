@@ -21,6 +21,21 @@ export const thinkingTokensOf = (effort: Effort, outputTokensMax: number): numbe
         Math.max(thinkingTokensMin, outputTokensMax - 1),
       );
 
+/** What stands for an effort that a model does not accept, best first. */
+const substitutes: Record<Effort, readonly Effort[]> = {
+  none: ["minimal", "low"],
+  minimal: ["low"],
+  low: ["minimal"],
+  medium: ["high", "low"],
+  high: ["medium", "max"],
+  xhigh: ["high", "max"],
+  max: ["xhigh", "high"],
+};
+
+/** The effort, or the nearest one that a model accepts. */
+export const effortAmong = (effort: Effort, accepted: readonly Effort[]): Effort =>
+  [effort, ...substitutes[effort]].find((one) => accepted.includes(one)) ?? accepted[0] ?? effort;
+
 /** The word for a number of tokens; 0 is none. */
 function effortOf(thinkingTokensMax: number): Effort {
   if (thinkingTokensMax <= 0) return "none";

@@ -6,6 +6,7 @@ import { unreadableEvent } from "./finish.ts";
 import { chunksOf, replaceSpans, type Span, withMembers } from "./json.ts";
 import { Produced } from "./produced.ts";
 import type { SseEvent } from "./sse.ts";
+import { upstreamErrorOf } from "./upstream-errors.ts";
 import type { Usage } from "./usage.ts";
 
 /** How many events without content are held back before the answer is committed all the same. */
@@ -27,7 +28,8 @@ export const failedWith = (error: UpstreamError): Failed => ({ kind: "error", er
 export interface Watcher {
   /** `value` is the event's data, parsed. Its content counts in `produced`. */
   look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing;
-  errorOf(body: unknown): UpstreamError;
+  /** Reads the body of an event that is named an error, in dialects whose errors say more than others. */
+  errorOf?(body: unknown): UpstreamError;
   /** What ends a finished answer whose upstream did not: terminator events, or nothing. */
   terminator(): Buffer | undefined;
   /** `[DONE]` ends an answer, with or without a reason. */
@@ -87,7 +89,7 @@ export class VerbatimStream implements StreamRelay {
         this.produced.report(this.#watcher.usage);
         return;
       case "error":
-        this.error = this.#watcher.errorOf(content.body);
+        this.error = (this.#watcher.errorOf ?? upstreamErrorOf)(content.body);
         return;
       case "done":
         if (this.#watcher.endsWithDone && this.#mayEnd) this.end(out);

@@ -8,9 +8,10 @@
  * Every generation that is received ends exactly once, from any state; the other events may be missing.
  */
 import type { Framing } from "#dialects/codec.ts";
-import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { ErrorCode } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
+import type { OperationName } from "#operations/operations.ts";
 
 /** What is known of a generation from its beginning. All of its events carry the same object. */
 export interface GenerationFacts {
@@ -23,7 +24,7 @@ export interface GenerationFacts {
   readonly model: string;
   readonly queue: string;
   readonly dialect: ConversationDialect;
-  readonly operation: Operation;
+  readonly operation: OperationName;
   readonly framing: Framing;
   readonly bodyBytes: number;
   /** Epoch milliseconds. */

@@ -1,7 +1,8 @@
 /** The life of an attempt as its worker sees it: what a log, a metric, a trace or a ledger needs, and no content of callers or upstreams. */
-import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
+import type { OperationName } from "#operations/operations.ts";
 
 /** One attempt of a generation. The same object in all of its events. */
 export interface AttemptInfo {
@@ -9,7 +10,7 @@ export interface AttemptInfo {
   /** Counted from 1. A generation has another attempt when its worker was lost. */
   readonly attempt: number;
   readonly queue: string;
-  readonly operation: Operation;
+  readonly operation: OperationName;
   readonly dialect: ConversationDialect;
   /** The model that the caller asked for. */
   readonly requestedModel: string;

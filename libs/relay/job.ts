@@ -2,9 +2,10 @@
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { framings } from "#dialects/codec.ts";
-import { conversationDialects, operations } from "#dialects/dialect.ts";
+import { conversationDialects } from "#dialects/dialect.ts";
 import { type Failure, isErrorCode } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
+import { operationNames } from "#operations/operations.ts";
 import { payloadBytesMax } from "./bounds.ts";
 
 /** Characters of a body's content type; more than any client sends. */
@@ -20,7 +21,7 @@ const generationJobSchema = Type.Object({
   number: Type.Integer({ minimum: 1, maximum: 0xffff_ffff, description: "The generation's number at its owner." }),
   attempt: Type.Integer({ minimum: 1, maximum: 0xffff }),
   dialect: Type.Enum(conversationDialects),
-  operation: Type.Enum(operations),
+  operation: Type.Enum(operationNames),
   framing: Type.Enum(framings, { description: "How the caller wants the answer." }),
   contentType: Type.String({ maxLength: contentTypeLengthMax, description: "Of the body." }),
   headers: Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), {

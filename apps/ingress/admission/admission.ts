@@ -5,11 +5,12 @@ import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
+import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/job.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { ReadBody } from "../http/body.ts";
-import { callerHeadersOf, type Endpoint, requestIdHeadersOf } from "../http/endpoints.ts";
+import { callerHeadersOf, requestIdHeadersOf, type ServedEndpoint } from "../http/endpoints.ts";
 import { unavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
@@ -28,7 +29,7 @@ export interface AdmissionRequest {
   request: FastifyRequest;
   /** Of its own, where the requests of a WebSocket share the `request` that opened it. */
   requestId: string;
-  endpoint: Endpoint;
+  endpoint: ServedEndpoint;
   /** The catalogue's id, as the caller gave it. */
   model: string;
   framing: Framing;
@@ -75,7 +76,7 @@ export class Admission {
   /** Checks before the body is read whether the caller's limits refuse every request. Undefined for a caller without limits, and when Redis does not answer. */
   check(
     { caller }: FastifyRequest,
-    { dialect, operation }: Endpoint,
+    { dialect, operation }: ServedEndpoint,
     mayReplay: boolean,
   ): Promise<ReplayAnswer | undefined> | undefined {
     return this.#options.limits.check(caller, dialect, operation, mayReplay)?.catch(() => undefined);
@@ -95,7 +96,7 @@ export class Admission {
         dialect,
         operation,
         framing,
-        contentType: operation === "image-edit" ? contentTypeOf(headers) : "application/json",
+        contentType: isForm(operation) ? contentTypeOf(headers) : "application/json",
         callerHeaders: callerHeadersOf(dialect, headers),
         model,
         ...asked.demand,

@@ -1,23 +1,22 @@
 /** What a request is estimated to use, in tokens and in money, before its usage is known. */
 import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
-import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 import { bytesPerToken, type Usage } from "#dialects/usage.ts";
-import type { Demand } from "./demand.ts";
+import type { Demand } from "#operations/demand.ts";
+import { type OperationName, operations } from "#operations/operations.ts";
 
 /** The estimate of an answer's length when the caller does not bound it. */
 const outputTokensDefault = 1_000;
 /** The longest answer that is estimated, where the catalogue does not bound the model's answers. */
 const outputTokensBound = 1_000_000;
-/** A form is mostly images, which are counted separately. */
-const formTokensMax = 1_000;
 
 /** A request, as far as its limits depend on it. */
 export interface LimitedRequest extends Demand {
   id: string;
   caller: KeyRecord;
   dialect: ConversationDialect;
-  operation: Operation;
+  operation: OperationName;
   model: CatalogueModel;
   bodyBytes: number;
 }
@@ -27,14 +26,14 @@ export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequ
   inputTokens: number;
   outputTokens: number;
 } {
-  if (operation === "token-count") return { inputTokens: 0, outputTokens: 0 };
-  const bytesMax = operation === "image-edit" ? formTokensMax * bytesPerToken : Number.POSITIVE_INFINITY;
-  const inputTokens = Math.ceil(Math.min(bodyBytes, bytesMax) / bytesPerToken) + demand.attachedTokens;
+  const { bills, inputTokensMax = Number.POSITIVE_INFINITY } = operations[operation];
+  if (bills === "nothing") return { inputTokens: 0, outputTokens: 0 };
+  const inputTokens = Math.min(Math.ceil(bodyBytes / bytesPerToken), inputTokensMax) + demand.attachedTokens;
   const eachMax = model.outputTokensMax ?? model.contextWindow ?? outputTokensBound;
   const each = Math.min(demand.outputTokensMax ?? demand.mediaTokens ?? outputTokensDefault, eachMax);
   return {
     inputTokens: Math.min(inputTokens, model.contextWindow ?? Number.POSITIVE_INFINITY),
-    outputTokens: operation === "embedding" ? 0 : demand.choices * each,
+    outputTokens: bills === "input" ? 0 : demand.choices * each,
   };
 }
 

@@ -2,6 +2,7 @@
 import type { LimitDecision, LimitName, Limits, Standing, Standings } from "#access/rate-limits.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
+import { profiles } from "#dialects/profiles.ts";
 
 const whose = { key: "This key", group: "This key's group", account: "This key's account" } as const;
 
@@ -39,40 +40,18 @@ export function limitFailureOf(
 
 const wholeSecondsOf = (ms: number) => Math.ceil(ms / 1_000);
 
-/**
- * OpenAI: https://platform.openai.com/docs/guides/rate-limits#rate-limits-in-headers
- * Anthropic: https://docs.anthropic.com/en/api/rate-limits#response-headers
- */
+/** Each limit's state, in the headers of the caller's dialect. */
 export function limitHeadersOf(
   dialect: ConversationDialect,
   { requests, tokens, now }: Standings,
 ): Record<string, string> {
-  const headersOf = (what: string, standing: Standing | undefined): [string, string][] => {
-    if (standing === undefined) return [];
-    const { limit, remaining, resetMs } = standing;
-    const seconds = wholeSecondsOf(resetMs);
-    switch (dialect) {
-      case "openai-chat":
-      case "openai-responses":
-        return [
-          [`x-ratelimit-limit-${what}`, String(limit)],
-          [`x-ratelimit-remaining-${what}`, String(remaining)],
-          [`x-ratelimit-reset-${what}`, `${seconds}s`],
-        ];
-      case "anthropic-messages":
-        return [
-          [`anthropic-ratelimit-${what}-limit`, String(limit)],
-          [`anthropic-ratelimit-${what}-remaining`, String(remaining)],
-          [
-            `anthropic-ratelimit-${what}-reset`,
-            new Date(Math.ceil((now + resetMs) / 1_000) * 1_000).toISOString().replace(".000Z", "Z"),
-          ],
-        ];
-      case "gemini":
-        return [];
-      default:
-        return dialect satisfies never;
-    }
-  };
-  return Object.fromEntries([...headersOf("requests", requests), ...headersOf("tokens", tokens)]);
+  const headersOf = (what: string, { limit, remaining, resetMs }: Standing) =>
+    profiles[dialect].limitHeadersOf({
+      what,
+      limit,
+      remaining,
+      resetSeconds: wholeSecondsOf(resetMs),
+      resetsAt: wholeSecondsOf(now + resetMs),
+    });
+  return { ...(requests && headersOf("requests", requests)), ...(tokens && headersOf("tokens", tokens)) };
 }

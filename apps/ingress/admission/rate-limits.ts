@@ -13,11 +13,12 @@ import {
 } from "#access/rate-limits.ts";
 import { allowsModel, type KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
-import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
+import { type OperationName, operations } from "#operations/operations.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -102,17 +103,16 @@ export class RateLimiter {
   check(
     caller: KeyRecord,
     dialect: ConversationDialect,
-    operation: Operation,
+    operation: OperationName,
     mayReplay: boolean,
   ): Promise<ReplayAnswer> | undefined {
     const all = this.#subjectsOf(caller);
     const subjects = mayReplay ? requestLimitsOf(all) : all;
     if (subjects.length === 0) return undefined;
     const models = this.#options.catalogue().modelsOf(caller.group);
-    const costs =
-      operation !== "token-count" &&
-      models.every(({ id, prices }) => prices.inputPerMillion > 0 || !allowsModel(caller, id));
-    const least = { inputTokens: operation === "token-count" ? 0 : 1, outputTokens: 0, money: Number(costs) };
+    const isBilled = operations[operation].bills !== "nothing";
+    const costs = isBilled && models.every(({ id, prices }) => prices.inputPerMillion > 0 || !allowsModel(caller, id));
+    const least = { inputTokens: Number(isBilled), outputTokens: 0, money: Number(costs) };
     return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, caller, dialect));
   }
 

@@ -5,7 +5,9 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { errorBodyOf, errorEventOf, type Failure, statusOf } from "#dialects/errors.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { newline } from "#dialects/profile.ts";
+import { profiles } from "#dialects/profiles.ts";
 import { type AnswerHead, deliveredBytesMax } from "#relay/job.ts";
 import type { Claim } from "../admission/capacity.ts";
 import { failureHeadersOf } from "../http/refusals.ts";
@@ -22,17 +24,7 @@ const streamHeaders = {
 const lineFeed = 0x0a;
 /** In place of a seq: the socket has taken nothing of this attempt. */
 const nothingTaken = -1;
-/** Clients of every dialect ignore it between two events. */
-const newline = "\n";
 const eventEnd = Buffer.from("\n\n");
-/** The keep-alive of a stream that has begun. Some clients need an event, because they measure the silence between events and not between bytes. */
-const keepAlives: Record<ConversationDialect, string> = {
-  "openai-chat": newline,
-  "openai-responses": 'event: keepalive\ndata: {"type":"keepalive"}\n\n',
-  "anthropic-messages": 'event: ping\ndata: {"type":"ping"}\n\n',
-  gemini: newline,
-};
-
 export interface AnswerListener {
   /** No further attempt can replace or resume the answer. */
   committed(): void;
@@ -180,10 +172,10 @@ export class GenerationResponse {
   fail(failure: Failure): void {
     if (this.#over) return;
     this.#over = true;
-    const { dialect, requestId } = this.#options;
     if (!this.#response.headersSent) {
-      const body = errorBodyOf(dialect, failure, requestId);
-      this.status = statusOf(failure.code, dialect);
+      const profile = profiles[this.#options.dialect];
+      const body = profile.errorBodyOf(failure, this.#options.requestId);
+      this.status = profile.statusOf(failure.code);
       this.#response.writeHead(this.status, {
         ...this.#headers,
         ...failureHeadersOf(failure),
@@ -196,13 +188,14 @@ export class GenerationResponse {
 
   #failureEventOf(failure: Failure): string {
     const { dialect, framing, model, requestId } = this.#options;
-    if (framing === "array") return `${this.#contentSent ? "," : "["}${errorBodyOf(dialect, failure, requestId)}]`;
-    return errorEventOf(dialect, failure, { requestId, answerId: this.#head?.answerId, model, events: this.#events });
+    const { errorBodyOf, errorEventOf } = profiles[dialect];
+    if (framing === "array") return `${this.#contentSent ? "," : "["}${errorBodyOf(failure, requestId)}]`;
+    return errorEventOf(failure, { requestId, answerId: this.#head?.answerId, model, events: this.#events });
   }
 
-  /** Google's older clients ignore an error in a stream, but notice a broken connection. */
   #breakOff(event: string): void {
-    if (this.#options.dialect !== "gemini" || this.#options.framing === "array") this.#response.end(event);
+    const { dialect, framing } = this.#options;
+    if (!profiles[dialect].breaksAfterError || framing === "array") this.#response.end(event);
     else this.#response.write(event, () => this.#response.destroy());
   }
 
@@ -219,7 +212,7 @@ export class GenerationResponse {
     if (!this.#response.headersSent) this.#sendHead({});
     this.#writtenAt = now;
     this.#response.write(
-      this.#contentSent && this.#options.framing === "sse" ? keepAlives[this.#options.dialect] : newline,
+      this.#contentSent && this.#options.framing === "sse" ? profiles[this.#options.dialect].keepAlive : newline,
     );
   }
 

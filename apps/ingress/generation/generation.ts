@@ -2,13 +2,14 @@
 import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
-import type { ConversationDialect, Operation } from "#dialects/dialect.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { GenerationEnded, GenerationFacts, GenerationOutcome } from "#events/ingress-events.ts";
+import type { Demand } from "#operations/demand.ts";
+import type { OperationName } from "#operations/operations.ts";
 import type { AnswerProgress } from "#relay/job.ts";
 import type { Queued } from "#relay/ports.ts";
 import type { Claim } from "../admission/capacity.ts";
-import type { Demand } from "../admission/demand.ts";
 import type { LimitsReservation } from "../admission/rate-limits.ts";
 import type { AnswerResponse, GenerationResponse } from "./generation-response.ts";
 import type { IngressQueue } from "./ingress-queues.ts";
@@ -24,7 +25,7 @@ export interface GenerationRequest extends Demand {
   maxWaitMs?: number | undefined;
   /** Of the caller's group. */
   weight: number;
-  operation: Operation;
+  operation: OperationName;
   framing: Framing;
   /** Of the body. */
   contentType: string;

@@ -4,7 +4,7 @@ import { copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task
 import type { CallerFrame } from "../websocket/socket-frame.ts";
 import { type BodyRead, checkBody, type ReadBody, readForm, readJson } from "./body.ts";
 import type { BodyAnswer, BodyTask } from "./body-thread.ts";
-import { allEndpoints, type Endpoint, nameOf } from "./endpoints.ts";
+import { endpoints, nameOf, type ServedEndpoint } from "./endpoints.ts";
 import { tooLarge } from "./failures.ts";
 import { Refused } from "./refused.ts";
 import { validatorOf } from "./validation.ts";
@@ -26,12 +26,12 @@ export class BodyReader {
 
   constructor() {
     // Compiling a schema takes as long as reading a large body, so it is done at the start.
-    for (const { schema } of allEndpoints) validatorOf(schema);
+    for (const { schema } of endpoints.values()) validatorOf(schema);
   }
 
   /** Reads the body of a request to this endpoint; of a large one only its settings. `contentType` is given for a form. Keys take turns in the thread. */
   read(
-    endpoint: Endpoint,
+    endpoint: ServedEndpoint,
     bytes: Buffer,
     { key, contentType }: { key: string; contentType?: string | undefined },
   ): BodyRead<ReadBody> | Promise<BodyRead<ReadBody>> {
@@ -42,7 +42,7 @@ export class BodyReader {
         key,
       }) as Promise<BodyRead<ReadBody>>;
     const checked = (read: BodyRead<unknown>) => (read.kind === "read" ? checkBody(endpoint, read.value) : read);
-    return contentType === undefined ? checked(readJson(bytes)) : readForm(bytes, contentType).then(checked);
+    return contentType === undefined ? checked(readJson(bytes)) : readForm(endpoint, bytes, contentType).then(checked);
   }
 
   /** Reads a large frame of a WebSocket. Rejects with Refused. */

@@ -2,7 +2,7 @@
 import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
 import { type CallerFrame, callerFrameOf } from "../websocket/socket-frame.ts";
 import { type BodyRead, checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
-import { endpointNamed } from "./endpoints.ts";
+import { endpoints, type ServedEndpoint } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
 
 export type BodyTask =
@@ -14,8 +14,9 @@ export type BodyAnswer = BodyRead<ReadBody> | BodyRead<Omit<CallerFrame, "bytes"
 serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer>> => {
   const bytes = bufferOf(task.bytes);
   if (task.kind === "frame") return { value: readFrame(bytes) };
-  const read = task.contentType === undefined ? readJson(bytes) : await readForm(bytes, task.contentType);
-  const checked = read.kind === "read" ? checkBody(endpointNamed(task.endpoint), read.value) : read;
+  const endpoint = endpoints.get(task.endpoint) as ServedEndpoint;
+  const read = task.contentType === undefined ? readJson(bytes) : await readForm(endpoint, bytes, task.contentType);
+  const checked = read.kind === "read" ? checkBody(endpoint, read.value) : read;
   if (checked.kind === "refused") return { value: checked };
   const { body, demand } = checked.value;
   return { value: { kind: "read", value: { body: settingsOf(body), demand } } };

@@ -2,9 +2,10 @@
 import { isUtf8 } from "node:buffer";
 import type { Failure } from "#dialects/errors.ts";
 import { boundBroken, type JsonBounds, parseJson } from "#dialects/json.ts";
-import { formFieldsMax, formOf, valuesOf } from "#dialects/openai-images/form.ts";
-import { type Demand, demandOf } from "../admission/demand.ts";
-import type { Endpoint } from "./endpoints.ts";
+import { formFieldsMax, formOf } from "#dialects/openai-images/form.ts";
+import type { Demand } from "#operations/demand.ts";
+import { operations } from "#operations/operations.ts";
+import type { ServedEndpoint } from "./endpoints.ts";
 import { faultIn } from "./validation.ts";
 
 /**
@@ -49,10 +50,14 @@ export function readJson(bytes: Buffer): BodyRead<unknown> {
   }
 }
 
-/** Parses the bytes as a form, to the values that an endpoint's schema describes. */
-export async function readForm(bytes: Buffer, contentType: string): Promise<BodyRead<Body>> {
+/** Parses the bytes as a form, to the values that the endpoint's schema describes. */
+export async function readForm(
+  { operation }: ServedEndpoint,
+  bytes: Buffer,
+  contentType: string,
+): Promise<BodyRead<Body>> {
   try {
-    return { kind: "read", value: valuesOf(await formOf(bytes, contentType)) };
+    return { kind: "read", value: operations[operation].formValuesOf?.(await formOf(bytes, contentType)) ?? {} };
   } catch {
     return refused(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);
   }
@@ -62,14 +67,14 @@ export async function readForm(bytes: Buffer, contentType: string): Promise<Body
 export const fieldsMax = 1_000;
 
 /** Checks a parsed value against its endpoint. */
-export function checkBody({ schema, operation, faultOf }: Endpoint, value: unknown): BodyRead<ReadBody> {
+export function checkBody({ schema, operation, dialect, faultOf }: ServedEndpoint, value: unknown): BodyRead<ReadBody> {
   const fault = faultIn(schema, value);
   if (fault !== undefined) return { kind: "refused", failure: fault };
   const body = value as Body;
   if (Object.keys(body).length > fieldsMax) return refused(`The body has more than ${fieldsMax} fields.`);
   const failure = faultOf?.(body);
   return failure === undefined
-    ? { kind: "read", value: { body, demand: demandOf(operation, body) } }
+    ? { kind: "read", value: { body, demand: operations[operation].demandOf(body, dialect) } }
     : { kind: "refused", failure };
 }
 

@@ -1,8 +1,8 @@
 /** The failures that the ingress itself answers requests with. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { ConversationDialect } from "#dialects/dialect.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { invalidFieldOf, type ValidationFault } from "#dialects/invalid-field.ts";
+import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Shortage } from "../admission/capacity.ts";
@@ -128,22 +128,9 @@ export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server:
   const hint =
     meant === undefined
       ? ""
-      : ` The path is ${printable(meant)}. ${baseUrlHints[dialectOf(request.url, request.headers)]}`;
+      : ` The path is ${printable(meant)}. ${profiles[dialectOf(request.url, request.headers)].baseUrlHint}`;
   return { code: "path_not_found", message: `There is no ${request.method} ${printable(path)} here.${hint}` };
 }
-
-const withVersion =
-  "Set the client's base URL to this gateway's address with one /v1 at the end, and no slash behind it.";
-const withoutVersion =
-  "Set the client's base URL to this gateway's address without a path: the client adds the version itself.";
-
-/** How to set the base URL of a client, by the dialect that it speaks. */
-const baseUrlHints: Record<ConversationDialect, string> = {
-  "openai-chat": withVersion,
-  "openai-responses": withVersion,
-  "anthropic-messages": `${withoutVersion} The AI SDK's Anthropic provider wants /v1 at its end.`,
-  gemini: `${withoutVersion} The AI SDK's Google provider and LiteLLM want /v1beta at its end.`,
-};
 
 /** The path that a client with a wrong base URL meant; undefined when there is none. `isServed` says whether a path has a route. */
 function meantPathOf(path: string, isServed: (url: string) => boolean): string | undefined {

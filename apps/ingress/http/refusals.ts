@@ -2,7 +2,8 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { errorBodyOf, type Failure, statusOf } from "#dialects/errors.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { profiles } from "#dialects/profiles.ts";
 import { upstreamRequestIdHeader } from "#relay/job.ts";
 import { dialectOf, requestIdHeadersOf } from "./endpoints.ts";
 
@@ -40,11 +41,8 @@ export function sendFailure(
   if (failure.code === "invalid_key" && !request.raw.complete)
     destroyWithin(request.raw.socket, refusedMs, request.raw);
   reply.headers(requestIdHeadersOf(request));
-  const dialect = dialectOf(request.url, request.headers);
-  return reply
-    .code(statusOf(failure.code, dialect))
-    .headers(failureHeadersOf(failure))
-    .send(errorBodyOf(dialect, failure, request.id));
+  const { statusOf, errorBodyOf } = profiles[dialectOf(request.url, request.headers)];
+  return reply.code(statusOf(failure.code)).headers(failureHeadersOf(failure)).send(errorBodyOf(failure, request.id));
 }
 
 /** The responses that are in progress on each connection: nothing else may be written into them. */
@@ -71,8 +69,9 @@ export class ResponsesInProgress {
         : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
           ? { code: "request_timeout", message: "The request did not arrive in time." }
           : { code: "invalid_request", message: "This is not a valid HTTP/1.1 request." };
-    const status = statusOf(failure.code, "openai-chat");
-    const body = errorBodyOf("openai-chat", failure, "");
+    const { statusOf, errorBodyOf } = profiles["openai-chat"];
+    const status = statusOf(failure.code);
+    const body = errorBodyOf(failure, "");
     socket.end(
       `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
     );

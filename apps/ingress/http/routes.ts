@@ -2,24 +2,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import { profiles } from "#dialects/profiles.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
+import { isForm } from "#operations/operations.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { ReplayAnswer } from "../admission/rate-limits.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { BodyRead, ReadBody } from "./body.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
-import {
-  dialectOf,
-  type Endpoint,
-  endpoints,
-  formEndpoints,
-  framingOf,
-  googleVersions,
-  modelCallOf,
-  modelMethods,
-} from "./endpoints.ts";
-import { modelBodyOf, modelListOf } from "./models.ts";
+import { dialectOf, endpoints, googleVersions, modelCallOf, type ServedEndpoint } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
 
@@ -39,16 +31,19 @@ interface ModelCall {
 
 export function addRoutes(server: FastifyInstance, options: RoutesOptions): void {
   const posts = new GenerationRoutes(options);
-  const serve = (scope: FastifyInstance, served: Record<string, Endpoint>) => {
-    for (const [url, endpoint] of Object.entries(served))
-      scope.post(url, { onRequest: (request, reply) => posts.checkEarly(request, reply, endpoint) }, (request, reply) =>
-        posts.handle(request, reply, endpoint),
-      );
+  const serve = (scope: FastifyInstance, wantsForms: boolean) => {
+    for (const endpoint of endpoints.values())
+      if (endpoint.path !== undefined && isForm(endpoint.operation) === wantsForms)
+        scope.post(
+          endpoint.path,
+          { onRequest: (request, reply) => posts.checkEarly(request, reply, endpoint) },
+          (request, reply) => posts.handle(request, reply, endpoint),
+        );
   };
-  serve(server, endpoints);
+  serve(server, false);
   server.register(async (scope) => {
     options.bodies.takeForms(scope);
-    serve(scope, formEndpoints);
+    serve(scope, true);
   });
   for (const version of googleVersions) {
     server.post(
@@ -69,14 +64,13 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
       .modelsOf(request.caller.group)
       .filter(({ id }) => allowsModel(request.caller, id));
   server.get(`/${version}/models`, (request) =>
-    modelListOf(
-      dialectOf(request.url, request.headers),
+    profiles[dialectOf(request.url, request.headers)].modelListOf(
       modelsOf(request),
       new URLSearchParams(request.url.split("?", 2)[1] ?? ""),
     ),
   );
   server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) =>
-    modelBodyOf(dialectOf(request.url, request.headers), admission.modelFor(request, request.params["*"])),
+    profiles[dialectOf(request.url, request.headers)].modelBodyOf(admission.modelFor(request, request.params["*"])),
   );
 }
 
@@ -89,7 +83,7 @@ class GenerationRoutes {
   }
 
   /** Before a large body is requested or read: refuses a caller whose limits would refuse every request. */
-  async checkEarly(request: FastifyRequest, reply: FastifyReply, endpoint: Endpoint): Promise<void> {
+  async checkEarly(request: FastifyRequest, reply: FastifyReply, endpoint: ServedEndpoint): Promise<void> {
     const { admission, idempotency } = this.#options;
     const { headers } = request;
     const length =
@@ -102,10 +96,10 @@ class GenerationRoutes {
   handle(
     request: FastifyRequest,
     reply: FastifyReply,
-    endpoint: Endpoint,
+    endpoint: ServedEndpoint,
     call?: ModelCall,
   ): Promise<void> | undefined {
-    const contentType = endpoint.operation === "image-edit" ? request.headers["content-type"] : undefined;
+    const contentType = isForm(endpoint.operation) ? request.headers["content-type"] : undefined;
     const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
     return read instanceof Promise
       ? request.held.during(read).then((settled) => this.#begin(request, reply, endpoint, settled, call))
@@ -115,7 +109,7 @@ class GenerationRoutes {
   #begin(
     request: FastifyRequest,
     reply: FastifyReply,
-    endpoint: Endpoint,
+    endpoint: ServedEndpoint,
     read: BodyRead<ReadBody>,
     call: ModelCall | undefined,
   ): Promise<void> | undefined {
@@ -123,7 +117,7 @@ class GenerationRoutes {
     const { admission, idempotency } = this.#options;
     const { body, demand } = read.value;
     const model = call?.model ?? String(body.model);
-    const framing = framingOf(body, call?.method, (request.query as { alt?: string }).alt);
+    const framing = profiles[endpoint.dialect].framingOf(body, call?.method, (request.query as { alt?: string }).alt);
     const begin = (response: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { id: requestId, bytes } = request;
       admission.begin({ request, requestId, endpoint, model, framing, demand, bytes, response, onEnd });
@@ -151,16 +145,16 @@ function limitHeadersOrThrow(answer: ReplayAnswer | undefined, reply: FastifyRep
 }
 
 /** The model, the method and the endpoint of a POST below a model's path. */
-function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & { endpoint: Endpoint } {
+function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & { endpoint: ServedEndpoint } {
   const call = modelCallOf((params as { "*": string })["*"]);
   if (call === undefined) {
     reply.header("allow", "GET, HEAD");
     throw new Refused({ code: "method_not_allowed", message: "POST is not allowed here; use GET or HEAD." });
   }
-  const endpoint = Object.hasOwn(modelMethods, call.method) ? modelMethods[call.method] : undefined;
-  if (endpoint !== undefined) return { ...call, endpoint };
+  const endpoint = endpoints.get(call.method);
+  if (endpoint?.method !== undefined) return { ...call, endpoint };
   throw new Refused({
     code: "path_not_found",
-    message: `There is no such method here; use one of ${Object.keys(modelMethods).join(", ")}.`,
+    message: `There is no such method here; use one of ${[...endpoints.values()].flatMap(({ method = [] }) => method).join(", ")}.`,
   });
 }

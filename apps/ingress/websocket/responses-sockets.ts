@@ -1,8 +1,8 @@
 /** OpenAI's Responses over WebSockets, at GET /v1/responses: the route, and the bounds on all connections together. */
 import fastifyWebsocket from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { Capacity } from "../admission/capacity.ts";
-import { responsesPath } from "../http/endpoints.ts";
 import { overloadOf } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { Connection, type ConnectionOptions } from "./socket-connection.ts";
@@ -44,7 +44,7 @@ export class ResponsesSockets {
         });
       scope.route({
         method: "GET",
-        url: responsesPath,
+        url: responsesEndpoint.path,
         exposeHeadRoute: false,
         onRequest: async (request, reply) => this.#admit(request, reply),
         handler: (_request, reply) => this.#refusePlain(reply),

@@ -4,9 +4,9 @@
  */
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyError, FastifyRequest } from "fastify";
-import { errorBodyOf, type Failure, statusOf } from "#dialects/errors.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { openaiResponsesProfile, responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { isReadAtOnce } from "../http/body-reader.ts";
-import { responsesPath } from "../http/endpoints.ts";
 import { failureOf, tooSlow } from "../http/failures.ts";
 import { failureHeadersOf } from "../http/refusals.ts";
 import { Refused } from "../http/refused.ts";
@@ -198,7 +198,7 @@ export class Connection {
     const { events } = this.#options;
     const failure = error instanceof Refused ? error.failure : failureOf(error as FastifyError);
     if (failure.code === "internal") events.emit("fault", { error, requestId });
-    const status = statusOf(failure.code, "openai-responses");
+    const status = openaiResponsesProfile.statusOf(failure.code);
     events.emit("requestEnded", turnEndedOf(this.#request, { requestId, status, outcome: "answered" }));
     if (failure.code === "invalid_key") this.#shut(closeCodes.policyViolation, failure, requestId);
     else this.#sendFailure(failure, requestId, streamId);
@@ -209,9 +209,9 @@ export class Connection {
     const headers = { ...failureHeadersOf(failure), "x-request-id": requestId };
     this.#sendOwn(
       errorFrameOf(
-        statusOf(failure.code, "openai-responses"),
+        openaiResponsesProfile.statusOf(failure.code),
         headers,
-        errorBodyOf("openai-responses", failure, requestId),
+        openaiResponsesProfile.errorBodyOf(failure, requestId),
         streamId,
       ),
     );
@@ -264,6 +264,13 @@ export class Connection {
     const { clock, events } = this.#options;
     const durationMs = clock.now() - this.#openedAt;
     const turns = this.#turns.count;
-    events.emit("socketClosed", { requestId: id, keyId: caller.id, path: responsesPath, turns, code, durationMs });
+    events.emit("socketClosed", {
+      requestId: id,
+      keyId: caller.id,
+      path: responsesEndpoint.path,
+      turns,
+      code,
+      durationMs,
+    });
   }
 }

@@ -5,8 +5,9 @@
 import { isUtf8 } from "node:buffer";
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
-import { errorBodyOf, internalFailure, statusOf } from "#dialects/errors.ts";
+import { internalFailure } from "#dialects/errors.ts";
 import { objectSpansOf, readSpan } from "#dialects/json.ts";
+import { openaiResponsesProfile } from "#dialects/openai-responses/profile.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { errorFrameOf, withStreamId } from "./socket-frame.ts";
@@ -79,9 +80,9 @@ export class SocketResponse implements AnswerResponse {
       this.#port.passed(this.#ending.event, this.#ending.data);
       this.#send(this.#ending.data, last);
     } else {
-      this.#status = statusOf(internalFailure.code, "openai-responses");
+      this.#status = openaiResponsesProfile.statusOf(internalFailure.code);
       this.#port.send(
-        errorFrameOf(this.#status, this.#headers, errorBodyOf("openai-responses", internalFailure, ""), streamId),
+        errorFrameOf(this.#status, this.#headers, openaiResponsesProfile.errorBodyOf(internalFailure, ""), streamId),
         last,
       );
     }

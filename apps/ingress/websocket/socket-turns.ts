@@ -3,6 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
 import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
+import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
@@ -12,7 +13,7 @@ import type { IngressConfig } from "../config.ts";
 import { callerOf, type KeyDirectory } from "../http/authentication.ts";
 import { type BodyRead, type ReadBody, readJson } from "../http/body.ts";
 import { type BodyReader, isReadAtOnce } from "../http/body-reader.ts";
-import { responsesEndpoint, responsesPath } from "../http/endpoints.ts";
+import { socketEndpoint } from "../http/endpoints.ts";
 import { tooLarge } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import type { RequestBodies } from "../http/request-bodies.ts";
@@ -149,7 +150,7 @@ export class Turns {
     if (bytes.length > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
     bodies.reserve(request, bytes.length);
     const begin = (read: BodyRead<ReadBody>) => this.#begin(turn, read);
-    const read = reader.read(responsesEndpoint, bytes, { key: request.caller.id });
+    const read = reader.read(socketEndpoint, bytes, { key: request.caller.id });
     if (read instanceof Promise) return request.held.during(read).then(begin);
     begin(read);
     return undefined;
@@ -163,7 +164,7 @@ export class Turns {
     const { body, demand } = read.value;
     const model = String(body.model);
     if (generates) {
-      const asked = { request, requestId, endpoint: responsesEndpoint, model, framing: "sse", demand, bytes } as const;
+      const asked = { request, requestId, endpoint: socketEndpoint, model, framing: "sse", demand, bytes } as const;
       const response = this.#responseFor(frame.streamId);
       admission.begin({ ...asked, response });
       this.#unread.add(response);
@@ -270,7 +271,7 @@ export const turnEndedOf = (
 ): RequestEnded => ({
   transport: "websocket",
   method: undefined,
-  path: responsesPath,
+  path: responsesEndpoint.path,
   keyId: caller.id,
   durationMs: undefined,
   retries: undefined,

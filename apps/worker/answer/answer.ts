@@ -30,6 +30,7 @@ export function readerOf(
 ): AnswerReader {
   const errorReader = () => new ErrorReader(status, reading, retryAfterSecondsOf(headers, arrivedAt), isQuoted);
   if (!isAnswerStatus(status)) return errorReader();
+  if (reading.contentType === undefined) return new WholeReader(reading.whole);
   const { adapted } = reading;
   const type = String(headers["content-type"] ?? "").toLowerCase();
   const isJson =

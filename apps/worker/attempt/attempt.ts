@@ -24,6 +24,8 @@ import { Refusal } from "#dialects/field-support.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
+import type { GatewayAnswer } from "#operations/exchange.ts";
+import { operations } from "#operations/operations.ts";
 import { type GenerationJob, upstreamRequestIdHeader } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import type { JobSlot } from "#relay/ports.ts";
@@ -31,7 +33,7 @@ import type { Outcome, Run } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
 import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
-import type { Exchange, Exchanged, OwnAnswer } from "../preparation/exchange.ts";
+import type { Exchange, Exchanged } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
 import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
 import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
@@ -320,8 +322,7 @@ export class Attempt {
   #write(call: TargetCall, bytes: readonly Buffer[]): void {
     this.#reports.reportNewInput(call);
     if (!this.#frames.hasHead) {
-      const { contentType, headers } = call.exchange.reading;
-      this.#writeHead(contentType, headers, call.answerId);
+      this.#writeHead(call.contentType, call.exchange.reading.headers, call.answerId);
     }
     this.#frames.data(bytes, call);
     if (this.#frames.isBlocked) call.flow(false);
@@ -349,7 +350,7 @@ export class Attempt {
     this.#frames.end({ usage: call.usage ?? null, model: call.model });
   }
 
-  #answerWithoutUpstream({ body, contentType, headers }: OwnAnswer): void {
+  #answerWithoutUpstream({ body, contentType, headers }: GatewayAnswer): void {
     this.#isOver = true;
     this.#attachments.release();
     this.#writeHead(contentType, headers);
@@ -358,7 +359,7 @@ export class Attempt {
   }
 
   /** The upstream has no such endpoint, so the gateway answers by itself. */
-  #answerInstead(call: TargetCall, make: () => Promise<OwnAnswer>): void {
+  #answerInstead(call: TargetCall, make: () => Promise<GatewayAnswer>): void {
     call.abort();
     this.#endCall(call, "answered");
     make().then(
@@ -407,10 +408,9 @@ export class Attempt {
   /** Whether another call would be of use to the caller, whichever targets are left. */
   #mayCallAgain(call: TargetCall, failureClass: FailureClass): boolean {
     if (this.#frames.hasHead && call.exchange.resumed?.canResume !== true) return false;
-    // An image may have been made, and billed, although its response did not arrive.
     const isUnanswered =
       failureClass === "silent" || (failureClass === "transient" && call.diagnosis.status === undefined);
-    if (this.#job.operation.startsWith("image") && isUnanswered) return false;
+    if (isUnanswered && !operations[this.#job.operation].isRepeatable) return false;
     return !isOutOfTime(call.timeouts, this.#firstCallAt, this.#deps.clock.now());
   }
 

@@ -93,6 +93,15 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.exchange.reading.streams;
   }
 
+  /** Of the caller's response. Without a readable one from the upstream, that of any bytes: https://www.rfc-editor.org/rfc/rfc9110#section-8.3 */
+  get contentType(): string {
+    const type = this.#head?.headers["content-type"];
+    return (
+      this.exchange.reading.contentType ??
+      (typeof type === "string" && /^[\x20-\x7e]{1,200}$/.test(type) ? type : "application/octet-stream")
+    );
+  }
+
   get hasHead(): boolean {
     return this.#head !== undefined;
   }
@@ -146,6 +155,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
    */
   read(chunk: Buffer, now: number): AnswerStep | undefined {
     if (this.#reader !== undefined) return this.#counted(this.#reader.push(chunk));
+    if (this.exchange.reading.contentType === undefined) return this.#counted(this.#readerFrom(chunk[0]).push(chunk));
     const from = chunk.findIndex((byte) => byte > 0x20);
     this.#leadingBytes += chunk.length;
     if (from < 0 && this.#leadingBytes <= leadingBytesMax) {

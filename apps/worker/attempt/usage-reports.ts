@@ -2,8 +2,9 @@
  * Tells the owner what the upstream has produced so far, because the owner bills a caller who leaves before the answer is complete. Only
  * conversations are reported: other operations are billed by what they reserved.
  */
-import type { Operation } from "#dialects/dialect.ts";
+
 import type { Produced } from "#dialects/produced.ts";
+import type { OperationName } from "#operations/operations.ts";
 import { type AnswerProgress, encodePayload } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 
@@ -20,12 +21,12 @@ export interface AnsweringCall {
 const inputCounts = ["inputTokens", "cachedInputTokens", "cacheWriteTokens"] as const;
 
 export class UsageReports {
-  readonly #operation: Operation;
+  readonly #operation: OperationName;
   readonly #send: SendFrame;
   /** What the owner knows; undefined for nothing. */
   #last: AnswerProgress | undefined;
 
-  constructor(operation: Operation, send: SendFrame) {
+  constructor(operation: OperationName, send: SendFrame) {
     this.#operation = operation;
     this.#send = send;
   }

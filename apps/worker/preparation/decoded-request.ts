@@ -1,15 +1,11 @@
 /** What reading an answer needs of its request, shortened so that it can go to a thread cheaply. */
 import type { NeutralRequest, Settings } from "#dialects/neutral.ts";
-
-/** A request in the neutral form, beside the body that it was decoded from. */
-export interface DecodedRequest {
-  /** The caller's body; of a large one only its settings. */
-  body: Record<string, unknown>;
-  request: NeutralRequest;
-}
+import { profiles } from "#dialects/profiles.ts";
 
 /** The conversation's fields in all dialects, with the short values that replace them. */
-const conversations: Record<string, unknown> = { messages: [{ role: "user", content: "" }], input: [], contents: [] };
+const conversations: Record<string, unknown> = Object.fromEntries(
+  Object.values(profiles).map(({ conversation }) => [conversation.field, conversation.empty]),
+);
 /** Characters of all settings together. Some answers repeat them. */
 const settingsLengthMax = 256 * 1024;
 

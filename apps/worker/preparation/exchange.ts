@@ -4,30 +4,48 @@
  */
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
 import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/attachments.ts";
-import { callerFieldOf } from "#dialects/caller-field.ts";
-import type { AnswerContext, Codec, StreamRelay, Target, WholeAnswer } from "#dialects/codec.ts";
+import {
+  type AnswerContext,
+  type Codec,
+  contentTypes,
+  type StreamRelay,
+  type Target,
+  type WholeAnswer,
+} from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
-import { type ConversationDialect, conversationDialects, type UpstreamDialect } from "#dialects/dialect.ts";
+import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
 import type { Failure, UpstreamError } from "#dialects/errors.ts";
 import { refuse } from "#dialects/field-support.ts";
-import { objectOf, parsedObject } from "#dialects/json.ts";
-import { type AnswerEvent, eventsOf, foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
+import { parsedObject } from "#dialects/json.ts";
+import { modelTraitsOf } from "#dialects/model-traits.ts";
+import { type AnswerEvent, eventsOf, foldedOf } from "#dialects/neutral.ts";
+import { profiles } from "#dialects/profiles.ts";
 import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed } from "#dialects/resumed.ts";
 import { toolNameOf } from "#dialects/tools.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
+import { wholeOf } from "#operations/answer/exchange.ts";
+import { isConversation, readableRequestOf } from "#operations/conversation.ts";
+import type {
+  DecodedRequest,
+  GatewayAnswer,
+  PreparationTask,
+  Prepared,
+  PreparedConversation,
+  Refused,
+} from "#operations/exchange.ts";
+import { foreignErrorReaderOf } from "#operations/upstream-errors.ts";
 import type { GenerationJob } from "#relay/job.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
 import type { UpstreamRequest } from "../upstream/upstreams.ts";
-import type { DecodedRequest } from "./decoded-request.ts";
 import type { Preparation } from "./preparation.ts";
-import { type PreparationTask, type Prepared, type PreparedConversation, readableRequestOf } from "./prepare.ts";
-import { translatedTask, wholeOf } from "./whole.ts";
+import { translatedTask, verbatimTask } from "./whole.ts";
 
 /** How an upstream's response is read. */
 export interface Reading {
   /** The caller gets events, or a growing array, instead of one body. */
   streams: boolean;
-  contentType: string;
+  /** Undefined if the caller gets the upstream's bytes, whatever they are, with the upstream's content type. */
+  contentType: string | undefined;
   /** Further headers of the caller's response. */
   headers?: Record<string, string>;
   /** Reads a stream for a caller who wants a stream. */
@@ -44,13 +62,6 @@ export interface Reading {
 
 type StreamEvents = ReturnType<Codec["streamDecoder"]>;
 
-/** An answer without an upstream. */
-export interface OwnAnswer {
-  body: Buffer;
-  contentType: string;
-  headers: Record<string, string>;
-}
-
 export interface Exchange {
   kind: "exchange";
   request: UpstreamRequest;
@@ -58,10 +69,10 @@ export interface Exchange {
   /** The answer so far, which another target can resume. */
   resumed?: ResumedAnswer;
   /** The gateway's own answer if the upstream has no such endpoint. */
-  unlessThere?: () => Promise<OwnAnswer>;
+  unlessThere?: () => Promise<GatewayAnswer>;
 }
 
-export type Exchanged = Exchange | ({ kind: "answered" } & OwnAnswer) | { kind: "refused"; failure: Failure };
+export type Exchanged = Exchange | GatewayAnswer | Refused;
 
 export interface ExchangeInput {
   job: GenerationJob;
@@ -78,16 +89,14 @@ export interface ExchangeInput {
   signal: AbortSignal;
 }
 
-const targetOf = ({ model, upstream, name }: Pick<ExchangeInput, "model" | "upstream" | "name">): Target => ({
+const targetOf = ({ model, upstream, name }: ExchangeInput, spoken: UpstreamDialect): Target => ({
   model: name,
+  traits: modelTraitsOf(spoken, name, model.traits),
   outputTokensMax: model.outputTokensMax,
   reasons: reasonsOf(model),
   streamUsage: upstream.streamUsage,
   tokenLimitField: upstream.tokenLimitField,
 });
-
-export const isConversation = (dialect: string): dialect is ConversationDialect =>
-  conversationDialects.some((known) => known === dialect);
 
 /** The request for this upstream, with marks in place of fetched attachments. Throws a Refusal for attachments that can't be fetched. */
 export function preparedFor(
@@ -96,7 +105,7 @@ export function preparedFor(
   more: Partial<PreparationTask> = {},
 ): Promise<Prepared> {
   const { job, body, model, upstream, preparation, signal } = input;
-  const { operation, dialect, framing, headers, contentType } = job;
+  const { operation, dialect, framing, headers, contentType, admittedAt } = job;
   const resumes = operation === "answer" && model.resume && framing !== "whole";
   const task = {
     operation,
@@ -105,8 +114,10 @@ export function preparedFor(
     headers,
     contentType,
     body,
+    model: model.id,
+    createdAt: Math.floor(admittedAt / 1_000),
     spoken,
-    target: targetOf(input),
+    target: targetOf(input, spoken),
     resumes,
     countsTokens: upstream.countsTokens,
   };
@@ -115,10 +126,10 @@ export function preparedFor(
 
 /** Throws a Refusal for a request that the upstream can't serve. */
 export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
-  const { job, upstream, resumed: earlier } = input;
+  const { job, upstream, model, resumed: earlier } = input;
   const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken)) return { kind: "refused", failure: imagesOnly };
-  const continued = earlier !== undefined && upstream.prefill ? earlier.text : undefined;
+  const continued = earlier !== undefined && canContinue(upstream, model) ? earlier.text : undefined;
   const prepared = await preparedFor(input, spoken, { continued });
   if (prepared.kind === "refused") return prepared;
   if (prepared.kind !== "conversation") throw new Error(`a conversation was prepared as ${prepared.kind}`);
@@ -133,7 +144,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
 
 const commonReadingOf = ({ framing }: GenerationJob, spoken: ConversationDialect) => ({
   streams: framing !== "whole",
-  contentType: framing === "sse" ? "text/event-stream; charset=utf-8" : "application/json",
+  contentType: contentTypes[framing],
   errorOf: codecs[spoken].upstreamErrorOf,
 });
 
@@ -154,7 +165,7 @@ function verbatimExchangeOf(
     reading: {
       ...commonReadingOf(job, spoken),
       stream: () => from.verbatim.stream(settings, job.framing, model.id),
-      whole: (bytes) => preparation.read(() => ({ kind: "verbatim", dialect: job.dialect, model: model.id }), bytes),
+      whole: (bytes) => preparation.read(() => verbatimTask(job.dialect, model.id), bytes),
       adapted,
     },
   };
@@ -236,7 +247,8 @@ async function resolveAttachments(
   spoken: UpstreamDialect,
 ): Promise<void> {
   const isFetchedHere = ({ part }: RemoteAttachment) =>
-    part !== "server" && (!upstream.fetchesAttachments || (part === "file" && spoken === "openai-chat"));
+    part !== "server" &&
+    (!upstream.fetchesAttachments || (part === "file" && isConversation(spoken) && !profiles[spoken].fetchesFiles));
   for (const attachment of found)
     if (attachment.part === "media" && isFetchedHere(attachment))
       refuse(
@@ -249,7 +261,7 @@ async function resolveAttachments(
   await attachments.inline(found.filter(isFetchedHere), upstream.timeouts.firstContentTimeoutMs, signal);
 }
 
-type Resume = { kind: "resume"; answer: ResumedAnswer; mode: ResumeMode } | Extract<Exchanged, { kind: "refused" }>;
+type Resume = { kind: "resume"; answer: ResumedAnswer; mode: ResumeMode } | Refused;
 
 const imagesOnly: Failure = {
   code: "invalid_request",
@@ -265,6 +277,9 @@ export const lost: Failure = {
   message: "The worker that ran this request was lost; send the request again.",
 };
 
+/** Whether the target continues an assistant turn that a request ends in. */
+const canContinue = ({ prefill }: CatalogueUpstream, { traits }: CatalogueModel): boolean => traits?.prefill ?? prefill;
+
 /** How this target's stream continues what the caller has, from an earlier target of this attempt or from an attempt whose worker was lost. */
 function resumeOf(
   { job, resumed: earlier, upstream, model }: ExchangeInput,
@@ -274,42 +289,31 @@ function resumeOf(
   if (earlier === undefined && job.delivered === undefined) return { kind: "resume", answer: begin(), mode: "first" };
   const resumed = earlier ?? resumedWith(job.delivered ?? "");
   if (resumed === undefined) return { kind: "refused", failure: lost };
-  if (upstream.prefill && resumed.text !== undefined) return { kind: "resume", answer: resumed, mode: "continue" };
+  if (canContinue(upstream, model) && resumed.text !== undefined)
+    return { kind: "resume", answer: resumed, mode: "continue" };
   if (model.deterministic) return { kind: "resume", answer: resumed, mode: "repeat" };
   return { kind: "refused", failure: notContinued };
-}
-
-/**
- * Reads the errors of an upstream of another dialect. The error names a field of the upstream's dialect: `param` becomes the caller's own field
- * that it stands for, if there is one, and the message names the upstream's.
- */
-export function foreignErrorReaderOf(
-  upstream: ConversationDialect,
-  request: NeutralRequest | undefined,
-): Reading["errorOf"] {
-  return (body) => {
-    const { param, ...error } = codecs[upstream].upstreamErrorOf(body);
-    const named = param ?? /^[\w.]+(?=: )/.exec(error.message)?.[0];
-    const own = named === undefined || request === undefined ? undefined : callerFieldOf(named, request);
-    const message = param === undefined || error.message.includes(param) ? error.message : `${param}: ${error.message}`;
-    return { ...error, message, ...(own !== undefined && { param: own }) };
-  };
 }
 
 /** Whether a model reasons; undefined where its catalogue entry lists no capabilities. */
 const reasonsOf = ({ capabilities }: CatalogueModel): boolean | undefined =>
   capabilities.length === 0 ? undefined : capabilities.includes("reasoning");
 
-/** The caller's headers that are passed on: a version, and those betas that the upstream supports. */
-export function callerHeadersOf({ headers }: GenerationJob, { betas }: CatalogueUpstream): Record<string, string> {
-  const { "anthropic-beta": asked, ...others } = headers;
-  if (asked === undefined) return others;
+/** The caller's headers that are passed on; of a list of features, those that the upstream supports. */
+export function callerHeadersOf(
+  { headers, dialect }: GenerationJob,
+  { betas }: CatalogueUpstream,
+): Record<string, string> {
+  const { featuresHeader } = profiles[dialect];
+  const asked = featuresHeader === undefined ? undefined : headers[featuresHeader];
+  if (featuresHeader === undefined || asked === undefined) return headers;
+  const { [featuresHeader]: _, ...others } = headers;
   const isKnown = matcherOf(betas);
   const known = asked
     .split(",")
-    .map((beta) => beta.trim())
-    .filter((beta) => beta !== "" && isKnown(beta));
-  return { ...others, ...(known.length > 0 && { "anthropic-beta": known.join(",") }) };
+    .map((feature) => feature.trim())
+    .filter((feature) => feature !== "" && isKnown(feature));
+  return { ...others, ...(known.length > 0 && { [featuresHeader]: known.join(",") }) };
 }
 
 function contextOf(job: GenerationJob, model: CatalogueModel, { body, request }: DecodedRequest): AnswerContext {
@@ -323,11 +327,9 @@ function contextOf(job: GenerationJob, model: CatalogueModel, { body, request }:
   };
 }
 
-/** Whether a request asks for several choices. The neutral form has one, so such an answer can't be adapted. */
-function asksSeveral({ n, generationConfig, generation_config: otherConfig }: Record<string, unknown>): boolean {
-  const { candidateCount, candidate_count: otherCount } = objectOf(generationConfig ?? otherConfig);
-  return Number(n ?? candidateCount ?? otherCount ?? 1) > 1;
-}
+/** The neutral form has one choice, so an answer to a request for several can't be adapted. */
+const asksSeveral = (dialect: ConversationDialect, body: Record<string, unknown>): boolean =>
+  profiles[dialect].askedLengthOf(body).choices > 1;
 
 function adaptedOf(
   to: Codec,
@@ -337,7 +339,7 @@ function adaptedOf(
   const from = codecs[dialect];
   return {
     toStream(bytes) {
-      if (asksSeveral(context().body)) return { kind: "malformed" };
+      if (asksSeveral(dialect, context().body)) return { kind: "malformed" };
       const value = parsedObject(bytes);
       if (value === undefined) return { kind: "malformed" };
       const answer = foldedOf(to.decodeAnswer(value));
@@ -355,7 +357,8 @@ function adaptedOf(
         },
         push: (event) => decoder.push(event),
         end: () => decoder.end(),
-        whole: (events) => (asksSeveral(context().body) ? { kind: "malformed" } : wholeOf(events, dialect, context())),
+        whole: (events) =>
+          asksSeveral(dialect, context().body) ? { kind: "malformed" } : wholeOf(events, dialect, context()),
       };
     },
   };

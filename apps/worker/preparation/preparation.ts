@@ -3,10 +3,10 @@ import type { Data } from "#dialects/attachments.ts";
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Failure, UpstreamError } from "#dialects/errors.ts";
 import { parsedObject } from "#dialects/json.ts";
+import type { PreparationTask, Prepared, ResolveAddresses } from "#operations/exchange.ts";
+import { isEstimated, prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
 import { bufferOf, copyOf, TaskThread, TaskTimeout } from "#service/task-thread.ts";
-import { isEstimated, type PreparationTask, type Prepared, prepare, type ResolveAddresses } from "./prepare.ts";
 import type { ThreadAnswer, ThreadTask } from "./prepare-thread.ts";
-import { readWhole, type WholeTask } from "./whole.ts";
 
 /** A request or an answer up to this size takes about 20 ms at most, whatever its content. */
 const atOnceBytesMax = 128 * 1024;
@@ -114,7 +114,8 @@ export class Preparation {
     if (answer.kind === "addresses") answer = await given(await resolve(answer.found));
     if (answer.kind === "addresses" || answer.kind === "read")
       throw new Error(`a request was prepared as ${answer.kind}`);
-    if (answer.kind === "refused" || answer.kind === "counted") return answer;
+    if (answer.kind === "refused") return answer;
+    if (answer.kind === "answered") return { ...answer, body: bufferOf(answer.body) };
     const request = { ...answer.request, body: bufferOf(answer.request.body) };
     if (answer.kind !== "conversation" || answer.settings === undefined) return { ...answer, request };
     const settings = bufferOf(answer.settings);

@@ -2,10 +2,10 @@
 import type { AttachmentAddress, Data } from "#dialects/attachments.ts";
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { parsedObject } from "#dialects/json.ts";
+import type { PreparationTask, Prepared } from "#operations/exchange.ts";
+import { prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
 import { bufferOf, copyOf, type Sent, serveTasks } from "#service/task-thread.ts";
 import { settingsTextOf, shortened } from "./decoded-request.ts";
-import { type PreparationTask, type Prepared, prepare } from "./prepare.ts";
-import { readWhole, type WholeTask } from "./whole.ts";
 
 export type ThreadTask =
   /** `data` is undefined the first time, and has the resolved attachments the second time. */
@@ -50,14 +50,16 @@ function readSent(answer: WholeAnswer): Sent<ThreadAnswer> {
 }
 
 /** The result in a form that is cheap to send: bytes that move, and small values. */
-function sentOf(prepared: Prepared, { operation, body }: PreparationTask): Sent<ThreadAnswer> {
-  if (prepared.kind === "refused" || prepared.kind === "counted") return { value: prepared };
+function sentOf(prepared: Prepared, { body }: PreparationTask): Sent<ThreadAnswer> {
+  if (prepared.kind === "refused" || prepared.kind === "answered") return { value: prepared };
   const bytes = movable(prepared.request.body);
   const request = { ...prepared.request, body: Buffer.from(bytes.buffer) };
   const transfer = [bytes.buffer];
-  if (prepared.kind !== "conversation") return { value: { ...prepared, request }, transfer };
+  if (prepared.kind === "call") {
+    const { decoded } = prepared;
+    return { value: { ...prepared, request, ...(decoded && { decoded: shortened(decoded) }) }, transfer };
+  }
   const { decoded } = prepared;
-  if (decoded === undefined && operation !== "answer") return { value: { ...prepared, request }, transfer };
   // As text, so that numbers stay as the caller wrote them.
   const settings = Buffer.from(settingsTextOf(decoded?.body ?? parsedObject(body) ?? {}));
   return {

@@ -5,6 +5,7 @@ import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import type { WireRequest } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
+import { upstreamProfiles } from "#dialects/profiles.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
 import type { Authorize } from "./authorization.ts";
@@ -123,11 +124,11 @@ export class Upstreams {
   }
 
   /**
-   * Whether the upstream answers at all. Requests its model list, which costs nothing; any response counts, also that there is no such list,
+   * Whether the upstream answers at all. Requests its dialect's probe path, usually the model list; any response counts, even a 404,
    * except the statuses by which a proxy reports a missing host. Uses a connection of its own, so that a hanging one does not delay calls.
    */
   async isPresent(upstream: CatalogueUpstream, credential: string | undefined): Promise<boolean> {
-    const url = urlOf(upstream.baseUrl, "/models");
+    const url = urlOf(upstream.baseUrl, upstreamProfiles[upstream.dialect].probePath);
     const headers = { ...upstream.headers, "user-agent": "sluice" };
     let connections: Dispatcher | undefined;
     try {

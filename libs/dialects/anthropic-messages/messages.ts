@@ -1,6 +1,8 @@
 /** The course of a conversation in Anthropic's Messages format, both ways: whose turn it is, and what must follow what. */
+
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf } from "../json.ts";
+import type { ModelTraits } from "../model-traits.ts";
 import {
   type CallPart,
   type Message,
@@ -13,7 +15,6 @@ import {
 } from "../neutral.ts";
 import { dialect, encodePart, partsOf } from "./blocks.ts";
 import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
-import type { ModelTraits } from "./models.ts";
 
 const messagesMax = 100_000;
 /** A coding agent's word to its vendor, in the form of an instruction. */
@@ -79,9 +80,9 @@ interface WireConversation {
 /** Throws Refusal for what is not to be brought into the format's order. */
 export function encodeConversation(
   { system, messages }: NeutralRequest,
-  { takesSystemTurns }: ModelTraits,
+  { systemTurns }: ModelTraits,
 ): WireConversation {
-  const readable = messages.map((message) => readableOf(message, takesSystemTurns));
+  const readable = messages.map((message) => readableOf(message, systemTurns));
   const turns = turnsOf(resultsBeforeSystem(turnsOf(turnsOf(readable).map(withoutTrailingThought))));
   const leading = turns[0]?.role === "system" ? (turns.shift() as Message).parts : [];
   const instructions = [...system, ...leading].filter((part) => part.kind === "text").filter(isSaid);
@@ -116,11 +117,11 @@ const encodeText = (part: TextPart): WireBlock => ({ type: "text", text: part.te
 const isSaid = (part: Part): boolean => (part.kind !== "text" && part.kind !== "refusal") || part.text.trim() !== "";
 
 /** A message with what its reader can read: thoughts of its own dialect only, and instructions as the user's words where the model takes none. */
-function readableOf({ role, parts, path }: Message, takesSystemTurns: boolean): Message {
+function readableOf({ role, parts, path }: Message, systemTurns: boolean): Message {
   const kept = parts
     .filter((part) => isSaid(part) && (part.kind !== "reasoning" || part.signature?.dialect === dialect))
     .map((part) => (part.kind === "result" ? { ...part, content: part.content.filter(isSaid) } : part));
-  if (role !== "system" || takesSystemTurns) return { role, parts: kept, path };
+  if (role !== "system" || systemTurns) return { role, parts: kept, path };
   const wrapped = kept.map((part) =>
     part.kind === "text" ? { ...part, text: `<instructions>\n${part.text}\n</instructions>` } : part,
   );

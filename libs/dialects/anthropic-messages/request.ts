@@ -3,10 +3,10 @@
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
+import type { ModelTraits } from "../model-traits.ts";
 import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral.ts";
 import { boundCacheMarks } from "./cache.ts";
 import { decodeConversation, encodeConversation } from "./messages.ts";
-import { type ModelTraits, traitsOf } from "./models.ts";
 import { statefulFieldIn } from "./stateless.ts";
 import { formatInstructionOf, structuredSchemaOf } from "./structured.ts";
 import { isBegunWithoutThinking, type Thinking, thinkingOf } from "./thinking.ts";
@@ -148,10 +148,10 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
   if (stop !== undefined && blank !== undefined)
     refuse(stop.path, "may not hold white space alone at the upstream that serves this model");
 
-  const traits = traitsOf(target.model);
+  const { traits } = target;
   const { system, messages, called } = encodeConversation(request, traits);
   const { tools, choice, forced } = encodeTools(request, called, traits);
-  const thinking = thinkingOf(settings, { traits, target, forced, begunWithout: isBegunWithoutThinking(messages) });
+  const thinking = thinkingOf(settings, { target, forced, begunWithout: isBegunWithoutThinking(messages) });
   const { format, instruction } = formatOf(settings.format, traits);
   if (instruction !== undefined) system.push({ type: "text", text: instruction });
   boundCacheMarks([...tools, ...system, ...messages.flatMap(({ content }) => content)]);
@@ -178,24 +178,20 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
 }
 
 /** The format has no JSON without a schema, older models have no formats, and not every schema can be enforced: then the model is asked for it in words. */
-function formatOf(asked: Settings["format"], { takesFormats }: ModelTraits): { format?: object; instruction?: string } {
+function formatOf(asked: Settings["format"], { jsonSchemas }: ModelTraits): { format?: object; instruction?: string } {
   if (asked === undefined) return {};
   if (asked.value.kind === "json") return { instruction: formatInstructionOf(undefined) };
-  const schema = takesFormats ? structuredSchemaOf(asked.value.schema) : undefined;
+  const schema = jsonSchemas ? structuredSchemaOf(asked.value.schema) : undefined;
   return schema === undefined
     ? { instruction: formatInstructionOf(asked.value.schema) }
     : { format: { type: "json_schema", schema } };
 }
 
-function samplingOf(
-  { temperature, topP, topK }: Settings,
-  { takesSampling, takesOneSampling }: ModelTraits,
-  { isOn }: Thinking,
-): object {
-  if (!takesSampling || isOn) return {};
+function samplingOf({ temperature, topP, topK }: Settings, { sampling }: ModelTraits, { isOn }: Thinking): object {
+  if (sampling === "none" || isOn) return {};
   return {
     ...(temperature !== undefined && { temperature: Math.min(1, temperature.value) }),
-    ...(topP !== undefined && !(takesOneSampling && temperature !== undefined) && { top_p: topP.value }),
+    ...(topP !== undefined && !(sampling === "one" && temperature !== undefined) && { top_p: topP.value }),
     ...(topK !== undefined && { top_k: topK.value }),
   };
 }

@@ -1,19 +1,10 @@
 /** What a request in Anthropic's Messages format may look like: https://platform.claude.com/docs/en/api/messages/create */
 import Type from "typebox";
+import { has, int32Max, nullable, optional, optionalInteger, optionalNumber, type Schema } from "../schema-parts.ts";
 
-type Schema = Record<string, unknown>;
-
-const nullable = (type: string) => ({ type: [type, "null"] });
-const int32Max = 2_147_483_647;
 const text = { type: "string" };
 const given = { type: "string", minLength: 1 };
 const object = { type: "object" };
-const optional = (schema: Schema) => Type.Optional(Type.Unsafe<unknown>(schema));
-/** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
-const has = (member: string, ...values: string[]) => ({
-  required: [member],
-  properties: { [member]: { enum: values } },
-});
 const when = (types: readonly string[], required: readonly string[], properties: Schema = {}) => ({
   if: has("type", ...types),
   then: { required, properties },
@@ -182,8 +173,6 @@ const counted = {
 };
 
 const maxTokens = { type: "integer", minimum: 0, maximum: int32Max };
-const optionalNumber = (type: "number" | "integer", maximum: number) =>
-  optional({ ...nullable(type), minimum: 0, maximum });
 
 /**
  * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that the vendor may add to. `null` counts as
@@ -194,9 +183,9 @@ export const messagesRequestSchema = Type.Object({
   max_tokens: Type.Unsafe<number>(maxTokens),
   stream: optional(nullable("boolean")),
   stop_sequences: optional({ ...nullable("array"), items: text }),
-  temperature: optionalNumber("number", 1),
-  top_p: optionalNumber("number", 1),
-  top_k: optionalNumber("integer", int32Max),
+  temperature: optionalNumber(0, 1),
+  top_p: optionalNumber(0, 1),
+  top_k: optionalInteger(0, int32Max),
   metadata: optional({ ...nullable("object"), properties: { user_id: nullable("string") } }),
   service_tier: optional(nullable("string")),
   container: optional({ type: ["string", "object", "null"] }),

@@ -1,12 +1,10 @@
 /** How a request to one of Anthropic's models says how much to think: https://platform.claude.com/docs/en/build-with-claude/thinking */
 import type { Target } from "../codec.ts";
 import type { Effort, Settings } from "../neutral.ts";
-import { askedEffortOf, thinkingTokensOf } from "../reasoning.ts";
-import type { ModelTraits } from "./models.ts";
+import { askedEffortOf, effortAmong, thinkingTokensOf } from "../reasoning.ts";
 
 /** Tokens of an answer where neither the caller nor the catalogue says how many. */
 export const outputTokensFilled = 4_096;
-const budgetTokensMin = 1_024;
 
 export interface Thinking {
   maxTokens: number;
@@ -17,7 +15,6 @@ export interface Thinking {
 }
 
 interface Circumstances {
-  traits: ModelTraits;
   target: Target;
   /** A call of a tool is to be forced. */
   forced: boolean;
@@ -29,8 +26,9 @@ interface Circumstances {
  * A forced call and a turn begun without thinking go without it where they must, and so does an answer that has no room for the smallest budget: how
  * much to think is a wish, the rest is not.
  */
-export function thinkingOf(settings: Settings, { traits, target, forced, begunWithout }: Circumstances): Thinking {
-  const limit = target.outputTokensMax;
+export function thinkingOf(settings: Settings, { target, forced, begunWithout }: Circumstances): Thinking {
+  const { traits, outputTokensMax: limit } = target;
+  const { thinkingTokensMin: least, thinkingTokensMax: most } = traits;
   const asked = settings.outputTokensMax?.value;
   const maxTokens = Math.min(asked ?? limit ?? outputTokensFilled, limit ?? Number.MAX_SAFE_INTEGER);
   const effort = askedEffortOf(settings);
@@ -42,16 +40,16 @@ export function thinkingOf(settings: Settings, { traits, target, forced, begunWi
       return off;
     case "budget": {
       if (effort === undefined || effort === "none" || forced || begunWithout) return off;
-      const wanted = Math.max(budgetTokensMin, budgetOf(settings, effort, maxTokens));
+      const wanted = Math.min(Math.max(least, budgetOf(settings, effort, maxTokens)), most);
       const roomy =
         asked === undefined
           ? Math.min(Math.max(maxTokens, wanted + outputTokensFilled), limit ?? Number.MAX_SAFE_INTEGER)
           : maxTokens;
       const budget = Math.min(wanted, roomy - 1);
-      if (budget < budgetTokensMin) return off;
+      if (budget < least) return off;
       return { maxTokens: roomy, thinking: { type: "enabled", budget_tokens: budget, ...display }, isOn: true };
     }
-    case "adaptive":
+    case "effort":
       if (effort === "none")
         return traits.thinksAlways
           ? { maxTokens, effort: "low", isOn: true }
@@ -62,7 +60,7 @@ export function thinkingOf(settings: Settings, { traits, target, forced, begunWi
       return {
         maxTokens,
         thinking: { type: "adaptive", ...display },
-        ...(effort !== undefined && { effort: effortNameOf(effort, traits) }),
+        ...(effort !== undefined && { effort: effortAmong(effort, traits.efforts.filter(isAnthropic)) }),
         isOn: true,
       };
     default:
@@ -73,16 +71,8 @@ export function thinkingOf(settings: Settings, { traits, target, forced, begunWi
 const budgetOf = ({ effort: word, thinkingTokensMax }: Settings, effort: Effort, maxTokens: number): number =>
   word === undefined && thinkingTokensMax !== undefined ? thinkingTokensMax.value : thinkingTokensOf(effort, maxTokens);
 
-function effortNameOf(effort: Exclude<Effort, "none">, { takesExtraHigh }: ModelTraits): string {
-  switch (effort) {
-    case "minimal":
-      return "low";
-    case "xhigh":
-      return takesExtraHigh ? "xhigh" : "high";
-    default:
-      return effort;
-  }
-}
+/** https://platform.claude.com/docs/en/build-with-claude/effort */
+const isAnthropic = (effort: Effort): boolean => effort !== "none" && effort !== "minimal";
 
 interface WireMessage {
   role?: unknown;

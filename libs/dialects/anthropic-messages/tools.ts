@@ -1,11 +1,12 @@
 /** Tools and the choice among them in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
+
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
+import type { ModelTraits } from "../model-traits.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
 import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
 import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
 import { clientToolOf } from "./client-tools.ts";
-import type { ModelTraits } from "./models.ts";
 import { structuredSchemaOf } from "./structured.ts";
 
 /**

@@ -56,8 +56,6 @@ const usageBodyOf = ({ inputTokens, cachedInputTokens, outputTokens, reasoningTo
   totalTokenCount: inputTokens + outputTokens,
 });
 
-export { upstreamErrorOf };
-
 /** Reads an answer, whole or piece by piece: every piece is a response of its own. */
 export class AnswerReader {
   usage: Usage | undefined;

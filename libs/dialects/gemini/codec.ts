@@ -1,6 +1,8 @@
 /** Google's Gemini. */
+
 import type { Codec } from "../codec.ts";
-import { decodeAnswer, encodeAnswer, upstreamErrorOf } from "./answer.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
+import { decodeAnswer, encodeAnswer } from "./answer.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { GeminiDecoder, GeminiEncoder } from "./stream.ts";
 import { tokenCount } from "./token-count.ts";

@@ -1,6 +1,8 @@
 /** The turns of a conversation in Google's Gemini format, both ways: https://ai.google.dev/api/caching#Content */
+
 import { refuse } from "../field-support.ts";
 import { objectOf, textOf } from "../json.ts";
+import type { ModelTraits } from "../model-traits.ts";
 import {
   type CallPart,
   type ImagePart,
@@ -12,7 +14,7 @@ import {
   turnsOf,
 } from "../neutral.ts";
 import { toolNameOf } from "../tools.ts";
-import { bypassOf, encodeModelTurn, isEarlyModel, ModelTurn } from "./model-turn.ts";
+import { bypassOf, encodeModelTurn, ModelTurn } from "./model-turn.ts";
 import { itemsOf } from "./names.ts";
 import { detailOf, encodeMedia, isGiven, mediaOf, mintedOf, nothingIn, responseOf, resultOf } from "./parts.ts";
 
@@ -135,7 +137,11 @@ function userPartsOf(
 }
 
 /** The contents of a request, and its instructions; where there is no turn at all, these are the user's words. */
-export function encodeConversation(system: readonly TextPart[], messages: readonly Message[], model: string): Json {
+export function encodeConversation(
+  system: readonly TextPart[],
+  messages: readonly Message[],
+  traits: ModelTraits,
+): Json {
   const turns = turnsOf(messages.map(withoutSystem));
   const instructions = system.filter(({ text }) => text !== "").map(({ text }) => ({ text }));
   if (turns.length === 0) return { contents: [{ role: "user", parts: instructions }] };
@@ -151,8 +157,8 @@ export function encodeConversation(system: readonly TextPart[], messages: readon
   );
   const contents = turns.map(({ role, parts }, place) =>
     role === "assistant"
-      ? { role: "model", parts: encodeModelTurn(parts, place > asked ? bypassOf(model) : undefined) }
-      : { role: "user", parts: encodeUserTurn(parts, turns[place - 1]?.parts ?? [], isEarlyModel(model)) },
+      ? { role: "model", parts: encodeModelTurn(parts, place > asked ? bypassOf(traits) : undefined) }
+      : { role: "user", parts: encodeUserTurn(parts, turns[place - 1]?.parts ?? [], traits.signedCalls) },
   );
   return {
     contents: contents.filter(({ parts }) => parts.length > 0),
@@ -170,13 +176,13 @@ const marked = (part: TextPart): TextPart =>
   part.text === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` };
 
 /** Results stand in the order of their calls: where ids are not looked at, that is what tells them apart. */
-function encodeUserTurn(parts: readonly Part[], before: readonly Part[], isEarly: boolean): Json[] {
+function encodeUserTurn(parts: readonly Part[], before: readonly Part[], mayHoldMedia: boolean): Json[] {
   const order = new Map(before.flatMap((part, place) => (part.kind === "call" ? [[part.id, place] as const] : [])));
   const rankOf = ({ callId }: ResultPart) => order.get(callId) ?? before.length;
   const results = parts.filter((part) => part.kind === "result").sort((left, right) => rankOf(left) - rankOf(right));
   return [
-    ...results.map((part) => encodeResult(part, isEarly)),
-    ...(isEarly ? results.flatMap(mediaIn) : []),
+    ...results.map((part) => encodeResult(part, mayHoldMedia)),
+    ...(mayHoldMedia ? [] : results.flatMap(mediaIn)),
     ...parts.flatMap(encodeUserPart),
   ];
 }
@@ -184,10 +190,10 @@ function encodeUserTurn(parts: readonly Part[], before: readonly Part[], isEarly
 const mediaIn = ({ content }: ResultPart): Json[] =>
   content.flatMap((part) => (part.kind === "text" ? [] : [encodeMedia(part)]));
 
-function encodeResult(part: ResultPart, isEarly: boolean): Json {
+function encodeResult(part: ResultPart, mayHoldMedia: boolean): Json {
   const { callId, name, path } = part;
   if (name === "") refuse(path, "is the result of a call that is not in the conversation");
-  const media = isEarly ? [] : mediaIn(part);
+  const media = mayHoldMedia ? mediaIn(part) : [];
   return {
     functionResponse: { id: callId, name, response: responseOf(part), ...(media.length > 0 && { parts: media }) },
   };

@@ -2,8 +2,10 @@
  * A model's turn in Google's Gemini format, both ways. Signatures stand on parts here: on a call, what was thought before it; on a text, what was thought
  * with it. https://ai.google.dev/gemini-api/docs/thought-signatures
  */
+
 import { refuse } from "../field-support.ts";
 import { objectOf, textOf } from "../json.ts";
+import type { ModelTraits } from "../model-traits.ts";
 import type { CallPart, ImagePart, Part, ReasoningPart, Tool } from "../neutral.ts";
 import { argumentsOf, toolNameOf } from "../tools.ts";
 import { unwrappedSignature } from "../wrapped-signature.ts";
@@ -90,10 +92,8 @@ function signedOf(value: unknown, path: string): SignedPart | undefined {
 /** What Google documents for calls that none of its models has signed: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs */
 const bypass = "skip_thought_signature_validator";
 
-/** Models that came before signatures were demanded, and before results could hold media. */
-export const isEarlyModel = (model: string): boolean => /gemini-[12]\b/.test(model);
-/** What the first call of a turn bears where it has no signature; undefined where the model demands none. */
-export const bypassOf = (model: string): string | undefined => (isEarlyModel(model) ? undefined : bypass);
+/** The signature of a turn's first call that has none; undefined where the model wants none. */
+export const bypassOf = ({ signedCalls }: ModelTraits): string | undefined => (signedCalls ? bypass : undefined);
 
 /** `unsigned` stands for the signature that the first call lacks. */
 export function encodeModelTurn(parts: readonly Part[], unsigned: string | undefined): Json[] {

@@ -139,16 +139,19 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     refuse(settings.stop?.path as string, `may hold ${stopsMax} sequences at most at the upstream of this model`);
   const generationConfig = encodeConfig(settings, target);
   const body = {
-    ...encodeConversation(system, messages, target.model),
+    ...encodeConversation(system, messages, target.traits),
     ...encodeTools(tools, toolChoice),
     ...(Object.keys(generationConfig).length > 0 && { generationConfig }),
   };
   return { path: answerPathOf(target.model, framing), headers: {}, body: Buffer.from(JSON.stringify(body)) };
 }
 
-function encodeConfig(settings: Settings, { model, outputTokensMax: most = Number.POSITIVE_INFINITY }: Target): object {
+function encodeConfig(
+  settings: Settings,
+  { traits, outputTokensMax: most = Number.POSITIVE_INFINITY }: Target,
+): object {
   const { outputTokensMax, temperature, topP, topK, stop, seed, presencePenalty, frequencyPenalty, format } = settings;
-  const thinkingConfig = encodeThinking(settings, model);
+  const thinkingConfig = encodeThinking(settings, traits);
   return {
     ...(outputTokensMax !== undefined && { maxOutputTokens: Math.min(outputTokensMax.value, most) }),
     ...(temperature !== undefined && { temperature: temperature.value }),

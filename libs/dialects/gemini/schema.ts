@@ -1,12 +1,8 @@
 /** What a request in Google's Gemini format may look like: https://ai.google.dev/api/generate-content#request-body */
 import Type from "typebox";
+import { int32Max, nullable, type Schema } from "../schema-parts.ts";
 import { snakeNameOf } from "./names.ts";
 
-type Schema = Record<string, unknown>;
-
-const int32Max = 2_147_483_647;
-
-const nullable = (type: string, more: Schema = {}): Schema => ({ type: [type, "null"], ...more });
 const text = nullable("string");
 const flag = nullable("boolean");
 const anyObject = nullable("object");

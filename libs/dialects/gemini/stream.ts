@@ -3,12 +3,11 @@
  * Every event is a response with some parts of the whole; none has a name, and nothing marks the end.
  */
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
-import type { UpstreamError } from "../errors.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { jsonOf } from "../json.ts";
 import type { AnswerEvent } from "../neutral.ts";
 import type { Usage } from "../usage.ts";
-import { AnswerReader, responseOf, upstreamErrorOf } from "./answer.ts";
+import { AnswerReader, responseOf } from "./answer.ts";
 import { PartWriter } from "./part-writer.ts";
 
 export class GeminiDecoder extends EventDecoder {
@@ -26,10 +25,6 @@ export class GeminiDecoder extends EventDecoder {
     const events = this.#reader.read(response);
     this.over = this.#reader.over;
     return events;
-  }
-
-  protected override errorOf(body: unknown): UpstreamError {
-    return upstreamErrorOf(body);
   }
 
   end(): AnswerEvent[] {

@@ -1,9 +1,9 @@
-/** How hard Google's models think: https://ai.google.dev/gemini-api/docs/thinking. Those of version 2.5 are given a number of tokens, later ones a level. */
-
+/** How much Google's models think, by a number of tokens or by a level: https://ai.google.dev/gemini-api/docs/thinking */
 import { refuse } from "../field-support.ts";
 import { objectOf } from "../json.ts";
+import type { ModelTraits } from "../model-traits.ts";
 import { type Effort, efforts, type Settings } from "../neutral.ts";
-import { askedEffortOf } from "../reasoning.ts";
+import { askedEffortOf, effortAmong } from "../reasoning.ts";
 
 const path = "generationConfig.thinkingConfig";
 
@@ -30,35 +30,20 @@ const effortOf = (level: string): NonNullable<Settings["effort"]> => ({
   path: `${path}.thinkingLevel`,
 });
 
-export function encodeThinking(settings: Settings, model: string): object | undefined {
+export function encodeThinking(settings: Settings, traits: ModelTraits): object | undefined {
   const effort = askedEffortOf(settings);
   const isShown = effort !== "none" && (settings.thinkingShown?.value ?? settings.effort !== undefined);
-  if (effort === undefined && !isShown) return undefined;
+  if ((effort === undefined && !isShown) || traits.thinking === "none") return undefined;
   const amount =
     effort === undefined
       ? {}
-      : /gemini-2\.5/.test(model)
-        ? { thinkingBudget: budgetOf(settings, effort, model) }
-        : { thinkingLevel: levelOf(effort, model) };
+      : traits.thinking === "budget"
+        ? { thinkingBudget: budgetOf(settings, effort, traits) }
+        : { thinkingLevel: effortAmong(effort, traits.efforts.filter(isLevel)).toUpperCase() };
   return { ...amount, ...(isShown && { includeThoughts: true }) };
 }
 
-const levels: Record<Effort, string> = {
-  none: "MINIMAL",
-  minimal: "MINIMAL",
-  low: "LOW",
-  medium: "MEDIUM",
-  high: "HIGH",
-  xhigh: "HIGH",
-  max: "HIGH",
-};
-
-/** The larger models know no minimal thinking, and the first of them nothing between low and high. */
-function levelOf(effort: Effort, model: string): string {
-  const level = levels[effort];
-  if (level === "MINIMAL" && /gemini-.*\bpro\b/.test(model)) return "LOW";
-  return level === "MEDIUM" && /gemini-3-pro/.test(model) ? "HIGH" : level;
-}
+const isLevel = (effort: Effort): boolean => ["minimal", "low", "medium", "high"].includes(effort);
 
 const budgets: Record<Effort, number> = {
   none: 0,
@@ -70,15 +55,14 @@ const budgets: Record<Effort, number> = {
   max: 32_768,
 };
 
-/** Within what the model takes, and less than the whole answer may have. */
-function budgetOf({ thinkingTokensMax, outputTokensMax }: Settings, effort: Effort, model: string): number {
-  const [least, most, mayBeNone] = /2\.5-flash-lite/.test(model)
-    ? [512, 24_576, true]
-    : /2\.5-flash/.test(model)
-      ? [1, 24_576, true]
-      : [128, 32_768, false];
-  const wanted = thinkingTokensMax?.value ?? budgets[effort];
-  if (wanted === 0 && mayBeNone) return 0;
+/** Within what the model accepts, and less than the whole answer may have. */
+function budgetOf(
+  { thinkingTokensMax: asked, outputTokensMax }: Settings,
+  effort: Effort,
+  { thinkingTokensMin: least, thinkingTokensMax: most, thinksAlways }: ModelTraits,
+): number {
+  const wanted = asked?.value ?? budgets[effort];
+  if (wanted === 0 && !thinksAlways) return 0;
   const answerMax = outputTokensMax === undefined ? most : outputTokensMax.value - 1;
   return Math.max(least, Math.min(wanted, most, answerMax));
 }

@@ -1,4 +1,5 @@
 /** Requests and answers in Google's Gemini format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
+
 import type { Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
 import {
@@ -18,11 +19,12 @@ import {
 } from "../json.ts";
 import { geminiPart, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
 import { withAddresses } from "../verbatim-attachments.ts";
 import { unwrappedSignature, wrappedSignatureMark } from "../wrapped-signature.ts";
-import { failureIn, isBlocked, isFinish, upstreamErrorOf, usageOf } from "./answer.ts";
+import { failureIn, isBlocked, isFinish, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { bypassOf } from "./model-turn.ts";
 import { dialect } from "./parts.ts";
@@ -35,9 +37,9 @@ const continuations = [Buffer.from('"continuationToken"'), Buffer.from('"CONTINU
 const eventEnd = Buffer.from("\n\n");
 
 export const verbatim: Verbatim = {
-  request(bytes, framing, { model }) {
+  request(bytes, framing, { model, traits }) {
     if (objectSpansOf(bytes, []) === undefined) return undefined;
-    const unsigned = bypassOf(model);
+    const unsigned = bypassOf(traits);
     const own = bytes.includes(wrappedSignatureMark) ? withoutWrappedSignatures(bytes, unsigned) : bytes;
     const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
     return { path: answerPathOf(model, framing), headers: {}, body };
@@ -99,7 +101,6 @@ class GeminiWatcher implements Watcher {
   /** An upstream says no more when it is done, and ends the connection: what comes until then belongs to the answer. */
   readonly complete = false;
   readonly endsWithDone = false;
-  readonly errorOf = upstreamErrorOf;
   readonly #model: Buffer;
   readonly #frame: Frames;
   readonly #candidatesAsked: number;

@@ -86,8 +86,6 @@ export const newCallId = (): string => `call_${randomBytes(12).toString("hex")}`
 export const contentTextOf = (content: unknown): string | undefined =>
   Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
 
-export { upstreamErrorOf };
-
 /** The name and the JSON input of a call as it stands in a message or, whole, in a delta. */
 export function callOf(call: Record<string, unknown>): { name: string; input: string } {
   const { name, arguments: input } = objectOf(call.function);

@@ -1,6 +1,8 @@
 /** OpenAI's chat completions. */
+
 import type { Codec } from "../codec.ts";
-import { decodeAnswer, encodeAnswer, upstreamErrorOf } from "./answer.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
+import { decodeAnswer, encodeAnswer } from "./answer.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { ChatDecoder, ChatEncoder } from "./stream.ts";
 import { verbatim } from "./verbatim.ts";

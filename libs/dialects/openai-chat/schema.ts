@@ -3,22 +3,12 @@
  * Servers of this format accept more than OpenAI does, so a request that goes to one of them is only checked for what the gateway reads of it.
  */
 import Type from "typebox";
+import { has, int32Max, nullable, optional, optionalInteger, optionalNumber } from "../schema-parts.ts";
 
-const nullable = (type: string) => ({ type: [type, "null"] });
-const int32Max = 2_147_483_647;
 const text = Type.Unsafe<string>({ type: "string" });
-const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
 const optionalText = optional(nullable("string"));
-const optionalNumber = (minimum: number, maximum: number) => optional({ ...nullable("number"), minimum, maximum });
-const optionalInteger = (minimum: number, maximum?: number) =>
-  optional({ ...nullable("integer"), minimum, ...(maximum !== undefined && { maximum }) });
 const optionalObject = (members: Record<string, unknown> = {}, ...required: string[]) =>
   optional({ ...nullable("object"), properties: members, required });
-/** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
-const has = (member: string, ...values: string[]) => ({
-  required: [member],
-  properties: { [member]: { enum: values } },
-});
 const isOrLacks = (member: string, ...values: (string | null)[]) => ({ properties: { [member]: { enum: values } } });
 const lacksAll = (...members: string[]) => ({ not: { anyOf: members.map((member) => ({ required: [member] })) } });
 const cacheOptions = optionalObject({ mode: nullable("string"), ttl: nullable("string") });

@@ -1,11 +1,12 @@
 /** Streamed answers in OpenAI's chat-completions format, both ways: https://platform.openai.com/docs/api-reference/chat/streaming */
+
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
-import type { UpstreamError } from "../errors.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { finishOf, reasonIn, stoppedBy } from "../finish.ts";
 import { JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
 import { calledTool } from "../tools.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import {
   callBodyOf,
@@ -19,7 +20,6 @@ import {
   newCallId,
   reasoningDetailsOf,
   stopSequenceOf,
-  upstreamErrorOf,
   usageBodyOf,
   usageOf,
 } from "./answer.ts";
@@ -71,10 +71,6 @@ export class ChatDecoder extends EventDecoder {
       }
     if (usage !== undefined && choices.length === 0 && this.finished) events.push(...this.end());
     return events;
-  }
-
-  protected override errorOf(body: unknown): UpstreamError {
-    return upstreamErrorOf(body);
   }
 
   protected override done(): AnswerEvent[] {

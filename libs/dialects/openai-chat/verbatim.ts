@@ -1,4 +1,5 @@
 /** Requests and answers in OpenAI's chat-completions format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
+
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, reasonIn } from "../finish.ts";
 import {
@@ -18,11 +19,12 @@ import {
 } from "../json.ts";
 import { chatDelta, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
 import { withAddresses } from "../verbatim-attachments.ts";
 import { isWrappedSignature, wrappedSignatureMark } from "../wrapped-signature.ts";
-import { failureIn, upstreamErrorOf, usageOf } from "./answer.ts";
+import { failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 
 const doneEvent = Buffer.from("data: [DONE]\n\n");
@@ -116,7 +118,6 @@ class ChatWatcher implements Watcher {
   usage: Usage | undefined;
   answerId: string | undefined;
   readonly endsWithDone = true;
-  readonly errorOf = upstreamErrorOf;
   contradicted = false;
   readonly #model: Buffer;
   readonly #usageShown: boolean;

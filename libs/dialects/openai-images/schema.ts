@@ -1,9 +1,6 @@
 /** What a request for pictures in OpenAI's format may look like: https://platform.openai.com/docs/api-reference/images */
 import Type from "typebox";
-
-const nullable = (type: string) => ({ type: [type, "null"] });
-const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
-const optionalInteger = (minimum: number, maximum: number) => optional({ ...nullable("integer"), minimum, maximum });
+import { nullable, optional, optionalInteger } from "../schema-parts.ts";
 
 const common = {
   model: Type.String({ minLength: 1, maxLength: 256 }),

@@ -30,8 +30,6 @@ export async function imageEditRequestOf(form: FormData, model: string): Promise
   return { path: "/images/edits", headers: { "content-type": rewritten.contentType }, body: rewritten.bytes };
 }
 
-export { upstreamErrorOf };
-
 export function imageAnswerOf(bytes: Buffer): WholeAnswer {
   const spans = objectSpansOf(bytes, ["data", "error", "usage"]);
   const { data, error, usage } = spans?.members ?? {};
@@ -72,7 +70,6 @@ class ImageWatcher implements Watcher {
   usage: Usage | undefined;
   readonly answerId = undefined;
   readonly endsWithDone = false;
-  readonly errorOf = upstreamErrorOf;
   readonly #count: number;
   #completed = 0;
 

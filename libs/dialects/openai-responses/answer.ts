@@ -273,5 +273,3 @@ export function inputOfItem({ type, input, arguments: given }: Record<string, un
   if (type === "custom_tool_call") return inputOfText(textOf(input) ?? "");
   return typeof given === "string" ? given : given === undefined || given === null ? "" : JSON.stringify(given);
 }
-
-export { upstreamErrorOf };

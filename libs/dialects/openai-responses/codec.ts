@@ -1,6 +1,8 @@
 /** OpenAI's Responses. */
+
 import type { Codec } from "../codec.ts";
-import { decodeAnswer, encodeAnswer, responseIdOf, upstreamErrorOf } from "./answer.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
+import { decodeAnswer, encodeAnswer, responseIdOf } from "./answer.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { ResponsesDecoder } from "./stream-decoder.ts";
 import { ResponsesEncoder } from "./stream-encoder.ts";

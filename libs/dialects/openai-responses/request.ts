@@ -154,15 +154,12 @@ function encodeReasoning(settings: Settings): object | undefined {
 /** The value of `include` by which reasoning comes with its content, so that it can be sent back to an upstream that has not stored it. */
 export const encryptedReasoning = "reasoning.encrypted_content";
 
-/** Models that are known by their name to reason. */
-const reasoningModel = /(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/;
-
 /**
  * Whether a model may be asked for encrypted reasoning, which OpenAI refuses for models that do not reason. The catalogue decides; where it does not say, a request
- * that asks for reasoning, or the model's name.
+ * that asks for reasoning, or the model's traits.
  */
-export const mayReason = ({ model, reasons }: Target, asked: boolean): boolean =>
-  reasons ?? (asked || reasoningModel.test(model));
+export const mayReason = ({ traits, reasons }: Target, asked: boolean): boolean =>
+  reasons ?? (asked || traits.knownToReason);
 
 function includesReasoning({ settings, messages }: NeutralRequest, target: Target): boolean {
   const effort = askedEffortOf(settings);

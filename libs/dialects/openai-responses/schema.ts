@@ -1,15 +1,10 @@
 /** What a request in OpenAI's Responses format may look like: https://platform.openai.com/docs/api-reference/responses/create */
 import Type from "typebox";
+import { has, int32Max, nullable, optional, optionalInteger, optionalNumber } from "../schema-parts.ts";
 
-const nullable = (type: string) => ({ type: [type, "null"] });
-const int32Max = 2_147_483_647;
 const text = Type.Unsafe<string>({ type: "string" });
-const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
 const optionalText = (lengthMax?: number) =>
   optional({ ...nullable("string"), ...(lengthMax !== undefined && { maxLength: lengthMax }) });
-const optionalNumber = (minimum: number, maximum: number) => optional({ ...nullable("number"), minimum, maximum });
-const optionalInteger = (minimum: number, maximum?: number) =>
-  optional({ ...nullable("integer"), minimum, ...(maximum !== undefined && { maximum }) });
 const optionalBoolean = optional(nullable("boolean"));
 const objectWith = (properties: Record<string, unknown>, ...required: string[]) => ({
   ...nullable("object"),
@@ -17,11 +12,6 @@ const objectWith = (properties: Record<string, unknown>, ...required: string[]) 
   required,
 });
 const optionalObject = (properties: Record<string, unknown> = {}) => optional(objectWith(properties));
-/** The member is there and is one of these: what is missing is told as missing, and not by what would follow from it. */
-const has = (member: string, ...values: string[]) => ({
-  required: [member],
-  properties: { [member]: { enum: values } },
-});
 const lacks = (member: string) => ({ properties: { [member]: { type: "null" } } });
 const when = (condition: object, ...required: string[]) => ({ if: condition, then: { required } });
 

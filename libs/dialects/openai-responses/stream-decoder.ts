@@ -1,10 +1,11 @@
 /** Streamed answers in OpenAI's Responses format, as upstreams send them: https://platform.openai.com/docs/api-reference/responses-streaming */
-import type { UpstreamError } from "../errors.ts";
+
 import { EventDecoder } from "../event-decoder.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, eventsOf } from "../neutral.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
-import { blocksOf, failureIn, finishOf, upstreamErrorOf, usageOf } from "./answer.ts";
+import { blocksOf, failureIn, finishOf, usageOf } from "./answer.ts";
 import { ItemReader, partOf } from "./item-reader.ts";
 
 /** Reads the life of an answer. Items that overlap come out one after the other, in the order in which they began. */
@@ -18,10 +19,6 @@ export class ResponsesDecoder extends EventDecoder {
   #lastIndex = 0;
   #called = false;
   #anyBlock = false;
-
-  protected override errorOf(body: unknown): UpstreamError {
-    return upstreamErrorOf(body);
-  }
 
   /** An answer without its last event is not whole. */
   end(): AnswerEvent[] {

@@ -1,13 +1,15 @@
 /** Requests and answers in OpenAI's Responses format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name, `store`, and what makes reasoning last without being stored. */
+
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
 import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, type Span, textOf } from "../json.ts";
 import { type Produced, responsesChunk } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
+import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
 import { withAddresses } from "../verbatim-attachments.ts";
-import { failureIn, upstreamErrorOf, usageOf } from "./answer.ts";
+import { failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
@@ -71,7 +73,6 @@ class ResponsesWatcher implements Watcher {
   readonly endsWithDone = false;
   readonly hasAllContent = false;
   readonly contradicted = false;
-  readonly errorOf = upstreamErrorOf;
   readonly #model: Buffer;
 
   constructor(model: string) {

@@ -1,15 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
-import type { Operation } from "#dialects/dialect.ts";
-import { demandOf } from "../../../apps/ingress/admission/demand.ts";
+import { type OperationName, operations } from "#operations/operations.ts";
 import { type LimitedRequest, tokensOf } from "../../../apps/ingress/admission/estimate.ts";
 
 const model = { id: "m", outputTokensMax: 8_000, contextWindow: 100_000 } as CatalogueModel;
 
+const dialectOf = (body: Record<string, unknown>) =>
+  body.contents !== undefined || body.generationConfig !== undefined || body.generation_config !== undefined
+    ? "gemini"
+    : body.input !== undefined || body.max_output_tokens !== undefined
+      ? "openai-responses"
+      : "openai-chat";
+
 /** The estimate for a body of 400 bytes. */
-function reservedFor(body: Record<string, unknown>, operation: Operation = "answer", bodyBytes = 400) {
-  return tokensOf({ operation, model, bodyBytes, ...demandOf(operation, body) } as LimitedRequest);
+function reservedFor(body: Record<string, unknown>, operation: OperationName = "answer", bodyBytes = 400) {
+  const demand = operations[operation].demandOf(body, dialectOf(body));
+  return tokensOf({ operation, model, bodyBytes, ...demand } as LimitedRequest);
 }
 const outputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).outputTokens;
 const inputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).inputTokens;

@@ -5,7 +5,7 @@ import { endpoints } from "../../../apps/ingress/http/endpoints.ts";
 
 const reader = new BodyReader();
 after(() => reader.close());
-const endpoint = endpoints["/v1/chat/completions"];
+const endpoint = endpoints.get("/v1/chat/completions");
 assert.ok(endpoint !== undefined);
 
 const bodyOf = (text: string, more: object = {}) => {

@@ -254,7 +254,7 @@ const faults: Fault[] = [
     from: "queue: image",
     to: "queu: image",
     message:
-      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, retries, fallbacks, resume, deterministic, timeouts, route',
+      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, retries, fallbacks, resume, deterministic, traits, timeouts, route',
   },
   {
     name: "a model setting under its former name",

@@ -3,7 +3,8 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { errorBodyOf, errorEventOf, type Failure, failureOf, type OperatorFault } from "#dialects/errors.ts";
+import { type Failure, failureOf, type OperatorFault } from "#dialects/errors.ts";
+import { profiles } from "#dialects/profiles.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 import {
   notTooLong,
@@ -26,8 +27,8 @@ const failuresOf = ({ status, body }: UpstreamErrorCase): Failure[] =>
 const shownOf = (failure: Failure): string =>
   conversationDialects
     .flatMap((dialect: ConversationDialect) => [
-      errorBodyOf(dialect, failure, "req_1"),
-      errorEventOf(dialect, failure, { requestId: "req_1", answerId: undefined, model: "m", events: 0 }),
+      profiles[dialect].errorBodyOf(failure, "req_1"),
+      profiles[dialect].errorEventOf(failure, { requestId: "req_1", answerId: undefined, model: "m", events: 0 }),
     ])
     .join("\n")
     .replaceAll("type.googleapis.com", "");

@@ -5,6 +5,7 @@ import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { parsedObject } from "#dialects/json.ts";
 import { type Answer, foldedOf } from "#dialects/neutral.ts";
+import { targetOf } from "../../support/target.ts";
 
 const digits = "1234567890123456789";
 const input = `{"channel_id":${digits},"amount":10}`;
@@ -29,13 +30,7 @@ test("a call's long numbers in a conversation reach upstreams of every dialect",
   );
   const decoded = codecs["anthropic-messages"].decodeRequest({ body: parsedObject(body) ?? {}, framing: "whole" });
   for (const upstream of conversationDialects) {
-    const target = {
-      model: "m",
-      outputTokensMax: undefined,
-      streamUsage: true,
-      tokenLimitField: "max_tokens" as const,
-      reasons: undefined,
-    };
+    const target = targetOf(upstream, "m");
     const sent = codecs[upstream].encodeRequest(decoded, "whole", target).body.toString();
     assert.ok(sent.replaceAll("\\", "").includes(`"channel_id":${digits}`), upstream);
   }
@@ -51,13 +46,7 @@ test("a call's arguments that are nested without end reach upstreams of every di
   ];
   for (const upstream of conversationDialects) {
     const request = codecs["openai-chat"].decodeRequest({ body: { model: "m", messages }, framing: "whole" });
-    const target = {
-      model: "m",
-      outputTokensMax: undefined,
-      streamUsage: true,
-      tokenLimitField: "max_tokens" as const,
-      reasons: undefined,
-    };
+    const target = targetOf(upstream, "m");
     const sent = codecs[upstream].encodeRequest(request, "whole", target).body;
     assert.ok(sent.includes(JSON.stringify(deep)), upstream);
   }

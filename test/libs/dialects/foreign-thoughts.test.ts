@@ -4,15 +4,10 @@ import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { targetOf } from "../../support/target.ts";
 
-const target = {
-  model: "gemini-2.5-theirs",
-  outputTokensMax: undefined,
-  streamUsage: false,
-  tokenLimitField: "max_tokens" as const,
-};
 const sent = (dialect: ConversationDialect, text: string) =>
-  codecs[dialect].verbatim.request(Buffer.from(text), "whole", target)?.body.toString();
+  codecs[dialect].verbatim.request(Buffer.from(text), "whole", targetOf(dialect, "gemini-2.5-theirs"))?.body.toString();
 
 /** Values that are not the same once they were parsed and written again. */
 const odd = '{ "a":1e400, "b" : 12345678901234567890,"c":-0,"d":1.0,\t"e":"\\u00e9\\/", "a":2 }';

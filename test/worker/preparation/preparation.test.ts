@@ -4,25 +4,25 @@ import type { AttachmentAddress } from "#dialects/attachments.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { parseExact } from "#dialects/json.ts";
+import { translatedAnswerOf } from "#operations/answer/exchange.ts";
+import type { PreparationTask } from "#operations/exchange.ts";
+import { prepare } from "#operations/exchanges.ts";
 import { Preparation, PreparationThread } from "../../../apps/worker/preparation/preparation.ts";
-import { type PreparationTask, prepare } from "../../../apps/worker/preparation/prepare.ts";
-import { translatedAnswerOf, translatedTask } from "../../../apps/worker/preparation/whole.ts";
+import { translatedTask, verbatimTask } from "../../../apps/worker/preparation/whole.ts";
 import { words } from "../../e2e/bad-input/raw.ts";
+import { targetOf } from "../../support/target.ts";
 
 const thread = new PreparationThread();
 after(() => thread.close());
 
 const never = new AbortController().signal;
-const target = {
-  model: "theirs",
-  outputTokensMax: undefined,
-  streamUsage: true,
-  tokenLimitField: "max_tokens" as const,
-};
+const target = targetOf("openai-chat", "theirs");
 const common = {
   framing: "sse" as const,
   headers: {},
   contentType: "application/json",
+  model: "mine",
+  createdAt: 1,
   target,
   resumes: false,
   countsTokens: true,
@@ -145,7 +145,7 @@ test("the thread prepares token counts, embeddings and forms exactly as the main
         spoken: "openai-responses",
         body: Buffer.from(ask("mine", text(long))),
       },
-      "conversation",
+      "call",
     ],
     [
       {
@@ -154,7 +154,7 @@ test("the thread prepares token counts, embeddings and forms exactly as the main
         spoken: "openai-chat",
         body: Buffer.from(ask("mine", text(long))),
       },
-      "counted",
+      "answered",
     ],
     [
       {
@@ -163,21 +163,22 @@ test("the thread prepares token counts, embeddings and forms exactly as the main
         spoken: "gemini",
         body: Buffer.from(JSON.stringify({ model: "m", input: [long, "b"] })),
       },
-      "embeddings",
+      "call",
     ],
-    [
-      { operation: "image-edit", dialect: "openai-chat", spoken: "openai-images", body: bytes, contentType },
-      "pictures",
-    ],
+    [{ operation: "image-edit", dialect: "openai-chat", spoken: "openai-images", body: bytes, contentType }, "call"],
   ] as const) {
     const task: PreparationTask = { ...common, framing: "whole", ...more };
     const prepared = await new Preparation(thread, "k").prepare(task, fetched([]), never);
     const plain = await prepare(task, fetched([]));
     assert.equal(prepared.kind, kind);
-    if (kind === "pictures") assert.ok("request" in prepared && prepared.request.body.includes("theirs"));
-    else if (kind === "conversation")
-      assert.ok("request" in prepared && "request" in plain && prepared.request.body.equals(plain.request.body));
-    else assert.deepEqual(prepared, plain);
+    if (prepared.kind !== "call" || plain.kind !== "call") {
+      assert.deepEqual(prepared, plain);
+      continue;
+    }
+    assert.deepEqual(prepared.context, plain.context);
+    // Each form gets a boundary of its own.
+    if (more.operation === "image-edit") assert.ok(prepared.request.body.includes("theirs"));
+    else assert.ok(prepared.request.body.equals(plain.request.body));
   }
 });
 
@@ -228,10 +229,9 @@ test("the thread reads a large answer exactly as the main thread does", async ()
       assert.equal(read.body.toString(), plain.body.toString());
       assert.deepEqual(read.usage, plain.usage);
     }
-  assert.deepEqual(
-    await preparation.read(() => ({ kind: "verbatim", dialect: "gemini", model: "m" }), Buffer.alloc(200_000)),
-    { kind: "malformed" },
-  );
+  assert.deepEqual(await preparation.read(() => verbatimTask("gemini", "m"), Buffer.alloc(200_000)), {
+    kind: "malformed",
+  });
 });
 
 test("a preparation whose caller leaves ends at once, without waiting for the thread", async () => {

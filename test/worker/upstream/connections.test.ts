@@ -29,6 +29,7 @@ async function serving(answer: RequestListener): Promise<{ port: number } & Asyn
 const upstreamOf = (baseUrl: string, more: Partial<CatalogueUpstream> = {}, connectTimeoutMs = 5_000) =>
   ({
     name: "theirs",
+    dialect: "openai-chat",
     baseUrl,
     headers: {},
     connectionsMax: 64,

@@ -7,16 +7,13 @@ import { Refusal } from "#dialects/field-support.ts";
 import type { Message, NeutralRequest, Part, Settings, TextPart, Tool } from "#dialects/neutral.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
 import { askedOf } from "../../../../apps/simulator/dialects/anthropic-messages/request.ts";
+import { targetOf } from "../../../support/target.ts";
 
 type Body = Record<string, unknown>;
 
 const { decodeRequest, encodeRequest, tokenCount } = anthropicMessages;
-const targetOf = (model: string, outputTokensMax?: number) => ({
-  model,
-  outputTokensMax,
-  streamUsage: true,
-  tokenLimitField: "max_tokens" as const,
-});
+const claudeOf = (model: string, outputTokensMax?: number) =>
+  targetOf("anthropic-messages", model, { outputTokensMax });
 
 const user = (content: unknown) => ({ role: "user", content });
 const decoded = (fields: object) =>
@@ -24,7 +21,7 @@ const decoded = (fields: object) =>
 
 /** What is sent, once the simulator has found it to be in order. */
 function encoded(request: NeutralRequest, model = "claude-haiku-4-5", outputTokensMax?: number): Body {
-  const { path, headers, body } = encodeRequest(request, "whole", targetOf(model, outputTokensMax));
+  const { path, headers, body } = encodeRequest(request, "whole", claudeOf(model, outputTokensMax));
   assert.deepEqual([path, headers], ["/messages", { "anthropic-version": "2023-06-01" }]);
   const value = JSON.parse(body.toString()) as Body;
   const asked = askedOf(value, headers, "0".repeat(64));
@@ -400,7 +397,7 @@ test("thoughts of the vendor's own go back in their place, all others are left o
     encodeRequest(
       requestOf(turn, said("user", result("c")), said("assistant", text("x"), own("T", "t"))),
       "sse",
-      targetOf("m"),
+      claudeOf("m"),
     ).body.toString(),
   );
   assert.deepEqual(body.messages[1].content, [
@@ -477,7 +474,7 @@ test("what can't be brought into order, or has no place, is refused by the calle
     [withSettings({ presencePenalty: { value: 1, path: "presence_penalty" } }), "presence_penalty"],
   ];
   for (const [request, param] of refusals)
-    assert.equal(refusalOf(() => encodeRequest(request, "whole", targetOf("m"))).param, param);
+    assert.equal(refusalOf(() => encodeRequest(request, "whole", claudeOf("m"))).param, param);
   const hints: Settings = {
     seed: { value: 1, path: "s" },
     verbosity: { value: "low", path: "v" },
@@ -750,7 +747,7 @@ test("tokens are counted of a conversation as it is, without what only concerns 
   };
   const { path, body } = tokenCount.requestOf(
     { ...conversation, stream: true, messages: [user("hi"), foreign] },
-    targetOf("theirs"),
+    claudeOf("theirs"),
   );
   assert.equal(path, "/messages/count_tokens");
   assert.deepEqual(JSON.parse(body.toString()), { model: "theirs", messages: [user("hi")], system: "s", tomorrow: 1 });

@@ -4,13 +4,9 @@ import fc from "fast-check";
 import { verbatim } from "#dialects/anthropic-messages/verbatim.ts";
 import type { StreamRelay } from "#dialects/codec.ts";
 import { wrappedSignatureMark, wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { targetOf } from "../../../support/target.ts";
 
-const target = {
-  model: "theirs",
-  outputTokensMax: undefined,
-  streamUsage: true,
-  tokenLimitField: "max_tokens" as const,
-};
+const target = targetOf("anthropic-messages", "theirs");
 const requestOf = (text: string) => verbatim.request(Buffer.from(text), "sse", target)?.body.toString();
 const streamOf = () => verbatim.stream(Buffer.alloc(0), "sse", "mine");
 

@@ -3,8 +3,9 @@ import { test } from "node:test";
 import type { Refusal } from "#dialects/field-support.ts";
 import { gemini } from "#dialects/gemini/codec.ts";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
+import { targetOf } from "../../../support/target.ts";
 
-const target = { model: "m", outputTokensMax: undefined, streamUsage: true, tokenLimitField: "max_tokens" as const };
+const target = targetOf("gemini", "m");
 const bodyOf = (generationConfig: object) => ({ contents: [{ parts: [{ text: "An oboe?" }] }], generationConfig });
 const decoded = (generationConfig: object) =>
   gemini.decodeRequest({ body: bodyOf(generationConfig), framing: "whole" });

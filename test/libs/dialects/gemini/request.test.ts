@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import fc from "fast-check";
 import Fastify from "fastify";
-import type { Framing, Target } from "#dialects/codec.ts";
+import type { Framing } from "#dialects/codec.ts";
 import { Refusal } from "#dialects/field-support.ts";
 import { gemini } from "#dialects/gemini/codec.ts";
 import { countRequestSchema, generateRequestSchema } from "#dialects/gemini/schema.ts";
 import { statefulFieldIn } from "#dialects/gemini/stateless.ts";
 import type { Message, NeutralRequest, Settings, Tool } from "#dialects/neutral.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { targetOf } from "../../../support/target.ts";
 
 const server = Fastify({
   ajv: {
@@ -36,14 +37,9 @@ const hello = [{ role: "user", parts: [{ text: "hello" }] }];
 const png = "iVBORw0KGgo=";
 const decoded = (body: Json): NeutralRequest =>
   gemini.decodeRequest({ body: { contents: hello, ...body }, framing: "sse" });
-const target: Target = {
-  model: "gemini-3-flash",
-  outputTokensMax: 1_000,
-  streamUsage: true,
-  tokenLimitField: "max_tokens",
-};
+const target = targetOf("gemini", "gemini-3-flash", { outputTokensMax: 1_000 });
 const wireOf = (request: NeutralRequest, model = target.model, framing: Framing = "whole") =>
-  gemini.encodeRequest(request, framing, { ...target, model });
+  gemini.encodeRequest(request, framing, targetOf("gemini", model, { outputTokensMax: 1_000 }));
 const encoded = (request: Partial<NeutralRequest>, model?: string): Json =>
   JSON.parse(
     wireOf({ system: [], messages: [said("hello")], tools: [], settings: {}, ...request }, model).body.toString(),
@@ -646,7 +642,10 @@ test("the model is in the path, and a stream is asked for as events", () => {
   ];
   for (const [model, framing, path] of cases) {
     assert.equal(wireOf(decoded({}), model, framing).path, path);
-    assert.equal(gemini.verbatim.request(Buffer.from("{}"), framing, { ...target, model })?.path, path);
+    assert.equal(
+      gemini.verbatim.request(Buffer.from("{}"), framing, targetOf("gemini", model, { outputTokensMax: 1_000 }))?.path,
+      path,
+    );
   }
 });
 

@@ -1,18 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { Framing, Target } from "#dialects/codec.ts";
+import type { Framing } from "#dialects/codec.ts";
 import { gemini } from "#dialects/gemini/codec.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { targetOf } from "../../../support/target.ts";
 
 type Json = Record<string, unknown>;
 const { verbatim } = gemini;
-const target: Target = {
-  model: "gemini-3-pro",
-  outputTokensMax: undefined,
-  streamUsage: true,
-  tokenLimitField: "max_tokens",
-};
+const target = targetOf("gemini", "gemini-3-pro");
 
 /** What a caller gets for these events, by event, and for the end if it is reached. */
 function relayed(events: (string | Json)[], framing: Framing = "sse", asked: Json = {}) {
@@ -75,7 +71,7 @@ test("what another dialect's model thought is taken out of a request, and its ca
   };
   const sent = (model: string) =>
     JSON.parse(
-      verbatim.request(Buffer.from(JSON.stringify(body)), "whole", { ...target, model })?.body.toString() ?? "",
+      verbatim.request(Buffer.from(JSON.stringify(body)), "whole", targetOf("gemini", model))?.body.toString() ?? "",
     );
   const last = { role: "model", parts: [{ text: "b", thoughtSignature: "b3du" }] };
   const own = { ...call, thoughtSignature: "b3du" };
@@ -97,7 +93,7 @@ test("the first call of a model's turn that bears no signature gets what Google 
   const call = '{ "functionCall":{"name":"f","args":{"n":12345678901234567890}} }';
   const turn = (role: string, ...parts: string[]) => `{"role":"${role}", "parts":[ ${parts.join(" ,")}]}`;
   const sent = (text: string, model: string) =>
-    verbatim.request(Buffer.from(text), "whole", { ...target, model })?.body.toString();
+    verbatim.request(Buffer.from(text), "whole", targetOf("gemini", model))?.body.toString();
   const signed = (part: string) => part.replace(/ }$/, ` ,"thoughtSignature":"${bypass}"}`);
   const own = '{"functionCall":{"name":"f"},"thoughtSignature":"b3du"}';
   const empty = '{"thought_signature":"","function_call":{"name":"f"}}';

@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { StreamRelay } from "#dialects/codec.ts";
-import { errorBodyOf, failureOf } from "#dialects/errors.ts";
-import { upstreamErrorOf } from "#dialects/openai-chat/answer.ts";
+import { failureOf } from "#dialects/errors.ts";
 import { verbatim } from "#dialects/openai-chat/verbatim.ts";
+import { profiles } from "#dialects/profiles.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 
 const streamOf = (asked: object = {}) => verbatim.stream(Buffer.from(JSON.stringify(asked)), "sse", "mine");
 const wholeOf = (text: string) => verbatim.answer(Buffer.from(text), "mine");
@@ -247,7 +248,7 @@ test("a whole answer keeps every byte but the model's name, and its usage is rea
 
 test("what the caller did wrong is told in the upstream's words, with its field and its code", () => {
   const told = (status: number, error: unknown) =>
-    JSON.parse(errorBodyOf("openai-chat", failureOf(status, upstreamErrorOf(error)), "")).error;
+    JSON.parse(profiles["openai-chat"].errorBodyOf(failureOf(status, upstreamErrorOf(error)), "")).error;
   assert.deepEqual(
     told(400, { message: "Bad temperature.", type: "invalid_request_error", param: "temperature", code: null }),
     {
@@ -278,7 +279,7 @@ test("what is not the caller's fault is told in our own words: an upstream's may
       status,
       upstreamErrorOf({ message: secret, type: "secret", code: "secret_code", param: "secret" }),
     );
-    assert.doesNotMatch(errorBodyOf("openai-chat", failure, ""), /secret|10\.0/, String(status));
+    assert.doesNotMatch(profiles["openai-chat"].errorBodyOf(failure, ""), /secret|10\.0/, String(status));
   }
   const expected = {
     401: "upstream_failed",

@@ -2,14 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { verbatim } from "#dialects/openai-chat/verbatim.ts";
+import { targetOf } from "../../../support/target.ts";
 
 const requestOf = (bytes: Buffer, streams: boolean, streamUsage: boolean) =>
-  verbatim.request(bytes, streams ? "sse" : "whole", {
-    model: "upstream-name",
-    streamUsage,
-    outputTokensMax: undefined,
-    tokenLimitField: "max_tokens",
-  });
+  verbatim.request(bytes, streams ? "sse" : "whole", targetOf("openai-chat", "upstream-name", { streamUsage }));
 
 const translated = (text: string, streamUsage = true) => {
   const request = requestOf(Buffer.from(text), (JSON.parse(text) as { stream?: unknown }).stream === true, streamUsage);

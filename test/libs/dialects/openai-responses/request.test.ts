@@ -7,6 +7,7 @@ import { openaiResponses } from "#dialects/openai-responses/codec.ts";
 import { responsesRequestSchema } from "#dialects/openai-responses/schema.ts";
 import { statefulFieldIn } from "#dialects/openai-responses/stateless.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { targetOf } from "../../../support/target.ts";
 
 const server = Fastify({
   ajv: {
@@ -31,18 +32,13 @@ async function faultOf(body: object): Promise<string | undefined> {
 
 const decoded = (fields: Record<string, unknown>): NeutralRequest =>
   openaiResponses.decodeRequest({ body: { model: "m", input: "Hi", ...fields }, framing: "sse" });
-const target = {
-  model: "upstream-name",
-  outputTokensMax: undefined,
-  streamUsage: true,
-  tokenLimitField: "max_tokens" as const,
-};
+const target = targetOf("openai-responses", "upstream-name");
 const wireOf = (
   request: NeutralRequest,
   framing: "whole" | "sse" = "whole",
   model = target.model,
 ): Record<string, unknown> =>
-  JSON.parse(openaiResponses.encodeRequest(request, framing, { ...target, model }).body.toString());
+  JSON.parse(openaiResponses.encodeRequest(request, framing, targetOf("openai-responses", model)).body.toString());
 const refusalOf = (act: () => unknown): string => {
   try {
     act();

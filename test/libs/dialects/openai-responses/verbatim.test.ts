@@ -6,15 +6,11 @@ import fc from "fast-check";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
 import { SseReader } from "#dialects/sse.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { targetOf } from "../../../support/target.ts";
 
 const { verbatim } = openaiResponses;
 const golden = readFileSync(join(import.meta.dirname, "../../../fixtures/wire/openai-responses.sse"));
-const target = {
-  model: "upstream-name",
-  outputTokensMax: undefined,
-  streamUsage: true,
-  tokenLimitField: "max_tokens" as const,
-};
+const target = targetOf("openai-responses", "upstream-name");
 const sent = (text: string, framing: "whole" | "sse" = "whole") =>
   verbatim.request(Buffer.from(text), framing, target)?.body.toString();
 
@@ -73,8 +69,11 @@ const encrypted = "reasoning.encrypted_content";
 const sentTo = (model: string, reasons: boolean | undefined, body: object) =>
   JSON.parse(
     String(
-      verbatim.request(Buffer.from(JSON.stringify({ model: "a", ...body })), "whole", { ...target, model, reasons })
-        ?.body,
+      verbatim.request(
+        Buffer.from(JSON.stringify({ model: "a", ...body })),
+        "whole",
+        targetOf("openai-responses", model, { reasons }),
+      )?.body,
     ),
   );
 

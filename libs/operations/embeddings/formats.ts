@@ -2,11 +2,9 @@
  * Embeddings in OpenAI's and Google's formats, each way.
  * https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings
  */
-import Type from "typebox";
-import type { WireRequest } from "./codec.ts";
-import type { ConversationDialect } from "./dialect.ts";
-import { refuse } from "./field-support.ts";
-import { camelOf, pathOf, resourceOf } from "./gemini/names.ts";
+import type { WireRequest } from "#dialects/codec.ts";
+import { refuse } from "#dialects/field-support.ts";
+import { camelOf, pathOf, resourceOf } from "#dialects/gemini/names.ts";
 import {
   jsonOf,
   listOf,
@@ -18,78 +16,25 @@ import {
   textOf,
   withElements,
   withMembers,
-} from "./json.ts";
-import { plainUsageOf, tokensOf, type Usage } from "./usage.ts";
-import { withMember } from "./verbatim.ts";
+} from "#dialects/json.ts";
+import type { Profile } from "#dialects/profile.ts";
+import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
+import { withMember } from "#dialects/verbatim.ts";
+import { inputsMax } from "./schema.ts";
 
-const inputsMax = 2_048;
 /** Of one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
 const googleInputsMax = 100;
-const nullable = (type: string) => ({ type: [type, "null"] });
-const optional = (schema: Record<string, unknown>) => Type.Optional(Type.Unsafe<unknown>(schema));
+export type EmbeddingFormat = NonNullable<Profile["embeddings"]>;
 
-export const embeddingRequestSchema = Type.Object({
-  model: Type.String({ minLength: 1, maxLength: 256 }),
-  input: Type.Unsafe<unknown>({
-    type: ["string", "array"],
-    minItems: 1,
-    minLength: 1,
-    maxItems: 100_000,
-    items: { type: ["string", "integer", "array"], minimum: 0, minItems: 1, items: { type: "integer", minimum: 0 } },
-  }),
-  dimensions: optional({ ...nullable("integer"), minimum: 1, maximum: 65_536 }),
-  encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
-  user: optional(nullable("string")),
-});
-
-const part = { type: "object", properties: { text: nullable("string") } };
-const content = {
-  type: "object",
-  required: ["parts"],
-  properties: { parts: { type: "array", minItems: 1, maxItems: 1_000, items: part } },
-};
-const size = { ...nullable("integer"), minimum: 1, maximum: 65_536 };
-const googleEmbedding = {
-  content,
-  model: nullable("string"),
-  taskType: nullable("string"),
-  task_type: nullable("string"),
-  title: nullable("string"),
-  outputDimensionality: size,
-  output_dimensionality: size,
-  embedContentConfig: {
-    ...nullable("object"),
-    properties: { outputDimensionality: size, output_dimensionality: size },
-  },
-};
-
-export const embedContentSchema = Type.Unsafe<Record<string, unknown>>({
-  type: "object",
-  required: ["content"],
-  properties: { ...googleEmbedding, requests: { type: "null" } },
-});
-export const batchEmbedContentsSchema = Type.Unsafe<Record<string, unknown>>({
-  type: "object",
-  required: ["requests"],
-  properties: {
-    requests: {
-      type: "array",
-      minItems: 1,
-      maxItems: inputsMax,
-      items: { type: "object", required: ["content"], properties: googleEmbedding },
-    },
-  },
-});
-
-/** What is to be embedded, whoever asks. */
+/** What is to be embedded, in either format. */
 interface Wanted {
   texts: string[];
   dimensions: number | undefined;
 }
 
 /** Throws Refusal for what the other format has no place for. */
-function wantedOf(dialect: ConversationDialect, written: Record<string, unknown>): Wanted {
-  if (dialect !== "gemini") {
+function wantedOf(format: EmbeddingFormat, written: Record<string, unknown>): Wanted {
+  if (format === "openai") {
     const body = written;
     const inputs = typeof body.input === "string" ? [body.input] : listOf(body.input);
     const texts = inputs.map((input, place) =>
@@ -143,17 +88,17 @@ export interface EmbeddingAnswer {
   usage: Usage | undefined;
 }
 
-/** `to` is the upstream's dialect; both of OpenAI's embed alike. `model` is its name there. Throws Refusal. */
+/** `model` is the upstream's name. Throws Refusal. */
 export function embeddingRequestOf(
-  from: ConversationDialect,
-  to: ConversationDialect,
+  from: EmbeddingFormat,
+  to: EmbeddingFormat,
   bytes: Buffer,
   model: string,
 ): EmbeddingRequest {
   const body = parsedObject(bytes) ?? {};
   const isBase64 = body.encoding_format === "base64";
   const isBatched = isBatch(body);
-  if ((from === "gemini") === (to === "gemini")) {
+  if (from === to) {
     const { input } = body;
     const count =
       from === "gemini"
@@ -174,8 +119,8 @@ export function embeddingRequestOf(
 
 /** An upstream's answer as the caller gets it, with the catalogue's id of the model; undefined when it lacks an embedding. */
 export function embeddingAnswerOf(
-  from: ConversationDialect,
-  to: ConversationDialect,
+  from: EmbeddingFormat,
+  to: EmbeddingFormat,
   asked: EmbeddingsAsked,
   id: string,
   bytes: Buffer,

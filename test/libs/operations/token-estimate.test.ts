@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { NeutralRequest, Part } from "#dialects/neutral.ts";
-import { estimatedTokensOf, textTokensOf } from "../../../apps/worker/preparation/token-estimate.ts";
+import { estimatedTokensOf, textTokensOf } from "#operations/token-estimate.ts";
 import { workMsOf } from "../../support/time.ts";
 
 const path = "p";

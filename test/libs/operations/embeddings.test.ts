@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ConversationDialect } from "#dialects/dialect.ts";
-import { embeddingAnswerOf, embeddingRequestOf } from "#dialects/embeddings.ts";
+import { type EmbeddingFormat, embeddingAnswerOf, embeddingRequestOf } from "#operations/embeddings/formats.ts";
 
-const exchangeOf = (text: string, from: ConversationDialect = "openai-chat", to = from) => {
+const exchangeOf = (text: string, from: EmbeddingFormat = "openai", to = from) => {
   const made = embeddingRequestOf(from, to, Buffer.from(text), "theirs");
   return { ...made, answerOf: (bytes: Buffer) => embeddingAnswerOf(from, to, made.asked, "mine", bytes) };
 };
-const answered = (request: string, answer: string, from?: ConversationDialect, to?: ConversationDialect) =>
+const answered = (request: string, answer: string, from?: EmbeddingFormat, to?: EmbeddingFormat) =>
   exchangeOf(request, from, to).answerOf(Buffer.from(answer))?.body.toString();
 
 /** Numbers that a double can't hold as they are written. */
@@ -82,7 +81,7 @@ test("an answer without an embedding for each input is a failure", () => {
   const google = '{"content":{"parts":[{"text":"a"}]}}';
   for (const answer of ['{"embedding":{}}', '{"embedding":{"values":[]}}', '{"embeddings":[]}', "{}"]) {
     assert.equal(answered(google, answer, "gemini"), undefined, answer);
-    assert.equal(answered('{"model":"m","input":"a"}', answer, "openai-chat", "gemini"), undefined, answer);
+    assert.equal(answered('{"model":"m","input":"a"}', answer, "openai", "gemini"), undefined, answer);
   }
-  assert.equal(answered(google, '{"data":[{"embedding":[]}]}', "gemini", "openai-chat"), undefined);
+  assert.equal(answered(google, '{"data":[{"embedding":[]}]}', "gemini", "openai"), undefined);
 });

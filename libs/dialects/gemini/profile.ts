@@ -1,0 +1,142 @@
+/** Google's Gemini, as endpoints and upstream connections see it: https://cloud.google.com/apis/design/errors, https://ai.google.dev/api/models */
+import { type ErrorCode, type Failure, statuses } from "../errors.ts";
+import { objectOf } from "../json.ts";
+import {
+  type Endpoint,
+  indexAfter,
+  isCount,
+  type ListedModel,
+  newline,
+  type Profile,
+  pageSizeOf,
+  storedFaultIn,
+} from "../profile.ts";
+import { countRequestSchema, generateRequestSchema } from "./schema.ts";
+import { statefulFieldIn } from "./stateless.ts";
+
+const argument = "INVALID_ARGUMENT";
+
+const errorStatuses: Record<ErrorCode, string> = {
+  invalid_request: argument,
+  context_too_long: argument,
+  content_filter: argument,
+  invalid_key: "UNAUTHENTICATED",
+  path_not_found: "NOT_FOUND",
+  model_not_found: "NOT_FOUND",
+  method_not_allowed: argument,
+  request_timeout: "DEADLINE_EXCEEDED",
+  body_too_large: argument,
+  unsupported_media_type: argument,
+  unprocessable: argument,
+  upgrade_required: "FAILED_PRECONDITION",
+  headers_too_large: argument,
+  rate_limited: "RESOURCE_EXHAUSTED",
+  budget_exhausted: "RESOURCE_EXHAUSTED",
+  internal: "INTERNAL",
+  upstream_failed: "INTERNAL",
+  worker_lost: "INTERNAL",
+  unavailable: "UNAVAILABLE",
+  overloaded: "UNAVAILABLE",
+  upstream_timeout: "DEADLINE_EXCEEDED",
+};
+
+/** Clients know by `PerDay` in a quota's id that a retry is useless, whatever the budget's period. */
+const exhaustedBudget = { quotaMetric: "sluice/budget", quotaId: "BudgetPerDay" };
+
+/** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
+function detailsOf({ code, message, param, retryAfterSeconds }: Failure): object {
+  const typed = (name: string, fields: object) => ({ "@type": `type.googleapis.com/google.rpc.${name}`, ...fields });
+  const details = [
+    ...(param === undefined
+      ? []
+      : [typed("BadRequest", { fieldViolations: [{ field: param, description: message }] })]),
+    ...(retryAfterSeconds === undefined ? [] : [typed("RetryInfo", { retryDelay: `${retryAfterSeconds}s` })]),
+    ...(code === "budget_exhausted" ? [typed("QuotaFailure", { violations: [exhaustedBudget] })] : []),
+  ];
+  return details.length === 0 ? {} : { details };
+}
+
+const errorBodyOf = (failure: Failure): string =>
+  JSON.stringify({
+    error: {
+      code: statuses[failure.code],
+      message: failure.message,
+      status: errorStatuses[failure.code],
+      ...detailsOf(failure),
+    },
+  });
+
+const modelBodyOf = ({ id, name, ownedBy, contextWindow, outputTokensMax, capabilities }: ListedModel): object => ({
+  name: `models/${id}`,
+  version: "001",
+  displayName: name,
+  description: `${name}, by ${ownedBy}`,
+  ...(contextWindow !== undefined && { inputTokenLimit: contextWindow }),
+  ...(outputTokensMax !== undefined && { outputTokenLimit: outputTokensMax }),
+  supportedGenerationMethods: capabilities.includes("embedding")
+    ? ["embedContent", "batchEmbedContents"]
+    : ["generateContent", "streamGenerateContent", "countTokens"],
+  thinking: capabilities.includes("reasoning"),
+});
+
+const pageDefault = 50;
+const pageMax = 1_000;
+
+const endpointOf = (method: string, schema: Endpoint["schema"]): Endpoint => ({
+  method,
+  dialect: "gemini",
+  schema,
+  faultOf: storedFaultIn(statefulFieldIn),
+});
+
+export const geminiProfile: Profile = {
+  authentication: "x-goog-api-key",
+  probePath: "/models",
+  endpoints: {
+    answer: [
+      endpointOf("generateContent", generateRequestSchema),
+      endpointOf("streamGenerateContent", generateRequestSchema),
+    ],
+    "token-count": [endpointOf("countTokens", countRequestSchema)],
+  },
+  ownsPath: (versions) => /v1(alpha|beta1?)/.test(versions),
+  isClient: (headers, query) =>
+    headers["x-goog-api-key"] !== undefined ||
+    `${headers["user-agent"] ?? ""} ${headers["x-goog-api-client"] ?? ""}`.includes("google-genai-sdk/") ||
+    ["key", "pageSize", "pageToken"].some((name) => query.has(name)),
+  baseUrlHint:
+    "Set the client's base URL to this gateway's address without a path: the client adds the version itself. The AI SDK's Google provider and LiteLLM want /v1beta at its end.",
+  callerHeaders: [],
+  /** Clients ask for a stream in the path, and for its framing in the query. */
+  framingOf: (_body, method, alt) => (method?.startsWith("stream") ? (alt === "sse" ? "sse" : "array") : "whole"),
+  askedLengthOf(body) {
+    const config = objectOf(body.generationConfig ?? body.generation_config);
+    const modalities = [config.responseModalities, config.response_modalities].find(Array.isArray) ?? [];
+    return {
+      outputTokensMax: [config.maxOutputTokens, config.max_output_tokens].find(isCount),
+      choices: [config.candidateCount, config.candidate_count].find(isCount) ?? 1,
+      wantsMedia: modalities.some((modality) => String(modality).toLowerCase() !== "text"),
+    };
+  },
+  conversation: { field: "contents", empty: [] },
+  fetchesFiles: true,
+  embeddings: "gemini",
+  statusOf: (code) => statuses[code],
+  errorBodyOf,
+  errorEventOf: (failure) => `data: ${errorBodyOf(failure)}\n\n`,
+  /** Google's older clients need it. */
+  breaksAfterError: true,
+  keepAlive: newline,
+  limitHeadersOf: () => ({}),
+  modelBodyOf,
+  modelListOf(models, query) {
+    const size = pageSizeOf(query.get("pageSize"), pageDefault, pageMax);
+    const from = indexAfter(models, query.get("pageToken"));
+    const page = models.slice(from, from + size);
+    // An empty token would make Google's clients ask forever.
+    return {
+      models: page.map(modelBodyOf),
+      ...(from + size < models.length && { nextPageToken: page.at(-1)?.id }),
+    };
+  },
+};

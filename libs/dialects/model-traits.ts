@@ -1,0 +1,126 @@
+/**
+ * What a model accepts and refuses, as far as requests must be shaped for it. The catalogue may set the traits of a model; what it leaves open comes
+ * from the table of defaults below, by the dialect that the model is called in and by the upstream's name of the model.
+ * https://platform.claude.com/docs/en/build-with-claude/thinking, https://ai.google.dev/gemini-api/docs/thinking
+ */
+import Type from "typebox";
+import type { UpstreamDialect } from "./dialect.ts";
+import { efforts } from "./neutral.ts";
+
+export const modelTraitsSchema = Type.Object({
+  thinking: Type.Enum(["none", "budget", "effort"], {
+    description: "How a request says how much to think: not at all, by a number of tokens, or by an effort.",
+  }),
+  thinkingTokensMin: Type.Integer({
+    minimum: 1,
+    maximum: 1_000_000_000,
+    description: "The smallest number of tokens to think with, where `thinking` is `budget`.",
+  }),
+  thinkingTokensMax: Type.Integer({
+    minimum: 1,
+    maximum: 1_000_000_000,
+    description: "The largest number of tokens to think with, where `thinking` is `budget`.",
+  }),
+  thinksAlways: Type.Boolean({
+    description: "Thinking can't be switched off. Such a model of Anthropic's can't be forced to call a tool.",
+  }),
+  thinksByDefault: Type.Boolean({ description: "It thinks unless a request says that it must not." }),
+  efforts: Type.Array(Type.Enum(efforts), {
+    minItems: 1,
+    maxItems: efforts.length,
+    description: "The efforts it accepts. Any other becomes the nearest of these.",
+  }),
+  sampling: Type.Enum(["both", "one", "none"], {
+    description: "Whether a request may set `temperature` and `top_p` together, one of them, or neither.",
+  }),
+  jsonSchemas: Type.Boolean({ description: "It accepts a JSON schema for its answer." }),
+  systemTurns: Type.Boolean({ description: "It accepts instructions in the middle of a conversation." }),
+  signedCalls: Type.Boolean({
+    description: "It wants the first call of each turn signed, and accepts media in the results of calls.",
+  }),
+  knownToReason: Type.Boolean({
+    description:
+      "It reasons, although its `capabilities` are empty and a request does not ask for it. It is asked for encrypted reasoning (Responses).",
+  }),
+  prefill: Type.Optional(
+    Type.Boolean({
+      description:
+        "It continues an assistant turn that a request ends in. Replaces `prefill` of its upstreams, where it is set.",
+    }),
+  ),
+});
+
+type SchemaTraits = Type.Static<typeof modelTraitsSchema>;
+export type ModelTraits = { readonly [Name in keyof SchemaTraits]: Readonly<SchemaTraits[Name]> };
+
+const common: ModelTraits = {
+  thinking: "effort",
+  thinkingTokensMin: 1_024,
+  thinkingTokensMax: 1_000_000_000,
+  thinksAlways: false,
+  thinksByDefault: false,
+  efforts: [...efforts],
+  sampling: "both",
+  jsonSchemas: true,
+  systemTurns: false,
+  signedCalls: true,
+  knownToReason: false,
+};
+
+interface Row {
+  /** Matches the name in lower case. */
+  model: RegExp;
+  /** Versions of Claude as one number: 4.5 is 405. A name without a version is the newest. */
+  from?: number;
+  to?: number;
+  traits: Partial<ModelTraits>;
+}
+
+/** Every row that matches counts, and a later row wins. */
+const rows: Partial<Record<UpstreamDialect, readonly Row[]>> = {
+  "openai-responses": [
+    { model: /(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/, traits: { knownToReason: true } },
+  ],
+  "anthropic-messages": [
+    { model: /claude/, to: 306, traits: { thinking: "none" } },
+    { model: /claude/, from: 307, to: 405, traits: { thinking: "budget" } },
+    { model: /claude/, to: 400, traits: { jsonSchemas: false } },
+    { model: /claude/, from: 401, to: 406, traits: { sampling: "one" } },
+    { model: /claude/, to: 406, traits: { efforts: ["low", "medium", "high", "max"] } },
+    { model: /claude/, from: 407, traits: { sampling: "none" } },
+    { model: /claude/, from: 500, traits: { thinksByDefault: true, systemTurns: true } },
+    { model: /(?=.*claude).*(?:fable|mythos)/, from: 500, traits: { thinksAlways: true } },
+    { model: /claude(?!-haiku-\d)/, from: 505, traits: { thinksAlways: true } },
+  ],
+  gemini: [
+    { model: /gemini-[12]\b/, traits: { signedCalls: false } },
+    { model: /gemini-.*\bpro\b/, traits: { efforts: ["low", "medium", "high"] } },
+    { model: /gemini-3-pro/, traits: { efforts: ["low", "high"] } },
+    {
+      model: /gemini-2\.5/,
+      traits: { thinking: "budget", thinkingTokensMin: 128, thinkingTokensMax: 32_768, thinksAlways: true },
+    },
+    {
+      model: /gemini-2\.5-flash/,
+      traits: { thinkingTokensMin: 1, thinkingTokensMax: 24_576, thinksAlways: false },
+    },
+    { model: /gemini-2\.5-flash-lite/, traits: { thinkingTokensMin: 512 } },
+  ],
+};
+
+/** `claude-sonnet-4-5-20250929`, `anthropic.claude-sonnet-4-5-20250929-v1:0`, `claude-sonnet-4-5@20250929` and `anthropic/claude-sonnet-4.5` are one model. */
+function versionOf(name: string): number {
+  const [, major, minor = "0"] = /claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)/.exec(name) ?? [];
+  return major === undefined ? Number.POSITIVE_INFINITY : Number(major) * 100 + Number(minor);
+}
+
+/** The traits of the model that an upstream of this dialect knows by this name. `set` is what the catalogue sets. */
+export function modelTraitsOf(dialect: UpstreamDialect, model: string, set: Partial<ModelTraits> = {}): ModelTraits {
+  const name = model.toLowerCase();
+  const version = versionOf(name);
+  const matching = (rows[dialect] ?? []).filter(
+    ({ model: pattern, from = 0, to = Number.POSITIVE_INFINITY }) =>
+      pattern.test(name) && version >= from && version <= to,
+  );
+  return Object.assign({}, common, ...matching.map(({ traits }) => traits), set);
+}

@@ -1,0 +1,29 @@
+/** OpenAI's chat completions, as endpoints and upstream connections see them. */
+import { openaiProfile } from "../openai-profile.ts";
+import { isCount, newline, type Profile, storedFaultIn } from "../profile.ts";
+import { chatRequestSchema } from "./schema.ts";
+import { statefulFieldIn } from "./stateless.ts";
+
+export const openaiChatProfile: Profile = {
+  ...openaiProfile,
+  endpoints: {
+    answer: [
+      {
+        path: "/v1/chat/completions",
+        dialect: "openai-chat",
+        schema: chatRequestSchema,
+        faultOf: storedFaultIn(statefulFieldIn),
+      },
+    ],
+  },
+  ownsPath: (_versions, rest) => /^\/(chat\/completions|embeddings|images)(\/|$)/.test(rest),
+  askedLengthOf: ({ max_completion_tokens, max_tokens, n, modalities }) => ({
+    outputTokensMax: [max_completion_tokens, max_tokens].find(isCount),
+    choices: isCount(n) ? n : 1,
+    wantsMedia: Array.isArray(modalities) && modalities.some((modality) => String(modality).toLowerCase() !== "text"),
+  }),
+  conversation: { field: "messages", empty: [{ role: "user", content: "" }] },
+  fetchesFiles: false,
+  errorEventOf: (failure) => `data: ${openaiProfile.errorBodyOf(failure)}\n\n`,
+  keepAlive: newline,
+};

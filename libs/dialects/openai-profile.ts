@@ -1,0 +1,69 @@
+/**
+ * What the profiles of OpenAI's two dialects share: errors, rate-limit headers and the list of models.
+ * https://platform.openai.com/docs/guides/error-codes, https://platform.openai.com/docs/guides/rate-limits#rate-limits-in-headers,
+ * https://platform.openai.com/docs/api-reference/models
+ */
+import { type ErrorCode, type Failure, statuses } from "./errors.ts";
+import type { ListedModel, Profile } from "./profile.ts";
+
+const request = "invalid_request_error";
+const server = "server_error";
+
+/** The type and the code of each error. */
+const errors: Record<ErrorCode, readonly [type: string, code: string | null]> = {
+  invalid_request: [request, null],
+  context_too_long: [request, "context_length_exceeded"],
+  content_filter: [request, "content_filter"],
+  invalid_key: [request, "invalid_api_key"],
+  path_not_found: [request, "unknown_url"],
+  model_not_found: [request, "model_not_found"],
+  method_not_allowed: [request, "method_not_allowed"],
+  request_timeout: [request, "request_timeout"],
+  body_too_large: [request, "request_too_large"],
+  unsupported_media_type: [request, "unsupported_media_type"],
+  unprocessable: [request, null],
+  upgrade_required: [request, "upgrade_required"],
+  headers_too_large: [request, "headers_too_large"],
+  rate_limited: ["rate_limit_error", "rate_limit_exceeded"],
+  budget_exhausted: ["insufficient_quota", "insufficient_quota"],
+  internal: [server, "internal_error"],
+  upstream_failed: [server, "upstream_error"],
+  worker_lost: [server, "worker_lost"],
+  unavailable: [server, "service_unavailable"],
+  overloaded: [server, "server_is_overloaded"],
+  upstream_timeout: [server, "upstream_timeout"],
+};
+
+/** The fields of an error. */
+export function openaiErrorOf({ code, message, param, upstreamCode }: Failure) {
+  const [type, ownCode] = errors[code];
+  return { message, type, param: param ?? null, code: upstreamCode ?? ownCode };
+}
+
+const modelBodyOf = ({ id, created, ownedBy, contextWindow, outputTokensMax }: ListedModel): object => ({
+  id,
+  object: "model",
+  created,
+  owned_by: ownedBy,
+  ...(contextWindow !== undefined && { context_window: contextWindow }),
+  ...(outputTokensMax !== undefined && { max_output_tokens: outputTokensMax }),
+});
+
+export const openaiProfile = {
+  authentication: "bearer",
+  probePath: "/models",
+  baseUrlHint: "Set the client's base URL to this gateway's address with one /v1 at the end, and no slash behind it.",
+  callerHeaders: [],
+  framingOf: (body) => (body.stream === true ? "sse" : "whole"),
+  embeddings: "openai",
+  statusOf: (code) => statuses[code],
+  errorBodyOf: (failure) => JSON.stringify({ error: openaiErrorOf(failure) }),
+  breaksAfterError: false,
+  limitHeadersOf: ({ what, limit, remaining, resetSeconds }) => ({
+    [`x-ratelimit-limit-${what}`]: String(limit),
+    [`x-ratelimit-remaining-${what}`]: String(remaining),
+    [`x-ratelimit-reset-${what}`]: `${resetSeconds}s`,
+  }),
+  modelBodyOf,
+  modelListOf: (models) => ({ object: "list", data: models.map(modelBodyOf) }),
+} satisfies Partial<Profile>;

@@ -1,0 +1,148 @@
+/**
+ * A dialect as the gateway's endpoints and upstream connections see it: paths, errors, headers, model lists and keep-alives. The codec (codec.ts)
+ * reads and writes the conversations themselves. A profile loads no codec, so that processes without conversations can use it.
+ */
+import type { IncomingHttpHeaders } from "node:http";
+import type { TSchema } from "typebox";
+import type { Framing } from "./codec.ts";
+import type { ConversationDialect } from "./dialect.ts";
+import type { ErrorCode, Failure } from "./errors.ts";
+
+/** Where callers POST a request of some operation, and what the request may look like. */
+export interface Endpoint {
+  dialect: ConversationDialect;
+  schema: TSchema;
+  /** The whole path. Undefined for Google's style, where the path names a model and `method`. */
+  path?: string;
+  /** Stands behind the model's name and a colon. */
+  method?: string;
+  /** Set where it is less than the ingress's general bound. */
+  bodyBytesMax?: number;
+  /** Rules that a schema can't express; undefined for a valid body. */
+  faultOf?(body: Record<string, unknown>): Failure | undefined;
+}
+
+/** The operations that each dialect has endpoints of its own for. */
+interface ConversationEndpoints {
+  answer: readonly Endpoint[];
+  "token-count"?: readonly Endpoint[];
+  compaction?: readonly Endpoint[];
+}
+
+/** What a request says about the length of its answers. */
+interface AskedLength {
+  /** Output tokens of each choice, where the caller limits them. */
+  outputTokensMax: number | undefined;
+  /** How many answers the caller asks for. */
+  choices: number;
+  /** The caller asks for speech or images beside text. */
+  wantsMedia: boolean;
+}
+
+/** What is known of an answer whose stream fails. */
+interface FailedAnswer {
+  requestId: string;
+  /** The answer's id, as the caller has seen it. */
+  answerId: string | undefined;
+  model: string;
+  /** Events that the caller has received of the answer. */
+  events: number;
+}
+
+/** A model of the catalogue, as far as a list of models shows it. */
+export interface ListedModel {
+  readonly id: string;
+  readonly name: string;
+  readonly ownedBy: string;
+  /** Seconds since 1970. */
+  readonly created: number;
+  readonly contextWindow?: number;
+  readonly outputTokensMax?: number;
+  readonly capabilities: readonly string[];
+}
+
+/** The state of a rate limit. `what` is "requests" or "tokens". */
+interface LimitState {
+  what: string;
+  limit: number;
+  remaining: number;
+  /** Whole seconds until the whole limit is available again. */
+  resetSeconds: number;
+  /** The same as a time: whole seconds since 1970. */
+  resetsAt: number;
+}
+
+/** What the worker needs to call an upstream of a dialect. */
+export interface UpstreamProfile {
+  /** How the dialect's maker wants the credential. */
+  authentication: "bearer" | "x-api-key" | "x-goog-api-key";
+  /** A GET of this path costs nothing, and any response shows that the upstream is reachable. Appended to the upstream's base URL. */
+  probePath: string;
+}
+
+export interface Profile extends UpstreamProfile {
+  endpoints: ConversationEndpoints;
+  /** Whether a path belongs to this dialect, even if it is slightly wrong. `versions` is the path's beginning, such as `/v1`, and `rest` what follows. */
+  ownsPath(versions: string, rest: string): boolean;
+  /** Whether a request to a shared path, such as the model list, comes from a client of this dialect. */
+  isClient?(headers: IncomingHttpHeaders, query: URLSearchParams): boolean;
+  /** How to set the base URL of a client. */
+  baseUrlHint: string;
+  /** The caller's headers that upstreams of this dialect read. */
+  callerHeaders: readonly string[];
+  /** The one of `callerHeaders` that lists features, separated by commas; an upstream gets those that the catalogue allows. */
+  featuresHeader?: string;
+  /** The header in which clients look for the id of their request, besides `x-request-id`. */
+  requestIdHeader?: string;
+  /** `method` and `alt` come from the URL, for endpoints with a method. */
+  framingOf(body: Record<string, unknown>, method: string | undefined, alt: string | undefined): Framing;
+  askedLengthOf(body: Record<string, unknown>): AskedLength;
+  /** The field of a request that holds the conversation, and the shortest value that replaces it. */
+  conversation: { field: string; empty: unknown };
+  /** Upstreams fetch the documents whose addresses a request names, and not only images. */
+  fetchesFiles: boolean;
+  /** The format of its embeddings; undefined if it has none. */
+  embeddings: "openai" | "gemini" | undefined;
+  /** The HTTP status of an error response. */
+  statusOf(code: ErrorCode): number;
+  /** The complete error body, as JSON text. `requestId` is the one in the response's header. */
+  errorBodyOf(failure: Failure, requestId: string): string;
+  /** What ends a stream in failure, as server-sent events; no success terminator may follow it. */
+  errorEventOf(failure: Failure, answer: FailedAnswer): string;
+  /** Some clients ignore an error in a stream of server-sent events but notice a broken connection, so the connection is broken after it. */
+  breaksAfterError: boolean;
+  /** The keep-alive of a stream that has begun. Some clients need an event, because they measure the silence between events and not between bytes. */
+  keepAlive: string;
+  /** The response headers that tell a caller the state of a rate limit. */
+  limitHeadersOf(state: LimitState): Record<string, string>;
+  modelBodyOf(model: ListedModel): object;
+  /** The list of models, or the page of it that the query asks for. */
+  modelListOf(models: readonly ListedModel[], query: URLSearchParams): object;
+}
+
+/** Clients of every dialect ignore it between two events. */
+export const newline = "\n";
+
+/** An endpoint's rule that refuses references to objects that a vendor would have stored for the caller. */
+export const storedFaultIn =
+  (fieldIn: (body: Record<string, unknown>) => Omit<Failure, "code"> | undefined) =>
+  (body: Record<string, unknown>): Failure | undefined => {
+    const field = fieldIn(body);
+    return field && { code: "invalid_request", ...field };
+  };
+
+export const isCount = (value: unknown): value is number =>
+  typeof value === "number" && Number.isSafeInteger(value) && value > 0;
+
+/** A time in whole seconds since 1970, in the format of RFC 3339 without fractions. */
+export const timeTextOf = (seconds: number): string => new Date(seconds * 1_000).toISOString().replace(".000Z", "Z");
+
+/** Where the page after this model begins; 0 without a model. */
+export const indexAfter = (models: readonly ListedModel[], id: string | null): number =>
+  id === null ? 0 : models.findIndex((model) => model.id === id) + 1;
+
+/** The size of a page, from the text of a query. */
+export function pageSizeOf(text: string | null, fallback: number, max: number): number {
+  const size = Number(text);
+  return text !== null && Number.isInteger(size) && size >= 1 ? Math.min(size, max) : fallback;
+}

@@ -1,0 +1,16 @@
+/** Parts of the schemas of requests. */
+import Type from "typebox";
+
+export type Schema = Record<string, unknown>;
+
+export const int32Max = 2_147_483_647;
+export const nullable = (type: string, more: Schema = {}): Schema => ({ type: [type, "null"], ...more });
+export const optional = (schema: Schema) => Type.Optional(Type.Unsafe<unknown>(schema));
+export const optionalNumber = (minimum: number, maximum: number) => optional(nullable("number", { minimum, maximum }));
+export const optionalInteger = (minimum: number, maximum?: number) =>
+  optional(nullable("integer", { minimum, ...(maximum !== undefined && { maximum }) }));
+/** The member is present and one of these. A missing member is then reported as missing, and not by what would follow from it. */
+export const has = (member: string, ...values: string[]) => ({
+  required: [member],
+  properties: { [member]: { enum: values } },
+});

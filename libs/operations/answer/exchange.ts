@@ -1,0 +1,96 @@
+/** Answers to conversations: verbatim where caller and upstream speak the same dialect, translated where they don't. */
+import type { AnswerContext, WholeAnswer } from "#dialects/codec.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { consistent } from "#dialects/consistent.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import { parsedObject } from "#dialects/json.ts";
+import { type AnswerEvent, foldedOf, type Message, type Settings } from "#dialects/neutral.ts";
+import { ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
+import {
+  type OperationExchange,
+  type PreparationTask,
+  type Prepared,
+  type ResolveAddresses,
+  refused,
+} from "../exchange.ts";
+
+/** How a whole answer is read. `from` is the caller's dialect, `to` the upstream's. */
+export type AnswerReading =
+  | { kind: "verbatim"; dialect: ConversationDialect; model: string }
+  /** The caller's body is a text, so that numbers stay as the caller wrote them. */
+  | {
+      kind: "translated";
+      from: ConversationDialect;
+      to: ConversationDialect;
+      context: Omit<AnswerContext, "body">;
+      body: string;
+    };
+
+export const answerExchange: OperationExchange<AnswerReading> = {
+  prepare,
+  read(reading, bytes) {
+    if (reading.kind === "verbatim") return codecs[reading.dialect].verbatim.answer(bytes, reading.model);
+    const { from, to, context, body } = reading;
+    return translatedAnswerOf(bytes, from, to, { ...context, body: parsedObject(Buffer.from(body)) ?? {} });
+  },
+};
+
+async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
+  const { dialect, framing, body, headers, target, resumes, continued } = task;
+  const spoken = task.spoken as ConversationDialect;
+  const from = codecs[dialect];
+  const isTranslated = spoken !== dialect || resumes;
+  const parsed = isTranslated ? (parsedObject(body) ?? {}) : {};
+  const decode = () => from.decodeRequest({ body: parsed, framing, headers });
+  const decoded = spoken !== dialect ? decode() : resumes ? unlessRefused(decode) : undefined;
+  if (decoded === undefined) {
+    const request = from.verbatim.request(await ownBytesOf(task, resolve), framing, target);
+    if (request === undefined) return refused("The body is not a JSON object with a model.");
+    return { kind: "conversation", request, resumes: false, decoded: undefined };
+  }
+  const request = consistent(decoded);
+  await resolveIn(request, resolve);
+  if (target.reasons === false) request.settings = withoutThinking(request.settings);
+  const messages = continued === undefined ? request.messages : [...request.messages, answeredSoFar(continued)];
+  return {
+    kind: "conversation",
+    request: codecs[spoken].encodeRequest({ ...request, messages }, framing, target),
+    resumes,
+    decoded: { body: parsed, request },
+  };
+}
+
+const answeredSoFar = (text: string): Message => ({
+  role: "assistant",
+  parts: [{ kind: "text", text, path: "messages" }],
+  path: "messages",
+});
+
+/** Upstreams refuse reasoning settings for a model that does not reason. */
+const withoutThinking = ({
+  effort: _effort,
+  thinkingTokensMax: _tokens,
+  thinkingShown: _shown,
+  ...settings
+}: Settings): Settings => settings;
+
+export function translatedAnswerOf(
+  bytes: Buffer,
+  from: ConversationDialect,
+  to: ConversationDialect,
+  context: AnswerContext,
+): WholeAnswer {
+  const value = parsedObject(bytes);
+  return value === undefined ? { kind: "malformed" } : wholeOf(codecs[to].decodeAnswer(value), from, context);
+}
+
+export function wholeOf(
+  events: readonly AnswerEvent[],
+  from: ConversationDialect,
+  context: AnswerContext,
+): WholeAnswer {
+  const answer = foldedOf(events);
+  if (answer === undefined) return { kind: "malformed" };
+  if ("error" in answer) return { kind: "error", error: answer.error };
+  return { kind: "answer", body: Buffer.from(codecs[from].encodeAnswer(answer, context)), usage: answer.usage };
+}

@@ -1,0 +1,51 @@
+/** What operations on conversations share: decoding, and attachments. */
+import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/attachments.ts";
+import type { Codec, Framing } from "#dialects/codec.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
+import { Refusal } from "#dialects/field-support.ts";
+import type { NeutralRequest } from "#dialects/neutral.ts";
+import { addressesMax, type PreparationTask, type ResolveAddresses } from "./exchange.ts";
+
+export const isConversation = (dialect: string): dialect is ConversationDialect =>
+  conversationDialects.some((known) => known === dialect);
+
+/** The caller's own bytes, with the data of the attachments that the upstream does not fetch itself. */
+export async function ownBytesOf({ dialect, body }: PreparationTask, resolve: ResolveAddresses): Promise<Buffer> {
+  const { verbatim } = codecs[dialect];
+  const found: AttachmentAddress[] = [];
+  verbatim.withAddresses(body, (address) => {
+    if (found.length <= addressesMax) found.push(address);
+    return undefined;
+  });
+  if (found.length === 0) return body;
+  const data = await resolve(found);
+  if (!data.some((one) => one !== undefined)) return body;
+  let place = 0;
+  return verbatim.withAddresses(body, () => data[place++]);
+}
+
+/** Puts the data of attachments into a request. */
+export async function resolveIn(request: NeutralRequest, resolve: ResolveAddresses): Promise<void> {
+  const found = remoteAttachmentsOf(request);
+  if (found.length === 0) return;
+  const data = await resolve(found.map(({ part, url, path }) => ({ part, url, path })));
+  for (const [place, { replace }] of found.entries()) {
+    const fetched = data[place];
+    if (fetched !== undefined) replace(fetched);
+  }
+}
+
+/** Undefined for a request that the neutral form can't express. */
+export function unlessRefused(decode: () => NeutralRequest): NeutralRequest | undefined {
+  try {
+    return decode();
+  } catch (error) {
+    if (error instanceof Refusal) return undefined;
+    throw error;
+  }
+}
+
+/** A request in the neutral form; an empty one if that can't express it. */
+export const readableRequestOf = (codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest =>
+  unlessRefused(() => codec.decodeRequest({ body, framing })) ?? { system: [], messages: [], tools: [], settings: {} };

@@ -1,0 +1,54 @@
+/** How much a request asks for, according to its body: the base of the estimate that is reserved of its caller's limits. */
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import { objectOf } from "#dialects/json.ts";
+import { profiles } from "#dialects/profiles.ts";
+
+export interface Demand {
+  /** Output tokens of each choice, where the caller limits them. */
+  outputTokensMax: number | undefined;
+  /** Output tokens of each choice where the caller does not limit them; undefined for text. */
+  mediaTokens: number | undefined;
+  /** How many answers the caller asks for. */
+  choices: number;
+  /** Input tokens of images, recordings and documents whose content is not in the body, or is a form's. */
+  attachedTokens: number;
+}
+
+/** More answers than any upstream gives to one request. */
+export const choicesMax = 1_000;
+/** For a file that is sent by its address. An image is less at every vendor, a long document more. */
+const referenceTokens = 2_000;
+/** Speech or images in a conversation: the most that the models for them produce. */
+const spokenTokens = 16_384;
+
+/** The demand of a request that brings a conversation. */
+export function conversationDemandOf(body: Record<string, unknown>, dialect: ConversationDialect): Demand {
+  const { askedLengthOf, conversation } = profiles[dialect];
+  const { outputTokensMax, choices, wantsMedia } = askedLengthOf(body);
+  return {
+    outputTokensMax,
+    mediaTokens: wantsMedia ? spokenTokens : undefined,
+    choices: Math.min(choicesMax, choices),
+    attachedTokens: referencesIn(body[conversation.field]) * referenceTokens,
+  };
+}
+
+/** The members of all dialects' messages that refer to a file. */
+const references = new Set(["image_url", "video_url", "audio_url", "file_url", "file_id", "fileUri", "file_uri"]);
+const isReference = (value: unknown): boolean => typeof value === "string" && value !== "" && !/^data:/i.test(value);
+
+/** Counts the files that are sent by address or id: they use more of the model's input than of the body. */
+function referencesIn(conversation: unknown): number {
+  let count = 0;
+  const left: unknown[] = [conversation];
+  while (left.length > 0) {
+    const value = left.pop();
+    if (typeof value !== "object" || value === null) continue;
+    for (const [name, member] of Object.entries(value)) {
+      if (references.has(name)) count += Number(isReference(member) || isReference(objectOf(member).url));
+      else if (name === "source" && objectOf(member).type === "url") count += Number(isReference(objectOf(member).url));
+      left.push(member);
+    }
+  }
+  return count;
+}

@@ -1,0 +1,68 @@
+/** Embeddings by upstreams of either format. */
+import type { UpstreamDialect } from "#dialects/dialect.ts";
+import { parsedObject } from "#dialects/json.ts";
+import { profiles } from "#dialects/profiles.ts";
+import { plainUsageOf } from "#dialects/usage.ts";
+import { isConversation, ownBytesOf } from "../conversation.ts";
+import { type CallExchange, estimatedHeader, refusedFor } from "../exchange.ts";
+import { textTokensOf } from "../token-estimate.ts";
+import { errorReaderOf, foreignErrorReaderOf } from "../upstream-errors.ts";
+import {
+  type EmbeddingFormat,
+  type EmbeddingsAsked,
+  embeddingAnswerOf,
+  embeddingRequestOf,
+  withEmbeddingUsage,
+} from "./formats.ts";
+
+/** A response with a success status is read as an error only up to this size. */
+const errorBytesMax = 64 * 1024;
+
+/** `from` is the caller's format, `to` the upstream's. */
+interface Context {
+  from: EmbeddingFormat;
+  to: EmbeddingFormat;
+  spoken: UpstreamDialect;
+  asked: EmbeddingsAsked;
+  /** The catalogue's id. */
+  model: string;
+  /** The gateway's own estimate, if the upstream does not count. */
+  tokens: number | undefined;
+}
+
+const formatOf = (dialect: UpstreamDialect): EmbeddingFormat | undefined =>
+  isConversation(dialect) ? profiles[dialect].embeddings : undefined;
+
+export const embeddingExchange: CallExchange<Context> = {
+  wantedOf: (dialect) => dialect,
+  isEstimated: ({ dialect, spoken }) => formatOf(spoken) === "gemini" && formatOf(dialect) !== "gemini",
+  async prepare(task, resolve) {
+    const { dialect, spoken, model, target } = task;
+    const from = formatOf(dialect);
+    const to = formatOf(spoken);
+    if (from === undefined || to === undefined) return refusedFor("embeddings");
+    const body = from === "gemini" && to === "gemini" ? await ownBytesOf(task, resolve) : task.body;
+    const { request, texts, asked } = embeddingRequestOf(from, to, body, target.model);
+    const isEstimated = to === "gemini" && texts.length > 0;
+    const tokens = isEstimated ? Math.ceil(await textTokensOf(texts)) : undefined;
+    const context: Context = { from, to, spoken, asked, model, tokens };
+    return {
+      kind: "call",
+      request,
+      context,
+      errors: from === to ? "own" : "foreign",
+      ...(tokens !== undefined && { headers: estimatedHeader }),
+    };
+  },
+  read({ from, to, spoken, asked, model, tokens }, bytes) {
+    const answer = embeddingAnswerOf(from, to, asked, model, bytes);
+    if (answer !== undefined)
+      return tokens === undefined
+        ? { kind: "answer", ...answer }
+        : { kind: "answer", body: withEmbeddingUsage(answer.body, tokens), usage: plainUsageOf(tokens) };
+    const body = bytes.length > errorBytesMax ? undefined : parsedObject(bytes);
+    if (body?.error === undefined || body.error === null) return { kind: "malformed" };
+    const errorOf = from === to ? errorReaderOf(spoken) : foreignErrorReaderOf(spoken, undefined);
+    return { kind: "error", error: errorOf(body) };
+  },
+};

@@ -1,0 +1,119 @@
+/**
+ * An operation as the worker sees it: how the upstream's request is made from the caller's, and how the response is read. Pure except for the
+ * attachments, which `resolve` fetches, so that a thread can handle large bodies.
+ */
+import type { AttachmentAddress, Data } from "#dialects/attachments.ts";
+import type { Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#dialects/codec.ts";
+import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
+import type { Failure } from "#dialects/errors.ts";
+import type { NeutralRequest } from "#dialects/neutral.ts";
+import type { OperationName } from "./operations.ts";
+
+/** A caller's request, and the target that it is prepared for. */
+export interface PreparationTask {
+  operation: OperationName;
+  dialect: ConversationDialect;
+  framing: Framing;
+  headers: Readonly<Record<string, string>>;
+  /** Of the body. */
+  contentType: string;
+  body: Buffer;
+  /** The catalogue's id of the model. */
+  model: string;
+  /** When the request was admitted: whole seconds since 1970. */
+  createdAt: number;
+  /** The dialect that is spoken with the upstream. */
+  spoken: UpstreamDialect;
+  target: Target;
+  /** Another target may resume the answer, if the request can be decoded. */
+  resumes: boolean;
+  /** The text of the answer so far, for an upstream that continues it. */
+  continued?: string | undefined;
+  /** The upstream counts tokens. */
+  countsTokens: boolean;
+}
+
+/** Fetches or checks these attachments, in order; undefined for one that the upstream fetches itself. */
+export type ResolveAddresses = (found: readonly AttachmentAddress[]) => Promise<readonly (Data | undefined)[]>;
+
+/** Addresses of attachments in one request: more than any upstream accepts. */
+export const addressesMax = 4_096;
+
+export type Prepared = Refused | PreparedConversation | PreparedCall | GatewayAnswer;
+
+export interface Refused {
+  kind: "refused";
+  failure: Failure;
+}
+
+/** A request in the neutral form, beside the body that it was decoded from. */
+export interface DecodedRequest {
+  /** The caller's body; of a large one only its settings. */
+  body: Record<string, unknown>;
+  request: NeutralRequest;
+}
+
+/** The operation `answer`: its response may be translated, streamed and resumed. */
+export interface PreparedConversation {
+  kind: "conversation";
+  request: WireRequest;
+  resumes: boolean;
+  /** Undefined if the caller's own bytes are sent. */
+  decoded: DecodedRequest | undefined;
+  /** The settings of a large body, which replace it where only settings are read; undefined for a small body. */
+  settings?: Buffer;
+}
+
+/** Any other operation. */
+export interface PreparedCall {
+  kind: "call";
+  request: WireRequest;
+  /** What reading the response needs: plain data, which is copied to a thread. */
+  context: unknown;
+  /** Whose words the upstream's errors are for. Of `foreign` ones, the fields are named as `decoded` names them. */
+  errors: "own" | "foreign";
+  decoded?: NeutralRequest;
+  /** Further headers of the caller's response. */
+  headers?: Record<string, string>;
+}
+
+/** The gateway answers itself, without an upstream. */
+export interface GatewayAnswer {
+  kind: "answered";
+  body: Buffer;
+  contentType: string;
+  headers: Record<string, string>;
+}
+
+/** What each operation has. `Context` is made by `prepare`. */
+export interface OperationExchange<Context = unknown> {
+  /** Whether preparing the request loads a vocabulary of some 70 MB to estimate tokens. It takes a while even for short texts. */
+  isEstimated?(task: PreparationTask): boolean;
+  /** Throws Refusal for what the upstream can't be asked for. */
+  prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared>;
+  /** Reads a whole response. */
+  read(context: Context, bytes: Buffer): WholeAnswer;
+}
+
+/** What each operation but `answer` has as well. */
+export interface CallExchange<Context = unknown> extends OperationExchange<Context> {
+  /** The dialect to speak with an upstream that speaks several. */
+  wantedOf(dialect: ConversationDialect): UpstreamDialect;
+  /** The caller gets the upstream's bytes as they are, with their content type, and not JSON. */
+  returnsBytes?: boolean;
+  /** `prepare` answers by itself when its task says that the upstream does not count tokens. Used if the upstream has no such endpoint. */
+  canEstimate?: boolean;
+  /** Reads a stream for a caller who wants one; undefined if the upstream streams nothing. Callers get whole responses if the method is missing. */
+  stream?(context: Context): StreamRelay | undefined;
+}
+
+export const refused = (message: string, param?: string): Refused => ({
+  kind: "refused",
+  failure: { code: "invalid_request", message, ...(param !== undefined && { param }) },
+});
+
+/** The refusal of an operation that the model's upstream does not have. */
+export const refusedFor = (what: string): Refused => refused(`This model does not serve ${what}.`, "model");
+
+/** Tells callers that the gateway estimated the token count. */
+export const estimatedHeader = { "x-sluice-token-count": "estimated" };

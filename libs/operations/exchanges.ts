@@ -1,0 +1,55 @@
+/** The registry of how workers carry operations out (operations.ts has what ingresses need), and the way into it. */
+import type { WholeAnswer } from "#dialects/codec.ts";
+import { Refusal, refuse } from "#dialects/field-support.ts";
+import { answerExchange } from "./answer/exchange.ts";
+import { compactionExchange } from "./compaction/exchange.ts";
+import { embeddingExchange } from "./embeddings/exchange.ts";
+import {
+  addressesMax,
+  type CallExchange,
+  type OperationExchange,
+  type PreparationTask,
+  type Prepared,
+  type ResolveAddresses,
+} from "./exchange.ts";
+import { imageEditExchange, imageGenerationExchange } from "./images/exchange.ts";
+import type { OperationName } from "./operations.ts";
+import { tokenCountExchange } from "./token-count/exchange.ts";
+
+/** All operations but conversations, which the worker can resume. */
+export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchange> = {
+  compaction: compactionExchange,
+  "token-count": tokenCountExchange,
+  embedding: embeddingExchange,
+  "image-generation": imageGenerationExchange,
+  "image-edit": imageEditExchange,
+};
+
+const exchanges: Record<OperationName, OperationExchange> = { answer: answerExchange, ...callExchanges };
+
+export const isEstimated = (task: PreparationTask): boolean => exchanges[task.operation].isEstimated?.(task) === true;
+
+/** The request for an upstream. */
+export async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
+  const bounded: ResolveAddresses = (found) => {
+    const surplus = found[addressesMax];
+    if (surplus !== undefined)
+      refuse(surplus.path, `is one address too many: a request may name at most ${addressesMax} addresses`);
+    return resolve(found);
+  };
+  try {
+    return await exchanges[task.operation].prepare(task, bounded);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
+  }
+}
+
+/** How a whole response is read: `context` comes from the operation's `prepare`. */
+export interface WholeTask {
+  operation: OperationName;
+  context: unknown;
+}
+
+export const readWhole = ({ operation, context }: WholeTask, bytes: Buffer): WholeAnswer =>
+  exchanges[operation].read(context, bytes);

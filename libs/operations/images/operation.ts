@@ -1,0 +1,76 @@
+/** Images from a prompt, and edits of images: https://platform.openai.com/docs/api-reference/images */
+import { valuesOf } from "#dialects/openai-images/form.ts";
+import { imageEditSchema, imageRequestSchema } from "#dialects/openai-images/schema.ts";
+import { isCount } from "#dialects/profile.ts";
+import { choicesMax, type Demand } from "../demand.ts";
+import type { Operation } from "../operation.ts";
+
+type Body = Record<string, unknown>;
+
+/** Far more than a prompt has. */
+const promptBytesMax = 1 << 20;
+/** A form is mostly images, which are counted separately. */
+const formTokensMax = 1_000;
+/** Output tokens for 1024 × 1024 pixels: https://platform.openai.com/docs/guides/image-generation#cost-and-latency. Where no number is published, four times the highest. */
+const imageTokens: Record<string, number> = {
+  low: 272,
+  medium: 1_056,
+  standard: 1_056,
+  high: 4_160,
+  hd: 4_160,
+  auto: 4_160,
+};
+const imageTokensDefault = 16_640;
+const imagePixels = 1_024 * 1_024;
+/** The largest of the sizes that `auto` stands for. */
+const autoPixels = 1_024 * 1_536;
+const partialImageTokens = 100;
+/** The largest image as input, at high fidelity. */
+const inputImageTokens = 6_240;
+
+function demandOf(body: Body): Demand {
+  const { n, frame_count: frames } = body;
+  return {
+    outputTokensMax: undefined,
+    mediaTokens: tokensOfEach(body),
+    choices: Math.min(choicesMax, (isCount(n) ? n : 1) * (isCount(frames) ? frames : 1)),
+    attachedTokens: 0,
+  };
+}
+
+function tokensOfEach({ quality, size, partial_images: partial }: Body): number {
+  const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(String(size ?? "")) ?? [];
+  const pixels = width === undefined ? autoPixels : Number(width) * Number(height);
+  const tokens = imageTokens[String(quality ?? "auto")] ?? imageTokensDefault;
+  return Math.ceil((tokens * pixels) / imagePixels) + (isCount(partial) ? partial * partialImageTokens : 0);
+}
+
+/** In a parsed form, each file is represented by its MIME type. */
+const filesOf = ({ image, mask }: Body): number =>
+  (Array.isArray(image) ? image.length : 0) + (mask === undefined ? 0 : 1);
+
+/** An image may have been made, and billed, although the response did not arrive. */
+const isRepeatable = false;
+
+export const imageGeneration: Operation = {
+  endpoints: [
+    {
+      path: "/v1/images/generations",
+      dialect: "openai-chat",
+      schema: imageRequestSchema,
+      bodyBytesMax: promptBytesMax,
+    },
+  ],
+  bills: "input and output",
+  isRepeatable,
+  demandOf,
+};
+
+export const imageEdit: Operation = {
+  endpoints: [{ path: "/v1/images/edits", dialect: "openai-chat", schema: imageEditSchema }],
+  formValuesOf: valuesOf,
+  bills: "input and output",
+  inputTokensMax: formTokensMax,
+  isRepeatable,
+  demandOf: (body) => ({ ...demandOf(body), attachedTokens: filesOf(body) * inputImageTokens }),
+};

@@ -1,0 +1,22 @@
+/** The registry of what callers may ask for: an operation is a folder, a line here and a line in exchanges.ts. */
+import { answer } from "./answer/operation.ts";
+import { compaction } from "./compaction/operation.ts";
+import { embedding } from "./embeddings/operation.ts";
+import { imageEdit, imageGeneration } from "./images/operation.ts";
+import type { Operation } from "./operation.ts";
+import { tokenCount } from "./token-count/operation.ts";
+
+const registry = {
+  answer,
+  compaction,
+  "token-count": tokenCount,
+  embedding,
+  "image-generation": imageGeneration,
+  "image-edit": imageEdit,
+} satisfies Record<string, Operation>;
+
+export type OperationName = keyof typeof registry;
+export const operations: Readonly<Record<OperationName, Operation>> = registry;
+export const operationNames = Object.keys(operations) as OperationName[];
+
+export const isForm = (operation: OperationName): boolean => operations[operation].formValuesOf !== undefined;

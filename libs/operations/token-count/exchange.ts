@@ -1,0 +1,87 @@
+/** Counts tokens by an upstream that can, and estimates them for one that can't. */
+import { codecs } from "#dialects/codecs.ts";
+import { consistent } from "#dialects/consistent.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import { Refusal } from "#dialects/field-support.ts";
+import { parsedObject, parseJson } from "#dialects/json.ts";
+import { isConversation, ownBytesOf, readableRequestOf, resolveIn } from "../conversation.ts";
+import {
+  type CallExchange,
+  estimatedHeader,
+  type PreparationTask,
+  type Prepared,
+  type ResolveAddresses,
+  refusedFor,
+} from "../exchange.ts";
+import { estimatedTokensOf } from "../token-estimate.ts";
+
+/** The dialects of the caller and of the upstream. */
+interface Context {
+  from: ConversationDialect;
+  to: ConversationDialect;
+}
+
+export const tokenCountExchange: CallExchange<Context> = {
+  wantedOf: (dialect) => dialect,
+  canEstimate: true,
+  isEstimated: ({ countsTokens, spoken }) =>
+    isConversation(spoken) && (!countsTokens || codecs[spoken].tokenCount === undefined),
+  prepare,
+  read({ from, to }, bytes) {
+    const tokens = codecs[to].tokenCount?.countIn(parsedObject(bytes) ?? {});
+    const text = tokens === undefined ? undefined : codecs[from].tokenCount?.answerOf(tokens);
+    return text === undefined ? { kind: "malformed" } : { kind: "answer", body: Buffer.from(text), usage: undefined };
+  },
+};
+
+async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
+  const { dialect, spoken, body, headers, target, countsTokens } = task;
+  const from = codecs[dialect];
+  if (!isConversation(spoken) || from.tokenCount === undefined) return refusedFor("token counts");
+  const to = codecs[spoken];
+  const { conversationOf, prefixOf, answerOf } = from.tokenCount;
+  const callerBody = parseJson(body) as Record<string, unknown>;
+  const conversation = conversationOf(callerBody);
+  const within = prefixOf?.(callerBody) ?? "";
+  const request =
+    spoken === dialect
+      ? undefined
+      : await prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole", headers })));
+  const counting = to.tokenCount;
+  if (counting === undefined || !countsTokens) {
+    const tokens = await estimatedTokensOf(request ?? readableRequestOf(from, conversation, "whole"));
+    return {
+      kind: "answered",
+      body: Buffer.from(answerOf(tokens)),
+      contentType: "application/json",
+      headers: estimatedHeader,
+    };
+  }
+  const context: Context = { from: dialect, to: spoken };
+  if (request === undefined) {
+    const bytes = await ownBytesOf(task, resolve);
+    const question = counting.requestOf(
+      bytes === body ? conversation : conversationOf(parsedObject(bytes) ?? {}),
+      target,
+    );
+    return { kind: "call", request: question, context, errors: "own" };
+  }
+  const question = await prefixed(within, async () => {
+    await resolveIn(request, resolve);
+    return counting.requestOf(parsedObject(to.encodeRequest(request, "whole", target).body) ?? {}, target);
+  });
+  return { kind: "call", request: question, context, errors: "foreign", decoded: request };
+}
+
+/** Names a refused field of an embedded conversation by its path in the whole body. */
+async function prefixed<Result>(prefix: string, act: () => Result | Promise<Result>): Promise<Result> {
+  try {
+    return await act();
+  } catch (error) {
+    if (!(error instanceof Refusal) || prefix === "") throw error;
+    throw new Refusal(
+      `${prefix}${error.param}`,
+      error.message.startsWith(error.param) ? `${prefix}${error.message}` : error.message,
+    );
+  }
+}

@@ -1,0 +1,28 @@
+/** Reads error bodies of upstreams for callers of the same dialect, and of another. */
+import { callerFieldOf } from "#dialects/caller-field.ts";
+import { codecs } from "#dialects/codecs.ts";
+import type { UpstreamDialect } from "#dialects/dialect.ts";
+import type { UpstreamError } from "#dialects/errors.ts";
+import type { NeutralRequest } from "#dialects/neutral.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { isConversation } from "./conversation.ts";
+
+export type ReadError = (body: unknown) => UpstreamError;
+
+export const errorReaderOf = (upstream: UpstreamDialect): ReadError =>
+  isConversation(upstream) ? codecs[upstream].upstreamErrorOf : upstreamErrorOf;
+
+/**
+ * Reads the errors of an upstream of another dialect. The error names a field of the upstream's dialect: `param` becomes the caller's own field
+ * that it stands for, if there is one, and the message names the upstream's.
+ */
+export function foreignErrorReaderOf(upstream: UpstreamDialect, request: NeutralRequest | undefined): ReadError {
+  const errorOf = errorReaderOf(upstream);
+  return (body) => {
+    const { param, ...error } = errorOf(body);
+    const named = param ?? /^[\w.]+(?=: )/.exec(error.message)?.[0];
+    const own = named === undefined || request === undefined ? undefined : callerFieldOf(named, request);
+    const message = param === undefined || error.message.includes(param) ? error.message : `${param}: ${error.message}`;
+    return { ...error, message, ...(own !== undefined && { param: own }) };
+  };
+}

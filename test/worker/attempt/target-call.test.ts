@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { TargetCall } from "../../../apps/worker/attempt/target-call.ts";
+import type { Exchange } from "../../../apps/worker/preparation/exchange.ts";
+
+const bytes = Buffer.from([0x20, 0x0a, 0x00, 0xff, 0x7b]);
+
+/** A call whose caller gets the upstream's bytes as they are. */
+const callOf = (contentType: string | undefined, status = 200) => {
+  const exchange: Exchange = {
+    kind: "exchange",
+    request: { path: "/audio/speech", headers: {}, body: Buffer.alloc(0) },
+    reading: {
+      streams: false,
+      contentType: undefined,
+      whole: (body) => ({ kind: "answer", body, usage: undefined }),
+      errorOf: () => ({ message: "no such voice" }),
+    },
+  };
+  const call = new TargetCall({
+    candidate: { upstream: { name: "u" }, key: "u m", model: { id: "m" } },
+    permit: {},
+    exchange,
+    number: 1,
+    resumes: false,
+    isQuoted: () => false,
+    now: 0,
+  } as unknown as ConstructorParameters<typeof TargetCall>[0]);
+  call.headArrived({ status, headers: { "content-type": contentType }, arrivedAt: 0 }, 0);
+  return call;
+};
+
+test("a response of bytes reaches the caller as it is, leading white space included, with its content type", () => {
+  const call = callOf("audio/mpeg");
+  call.read(bytes.subarray(0, 2), 0);
+  call.read(bytes.subarray(2), 0);
+  const step = call.end();
+  assert.ok(step.kind === "end");
+  assert.deepEqual(Buffer.concat(step.bytes), bytes);
+  assert.equal(call.contentType, "audio/mpeg");
+});
+
+test("a response of bytes without a readable content type gets the type of any bytes", () => {
+  assert.equal(callOf(undefined).contentType, "application/octet-stream");
+  assert.equal(callOf("audio/\u00e4").contentType, "application/octet-stream");
+});
+
+test("an error in place of bytes is read as an error", () => {
+  const call = callOf("application/json", 400);
+  call.read(Buffer.from('{"error":{"message":"no such voice"}}'), 0);
+  const step = call.end();
+  assert.ok(step.kind === "failed");
+  assert.equal(step.failure.message, "no such voice");
+});
