@@ -1,4 +1,4 @@
-/** Makes docs/reference.md, the page of every setting, from the tables and schemas that the programs themselves read. `npm run reference` writes it. */
+/** Generates docs/reference.md, the page of every setting, from the tables and schemas that the programs read. `npm run reference` writes it. */
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -46,7 +46,7 @@ interface Schema {
   faultText?: string;
 }
 
-/** A row for every setting below a schema; `<name>` stands for a name the operator chooses, `[]` for each element of a list. */
+/** A row for every setting of a schema. `<name>` is a name that the operator chooses, `[]` is each item of a list. */
 function schemaRows(schema: Schema, path: string): string[][] {
   const rows: string[][] = [];
   for (const [name, member] of Object.entries(schema.properties ?? {})) {
@@ -100,13 +100,13 @@ function helpOf(...args: string[]): string {
 export function referenceOf(): string {
   return `# Settings
 
-Made from the programs' own tables by \`npm run reference\`; a test keeps it so. An empty variable counts as unset. A bad value ends the start of a process with one line and exit code 78; \`npm start\` and \`sluice start\` then end with 1.
+\`npm run reference\` generates this page from the programs' own tables, and a test keeps it current. An empty variable counts as unset. An invalid value ends a process at startup with a one-line error and exit code 78; \`npm start\` and \`sluice start\` then end with 1.
 
 ## Environment: every process
 
 ${environmentTable(serviceSettings)}
 
-Besides, each variable that the catalogue names as a \`credential\` (workers) or in \`requires\` (every process).
+In addition: each variable that the catalogue names in \`credential\` or \`credentials\` (workers) or in \`requires\` (every process).
 
 ## Environment: ingress
 
@@ -139,7 +139,7 @@ ${helpOf("keys")}
 
 ## Catalogue
 
-\`<name>\` stands for a name of yours, \`[]\` for each element of a list. Unknown settings are refused.
+\`<name>\` is a name that you choose, \`[]\` is each item of a list. An unknown setting is an error.
 
 ${tableOf(["setting", "default", "allowed", "meaning"], schemaRows(catalogueSchema as unknown as Schema, ""))}
 

@@ -11,7 +11,7 @@ const root = resolve(import.meta.dirname, "..");
 const folders: Record<string, string[]> = {
   "libs/dialects": [],
   "libs/operations": ["libs/dialects"],
-  "libs/catalogue": ["libs/dialects"],
+  "libs/catalogue": ["libs/dialects", "libs/access"],
   "libs/service": [],
   "libs/events": ["libs/dialects", "libs/operations"],
   "libs/access": ["libs/service"],

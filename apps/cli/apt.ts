@@ -1,4 +1,4 @@
-/** Installs Debian's Redis package and leaves no service of it behind: neither running nor started at the next boot. */
+/** Installs Debian's Redis package without its service: the service neither runs now nor starts at the next boot. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync, closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -10,11 +10,11 @@ const run = promisify(execFile);
 const installMsMax = 10 * 60_000;
 const packageName = "redis-server";
 
-/** Asked by Debian's packages whether they may start their services: https://people.debian.org/~hmh/invokerc.d-policyrc.d-specification.txt */
+/** Debian's packages run this program to ask whether they may start their services: https://people.debian.org/~hmh/invokerc.d-policyrc.d-specification.txt */
 const policyFile = "/usr/sbin/policy-rc.d";
-const policyText = "#!/bin/sh\n# Made by sluice while it installs Redis; it may be removed.\nexit 101\n";
+const policyText = "#!/bin/sh\n# Created by sluice during the installation of Redis. It is safe to delete.\nexit 101\n";
 
-/** Needs root. Output goes to the end of `logFile`; a StartupFault with apt's own reason when it fails. */
+/** Needs root. Appends the output to `logFile`. Throws a StartupFault with apt's reason. */
 export async function installRedisPackage(logFile: string, signal: AbortSignal): Promise<void> {
   const progress = startProgress(`Installing Redis (apt-get install ${packageName})`);
   const policyIsOurs = !existsSync(policyFile) || readFileSync(policyFile, "utf8") === policyText;
@@ -29,7 +29,7 @@ export async function installRedisPackage(logFile: string, signal: AbortSignal):
     }
     if (reason !== undefined)
       throw new StartupFault(
-        `Redis could not be installed: ${reason} (all of it: ${logFile}); install it yourself, or set REDIS_URL`,
+        `installing Redis failed: ${reason} (log: ${logFile}); install Redis yourself, or set REDIS_URL`,
       );
     await run("update-rc.d", [packageName, "disable"]).catch((error: Error) =>
       appendFileSync(logFile, `${error.message}\n`),
@@ -41,7 +41,7 @@ export async function installRedisPackage(logFile: string, signal: AbortSignal):
   }
 }
 
-/** Undefined when it succeeded, else why not, in one line. */
+/** Undefined on success, otherwise the reason in one line. */
 async function aptGet(args: string[], logFile: string, signal: AbortSignal): Promise<string | undefined> {
   const log = openSync(logFile, "a");
   try {

@@ -1,9 +1,9 @@
-/** What a person sees when the gateway is up: enough to make the first call by copying it. */
+/** The banner of a running gateway, with commands for the first call to copy. */
 import { relative } from "node:path";
 import type { Ready } from "./state.ts";
 
-/** `model` is one that the key may use. The commands work as they stand, from the checkout's directory. */
-export function bannerOf({ baseUrl, key, operationsUrls }: Ready, model: string, logs: string): string {
+/** The key must allow `model`. The commands work unchanged in the checkout's directory. */
+export function bannerOf({ baseUrl, key, operationsUrls }: Omit<Ready, "pids">, model: string, logs: string): string {
   const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] });
   const client = `new OpenAI({ baseURL: "${baseUrl}", apiKey: "${key}" })`;
   const call = `chat.completions.create({ model: "${model}", messages: [{ role: "user", content: "Hello" }], stream: true })`;
@@ -11,8 +11,8 @@ export function bannerOf({ baseUrl, key, operationsUrls }: Ready, model: string,
   return `
 Sluice is ready.
 
-  base address  ${baseUrl}
-                ${baseUrl.replace(/\/v1$/, "")} for Anthropic's and Google's clients
+  base URL      ${baseUrl}
+                ${baseUrl.replace(/\/v1$/, "")} for Anthropic and Google clients
   API key       ${key}
   operations    ingress ${operationsUrls.ingress}  worker ${operationsUrls.worker}  (/healthz /readyz /metrics)
   logs          ${logs}
@@ -21,10 +21,10 @@ Try it with curl:
 
   curl ${baseUrl}/chat/completions -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" -d '${body}'
 
-or with the official client (in this directory, where it is installed):
+Or with the official OpenAI client, which is installed in this directory:
 
   ${relative(process.cwd(), process.execPath)} --input-type=module -e '${script}'
 
-Ctrl-C stops it; it finishes what is under way first.
+Press Ctrl-C to stop. Running requests finish first.
 `;
 }

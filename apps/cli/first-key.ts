@@ -1,44 +1,30 @@
-/** The key that the first run makes, so that the first call needs no further step. */
-import { randomBytes } from "node:crypto";
+/** The key that the first start creates, so that the first call needs no further step. */
 import { readFileSync } from "node:fs";
-import { createKey, hashOf } from "#access/key.ts";
-import { addRecord, readSome } from "#access/projection.ts";
+import { hashOf } from "#access/key.ts";
+import { issueKey, readSome } from "#access/projection.ts";
 import { stateOf } from "#access/record.ts";
-import { keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { type State, writePrivately } from "./state.ts";
 
-/** The key in `.sluice/first-key` if it is in force, else a new one of the group, kept there. Its owner may revoke it like any other. */
+/** Returns the key in `.sluice/first-key` if it is live and belongs to the group; otherwise creates a new one and stores it there. It can be revoked like any other key. */
 export async function ensureFirstKey(
-  state: State,
-  redisUrl: string,
-  namespace: string,
+  { firstKeyFile }: State,
+  redis: Redis,
+  keyspace: Keyspace,
   group: string,
 ): Promise<string> {
-  const redis = await connectRedis(redisUrl, "request");
-  try {
-    const keyspace = keyspaceOf(namespace);
-    const kept = readKept(state.firstKeyFile);
-    if (kept !== undefined) {
-      const [record] = await readSome(redis, keyspace, [hashOf(kept)]);
-      if (record && record.group === group && stateOf(record, Date.now()) === "live") return kept;
-    }
-    const { key, hash, hint } = createKey();
-    await addRecord(redis, keyspace, hash, {
-      id: `key_${randomBytes(12).toString("hex")}`,
-      name: "first-run",
-      group,
-      hint,
-      createdAt: Date.now(),
-    });
-    writePrivately(state.firstKeyFile, `${key}\n`);
-    return key;
-  } finally {
-    redis.disconnect();
+  const stored = readStored(firstKeyFile);
+  if (stored !== undefined) {
+    const [record] = await readSome(redis, keyspace, [hashOf(stored)]);
+    if (record && record.group === group && stateOf(record, Date.now()) === "live") return stored;
   }
+  const { key } = await issueKey(redis, keyspace, { name: "first-run", group, createdAt: Date.now() });
+  writePrivately(firstKeyFile, `${key}\n`);
+  return key;
 }
 
-function readKept(file: string): string | undefined {
+function readStored(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8").trim() || undefined;
   } catch {

@@ -1,4 +1,4 @@
-/** Makes sure that the locked dependencies are installed, Node 24 among them, and shows how far it is. */
+/** Installs the locked dependencies, Node 24 included, and shows the progress. */
 import { spawn, spawnSync } from "node:child_process";
 import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -9,13 +9,13 @@ import { startProgress } from "./progress.js";
 const waitForOtherMsMax = 15 * 60_000;
 const stopSignals = /** @type {NodeJS.Signals[]} */ (["SIGINT", "SIGTERM", "SIGHUP"]);
 
-/** A fault of the surroundings that a person can mend; its message is one plain line. */
+/** A setup error that a person can fix. The message is one line. */
 export class SetUpFault extends Error {}
 
 /**
- * Installs what package-lock.json says unless that was done before. Two at once: the second waits for the first. Throws SetUpFault.
+ * Installs the packages of package-lock.json unless they are already installed. A concurrent call waits for the first. Throws SetUpFault.
  * @param {string} root the checkout
- * @returns {Promise<{ runtime: string }>} the Node to run everything with
+ * @returns {Promise<{ runtime: string }>} the Node executable of the gateway
  */
 export async function ensureInstalled(root) {
   if (!isInstalled(root)) {
@@ -35,19 +35,21 @@ export async function ensureInstalled(root) {
   }
   const runtime = runtimeOf(root);
   if (runtime === undefined)
-    throw new SetUpFault("Node 24 did not come with the dependencies; install Node 24 or newer and run this again");
+    throw new SetUpFault(
+      "the dependencies contain no Node 24 for this machine; install Node 24 or newer and run the command again",
+    );
   return { runtime };
 }
 
 /**
- * By what npm itself noted when it was done, so it doesn't matter who called it: every package that is not optional, in the locked version, none that
- * was made for another kind of machine, and a Node to run them.
+ * Compares the lock with npm's own record of the installation, so a manual `npm ci` counts too. Requires every package that is not optional, in the locked
+ * version, no package for another kind of machine, and a Node to run them.
  * @param {string} root
  */
 function isInstalled(root) {
   const installed = packagesOf(join(root, "node_modules", ".package-lock.json"));
   const locked = packagesOf(join(root, "package-lock.json"));
-  if (locked === undefined) throw new SetUpFault("package-lock.json is missing, or not what npm writes");
+  if (locked === undefined) throw new SetUpFault("package-lock.json is missing or invalid");
   if (installed === undefined || runtimeOf(root) === undefined) return false;
   return Object.entries(locked).every(([path, wanted]) => {
     const found = installed[path];
@@ -63,8 +65,8 @@ function isInstalled(root) {
 
 /**
  * @typedef {{ version?: string, integrity?: string, optional?: boolean, os?: string[], cpu?: string[] }} Package
- * @param {string} file that npm writes
- * @returns {Record<string, Package> | undefined} by their directories, "" being the checkout
+ * @param {string} file written by npm
+ * @returns {Record<string, Package> | undefined} by directory; "" is the checkout
  */
 function packagesOf(file) {
   try {
@@ -76,18 +78,18 @@ function packagesOf(file) {
 }
 
 /**
- * @param {string[] | undefined} kinds all of which a package was made for, if not for any
+ * @param {string[] | undefined} kinds of machine that a package supports; undefined for all
  * @param {string} kind
  */
 const suits = (kinds, kind) => kinds === undefined || kinds.includes(kind);
 
 /**
- * The Node that the `node` package brought; else this one, if it is new enough (where that package has no build for the machine).
+ * The Node of the `node` package; otherwise the current Node, if it is new enough, for machines without a build of that package.
  * @param {string} root
  */
 function runtimeOf(root) {
-  const brought = join(root, "node_modules", "node", "bin", "node");
-  if (existsSync(brought)) return brought;
+  const packaged = join(root, "node_modules", "node", "bin", "node");
+  if (existsSync(packaged)) return packaged;
   return Number(process.versions.node.split(".")[0]) >= 24 && !process.execPath.startsWith(join(root, "node_modules"))
     ? process.execPath
     : undefined;
@@ -96,16 +98,19 @@ function runtimeOf(root) {
 /** @param {string} file */
 async function waitForLock(file) {
   const deadline = Date.now() + waitForOtherMsMax;
-  let told = false;
+  let isReported = false;
   for (;;) {
     const lock = takeLock(file);
     if (lock.kind === "taken") return lock;
-    if (!told)
+    if (!isReported)
       process.stderr.write(
-        `sluice: another set-up is at work in this checkout (process ${lock.pid}); waiting for it\n`,
+        `sluice: process ${lock.pid} is installing the dependencies of this checkout; waiting for it\n`,
       );
-    told = true;
-    if (Date.now() > deadline) throw new SetUpFault(`the other set-up (process ${lock.pid}) does not come to an end`);
+    isReported = true;
+    if (Date.now() > deadline)
+      throw new SetUpFault(
+        `process ${lock.pid} is still installing the dependencies after 15 minutes; stop it and try again`,
+      );
     await delay(200);
   }
 }
@@ -120,7 +125,7 @@ async function install(root) {
     throw new SetUpFault(`no permission to write ${join(root, "node_modules")}`);
   }
   const log = openSync(logFile, "w");
-  const progress = startProgress("Installing the dependencies");
+  const progress = startProgress("Installing dependencies");
   let fetched = 0;
   const onLine = (/** @type {string} */ line) => {
     if (!/ http (fetch|cache) .*\.tgz/.test(line)) return;
@@ -135,8 +140,7 @@ async function install(root) {
       log,
       onLine,
     );
-    if (outcome !== undefined)
-      throw new SetUpFault(`the dependencies could not be installed: ${outcome} (all of it: ${logFile})`);
+    if (outcome !== undefined) throw new SetUpFault(`installing the dependencies failed: ${outcome} (log: ${logFile})`);
     if (!isRunnable(join(root, "node_modules", "node", "bin", "node"))) {
       progress.say("fetching Node 24");
       await runLogged(
@@ -158,7 +162,7 @@ async function install(root) {
 const isRunnable = (file) => spawnSync(file, ["--version"], { stdio: "ignore", timeout: 20_000 }).status === 0;
 
 /**
- * Runs a command with its output in the log. Undefined when it succeeded, else why not, in one line.
+ * Runs a command and writes its output to the log. Resolves to undefined on success, otherwise to the reason in one line.
  * @param {string} command
  * @param {string[]} args
  * @param {string} directory
@@ -202,9 +206,7 @@ function runLogged(command, args, directory, log, onLine) {
     };
     child.on("error", (error) =>
       settle(
-        /** @type {NodeJS.ErrnoException} */ (error).code === "ENOENT"
-          ? `there is no ${command} on PATH`
-          : error.message,
+        /** @type {NodeJS.ErrnoException} */ (error).code === "ENOENT" ? `${command} is not on PATH` : error.message,
       ),
     );
     child.on("close", (code) => settle(code === 0 ? undefined : reasonOf(errors, code)));
@@ -212,8 +214,8 @@ function runLogged(command, args, directory, log, onLine) {
 }
 
 /**
- * npm itself takes its time to end; what it leaves half-done is done anew the next time.
- * @param {number | undefined} pid of a process that leads a group
+ * Kills npm, which is slow to stop. The next installation replaces a partial one.
+ * @param {number | undefined} pid of a process group leader
  */
 function killGroup(pid) {
   try {
@@ -222,21 +224,21 @@ function killGroup(pid) {
 }
 
 /**
- * The line of npm's errors that says most.
+ * The most informative line of npm's errors.
  * @param {string[]} errors
  * @param {number | null} code
  */
 function reasonOf(errors, code) {
-  const telling = errors.filter(
+  const informative = errors.filter(
     (line) =>
       !/^(code|errno|syscall|A complete log|path|node:|\[|\{|\}|at )/.test(line) &&
       !/^network (This is|In most)/.test(line),
   );
-  return telling[0] ?? errors[0] ?? `npm ended with ${code}`;
+  return informative[0] ?? errors[0] ?? `npm ended with ${code}`;
 }
 
 /**
- * Without the settings of an outer npm that an inner one would refuse, and without node_modules/.bin, whose Node is about to be replaced.
+ * Removes settings of an outer npm that an inner npm refuses, and node_modules/.bin, whose Node is about to be replaced.
  * @param {NodeJS.ProcessEnv} environment
  */
 function environmentOf(environment) {

@@ -1,13 +1,13 @@
-/** A lock between processes: a file that names its holder. It ends with its holder, however that ends. */
+/** A lock between processes: a file that names its holder. The lock ends with the process, even after a crash. */
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 
-/** How long a lock file may be empty: between its creation and its first word. */
+/** How long a new lock file may be empty before its holder has written it. */
 const emptyMsMax = 2_000;
 
 /**
- * Takes the lock, or says who has it. Never waits. Other errors of the file system are thrown.
+ * Takes the lock, or returns its holder. Never waits. Throws other file system errors.
  * @param {string} file
- * @returns {{ kind: "taken", release: () => void } | { kind: "held", pid: number }}
+ * @returns {{ kind: "taken", release: () => void } | { kind: "locked", pid: number }}
  */
 export function takeLock(file) {
   const text = `${process.pid} ${birthOf(process.pid)}\n`;
@@ -18,23 +18,23 @@ export function takeLock(file) {
     } catch (error) {
       if (/** @type {NodeJS.ErrnoException} */ (error).code !== "EEXIST") throw error;
     }
-    const held = contentOf(file);
-    if (held === undefined) continue;
-    if (held === "") return { kind: "held", pid: 0 };
-    const pid = holderOf(held);
-    if (pid !== undefined) return { kind: "held", pid };
-    removeIf(file, held);
+    const content = contentOf(file);
+    if (content === undefined) continue;
+    if (content === "") return { kind: "locked", pid: 0 };
+    const pid = holderOf(content);
+    if (pid !== undefined) return { kind: "locked", pid };
+    removeIf(file, content);
   }
 }
 
 /**
- * The process that holds the lock; undefined when nobody does.
+ * The process that holds the lock; undefined when the lock is free.
  * @param {string} file
  * @returns {number | undefined}
  */
 export function lockHolderOf(file) {
-  const held = contentOf(file);
-  return held === undefined ? undefined : holderOf(held);
+  const content = contentOf(file);
+  return content === undefined ? undefined : holderOf(content);
 }
 
 /** @param {string} text */
@@ -44,7 +44,7 @@ function holderOf(text) {
 }
 
 /**
- * Undefined when there is no such file; "" when it is too young to say who made it.
+ * Undefined when there is no file; "" for a new file whose holder has not written it yet.
  * @param {string} file
  */
 function contentOf(file) {
@@ -58,7 +58,7 @@ function contentOf(file) {
 }
 
 /**
- * Removes a lock file that still says `text`: it is moved aside first, so that of two who do this only one removes it.
+ * Removes a lock file if its content is still `text`. It renames the file first, so that only one of two concurrent calls removes it.
  * @param {string} file
  * @param {string} text
  */
@@ -85,7 +85,7 @@ export function isAlive(pid) {
 }
 
 /**
- * Tells a process from a later one with the same number: when it began, where the system says so (Linux).
+ * The start time of a process, which distinguishes it from a later process with the same id. Empty where the system does not report it (only Linux does).
  * @param {number} pid
  */
 function birthOf(pid) {

@@ -1,10 +1,10 @@
-/** Keeps the logs under `.sluice/log` bounded: one earlier file of each, and none beyond a size. */
+/** Limits the logs under `.sluice/log`: one previous file of each, and a maximum size. */
 import { copyFileSync, renameSync, statSync, truncateSync } from "node:fs";
 
 const logBytesMax = 64 * 1024 * 1024;
-const lookEveryMs = 10_000;
+const checkEveryMs = 10_000;
 
-/** Puts what an earlier run wrote aside, in place of what was put aside before it; a run that wrote nothing replaces nothing. */
+/** Renames the logs of the previous run to `<file>.1`. An empty log does not replace an older one. */
 export function rotateLogs(files: readonly string[]): void {
   for (const file of files) {
     try {
@@ -13,7 +13,7 @@ export function rotateLogs(files: readonly string[]): void {
   }
 }
 
-/** Watches the files, which others append to, until it is called off. A file over its size is put aside by copying, for its writer has it open. */
+/** Checks the size of files that other processes append to, until the returned function is called. It copies and truncates a file that is too large, because its writer keeps it open. */
 export function boundLogs(files: readonly string[]): () => void {
   const timer = setInterval(() => {
     for (const file of files) {
@@ -23,6 +23,6 @@ export function boundLogs(files: readonly string[]): () => void {
         truncateSync(file);
       } catch {}
     }
-  }, lookEveryMs);
+  }, checkEveryMs);
   return () => clearInterval(timer);
 }

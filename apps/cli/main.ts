@@ -1,4 +1,4 @@
-/** The command line: `sluice start | keys | help`. Runs on Node 24; boot.js sees to it that it does. */
+/** The command line: `sluice start | keys | help`. boot.js runs it on Node 24. */
 import { resolve } from "node:path";
 import { StartupFault } from "#service/startup.ts";
 import { keysCommand } from "./keys.ts";
@@ -10,29 +10,28 @@ import { onStopRequests } from "./stop-requests.ts";
 const help = `Usage: sluice <command>
 
   start          run the gateway on this machine, with Redis and a simulated upstream; Ctrl-C stops it
-  keys create    make a key: --group <group> --name <name>
-  keys list      show the keys, without their secrets
-  keys revoke    revoke a key: by its id, its name or its last four characters
-  help           this text
+  keys create    create a key: --group <group> --name <name>
+  keys list      list the keys, without their secrets
+  keys revoke    revoke a key by its id, its name or its last four characters
+  help           show this text
 
 Settings are environment variables:
 
-  PORT               where callers reach the gateway (8080)
-  HOST               the address it listens at (127.0.0.1)
-  OPERATIONS_PORT    health, readiness and metrics of the ingress; the worker takes the next one (any free ports)
-  OPERATOR_PASSWORD  switches job inspection on
+  PORT               the port for callers (8080)
+  HOST               the address for callers (127.0.0.1)
+  OPERATIONS_PORT    health, readiness and metrics of the ingress; the worker uses the next port (any free ports)
+  OPERATOR_PASSWORD  enables job inspection
   REDIS_URL          a Redis to use instead of a private one (redis://…, rediss://… or unix:///…)
   SLUICE_CATALOGUE   the catalogue file (catalogue.yaml)
-  LOG_LEVEL          of the logs under .sluice/log (info)
-  OPENAI_API_KEY     any credential that the catalogue names (ANTHROPIC_API_KEY, GEMINI_API_KEY, …), for the models it pays for
+  LOG_LEVEL          the lowest level in the logs under .sluice/log (info)
+  OPENAI_API_KEY     a credential that the catalogue names, for its models; likewise ANTHROPIC_API_KEY, GEMINI_API_KEY, …
 `;
 
 async function command([name, ...args]: string[]): Promise<number> {
   switch (name) {
     case "start":
       if (args.includes("--help") || args.includes("-h")) return showHelp();
-      if (args.length > 0)
-        return misunderstood(`start takes no arguments, only settings from the environment: ${args.join(" ")}`);
+      if (args.length > 0) return refuse(`start takes no arguments, only environment variables: ${args.join(" ")}`);
       return start(environmentAtRoot());
     case "keys":
       return keysCommand(args, environmentAtRoot());
@@ -43,7 +42,7 @@ async function command([name, ...args]: string[]): Promise<number> {
     case "-h":
       return showHelp();
     default:
-      return misunderstood(name === undefined ? "which command?" : `there is no command "${name}"`);
+      return refuse(name === undefined ? "a command is required" : `there is no command "${name}"`);
   }
 }
 
@@ -52,12 +51,12 @@ function showHelp(): number {
   return 0;
 }
 
-function misunderstood(what: string): number {
-  process.stderr.write(`sluice: ${what}\n\n${help}`);
+function refuse(reason: string): number {
+  process.stderr.write(`sluice: ${reason}\n\n${help}`);
   return 2;
 }
 
-/** Makes the checkout the working directory; a catalogue is still looked for where the command was given. */
+/** Changes the working directory to the checkout. A relative SLUICE_CATALOGUE still starts at the previous directory. */
 function environmentAtRoot(): NodeJS.ProcessEnv {
   const { SLUICE_CATALOGUE: catalogue } = process.env;
   const environment = { ...process.env, ...(catalogue && { SLUICE_CATALOGUE: resolve(catalogue) }) };
@@ -65,7 +64,7 @@ function environmentAtRoot(): NodeJS.ProcessEnv {
   return environment;
 }
 
-/** For the tests, which start servers of their own: makes sure that there is a program for them. */
+/** Finds or installs a Redis program for the tests, which start their own servers. */
 async function findRedis(): Promise<number> {
   try {
     await ensureRedisProgram(process.env, openState(checkout), onStopRequests().stop);

@@ -1,4 +1,4 @@
-/** A Redis of the checkout's own: on a Unix socket, with its data under `.sluice/redis`, and gone when nobody uses it any more. */
+/** The private Redis of a checkout: on a Unix socket, with its data under `.sluice/redis`. It ends with the last process that uses it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
@@ -18,10 +18,10 @@ export function privateRedisUrlOf({ redisSocket }: State): string {
   return `unix://${pathToFileURL(redisSocket).pathname}`;
 }
 
-/** One name for each supervisor, so that what guards an earlier one's Redis cannot mistake this one for it. */
+/** A separate file for each supervisor, so that the guard of an earlier Redis cannot stop a later one. */
 const pidFileOf = ({ redis }: State, supervisor: number) => join(redis, `redis-${supervisor}.pid`);
 
-/** How to run the program at `path`. Every write is in the kernel's hands before it is answered, and on disk within a second. */
+/** How to run the program at `path`. Redis passes every write to the kernel before it replies, and to the disk within a second. */
 export function privateRedisPlan(path: string, state: State): Plan {
   const logFile = join(state.logs, "redis.log");
   const settings: Record<string, string[]> = {
@@ -52,7 +52,7 @@ export function privateRedisPlan(path: string, state: State): Plan {
   };
 }
 
-/** Does a Redis answer on this socket, within a second? */
+/** Whether a Redis answers on this socket within a second. */
 export function answersPing(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ path });
@@ -68,7 +68,7 @@ export function answersPing(path: string): Promise<boolean> {
   });
 }
 
-/** Ends what a supervisor left behind that was itself ended without notice; two of them on one directory would spoil its data. */
+/** Ends the Redis of a supervisor that was killed. Two Redis processes in one directory would corrupt its data. */
 export async function endOrphanedRedis(state: State): Promise<void> {
   for (const name of readdirSync(state.redis)) {
     if (!/^redis-\d+\.pid$/.test(name)) continue;
@@ -88,10 +88,10 @@ async function end(pid: number): Promise<void> {
       await delay(pollMs);
     }
   }
-  throw new StartupFault(`an earlier Redis of this checkout (process ${pid}) cannot be ended`);
+  throw new StartupFault(`an earlier Redis of this checkout (process ${pid}) does not end; end it yourself`);
 }
 
-/** Redis writes the address it serves into it. Empty where it cannot be read. */
+/** Redis includes its address in its command line. Empty where the system does not show it. */
 function commandLineOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8");
@@ -101,14 +101,13 @@ function commandLineOf(pid: number): string {
 }
 
 export interface Guard {
-  /** Whoever is given this as a file descriptor keeps Redis alive for as long as it lives itself. */
+  /** A process that inherits this file descriptor keeps Redis alive until it ends. */
   lifeline: Writable;
   dismiss(): void;
 }
 
 /**
- * Sees to it that Redis ends when the supervisor and all processes it started have ended, however they did: a shell that waits for the end of a
- * pipe which all of them hold open.
+ * Ends Redis when the supervisor and all its processes have ended, even after a crash: a shell waits for the end of a pipe that all of them keep open.
  */
 export function guardRedis(state: State): Guard {
   const script = 'while read -r _; do :; done; [ -s "$0" ] || sleep 1; kill -TERM "$(cat "$0")"';

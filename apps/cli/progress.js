@@ -1,12 +1,12 @@
-/** A line that shows that something goes on, for things that take longer than a moment: redrawn on a terminal, repeated elsewhere. */
+/** A progress line for long steps: redrawn on a terminal, repeated elsewhere. */
 
 const terminalEveryMs = 250;
 const plainEveryMs = 5_000;
 
 /**
- * Says at once what begins, and then now and then how far it is and for how many seconds it has been at it.
+ * Prints the title at once, then the detail and the elapsed seconds at intervals.
  * @param {string} title
- * @returns {{ say: (detail: string) => void, end: () => void, stop: () => void }} `end`: it is done; `stop`: say no more
+ * @returns {{ say: (detail: string) => void, end: () => void, stop: () => void }} `end`: print the success; `stop`: print nothing more
  */
 export function startProgress(title) {
   const output = process.stdout;
@@ -15,7 +15,7 @@ export function startProgress(title) {
   let detail = "";
   const line = () => `${title} … ${detail && `${detail}, `}${seconds()}`;
   const draw = () => (output.isTTY ? output.write(`\r\x1b[2K${line()}`) : output.write(`${line()}\n`));
-  output.write(output.isTTY ? `${title} …` : `${title} …\n`);
+  output.write(`${title} …${output.isTTY ? "" : "\n"}`);
   const timer = setInterval(draw, output.isTTY ? terminalEveryMs : plainEveryMs);
   let over = false;
   const finish = (/** @type {string} */ last) => {

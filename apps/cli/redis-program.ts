@@ -1,17 +1,16 @@
-/** Finds a Redis or Valkey server program that is new enough, or has one installed. */
+/** Finds or installs a Redis or Valkey server program of a supported version. */
 import { execFile } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
+import type { Environment } from "#catalogue/environment.ts";
 import { StartupFault } from "#service/startup.ts";
 import { installRedisPackage } from "./apt.ts";
 import type { State } from "./state.ts";
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 const run = promisify(execFile);
 
-/** The oldest versions that the service is made for. */
+/** The oldest supported major versions. */
 const versionsMin: Record<string, number> = { redis: 7, valkey: 8 };
 
 export interface RedisProgram {
@@ -26,9 +25,8 @@ type Found =
   | { kind: "tooOld"; path: string; version: string };
 
 /**
- * The program on PATH; else, on Debian and Ubuntu as root, the one of a package that is installed now (its output goes to
- * `install.log`; `signal` ends it).
- * A StartupFault that says what to install when there is none.
+ * Returns the program on PATH. Without one, installs the package on Debian and Ubuntu as root, with its output in `install.log`; `signal` cancels that.
+ * Otherwise throws a StartupFault that says what to install.
  */
 export async function ensureRedisProgram(
   environment: Environment,
@@ -39,19 +37,19 @@ export async function ensureRedisProgram(
   if (present.kind === "found") return present.program;
   if (present.kind === "tooOld") throw new StartupFault(`${present.path} is ${present.version}; ${advice}`);
   if (!existsSync("/usr/bin/apt-get") || process.getuid?.() !== 0)
-    throw new StartupFault(`there is no redis-server or valkey-server on PATH; ${advice}`);
+    throw new StartupFault(`redis-server and valkey-server are not on PATH; ${advice}`);
   await installRedisPackage(join(logs, "install.log"), signal);
   const installed = await findRedisProgram(`${environment.PATH ?? ""}${delimiter}/usr/bin`);
   if (installed.kind === "found") return installed.program;
   throw new StartupFault(
-    `this system's redis-server is ${installed.kind === "tooOld" ? installed.version : "not there after its installation"}; ${advice}`,
+    `the installed redis-server is ${installed.kind === "tooOld" ? `too old (${installed.version})` : "not on PATH"}; ${advice}`,
   );
 }
 
 const advice =
   "install Redis 7 or Valkey 8, or newer (on Debian and Ubuntu: apt-get install redis-server), or set REDIS_URL";
 
-/** Looks along a PATH. Of several the first that is new enough. */
+/** Searches a PATH for the first program of a supported version. */
 export async function findRedisProgram(path: string): Promise<Found> {
   let tooOld: Found | undefined;
   for (const name of ["redis-server", "valkey-server"]) {

@@ -1,14 +1,15 @@
-/** The processes of the service as `npm start` runs them: by what command, and with which part of the environment. */
+/** The processes that `npm start` runs: their commands and their parts of the environment. */
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
+import type { Environment } from "#catalogue/environment.ts";
 import { drainSettings, readSettings } from "#service/config.ts";
 import type { Plan, Urls } from "./supervise.ts";
 
 export type Role = "simulator" | "worker" | "ingress";
 
-/** What Node is given, from the checkout's directory. The containers use the same commands. */
+/** Node's arguments, in the checkout's directory. The containers use the same commands. */
 export type RoleCommands = Readonly<Record<Role, readonly string[]>>;
 
 export const roleCommands: RoleCommands = {
@@ -17,21 +18,19 @@ export const roleCommands: RoleCommands = {
   ingress: ["apps/ingress/main.ts"],
 };
 
-/** What a role may take for its end beyond the time that it is given for draining. */
+/** How long a role may take to end after its drain time. */
 const stopMarginMs = 5_000;
 const attemptsMax = 5;
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface RolePlace {
   root: string;
   logs: string;
   commands: RoleCommands;
-  /** Held open by every role. */
+  /** Every role keeps it open. */
   lifeline: Writable | undefined;
 }
 
-/** How to run a role in this environment; after a restart it serves at the same ports as before. */
+/** How to run a role in this environment. After a restart it uses the same ports. */
 export function rolePlan(role: Role, { root, logs, commands, lifeline }: RolePlace, environment: Environment): Plan {
   const logFile = join(logs, `${role}.log`);
   const { drainMs, drainNoticeMs } = readSettings(drainSettings, environment);
@@ -75,25 +74,25 @@ function portsOf(urls: Urls | undefined): Environment {
   return { ...(own && { PORT: own, SIMULATOR_PORT: own }), ...(operations && { OPERATIONS_PORT: operations }) };
 }
 
-/** Names that say that their value is a secret, beside those the catalogue mentions. */
+/** Variables whose names indicate a secret, in addition to those in the catalogue. */
 const secretPattern = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
 
 /**
- * What each role may know. Secrets of upstreams are the worker's alone: the ingress is told that there are such, for it depends on them which
- * models are offered; the simulator is told nothing. The operator's password is the ingress' alone.
+ * The part of the environment that a role receives. Only the worker receives the secrets of upstreams. The ingress sees that they are set, because that decides
+ * which models it offers; the simulator does not. Only the ingress receives the operator's password.
  */
 export function roleEnvironmentOf(
   role: Role,
   environment: Environment,
-  credentialNames: ReadonlySet<string>,
+  secretVariables: ReadonlySet<string>,
 ): Environment {
-  const known = Object.entries(environment).flatMap(([name, value]): [string, string | undefined][] => {
+  const visible = Object.entries(environment).flatMap(([name, value]): [string, string | undefined][] => {
     if (value === undefined || /^(npm_|INIT_CWD$|NODE_CHANNEL_)/i.test(name)) return [];
     if (name === "OPERATOR_PASSWORD") return role === "ingress" ? [[name, value]] : [];
     if (name === "SIMULATOR_KEY") return role === "ingress" ? [] : [[name, value]];
     if (name === "REDIS_URL") return role === "simulator" ? [] : [[name, value]];
-    if (role === "worker" || !(credentialNames.has(name) || secretPattern.test(name))) return [[name, value]];
+    if (role === "worker" || !(secretVariables.has(name) || secretPattern.test(name))) return [[name, value]];
     return role === "ingress" && value !== "" ? [[name, "configured"]] : [];
   });
-  return Object.fromEntries(known);
+  return Object.fromEntries(visible);
 }

@@ -1,4 +1,4 @@
-/** Sets the checkout up and hands over to Node 24: `start`, `keys` and the rest to main.ts, `run <script>` to npm. */
+/** Sets the checkout up and starts the command on Node 24: `run <script>` with npm, all other commands with main.ts. */
 import { spawn } from "node:child_process";
 import { accessSync, constants, mkdirSync, readFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
@@ -8,17 +8,17 @@ import { ensureInstalled, SetUpFault } from "./install.js";
 const root = fileURLToPath(new URL("../../", import.meta.url)).replace(/[/\\]$/, "");
 const main = join(root, "apps", "cli", "main.ts");
 const signals = /** @type {NodeJS.Signals[]} */ (["SIGINT", "SIGTERM", "SIGHUP"]);
-const npmLookMs = 1_000;
+const npmCheckMs = 1_000;
 
 /**
- * Ends the process with the exit code of what it handed over to, or with 1 after one line about what kept it from that.
+ * Ends the process with the exit code of the command, or with 1 and a one-line error.
  * @param {string[]} args of the command line
  */
 export async function boot(args) {
   for (const output of [process.stdout, process.stderr]) output.on("error", () => {});
   try {
     if (process.platform === "win32")
-      throw new SetUpFault("Windows has no Redis; run this in WSL, or the containers of docker-compose.yml");
+      throw new SetUpFault("Redis does not run on Windows; use WSL, or the containers of docker-compose.yml");
     ensureState();
     const { runtime } = await ensureInstalled(root);
     process.exitCode =
@@ -32,7 +32,7 @@ export async function boot(args) {
   }
 }
 
-/** `.sluice`, where everything lives that is not in the repository. */
+/** Creates `.sluice`, the directory for all files outside the repository. */
 function ensureState() {
   const directory = join(root, ".sluice");
   try {
@@ -48,7 +48,7 @@ function ensureState() {
  * @param {string[]} script and its arguments
  */
 async function runScript(runtime, [script, ...args]) {
-  if (script === undefined) throw new SetUpFault("which script? use: run <script of package.json>");
+  if (script === undefined) throw new SetUpFault("a script is required: run <script of package.json>");
   const redis = await dispatch(runtime, [main, "redis"], process.env);
   if (redis !== 0) return redis;
   const path = [join(root, "node_modules", ".bin"), dirname(runtime), process.env.PATH ?? ""].join(delimiter);
@@ -61,7 +61,7 @@ async function runScript(runtime, [script, ...args]) {
 }
 
 /**
- * Runs a command in this terminal until it ends; signals reach it too, and it learns of this process' end by the loss of their channel.
+ * Runs a command in this terminal until it ends and forwards signals to it. The command detects the end of this process by the closed IPC channel.
  * @param {string} command
  * @param {string[]} args
  * @param {NodeJS.ProcessEnv} environment
@@ -72,16 +72,16 @@ function dispatch(command, args, environment, directory) {
   return new Promise((resolve) => {
     const isNode = command !== "npm";
     const pass = (/** @type {NodeJS.Signals} */ signal) => child.kill(signal);
-    // Before there is a child: a signal meanwhile would end this process alone.
+    // Before the child exists, because a signal in between would end only this process.
     for (const signal of signals) process.on(signal, pass);
     const child = spawn(command, args, {
       cwd: directory,
       env: environment,
       stdio: isNode ? ["inherit", "inherit", "inherit", "ipc"] : "inherit",
     });
-    const look = watchNpm(() => child.kill("SIGTERM"));
+    const check = watchNpm(() => child.kill("SIGTERM"));
     const settle = (/** @type {number} */ exitCode) => {
-      clearInterval(look);
+      clearInterval(check);
       for (const signal of signals) process.off(signal, pass);
       resolve(exitCode);
     };
@@ -94,7 +94,7 @@ function dispatch(command, args, environment, directory) {
 }
 
 /**
- * An npm that is killed cannot pass that on: so what it runs looks whether npm is still there.
+ * A killed npm cannot forward the signal, so its command checks whether npm still runs.
  * @param {() => void} onGone
  */
 function watchNpm(onGone) {
@@ -103,11 +103,11 @@ function watchNpm(onGone) {
   const shellParent = isShell(parent) ? parentOf(parent) : undefined;
   return setInterval(() => {
     if (process.ppid !== parent || (shellParent !== undefined && parentOf(parent) !== shellParent)) onGone();
-  }, npmLookMs);
+  }, npmCheckMs);
 }
 
 /**
- * npm runs scripts in a shell; some shells make room for what they run, some stay above it.
+ * npm runs scripts in a shell. Some shells replace themselves with the command, others stay as its parent.
  * @param {number} pid
  */
 const isShell = (pid) => /sh$/.test(procTextOf(pid, "comm").trim());
@@ -121,7 +121,7 @@ const parentOf = (pid) =>
   );
 
 /**
- * Empty where the system has no such files.
+ * Empty where the system has no /proc.
  * @param {number} pid
  * @param {"comm" | "stat"} name
  */

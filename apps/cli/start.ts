@@ -1,12 +1,13 @@
-/** `npm start`: Redis, simulator, worker and ingress as processes of one supervisor, until it is told to stop. */
-import { readFileSync, rmSync } from "node:fs";
+/** `npm start`: runs Redis, simulator, worker and ingress as processes of one supervisor. */
+import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import { readDocument } from "#catalogue/document.ts";
+import type { Environment } from "#catalogue/environment.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";
 import { loadCatalogue } from "#catalogue/load.ts";
 import { listenSettings, readSettings, serviceConfigOf } from "#service/config.ts";
-import { connectRedis, redisAddressOf } from "#service/redis.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { redisAddressOf, withRedis } from "#service/redis.ts";
 import { StartupFault } from "#service/startup.ts";
 import { bannerOf } from "./banner.ts";
 import { ensureFirstKey } from "./first-key.ts";
@@ -17,23 +18,66 @@ import { ensureRedisProgram } from "./redis-program.ts";
 import { type Role, type RoleCommands, roleCommands, roleEnvironmentOf, rolePlan } from "./roles.ts";
 import { checkout, openState, type Ready, readReady, type State, writePrivately } from "./state.ts";
 import { onStopRequests } from "./stop-requests.ts";
-import { type Plan, type Supervised, supervise } from "./supervise.ts";
+import { type Plan, type Supervised, supervise, type Urls } from "./supervise.ts";
 
-type Environment = Record<string, string | undefined>;
-
-const tell = (line: string) => void process.stdout.write(`${line}\n`);
+const say = (line: string) => void process.stdout.write(`${line}\n`);
 const complain = (line: string) => void process.stderr.write(`${line}\n`);
 
-/** Runs the gateway of a checkout until a signal; resolves to the exit code. A fault at start is one line on stderr and 1; nothing it started is left. */
+/** The supervised processes of a gateway, and the ready file that lists them. */
+class Processes {
+  readonly #readyFile: string;
+  readonly #resources: AsyncDisposableStack;
+  readonly #supervised: Supervised[] = [];
+  #ready: Omit<Ready, "pids"> | undefined;
+
+  /** `resources` stops the processes in reverse order. */
+  constructor({ readyFile }: State, resources: AsyncDisposableStack) {
+    this.#readyFile = readyFile;
+    this.#resources = resources;
+  }
+
+  start(plan: Plan): Supervised {
+    const supervised = supervise(plan, complain, () => this.#writeReady());
+    this.#supervised.push(supervised);
+    this.#resources.defer(() => supervised.stop());
+    return supervised;
+  }
+
+  /** Writes the ready file now, and again whenever a process ends or restarts. */
+  announce(ready: Omit<Ready, "pids">): void {
+    this.#resources.defer(() => {
+      this.#ready = undefined;
+      rmSync(this.#readyFile, { force: true });
+    });
+    this.#ready = ready;
+    this.#writeReady();
+  }
+
+  kill(): void {
+    for (const supervised of this.#supervised) {
+      void supervised.stop();
+      supervised.kill();
+    }
+  }
+
+  #writeReady(): void {
+    if (this.#ready === undefined) return;
+    const pids = this.#supervised.map(({ name, pid }) => [name, pid()]).filter(([, pid]) => pid !== undefined);
+    const ready = { ...this.#ready, pids: { sluice: process.pid, ...Object.fromEntries(pids) } };
+    writePrivately(this.#readyFile, `${JSON.stringify(ready, null, 2)}\n`);
+  }
+}
+
+/** Runs the gateway of a checkout until a signal; resolves to the exit code. A startup error is one line on stderr and exit code 1, after all started processes have ended. */
 export async function start(
   environment: Environment,
   root = checkout,
   commands: RoleCommands = roleCommands,
 ): Promise<number> {
   const requests = onStopRequests();
-  const held = new AsyncDisposableStack();
+  const resources = new AsyncDisposableStack();
   try {
-    await run(environment, root, commands, requests, held);
+    await run(environment, root, commands, requests, resources);
     return 0;
   } catch (error) {
     if (requests.stop.aborted) return 0;
@@ -41,166 +85,142 @@ export async function start(
     complain(`sluice: ${error.message}`);
     return 1;
   } finally {
-    await held.disposeAsync();
+    await resources.disposeAsync();
   }
 }
 
-/** What it starts is given to `held`, which ends it in the opposite order. */
+/** Everything that it starts is added to `resources`, which ends them in reverse order. */
 async function run(
   environment: Environment,
   root: string,
   commands: RoleCommands,
   requests: StopRequests,
-  held: AsyncDisposableStack,
+  resources: AsyncDisposableStack,
 ): Promise<void> {
-  const config = serviceConfigOf(environment);
-  const { host, port } = readSettings(listenSettings, environment);
-  const { operationsPort } = config;
+  const config = { ...serviceConfigOf(environment), ...readSettings(listenSettings, environment) };
   const catalogueFile = resolve(root, config.catalogueFile);
   const catalogue = loadCatalogue(catalogueFile, environment);
 
   const state = openState(root);
-  lockState(state, held);
+  lockState(state, resources);
   rmSync(state.readyFile, { force: true });
   const logFiles = ["redis", "simulator", "worker", "ingress"].map((name) => join(state.logs, `${name}.log`));
   rotateLogs(logFiles);
-  held.defer(boundLogs(logFiles));
-
-  const supervised: Supervised[] = [];
-  let announce = () => {};
-  const keep = (plan: Plan) => {
-    const process = supervise(plan, complain, () => announce());
-    supervised.push(process);
-    held.defer(() => process.stop());
-    return process;
-  };
+  resources.defer(boundLogs(logFiles));
+  const processes = new Processes(state, resources);
   requests.hurry.addEventListener("abort", () => {
-    tell("Ending what is left …");
-    for (const process of supervised) {
-      void process.stop();
-      process.kill();
-    }
+    say("Stopping now …");
+    processes.kill();
   });
 
-  const redis = await startRedis(environment, state, requests.stop, keep, held);
+  const redis = await startRedis(environment, state, requests.stop, processes, resources);
   const group = catalogue.groups.has("default") ? "default" : [...catalogue.groups.keys()][0]!;
-  const key = await ensureFirstKey(state, redis.url, config.namespace, group);
+  const key = await withRedis(redis.url, (connection) =>
+    ensureFirstKey(state, connection, keyspaceOf(config.namespace), group),
+  );
   requests.stop.throwIfAborted();
 
-  const credentialNames = credentialNamesOf(catalogueFile);
+  say("Starting simulator, worker and ingress …");
   const place = { root, logs: state.logs, commands, lifeline: redis.lifeline };
-  const { HOST: _, PORT: __, OPERATIONS_PORT: ___, ...shared } = environment;
-  const common = { ...shared, REDIS_URL: redis.url, SLUICE_CATALOGUE: catalogueFile };
-  const startRole = (role: Role, own: Environment) =>
-    keep(rolePlan(role, place, { ...roleEnvironmentOf(role, common, credentialNames), ...own }));
-
-  tell("Starting simulator, worker and ingress …");
-  const simulator = startRole("simulator", { HOST: "127.0.0.1", PORT: "0", SIMULATOR_PORT: "0", OPERATIONS_PORT: "0" });
-  const simulatorUrl = (await requests.unlessStopped(simulator.serving)).simulator!;
-  const worker = startRole("worker", {
-    SIMULATOR_URL: simulatorUrl,
-    OPERATIONS_PORT: String(operationsPort && operationsPort + 1),
+  const shared = { ...environment, REDIS_URL: redis.url, SLUICE_CATALOGUE: catalogueFile };
+  const urls = await startRoles(config, requests, (role, own) => {
+    const {
+      HOST: _,
+      PORT: __,
+      OPERATIONS_PORT: ___,
+      ...visible
+    } = roleEnvironmentOf(role, shared, catalogue.declaredVariables);
+    return processes.start(rolePlan(role, place, { ...visible, ...own })).serving;
   });
-  const ingress = startRole("ingress", {
-    SIMULATOR_URL: simulatorUrl,
-    HOST: host,
-    PORT: String(port),
-    OPERATIONS_PORT: String(operationsPort),
-  });
-  const [workerUrls, ingressUrls] = await requests.unlessStopped(Promise.all([worker.serving, ingress.serving]));
 
-  const address = `http://${callableHostOf(host)}:${new URL(ingressUrls.api!).port || 80}`;
-  const readyNow = (): Ready => ({
+  const address = `http://${callableHostOf(config.host)}:${new URL(urls.ingress.api!).port || 80}`;
+  const ready = {
     baseUrl: `${address}/v1`,
     address,
     key,
-    operationsUrls: { ingress: ingressUrls.operations!, worker: workerUrls.operations! },
-    simulatorUrl,
+    operationsUrls: { ingress: urls.ingress.operations!, worker: urls.worker.operations! },
+    simulatorUrl: urls.simulator.simulator!,
     redisUrl: redis.url,
-    pids: {
-      sluice: process.pid,
-      ...Object.fromEntries(supervised.map((each) => [each.name, each.pid()]).filter(([, pid]) => pid !== undefined)),
-    },
-  });
-  announce = () => writePrivately(state.readyFile, `${JSON.stringify(readyNow(), null, 2)}\n`);
-  held.defer(() => {
-    announce = () => {};
-    rmSync(state.readyFile, { force: true });
-  });
-  announce();
-  tell(bannerOf(readyNow(), modelFor(catalogue, group), state.logs));
+  };
+  processes.announce(ready);
+  say(bannerOf(ready, modelFor(catalogue, group), state.logs));
   await requests.requested;
-  tell("Stopping: what is under way is finished first (Ctrl-C again ends it at once) …");
+  say("Stopping: finishing running requests (press Ctrl-C again to stop now) …");
+}
+
+/** Starts the simulator, then worker and ingress together; resolves to their addresses. */
+async function startRoles(
+  { host, port, operationsPort }: { host: string; port: number; operationsPort: number },
+  { unlessStopped }: StopRequests,
+  startRole: (role: Role, own: Environment) => Promise<Urls>,
+): Promise<Record<Role, Urls>> {
+  const simulator = await unlessStopped(
+    startRole("simulator", { HOST: "127.0.0.1", PORT: "0", SIMULATOR_PORT: "0", OPERATIONS_PORT: "0" }),
+  );
+  const shared = { SIMULATOR_URL: simulator.simulator };
+  const workerPort = operationsPort && operationsPort + 1;
+  const [worker, ingress] = await unlessStopped(
+    Promise.all([
+      startRole("worker", { ...shared, OPERATIONS_PORT: String(workerPort) }),
+      startRole("ingress", { ...shared, HOST: host, PORT: String(port), OPERATIONS_PORT: String(operationsPort) }),
+    ]),
+  );
+  return { simulator, worker, ingress };
 }
 
 type StopRequests = ReturnType<typeof onStopRequests>;
-type Keep = (plan: Plan) => Supervised;
 
-function lockState(state: State, held: AsyncDisposableStack): void {
+function lockState(state: State, resources: AsyncDisposableStack): void {
   const lock = takeLock(state.lockFile);
-  if (lock.kind === "held") {
+  if (lock.kind === "locked") {
     const address = readReady(state)?.address;
     throw new StartupFault(
       `the gateway already runs in this checkout (process ${lock.pid}${address ? `, ${address}` : ""}); stop it first`,
     );
   }
-  held.defer(lock.release);
+  resources.defer(lock.release);
 }
 
-/** The one of REDIS_URL, or a private one. */
+/** Connects to the Redis of REDIS_URL, or starts a private one. */
 async function startRedis(
   environment: Environment,
   state: State,
   stop: AbortSignal,
-  keep: Keep,
-  held: AsyncDisposableStack,
+  processes: Processes,
+  resources: AsyncDisposableStack,
 ) {
   if (environment.REDIS_URL) {
-    tell(`Using the Redis at ${redisAddressOf(environment.REDIS_URL)}`);
+    say(`Using Redis at ${redisAddressOf(environment.REDIS_URL)}`);
     await checkRedis(environment.REDIS_URL);
     return { url: environment.REDIS_URL, lifeline: undefined };
   }
   const program = await ensureRedisProgram(environment, state, stop);
   stop.throwIfAborted();
-  tell(`Starting a private Redis (${program.version}) …`);
+  say(`Starting a private Redis (${program.version}) …`);
   await endOrphanedRedis(state);
   const guard = guardRedis(state);
-  held.defer(guard.dismiss);
-  await keep(privateRedisPlan(program.path, state)).serving;
+  resources.defer(guard.dismiss);
+  await processes.start(privateRedisPlan(program.path, state)).serving;
   return { url: privateRedisUrlOf(state), lifeline: guard.lifeline };
 }
 
-/** A StartupFault when there is no Redis or an old one. Valkey says which Redis it equals; a server that may not be asked is trusted. */
+/** Throws a StartupFault for an unreachable or old Redis. Valkey reports the Redis version that it is compatible with. A server that refuses INFO is accepted. */
 async function checkRedis(url: string): Promise<void> {
-  const redis = await connectRedis(url, "request");
-  try {
-    const [, version, major] = /^redis_version:((\d+)[\d.]*)/m.exec(await redis.info("server").catch(() => "")) ?? [];
-    if (Number(major) < 7)
-      throw new StartupFault(`the Redis at ${redisAddressOf(url)} has version ${version}; 7 or newer is needed`);
-  } finally {
-    redis.disconnect();
-  }
+  const info = await withRedis(url, (redis) => redis.info("server").catch(() => ""));
+  const [, version, major] = /^redis_version:((\d+)[\d.]*)/m.exec(info) ?? [];
+  if (Number(major) < 7)
+    throw new StartupFault(
+      `the Redis at ${redisAddressOf(url)} has version ${version}; version 7 or newer is required`,
+    );
 }
 
-/** The environment variables that a catalogue mentions for its upstreams, also for those that are not offered now. */
-function credentialNamesOf(file: string): ReadonlySet<string> {
-  const { upstreams = {} } = readDocument(readFileSync(file), file).value as {
-    upstreams?: Record<string, { credential?: string; requires?: string }>;
-  };
-  return new Set(
-    Object.values(upstreams).flatMap(({ credential, requires }) =>
-      [credential, requires].filter((name) => name !== undefined),
-    ),
-  );
-}
-
-/** A simulated model if there is one: the first call should cost nothing. */
+/** A simulated model if there is one, so that the first call is free. */
 function modelFor(catalogue: Catalogue, group: string): string {
   const ids = catalogue.modelsOf(group).map(({ id }) => id);
   return ids.find((id) => id.startsWith("sim-")) ?? ids[0] ?? "no-model-in-the-catalogue";
 }
 
-/** Where to call what listens at a host. */
+/** The host in URLs for a server that listens on `host`. */
 function callableHostOf(host: string): string {
   if (host === "0.0.0.0") return "127.0.0.1";
   if (host === "::") return "[::1]";

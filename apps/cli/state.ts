@@ -1,4 +1,4 @@
-/** Where the checkout keeps what is not in the repository: `.sluice`, readable by its owner only. */
+/** The directory `.sluice`, which contains all files outside the repository. Only its owner can read it. */
 import { createHash } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { StartupFault } from "#service/startup.ts";
 
-/** The checkout this file is in. */
+/** The checkout that contains this file. */
 export const checkout = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
-/** The address of a Unix socket has room for 107 bytes on Linux and for 103 on macOS. */
+/** The path of a Unix socket can have 107 bytes on Linux and 103 on macOS. */
 const socketPathBytesMax = 103;
 
 export interface State {
@@ -17,15 +17,15 @@ export interface State {
   logs: string;
   redis: string;
   redisSocket: string;
-  /** Held by the supervisor for as long as it runs. */
+  /** The running supervisor holds this lock. */
   lockFile: string;
-  /** What a script needs to know of a running gateway; there only while it runs. */
+  /** Describes the running gateway for scripts. Exists only while the gateway runs. */
   readyFile: string;
-  /** The first run's key, which the banner shows again. */
+  /** The key of the first start, which the banner shows. */
   firstKeyFile: string;
 }
 
-/** Makes the directories; a StartupFault when they cannot be written. */
+/** Creates the directories. Throws a StartupFault when they are not writable. */
 export function openState(root: string): State {
   const state = stateOf(root);
   try {
@@ -57,7 +57,7 @@ export function stateOf(root: string): State {
   };
 }
 
-/** A short path for a checkout with a long one: always the same, and nobody else's. */
+/** A short directory for a checkout with a long path: always the same one, owned by this user. */
 function shortDirectoryOf(root: string): string {
   const directory = join(
     tmpdir(),
@@ -66,13 +66,13 @@ function shortDirectoryOf(root: string): string {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const { uid, mode } = lstatSync(directory);
   const isOurs = lstatSync(directory).isDirectory() && uid === (process.getuid?.() ?? 0) && (mode & 0o077) === 0;
-  if (!isOurs) throw new StartupFault(`${directory} is not this user's own; remove it`);
+  if (!isOurs) throw new StartupFault(`${directory} belongs to another user or is accessible to others; remove it`);
   return directory;
 }
 
-/** What stands in `.sluice/ready.json`. */
+/** The content of `.sluice/ready.json`. */
 export interface Ready {
-  /** What an OpenAI client takes as its base address: it ends in `/v1`. */
+  /** The base URL for OpenAI clients, which ends in `/v1`. */
   baseUrl: string;
   /** The same without `/v1`. */
   address: string;
@@ -80,11 +80,11 @@ export interface Ready {
   operationsUrls: { ingress: string; worker: string };
   simulatorUrl: string;
   redisUrl: string;
-  /** By role; of the supervisor itself under `sluice`, and of Redis when it is a private one. */
+  /** By role, with `sluice` for the supervisor and `redis` for a private Redis. */
   pids: Record<string, number>;
 }
 
-/** Undefined when there is none that can be read. */
+/** Undefined without a readable file. */
 export function readReady({ readyFile }: State): Ready | undefined {
   try {
     return JSON.parse(readFileSync(readyFile, "utf8")) as Ready;
@@ -93,7 +93,7 @@ export function readReady({ readyFile }: State): Ready | undefined {
   }
 }
 
-/** Whoever reads the file finds all of it; only its owner can. */
+/** Writes a file atomically, readable only by its owner. */
 export function writePrivately(file: string, text: string): void {
   writeFileSync(`${file}.new`, text, { mode: 0o600 });
   renameSync(`${file}.new`, file);

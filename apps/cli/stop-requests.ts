@@ -1,9 +1,9 @@
-/** Turns signals and the loss of the parent process into two wishes: stop, and stop at once. */
+/** Turns signals and the end of the parent process into two requests: stop, and stop at once. */
 
-/** One Ctrl-C arrives several times: from the terminal, and passed on by every process above. Only what comes later is impatience. */
+/** One Ctrl-C arrives several times: from the terminal and from every parent process. Only a later signal is a second request. */
 const sameRequestMs = 1_000;
 
-/** Listens from now on and for good: what ends the process is that it has nothing left to do. */
+/** Listens until the process ends. */
 export function onStopRequests() {
   const stop = new AbortController();
   const hurry = new AbortController();
@@ -26,7 +26,7 @@ export function onStopRequests() {
     stop: stop.signal,
     hurry: hurry.signal,
     requested: requested.promise,
-    /** Rejects when a stop is asked for first. */
+    /** Rejects when a stop is requested first. */
     unlessStopped: <Value>(wait: Promise<Value>): Promise<Value> =>
       Promise.race([
         wait,

@@ -1,32 +1,32 @@
 /**
- * Keeps one process running: starts it, waits until it serves, starts it again when it ends by itself, stops it within a bound.
+ * Supervises one process: starts it, waits until it is ready, restarts it when it ends, and stops it within a time limit.
  *
- * starting → serving → ended → (a wait, longer each time) → starting …, until `stop`. A process that never served yet is given up after
- * some attempts, or at once when it says that its surroundings are at fault.
+ * starting → ready → ended → (a growing delay) → starting …, until `stop`. If a process never becomes ready, the supervisor gives up after several attempts, or at
+ * once after a configuration error.
  */
 import type { ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { StartupFault, startupFaultExitCode } from "#service/startup.ts";
 
-/** How long a process may take until it serves. */
+/** How long a process may take to become ready. */
 const servingMsMax = 30_000;
 const restartDelayMsMin = 250;
 const restartDelayMsMax = 5_000;
-/** After so long a time of service, an end counts as the first. */
+/** After this time of operation, an end counts as the first failure. */
 const steadyMs = 30_000;
-/** Lines on stderr that are kept until it is known what became of a start. */
-const heldLinesMax = 200;
+/** The most stderr lines that are kept until the result of a start is known. */
+const bufferedLinesMax = 200;
 
 export type Urls = Readonly<Record<string, string>>;
 
 export interface Plan {
   name: string;
-  /** Starts a process with its stderr a pipe; `previous` is what it served before its last end, so that it can serve there again. */
+  /** Starts a process with stderr as a pipe. `previous` contains its earlier addresses, so that it can use them again. */
   spawn(previous: Urls | undefined): ChildProcess;
-  /** Settles when the process serves; `signal` is aborted when it is no use to wait any more. */
+  /** Resolves when the process is ready. `signal` is aborted when the process has ended. */
   whenServing(child: ChildProcess, signal: AbortSignal): Promise<Urls>;
-  /** How often it is tried before it served for the first time. */
+  /** The number of attempts until it is ready for the first time. */
   attemptsMax: number;
   /** From SIGTERM to SIGKILL. */
   stopMsMax: number;
@@ -35,16 +35,16 @@ export interface Plan {
 
 export interface Supervised {
   name: string;
-  /** When it serves for the first time; rejects with a StartupFault when it does not come to that, and never settles when it is stopped before. */
+  /** Resolves when the process is ready for the first time. Rejects with a StartupFault when the supervisor gives up. Never settles after an earlier `stop`. */
   serving: Promise<Urls>;
   pid(): number | undefined;
-  /** Settles when the process is gone. */
+  /** Settles when the process has ended. */
   stop(): Promise<void>;
-  /** Ends it at once; `stop` must have been called. */
+  /** Ends the process at once. Call `stop` first. */
   kill(): void;
 }
 
-/** `say` is given lines for a person; `onChange` is called whenever the process serves (again) or has ended. */
+/** `say` prints a line for people. `onChange` runs whenever the process becomes ready or ends. */
 export function supervise(plan: Plan, say: (line: string) => void, onChange: () => void): Supervised {
   const { name } = plan;
   const first = Promise.withResolvers<Urls>();
@@ -62,7 +62,7 @@ export function supervise(plan: Plan, say: (line: string) => void, onChange: () 
         urls = served;
         first.resolve(served);
         onChange();
-        if (failures > 0) say(`sluice: ${name} serves again (process ${current.pid})`);
+        if (failures > 0) say(`sluice: ${name} is ready again (process ${current.pid})`);
       }
       const end = await current.ended;
       current = undefined;
@@ -70,11 +70,11 @@ export function supervise(plan: Plan, say: (line: string) => void, onChange: () 
       if (stopping.signal.aborted) return;
       failures = served && performance.now() - begun > steadyMs ? 1 : failures + 1;
       if (!urls && end.code === startupFaultExitCode)
-        return first.reject(new StartupFault(end.lastLine ?? `${name} refuses to start; see ${plan.logFile}`));
+        return first.reject(new StartupFault(end.lastLine ?? `${name} did not start; see ${plan.logFile}`));
       if (!urls && failures >= plan.attemptsMax)
-        return first.reject(new StartupFault(`${name} does not start: it ended with ${end.how}; see ${plan.logFile}`));
+        return first.reject(new StartupFault(`${name} did not start: it ended with ${end.how}; see ${plan.logFile}`));
       const delayMs = Math.min(restartDelayMsMin * 2 ** (failures - 1), restartDelayMsMax);
-      say(`sluice: ${name} ended with ${end.how}; starting it again in ${delayMs} ms`);
+      say(`sluice: ${name} ended with ${end.how}; restarting it in ${delayMs} ms`);
       await delay(delayMs, undefined, { signal: stopping.signal }).catch(() => {});
     }
   };
@@ -88,7 +88,7 @@ export function supervise(plan: Plan, say: (line: string) => void, onChange: () 
       stopping.abort();
       current?.signal("SIGTERM");
       const timer = setTimeout(() => {
-        say(`sluice: ${name} did not stop within ${plan.stopMsMax / 1_000} s; it is ended now`);
+        say(`sluice: ${name} did not stop within ${plan.stopMsMax / 1_000} s; ending it now`);
         current?.signal("SIGKILL");
       }, plan.stopMsMax);
       await over;
@@ -100,9 +100,9 @@ export function supervise(plan: Plan, say: (line: string) => void, onChange: () 
 
 interface End {
   code: number | null;
-  /** In words: "exit code 1", "SIGKILL". */
+  /** As text: "exit code 1" or "SIGKILL". */
   how: string;
-  /** The last line on stderr of a process that never served, without the name before it. */
+  /** The last stderr line of a process that never became ready, without the name in front. */
   lastLine?: string;
 }
 
@@ -114,19 +114,19 @@ interface Attempt {
   signal(signal: NodeJS.Signals): void;
 }
 
-/** What a process said that never served is not repeated when it was stopped: then something else is at fault. */
+/** Starts the process once. Does not print the output of a process that was stopped before it was ready, because another process is the cause. */
 function attempt(plan: Plan, previous: Urls | undefined, say: (line: string) => void, stopping: AbortSignal): Attempt {
   const child = plan.spawn(previous);
   const waiting = new AbortController();
-  const held: string[] = [];
-  let isHolding = true;
+  const buffered: string[] = [];
+  let isBuffering = true;
   const release = () => {
-    isHolding = false;
-    for (const line of held.splice(0)) say(line);
+    isBuffering = false;
+    for (const line of buffered.splice(0)) say(line);
   };
   if (child.stderr) {
     createInterface({ input: child.stderr, crlfDelay: Number.POSITIVE_INFINITY }).on("line", (line) => {
-      if (isHolding && held.length < heldLinesMax) held.push(line);
+      if (isBuffering && buffered.length < bufferedLinesMax) buffered.push(line);
       else say(line.startsWith("sluice ") ? line : `[${plan.name}] ${line}`);
     });
   }
@@ -134,22 +134,19 @@ function attempt(plan: Plan, previous: Urls | undefined, say: (line: string) => 
   const ended = new Promise<End>((resolve) => {
     child.once("error", (error) => resolve({ code: null, how: error.message }));
     child.once("close", (code, signal) => {
-      const isRefusal = isHolding && code === startupFaultExitCode;
-      const lastLine = isRefusal ? held.pop()?.replace(/^sluice[^:]*: /, "") : undefined;
+      const isRefusal = isBuffering && code === startupFaultExitCode;
+      const lastLine = isRefusal ? buffered.pop()?.replace(/^sluice[^:]*: /, "") : undefined;
       if (!stopping.aborted) release();
       resolve({ code, how: signal ?? `exit code ${code}`, ...(lastLine !== undefined && { lastLine }) });
     });
   }).finally(() => waiting.abort());
 
   const timer = setTimeout(() => {
-    say(`sluice: ${plan.name} does not serve after ${servingMsMax / 1_000} s`);
+    say(`sluice: ${plan.name} is not ready after ${servingMsMax / 1_000} s; ending it`);
     child.kill("SIGKILL");
   }, servingMsMax);
   const serving = Promise.race([
-    plan.whenServing(child, waiting.signal).then(
-      (urls) => urls,
-      () => undefined,
-    ),
+    plan.whenServing(child, waiting.signal).catch(() => undefined),
     ended.then(() => undefined),
   ]).then(async (urls) => {
     clearTimeout(timer);

@@ -3,8 +3,6 @@
 import type { Logger } from "pino";
 import { followKeys, type KeyFollower } from "#access/follow.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
-import type { Frame } from "#relay/frame.ts";
-import type { TransportHandlers } from "#relay/ports.ts";
 import { openJobQueue } from "#relay/redis/job-queue.ts";
 import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
@@ -29,7 +27,6 @@ export interface Backends {
   bodies: Redis;
   queues: OpenQueues;
   mailbox: Mailbox;
-  inbox: Inbox;
   keys: KeyFollower;
 }
 
@@ -69,31 +66,9 @@ export async function openBackends(
   resources.defer(() => queues.close());
   await queues.open(catalogue.current().queues.keys());
 
-  const inbox = new Inbox();
-  const mailbox = await openMailbox(config.redisUrl, keyspace, "ingress", inbox);
+  const mailbox = await openMailbox(config.redisUrl, keyspace, "ingress");
   resources.defer(() => mailbox.close());
   const keys = await followKeys({ redis, subscriber: mailbox.subscriber, keyspace, log });
   resources.defer(() => keys.close());
-  return { keyspace, catalogue, redis, bodies, queues, mailbox, inbox, keys };
-}
-
-/** Where the mailbox delivers. Until it has a receiver there is nothing to receive: nobody knows the mailbox's name yet. */
-class Inbox implements TransportHandlers {
-  #receiver: TransportHandlers | undefined;
-
-  deliverTo(receiver: TransportHandlers): void {
-    this.#receiver = receiver;
-  }
-
-  heard(sender: string): void {
-    this.#receiver?.heard(sender);
-  }
-
-  receive(sender: string, frame: Frame): void {
-    this.#receiver?.receive(sender, frame);
-  }
-
-  resubscribed(): void {
-    this.#receiver?.resubscribed();
-  }
+  return { keyspace, catalogue, redis, bodies, queues, mailbox, keys };
 }

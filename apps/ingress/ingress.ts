@@ -77,6 +77,7 @@ export async function createIngress(config: IngressProcessConfig, deps: IngressD
   await using opened = new AsyncDisposableStack();
   const backends = await openBackends(config, deps, opened);
   const path = createPath(config, deps, backends, opened);
+  await backends.mailbox.listen(path.generations);
   const http = createHttp(config, deps, backends, path);
   const openFiles = new OpenFiles();
   const operations = await createIngressOperations({
@@ -99,7 +100,7 @@ type Http = ReturnType<typeof createHttp>;
 function createPath(
   config: IngressProcessConfig,
   { log, clock, bounds, registry, subscribers = [] }: IngressDeps,
-  { keyspace, catalogue, redis, bodies, queues, mailbox, inbox, keys }: Backends,
+  { keyspace, catalogue, redis, bodies, queues, mailbox, keys }: Backends,
   opened: AsyncDisposableStack,
 ) {
   registerRelayMetrics(registry, mailbox);
@@ -129,7 +130,6 @@ function createPath(
     isRevoked: keys.isRevoked,
     events,
   });
-  inbox.deliverTo(generations);
   const idempotency = new Idempotency({
     redis: bodies,
     keyspace,

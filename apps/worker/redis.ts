@@ -1,5 +1,5 @@
 /** How a worker reaches Redis. */
-import type { JobWorker, Transport, TransportHandlers } from "#relay/ports.ts";
+import type { JobWorker, Transport } from "#relay/ports.ts";
 import { type JobWorkerOptions, openJobWorker } from "#relay/redis/job-worker.ts";
 import { openMailbox } from "#relay/redis/mailbox.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
@@ -10,7 +10,7 @@ export interface WorkerRedis {
   readonly keyspace: Keyspace;
   /** A connection for commands. */
   connect(): Promise<Redis>;
-  openTransport(handlers: TransportHandlers): Promise<Transport>;
+  openTransport(): Promise<Transport>;
   openJobWorker(options: Omit<JobWorkerOptions, "redisUrl" | "keyspace">): Promise<JobWorker>;
 }
 
@@ -19,7 +19,7 @@ export function workerRedisOf({ redisUrl, namespace }: { redisUrl: string; names
   return {
     keyspace,
     connect: () => connectRedis(redisUrl, "request"),
-    openTransport: (handlers) => openMailbox(redisUrl, keyspace, "worker", handlers),
+    openTransport: () => openMailbox(redisUrl, keyspace, "worker"),
     openJobWorker: (options) => openJobWorker({ ...options, redisUrl, keyspace }),
   };
 }

@@ -1,7 +1,6 @@
 /** The worker's end of the relay: a mailbox, and the runner that answers what arrives in it. */
 import type { RelayBounds } from "#relay/bounds.ts";
-import type { Frame } from "#relay/frame.ts";
-import type { JobSlot, Transport, TransportHandlers } from "#relay/ports.ts";
+import type { JobSlot, Transport } from "#relay/ports.ts";
 import { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Attempt } from "./attempt/attempt.ts";
@@ -16,39 +15,9 @@ export interface WorkerRelay {
   take(attempt: Attempt, slot: JobSlot): void;
 }
 
-/**
- * Passes what the mailbox receives on to the runner. The runner needs the mailbox's name, so the mailbox exists first. No other process
- * knows that name before the runner's first heartbeat, so nothing arrives before `deliverTo`.
- */
-class Inbox implements TransportHandlers {
-  readonly #clock: Clock;
-  #runner: Runner<Attempt> | undefined;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  deliverTo(runner: Runner<Attempt>): void {
-    this.#runner = runner;
-  }
-
-  heard(sender: string): void {
-    this.#runner?.heard(sender, this.#clock.now());
-  }
-
-  receive(sender: string, frame: Frame): void {
-    this.#runner?.receive(sender, frame, this.#clock.now());
-  }
-
-  resubscribed(): void {
-    this.#runner?.tick(this.#clock.now());
-  }
-}
-
 /** The caller closes the mailbox. */
 export async function openRelay(redis: WorkerRedis, bounds: RelayBounds, clock: Clock): Promise<WorkerRelay> {
-  const inbox = new Inbox(clock);
-  const mailbox = await redis.openTransport(inbox);
+  const mailbox = await redis.openTransport();
   const runner = new Runner<Attempt>(
     mailbox.self,
     bounds,
@@ -64,7 +33,11 @@ export async function openRelay(redis: WorkerRedis, bounds: RelayBounds, clock: 
     },
     clock.now(),
   );
-  inbox.deliverTo(runner);
+  await mailbox.listen({
+    heard: (sender) => runner.heard(sender, clock.now()),
+    receive: (sender, frame) => runner.receive(sender, frame, clock.now()),
+    resubscribed: () => runner.tick(clock.now()),
+  });
   return {
     mailbox,
     runner,

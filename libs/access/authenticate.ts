@@ -1,16 +1,16 @@
-/** Who a caller is. */
+/** Authenticates a caller by its API key. */
 import { hashOf, looksLikeKey } from "./key.ts";
 import { type KeyRecord, stateOf } from "./record.ts";
 
-/** More places than callers have to put a key in. */
+/** More than the number of places in a request that can contain a key. */
 const credentialsMax = 8;
 
-/** All refusals are the same: missing, malformed, unknown, expired and revoked keys cannot be told apart. */
+/** A refusal does not distinguish missing, malformed, unknown, expired and revoked keys. */
 export type Authentication = { kind: "admitted"; record: KeyRecord } | { kind: "refused" };
 
 /**
- * The first live key among the credentials, which stand in order of precedence: a stale or foreign one does not hide a good one.
- * Keys are found by their hash, so no secret is compared. `now` in epoch milliseconds.
+ * Finds the first live key among the credentials, which are in order of precedence: an expired or foreign credential does not hide a valid one.
+ * Keys are looked up by their hash, so secrets are never compared. `now` in epoch milliseconds.
  */
 export function authenticate(
   credentials: readonly string[],

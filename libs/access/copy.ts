@@ -1,9 +1,8 @@
 /**
- * A copy of the key records and how it catches up with Redis; when to do so is decided in follow.ts.
+ * An in-memory copy of the key records and its synchronization with Redis. follow.ts decides when to synchronize.
  *
- * Redis may come back without its data, or with older data. Records are only ever added or revoked, so whatever the copy
- * has over Redis was lost there, and is written back; several processes may do so at once, for the union is right in any order. What
- * remains is a race: a change that no process had heard of when Redis lost it is lost.
+ * Redis may restart without its data, or with older data. Records are only added or revoked, so the copy writes back every record that Redis lacks. Several processes
+ * may do so at once, because the union of copies is correct in any order. One race remains: a change that Redis lost before any process received it is lost.
  */
 
 import type { Logger } from "pino";
@@ -12,62 +11,62 @@ import type { Redis } from "#service/redis.ts";
 import { type Notice, readRecords, readSome, readVersion, restoreRecords } from "./projection.ts";
 import type { KeyRecord } from "./record.ts";
 
-/** How long a notice may be under way after the version that it announces was seen. */
+/** How long a notice may arrive after the version that it announces is visible. */
 const noticeLatenessMs = 50;
-/** More notices than this at once are answered by reading the whole. */
+/** With more pending notices than this, the copy reads all records again. */
 const noticesMax = 1_000;
 
 export interface KeyCopy {
   find(hash: string): KeyRecord | undefined;
-  /** By a record's id: was the key revoked, as far as this copy knows? */
+  /** Whether this copy knows a revocation of the key with this record id. */
   isRevoked(id: string): boolean;
   count(): number;
-  /** Reads the whole for the first time; rejects when Redis does not answer. Notices may arrive before. */
+  /** Reads all records for the first time; rejects when Redis does not answer. Notices may arrive before. */
   open(): Promise<void>;
-  /** Takes a change in; undefined for a notice that could not be understood. */
+  /** Applies a change. Undefined, for an invalid notice, makes the copy read all records again. */
   notice(notice: Notice | undefined): void;
-  /** Reads the whole again, because something may have been missed. */
-  doubt(): void;
-  /** Reads the whole again if Redis' version is not the copy's; also what failed before is tried again. Never rejects. */
+  /** Reads all records again, because a change may have been missed. */
+  invalidate(): void;
+  /** Reads all records again if Redis has another version, or if the last read failed. Never rejects. */
   compare(): Promise<void>;
 }
 
 export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): KeyCopy {
   let records = new Map<string, KeyRecord>();
-  /** The ids of those that are revoked. */
+  /** The ids of revoked keys. */
   let revoked = new Set<string>();
   /** The version of `records`. */
   let version = 0;
-  let isDoubtful = false;
+  let isStale = false;
   let notices: Notice[] = [];
-  /** One thing is done at a time; before `open` is through, all else waits. */
+  /** Only one read runs at a time. True until `open` resolves. */
   let isWorking = true;
 
-  const readWhole = async () => {
-    isDoubtful = false;
+  const readAll = async () => {
+    isStale = false;
     const versionBefore = await readVersion(redis, keyspace);
     const fresh = await readRecords(redis, keyspace);
-    const lost = [...records].filter(([hash, held]) => laterOf(held, fresh.get(hash)) === held);
-    for (const [hash, held] of lost) fresh.set(hash, held);
+    const lost = [...records].filter(([hash, copied]) => laterOf(copied, fresh.get(hash)) === copied);
+    for (const [hash, copied] of lost) fresh.set(hash, copied);
     records = fresh;
     revoked = new Set([...fresh.values()].flatMap(({ id, revokedAt }) => (revokedAt === undefined ? [] : [id])));
     if (lost.length > 0) {
-      log.warn({ records: lost.length }, "Redis lost keys: writing them back");
+      log.warn({ records: lost.length }, "Redis lost key records; restoring them");
       await restoreRecords(redis, keyspace, lost, Math.max(version, versionBefore));
     }
     version = versionBefore;
   };
 
-  const take = async (taken: Notice[]) => {
-    const news = taken.filter((notice) => notice.version > version);
+  const apply = async (pending: Notice[]) => {
+    const news = pending.filter((notice) => notice.version > version);
     const hashes = news.flatMap(({ hash }) => hash ?? []);
     const isGapless = news.every((notice, index) => notice.version === version + 1 + index);
-    if (!isGapless || hashes.length < news.length) isDoubtful = true;
-    if (isDoubtful || hashes.length === 0) return;
+    if (!isGapless || hashes.length < news.length) isStale = true;
+    if (isStale || hashes.length === 0) return;
     const changed = await readSome(redis, keyspace, hashes);
     for (const [index, hash] of hashes.entries()) {
-      const [record, held] = [changed[index], records.get(hash)];
-      if (record === undefined || (held && laterOf(held, record) === held)) isDoubtful = true;
+      const [record, copied] = [changed[index], records.get(hash)];
+      if (record === undefined || (copied && laterOf(copied, record) === copied)) isStale = true;
       else {
         records.set(hash, record);
         if (record.revokedAt !== undefined) revoked.add(record.id);
@@ -80,22 +79,22 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
     if (isWorking) return;
     isWorking = true;
     try {
-      while (isDoubtful || notices.length > 0) {
-        const taken = notices;
+      while (isStale || notices.length > 0) {
+        const pending = notices;
         notices = [];
-        if (isDoubtful) await readWhole();
-        await take(taken);
+        if (isStale) await readAll();
+        await apply(pending);
       }
     } catch (error) {
-      isDoubtful = true;
-      log.debug({ err: error }, "keys could not be read; the copy serves");
+      isStale = true;
+      log.debug({ err: error }, "reading the keys failed; the copy stays in use");
     } finally {
       isWorking = false;
     }
   };
 
-  const doubt = () => {
-    isDoubtful = true;
+  const invalidate = () => {
+    isStale = true;
     void work();
   };
 
@@ -104,33 +103,33 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
     isRevoked: (id) => revoked.has(id),
     count: () => records.size,
     open: async () => {
-      await readWhole();
+      await readAll();
       isWorking = false;
       void work();
     },
     notice: (notice) => {
-      if (!notice || notices.length >= noticesMax) isDoubtful = true;
+      if (!notice || notices.length >= noticesMax) isStale = true;
       else notices.push(notice);
       void work();
     },
-    doubt,
+    invalidate,
     compare: async () => {
       try {
-        if (isDoubtful) await work();
+        if (isStale) await work();
         const seen = await readVersion(redis, keyspace);
         if (seen > version) await new Promise((resolve) => setTimeout(resolve, noticeLatenessMs));
         if (isWorking || seen === version || (seen < version && (await readVersion(redis, keyspace)) >= version))
           return;
-        log.info({ seen, held: version }, "a change of keys was missed: reading them again");
-        doubt();
+        log.info({ seen, copied: version }, "a change of keys was missed; reading them again");
+        invalidate();
       } catch (error) {
-        log.debug({ err: error }, "the version of keys could not be read; the copy serves");
+        log.debug({ err: error }, "reading the version of the keys failed; the copy stays in use");
       }
     },
   };
 }
 
-/** Of two versions of a record the one that came later, as far as that can be told: a revocation is final. */
-function laterOf(held: KeyRecord, fresh: KeyRecord | undefined): KeyRecord {
-  return fresh === undefined || (held.revokedAt !== undefined && fresh.revokedAt === undefined) ? held : fresh;
+/** The later of two versions of a record, as far as it can be determined: a revocation is final. */
+function laterOf(copied: KeyRecord, fresh: KeyRecord | undefined): KeyRecord {
+  return fresh === undefined || (copied.revokedAt !== undefined && fresh.revokedAt === undefined) ? copied : fresh;
 }

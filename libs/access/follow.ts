@@ -1,38 +1,31 @@
 /**
- * A process's own copy of the key records, so that authentication asks nobody.
- * A change arrives as a notice on pub/sub. Notices can be lost, so the copy's version is compared with the one in Redis three times a second, and
- * the whole is read again where they do not line up, and whenever the connection was lost. While Redis is away, the copy serves.
+ * Keeps a process's copy of the key records current, so that authentication needs no round trip.
+ * Changes arrive as notices on pub/sub. Notices can be lost, so the copy compares its version with Redis three times a second and reads all records again after a
+ * gap or a lost connection. While Redis is unavailable, the copy stays in use.
  */
 
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-import { createKeyCopy } from "./copy.ts";
+import { createKeyCopy, type KeyCopy } from "./copy.ts";
 import { noticeOf } from "./projection.ts";
-import type { KeyRecord } from "./record.ts";
 
 const compareEveryMs = 300;
 
-export interface KeyFollower {
-  /** The record of the key with this hash (see hashOf), whatever its state. */
-  find(hash: string): KeyRecord | undefined;
-  /** How many records are held. */
-  /** By a record's id: was the key revoked, as far as this process knows? */
-  isRevoked(id: string): boolean;
-  count(): number;
+export interface KeyFollower extends Pick<KeyCopy, "find" | "isRevoked" | "count"> {
   close(): void;
 }
 
 export interface FollowOptions {
-  /** Of the purpose `request`. */
+  /** Has the purpose `request`. */
   redis: Redis;
-  /** In subscriber mode, shared with others, of the purpose `patient`. Both connections stay the caller's to close, after this. */
+  /** A shared connection in subscriber mode with the purpose `patient`. The caller closes both connections, after the follower. */
   subscriber: Redis;
   keyspace: Keyspace;
   log: Logger;
 }
 
-/** Holds the whole copy when it resolves; rejects when Redis does not answer. From then on nothing throws. */
+/** Resolves when the copy is complete; rejects when Redis does not answer. The follower itself never throws. */
 export async function followKeys({ redis, subscriber, keyspace, log }: FollowOptions): Promise<KeyFollower> {
   const copy = createKeyCopy(redis, keyspace, log);
   const channel = Buffer.from(keyspace.keysChanged);
@@ -44,7 +37,7 @@ export async function followKeys({ redis, subscriber, keyspace, log }: FollowOpt
   const close = () => {
     isClosed = true;
     clearTimeout(timer);
-    redis.off("ready", copy.doubt);
+    redis.off("ready", copy.invalidate);
     subscriber.off("messageBuffer", onMessage);
     subscriber.unsubscribe(keyspace.keysChanged).catch(() => {});
   };
@@ -61,7 +54,7 @@ export async function followKeys({ redis, subscriber, keyspace, log }: FollowOpt
     close();
     throw error;
   }
-  redis.on("ready", copy.doubt);
+  redis.on("ready", copy.invalidate);
   timer = setTimeout(compare, compareEveryMs);
   return { find: copy.find, isRevoked: copy.isRevoked, count: copy.count, close };
 }

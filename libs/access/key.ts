@@ -1,4 +1,4 @@
-/** What a caller's key looks like: a prefix that scanners find, randomness, and a checksum that spares a look-up. */
+/** The format of an API key: a prefix for secret scanners, randomness, and a checksum that saves look-ups of malformed keys. */
 import { hash, randomInt } from "node:crypto";
 import { crc32 } from "node:zlib";
 
@@ -11,27 +11,27 @@ const keyLength = prefix.length + randomLength + checksumLength;
 const keyPattern = new RegExp(`^${prefix}[0-9A-Za-z]{${randomLength + checksumLength}}$`);
 
 export interface NewKey {
-  /** The secret: shown once, stored nowhere. */
+  /** The secret. Shown once and stored nowhere. */
   key: string;
-  /** What is stored in its stead. */
+  /** Stored in place of the key. */
   hash: string;
-  /** Its last four characters, by which its owner knows it again. */
+  /** The last four characters, by which people recognize the key. */
   hint: string;
 }
 
-/** A key of 190 bits of randomness. */
+/** A key with 190 random bits. */
 export function createKey(): NewKey {
   const random = Array.from({ length: randomLength }, () => digits[randomInt(digits.length)]).join("");
   const key = prefix + random + checksumOf(prefix + random);
   return { key, hash: hashOf(key), hint: key.slice(-4) };
 }
 
-/** SHA-256 in hex. A key is too random to be guessed from it, so it needs no salt and can be looked up. */
+/** SHA-256 in hex. It needs no salt, because a random key cannot be guessed from it. */
 export function hashOf(key: string): string {
   return hash("sha256", key);
 }
 
-/** Whether a text has a key's form and checksum: without a look-up, in bounded time whatever its length. */
+/** Whether a text has the format and checksum of a key. Takes bounded time for a text of any length. */
 export function looksLikeKey(text: string): boolean {
   return (
     text.length === keyLength &&
@@ -40,7 +40,7 @@ export function looksLikeKey(text: string): boolean {
   );
 }
 
-/** CRC-32 of what precedes it, as base62 digits, the highest first. */
+/** CRC-32 of the text in base62, most significant digit first. */
 function checksumOf(text: string): string {
   let rest = crc32(text);
   let encoded = "";

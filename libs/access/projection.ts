@@ -1,24 +1,26 @@
 /**
- * The key records in Redis, which every ingress follows: reading them whole, and the scripts that change them.
- * Records are never removed, only revoked, and a revocation is never taken back: so a record that is missing was lost, and the
- * union of two copies is right. The scripts run in a Redis whose memory is full, too: a key must be revocable then above all.
+ * The key records in Redis, which every ingress follows: functions that read them and scripts that change them.
+ * Records are never deleted, and a revocation is final. So a missing record was lost, and the union of two copies is always correct.
+ * The scripts also run while Redis' memory is full, so that a key can always be revoked.
  */
+import { randomBytes } from "node:crypto";
 
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
+import { createKey } from "./key.ts";
 import { type KeyRecord, parseRecord } from "./record.ts";
 
 const pageSize = 1_000;
 const revokeAttemptsMax = 5;
 
-/** Stands for the hash in a notice when more than one record changed. */
+/** Replaces the hash in a notice when several records changed. */
 const wholeMark = "*";
 
 /**
  * Writes one record, unless another change came first.
- * KEYS: records (hash), version (counter). ARGV: the key's hash; the record expected to be there, "" for none; the record; the notices' channel.
- * Returns the new version, or 0 when another record was there. Atomic: write, count and notice. Repeating it does no harm.
+ * KEYS: records (hash), version (counter). ARGV: the key's hash; the expected current record, "" for none; the new record; the channel of notices.
+ * Returns the new version, or 0 when the current record differs. Atomic: write, count and notice. Idempotent.
  */
 const writeScript = scriptOf(
   `
@@ -33,9 +35,9 @@ return version`,
 );
 
 /**
- * Writes back some of the records that Redis lost: those that are missing, and revocations that are missing. What is there stays.
+ * Restores missing records and missing revocations. Other existing records stay unchanged.
  * KEYS: records (hash). ARGV: pairs of a key's hash and its record.
- * Returns how many were written. Atomic for its pairs; it counts no version, so announceScript must follow.
+ * Returns the number of restored records. Atomic for its pairs. It counts no version, so announceScript must follow.
  */
 const restoreScript = scriptOf(
   `
@@ -57,8 +59,8 @@ return written`,
 
 /**
  * Makes every follower read the records again.
- * KEYS: version (counter). ARGV: the version its caller held; the notices' channel.
- * Returns the new version, which leaps over any that a follower can hold of what was lost. Atomic: count and notice.
+ * KEYS: version (counter). ARGV: the version of its caller's copy; the channel of notices.
+ * Returns the new version, which is higher than any version of lost data that a follower can have. Atomic: count and notice.
  */
 const announceScript = scriptOf(
   `
@@ -69,25 +71,25 @@ return version`,
   "run",
 );
 
-/** A change of the records: of one, or of any when `hash` is undefined. */
+/** Announces a change of one record, or of any records when `hash` is undefined. */
 export interface Notice {
   version: number;
   hash?: string;
 }
 
-/** A message of the channel `keysChanged`; undefined for anything else. */
+/** Parses a message of the channel `keysChanged`; undefined for anything else. */
 export function noticeOf(message: string): Notice | undefined {
   const [, version, hash] = /^(\d{1,15}) (\*|[0-9a-f]{64})$/.exec(message) ?? [];
   if (version === undefined || hash === undefined) return undefined;
   return hash === wholeMark ? { version: Number(version) } : { version: Number(version), hash };
 }
 
-/** 0 when nothing was ever projected, or all of it was lost. */
+/** 0 when there were never any records, or Redis lost all of them. */
 export async function readVersion(redis: Redis, keyspace: Keyspace): Promise<number> {
   return Number((await redis.get(keyspace.keysVersion)) ?? 0);
 }
 
-/** Every record by its key's hash, page by page, so that neither end is blocked for long. What is no record is passed over. */
+/** Every record by its key's hash. Reads page by page, so that neither side blocks for long, and skips invalid records. */
 export async function readRecords(redis: Redis, keyspace: Keyspace): Promise<Map<string, KeyRecord>> {
   const records = new Map<string, KeyRecord>();
   let cursor = "0";
@@ -102,7 +104,7 @@ export async function readRecords(redis: Redis, keyspace: Keyspace): Promise<Map
   return records;
 }
 
-/** The records of these hashes, in their order; undefined for those that are missing or no records. */
+/** The records of these hashes, in their order; undefined for missing and invalid ones. */
 export async function readSome(
   redis: Redis,
   keyspace: Keyspace,
@@ -112,13 +114,25 @@ export async function readSome(
   return texts.map((text) => (text === null ? undefined : parseRecord(text)));
 }
 
-/** Adds a new key's record; it is live at every ingress within a second. When it rejects with a time-out the outcome is unknown; the same call may be repeated. */
-export async function addRecord(redis: Redis, keyspace: Keyspace, hash: string, record: KeyRecord): Promise<void> {
-  if (!(await write(redis, keyspace, hash, "", JSON.stringify(record))))
-    throw new Error("another record has this key's hash");
+/** Creates a key and adds its record. The returned key is stored nowhere. */
+export async function issueKey(
+  redis: Redis,
+  keyspace: Keyspace,
+  fields: Omit<KeyRecord, "id" | "hint">,
+): Promise<{ key: string; record: KeyRecord }> {
+  const { key, hash, hint } = createKey();
+  const record = { id: `key_${randomBytes(12).toString("hex")}`, hint, ...fields };
+  await addRecord(redis, keyspace, hash, record);
+  return { key, record };
 }
 
-/** Revokes a key at `now` (epoch milliseconds), once: the first revocation's time stays. Undefined when there is no such record. */
+/** Adds a new key's record; every ingress accepts the key within a second. After a time-out the outcome is unknown, and the same call may be repeated. */
+export async function addRecord(redis: Redis, keyspace: Keyspace, hash: string, record: KeyRecord): Promise<void> {
+  if (!(await write(redis, keyspace, hash, "", JSON.stringify(record))))
+    throw new Error("another record already has this hash");
+}
+
+/** Revokes a key at `now` (epoch milliseconds). A later revocation does not change the time. Undefined for an unknown hash. */
 export async function revokeRecord(
   redis: Redis,
   keyspace: Keyspace,
@@ -132,12 +146,12 @@ export async function revokeRecord(
     const revoked = { ...record, revokedAt: now };
     if (await write(redis, keyspace, hash, present, JSON.stringify(revoked))) return revoked;
   }
-  throw new Error("the record is changed by others all the time");
+  throw new Error("other processes keep changing the record; try again");
 }
 
 /**
- * Writes back records that Redis lost, and tells every follower; `version` is the one they were held under.
- * It may stop half-way when Redis goes away: what was written is right, and repeating it does the rest. Nothing is told when nothing was lost.
+ * Restores records that Redis lost and notifies every follower, unless nothing was missing. `version` is that of the caller's copy.
+ * May stop half-way when Redis fails; the restored part is correct, and a repeated call restores the rest.
  */
 export async function restoreRecords(
   redis: Redis,

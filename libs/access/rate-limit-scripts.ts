@@ -1,20 +1,34 @@
 /**
- * What happens to callers' limits in Redis, each step at once. All times are Redis' own. A subject (a key, a group or an account) has four keys:
+ * The Lua scripts that count callers' limits in Redis. Each script is atomic and uses Redis' clock. A subject (a key, a group or an account) has four keys:
  *
- *     window    hash: requests and tokens of the last minute, a slot for each second and their sums
- *     running   sorted set: a generation's lease → when it lapses
- *     reserved  hash: generation → what its lease reserves, "<second of its admission> <tokens> <money>"; `money` → the sum of all
- *     budget    hash: what was spent this day and this month, in UTC
+ *     window    hash: requests (`r`) and tokens (`t`) of the last minute; one slot for each second, and the sums
+ *     running   sorted set: the lease of each running generation → when it expires
+ *     reserved  hash: generation → what its lease reserves, "<second of admission> <tokens> <money>"; `money` → the sum of all
+ *     budget    hash: the money spent in each calendar period (UTC): `day` → the day's number, `dayMoney` → the sum
  *
- * The budget holds only what was used; what is reserved counts beside it for as long as its lease lives. Tokens count in the window from their admission on,
- * for a minute, also when their generation runs for longer. A lease that lapses takes back what it reserved, in the window too.
+ * The budget contains only money already spent. Reserved money counts in addition, until its lease ends. Tokens count in the window from admission on, for one minute,
+ * even when their generation runs longer. An expired lease returns what it reserved, in the window too.
  */
 import { redisClock } from "#service/script.ts";
+import { type BudgetPeriod, limitRows } from "./limits.ts";
+
+/** The number of the current period, as a Lua expression. */
+const periodNumbers: Record<BudgetPeriod, string> = { day: "today", month: "monthOf(today)" };
+
+const luaTableOf = (fields: object) =>
+  `{ ${Object.entries(fields)
+    .map(([name, value]) => `${name} = ${value}`)
+    .join(", ")} }`;
+
+/** The rows of the limit table, in its order. */
+const luaLimits = limitRows.map(({ counter, period }) =>
+  luaTableOf({ counter: `'${counter}'`, ...(period && { period: `'${period}'` }) }),
+);
 
 const common = `${redisClock}
 local windowSlots = 60
 local windowMs = (windowSlots + 1) * 1000
-local lapsedMax = 1000
+local expiredMax = 1000
 local today = math.floor(time[1] / 86400)
 -- The number of a day's month: https://howardhinnant.github.io/date_algorithms.html#civil_from_days
 local function monthOf(day)
@@ -27,13 +41,14 @@ local function monthOf(day)
   if mp < 10 then return year * 12 + mp + 2 end
   return (year + 1) * 12 + mp - 10
 end
+local periods = ${luaTableOf(periodNumbers)}
 local function textOf(money) return string.format('%.17g', money) end
--- The window without what is older than a minute; a window from the future is void, for the clock was set back.
+-- The window without slots older than a minute. A window from the future is deleted: the clock was set back.
 local function windowOf(key)
   local slot = tonumber(time[1])
-  local held = redis.call('HMGET', key, 'from', 'r', 't', 'rl', 'tl', 'r' .. slot, 't' .. slot)
-  local window = { from = tonumber(held[1]) or slot - windowSlots + 1, r = tonumber(held[2]) or 0, t = tonumber(held[3]) or 0,
-    rl = tonumber(held[4]) or 0, tl = tonumber(held[5]) or 0, rNow = tonumber(held[6]) or 0, tNow = tonumber(held[7]) or 0, slot = slot }
+  local stored = redis.call('HMGET', key, 'from', 'r', 't', 'rl', 'tl', 'r' .. slot, 't' .. slot)
+  local window = { from = tonumber(stored[1]) or slot - windowSlots + 1, r = tonumber(stored[2]) or 0, t = tonumber(stored[3]) or 0,
+    rl = tonumber(stored[4]) or 0, tl = tonumber(stored[5]) or 0, rNow = tonumber(stored[6]) or 0, tNow = tonumber(stored[7]) or 0, slot = slot }
   if window.from > slot then
     redis.call('DEL', key)
     return { from = slot - windowSlots + 1, r = 0, t = 0, rl = 0, tl = 0, rNow = 0, tNow = 0, slot = slot }
@@ -51,33 +66,35 @@ local function windowOf(key)
       window.t = window.t - (tonumber(values[i + 1]) or 0)
     end
     window.from = oldest
-    if held[1] then
+    if stored[1] then
       redis.call('HDEL', key, unpack(fields))
       redis.call('HSET', key, 'from', oldest)
-      if held[2] then redis.call('HSET', key, 'r', window.r) end
-      if held[3] then redis.call('HSET', key, 't', window.t) end
+      if stored[2] then redis.call('HSET', key, 'r', window.r) end
+      if stored[3] then redis.call('HSET', key, 't', window.t) end
     end
   end
   return window
 end
--- Takes back what a second of the window counts, as far as it still counts.
+-- Subtracts from one second of the window, at most what that second still counts.
 local function giveBack(key, letter, slot, count)
   local counted = math.min(count, tonumber(redis.call('HGET', key, letter .. slot)) or 0)
   if counted <= 0 then return end
   redis.call('HINCRBY', key, letter .. slot, -counted)
   redis.call('HINCRBY', key, letter, -counted)
 end
+-- The money spent in each current period, and whether any was spent today.
 local function spentOf(key)
-  local held = redis.call('HMGET', key, 'day', 'dayMoney', 'month', 'monthMoney')
-  local day = tonumber(held[1]) == today and tonumber(held[2]) or 0
-  local month = tonumber(held[3]) == monthOf(today) and tonumber(held[4]) or 0
-  return day, month, tonumber(held[1]) == today
+  local stored, flat = {}, redis.call('HGETALL', key)
+  for i = 1, #flat, 2 do stored[flat[i]] = tonumber(flat[i + 1]) end
+  local spent = {}
+  for period, number in pairs(periods) do spent[period] = stored[period] == number and stored[period .. 'Money'] or 0 end
+  return spent, stored.day == today
 end
 local function parsed(lease)
   local slot, tokens, money = string.match(lease, '^(%S+) (%S+) (%S+)$')
   return slot, tonumber(tokens), tonumber(money)
 end
--- The last of all leaves no sum behind, so that what rounding adds up to is gone with it.
+-- The end of the last lease deletes the sum, and with it any rounding error.
 local function endLeases(runningKey, reservedKey, generations, money)
   redis.call('ZREM', runningKey, unpack(generations))
   redis.call('HDEL', reservedKey, unpack(generations))
@@ -86,45 +103,52 @@ local function endLeases(runningKey, reservedKey, generations, money)
     redis.call('HSET', reservedKey, 'money', textOf(math.max(0, (tonumber(redis.call('HGET', reservedKey, 'money')) or 0) - money)))
   end
 end
-local function endLapsed(windowKey, runningKey, reservedKey)
-  local lapsed = redis.call('ZRANGEBYSCORE', runningKey, '-inf', nowMs, 'LIMIT', 0, lapsedMax)
-  if #lapsed == 0 then return end
+local function endExpired(windowKey, runningKey, reservedKey)
+  local expired = redis.call('ZRANGEBYSCORE', runningKey, '-inf', nowMs, 'LIMIT', 0, expiredMax)
+  if #expired == 0 then return end
   local sum = 0
-  for _, lease in ipairs(redis.call('HMGET', reservedKey, unpack(lapsed))) do
+  for _, lease in ipairs(redis.call('HMGET', reservedKey, unpack(expired))) do
     if lease then
       local slot, tokens, money = parsed(lease)
       if tokens > 0 then giveBack(windowKey, 't', slot, tokens) end
       sum = sum + money
     end
   end
-  endLeases(runningKey, reservedKey, lapsed, sum)
+  endLeases(runningKey, reservedKey, expired, sum)
 end
 `;
 
 /**
- * Admits a generation, or refuses it at no cost.
- * KEYS: for each subject its window, running, reserved and budget. ARGV: the generation; its input tokens as estimated; all tokens to reserve; the money to reserve; for how
- * many milliseconds its leases live, 0 for none where nothing will be settled; 1, or 0 to decide only and take nothing; then for each subject five limits, "" for none: requests and tokens a minute,
- * generations at once, money a day, money a month.
- * Returns 1 or 0; of a refusal the number of the subject, that of the limit among its five, 1 when that is a budget which is spent and not only reserved, and when
- * there is room (milliseconds from now, at most 60,000; of a spent budget it says nothing); the time (epoch milliseconds); then for each subject the
- * requests and the milliseconds until none counts any more, and the same of tokens.
- * Atomic: all limits of all subjects are checked before anything is taken. A limit admits what begins below it, so that a last answer may exceed it; but not an input that
- * does not fit, unless the window is empty. Leases that lapsed are ended first, a thousand of each subject.
+ * Admits a generation, or refuses it without counting anything.
+ * KEYS: for each subject its window, running, reserved and budget.
+ * ARGV: the generation; its estimated input tokens; all tokens to reserve; the money to reserve; the lifetime of its leases in milliseconds, 0 for no lease; 1, or 0
+ * to decide without counting; then for each subject the value of each limit in the order of the limit table, "" for none.
+ * Returns 1 or 0. Of a refusal: the subject's number, the limit's number, 1 when the limit is a budget that is spent and not only reserved, and the milliseconds
+ * until a retry can succeed (at most 60,000; without meaning for a spent budget). Then the time (epoch milliseconds), and for each subject the requests, the
+ * milliseconds until none of them counts, and the same for tokens.
+ * Atomic: it checks all limits of all subjects before it counts anything. A limit admits a request that begins below it, so the last answer may exceed it, but refuses an
+ * input that does not fit unless the window is empty. It first ends up to 1,000 expired leases of each subject.
  */
 export const admitScript = `${common}
+local limits = { ${luaLimits.join(", ")} }
 local subjects = #KEYS / 4
-local input, tokens, money, lifeMs, takes = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
+local input, tokens, money, lifeMs, counts = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
 local function keysOf(subject) return KEYS[subject * 4 - 3], KEYS[subject * 4 - 2], KEYS[subject * 4 - 1], KEYS[subject * 4] end
-local function limitOf(subject, place) return tonumber(ARGV[6 + (subject - 1) * 5 + place]) end
+local function limitOf(subject, place) return tonumber(ARGV[6 + (subject - 1) * #limits + place]) end
+local function hasLimit(subject, counter)
+  for place, limit in ipairs(limits) do
+    if limit.counter == counter and limitOf(subject, place) then return true end
+  end
+  return false
+end
 local refusal
--- What can't be waited for goes first, then what takes longest.
+-- A spent budget comes before other refusals; among the rest, the longest wait.
 local function refuse(subject, place, retryMs, isSpent)
   if not refusal or (isSpent and not refusal.isSpent) or (isSpent == refusal.isSpent and retryMs > refusal.retryMs) then
     refusal = { subject = subject, place = place, retryMs = retryMs, isSpent = isSpent }
   end
 end
--- Until so much of a window is over that what is needed fits.
+-- The milliseconds until enough of a window has passed to free the excess.
 local function waitOf(key, window, letter, excess)
   local fields = {}
   for slot = window.from, window.slot do fields[#fields + 1] = letter .. slot end
@@ -136,41 +160,50 @@ local function waitOf(key, window, letter, excess)
   end
   return windowSlots * 1000
 end
-local windows, running, reserved = {}, {}, {}
+local windows, running, reserved, spent = {}, {}, {}, {}
+local checks = {}
+local function checkWindow(subject, place, letter, needed, max)
+  local windowKey = keysOf(subject)
+  windows[subject] = windows[subject] or windowOf(windowKey)
+  local used = windows[subject][letter]
+  if needed > 0 and used + needed > max then refuse(subject, place, waitOf(windowKey, windows[subject], letter, used + needed - max), false) end
+end
+function checks.requests(subject, place, max) checkWindow(subject, place, 'r', 1, max) end
+function checks.tokens(subject, place, max)
+  checkWindow(subject, place, 't', tokens > 0 and math.max(1, math.min(input, max)) or 0, max)
+end
+function checks.generations(subject, place, max)
+  if lifeMs > 0 and running[subject] >= max then refuse(subject, place, 1000, false) end
+end
+function checks.money(subject, place, max)
+  if money <= 0 then return end
+  local _, _, reservedKey, budgetKey = keysOf(subject)
+  spent[subject] = spent[subject] or spentOf(budgetKey)
+  reserved[subject] = reserved[subject] or tonumber(redis.call('HGET', reservedKey, 'money')) or 0
+  local used = spent[subject][limits[place].period]
+  -- Of several spent budgets, the last in the table is reported.
+  if used + reserved[subject] >= max then refuse(subject, place, used >= max and place or 1000, used >= max) end
+end
 for subject = 1, subjects do
-  local windowKey, runningKey, reservedKey, budgetKey = keysOf(subject)
-  local requestsMax, tokensMax, runningMax = limitOf(subject, 1), limitOf(subject, 2), limitOf(subject, 3)
-  local dayMax, monthMax = limitOf(subject, 4), limitOf(subject, 5)
+  local windowKey, runningKey, reservedKey = keysOf(subject)
   if lifeMs > 0 then
-    endLapsed(windowKey, runningKey, reservedKey)
+    endExpired(windowKey, runningKey, reservedKey)
     running[subject] = redis.call('ZCARD', runningKey)
-    if runningMax and running[subject] >= runningMax then refuse(subject, 3, 1000, false) end
   end
-  if requestsMax or tokensMax then
-    local window = windowOf(windowKey)
-    windows[subject] = window
-    if requestsMax and window.r + 1 > requestsMax then refuse(subject, 1, waitOf(windowKey, window, 'r', window.r + 1 - requestsMax), false) end
-    local needed = math.max(1, math.min(input, tokensMax or 0))
-    if tokensMax and tokens > 0 and window.t + needed > tokensMax then
-      refuse(subject, 2, waitOf(windowKey, window, 't', window.t + needed - tokensMax), false)
-    end
-  end
-  if money > 0 and (dayMax or monthMax) then
-    local day, month = spentOf(budgetKey)
-    reserved[subject] = tonumber(redis.call('HGET', reservedKey, 'money')) or 0
-    if dayMax and day + reserved[subject] >= dayMax then refuse(subject, 4, day >= dayMax and 0 or 1000, day >= dayMax) end
-    if monthMax and month + reserved[subject] >= monthMax then refuse(subject, 5, month >= monthMax and 1 or 1000, month >= monthMax) end
+  for place, limit in ipairs(limits) do
+    local max = limitOf(subject, place)
+    if max then checks[limit.counter](subject, place, max) end
   end
 end
-if takes and not refusal then
+if counts and not refusal then
   for subject = 1, subjects do
     local windowKey, runningKey, reservedKey = keysOf(subject)
     local window = windows[subject]
-    local countsTokens = limitOf(subject, 2) and tokens > 0
+    local countsTokens = tokens > 0 and hasLimit(subject, 'tokens')
     if window then
       if window.rNow == 0 and window.tNow == 0 then window.isNew = true end
       local written = { 'from', window.from }
-      if limitOf(subject, 1) then
+      if hasLimit(subject, 'requests') then
         window.r, window.rl = window.r + 1, window.slot
         for _, part in ipairs({ 'r', window.r, 'rl', window.rl, 'r' .. window.slot, window.rNow + 1 }) do written[#written + 1] = part end
       end
@@ -205,12 +238,12 @@ end
 return answer`;
 
 /**
- * Ends a generation: its leases are over, and what it used is counted.
- * KEYS: the settled generations (sorted set), then as at its admission. ARGV: the generation; the tokens and the money that it used; 1 when it never began, so that its
- * request does not count either; for how many milliseconds it is remembered as settled; for each subject 1 where its tokens count, or 0; for each subject 1
- * where its money counts, or 0; then other generations whose settling their ingress knows of, which are forgotten.
- * Returns 1, or 0 when it was settled before. Atomic. Repeating it does no harm while it is remembered, whether its leases are there, lapsed, or were lost with
- * all that was counted. What was reserved too much is given back only while it still counts; what was reserved too little counts from now.
+ * Settles a generation: ends its leases and counts what it used.
+ * KEYS: the settled generations (sorted set), then the keys of its admission.
+ * ARGV: the generation; the tokens and the money that it used; 1 when it never began, so that its request does not count either; for how many milliseconds Redis
+ * remembers it as settled; for each subject 1 where tokens count, or 0; for each subject 1 where money counts, or 0; then other settled generations that Redis may forget.
+ * Returns 1, or 0 when it was already settled. Atomic and idempotent while Redis remembers the generation, whether its leases exist, expired, or were lost with
+ * the counters. A reservation that was too large is returned only while it still counts; the part beyond the reservation counts from now.
  */
 export const settleScript = `${common}
 local tokens, money, neverBegan, rememberMs = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5])
@@ -240,18 +273,20 @@ for subject = 1, subjects do
     redis.call('PEXPIRE', windowKey, windowMs)
   end
   if countsMoney and money > 0 then
-    local day, month, isOfToday = spentOf(budgetKey)
-    redis.call('HSET', budgetKey, 'day', today, 'dayMoney', textOf(day + money), 'month', monthOf(today), 'monthMoney', textOf(month + money))
+    local spent, isOfToday = spentOf(budgetKey)
+    for period, number in pairs(periods) do
+      redis.call('HSET', budgetKey, period, number, period .. 'Money', textOf(spent[period] + money))
+    end
     if not isOfToday then redis.call('PEXPIRE', budgetKey, 32 * 86400000) end
   end
 end
 return 1`;
 
 /**
- * Prolongs the leases of generations that are not over.
- * KEYS: for each subject its running and its reserved, each subject once. ARGV: for how many milliseconds a lease lives; then, for each lease, its subject's number, its
- * generation and the money that it reserves there.
- * Returns nothing. Atomic. Repeating it does no harm. A lease that lapsed or was lost is there again, but for its tokens.
+ * Renews the leases of running generations.
+ * KEYS: for each subject, once, its running and its reserved.
+ * ARGV: the lifetime of a lease in milliseconds; then for each lease its subject's number, its generation and the money that it reserves there.
+ * Returns nothing. Atomic and idempotent. It restores a lease that expired or was lost, without its tokens.
  */
 export const renewScript = `${common}
 local lifeMs = tonumber(ARGV[1])

@@ -1,48 +1,39 @@
-/** Limits of callers, counted in Redis over all processes: reserved at admission in one round trip, settled when the generation is over. */
+/** Rate limits and budgets, counted in Redis over all processes: reserved at admission in one round trip, settled when the generation ends. */
 
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
+import { type LimitName, type Limits, limitRows, limitsCount } from "./limits.ts";
 import { admitScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
 
-/** How long a lease outlives the last sign of its holder: what a process that died had reserved is free again after this. */
+export type { LimitName, Limits };
+
+/** How long a lease lives without a renewal. After a crash, the reservations of a process are free again after this time. */
 export const leaseMs = 6_000;
-/** How long Redis remembers that a generation is settled: a settlement must not be repeated after this. */
+/** How long Redis remembers that a generation is settled. Repeating `settle` after this time counts twice. */
 export const settledMs = 3_600_000;
-/** About so many leases are prolonged by one call. */
+/** The approximate number of leases that one call renews. */
 const renewalsMax = 1_000;
-/** So many settled generations are forgotten by one call at most, and so many wait for that. */
+/** How many settled generations one call forgets, and how many may wait for that. */
 const forgottenMax = 500;
 const knownMax = 100_000;
 
-const limitNames = [
-  "requestsPerMinute",
-  "tokensPerMinute",
-  "generationsMax",
-  "budgetPerDay",
-  "budgetPerMonth",
-] as const;
-export type LimitName = (typeof limitNames)[number];
-
-/** What a caller may; a limit that is absent does not exist. Tokens are input and output together, budgets are in the catalogue's currency, days and months in UTC. */
-export type Limits = { readonly [Name in LimitName]?: number };
-
-/** Somebody with limits. */
+/** A key, group or account with its limits. Days and months are in UTC, budgets in the catalogue's currency. */
 export interface LimitedSubject {
   readonly scope: "key" | "group" | "account";
-  /** A key's id, a group's or an account's name. */
+  /** The id of a key, the name of a group or an account. */
   readonly name: string;
   readonly limits: Limits;
 }
 
-/** What a generation is thought to take. */
+/** The expected use of a generation. */
 export interface Estimate {
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly money: number;
 }
 
-/** What a generation reserves once it is admitted. */
+/** What an admitted generation reserves. */
 export interface Reservation {
   readonly generation: string;
   readonly subjects: readonly LimitedSubject[];
@@ -56,37 +47,35 @@ export interface Reservation {
 export interface Used {
   readonly tokens: number;
   readonly money: number;
-  /** It was not admitted as far as anybody knows, so that its request does not count either. */
+  /** No admission is known, so its request does not count either. */
   readonly neverBegan?: boolean;
 }
 
-/** How one limit of a minute stands. */
+/** The state of one limit per minute. */
 export interface Standing {
   readonly limit: number;
   readonly remaining: number;
-  /** Until all of it is there again. */
+  /** Until the whole limit is available again. */
   readonly resetMs: number;
 }
 
-/** Of requests and of tokens that which leaves least, of all subjects; undefined where nobody has such a limit. */
+/** The tightest request limit and the tightest token limit over all subjects; undefined without such a limit. */
 export interface Standings {
   readonly requests: Standing | undefined;
   readonly tokens: Standing | undefined;
-  /** Epoch milliseconds of Redis. */
+  /** Redis' time in epoch milliseconds. */
   readonly now: number;
 }
 
 export type LimitDecision =
   | { kind: "admitted"; standings: Standings }
-  /**
-   * `isSpent`: the limit is a budget, and what was used fills it, without what running generations have reserved. `retryMs`: when there is room, at most a minute
-   * from now; of a budget that is spent it says nothing.
-   */
   | {
       kind: "refused";
       subject: LimitedSubject;
       limit: LimitName;
+      /** The limit is a budget, and money already spent fills it, without the reservations of running generations. */
       isSpent: boolean;
+      /** When a retry can succeed, at most a minute from now. Without meaning for a spent budget. */
       retryMs: number;
       standings: Standings;
     };
@@ -103,41 +92,41 @@ export const reservationOf = (
   money,
 });
 
-/** The limits of requests alone. */
+/** The subjects that limit requests, with only these limits. */
 export const requestLimitsOf = (subjects: readonly LimitedSubject[]): LimitedSubject[] =>
   subjects.flatMap(({ scope, name, limits: { requestsPerMinute } }) =>
     requestsPerMinute === undefined ? [] : [{ scope, name, limits: { requestsPerMinute } }],
   );
 
-/** Every method rejects when Redis does not answer; whether something was counted is unknown then. */
+/** Every method rejects when Redis does not answer; it is then unknown whether Redis counted the call. */
 export class LimitCounters {
   readonly #redis: Redis;
   readonly #keyspace: Keyspace;
-  /** Settled as Redis told, which still remembers them. */
+  /** Generations that Redis confirmed as settled and still remembers. */
   #known: string[] = [];
 
-  /** `redis` is of the purpose `request`. */
+  /** `redis` has the purpose `request`. */
   constructor(redis: Redis, keyspace: Keyspace) {
     this.#redis = redis;
     this.#keyspace = keyspace;
   }
 
   /**
-   * One round trip; there must be a subject. Once it is admitted the reservation is to be renewed and settled. When this rejects it may have been admitted or may
-   * yet be: it is to be settled as one that never began.
+   * One round trip; needs at least one subject. The caller renews an admitted reservation and settles it. After a rejection Redis may have admitted it, or may
+   * still do so: settle it with `neverBegan`.
    */
   admit(reservation: Reservation): Promise<LimitDecision> {
     return this.#decide(reservation, leaseMs);
   }
 
-  /** Counts a request that takes nothing else, or refuses it: there is nothing to settle. Undefined, and nobody is asked, where no requests are limited. */
+  /** Counts or refuses a request that uses nothing else; it needs no settling. Undefined, without a round trip, when no subject limits requests. */
   countRequest(subjects: readonly LimitedSubject[]): Promise<LimitDecision> | undefined {
     const limited = requestLimitsOf(subjects);
     if (limited.length === 0) return undefined;
     return this.#decide(reservationOf("", limited, { inputTokens: 0, outputTokens: 0, money: 0 }), 0);
   }
 
-  /** Decides as `admit` does, but counts and reserves nothing. One round trip; there must be a subject. */
+  /** Decides like `admit`, but counts and reserves nothing. One round trip; needs at least one subject. */
   look(subjects: readonly LimitedSubject[], estimate: Estimate): Promise<LimitDecision> {
     return this.#decide(reservationOf("", subjects, estimate), leaseMs, false);
   }
@@ -145,56 +134,34 @@ export class LimitCounters {
   async #decide(
     { generation, subjects, inputTokens, tokens, money }: Reservation,
     lifeMs: number,
-    takes = true,
+    counts = true,
   ): Promise<LimitDecision> {
     const keys = subjects.flatMap((subject) => this.#keysOf(subject));
-    const limits = subjects.flatMap((subject) => limitNames.map((name) => subject.limits[name] ?? ""));
-    const answer = (await runScript(this.#redis, scripts.admit, keys, [
-      generation,
-      inputTokens,
-      tokens,
-      money,
-      lifeMs,
-      Number(takes),
-      ...limits,
-    ])) as number[];
-    const [isAdmitted, place = 0, limit = 0, isSpent, retryMs = 0, now = 0, ...windows] = answer;
+    const values = subjects.flatMap(({ limits }) => limitRows.map(({ name }) => limits[name] ?? ""));
+    const fixed = [generation, inputTokens, tokens, money, lifeMs, Number(counts)];
+    const answer = (await runScript(this.#redis, scripts.admit, keys, [...fixed, ...values])) as number[];
+    const [isAdmitted, subjectNumber = 0, limitNumber = 0, isSpent, retryMs = 0, now = 0, ...windows] = answer;
     const standings = {
-      requests: tightestOf(
-        subjects.map((subject, index) =>
-          standingOf(subject.limits.requestsPerMinute, windows[index * 4], windows[index * 4 + 1]),
-        ),
-      ),
-      tokens: tightestOf(
-        subjects.map((subject, index) =>
-          standingOf(subject.limits.tokensPerMinute, windows[index * 4 + 2], windows[index * 4 + 3]),
-        ),
-      ),
+      requests: tightestOf(subjects, "requestsPerMinute", windows, 0),
+      tokens: tightestOf(subjects, "tokensPerMinute", windows, 2),
       now,
     };
     if (isAdmitted === 1) return { kind: "admitted", standings };
-    const subject = subjects[place - 1] as LimitedSubject;
-    return {
-      kind: "refused",
-      subject,
-      limit: limitNames[limit - 1] as LimitName,
-      isSpent: isSpent === 1,
-      retryMs,
-      standings,
-    };
+    const subject = subjects[subjectNumber - 1] as LimitedSubject;
+    const limit = limitRows[limitNumber - 1]?.name as LimitName;
+    return { kind: "refused", subject, limit, isSpent: isSpent === 1, retryMs, standings };
   }
 
   /**
-   * Ends the leases and counts what was used. When it rejects, it is to be repeated with the same arguments, within `settledMs` of the first time: however often it is
-   * called and whichever of the calls Redis ran, the generation counts once.
+   * Ends the leases and counts what was used. After a rejection, repeat it with the same arguments within `settledMs` of the first call: the generation counts once,
+   * however many of the calls Redis ran.
    */
   async settle({ generation, subjects }: Reservation, { tokens, money, neverBegan = false }: Used): Promise<void> {
     const known = this.#known.splice(0, forgottenMax);
     const keys = [this.#keyspace.limitsSettled, ...subjects.flatMap((subject) => this.#keysOf(subject))];
-    const counted = [
-      ...subjects.map(({ limits }) => Number(countsTokens(limits))),
-      ...subjects.map(({ limits }) => Number(countsMoney(limits))),
-    ];
+    const counted = (["tokens", "money"] as const).flatMap((counter) =>
+      subjects.map(({ limits }) => Number(limitsCount(limits, counter))),
+    );
     try {
       await runScript(this.#redis, scripts.settle, keys, [
         generation,
@@ -211,27 +178,27 @@ export class LimitCounters {
     }
   }
 
-  /** Redis need not remember any more that this generation is settled: no call of `settle` for it can be under way. */
+  /** Lets Redis forget that this generation is settled. No call of `settle` for it may be running. */
   forget(generation: string): void {
     if (this.#known.length < knownMax) this.#known.push(generation);
   }
 
-  /** Call it every few seconds, well within the life of a lease, with all that is not settled: what leaves `held` before its turn comes is not prolonged. */
-  async renew(held: Iterable<Reservation>): Promise<void> {
+  /** Call it every few seconds, well within `leaseMs`, with every reservation that is not settled. A reservation that leaves the iterable before its turn is not renewed. */
+  async renew(reservations: Iterable<Reservation>): Promise<void> {
     let leases: Reservation[] = [];
     let count = 0;
-    for (const reservation of held) {
+    for (const reservation of reservations) {
       leases.push(reservation);
       count += reservation.subjects.length;
       if (count < renewalsMax) continue;
-      await this.#prolong(leases);
+      await this.#renewSome(leases);
       leases = [];
       count = 0;
     }
-    if (leases.length > 0) await this.#prolong(leases);
+    if (leases.length > 0) await this.#renewSome(leases);
   }
 
-  async #prolong(leases: readonly Reservation[]): Promise<void> {
+  async #renewSome(leases: readonly Reservation[]): Promise<void> {
     const numbers = new Map<string, number>();
     const keys: string[] = [];
     const values: (string | number)[] = [leaseMs];
@@ -241,7 +208,7 @@ export class LimitCounters {
         const number = numbers.get(running) ?? numbers.size + 1;
         if (!numbers.has(running)) keys.push(running, this.#keyspace.limit(scope, name, "reserved"));
         numbers.set(running, number);
-        values.push(number, generation, countsMoney(limits) ? money : 0);
+        values.push(number, generation, limitsCount(limits, "money") ? money : 0);
       }
     await runScript(this.#redis, scripts.renew, keys, values);
   }
@@ -259,18 +226,20 @@ const scripts = {
   renew: scriptOf(renewScript, "run"),
 };
 
-const countsTokens = ({ tokensPerMinute }: Limits): boolean => tokensPerMinute !== undefined;
-const countsMoney = ({ budgetPerDay, budgetPerMonth }: Limits): boolean =>
-  budgetPerDay !== undefined || budgetPerMonth !== undefined;
-
-const standingOf = (limit: number | undefined, used = 0, resetMs = 0): Standing[] =>
-  limit === undefined ? [] : [{ limit, remaining: Math.max(0, limit - used), resetMs }];
-
-function tightestOf(standings: Standing[][]): Standing | undefined {
-  return standings
-    .flat()
+/** `windows` has four numbers for each subject; those of this limit begin at `offset`: the count, and the milliseconds until it is 0. */
+function tightestOf(
+  subjects: readonly LimitedSubject[],
+  name: LimitName,
+  windows: readonly number[],
+  offset: number,
+): Standing | undefined {
+  return subjects
+    .flatMap(({ limits: { [name]: limit } }, index): Standing[] => {
+      const [used = 0, resetMs = 0] = windows.slice(index * 4 + offset);
+      return limit === undefined ? [] : [{ limit, remaining: Math.max(0, limit - used), resetMs }];
+    })
     .reduce<Standing | undefined>(
-      (least, standing) => (least === undefined || standing.remaining < least.remaining ? standing : least),
+      (tightest, standing) => (tightest === undefined || standing.remaining < tightest.remaining ? standing : tightest),
       undefined,
     );
 }

@@ -1,13 +1,11 @@
-/** What is known of a key: all but the key. */
+/** The record of a key, which contains everything but the key itself. */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
+import { limitsSchema } from "./limits.ts";
 
 const time = (description: string) => Type.Integer({ minimum: 0, description });
 
 export const accountForm = /^[0-9A-Za-z._@-]{1,100}$/;
-
-const count = Type.Optional(Type.Integer({ minimum: 1 }));
-const money = Type.Optional(Type.Number({ minimum: 0 }));
 
 const keyRecordSchema = Type.Object({
   id: Type.String({ pattern: "^key_[0-9A-Za-z]{1,64}$" }),
@@ -15,27 +13,16 @@ const keyRecordSchema = Type.Object({
   group: Type.String({ description: "A group of the catalogue." }),
   hint: Type.String({ description: "The last characters of the key." }),
   createdAt: time("Epoch milliseconds."),
-  expiresAt: Type.Optional(time("Epoch milliseconds; valid before it. Absent: never expires.")),
-  revokedAt: Type.Optional(time("Epoch milliseconds. Never taken back.")),
+  expiresAt: Type.Optional(time("Epoch milliseconds; the key is valid before it. Absent: never expires.")),
+  revokedAt: Type.Optional(time("Epoch milliseconds. A revocation is final.")),
   models: Type.Optional(
-    Type.Array(Type.String(), {
-      description: "Model ids, or beginnings followed by `*`, to which the key is further restricted.",
-    }),
+    Type.Array(Type.String(), { description: "Restricts the key to these model ids, or prefixes followed by `*`." }),
   ),
   account: Type.Optional(
-    Type.String({ pattern: accountForm.source, description: "Whose key it is: keys of one account share its limits." }),
+    Type.String({ pattern: accountForm.source, description: "The keys of one account share its limits." }),
   ),
   limits: Type.Optional(
-    Type.Object(
-      {
-        requestsPerMinute: count,
-        tokensPerMinute: count,
-        generationsMax: count,
-        budgetPerDay: money,
-        budgetPerMonth: money,
-      },
-      { description: "In place of those that its group gives to each key." },
-    ),
+    limitsSchema({ description: "The key's own limits; each overrides the same limit of its group's `keyLimits`." }),
   ),
 });
 
@@ -44,7 +31,7 @@ export type KeyRecord = Readonly<Type.Static<typeof keyRecordSchema>>;
 
 const validator = Compile(keyRecordSchema);
 
-/** A stored record; undefined for anything else. Fields of later versions are kept. */
+/** Parses a stored record; undefined for anything else. Keeps fields of later versions. */
 export function parseRecord(text: string): KeyRecord | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -62,7 +49,7 @@ export function stateOf({ expiresAt, revokedAt }: KeyRecord, now: number): KeySt
   return expiresAt !== undefined && now >= expiresAt ? "expired" : "live";
 }
 
-/** Whether the key's own list lets it use a model; its group is another question. */
+/** Whether the key's own list allows a model. Its group must allow the model too. */
 export function allowsModel({ models }: KeyRecord, id: string): boolean {
   return (
     models === undefined ||

@@ -1,163 +1,53 @@
-/** The catalogue as processes use it: frozen, and indexed for the path of every request. */
-import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
-import type { ModelTraits } from "#dialects/model-traits.ts";
+/** The catalogue as processes use it: immutable, and indexed for look-ups on every request. schema.ts describes the settings. */
+import type { UpstreamDialect } from "#dialects/dialect.ts";
+import type { CatalogueFile } from "./schema.ts";
 
-/** Times in milliseconds; what each covers stands in schema.ts. */
-export interface UpstreamTimeouts {
-  readonly connectTimeoutMs: number;
-  readonly firstByteTimeoutMs: number;
-  readonly firstTokenTimeoutMs: number;
-  readonly firstContentTimeoutMs: number;
-  readonly betweenTokensTimeoutMs: number;
-  readonly totalTimeoutMs: number;
-}
+type FileUpstream = CatalogueFile["upstreams"][string];
+type FileModel = CatalogueFile["models"][number];
 
-/** How a request proves to an upstream that it may. */
-export const authentications = ["bearer", "x-api-key", "api-key", "x-goog-api-key", "google", "aws"] as const;
-type Authentication = (typeof authentications)[number];
+/** In milliseconds. */
+export type UpstreamTimeouts = FileUpstream["timeouts"];
 
-export interface CatalogueUpstream {
+/** One target of a model's route. */
+export type Target = FileModel["route"][number];
+
+/** An upstream whose `requires` is met, with the variables in its `baseUrl` replaced. */
+export type CatalogueUpstream = Omit<FileUpstream, "requires"> &
+  Required<Pick<FileUpstream, "authentication">> & { readonly name: string };
+
+/** The dialect to use with an upstream: the preferred one if the upstream speaks it, otherwise the upstream's own. */
+export const spokenWith = ({ dialect, alsoSpeaks }: CatalogueUpstream, preferred: UpstreamDialect): UpstreamDialect =>
+  alsoSpeaks.includes(preferred) ? preferred : dialect;
+
+/** A model with at least one target: its route contains only targets whose upstream is offered here. */
+export type CatalogueModel = Omit<FileModel, "name" | "created" | "prices"> & {
   readonly name: string;
-  readonly dialect: UpstreamDialect;
-  readonly alsoSpeaks: readonly UpstreamDialect[];
-  /** Without a trailing slash; may have a query. */
-  readonly baseUrl: string;
-  /** Paths of PEM files, which only workers read. */
-  readonly tls?: {
-    readonly caFile?: string;
-    readonly certificateFile?: string;
-    readonly keyFile?: string;
-    readonly serverName?: string;
-  };
-  /** The name of an environment variable; `credentialOf` reads it. */
-  readonly credential?: string;
-  /** Further ones. */
-  readonly credentials: readonly string[];
-  /** It goes on from an assistant's turn that a request ends in. */
-  readonly prefill: boolean;
-  /** Failures in a row after which a target is left alone for a while; 0 is never. */
-  readonly circuitBreakerFailuresMax: number;
-  /** Requests at once, over all workers. */
-  readonly concurrencyMax?: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly streamUsage: boolean;
-  readonly tokenLimitField: "max_completion_tokens" | "max_tokens";
-  /** It fetches images and documents by their address itself. */
-  readonly fetchesAttachments: boolean;
-  readonly countsTokens: boolean;
-  readonly authentication: Authentication;
-  /** For `aws`: where the upstream is, and as which service its requests are signed. */
-  readonly region?: string;
-  readonly service: string;
-  /** Names of betas, or beginnings followed by `*`, that it is told of when a caller asks for them. */
-  readonly betas: readonly string[];
-  readonly timeouts: UpstreamTimeouts;
-  /** Connections that one worker process opens to it. */
-  readonly connectionsMax: number;
-}
-
-/** The dialect to speak with an upstream: the wanted one if it speaks it, else its own. */
-export const spokenWith = ({ dialect, alsoSpeaks }: CatalogueUpstream, wanted: UpstreamDialect): UpstreamDialect =>
-  alsoSpeaks.includes(wanted) ? wanted : dialect;
-
-/** In the catalogue's currency, for a million tokens. */
-interface Prices {
-  readonly inputPerMillion: number;
-  readonly outputPerMillion: number;
-  readonly cachedInputPerMillion: number;
-}
-
-/** One place that serves a model. */
-export interface Target {
-  /** A name in `upstreams`. */
-  readonly upstream: string;
-  /** What that upstream calls the model. */
-  readonly model: string;
-  readonly weight?: number;
-  readonly timeouts?: Partial<UpstreamTimeouts>;
-}
-
-export interface CatalogueModel {
-  readonly id: string;
-  readonly name: string;
-  readonly ownedBy: string;
   /** Seconds since 1970. */
   readonly created: number;
-  readonly contextWindow?: number;
-  readonly outputTokensMax?: number;
-  /** A name in `queues`. */
-  readonly queue: string;
-  readonly recommendedDialect: ConversationDialect;
-  readonly capabilities: readonly string[];
-  readonly prices: Prices;
-  /** In order, never empty; only targets whose upstream is offered here. */
-  readonly route: readonly Target[];
-  /** A streamed answer may go on from another target. */
-  readonly resume: boolean;
-  /** All targets give the same answer to the same request. */
-  readonly deterministic: boolean;
-  readonly retries: number;
-  /** What the catalogue sets; the rest has defaults. */
-  readonly traits?: Partial<ModelTraits>;
-  /** Ids of other models. */
-  readonly fallbacks: readonly string[];
-  readonly timeouts?: Partial<UpstreamTimeouts>;
-}
+  readonly prices: Required<FileModel["prices"]>;
+};
 
-export type PublishedModel = Omit<CatalogueModel, "route">;
-
-interface QueueSettings {
-  readonly waitingMax: number;
-  readonly waitMs: number;
-}
-
-/** Of callers; what each means stands in schema.ts. */
-interface RateLimits {
-  readonly requestsPerMinute?: number;
-  readonly tokensPerMinute?: number;
-  readonly generationsMax?: number;
-  readonly budgetPerDay?: number;
-  readonly budgetPerMonth?: number;
-}
-
-interface Group {
-  readonly weight: number;
-  /** Ids, or beginnings of ids followed by `*`. */
-  readonly models: readonly string[];
-  readonly limits?: RateLimits;
-  readonly keyLimits?: RateLimits;
-  readonly accountLimits?: RateLimits;
-}
-
-interface Addresses {
-  readonly baseUrl: string;
-  readonly alternatives: Readonly<Record<string, string>>;
-}
-
-export interface CatalogueParts {
-  /** Changes with every byte of the file: the beginning of its SHA-256, in hex. */
+export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses"> {
+  /** Identifies the file's content: the beginning of its SHA-256, in hex. */
   readonly version: string;
-  readonly currency: string;
-  readonly addresses?: Addresses;
-  readonly queues: ReadonlyMap<string, QueueSettings>;
-  readonly groups: ReadonlyMap<string, Group>;
-  /** Those offered here. */
+  readonly queues: ReadonlyMap<string, CatalogueFile["queues"][string]>;
+  readonly groups: ReadonlyMap<string, CatalogueFile["groups"][string]>;
+  /** Only those offered here. */
   readonly upstreams: ReadonlyMap<string, CatalogueUpstream>;
-  /** Those offered here, in the order of the file. */
+  /** Only those offered here, in the order of the file. */
   readonly models: readonly CatalogueModel[];
-  /** Every id in the file, also of models that are not offered here. */
+  /** Every id in the file, including models that are not offered here. */
   readonly declaredModelIds: ReadonlySet<string>;
-}
-
-export interface Catalogue extends CatalogueParts {
-  /** In constant time; undefined alike for a model that does not exist and for one outside the group. */
+  /** Every environment variable that an upstream of the file names as a credential or in `requires`, offered here or not. */
+  readonly declaredVariables: ReadonlySet<string>;
+  /** In constant time; undefined for an unknown model and for one outside the group. */
   modelFor(group: string, id: string): CatalogueModel | undefined;
-  /** In the order of the file; nothing for a group that does not exist. */
+  /** In the order of the file; empty for an unknown group. */
   modelsOf(group: string): readonly CatalogueModel[];
 }
 
-/** Freezes the parts, deeply but for the maps, which TypeScript keeps from being written. */
-export function createCatalogue(parts: CatalogueParts): Catalogue {
+/** Freezes the parts deeply, except the maps and sets, which TypeScript protects. */
+export function createCatalogue(parts: Omit<Catalogue, "modelFor" | "modelsOf">): Catalogue {
   for (const part of [
     parts.addresses,
     parts.models,
@@ -168,8 +58,8 @@ export function createCatalogue(parts: CatalogueParts): Catalogue {
     freezeDeep(part);
   const offers = new Map<string, ReadonlyMap<string, CatalogueModel>>();
   for (const [name, group] of parts.groups) {
-    const isMeant = matcherOf(group.models);
-    offers.set(name, new Map(parts.models.filter(({ id }) => isMeant(id)).map((model) => [model.id, model])));
+    const isAllowed = matcherOf(group.models);
+    offers.set(name, new Map(parts.models.filter(({ id }) => isAllowed(id)).map((model) => [model.id, model])));
   }
   const lists = new Map([...offers].map(([name, models]) => [name, Object.freeze([...models.values()])]));
   const none: readonly CatalogueModel[] = Object.freeze([]);
@@ -180,16 +70,11 @@ export function createCatalogue(parts: CatalogueParts): Catalogue {
   });
 }
 
-/** Whether a text is among these or begins as one of these patterns with a trailing `*`. */
+/** Tests whether a text equals one of these patterns, or starts with the prefix of a pattern with a trailing `*`. */
 export function matcherOf(patterns: readonly string[]): (id: string) => boolean {
   const ids = new Set(patterns);
-  const beginnings = patterns.filter((pattern) => pattern.endsWith("*")).map((pattern) => pattern.slice(0, -1));
-  return (id) => ids.has(id) || beginnings.some((beginning) => id.startsWith(beginning));
-}
-
-/** What callers may know of a model: all but where it is served. */
-export function publishedModelOf({ route: _, ...published }: CatalogueModel): PublishedModel {
-  return published;
+  const prefixes = patterns.filter((pattern) => pattern.endsWith("*")).map((pattern) => pattern.slice(0, -1));
+  return (id) => ids.has(id) || prefixes.some((prefix) => id.startsWith(prefix));
 }
 
 function freezeDeep(value: unknown): void {

@@ -1,22 +1,22 @@
-/** Reads YAML and remembers where each value stood. */
+/** Reads YAML and keeps the position of each value. */
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from "yaml";
 import { CatalogueFault, type Finding, pathTextOf } from "./fault.ts";
 
-/** The largest catalogue that is read. */
+/** The largest accepted file. */
 export const fileBytesMax = 4 * 1024 * 1024;
-/** Aliases that are resolved, each counted as often as the anchors inside of it multiply it. */
+/** The most aliases that a file may resolve. An alias inside an anchor counts once for each use of the anchor. */
 const aliasesMax = 10_000;
 
 export interface CatalogueDocument {
-  /** The plain value of the file: fresh, owned by whoever asked for it. */
+  /** The plain value of the file; the caller may change it. */
   value: unknown;
-  /** Says findings as one line about the first of them in the file. */
+  /** Describes the first of the findings, by its position in the file, in one line. */
   faultOf(findings: readonly Finding[]): CatalogueFault;
 }
 
 /**
- * YAML 1.2 in UTF-8, one document, with aliases and merge keys.
- * Throws CatalogueFault for anything else; `file` is only said in messages.
+ * Parses YAML 1.2 in UTF-8: one document, with aliases and merge keys.
+ * Throws CatalogueFault for anything else; `file` is its name in messages.
  */
 export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument {
   const text = textOf(bytes, file);
@@ -71,7 +71,7 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
       const [first, ...others] = findings
         .map((finding) => ({ finding, offset: offsetOf(finding) }))
         .sort((a, b) => a.offset - b.offset);
-      if (!first) throw new TypeError("a fault needs a finding");
+      if (!first) throw new TypeError("faultOf needs at least one finding");
       const path = pathTextOf(first.finding.path);
       const more = others.length === 0 ? "" : ` (and ${others.length} more)`;
       return faultAt(first.offset, `${path && `${path}: `}${oneLine(first.finding.text)}${more}`);

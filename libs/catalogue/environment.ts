@@ -1,11 +1,11 @@
-/** What a catalogue takes from the environment: addresses, conditions and, for workers only, credentials. */
+/** Reads the environment variables that a catalogue names: in addresses, in `requires` and, in workers only, as credentials. */
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const reference = /\$\{([^}]*)\}/g;
 const inside = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/;
 
-/** Fills in `${NAME}` and `${NAME:-default}`; a variable that is empty counts as unset. */
+/** Replaces `${NAME}` and `${NAME:-default}`. An empty variable counts as unset. */
 export function filledIn(
   text: string,
   environment: Environment,
@@ -19,31 +19,31 @@ export function filledIn(
     }
     const value = environment[name] || fallback;
     if (value === undefined)
-      reason ??= `the environment variable ${name} is not set; set it, give a default as in "\${${name}:-http://localhost:8000}", or write "requires: ${name}" to leave this upstream out where it is not set`;
+      reason ??= `the environment variable ${name} is not set; set it, use a default as in "\${${name}:-http://localhost:8000}", or write "requires: ${name}" to skip this upstream while it is not set`;
     return value ?? "";
   });
   return reason === undefined ? { kind: "filled", text: filled } : { kind: "faulty", reason };
 }
 
-/** Whether an upstream is offered where this environment holds. */
+/** Whether a process with this environment offers an upstream. */
 export function isOffered({ requires }: { requires?: string | undefined }, environment: Environment): boolean {
   return requires === undefined || Boolean(environment[requires]);
 }
 
-/** Why an address cannot be used as a base address; undefined when it can. The address itself is not repeated: it may hold a password. */
+/** Explains why a text is no base URL; undefined when it is one. The explanation omits the text, which may contain a password. */
 export function baseUrlFaultOf(text: string, mayHaveQuery: boolean): string | undefined {
   if (!URL.canParse(text)) return "not a URL; write http://host or https://host, with a path if it needs one";
   const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:")
     return `the scheme must be http or https, not ${url.protocol.slice(0, -1)}`;
-  if (url.username || url.password) return "must not hold a name or password; name a credential instead";
+  if (url.username || url.password) return "must not contain a user name or password; use `credential` instead";
   if (text.includes("#")) return "must not have a fragment";
   if (text.includes("?") && !mayHaveQuery) return "must not have a query";
   if ((text.split("?", 1)[0] as string).endsWith("/")) return "must not end in a slash";
   return undefined;
 }
 
-/** The names of an upstream's credentials, each an environment variable. */
+/** The environment variables of an upstream's credentials. */
 export const credentialNamesOf = ({
   credential,
   credentials,
@@ -52,6 +52,6 @@ export const credentialNamesOf = ({
   credentials: readonly string[];
 }): string[] => (credential === undefined ? [...credentials] : [credential, ...credentials]);
 
-/** The secret of a credential; undefined when its variable is unset or empty. Bearer of secrets: never log it. */
+/** The secret of a credential; undefined when its variable is unset or empty. Never log the result. */
 export const secretOf = (credential: string | undefined, environment: Environment): string | undefined =>
   (credential !== undefined && environment[credential]) || undefined;

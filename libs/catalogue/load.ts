@@ -1,16 +1,16 @@
-/** From the bytes of a catalogue file to a catalogue, or to one line that says what is wrong with it. */
+/** Turns the bytes of a catalogue file into a catalogue, or into one line that names the mistake. */
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { upstreamProfiles } from "#dialects/profiles.ts";
 import { type Catalogue, type CatalogueModel, type CatalogueUpstream, createCatalogue } from "./catalogue.ts";
 import { readDocument } from "./document.ts";
-import { type Environment, filledIn, isOffered } from "./environment.ts";
+import { credentialNamesOf, type Environment, filledIn, isOffered } from "./environment.ts";
 import { CatalogueFault } from "./fault.ts";
 import { createdSecondsOf, meaningFindingsOf } from "./meaning.ts";
 import type { CatalogueFile } from "./schema.ts";
 import { shapeOf } from "./shape.ts";
 
-/** Reads and checks the file, at once. Throws CatalogueFault and nothing else. */
+/** Reads and checks the file synchronously. Throws only CatalogueFault. */
 export function loadCatalogue(file: string, environment: Environment): Catalogue {
   let bytes: Uint8Array;
   try {
@@ -27,12 +27,12 @@ export function unreadableText(file: string, error: unknown): string {
   return `${file}: ${code === "ENOENT" ? "no such file" : message}`;
 }
 
-/** What stands for a content: the beginning of its SHA-256, in hex. */
+/** Identifies a content: the beginning of its SHA-256, in hex. */
 export function versionOf(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex").slice(0, 16);
 }
 
-/** Checks what was read; `file` is only said in messages. Throws CatalogueFault and nothing else. */
+/** Parses and checks the content of a file; `file` is its name in messages. Throws only CatalogueFault. */
 export function parseCatalogue(bytes: Uint8Array, file: string, environment: Environment): Catalogue {
   const document = readDocument(bytes, file);
   const shape = shapeOf(document.value);
@@ -73,5 +73,8 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
     upstreams,
     models,
     declaredModelIds: new Set(file.models.map(({ id }) => id)),
+    declaredVariables: new Set(
+      Object.values(file.upstreams).flatMap((upstream) => credentialNamesOf(upstream).concat(upstream.requires ?? [])),
+    ),
   });
 }

@@ -1,14 +1,14 @@
-/** Checks what a schema cannot say: that names refer to something, that addresses are addresses, that nothing is said twice. */
+/** Checks what the schema cannot express: references between parts of the file, URLs, and unique ids. */
 import { baseUrlFaultOf, type Environment, filledIn, isOffered } from "./environment.ts";
 import type { Finding, Path } from "./fault.ts";
 import { suggestionOf } from "./nearest.ts";
 import type { CatalogueFile } from "./schema.ts";
 
-/** Headers that carry secrets, or that belong to the connection. */
-const ownHeaders =
+/** Headers that contain secrets or control the connection. */
+const reservedHeaders =
   /^(authorization|proxy-authorization|cookie|x-api-key|api-key|x-goog-api-key|host|connection|content-length|content-type|transfer-encoding|accept-encoding)$/i;
 
-/** Everything that is wrong with a file of the right shape. */
+/** All mistakes in a file that matches the schema. */
 export function meaningFindingsOf(file: CatalogueFile, environment: Environment): Finding[] {
   return [
     ...addressFindingsOf(file),
@@ -32,12 +32,12 @@ function upstreamFindingsOf({ upstreams }: CatalogueFile, environment: Environme
   return Object.entries(upstreams).flatMap(([name, upstream]) => {
     const path = ["upstreams", name];
     const findings = Object.keys(upstream.headers)
-      .filter((header) => ownHeaders.test(header))
+      .filter((header) => reservedHeaders.test(header))
       .map(
         (header): Finding => ({
           path: [...path, "headers", header],
           atKey: true,
-          text: "may not be set here; secrets are named by `credential`, the rest is the worker's",
+          text: "may not be set here; use `credential` for secrets, the worker sets the other headers",
         }),
       );
     if (!isOffered(upstream, environment)) return findings;
@@ -65,7 +65,7 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
     if (twin === undefined) firstWith.set(model.id, index);
     else found(["id"], `"${model.id}" is already the id of models[${twin}]`);
     if (!Object.hasOwn(queues, model.queue))
-      found(["queue"], `no queue is named "${model.queue}"${suggestionOf(model.queue, Object.keys(queues))}`);
+      found(["queue"], unknownText("queue is named", model.queue, Object.keys(queues)));
     if (createdSecondsOf(model.created) === undefined)
       found(["created"], "must be a date such as 2026-01-31, or seconds since 1970");
     const { contextWindow = Number.POSITIVE_INFINITY, outputTokensMax = 0 } = model;
@@ -73,18 +73,18 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
       found(["outputTokensMax"], `is more than contextWindow, which is ${contextWindow}`);
     for (const [place, id] of model.fallbacks.entries()) {
       if (id === model.id) found(["fallbacks", place], "is the model itself");
-      else if (!ids.has(id)) found(["fallbacks", place], `no model has the id "${id}"${suggestionOf(id, ids)}`);
+      else if (!ids.has(id)) found(["fallbacks", place], unknownText("model has the id", id, ids));
     }
     for (const [place, { upstream }] of model.route.entries()) {
-      if (Object.hasOwn(upstreams, upstream)) continue;
-      found(
-        ["route", place, "upstream"],
-        `no upstream is named "${upstream}"${suggestionOf(upstream, Object.keys(upstreams))}`,
-      );
+      if (!Object.hasOwn(upstreams, upstream))
+        found(["route", place, "upstream"], unknownText("upstream is named", upstream, Object.keys(upstreams)));
     }
     return findings;
   });
 }
+
+const unknownText = (what: string, name: string, known: Iterable<string>) =>
+  `no ${what} "${name}"${suggestionOf(name, known)}`;
 
 function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
   const ids = new Set(models.map(({ id }) => id));
@@ -93,9 +93,7 @@ function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
       const path = ["groups", name, "models", index];
       const star = pattern.indexOf("*");
       if (star !== -1 && star !== pattern.length - 1) return [{ path, text: "`*` may stand only at the end" }];
-      return star === -1 && !ids.has(pattern)
-        ? [{ path, text: `no model has the id "${pattern}"${suggestionOf(pattern, ids)}` }]
-        : [];
+      return star === -1 && !ids.has(pattern) ? [{ path, text: unknownText("model has the id", pattern, ids) }] : [];
     }),
     ...(["limits", "keyLimits", "accountLimits"] as const).flatMap((of): Finding[] => {
       const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY } = group[of] ?? {};
@@ -107,11 +105,9 @@ function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
   ]);
 }
 
-/** Seconds since 1970 of a date (UTC, midnight) or a number of them; undefined for a text that is no date. */
+/** Seconds since 1970 of a date (midnight, UTC); returns a number unchanged. Undefined for an invalid date, such as 31 February. */
 export function createdSecondsOf(created: number | string): number | undefined {
   if (typeof created === "number") return created;
-  if (!/^\d{4}-\d{2}-\d{2}$/.test(created)) return undefined;
-  const ms = Date.parse(`${created}T00:00:00Z`);
-  const isRealDate = !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(created);
-  return isRealDate ? ms / 1_000 : undefined;
+  const ms = /^\d{4}-\d{2}-\d{2}$/.test(created) ? Date.parse(created) : Number.NaN;
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(created) ? ms / 1_000 : undefined;
 }

@@ -1,8 +1,8 @@
-/** Which catalogue a process runs, in numbers, the same in every process: where they differ between processes, something is amiss. */
+/** Metrics of the catalogue in force. All processes should report the same version. */
 import { Gauge, type Registry } from "prom-client";
 import type { CatalogueWatch } from "./watch.ts";
 
-/** Registers gauges that read the watch when they are scraped. */
+/** Registers gauges that read the watch on every scrape. */
 export function registerCatalogueMetrics(registry: Registry, catalogue: CatalogueWatch): void {
   const registers = [registry];
   new Gauge({
@@ -17,7 +17,7 @@ export function registerCatalogueMetrics(registry: Registry, catalogue: Catalogu
   });
   new Gauge({
     name: "sluice_catalogue_refused",
-    help: "1 while the file as it is now is refused, and an earlier one is in force.",
+    help: "1 while the current file is invalid and an earlier version is in force.",
     registers,
     collect() {
       this.set(catalogue.fault() === undefined ? 0 : 1);

@@ -1,8 +1,8 @@
-/** Finds the name that somebody most likely meant. */
+/** Suggests a known name for a misspelled one. */
 
 const editsMax = 2;
 
-/** ` (did you mean "x"?)` for the closest known name within two edits, else nothing. */
+/** ` (did you mean "x"?)` for the closest known name within two edits, otherwise empty. */
 export function suggestionOf(name: string, known: Iterable<string>): string {
   let closest: string | undefined;
   let fewest = Math.min(editsMax, Math.floor(name.length / 2)) + 1;
@@ -13,7 +13,7 @@ export function suggestionOf(name: string, known: Iterable<string>): string {
   return closest === undefined ? "" : ` (did you mean "${closest}"?)`;
 }
 
-/** Levenshtein's distance, ignoring case. */
+/** The Levenshtein distance, ignoring case. */
 function editsBetween(left: string, right: string): number {
   const [a, b] = [left.toLowerCase(), right.toLowerCase()];
   let row = Array.from({ length: b.length + 1 }, (_, column) => column);

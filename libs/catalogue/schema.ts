@@ -1,8 +1,8 @@
-/** The shape of a catalogue file. Descriptions are for the reference page, `faultText` for whoever gets it wrong. */
+/** The schema of a catalogue file. docs/reference.md shows the descriptions; `faultText` replaces typebox's message for a bad value. */
 import Type from "typebox";
+import { limitsSchema } from "#access/limits.ts";
 import { conversationDialects, upstreamDialects } from "#dialects/dialect.ts";
 import { modelTraitsSchema } from "#dialects/model-traits.ts";
-import { authentications } from "./catalogue.ts";
 
 const strict = { additionalProperties: false };
 
@@ -39,33 +39,17 @@ const queue = Type.Object(
       minimum: 1,
       maximum: 1_000_000,
       default: 10_000,
-      description: "How many generations one ingress lets wait in this queue.",
+      description: "The number of generations that one ingress keeps waiting for this queue.",
     }),
     waitMs: millisecondsOr(
       60_000,
-      "How long one generation may wait to be taken by a worker, in milliseconds; 600000 where the queue is `image`.",
+      "How long a generation waits for a worker, in milliseconds. The default of the queue `image` is 600000.",
     ),
   },
   { ...strict, default: {} },
 );
 
-const counted = (max: number, description: string) =>
-  Type.Optional(Type.Integer({ minimum: 1, maximum: max, description }));
-const budget = (description: string) => Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000, description }));
-
-const callerLimits = (whose: string) =>
-  Type.Optional(
-    Type.Object(
-      {
-        requestsPerMinute: counted(1_000_000_000, "Requests in any minute."),
-        tokensPerMinute: counted(1_000_000_000_000, "Tokens in any minute, input and output together."),
-        generationsMax: counted(1_000_000, "Generations at once, over all ingresses."),
-        budgetPerDay: budget("What may be spent on one day (UTC), in the catalogue's currency."),
-        budgetPerMonth: budget("What may be spent in one month (UTC), in the catalogue's currency."),
-      },
-      { ...strict, description: whose },
-    ),
-  );
+const callerLimits = (description: string) => Type.Optional(limitsSchema({ ...strict, description }));
 
 const group = Type.Object(
   {
@@ -73,107 +57,108 @@ const group = Type.Object(
       minimum: 1,
       maximum: 1_000,
       default: 1,
-      description: "This group's share of a busy queue, beside the other groups' weights.",
+      description: "This group's share of a busy queue, relative to the weights of the other groups.",
     }),
-    models: Type.Array(text(129, "An id, or the beginning of ids followed by `*`."), {
+    models: Type.Array(text(129, "A model id, or a prefix followed by `*`."), {
       minItems: 1,
       maxItems: 5_000,
       description:
-        "What keys of this group may use: model ids, or patterns with a trailing `*`. `*` alone is every model.",
+        "The models that keys of this group may use: model ids, or prefixes followed by `*`. `*` alone allows every model.",
     }),
-    limits: callerLimits("What all keys of this group may together. A limit that is absent does not exist."),
-    keyLimits: callerLimits("What each key of this group may, unless the key has a limit of its own."),
-    accountLimits: callerLimits("What all keys of one account may together, where a key names its account."),
+    limits: callerLimits("Limits for all keys of this group together. An absent limit does not apply."),
+    keyLimits: callerLimits("Limits for each key of this group. A key's own limits override them."),
+    accountLimits: callerLimits("Limits for all keys of one account together, for keys that name an account."),
   },
   { ...strict, default: {} },
 );
 
-const optionalMilliseconds = (description: string) =>
-  Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000, description }));
-
-/** Timeouts that override the upstream's. */
-const ownTimeouts = (whose: string) =>
-  Type.Optional(
+const overridingTimeouts = (owner: string) => {
+  const timeout = (description = "As the upstream's.") =>
+    Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000, description }));
+  return Type.Optional(
     Type.Object(
       {
-        firstByteTimeoutMs: optionalMilliseconds("As the upstream's."),
-        firstTokenTimeoutMs: optionalMilliseconds(
-          "As the upstream's. With another target left, a slower one is given up for it.",
-        ),
-        firstContentTimeoutMs: optionalMilliseconds("As the upstream's."),
-        betweenTokensTimeoutMs: optionalMilliseconds("As the upstream's."),
-        totalTimeoutMs: optionalMilliseconds("As the upstream's."),
+        firstByteTimeoutMs: timeout(),
+        firstTokenTimeoutMs: timeout("As the upstream's. The worker then tries the next target, if there is one."),
+        firstContentTimeoutMs: timeout(),
+        betweenTokensTimeoutMs: timeout(),
+        totalTimeoutMs: timeout(),
       },
-      { ...strict, description: `Timeouts for ${whose}; they override its upstream's.` },
+      { ...strict, description: `Timeouts for ${owner}; they override those of its upstream.` },
     ),
   );
+};
 
 const timeouts = Type.Object(
   {
     connectTimeoutMs: millisecondsOr(5_000, "Until a connection is open."),
     firstByteTimeoutMs: millisecondsOr(
       30_000,
-      "From the request to the head of a streaming answer. For other answers, firstContentTimeoutMs applies.",
+      "From the request to the headers of a streaming response. firstContentTimeoutMs applies to other responses.",
     ),
     firstTokenTimeoutMs: millisecondsOr(
       30_000,
-      "From the head of a streaming answer to its first content, as long as nothing comes at all: what an upstream sends to keep the line alive counts as life. Raise it for models that think in silence.",
+      "From the headers of a streaming response to its first content, while the upstream sends nothing at all; keep-alives restart it. Raise it for models that send nothing while they reason.",
     ),
     firstContentTimeoutMs: millisecondsOr(
       300_000,
-      "From the request to the first content of the answer, streamed or not, whatever the upstream sends to keep the line alive. A target that exceeds it is left for the next one; the last target of an answer that does not stream has until totalTimeoutMs. Raise it for models that answer later than this.",
+      "From the request to the first content of the answer, streaming or not; keep-alives do not restart it. The worker then tries the next target. The last target of an answer that does not stream has until totalTimeoutMs. Raise it for models that take longer to answer.",
     ),
-    betweenTokensTimeoutMs: millisecondsOr(30_000, "Between two chunks of an answer that has begun, of whatever kind."),
+    betweenTokensTimeoutMs: millisecondsOr(30_000, "Between two chunks of a running answer, of any kind."),
     totalTimeoutMs: millisecondsOr(600_000, "From the request to the end of the answer."),
   },
   { ...strict, default: {} },
 );
 
+const authentications = ["bearer", "x-api-key", "api-key", "x-goog-api-key", "google", "aws"] as const;
+
 const upstream = Type.Object(
   {
     dialect: Type.Enum(upstreamDialects, {
-      description: "The wire format it speaks; what callers ask in another one is translated to it.",
+      description: "The upstream's dialect. Requests in other dialects are translated to it.",
     }),
     alsoSpeaks: Type.Array(Type.Enum(upstreamDialects), {
       default: [],
       maxItems: upstreamDialects.length,
       description:
-        "Further wire formats it serves at the same address: callers who speak one of these are relayed to it untouched.",
+        "Further dialects that the upstream serves at the same address. Requests in one of them are forwarded without translation.",
     }),
     baseUrl: url(
-      `Where it is, up to what all its paths share, without a trailing slash. A query such as "?api-version=2024-10-21" is sent with every request. May hold "\${NAME}" and "\${NAME:-default}" from the environment.`,
+      `The part of the address that all paths share, without a trailing slash. A query such as "?api-version=2024-10-21" is sent with every request. May contain "\${NAME}" and "\${NAME:-default}" from the environment.`,
     ),
     credential: Type.Optional(
-      variableName("The environment variable that holds its secret. Read by workers; it never enters the catalogue."),
+      variableName(
+        "The environment variable that contains the secret. Only workers read it; it is never part of the catalogue.",
+      ),
     ),
-    credentials: Type.Array(variableName("The environment variable that holds one more secret."), {
+    credentials: Type.Array(variableName("The environment variable of one more secret."), {
       default: [],
       maxItems: 100,
       description:
-        "Further credentials of the same kind, taken in turn. One that is refused or used up is rested by itself.",
+        "Further credentials of the same kind, used in turn. A credential that is refused or exhausted has a cooldown of its own.",
     }),
     concurrencyMax: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: 1_000_000,
-        description: "Requests at once, counted over all workers. Those beyond go to another target, or wait.",
+        description: "Concurrent requests, counted over all workers. Further requests use another target or wait.",
       }),
     ),
     prefill: Type.Boolean({
       default: false,
       description:
-        "It goes on from an assistant's turn that a request ends in, so that it can continue an answer of another.",
+        "The upstream continues a request that ends in an assistant turn, so it can resume an answer of another target.",
     }),
     circuitBreakerFailuresMax: Type.Integer({
       minimum: 0,
       maximum: 1_000,
       default: 5,
       description:
-        "After so many failures in a row a target is left alone for a while, by all workers, and then tried with one request at a time; 0 never leaves it alone.",
+        "The number of consecutive failures that opens a target's circuit breaker for all workers. After a while it admits one request at a time. 0 switches the circuit breaker off.",
     }),
     requires: Type.Optional(
       variableName(
-        "The upstream, and each model that has no other, is offered only by processes where this environment variable is set and not empty.",
+        "Offers this upstream, and models without another upstream, only in processes where this environment variable is set and not empty.",
       ),
     ),
     headers: Type.Record(
@@ -184,70 +169,68 @@ const upstream = Type.Object(
         propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$" },
         nameFaultText: "not the name of an HTTP header",
         maxProperties: 50,
-        description: "Sent with every request. Not for credentials.",
+        description: "Headers sent with every request. Not for credentials.",
       },
     ),
     authentication: Type.Optional(
       Type.Enum(authentications, {
         description:
-          "How the credential is sent: `bearer` (OpenAI and most others), `x-api-key` (Anthropic), `api-key` (Azure), `x-goog-api-key` (Google AI Studio); `google` gets tokens from Google for the service account whose key file's content or path the credential is (Vertex AI); `aws` signs requests with the AWS credentials of the worker's environment (Bedrock). By default its dialect's own.",
+          "How the worker sends the credential: `bearer` (OpenAI and most others), `x-api-key` (Anthropic), `api-key` (Azure), `x-goog-api-key` (Google AI Studio), `google` (Vertex AI: fetches tokens for the service account whose key file's content or path is the credential), `aws` (Bedrock: signs requests with the AWS credentials of the worker's environment). The default depends on the dialect.",
       }),
     ),
     tls: Type.Optional(
       Type.Object(
         {
           caFile: Type.Optional(
-            text(1_000, "Certificates in PEM of the authorities to trust, in place of the public ones."),
+            text(1_000, "PEM certificates of the trusted authorities; they replace the public ones."),
           ),
           certificateFile: Type.Optional(
-            text(1_000, "The worker's own certificate in PEM, for upstreams that demand one."),
+            text(1_000, "The worker's own PEM certificate, for upstreams that require one."),
           ),
           keyFile: Type.Optional(text(1_000, "The private key of that certificate in PEM.")),
           serverName: Type.Optional(
-            text(253, "The name that the upstream's certificate must have, where it is not the host of `baseUrl`."),
+            text(253, "The name in the upstream's certificate, if it differs from the host of `baseUrl`."),
           ),
         },
         {
           ...strict,
           description:
-            "For https: files that workers read when they first call the upstream. A relative path begins where the worker was started.",
+            "Files for https, which a worker reads on its first call to the upstream. Relative paths start at the worker's working directory.",
         },
       ),
     ),
-    region: Type.Optional(
-      text(100, "For `authentication: aws`: the region, such as us-east-1; AWS_REGION when absent."),
-    ),
+    region: Type.Optional(text(100, "For `authentication: aws`: the region, such as us-east-1. Default: AWS_REGION.")),
     service: text(100, "For `authentication: aws`: the service's signing name.", { default: "bedrock-mantle" }),
-    betas: Type.Array(text(129, "A beta's name, or the beginning of names followed by `*`."), {
+    betas: Type.Array(text(129, "The name of a beta, or a prefix followed by `*`."), {
       default: ["*"],
       maxItems: 200,
       description:
-        "Which of the betas that callers name in `anthropic-beta` it is told of, where the dialect is anthropic-messages.",
+        "For anthropic-messages: the betas of a caller's `anthropic-beta` header that are forwarded to the upstream.",
     }),
     streamUsage: Type.Boolean({
       default: true,
-      description: "It accepts `stream_options.include_usage`, where the dialect is openai-chat.",
+      description: "For openai-chat: the upstream accepts `stream_options.include_usage`.",
     }),
     tokenLimitField: Type.Enum(["max_completion_tokens", "max_tokens"] as const, {
       default: "max_completion_tokens",
       description:
-        "Where requests translated to openai-chat say how long an answer may be; older servers know `max_tokens` only.",
+        "The field that limits the length of an answer in requests translated to openai-chat. Older servers know only `max_tokens`.",
     }),
     fetchesAttachments: Type.Boolean({
       default: false,
       description:
-        "It is given the addresses of images and documents and fetches them itself, documents of openai-chat excepted. Where not, the worker fetches them and sends their content. An upstream that is not on the public internet is given only addresses that the worker would fetch, but follows redirects and resolves names by itself: leave it off there.",
+        "The upstream fetches images and documents from their URLs itself, except documents in openai-chat. Otherwise the worker fetches them and sends their content. An upstream outside the public internet receives only URLs that the worker would fetch, but it resolves names and follows redirects itself: leave this off for such an upstream.",
     }),
     countsTokens: Type.Boolean({
       default: true,
-      description: "It has its dialect's endpoint that counts tokens. Where not, they are estimated.",
+      description: "The upstream has its dialect's endpoint for counting tokens. Otherwise tokens are estimated.",
     }),
     timeouts,
     connectionsMax: Type.Integer({
       minimum: 1,
       maximum: 65_536,
       default: 2_048,
-      description: "Connections that one worker process opens to it.",
+      description: "Connections from one worker process to the upstream.",
     }),
   },
   { ...strict, default: {} },
@@ -263,21 +246,21 @@ const model = Type.Object(
       pattern: "^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$",
       faultText:
         "must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
-      description: "What callers write.",
+      description: "The model's name in requests.",
     }),
-    name: Type.Optional(text(100, "What people read; the id when absent.")),
-    ownedBy: text(100, "Who made it.", { default: "sluice" }),
+    name: Type.Optional(text(100, "The model's name for people. Default: the id.")),
+    ownedBy: text(100, "The model's vendor.", { default: "sluice" }),
     created: Type.Union([Type.Integer({ minimum: 0, maximum: 99_999_999_999 }), Type.String()], {
       default: 0,
       faultText: "must be a date such as 2026-01-31, or seconds since 1970",
-      description: "When it appeared: a date (UTC), or seconds since 1970.",
+      description: "The release date (UTC), or seconds since 1970.",
     }),
-    contextWindow: tokens("How many tokens it takes in and gives out together."),
-    outputTokensMax: tokens("How many tokens it gives out at most."),
-    queue: Type.String({ default: "chat", description: "The queue its generations wait in." }),
+    contextWindow: tokens("Maximum tokens of input and output together."),
+    outputTokensMax: tokens("Maximum tokens of output."),
+    queue: Type.String({ default: "chat", description: "The queue of its generations." }),
     recommendedDialect: Type.Enum(conversationDialects, {
       default: "openai-chat",
-      description: "The wire format callers are advised to use.",
+      description: "The dialect to recommend to callers. Does not affect requests.",
     }),
     capabilities: Type.Array(
       Type.String({ pattern: "^[a-z][a-z0-9-]{0,39}$", faultText: "must be 1 to 40 of a-z, 0-9 and -" }),
@@ -285,15 +268,15 @@ const model = Type.Object(
         default: [],
         maxItems: 50,
         description:
-          "What it can do: text, streaming, tools, vision, json, reasoning, image. A list with `reasoning` has the upstream asked for encrypted reasoning (Responses); one without it keeps wishes for reasoning from the upstream.",
+          "What the model supports: text, streaming, tools, vision, json, reasoning, image. With `reasoning`, upstreams of openai-responses are asked for encrypted reasoning. A list without `reasoning` removes reasoning settings from requests to the upstream.",
       },
     ),
     prices: Type.Object(
       {
-        inputPerMillion: price("For a million tokens taken in."),
-        outputPerMillion: price("For a million tokens given out, reasoning included."),
+        inputPerMillion: price("Per million input tokens."),
+        outputPerMillion: price("Per million output tokens, reasoning included."),
         cachedInputPerMillion: Type.Optional(
-          price("For a million tokens taken in from the upstream's cache; as inputPerMillion when absent."),
+          price("Per million input tokens from the upstream's cache. Default: inputPerMillion."),
         ),
       },
       strict,
@@ -303,23 +286,23 @@ const model = Type.Object(
       maximum: 10,
       default: 2,
       description:
-        "How often a request that failed before its first content may be sent again, to the same target or another, fallbacks included.",
+        "How often a request that failed before its first content is retried, at the same target or another, fallbacks included.",
     }),
     fallbacks: Type.Array(Type.String(), {
       default: [],
       maxItems: 10,
       description:
-        "Ids of other models to answer when no target of this one can, in this order. The answer names the model that answered, and that one is billed.",
+        "Ids of other models that answer, in this order, when no target of this model can. The answer names the model that answered, and its prices apply.",
     }),
     resume: Type.Boolean({
       default: false,
       description:
-        "A streamed answer whose upstream dies in the middle goes on from the next target: one with `prefill`, or any if the model is `deterministic`. Such answers are always translated, never passed on as they are.",
+        "Resumes a streaming answer at the next target when its upstream fails mid-stream: at a target with `prefill`, or at any target of a `deterministic` model. Such answers are always translated, never forwarded unchanged.",
     }),
     deterministic: Type.Boolean({
       default: false,
       description:
-        "Its targets give the same answer to the same request (replicas, seeded): a resumed answer is begun anew there and held back for as long as it repeats.",
+        "All targets give the same answer to the same request (replicas with a seed). A resumed answer starts again at the next target, and the part that the caller already has is dropped.",
     }),
     traits: Type.Optional(
       Type.Partial(modelTraitsSchema, {
@@ -328,21 +311,21 @@ const model = Type.Object(
           "What the model accepts and refuses, where that differs from the defaults for its name (libs/dialects/model-traits.ts).",
       }),
     ),
-    timeouts: ownTimeouts("this model"),
+    timeouts: overridingTimeouts("this model"),
     route: Type.Array(
       Type.Object(
         {
-          upstream: Type.String({ description: "Its name under `upstreams`." }),
-          model: text(256, "What this upstream calls the model."),
+          upstream: Type.String({ description: "A name in `upstreams`." }),
+          model: text(256, "The upstream's name for the model."),
           weight: Type.Optional(
             Type.Integer({
               minimum: 1,
               maximum: 1_000,
               description:
-                "Neighbouring targets that all have a weight share the requests by it; the others are next if one fails.",
+                "Adjacent targets with weights share the requests in proportion; if one fails, the others are next.",
             }),
           ),
-          timeouts: ownTimeouts("this target"),
+          timeouts: overridingTimeouts("this target"),
         },
         strict,
       ),
@@ -350,53 +333,59 @@ const model = Type.Object(
         minItems: 1,
         maxItems: 20,
         faultText: "must name at least one target, and at most 20",
-        description: "Where the model is served, tried in this order.",
+        description: "The targets that serve the model, tried in this order.",
       },
     ),
   },
   strict,
 );
 
-/** The file as it is written, with what its defaults leave open. */
 export const catalogueSchema = Type.Object(
   {
     currency: Type.String({
       pattern: "^[A-Z]{3}$",
       faultText: "must be three capital letters such as USD",
       default: "USD",
-      description: "Of all prices.",
+      description: "The currency of all prices and budgets.",
     }),
     addresses: Type.Optional(
       Type.Object(
         {
-          baseUrl: url("The public base address."),
-          alternatives: Type.Record(Type.String(), url("A base address that serves the same paths."), {
+          baseUrl: url("The public base URL."),
+          alternatives: Type.Record(Type.String(), url("A base URL that serves the same paths."), {
             ...nameOptions("an address"),
             default: {},
-            description: "Other base addresses that serve the same paths, by name.",
+            description: "Further base URLs that serve the same paths, by name.",
           }),
         },
-        { ...strict, description: "The addresses that callers are told. They change nothing in what is served." },
+        {
+          ...strict,
+          description:
+            "The public addresses of the gateway, for tools and pages that show them. They do not affect requests.",
+        },
       ),
     ),
     queues: Type.Record(Type.String(), queue, {
       ...nameOptions("a queue"),
       default: {},
-      description: "The queues. `chat` and `image` exist always.",
+      description: "The queues. `chat` and `image` always exist.",
     }),
     groups: Type.Record(Type.String(), group, {
       ...nameOptions("a group"),
       minProperties: 1,
       faultText: "must have at least one group",
-      description: "Keys that share models and priority.",
+      description: "Groups of keys that share models, limits and a weight.",
     }),
     upstreams: Type.Record(Type.String(), upstream, {
       ...nameOptions("an upstream"),
       description: "The hosts that serve models.",
     }),
-    models: Type.Array(model, { maxItems: 5_000, description: "The models offered." }),
+    models: Type.Array(model, { maxItems: 5_000, description: "The models." }),
   },
   strict,
 );
 
-export type CatalogueFile = Type.Static<typeof catalogueSchema>;
+type Immutable<Value> = Value extends object ? { readonly [Name in keyof Value]: Immutable<Value[Name]> } : Value;
+
+/** The content of a catalogue file, defaults filled in. */
+export type CatalogueFile = Immutable<Type.Static<typeof catalogueSchema>>;

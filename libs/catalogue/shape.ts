@@ -1,17 +1,17 @@
-/** Checks a value against the file's schema and fills in what it leaves open. */
+/** Checks a value against the schema of a catalogue file and fills in the defaults. */
 import { Settings } from "typebox/system";
-import { Value } from "typebox/value";
+import { Pointer, Value } from "typebox/value";
 import type { Finding, Path } from "./fault.ts";
 import { suggestionOf } from "./nearest.ts";
 import { type CatalogueFile, catalogueSchema } from "./schema.ts";
 
-/** Of a file that is wrong in many places, as many as there may be: the one that names the place comes after those that don't. */
+/** Enough to include the error that names the position: typebox reports it after less specific ones. */
 Settings.Set({ maxErrors: 10_000 });
 
-/** Queues that exist in every catalogue, with what differs from the schema's own defaults. */
+/** Queues that exist in every catalogue, with the defaults that differ from the schema's. */
 const builtInQueues: Record<string, object> = { chat: {}, image: { waitMs: 600_000 } };
 
-/** The file with its defaults, or what is wrong with it. Owns and changes the value it is given. */
+/** The file with its defaults, or its mistakes. Changes the given value. */
 export function shapeOf(
   value: unknown,
 ): { kind: "well"; file: CatalogueFile } | { kind: "faulty"; findings: Finding[] } {
@@ -31,7 +31,7 @@ function addBuiltInQueues(file: Record<string, unknown>): void {
   }
 }
 
-/** Settings that 0.2.0 renamed, by their old names. */
+/** Settings that 0.2.0 renamed: the old name and the new one. */
 const renamedSettings: Record<string, string> = {
   lanes: "queues",
   lane: "queue",
@@ -56,11 +56,10 @@ function findingsOf(value: unknown): Finding[] {
 }
 
 function findingsOfError(error: SchemaError, value: unknown): Finding[] {
-  const path = stepsOf(error.instancePath).map((step, index, steps) =>
-    Array.isArray(valueAt(value, steps.slice(0, index))) ? Number(step) : step,
-  );
-  const schema = schemaAt(error.schemaPath);
-  const said = typeof schema.faultText === "string" ? schema.faultText : undefined;
+  const path = pathOf(value, error.instancePath);
+  const found = Pointer.Get(value, error.instancePath);
+  const schema = Pointer.Get(catalogueSchema, error.schemaPath.slice(1)) as Schema;
+  const faultText = typeof schema.faultText === "string" ? schema.faultText : undefined;
   const at = (text: string): Finding[] => [{ path, text }];
   switch (error.keyword) {
     case "boolean":
@@ -82,12 +81,12 @@ function findingsOfError(error: SchemaError, value: unknown): Finding[] {
     case "required":
       return error.params.requiredProperties.map((name) => ({ path: [...path, name], text: "missing" }));
     case "type":
-      return at(typeText(error.params.type, valueAt(value, path)));
+      return at(typeText(error.params.type, found));
     case "enum":
-      return at(enumText(error.params.allowedValues.map(String), valueAt(value, path)));
+      return at(enumText(error.params.allowedValues.map(String), found));
     default:
       if (error.schemaPath.endsWith("/propertyNames")) return [];
-      return at(said ?? error.message);
+      return at(faultText ?? error.message);
   }
 }
 
@@ -116,22 +115,12 @@ const enumText = (allowed: string[], value: unknown) =>
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The steps of a JSON pointer, with or without its leading `#`. */
-const stepsOf = (pointer: string): string[] =>
-  pointer
-    .replace(/^#/, "")
-    .split("/")
-    .slice(1)
-    .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
-
-function valueAt(value: unknown, path: Path): unknown {
-  return path.reduce<unknown>(
-    (at, step) => (typeof at === "object" && at !== null ? Reflect.get(at, step) : undefined),
-    value,
-  );
-}
-
-function schemaAt(pointer: string): Schema {
-  const found = valueAt(catalogueSchema, stepsOf(pointer));
-  return isRecord(found) ? found : {};
+/** The path of a JSON pointer, with numbers for the items of lists. */
+function pathOf(value: unknown, pointer: string): Path {
+  let at = value;
+  return Pointer.Indices(pointer).map((step) => {
+    const isItem = Array.isArray(at);
+    at = Reflect.get(Object(at), step);
+    return isItem ? Number(step) : step;
+  });
 }

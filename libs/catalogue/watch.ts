@@ -1,21 +1,22 @@
 /**
- * Follows a catalogue file. It reads the file's content on a short period instead of asking the operating system for events,
- * which miss replaced files, swapped symbolic links and network file systems.
+ * Watches a catalogue file for changes. It polls the file's content, because events of the operating system miss replaced files, swapped symbolic links and
+ * network file systems.
  */
 import { readFile, stat } from "node:fs/promises";
+import { isDeepStrictEqual } from "node:util";
 import type { Catalogue } from "./catalogue.ts";
 import { fileBytesMax } from "./document.ts";
 import type { Environment } from "./environment.ts";
 import { CatalogueFault } from "./fault.ts";
 import { loadCatalogue, parseCatalogue, unreadableText, versionOf } from "./load.ts";
 
-/** A change is taken when two readings in a row found the same content: so a file that is half written is not, and a change is seen within three periods. */
+/** A change takes effect when two consecutive reads find the same content, so within three periods, and never while the file is being written. */
 const periodMs = 200;
 
 export interface CatalogueWatch {
-  /** The last good catalogue. */
+  /** The last valid catalogue. */
   current(): Catalogue;
-  /** Why the file as it is now is not the one that runs; undefined when it is. */
+  /** Why the current file is not in force; undefined when it is. */
   fault(): string | undefined;
   close(): void;
 }
@@ -23,13 +24,13 @@ export interface CatalogueWatch {
 export interface WatchListeners {
   /** A new catalogue is in force. */
   onChange(catalogue: Catalogue): void;
-  /** The file became unusable; told once for each different fault. The running catalogue stays. Undefined: the file is good again. */
+  /** The file became invalid, and the last valid catalogue stays in force. Called once for each different message, and with undefined when the file is valid again. */
   onFault(message: string | undefined): void;
 }
 
 type Reading = { kind: "content"; bytes: Uint8Array } | { kind: "unreadable"; reason: string };
 
-/** Loads the file, throwing CatalogueFault, then follows it until closed, throwing nothing. */
+/** Loads the file, or throws CatalogueFault. Then watches it until `close` and throws nothing. */
 export function watchCatalogue(
   file: string,
   environment: Environment,
@@ -49,34 +50,34 @@ export function watchCatalogue(
         ? catalogueOrFault(reading.bytes, file, environment)
         : reading.reason;
     if (typeof outcome === "string") {
-      if (outcome !== fault) tell(() => onFault(outcome));
+      if (outcome !== fault) notify(() => onFault(outcome));
       fault = outcome;
       return;
     }
-    if (fault !== undefined) tell(() => onFault(undefined));
+    if (fault !== undefined) notify(() => onFault(undefined));
     fault = undefined;
     if (isCurrent) return;
     current = outcome;
-    tell(() => onChange(outcome));
+    notify(() => onChange(outcome));
   };
-  const tell = (listener: () => void) => {
+  const notify = (listener: () => void) => {
     try {
       listener();
     } catch (error) {
       process.emitWarning(`a listener of ${file} failed: ${(error as Error).message}`);
     }
   };
-  const look = async () => {
+  const poll = async () => {
     const reading = await read(file);
     if (isClosed) return;
-    if (isSame(reading, seen) && !isSame(reading, settled)) {
+    if (isDeepStrictEqual(reading, seen) && !isDeepStrictEqual(reading, settled)) {
       settled = reading;
       settle(reading);
     }
     seen = reading;
-    timer = setTimeout(look, periodMs);
+    timer = setTimeout(poll, periodMs);
   };
-  let timer = setTimeout(look, periodMs);
+  let timer = setTimeout(poll, periodMs);
 
   return {
     current: () => current,
@@ -105,9 +106,4 @@ async function read(file: string): Promise<Reading> {
   } catch (error) {
     return { kind: "unreadable", reason: unreadableText(file, error) };
   }
-}
-
-function isSame(left: Reading, right: Reading | undefined): boolean {
-  if (left.kind === "content") return right?.kind === "content" && Buffer.compare(left.bytes, right.bytes) === 0;
-  return right?.kind === "unreadable" && left.reason === right.reason;
 }

@@ -159,3 +159,6 @@ const operatorFailure = (operatorFault: OperatorFault): Failure => ({
   message: "The upstream of this model refused the gateway; its operator has been told.",
   operatorFault,
 });
+
+/** An error in the gateway's own code, as callers see it. The log has the reason. */
+export const internalFailure: Failure = { code: "internal", message: "The gateway failed to process this request." };

@@ -5,7 +5,7 @@
  */
 import Type from "typebox";
 import type { UpstreamDialect } from "./dialect.ts";
-import { efforts } from "./neutral.ts";
+import { type Effort, efforts } from "./neutral.ts";
 
 export const modelTraitsSchema = Type.Object({
   thinking: Type.Enum(["none", "budget", "effort"], {
@@ -50,7 +50,10 @@ export const modelTraitsSchema = Type.Object({
   ),
 });
 
-export type ModelTraits = Type.Static<typeof modelTraitsSchema>;
+type Traits = Type.Static<typeof modelTraitsSchema>;
+export type ModelTraits = {
+  readonly [Name in keyof Traits]: Name extends "efforts" ? readonly Effort[] : Traits[Name];
+};
 
 const common: ModelTraits = {
   thinking: "effort",
@@ -58,7 +61,7 @@ const common: ModelTraits = {
   thinkingTokensMax: 1_000_000_000,
   thinksAlways: false,
   thinksByDefault: false,
-  efforts: [...efforts],
+  efforts,
   sampling: "both",
   jsonSchemas: true,
   systemTurns: false,

@@ -27,6 +27,8 @@ export interface Transport {
   /** Whether it can send and receive now. */
   readonly isConnected: boolean;
   readonly statistics: Readonly<TransportStatistics>;
+  /** Starts to receive. Call it once; resolves when the subscription is up. */
+  listen(handlers: TransportHandlers): Promise<void>;
   /** `idly`: nobody waits for the frame, so it may be delayed by some milliseconds. */
   send(mailbox: string, frame: Frame, idly?: boolean): void;
   /** Sends an envelope even without frames. A heartbeat to `self` also checks the subscription and that Redis accepts writes. */

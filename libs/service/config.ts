@@ -1,6 +1,6 @@
 /**
- * Settings from the environment: tables of what there is, each with its bounds and its default, read once at start. The reference page
- * (docs/reference.md) is made from the same tables. A bad value is a StartupFault that names its variable; an empty one counts as unset.
+ * Settings from the environment: tables with bounds and defaults, read once at start. docs/reference.md is generated from the same tables.
+ * An invalid value is a StartupFault that names its variable. An empty value counts as unset.
  */
 import { totalmem } from "node:os";
 import { StartupFault } from "./startup.ts";
@@ -12,17 +12,17 @@ type Environment = Record<string, string | undefined>;
 export interface Setting<Value> {
   variable: string;
   description: string;
-  /** The default and the bounds, for people. */
+  /** The default and the bounds as text. */
   default: string;
   bounds: string;
-  /** The name of its variable before version 0.2.0. */
+  /** The variable's name before version 0.2.0. */
   formerVariable?: string;
   read(environment: Environment): Value;
 }
 
 type SettingsOf<Table> = { [Name in keyof Table]: Table[Name] extends Setting<infer Value> ? Value : never };
 
-/** Reads all of a table. Throws StartupFault for a bad value, and for a variable that is set under its former name. */
+/** Reads every setting of a table. Throws StartupFault for an invalid value, and for a variable under its former name. */
 export function readSettings<Table extends Record<string, Setting<unknown>>>(
   table: Table,
   environment: Environment,
@@ -37,20 +37,20 @@ export function readSettings<Table extends Record<string, Setting<unknown>>>(
   ) as SettingsOf<Table>;
 }
 
-/** A default that depends on the machine, and what of it people are told. */
+/** A default that depends on the machine, and its description. */
 interface Derived {
   value: number;
   text: string;
 }
 
-/** Bytes: a part of the memory that this process may use, the machine's or its container's, in whole MiB. */
+/** Bytes, in whole MiB: `1/part` of the memory that the machine or its container allows this process. */
 export function memoryShare(part: number, bytesMax: number): Derived {
   const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
   const value = Math.min(bytesMax, Math.max(1, Math.floor(memory / part / mebibyte)) * mebibyte);
-  return { value, text: `1/${part} of the memory, ${bytesMax} at most` };
+  return { value, text: `1/${part} of the memory, at most ${bytesMax}` };
 }
 
-/** An integer within [min, max]. */
+/** An integer in [min, max]. */
 export function integerSetting(
   variable: string,
   standard: number | Derived,
@@ -76,7 +76,7 @@ export function integerSetting(
   };
 }
 
-/** A text of the given form; `form` says in words what `pattern` allows. */
+/** A text; `form` describes what `pattern` allows. */
 export function textSetting(
   variable: string,
   standard: string,
@@ -97,7 +97,7 @@ export function textSetting(
   };
 }
 
-/** A text that is never shown; undefined when it is unset. */
+/** A text that is never shown; undefined when unset. */
 export function secretSetting(variable: string, description: string): Setting<string | undefined> {
   return {
     variable,
@@ -110,27 +110,27 @@ export function secretSetting(variable: string, description: string): Setting<st
 
 const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
-/** What every process of the service is told, with the same names everywhere. */
+/** The settings of every process. */
 export const serviceSettings = {
   redisUrl: textSetting(
     "REDIS_URL",
     "redis://127.0.0.1:6379",
-    "Redis 7 or Valkey 8, or newer. `npm start` runs a private one when this is unset.",
+    "Redis 7 or Valkey 8, or newer. `npm start` starts a private Redis when this is unset.",
     "redis://, rediss:// or unix:// and an address",
     /^(redis|rediss|unix):\/\//,
   ),
   namespace: textSetting(
     "SLUICE_NAMESPACE",
     "sluice",
-    "Separates gateways that share a Redis: a part of every key and channel, for pub/sub ignores database numbers.",
+    "Separates gateways that share a Redis: a part of every key and channel, because pub/sub ignores database numbers.",
     "1 to 40 of a-z, 0-9 and -",
     /^[a-z0-9-]{1,40}$/,
   ),
-  catalogueFile: textSetting("SLUICE_CATALOGUE", "catalogue.yaml", "The catalogue's file.", "a path"),
+  catalogueFile: textSetting("SLUICE_CATALOGUE", "catalogue.yaml", "The catalogue file.", "a path"),
   operationsHost: textSetting(
     "OPERATIONS_HOST",
     "127.0.0.1",
-    "Where the operations port listens.",
+    "The address of the operations port.",
     "a host name or address",
   ),
   operationsPort: integerSetting(
@@ -143,7 +143,7 @@ export const serviceSettings = {
   logLevel: textSetting(
     "LOG_LEVEL",
     "info",
-    "How much is logged.",
+    "The lowest level that is logged.",
     levels.join(", "),
     new RegExp(`^(${levels.join("|")})$`),
   ),
@@ -153,26 +153,26 @@ export type ServiceConfig = SettingsOf<typeof serviceSettings>;
 
 export const serviceConfigOf = (environment: Environment): ServiceConfig => readSettings(serviceSettings, environment);
 
-/** Where callers reach an ingress. */
+/** The address of an ingress for callers. */
 export const listenSettings = {
-  host: textSetting("HOST", "127.0.0.1", "Where callers are listened for.", "a host name or address"),
+  host: textSetting("HOST", "127.0.0.1", "The address that listens for callers.", "a host name or address"),
   port: integerSetting("PORT", 8080, 0, 65_535, "The port for callers; 0 takes any free one."),
 };
 
-/** How ingresses and workers stop after SIGTERM. */
+/** Graceful shutdown of ingresses and workers after SIGTERM. */
 export const drainSettings = {
   drainNoticeMs: integerSetting(
     "DRAIN_NOTICE_MS",
     0,
     0,
     600_000,
-    "How long a stopping ingress goes on serving while it says that it is not ready, so that a load balancer sees it.",
+    "How long a stopping ingress still serves requests while it reports that it is not ready, so that a load balancer notices.",
   ),
   drainMs: integerSetting(
     "DRAIN_MS",
     30_000,
     0,
     3_600_000,
-    "How long what is under way may take to finish, after that.",
+    "How long running generations may take to finish after that.",
   ),
 };

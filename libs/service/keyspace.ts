@@ -1,54 +1,39 @@
-/** Every name this service uses in Redis. One hash slot per deployment, so that scripts may touch several keys in a cluster. */
-export interface Keyspace {
-  /** BullMQ's prefix: its own keys are `<prefix>:<queue>:…`. */
-  queuePrefix: string;
-  /** The pub/sub channel of a process. */
-  mailbox(process: string): string;
-  /** A request body too large for its job; lives while its owner extends it. */
-  body(generation: string): string;
-  /** What a caller asked for under an `Idempotency-Key`, by the key's id and that header's SHA-256: who runs it, or its answer. */
-  idempotency(keyId: string, hash: string): string;
-  /** Sorted set: "<bytes> <key's id> <hash>" of each stored answer → when it lapses. */
-  idempotencyStored: string;
-  /** Hash: a key's id → the bytes of its stored answers; `total` → those of all. */
-  idempotencyBytes: string;
-  /** Hash: an upstream's target → its circuit breaker (JSON). */
-  circuitBreakers: string;
-  /** Sorted set: the places taken at an upstream that takes only so many requests at once, by when each lapses. */
-  slots(upstream: string): string;
-  /** What is counted of a key, a group or an account, against its limits: see libs/access/rate-limit-scripts.ts. */
-  limit(scope: string, name: string, what: "window" | "running" | "reserved" | "budget"): string;
-  /** Sorted set: generations that are settled, each until its ingress knows. */
-  limitsSettled: string;
-  /** Hash: SHA-256 of a key (hex) → its record (JSON). */
-  keys: string;
-  /** Counter: grows with every change of `keys`. Absent: nothing was ever projected here. */
-  keysVersion: string;
-  /** Pub/sub channel: a change of `keys` was made. */
-  keysChanged: string;
-  /** Hash: a process → what it announces of this queue's places: see libs/relay/queue-slots.ts. */
-  queueSlots(queue: string): string;
-  /** Lives until Redis' append-only file is due to be rewritten. */
-  fileRewritten: string;
-}
+/** Every name that the gateway uses in Redis. All keys of a deployment share one hash slot, so that scripts may use several keys in a cluster. */
+export type Keyspace = ReturnType<typeof keyspaceOf>;
 
-export function keyspaceOf(namespace: string): Keyspace {
+export function keyspaceOf(namespace: string) {
   const prefix = `{${namespace}}`;
   return {
+    /** BullMQ's prefix: its keys are `<prefix>:<queue>:…`. */
     queuePrefix: `${prefix}:queue`,
-    mailbox: (process) => `${prefix}:mailbox:${process}`,
-    body: (generation) => `${prefix}:body:${generation}`,
-    idempotency: (keyId, hash) => `${prefix}:idempotency:${keyId}:${hash}`,
+    /** The pub/sub channel of a process. */
+    mailbox: (process: string) => `${prefix}:mailbox:${process}`,
+    /** A request body that is too large for its job. It expires unless its owner renews it. */
+    body: (generation: string) => `${prefix}:body:${generation}`,
+    /** The state of an `Idempotency-Key`, by the API key's id and the header's SHA-256: the process that runs the request, or the stored answer. */
+    idempotency: (keyId: string, hash: string) => `${prefix}:idempotency:${keyId}:${hash}`,
+    /** Sorted set: "<bytes> <API key's id> <hash>" of each stored answer → when it expires. */
     idempotencyStored: `${prefix}:idempotent:stored`,
+    /** Hash: an API key's id → the bytes of its stored answers; `total` → the bytes of all. */
     idempotencyBytes: `${prefix}:idempotent:bytes`,
+    /** Hash: an upstream's target → its circuit breaker (JSON). */
     circuitBreakers: `${prefix}:circuit-breakers`,
-    slots: (upstream) => `${prefix}:slots:${upstream}`,
-    limit: (scope, name, what) => `${prefix}:limit:${scope}:${name}:${what}`,
+    /** Sorted set: the used slots of an upstream with `concurrencyMax` → when each expires. */
+    slots: (upstream: string) => `${prefix}:slots:${upstream}`,
+    /** The counters of a key, group or account: see libs/access/rate-limit-scripts.ts. */
+    limit: (scope: string, name: string, what: "window" | "running" | "reserved" | "budget") =>
+      `${prefix}:limit:${scope}:${name}:${what}`,
+    /** Sorted set: settled generations, each until its ingress confirms it. */
     limitsSettled: `${prefix}:limits:settled`,
+    /** Hash: SHA-256 of a key (hex) → its record (JSON). */
     keys: `${prefix}:keys`,
+    /** Counter: grows with every change of `keys`. Absent before the first key. */
     keysVersion: `${prefix}:keys:version`,
+    /** Pub/sub channel: announces changes of `keys`. */
     keysChanged: `${prefix}:keys:changed`,
-    queueSlots: (queue) => `${prefix}:queue-slots:${queue}`,
+    /** Hash: a process → the slots of this queue that it announces: see libs/relay/redis/queue-slots.ts. */
+    queueSlots: (queue: string) => `${prefix}:queue-slots:${queue}`,
+    /** Expires when the next rewrite of Redis' append-only file is due. */
     fileRewritten: `${prefix}:file:rewritten`,
   };
 }

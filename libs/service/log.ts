@@ -1,21 +1,21 @@
-/** Structured logs: JSON lines on stdout. Callers' content and secrets are never given to it. */
+/** Structured logs: JSON lines on stdout. Never log callers' content or secrets. */
 import { type Logger, pino } from "pino";
 
-/** Lines are written together: when so many characters gathered, after so long, and at the process's end. A process that is killed loses that much. */
-const gatheredMax = 8 * 1024;
-const gatheredMs = 200;
+/** Lines are written in batches: after this many characters, after this time, and at the end of the process. A killed process loses the last batch. */
+const batchMax = 8 * 1024;
+const batchMs = 200;
 
-/** LOG_LEVEL is one of pino's levels; `info` when it is unset, or none of them, which the configuration then complains of. Call it once. */
+/** Reads LOG_LEVEL; an invalid one, which the configuration then refuses, counts as `info`. Call it once. */
 export function createLog(role: string): Logger {
   const wanted = process.env.LOG_LEVEL ?? "";
   const stdout = pino.destination({ sync: true });
-  let gathered = "";
+  let batch = "";
   const flush = () => {
-    const lines = gathered;
-    gathered = "";
+    const lines = batch;
+    batch = "";
     if (lines !== "") stdout.write(lines);
   };
-  setInterval(flush, gatheredMs).unref();
+  setInterval(flush, batchMs).unref();
   process.on("exit", flush);
   return pino(
     {
@@ -25,8 +25,8 @@ export function createLog(role: string): Logger {
     },
     {
       write(line) {
-        gathered += line;
-        if (gathered.length > gatheredMax) flush();
+        batch += line;
+        if (batch.length > batchMax) flush();
       },
     },
   );

@@ -1,8 +1,8 @@
-/** How many files and sockets this process has open, and how many it may have. Linux says so; elsewhere nothing is known, and nothing is near its limit. */
+/** Counts this process's open files and sockets against their limit. Only Linux reports them; elsewhere there is never a shortage. */
 import { readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 
-/** Past this part of the limit a process should take no more connections: the rest is for those to Redis and for its files. */
+/** Above this share of the limit a process should accept no more connections. The rest is for Redis connections and files. */
 const shareMax = 0.9;
 
 export class OpenFiles {
@@ -16,7 +16,7 @@ export class OpenFiles {
     this.#counting = true;
     readdir("/proc/self/fd")
       .then(
-        // One of them is the directory itself.
+        // One entry is the open directory itself.
         ({ length }) => length - 1,
         ({ code }: NodeJS.ErrnoException) => (code === "EMFILE" ? this.#max : 0),
       )
@@ -26,13 +26,13 @@ export class OpenFiles {
       });
   }
 
-  /** What is near the limit, in a few words; undefined while enough is left. */
+  /** Describes the shortage in a few words; undefined without one. */
   get shortage(): string | undefined {
     return this.#open > shareMax * this.#max ? `${this.#open} of ${this.#max} open files` : undefined;
   }
 }
 
-/** Node has raised the soft limit to the hard one by now. */
+/** Node raises the soft limit to the hard limit when it starts. */
 function openFilesMax(): number {
   try {
     return Number(

@@ -1,4 +1,4 @@
-/** Redis connections, one kind for each way of waiting. */
+/** Redis connections for requests and for patient waits. */
 import { type RedisOptions as AllRedisOptions, Redis } from "ioredis";
 import { StartupFault } from "./startup.ts";
 
@@ -7,31 +7,31 @@ export type { Redis };
 
 type RedisOptions = Omit<AllRedisOptions, "replyMapping">;
 
-/** How long a request to Redis may take before its outcome counts as unknown. */
+/** After this time the outcome of a command counts as unknown. */
 const commandTimeoutMs = 1_500;
 
 /**
- * How long a connection with a command on its way may bring nothing before it is replaced: a host that vanished says no goodbye.
- * Longer than any command of ours blocks.
+ * How long a connection with a pending command may stay silent before it is replaced, because a vanished host does not close it.
+ * Longer than any command blocks.
  */
 const silenceMs = 4_000;
 
 /**
- * `request`: commands that a caller waits for; they fail at once while Redis is away, and are never sent twice.
- * `patient`: fetches and subscriptions; they wait for Redis to come back, and are sent again then, for without that ioredis would leave
- * those that were on their way unsettled for ever. A fetch that is executed twice leaves a job without a runner, which its owner finds.
+ * `request`: commands that a caller waits for. They fail at once while Redis is unavailable, and are never sent twice.
+ * `patient`: fetches and subscriptions. They wait until Redis is available and are then sent again, because ioredis would otherwise never settle
+ * the pending ones. A fetch that runs twice leaves a job without a runner, which its owner detects.
  */
 export type RedisPurpose = "request" | "patient";
 
-/** What this process has open. */
+/** The open connections of this process. */
 const connections = new Set<Redis>();
-/** They leave a demoted Redis no more often than this: its address may lead to it for a while. */
+/** The minimum interval between reconnects away from a demoted Redis. Its address may still lead to it for a while. */
 const leaveEveryMs = 1_000;
 let leftAt = Number.NEGATIVE_INFINITY;
 
 /**
- * A Redis that was made a replica refuses what writes, and may keep its connections. All of them leave it together: to publish and to subscribe works there
- * as well, but reaches nobody at the new primary. What was refused is not sent again; it may have been a part of a transaction.
+ * A Redis that becomes a replica refuses writes, and may keep its connections open. All connections reconnect together, because publish and subscribe still
+ * succeed at a replica, but do not reach the new primary. Refused commands are not sent again; they may be part of a transaction.
  */
 function leaveReplica({ message }: Error): boolean {
   if (!message.startsWith("READONLY") || performance.now() - leftAt < leaveEveryMs) return false;
@@ -40,19 +40,23 @@ function leaveReplica({ message }: Error): boolean {
   return true;
 }
 
-/** How long a closed connection waits for the end of its socket; a process does not exit before. */
+/** How long a connection may take to open again; and at the start, when the process may still be busy loading. */
+const connectTimeoutMs = 2_000;
+const firstConnectTimeoutMs = 10_000;
+
+/** How long a closed connection waits for the end of its socket. The process cannot exit earlier. */
 const disconnectTimeoutMs = 100;
 
 const reconnectDelayMs = (attempt: number) => Math.min(25 * attempt, 250);
 
-/** Options for a URL of the kinds `redis://`, `rediss://` (TLS) and `unix:///path/to/socket`; a bad one is a StartupFault. */
+/** Options for a URL: `redis://`, `rediss://` (TLS) or `unix:///path/to/socket`. An invalid URL is a StartupFault. */
 function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
   const address = addressOf(url);
   const common: RedisOptions = {
     ...address,
     retryStrategy: reconnectDelayMs,
     reconnectOnError: leaveReplica,
-    connectTimeout: 2_000,
+    connectTimeout: connectTimeoutMs,
     disconnectTimeout: disconnectTimeoutMs,
     socketTimeout: silenceMs,
   };
@@ -83,7 +87,7 @@ function addressOf(url: string): RedisOptions {
   if (parsed.protocol !== "redis:" && parsed.protocol !== "rediss:")
     throw new StartupFault(`REDIS_URL has the scheme "${parsed.protocol}"; use redis:, rediss: or unix:`);
   const database = parsed.pathname.slice(1);
-  if (!/^\d{0,4}$/.test(database)) throw new StartupFault("REDIS_URL must end in a database number or in nothing");
+  if (!/^\d{0,4}$/.test(database)) throw new StartupFault("the path of REDIS_URL must be a database number or empty");
   return {
     ...login,
     host: parsed.hostname || "127.0.0.1",
@@ -93,17 +97,18 @@ function addressOf(url: string): RedisOptions {
   };
 }
 
-/** Where a connection goes, without its password: for logs and faults. */
+/** The address in a Redis URL without its password, for logs and errors. */
 export function redisAddressOf(url: string): string {
   const { path, host, port } = addressOf(url);
   return path ?? `${host}:${port}`;
 }
 
-/** A connection that is ready; a StartupFault in one line if there is none within two seconds. The caller closes it. */
+/** Resolves to a connection that is ready, or rejects with a StartupFault after ten seconds. The caller closes it. */
 export async function connectRedis(url: string, purpose: RedisPurpose): Promise<Redis> {
   const options: RedisOptions = redisOptionsOf(url, purpose);
   options.lazyConnect = true;
   options.retryStrategy = () => null;
+  options.connectTimeout = firstConnectTimeoutMs;
   const redis = new Redis(options);
   let cause = "";
   redis.on("error", (error: Error) => {
@@ -112,6 +117,7 @@ export async function connectRedis(url: string, purpose: RedisPurpose): Promise<
   try {
     await redis.connect();
     redis.options.retryStrategy = reconnectDelayMs;
+    redis.options.connectTimeout = connectTimeoutMs;
     connections.add(redis);
     redis.once("end", () => connections.delete(redis));
   } catch (error) {
@@ -121,7 +127,17 @@ export async function connectRedis(url: string, purpose: RedisPurpose): Promise<
   return redis;
 }
 
-/** What part of its memory a Redis uses: of the most that it may use, or of its machine's where nothing bounds it. Rejects when it does not answer. */
+/** Calls `use` with a connection for requests, and closes the connection afterwards. */
+export async function withRedis<Result>(url: string, use: (redis: Redis) => Promise<Result>): Promise<Result> {
+  const redis = await connectRedis(url, "request");
+  try {
+    return await use(redis);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+/** The used share of Redis' `maxmemory`, or of its machine's memory when it has no such limit. Rejects when Redis does not answer. */
 export async function usedMemoryShare(redis: Redis): Promise<number> {
   const text = await redis.info("memory");
   const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, "m").exec(text)?.[1] ?? 0);
@@ -129,5 +145,5 @@ export async function usedMemoryShare(redis: Redis): Promise<number> {
   return most === 0 ? 0 : field("used_memory") / most;
 }
 
-/** Did Redis answer, and refuse? What it refuses says nothing of what else it would take. */
+/** Whether Redis answered with an error. Other commands may still succeed. */
 export const isRefusal = (error: unknown): boolean => error instanceof Error && error.name === "ReplyError";

@@ -1,8 +1,8 @@
-/** Steps that Redis takes at once, in Lua: sent by their text the first time, and by its hash from then on. */
+/** Lua scripts. Each connection sends a script's text once, and its hash afterwards. */
 import { createHash } from "node:crypto";
 import type { Redis } from "./redis.ts";
 
-/** The beginning of a script that goes by Redis' clock: `time`, as Redis has it, and `nowMs` in epoch milliseconds. */
+/** The first lines of a script that uses Redis' clock: `time`, as Redis returns it, and `nowMs` in epoch milliseconds. */
 export const redisClock = `
 local time = redis.call("TIME")
 local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)`;
@@ -13,8 +13,8 @@ interface Script {
 }
 
 /**
- * What a Redis whose memory is full does with a script (https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags). `refuse`: it is refused as a
- * whole. `run`: it may write, so it must write little. Without either, it runs up to its first command that needs memory and stops there.
+ * How Redis treats a script while its memory is full (https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags). `refuse`: it does not run the
+ * script. `run`: the script may write, so it must write little. Without a value the script stops at its first command that needs memory.
  */
 type WhenFull = "refuse" | "run";
 
@@ -25,19 +25,19 @@ export function scriptOf(body: string, whenFull?: WhenFull): Script {
   return { text, hash: createHash("sha1").update(text).digest("hex") };
 }
 
-/** What Redis was told over a connection, and should know. */
-const told = new WeakMap<Redis, Set<string>>();
+/** The hashes of the scripts that each connection has sent. */
+const sent = new WeakMap<Redis, Set<string>>();
 
-/** One round trip, unless Redis forgot its scripts. Rejects when Redis does not answer; whether the script ran is unknown then. */
+/** One round trip, or two if Redis lost its scripts. After a time-out it is unknown whether the script ran. */
 export async function runScript(
   redis: Redis,
   { text, hash }: Script,
   keys: readonly string[],
   values: readonly (string | number | Buffer)[],
 ): Promise<unknown> {
-  const known = told.get(redis) ?? new Set();
+  const known = sent.get(redis) ?? new Set();
   if (!known.has(hash)) {
-    told.set(redis, known.add(hash));
+    sent.set(redis, known.add(hash));
     return redis.eval(text, keys.length, ...keys, ...values);
   }
   try {

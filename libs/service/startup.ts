@@ -1,12 +1,12 @@
-/** Runs one process of the service: start, faults in one line, signals, an orderly stop. */
+/** Runs one process: start, one-line startup errors, signals and graceful shutdown. */
 import { setFlagsFromString } from "node:v8";
 import type { Logger } from "pino";
 import { createLog } from "./log.ts";
 
-/** A fault of the surroundings (configuration, port, Redis) that a person can mend; its message is one plain line. */
+/** A startup error that an operator can fix (configuration, port, Redis). The message is one line. */
 export class StartupFault extends Error {}
 
-/** Calls something that checks the configuration: what it throws is a StartupFault. */
+/** Calls a check of the configuration and turns what it throws into a StartupFault. */
 export function checkedAtStart<Value>(check: () => Value): Value {
   try {
     return check();
@@ -15,13 +15,13 @@ export function checkedAtStart<Value>(check: () => Value): Value {
   }
 }
 
-/** The exit code of a start-up fault (EX_CONFIG of sysexits.h): a supervisor reports it and does not try again. */
+/** The exit code of a startup error (EX_CONFIG of sysexits.h). The supervisor reports it and does not retry. */
 export const startupFaultExitCode = 78;
 
 export interface Running {
-  /** Addresses the process serves, by purpose; sent to the parent process, if there is one, as `{type: "listening", urls}`. */
+  /** The addresses of the process, by purpose. A parent process receives them as `{type: "listening", urls}`. */
   urls: Record<string, string>;
-  /** Settles when all that the process holds is closed; bounded by the process itself. */
+  /** Settles when the process has closed everything. The process limits the time itself. */
   stop(): Promise<void>;
 }
 
@@ -29,24 +29,24 @@ const describe = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error);
   const { code, address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
   if (code === "EADDRINUSE")
-    return `port ${port} on ${address} is already in use; set PORT or OPERATIONS_PORT to another`;
+    return `port ${port} on ${address} is already in use; set PORT or OPERATIONS_PORT to another port`;
   if (code === "EACCES" && port !== undefined) return `no permission to listen on port ${port}`;
   return error.message.split("\n", 1)[0] ?? error.name;
 };
 
-/** Addresses that cannot be listened at. */
+/** Errors of an address that the process cannot listen on. */
 const addressCodes = ["EADDRINUSE", "EACCES", "EADDRNOTAVAIL", "ENOTFOUND"];
 
-const isOfSurroundings = (error: unknown): boolean =>
+const isStartupFault = (error: unknown): boolean =>
   error instanceof StartupFault ||
   (error instanceof Error && addressCodes.includes((error as NodeJS.ErrnoException).code ?? ""));
 
 /**
- * Starts a role and stays with it until SIGTERM, SIGINT or the loss of the parent process, then stops it once.
- * A fault at start is one line on stderr and exit code 78; a crash later is logged and exits with 1, for the supervisor to restart.
+ * Starts a role and stops it after SIGTERM, SIGINT or the end of the parent process.
+ * A startup error is one line on stderr and exit code 78. A later crash is logged and ends with exit code 1, so that the supervisor restarts the process.
  */
 export async function runProcess(role: string, start: (log: Logger) => Promise<Running>): Promise<void> {
-  // Else every 64 MiB of buffers, some ten large bodies, bring a full collection, however much memory there is.
+  // Otherwise V8 runs a full garbage collection for every 64 MiB of buffers, about ten large bodies, however much memory is free.
   setFlagsFromString("--external-memory-accounted-in-global-limit");
   const log = createLog(role);
   const crash = (error: unknown) => {
@@ -62,7 +62,7 @@ export async function runProcess(role: string, start: (log: Logger) => Promise<R
   } catch (error) {
     process.stderr.write(`sluice ${role}: ${describe(error)}\n`);
     log.debug({ err: error }, "start failed");
-    process.exit(isOfSurroundings(error) ? startupFaultExitCode : 1);
+    process.exit(isStartupFault(error) ? startupFaultExitCode : 1);
   }
 
   let stopping = false;
@@ -77,7 +77,7 @@ export async function runProcess(role: string, start: (log: Logger) => Promise<R
   };
   process.on("SIGTERM", () => stop("SIGTERM"));
   process.on("SIGINT", () => stop("SIGINT"));
-  process.on("disconnect", () => stop("parent gone"));
+  process.on("disconnect", () => stop("parent process ended"));
   log.info(running.urls, "listening");
   process.send?.({ type: "listening", urls: running.urls });
 }

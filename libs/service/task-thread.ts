@@ -1,21 +1,19 @@
 /**
- * Pure work in a thread of its own, for what would hold up the event loop. Tasks and results are copied between the threads (structured clone), so what
- * goes each way should be bytes that are moved, or small.
+ * Runs pure work in a worker thread, so that it does not block the event loop. Tasks and results are copied between the threads (structured clone), so
+ * they should be small, or bytes that are transferred.
  */
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers/promises";
 import { isMainThread, parentPort, Worker } from "node:worker_threads";
 
-/** What goes to another thread. The memory in `transfer` is moved and not copied. */
+/** A message to another thread. The memory in `transfer` is moved, not copied. */
 export interface Sent<Value> {
   value: Value;
   transfer?: ArrayBuffer[];
 }
 
-interface Waiting<Task, Result> {
+interface Waiting<Task, Result> extends PromiseWithResolvers<Result> {
   make(): Sent<Task>;
-  settle(result: Result): void;
-  fail(error: unknown): void;
 }
 
 interface Answer<Result> {
@@ -26,79 +24,65 @@ interface Answer<Result> {
 /** The tasks of one key. */
 interface Line<Task, Result> {
   waiting: Set<Waiting<Task, Result>>;
-  /** The thread's time that the key has had, in ms. A key that comes later begins with what those have had that were there before. */
+  /** The thread time that the key has used, in ms. A new key starts at the value of the key that was served last. */
   takenMs: number;
 }
 
-/** A task took longer than a task may. */
+/** A task exceeded its time limit. */
 export class TaskTimeout extends Error {}
 
-/** How a task is waited for. */
 export interface TaskOptions {
-  /** Whose turn it takes. */
+  /** Keys share the thread's time. */
   key: string;
-  /** Nobody waits for it any more. */
+  /** Cancels a task that has not started. */
   signal?: AbortSignal;
 }
 
 /**
- * One thread, which does one task at a time. Keys share its time alike: the one that has had the least is next, and tasks of one key are taken in order. A task that
- * takes longer than `timeoutMs` ends with the thread. The thread starts with the first task, and again with the next one after its end.
+ * One thread that runs one task at a time. Keys share its time equally: the key with the least used time is next, and the tasks of one key run in order. A task that
+ * takes longer than `timeoutMs` ends the thread. The next task starts a new one.
  */
 export class TaskThread<Task, Result> {
   readonly #module: URL;
   readonly #timeoutMs: number;
   #worker: Worker | undefined;
   #lines = new Map<string, Line<Task, Result>>();
-  /** What the key that was served last had had before. */
+  /** The time used by the key that was served last, before its last task. */
   #servedMs = 0;
   #isBusy = false;
   #isClosed = false;
-  /** Hears what becomes of the task that the thread has. */
+  /** Handle the end of the running task. */
   #answered: ((answer: Answer<Result>) => void) | undefined;
   #ended: ((cause: Error) => void) | undefined;
 
-  /** `module` calls `serveTasks`. */
+  /** `module` must call `serveTasks`. */
   constructor(module: URL, timeoutMs: number) {
     this.#module = module;
     this.#timeoutMs = timeoutMs;
   }
 
   /**
-   * `make` is called when the task's turn has come. Rejects when the work throws, when the thread ends before it is done, with TaskTimeout, and with the reason of
-   * an aborted signal.
+   * Calls `make` just before the task runs. Rejects with the work's error, with an error when the thread ends, with TaskTimeout, or with the reason of the aborted signal.
    */
   run(make: () => Sent<Task>, { key, signal }: TaskOptions): Promise<Result> {
     if (this.#isClosed) return Promise.reject(new Error("the thread has ended"));
     if (signal?.aborted) return Promise.reject(signal.reason);
-    return new Promise((resolve, reject) => {
-      const leave = () => {
-        line.waiting.delete(waiting);
-        reject(signal?.reason);
-      };
-      const settled = () => signal?.removeEventListener("abort", leave);
-      const waiting: Waiting<Task, Result> = {
-        make,
-        settle(result) {
-          settled();
-          resolve(result);
-        },
-        fail(error) {
-          settled();
-          reject(error);
-        },
-      };
-      const line = this.#lineOf(key);
-      line.waiting.add(waiting);
-      signal?.addEventListener("abort", leave);
-      if (!this.#isBusy) void this.#work();
-    });
+    const line = this.#lineOf(key);
+    const waiting = { make, ...Promise.withResolvers<Result>() };
+    const leave = () => {
+      line.waiting.delete(waiting);
+      waiting.reject(signal?.reason);
+    };
+    line.waiting.add(waiting);
+    signal?.addEventListener("abort", leave);
+    if (!this.#isBusy) void this.#work();
+    return waiting.promise.finally(() => signal?.removeEventListener("abort", leave));
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { waiting } of this.#lines.values())
-      for (const { fail } of waiting) fail(new Error("the thread has ended"));
+      for (const { reject } of waiting) reject(new Error("the thread has ended"));
     this.#lines.clear();
     await this.#worker?.terminate();
   }
@@ -114,7 +98,7 @@ export class TaskThread<Task, Result> {
     return line;
   }
 
-  /** Does what waits, one after the other. To copy a large task takes a turn of the event loop of its own. */
+  /** Runs the waiting tasks one by one. Each gets its own turn of the event loop, because copying a large task takes time. */
   async #work(): Promise<void> {
     this.#isBusy = true;
     for (;;) {
@@ -126,9 +110,9 @@ export class TaskThread<Task, Result> {
       this.#servedMs = line.takenMs;
       const startedAt = performance.now();
       try {
-        next.settle(await this.#do(next.make()));
+        next.resolve(await this.#do(next.make()));
       } catch (error) {
-        next.fail(error);
+        next.reject(error);
       }
       line.takenMs += performance.now() - startedAt;
     }
@@ -137,7 +121,7 @@ export class TaskThread<Task, Result> {
     this.#isBusy = false;
   }
 
-  /** Keys without tasks are remembered only for as long as they have had more than the others. */
+  /** Forgets a key without tasks once it has no more used time than the key that was served last. */
   #nextLine(): Line<Task, Result> | undefined {
     let next: Line<Task, Result> | undefined;
     for (const [key, line] of this.#lines)
@@ -153,7 +137,7 @@ export class TaskThread<Task, Result> {
     return new Promise<Result>((settle, fail) => {
       let isLate = false;
       const timer = setTimeout(async () => {
-        // The answer may be there already, where this process was held up.
+        // If this process was blocked, the answer may already have arrived.
         await setImmediate();
         isLate = this.#answered === answered;
         if (isLate) void worker.terminate();
@@ -192,7 +176,7 @@ export class TaskThread<Task, Result> {
   }
 }
 
-/** In the thread: does the work of every task. Buffers of a task arrive as Uint8Array. */
+/** Runs in the thread and does the work of every task. Buffers of a task arrive as Uint8Array. */
 export function serveTasks<Task, Result>(work: (task: Task) => Promise<Sent<Result>>): void {
   assert(!isMainThread && parentPort !== null);
   const port = parentPort;
@@ -206,9 +190,9 @@ export function serveTasks<Task, Result>(work: (task: Task) => Promise<Sent<Resu
   });
 }
 
-/** A copy of bytes, which may be moved to another thread. */
+/** A copy of bytes that can be moved to another thread. */
 export const copyOf = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => new Uint8Array(bytes);
 
-/** Bytes of a task or a result, which structured clone makes plain. */
+/** The Buffer for bytes of a task or a result, because structured clone turns a Buffer into a Uint8Array. */
 export const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
   Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);

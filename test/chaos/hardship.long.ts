@@ -58,7 +58,7 @@ async function openProxy(path: string) {
 }
 
 test("connections to Redis that fall silent without a word are replaced", async () => {
-  await using gateway = await startGateway({ catalogue, ingresses: 0, workers: [] });
+  await using gateway = await startGateway({ processes: "all", catalogue, ingresses: 0, workers: [] });
   await using proxy = await openProxy(gateway.redis.url.slice("unix://".length));
   const { urls } = await gateway.addIngress({ REDIS_URL: proxy.url });
   await gateway.addWorker("chat=4", { REDIS_URL: proxy.url });
@@ -73,7 +73,7 @@ test("connections to Redis that fall silent without a word are replaced", async 
 });
 
 test("the jobs that a dead ingress left do not keep the callers of another waiting for their turn", async () => {
-  await using gateway = await startGateway({ catalogue, ingresses: 2, workers: ["chat=4"] });
+  await using gateway = await startGateway({ processes: "all", catalogue, ingresses: 2, workers: ["chat=4"] });
   const [dying, living] = gateway.ingresses;
   const abandoned = Array.from({ length: 60 }, () =>
     ask(gateway, "silent", false, dying?.urls.api).catch(() => undefined),
@@ -88,7 +88,7 @@ test("the jobs that a dead ingress left do not keep the callers of another waiti
 });
 
 test("SIGTERM ends an ingress and a worker while Redis is away", async () => {
-  await using gateway = await startGateway({ catalogue, environment: { DRAIN_MS: "500" } });
+  await using gateway = await startGateway({ processes: "all", catalogue, environment: { DRAIN_MS: "500" } });
   assert.equal((await ask(gateway, "fast")).status, 200);
   await gateway.redis.kill();
   for (const role of [...gateway.ingresses, ...gateway.workers]) {
@@ -99,7 +99,7 @@ test("SIGTERM ends an ingress and a worker while Redis is away", async () => {
 });
 
 test("a worker that must stop hands back what has not begun, and says so in what has", async () => {
-  await using gateway = await startGateway({ catalogue, workers: [] });
+  await using gateway = await startGateway({ processes: "all", catalogue, workers: [] });
   const first = await gateway.addWorker("chat=8", { DRAIN_MS: "300" });
   const begun = readStream(await ask(gateway, "stream", true));
   const waiting = ask(gateway, "late");
@@ -113,7 +113,7 @@ test("a worker that must stop hands back what has not begun, and says so in what
 });
 
 test("jobs and frames that are none of ours harm nobody", async () => {
-  await using gateway = await startGateway({ catalogue, workers: ["chat=4"] });
+  await using gateway = await startGateway({ processes: "all", catalogue, workers: ["chat=4"] });
   const redis = await connectRedis(gateway.redis.url, "request");
   await using _connection = { [Symbol.asyncDispose]: async () => redis.disconnect() };
   const queue = new Queue("chat", { connection: redis, prefix: keyspace.queuePrefix });
@@ -196,7 +196,7 @@ test("jobs and frames that are none of ours harm nobody", async () => {
 });
 
 test("running generations do not keep their callers' bodies: 240 MiB of them pass through a heap of 64", async () => {
-  await using gateway = await startGateway({ catalogue, workers: ["chat=128"], ingresses: 0 });
+  await using gateway = await startGateway({ processes: "all", catalogue, workers: ["chat=128"], ingresses: 0 });
   const ingress = await gateway.addIngress({ NODE_OPTIONS: "--max-old-space-size=64" });
   const messages = [{ role: "user", content: "x".repeat(2 << 20) }];
   const controller = new AbortController();

@@ -20,7 +20,7 @@ async function seenRunning(gateway: Gateway, model: keyof typeof models, count =
 }
 
 test("a worker that dies before the first token is replaced, unseen by the caller", async () => {
-  await using gateway = await startGateway({ catalogue });
+  await using gateway = await startGateway({ processes: "workers", catalogue });
   const answer = ask(gateway, "late");
   await seenRunning(gateway, "late");
   const second = gateway.addWorker("chat=4");
@@ -31,7 +31,7 @@ test("a worker that dies before the first token is replaced, unseen by the calle
 });
 
 test("a worker that dies in mid-stream ends in an in-stream error, and in no terminator", async () => {
-  await using gateway = await startGateway({ catalogue });
+  await using gateway = await startGateway({ processes: "workers", catalogue });
   let killed: Promise<void> | undefined;
   const read = await readStream(await ask(gateway, "stream", true), (chunks) => {
     // A read may bring several.
@@ -44,7 +44,7 @@ test("a worker that dies in mid-stream ends in an in-stream error, and in no ter
 });
 
 test("a worker that freezes is replaced, and says nothing of what it held when it wakes", async () => {
-  await using gateway = await startGateway({ catalogue });
+  await using gateway = await startGateway({ processes: "workers", catalogue });
   const answer = ask(gateway, "late", true);
   await seenRunning(gateway, "late");
   const frozen = gateway.workers[0];
@@ -75,7 +75,7 @@ test("without any worker a request waits for as long as its queue allows, then i
 });
 
 test("when an ingress dies, the upstream calls of its callers end", async () => {
-  await using gateway = await startGateway({ catalogue });
+  await using gateway = await startGateway({ processes: "all", catalogue });
   const reading = readStream(await ask(gateway, "endless", true));
   await gateway.ingresses[0]?.kill();
   const { status, error, broken } = await reading;

@@ -60,7 +60,7 @@ async function streamed(
 }
 
 test("a streamed answer goes on when its worker dies, in and from every dialect, every word once; one that nobody can go on with ends in an error", async () => {
-  await using gateway = await startGateway({ catalogue });
+  await using gateway = await startGateway({ processes: "workers", catalogue });
   const cells = dialects.flatMap((caller) => dialects.map((upstream) => ({ caller, name: `repeats-${upstream}` })));
   const undisturbed = await Promise.all(cells.map(({ caller, name }) => streamed(gateway, caller, name)));
   const begun = new Set<string>();

@@ -9,6 +9,7 @@ const catalogue = catalogueOf(Object.entries(models).map(([id, model]) => ({ id,
 test("a rolling restart of every process under load loses no request", async () => {
   // The notice is for whoever asks after readiness, which takes as long as that process is held up.
   await using gateway = await startGateway({
+    processes: "all",
     catalogue,
     ingresses: 2,
     workers: ["chat=32", "chat=32"],

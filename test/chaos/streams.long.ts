@@ -12,6 +12,7 @@ const ask = () => gateway.post({ model: "stream", stream: true, messages: [{ rol
 
 before(async () => {
   gateway = await startGateway({
+    processes: "all",
     workers: ["chat=128", "chat=128"],
     catalogue: catalogueOf([{ id: "stream", model: "sim-text;rate=20;first=0;tokens=120" }]),
   });

@@ -21,7 +21,7 @@ import { checkout, isGone, until } from "./gateway.ts";
 const lockOf = (version: string, more: object = {}) =>
   JSON.stringify({ packages: { "": {}, "node_modules/one": { version, ...more } } });
 
-/** A checkout with nothing installed, and an npm that installs next to nothing. */
+/** A checkout without dependencies, and an npm that installs almost nothing. */
 function makeCheckout(): Disposable & { root: string } {
   const root = mkdtempSync(join(tmpdir(), "sluice-boot-"));
   const directory = join(root, "apps", "cli");
@@ -67,15 +67,12 @@ const callsOf = (root: string) =>
   existsSync(join(root, "npm-calls")) ? readFileSync(join(root, "npm-calls"), "utf8").trim().split("\n") : [];
 const lastLineOf = ({ output }: Booted) => JSON.parse(output().out.trim().split("\n").at(-1)!);
 
-test("the first boot installs what is locked, later ones do not, and a changed lock is installed again", async () => {
+test("the first boot installs the locked dependencies, and later boots only a changed lock", async () => {
   using place = makeCheckout();
   const { root } = place;
   const first = boot(root, ["keys", "list"]);
   assert.equal(await first.ended, 0);
-  assert.match(
-    first.output().out,
-    /^Installing the dependencies …\n(.*\n)*Installing the dependencies: done in \d+ s\n/,
-  );
+  assert.match(first.output().out, /^Installing dependencies …\n(.*\n)*Installing dependencies: done in \d+ s\n/);
   assert.deepEqual(lastLineOf(first).args, ["keys", "list"]);
   assert.match(readFileSync(join(root, ".sluice", "log", "install.log"), "utf8"), /one-1\.0\.0\.tgz/);
 
@@ -90,7 +87,7 @@ test("the first boot installs what is locked, later ones do not, and a changed l
   assert.match(callsOf(root)[0]!, /^ci /);
 });
 
-test("what npm was told to install by hand is not installed again, unless it is another version, not whole, or for another machine", async () => {
+test("a manual npm ci counts, unless it is another version, incomplete, or for another machine", async () => {
   using place = makeCheckout();
   const { root } = place;
   const npm = spawn(process.execPath, [join(root, "bin", "npm"), "ci"], { cwd: root, stdio: "ignore" });
@@ -115,47 +112,44 @@ test("what npm was told to install by hand is not installed again, unless it is 
   }
 });
 
-test("a lock that can't be read is one line", async () => {
+test("an unreadable lock gives a one-line error", async () => {
   using place = makeCheckout();
   writeFileSync(join(place.root, "package-lock.json"), "<<<<<<< ours");
   const failed = boot(place.root, ["help"]);
   assert.equal(await failed.ended, 1);
-  assert.equal(failed.output().error, "sluice: package-lock.json is missing, or not what npm writes\n");
+  assert.equal(failed.output().error, "sluice: package-lock.json is missing or invalid\n");
 });
 
-test("of two boots at once one installs and the other waits for it", async () => {
+test("of two concurrent boots one installs and the other waits", async () => {
   using place = makeCheckout();
   const both = [boot(place.root, ["help"], { FAKE_NPM: "wait" }), boot(place.root, ["help"], { FAKE_NPM: "wait" })];
   await until("the second to wait", () =>
-    both.some(({ output }) => output().error.includes("another set-up is at work")),
+    both.some(({ output }) => output().error.includes("is installing the dependencies")),
   );
   writeFileSync(join(place.root, "go"), "");
   assert.deepEqual(await Promise.all(both.map(({ ended }) => ended)), [0, 0]);
   assert.equal(callsOf(place.root).length, 1);
 });
 
-test("an installation that fails is one line with npm's reason", async () => {
+test("a failed installation gives a one-line error with npm's reason", async () => {
   using place = makeCheckout();
   const failed = boot(place.root, ["help"], { FAKE_NPM: "fail" });
   assert.equal(await failed.ended, 1);
   assert.match(
     failed.output().error,
-    /^sluice: the dependencies could not be installed: FetchError: no such host \(all of it: .*install\.log\)\n$/,
+    /^sluice: installing the dependencies failed: FetchError: no such host \(log: .*install\.log\)\n$/,
   );
   assert.equal(await boot(place.root, ["help"]).ended, 0);
 });
 
-test("without npm on PATH one line says so", async () => {
+test("without npm on PATH the error says so in one line", async () => {
   using place = makeCheckout();
   const failed = boot(place.root, ["help"], { PATH: dirname(process.execPath) });
   assert.equal(await failed.ended, 1);
-  assert.match(
-    failed.output().error,
-    /^sluice: the dependencies could not be installed: there is no npm on PATH .*\n$/,
-  );
+  assert.match(failed.output().error, /^sluice: installing the dependencies failed: npm is not on PATH .*\n$/);
 });
 
-test("a signal ends an installation and npm with it", async () => {
+test("a signal ends the installation and npm", async () => {
   using place = makeCheckout();
   const stopped = boot(place.root, ["help"], { FAKE_NPM: "hang" });
   await until("npm", () => callsOf(place.root).length === 1);
@@ -165,7 +159,7 @@ test("a signal ends an installation and npm with it", async () => {
   assert.equal(existsSync(join(place.root, ".sluice", "install.lock")), false);
 });
 
-test("the dependencies of a gateway that runs are not replaced under it", async () => {
+test("the dependencies of a running gateway are not replaced", async () => {
   using place = makeCheckout();
   assert.equal(await boot(place.root, ["help"]).ended, 0);
   const lock = takeLock(join(place.root, ".sluice", "start.lock"));
@@ -179,7 +173,7 @@ test("the dependencies of a gateway that runs are not replaced under it", async 
   );
 });
 
-test("run hands a script to npm with the installed Node first on PATH, after a look for Redis", async () => {
+test("run finds Redis, then runs the script with npm and the installed Node first on PATH", async () => {
   using place = makeCheckout();
   const run = boot(place.root, ["run", "check", "one"]);
   assert.equal(await run.ended, 0);
@@ -192,7 +186,7 @@ test("run hands a script to npm with the installed Node first on PATH, after a l
   ]);
 });
 
-test("signals reach what was booted, and its exit code is passed on", async () => {
+test("signals reach the command, and its exit code is returned", async () => {
   using place = makeCheckout();
   const waiting = boot(place.root, ["wait"]);
   await until("the command to run", () => waiting.output().out.includes('"args":["wait"]'));
@@ -201,7 +195,7 @@ test("signals reach what was booted, and its exit code is passed on", async () =
   assert.match(waiting.output().out, /stopped: SIGTERM\n/);
 });
 
-test("what was booted learns that its boot was killed", async () => {
+test("the command detects that its boot process was killed", async () => {
   using place = makeCheckout();
   const waiting = boot(place.root, ["wait"]);
   await until("the command to run", () => waiting.output().out.includes('"args":["wait"]'));
@@ -211,7 +205,7 @@ test("what was booted learns that its boot was killed", async () => {
   assert.ok(isGone(waiting.child.pid!));
 });
 
-test("what npm runs ends when npm is killed, though a shell stays between them", {
+test("the command ends when npm is killed, even with a shell between them", {
   skip: process.platform !== "linux" && "needs /proc",
 }, async () => {
   using place = makeCheckout();

@@ -1,4 +1,4 @@
-/** Starts and watches a supervisor in a directory of its own. */
+/** Starts and observes a supervisor in its own directory. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -13,7 +13,7 @@ export const checkout = fileURLToPath(new URL("../..", import.meta.url));
 const fixture = fileURLToPath(new URL("fixtures/gateway.ts", import.meta.url));
 const waitMsMax = 20_000;
 
-/** A directory like a fresh checkout, as far as the supervisor looks at it; gone at the end, with all that still runs in it. */
+/** A directory that looks like a fresh checkout to the supervisor. Disposing it kills its processes and deletes it. */
 export function makeRoot(name = "sluice root "): Disposable & { root: string } {
   const root = mkdtempSync(join(tmpdir(), name));
   cpSync(join(checkout, "catalogue.yaml"), join(root, "catalogue.yaml"));
@@ -29,15 +29,15 @@ export function makeRoot(name = "sluice root "): Disposable & { root: string } {
 
 export interface Gateway {
   child: ChildProcess;
-  /** What it has written so far. */
+  /** The output so far. */
   output(): { out: string; error: string };
-  /** When ready.json is there; rejects when it ends first. */
+  /** Resolves when ready.json exists; rejects when the gateway ends first. */
   ready(): Promise<Ready>;
-  /** Its exit code, or the signal that ended it. */
+  /** The exit code or the signal. */
   ended: Promise<number | NodeJS.Signals>;
 }
 
-/** Without REDIS_URL and on free ports unless the environment says otherwise. */
+/** Uses a private Redis and free ports, unless the environment sets others. */
 export function startGateway(root: string, environment: NodeJS.ProcessEnv = {}): Gateway {
   const { REDIS_URL: _, NODE_TEST_CONTEXT: __, ...inherited } = process.env;
   const child = spawn(process.execPath, [fixture, root], {
@@ -54,14 +54,14 @@ export function startGateway(root: string, environment: NodeJS.ProcessEnv = {}):
   });
   const ended = once(child, "close").then(([code, signal]) => code ?? signal);
   const ready = () =>
-    until(`the gateway to be ready, which says: ${output.out}${output.error}`, () => {
+    until(`the gateway to be ready; its output: ${output.out}${output.error}`, () => {
       if (child.exitCode !== null) throw new Error(`the gateway ended with ${child.exitCode}: ${output.error}`);
       return output.out.includes("Sluice is ready") ? readReady(stateOf(root)) : undefined;
     });
   return { child, output: () => output, ready, ended };
 }
 
-/** Polls until there is something; fails after a while, naming what it waited for. */
+/** Polls until `look` returns a value; fails after a time-out with `what` in the message. */
 export async function until<Value>(
   what: string,
   look: () => Value | undefined | false | Promise<Value | undefined | false>,
@@ -70,12 +70,12 @@ export async function until<Value>(
   for (;;) {
     const found = await look();
     if (found !== undefined && found !== false) return found;
-    if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
+    if (performance.now() > deadline) throw new Error(`timed out waiting for ${what}`);
     await delay(20);
   }
 }
 
-/** Every process that has the directory on its command line or in its environment, but this one; none where the system has no /proc. */
+/** Every other process with the directory in its command line or environment; none where the system has no /proc. */
 export function processesOf(root: string): number[] {
   if (!existsSync("/proc/self")) return [];
   return readdirSync("/proc")
@@ -84,7 +84,7 @@ export function processesOf(root: string): number[] {
     .filter((pid) => procTextOf(pid, "cmdline").includes(root) || procTextOf(pid, "environ").includes(root));
 }
 
-/** Ended, though perhaps not yet waited for by its parent. */
+/** Whether the process has ended; its parent may not have collected its status yet. */
 export const isGone = (pid: number): boolean => !isAlive(pid) || /\) Z /.test(procTextOf(pid, "stat"));
 
 function procTextOf(pid: number, name: "cmdline" | "environ" | "stat"): string {

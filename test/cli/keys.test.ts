@@ -36,7 +36,7 @@ after(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** Runs `sluice keys …`; each test has a namespace. */
+/** Runs `sluice keys …`. Each test has its own namespace. */
 function keysIn(namespace: string, catalogueFile = "catalogue.yaml") {
   return async (...args: string[]) => {
     const environment = {
@@ -44,20 +44,20 @@ function keysIn(namespace: string, catalogueFile = "catalogue.yaml") {
       SLUICE_CATALOGUE: join(directory, catalogueFile),
       REDIS_URL: server.url,
     };
-    const said = { out: "", err: "" };
+    const written = { out: "", err: "" };
     const output = {
-      out: (written: string) => {
-        said.out += written;
+      out: (text: string) => {
+        written.out += text;
       },
-      err: (written: string) => {
-        said.err += written;
+      err: (text: string) => {
+        written.err += text;
       },
     };
-    return { code: await keysCommand(args, environment, output), ...said };
+    return { code: await keysCommand(args, environment, output), ...written };
   };
 }
 
-/** Runs it as a process of its own in the directory of the catalogue. */
+/** Runs it in a separate process, in the directory of the catalogue. */
 function keysProcessIn(namespace: string, environment: Record<string, string> = {}) {
   return async (...args: string[]) => {
     const { PATH } = process.env;
@@ -78,7 +78,7 @@ async function recordsIn(namespace: string) {
   return records;
 }
 
-test("a key is revoked in a Redis whose memory is full", async () => {
+test("a key can be revoked while Redis' memory is full", async () => {
   const keys = keysIn("full");
   await keys("create", "--group", "default", "--name", "abused");
   const redis = await connectRedis(server.url, "request");
@@ -93,7 +93,7 @@ test("a key is revoked in a Redis whose memory is full", async () => {
   assert.ok([...(await recordsIn("full")).values()].every(({ revokedAt }) => revokedAt !== undefined));
 });
 
-test("a key is made, shown once, stored as a hash, listed, and revoked", async () => {
+test("a key is created, shown once, stored as a hash, listed and revoked", async () => {
   const keys = keysIn("life");
   const created = await keys(
     "create",
@@ -132,11 +132,11 @@ test("a key is made, shown once, stored as a hash, listed, and revoked", async (
   assert.equal((await keys("revoke", record.id)).code, 0);
 });
 
-test("people are shown the key and a table that they can read", async () => {
+test("without --json, create and list print a table", async () => {
   const keys = keysIn("table");
   const { out, code } = await keys("create", "--group", "narrow", "--name", "a person's", "--expires", "2099-01-31");
   assert.equal(code, 0);
-  assert.match(out, /^sk-sluice-\w{38}\n\nThis is the only time the key is shown\.\n/);
+  assert.match(out, /^sk-sluice-\w{38}\n\nStore this key now: it is never shown again\.\n/);
   const list = await keys("list");
   const [titles, row, ...rest] = list.out.trimEnd().split("\n");
   assert.deepEqual(rest, []);
@@ -147,7 +147,7 @@ test("people are shown the key and a table that they can read", async () => {
   );
 });
 
-test("a key gets limits of its own and an account, and the list shows them", async () => {
+test("a key can have its own limits and an account, and the list shows them", async () => {
   const keys = keysIn("limited");
   const limited = [
     "--requests-per-minute",
@@ -178,61 +178,61 @@ test("a key gets limits of its own and an account, and the list shows them", asy
   );
 });
 
-test("a key is revoked by its name or last characters only where that means one key", async () => {
+test("a key is revoked by its name or last characters only if they match one key", async () => {
   const keys = keysIn("twins");
   const made = [];
   for (const name of ["twin", "twin", "single"])
     made.push(JSON.parse((await keys("create", "--group", "default", "--name", name, "--json")).out));
   const ambiguous = await keys("revoke", "twin");
   assert.deepEqual([ambiguous.code, ambiguous.out], [1, ""]);
-  assert.match(ambiguous.err, /^sluice keys revoke: 2 keys are known by "twin"; say the id: key_\w+, key_\w+\n$/);
+  assert.match(ambiguous.err, /^sluice keys revoke: 2 keys match "twin"; use the id: key_\w+, key_\w+\n$/);
   assert.equal((await keys("revoke", made[0].id)).code, 0);
   assert.equal((await keys("revoke", "twin")).code, 0);
   assert.equal((await keys("revoke", made[2].hint)).code, 0);
   const unknown = await keys("revoke", "single");
-  assert.deepEqual([unknown.code, unknown.err], [1, 'sluice keys revoke: no key is known by "single"\n']);
+  assert.deepEqual([unknown.code, unknown.err], [1, 'sluice keys revoke: no key matches "single"\n']);
 });
 
-test("what cannot be done is told in one line, and nothing is made", async () => {
+test("an invalid command gives a one-line error and creates nothing", async () => {
   const keys = keysIn("faults");
   const create = ["create", "--name", "x"];
   for (const [args, code, expected] of [
-    [[...create], 1, /--group and --name are needed/],
+    [[...create], 1, /--group and --name are required/],
     [
       [...create, "--group", "default", "--requests-per-minute", "0"],
       1,
-      /--requests-per-minute must be a whole number from 1/,
+      /--requests-per-minute must be an integer from 1 to 1000000000$/m,
     ],
     [
       [...create, "--group", "default", "--budget-per-day", "much"],
       1,
-      /--budget-per-day must be an amount such as 2\.50/,
+      /--budget-per-day must be an amount such as 2\.50, from 0 to 1000000$/m,
     ],
     [[...create, "--group", "default", "--account", "a b"], 1, /--account must be 1 to 100 of/],
     [[...create, "--group", "absent"], 1, /no group is named "absent"; the catalogue has default, narrow/],
-    [[...create, "--group", "default", "--expires", "2001-01-01"], 1, /--expires must lie ahead/],
-    [[...create, "--group", "default", "--expires", "soon"], 1, /--expires must lie ahead/],
+    [[...create, "--group", "default", "--expires", "2001-01-01"], 1, /--expires must be in the future/],
+    [[...create, "--group", "default", "--expires", "soon"], 1, /--expires must be in the future/],
     [[...create, "--group", "default", "--models", "absent"], 1, /no model of the catalogue has the id "absent"/],
     [[...create, "--group", "default", "--models", ","], 1, /--models must name at least one model/],
     [["create", "--group", "default", "--name", "a\nb"], 1, /--name must be/],
     [[...create, "--grup", "default"], 2, /Unknown option '--grup'/],
-    [["revoke"], 1, /say one key/],
-    [["revoke", "absent"], 1, /no key is known by "absent"/],
+    [["revoke"], 1, /name one key/],
+    [["revoke", "absent"], 1, /no key matches "absent"/],
   ] as const) {
     const result = await keys(...args);
     assert.deepEqual([result.code, result.out, result.err.split("\n").length], [code, "", 2], args.join(" "));
     assert.match(result.err, expected);
   }
   const unnamed = await keys("destroy");
-  assert.deepEqual([unnamed.code, unnamed.err.split("\n")[0]], [2, 'sluice keys: no command is named "destroy"']);
+  assert.deepEqual([unnamed.code, unnamed.err.split("\n")[0]], [2, 'sluice keys: there is no command "destroy"']);
   assert.equal((await recordsIn("faults")).size, 0);
 });
 
-test("without REDIS_URL the gateway that runs in the directory is found, and without one the person is told what to do", async () => {
+test("without REDIS_URL the command uses the gateway of this directory; without a gateway the error says what to do", async () => {
   const expected = [
     1,
     "",
-    'sluice keys list: no gateway runs in this directory: start it with "npm start", or set REDIS_URL\n',
+    'sluice keys list: no gateway runs in this directory; start it with "npm start", or set REDIS_URL\n',
   ];
   const keys = keysProcessIn("private");
   const alone = await keys("list");
@@ -252,14 +252,14 @@ test("without REDIS_URL the gateway that runs in the directory is found, and wit
   assert.match(elsewhere.err, /^sluice keys list: no Redis at 127\.0\.0\.1:1: [^\n]+\n$/);
 });
 
-test("a bad catalogue is told with its line, and another one can be named", async () => {
+test("SLUICE_CATALOGUE names the catalogue, and an error in it names the line", async () => {
   await writeFile(join(directory, "bad.yaml"), "groups: {}\n");
   const bad = await keysIn("named", "bad.yaml")("create", "--group", "default", "--name", "x");
   assert.deepEqual([bad.code, bad.out], [1, ""]);
   assert.match(bad.err, /^sluice keys create: \S*bad\.yaml:1:\d+: [^\n]+\n$/);
 });
 
-test("times from now and dates are understood, and must lie ahead", () => {
+test("an expiry is a duration or a date in the future", () => {
   const now = Date.UTC(2030, 0, 1);
   assert.deepEqual(
     [
@@ -276,7 +276,7 @@ test("times from now and dates are understood, and must lie ahead", () => {
       "90",
       "d",
       "",
-    ].map((said) => expiryOf(said, now)),
+    ].map((text) => expiryOf(text, now)),
     [
       now + 1_800_000,
       now + 43_200_000,

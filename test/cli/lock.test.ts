@@ -13,19 +13,19 @@ function fileFor(t: TestContext): string {
   return join(directory, "lock");
 }
 
-test("a lock is held by one, named, until it is released", (t) => {
+test("one process holds the lock, which names it, until it releases it", (t) => {
   const file = fileFor(t);
   assert.equal(lockHolderOf(file), undefined);
   const lock = takeLock(file);
   assert.ok(lock.kind === "taken");
-  assert.deepEqual(takeLock(file), { kind: "held", pid: process.pid });
+  assert.deepEqual(takeLock(file), { kind: "locked", pid: process.pid });
   assert.equal(lockHolderOf(file), process.pid);
   lock.release();
   assert.equal(existsSync(file), false);
   assert.equal(takeLock(file).kind, "taken");
 });
 
-test("the lock of a process that was killed is free", async (t) => {
+test("the lock of a killed process is free", async (t) => {
   const file = fileFor(t);
   const module = new URL("../../apps/cli/lock.js", import.meta.url).href;
   const script = `import { takeLock } from ${JSON.stringify(module)}; console.log(takeLock(${JSON.stringify(file)}).kind); setInterval(() => {}, 1000);`;
@@ -33,14 +33,14 @@ test("the lock of a process that was killed is free", async (t) => {
     stdio: ["ignore", "pipe", "inherit"],
   });
   assert.equal(String(await once(holder.stdout, "data")), "taken\n");
-  assert.deepEqual(takeLock(file), { kind: "held", pid: holder.pid });
+  assert.deepEqual(takeLock(file), { kind: "locked", pid: holder.pid });
   holder.kill("SIGKILL");
   await once(holder, "close");
   assert.equal(lockHolderOf(file), undefined);
   assert.equal(takeLock(file).kind, "taken");
 });
 
-test("a later process with the holder's number is not taken for it", {
+test("a later process with the holder's id does not hold the lock", {
   skip: process.platform !== "linux" && "needs /proc",
 }, (t) => {
   const file = fileFor(t);
@@ -49,12 +49,12 @@ test("a later process with the holder's number is not taken for it", {
   assert.equal(takeLock(file).kind, "taken");
 });
 
-test("an empty lock file belongs to whoever is writing it, but not for long", (t) => {
+test("a new empty lock file is locked, and an old one is free", (t) => {
   const file = fileFor(t);
   writeFileSync(file, "");
   const inAMinute = Date.now() / 1_000 + 60;
   utimesSync(file, inAMinute, inAMinute);
-  assert.deepEqual(takeLock(file), { kind: "held", pid: 0 });
+  assert.deepEqual(takeLock(file), { kind: "locked", pid: 0 });
   utimesSync(file, 0, 0);
   assert.equal(takeLock(file).kind, "taken");
 });

@@ -7,7 +7,7 @@ import { StartupFault } from "#service/startup.ts";
 import { ensureRedisProgram, findRedisProgram } from "../../apps/cli/redis-program.ts";
 import { stateOf } from "../../apps/cli/state.ts";
 
-/** A directory with programs that know nothing but their version. */
+/** A directory with programs that only print their version. */
 function programs(t: TestContext, versions: Record<string, string>): string {
   const directory = mkdtempSync(join(tmpdir(), "redis-program-"));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
@@ -23,7 +23,7 @@ const redis = (version: string) =>
 const valkey = (version: string) =>
   `Valkey server v=${version} sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4d7c971a948f0`;
 
-test("a Redis or a Valkey that is new enough is found", async (t) => {
+test("a Redis or Valkey of a supported version is found", async (t) => {
   const cases: [Record<string, string>, string, string][] = [
     [{ "redis-server": redis("7.0.15") }, "redis-server", "Redis 7.0.15"],
     [{ "valkey-server": valkey("8.1.0") }, "valkey-server", "Valkey 8.1.0"],
@@ -39,7 +39,7 @@ test("a Redis or a Valkey that is new enough is found", async (t) => {
   }
 });
 
-test("what is too old, or no server, or no program is not taken", async (t) => {
+test("old servers, other programs and directories are refused", async (t) => {
   const old = programs(t, { "redis-server": redis("6.0.16") });
   assert.deepEqual(await findRedisProgram(old), {
     kind: "tooOld",
@@ -53,7 +53,7 @@ test("what is too old, or no server, or no program is not taken", async (t) => {
   assert.equal((await findRedisProgram(folder)).kind, "none");
 });
 
-test("an old Redis on PATH is a fault that says what to install", async (t) => {
+test("an old Redis on PATH gives an error that says what to install", async (t) => {
   const directory = programs(t, { "redis-server": redis("6.0.16") });
   await assert.rejects(
     ensureRedisProgram({ PATH: directory }, stateOf(directory), AbortSignal.timeout(10_000)),

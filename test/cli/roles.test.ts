@@ -16,12 +16,12 @@ const environment = {
 };
 const named = new Set(["VENDOR_LOGIN"]);
 
-test("the worker knows what the supervisor knows, but for the operator's password", () => {
+test("the worker receives the whole environment except the operator's password", () => {
   const { OPERATOR_PASSWORD: _, npm_config_registry: __, NODE_CHANNEL_FD: ___, ...expected } = environment;
   assert.deepEqual(roleEnvironmentOf("worker", environment, named), expected);
 });
 
-test("the ingress knows which secrets there are, and none of them but the operator's password", () => {
+test("the ingress sees which secrets are set, and of their values only the operator's password", () => {
   assert.deepEqual(roleEnvironmentOf("ingress", environment, named), {
     PATH: "/bin",
     HTTPS_PROXY: "http://proxy.example",
@@ -33,7 +33,7 @@ test("the ingress knows which secrets there are, and none of them but the operat
   });
 });
 
-test("the simulator knows no secret and no Redis", () => {
+test("the simulator receives neither secrets nor Redis", () => {
   assert.deepEqual(roleEnvironmentOf("simulator", environment, named), {
     PATH: "/bin",
     HTTPS_PROXY: "http://proxy.example",

@@ -15,7 +15,7 @@ import { isGone, makeRoot, processesOf, startGateway, until } from "./gateway.ts
 const keyspace = keyspaceOf("sluice");
 const textOf = async (url: string) => (await fetch(url)).text();
 
-test("a start ends in a banner and a ready.json that say the same, and Ctrl-C leaves no process and no ready.json behind", async () => {
+test("start prints a banner that matches ready.json, and Ctrl-C leaves neither processes nor ready.json", async () => {
   using place = makeRoot();
   const state = stateOf(place.root);
   const gateway = startGateway(place.root);
@@ -24,9 +24,7 @@ test("a start ends in a banner and a ready.json that say the same, and Ctrl-C le
   assert.equal(ready.baseUrl, `${ready.address}/v1`);
   assert.match(
     gateway.output().out,
-    new RegExp(
-      `base address +${ready.baseUrl}\n +${ready.baseUrl.replace("/v1", "")} for .*\n +API key +${ready.key}\n`,
-    ),
+    new RegExp(`base URL +${ready.baseUrl}\n +${ready.baseUrl.replace("/v1", "")} for .*\n +API key +${ready.key}\n`),
   );
   assert.ok(
     gateway.output().out.includes(`curl ${ready.baseUrl}/chat/completions -H "Authorization: Bearer ${ready.key}"`),
@@ -50,7 +48,7 @@ test("a start ends in a banner and a ready.json that say the same, and Ctrl-C le
   assert.deepEqual(processesOf(place.root), []);
 });
 
-test("a second start keeps the key; a key that was revoked is replaced", async () => {
+test("a second start keeps the key and replaces a revoked one", async () => {
   using place = makeRoot();
   const keys: string[] = [];
   for (const round of [1, 2, 3]) {
@@ -71,7 +69,7 @@ test("a second start keeps the key; a key that was revoked is replaced", async (
   assert.notEqual(keys[1], keys[2]);
 });
 
-test("a second gateway in the same checkout says in one line that the first one runs", async () => {
+test("a second gateway in the same checkout ends with a one-line error", async () => {
   using place = makeRoot();
   const gateway = startGateway(place.root);
   const { address, pids } = await gateway.ready();
@@ -87,7 +85,7 @@ test("a second gateway in the same checkout says in one line that the first one 
   assert.equal(await gateway.ended, 0);
 });
 
-test("a role that is killed is started again at the same address, and ready.json follows", async () => {
+test("a killed role restarts at the same address, and ready.json is updated", async () => {
   using place = makeRoot();
   const gateway = startGateway(place.root);
   const before = await gateway.ready();
@@ -99,7 +97,7 @@ test("a role that is killed is started again at the same address, and ready.json
       return (
         ready?.pids[role] !== undefined &&
         ready.pids[role] !== pid &&
-        gateway.output().error.includes(`${role} serves again`) &&
+        gateway.output().error.includes(`${role} is ready again`) &&
         ready
       );
     });
@@ -108,18 +106,18 @@ test("a role that is killed is started again at the same address, and ready.json
   assert.equal(await textOf(before.address), "ingress");
   assert.equal(await textOf(before.operationsUrls.worker), "worker");
   assert.equal(await textOf(before.simulatorUrl), "simulator");
-  assert.match(gateway.output().error, /^sluice: ingress ended with SIGKILL; starting it again in 250 ms\n/);
+  assert.match(gateway.output().error, /^sluice: ingress ended with SIGKILL; restarting it in 250 ms\n/);
   gateway.child.kill("SIGINT");
   assert.equal(await gateway.ended, 0);
   assert.deepEqual(processesOf(place.root), []);
 });
 
-test("a Redis that is killed is started again at the same socket and still knows the keys", async () => {
+test("a killed Redis restarts at the same socket with its keys", async () => {
   using place = makeRoot();
   const gateway = startGateway(place.root);
   const { key, redisUrl, pids } = await gateway.ready();
   process.kill(pids.redis!, "SIGKILL");
-  await until("another Redis", () => gateway.output().error.includes("redis serves again"));
+  await until("the restarted Redis", () => gateway.output().error.includes("redis is ready again"));
   const redis = await connectRedis(redisUrl, "request");
   const [record] = await readSome(redis, keyspace, [hashOf(key)]);
   redis.disconnect();
@@ -128,7 +126,7 @@ test("a Redis that is killed is started again at the same socket and still knows
   assert.equal(await gateway.ended, 0);
 });
 
-test("when the supervisor itself is killed its processes end by themselves, Redis last", async () => {
+test("when the supervisor is killed its processes end, Redis last", async () => {
   using place = makeRoot();
   const gateway = startGateway(place.root);
   const { pids } = await gateway.ready();
@@ -145,7 +143,7 @@ test("when the supervisor itself is killed its processes end by themselves, Redi
   assert.equal(await next.ended, 0);
 });
 
-test("an orphaned Redis is ended by the next start, which keeps its data", async () => {
+test("the next start ends an orphaned Redis and keeps its data", async () => {
   using place = makeRoot();
   const gateway = startGateway(place.root);
   const { key, pids } = await gateway.ready();
@@ -166,7 +164,7 @@ test("an orphaned Redis is ended by the next start, which keeps its data", async
   assert.deepEqual(processesOf(place.root), []);
 });
 
-test("a second Ctrl-C ends what does not want to stop", async () => {
+test("a second Ctrl-C ends processes that do not stop", async () => {
   using place = makeRoot();
   const gateway = startGateway(place.root, { FAKE_INGRESS: "deaf" });
   const { pids } = await gateway.ready();
@@ -174,8 +172,8 @@ test("a second Ctrl-C ends what does not want to stop", async () => {
   gateway.child.kill("SIGINT");
   await until("the stop to begin", () => gateway.output().out.includes("Stopping"));
   assert.equal(isGone(pids.ingress!), false);
-  await until("another Ctrl-C to be taken for another one", () => {
-    if (gateway.output().out.includes("Ending what is left")) return true;
+  await until("the second Ctrl-C", () => {
+    if (gateway.output().out.includes("Stopping now")) return true;
     gateway.child.kill("SIGINT");
     return false;
   });
@@ -183,25 +181,25 @@ test("a second Ctrl-C ends what does not want to stop", async () => {
   assert.deepEqual(processesOf(place.root), []);
 });
 
-test("a role whose surroundings are at fault ends everything with its own line", async () => {
+test("a configuration error of a role ends the gateway with the role's own line", async () => {
   using place = makeRoot();
   const gateway = startGateway(place.root, { FAKE_WORKER: "refuse", FAKE_INGRESS: "refuse" });
   assert.equal(await gateway.ended, 1);
-  assert.equal(gateway.output().error, "sluice: the moon is not in the right place\n");
+  assert.equal(gateway.output().error, "sluice: a bad setting\n");
   assert.deepEqual(processesOf(place.root), []);
 });
 
-test("a role that never comes up is given up after some attempts", async () => {
+test("the supervisor gives up after several failed starts of a role", async () => {
   using place = makeRoot();
   const gateway = startGateway(place.root, { FAKE_WORKER: "crash" });
   assert.equal(await gateway.ended, 1);
   const lines = gateway.output().error.trim().split("\n");
   assert.equal(lines.length, 5);
-  assert.match(lines.at(-1)!, /^sluice: worker does not start: it ended with exit code 3; see .*worker\.log$/);
+  assert.match(lines.at(-1)!, /^sluice: worker did not start: it ended with exit code 3; see .*worker\.log$/);
   assert.deepEqual(processesOf(place.root), []);
 });
 
-test("a port that is taken is one line", async (t) => {
+test("a port in use gives a one-line error", async (t) => {
   using place = makeRoot();
   const occupier = createServer().listen(0, "127.0.0.1");
   t.after(() => occupier.close());
@@ -211,12 +209,12 @@ test("a port that is taken is one line", async (t) => {
   assert.equal(await gateway.ended, 1);
   assert.equal(
     gateway.output().error,
-    `sluice: port ${port} on 127.0.0.1 is already in use; set PORT or OPERATIONS_PORT to another\n`,
+    `sluice: port ${port} on 127.0.0.1 is already in use; set PORT or OPERATIONS_PORT to another port\n`,
   );
   assert.deepEqual(processesOf(place.root), []);
 });
 
-test("an address that is not this machine's is one line", async () => {
+test("an address of another machine gives a one-line error", async () => {
   using place = makeRoot();
   const gateway = startGateway(place.root, { HOST: "192.0.2.1" });
   assert.equal(await gateway.ended, 1);
@@ -224,12 +222,12 @@ test("an address that is not this machine's is one line", async () => {
 });
 
 const faults: [string, NodeJS.ProcessEnv, RegExp][] = [
-  ["a port that is none", { PORT: "http" }, /^sluice: PORT must be an integer from 0 to 65535, not "http"\n$/],
-  ["a catalogue that is not there", { SLUICE_CATALOGUE: "none.yaml" }, /^sluice: .*none\.yaml: no such file\n$/],
-  ["a Redis that is not there", { REDIS_URL: "redis://127.0.0.1:1" }, /^sluice: no Redis at 127\.0\.0\.1:1: .+\n$/],
+  ["an invalid port", { PORT: "http" }, /^sluice: PORT must be an integer from 0 to 65535, not "http"\n$/],
+  ["a missing catalogue", { SLUICE_CATALOGUE: "none.yaml" }, /^sluice: .*none\.yaml: no such file\n$/],
+  ["an unreachable Redis", { REDIS_URL: "redis://127.0.0.1:1" }, /^sluice: no Redis at 127\.0\.0\.1:1: .+\n$/],
 ];
 for (const [what, environment, line] of faults) {
-  test(`${what} is one line`, async () => {
+  test(`${what} gives a one-line error`, async () => {
     using place = makeRoot();
     const gateway = startGateway(place.root, environment);
     assert.equal(await gateway.ended, 1);
@@ -238,7 +236,7 @@ for (const [what, environment, line] of faults) {
   });
 }
 
-test("a bad catalogue is one line with its place", async () => {
+test("an invalid catalogue gives a one-line error with the position", async () => {
   using place = makeRoot();
   writeFileSync(join(place.root, "catalogue.yaml"), "queues: [");
   const gateway = startGateway(place.root);
@@ -246,7 +244,7 @@ test("a bad catalogue is one line with its place", async () => {
   assert.match(gateway.output().error, /^sluice: .*catalogue\.yaml:1:\d+: .+\n$/);
 });
 
-test("a Redis of one's own is used, and left running", async () => {
+test("the Redis of REDIS_URL is used and keeps running", async () => {
   using place = makeRoot();
   await using redis = await startRedis();
   const gateway = startGateway(place.root, { REDIS_URL: redis.url });
@@ -258,7 +256,7 @@ test("a Redis of one's own is used, and left running", async () => {
   (await connectRedis(redis.url, "request")).disconnect();
 });
 
-test("a checkout with a long path gets its Redis too", async () => {
+test("a checkout with a long path can start its Redis", async () => {
   using place = makeRoot(`${"long-".repeat(24)}-`);
   const gateway = startGateway(place.root);
   const { redisUrl } = await gateway.ready();
@@ -268,7 +266,7 @@ test("a checkout with a long path gets its Redis too", async () => {
   assert.deepEqual(processesOf(place.root), []);
 });
 
-test("only the worker is given an upstream's credential, and only the ingress the operator's password", async () => {
+test("only the worker receives upstream credentials, and only the ingress receives the operator's password", async () => {
   using place = makeRoot();
   const secrets = {
     OPENAI_API_KEY: "upstream-secret",

@@ -1,6 +1,6 @@
 /** What the tests of official clients share: one gateway whose models stand behind upstreams of each dialect. */
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { type Gateway, startGateway } from "../support/gateway.ts";
+import { type Gateway, type GatewayOptions, startGateway } from "../support/gateway.ts";
 
 /** Settings of the simulator, by the end of a model's id. */
 const variants = {
@@ -23,7 +23,7 @@ const simulated = (upstream: ConversationDialect, variant: keyof typeof variants
 export const simulatedModelOf = (upstream: ConversationDialect, variant: keyof typeof variants = "text"): string =>
   simulated(upstream, variant);
 
-export function startClientsGateway(): Promise<Gateway> {
+export function startClientsGateway({ processes }: Pick<GatewayOptions, "processes"> = {}): Promise<Gateway> {
   const upstreams = [
     ...conversationDialects.map(
       (dialect) =>
@@ -50,6 +50,7 @@ export function startClientsGateway(): Promise<Gateway> {
     line("gemini-embedding", "gemini", "sim-embedding"),
   ];
   return startGateway({
+    ...(processes && { processes }),
     catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,
     environment: { ATTACHMENT_NETWORKS: "127.0.0.0/8" },
   });

@@ -85,6 +85,7 @@ const lines = [
 const model = (id: string) =>
   `  - { id: "${id}", retries: 0, queue: chat, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${id}, model: "m" }] }`;
 const gateway = await startGateway({
+  processes: "all",
   catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${lines.join("\n")}\nmodels:\n${[...conversationDialects, "openai-images", "large", "large-images"].map(model).join("\n")}\n`,
   environment: { NODE_OPTIONS: `--import=${pathToFileURL(join(import.meta.dirname, "..", "support", "turns.ts"))}` },
 });

@@ -737,7 +737,9 @@ test("an upstream that takes two requests at once is sent two at once, over two 
   assert.equal(most, 2);
 });
 
-test("a dead worker's places at a full upstream come back", async () => {
+test("the slots of a dead worker at a full upstream come back", async () => {
+  await Promise.all(gateway.workers.map((worker) => worker.kill()));
+  const doomed = await gateway.addWorker("chat=8", {}, true);
   targetOf("full-one").answer = () => undefined;
   const abort = new AbortController();
   const hanging = [1, 2].map(() =>
@@ -746,8 +748,8 @@ test("a dead worker's places at a full upstream come back", async () => {
       .catch(() => undefined),
   );
   const seen = targetOf("full-one").seen.length;
-  await until("both places are taken", () => targetOf("full-one").seen.length >= seen + 2);
-  await Promise.all(gateway.workers.map((worker) => worker.kill()));
+  await until("both slots are taken", () => targetOf("full-one").seen.length >= seen + 2);
+  await doomed.kill();
   abort.abort();
   await Promise.all(hanging);
   targetOf("full-one").answer = ok;

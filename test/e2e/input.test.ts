@@ -8,6 +8,7 @@ import { badBodies, requestWith, saying, user } from "./bad-bodies.ts";
 import { exchange, modelLine } from "./support.ts";
 
 const gateway = await startGateway({
+  processes: "all",
   catalogue:
     catalogueOf(
       [

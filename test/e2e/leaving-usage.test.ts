@@ -301,7 +301,7 @@ test("a key that is revoked while its answer runs pays for what was produced", a
 
 test("what was sent is paid though its worker died before the caller left", async () => {
   const key = await gateway.createKey("paying");
-  const worker = await gateway.addWorker("doomed=4");
+  const worker = await gateway.addWorker("doomed=4", {}, true);
   const stream = await open(key, "openai-chat", "doomed");
   await stream.read(20 * 4_096);
   worker.freeze();

@@ -197,7 +197,7 @@ test("no more requests wait than may", async () => {
 });
 
 test("a caller's own wait counts from the beginning, also when its worker is lost", async () => {
-  const doomed = await gateway.addWorker("fragile=4");
+  const doomed = await gateway.addWorker("fragile=4", {}, true);
   const before = (await gateway.seen(headless)).length;
   const startedAt = performance.now();
   const waits = [1_000, 8_000];

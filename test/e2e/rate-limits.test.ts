@@ -311,7 +311,7 @@ test("the operator sees refusals by limit and by whose it is", async () => {
 
 test("slots outlive their time while their ingress lives, and return within seconds when it is killed", async () => {
   const key = await gateway.createKey("slots");
-  const doomed = await gateway.addIngress();
+  const doomed = await gateway.addIngress({}, true);
   const url = doomed.urls.api as string;
   const stream = await ask(key, url, "slow", { stream: true });
   assert.equal(stream.status, 200);
@@ -331,7 +331,7 @@ test("slots outlive their time while their ingress lives, and return within seco
 
 test("an ingress that is killed leaves no reservation behind: the budget is whole again within seconds", async () => {
   const key = await gateway.createKey("budget");
-  const doomed = await gateway.addIngress();
+  const doomed = await gateway.addIngress({}, true);
   const stream = await ask(key, doomed.urls.api as string, "slow", { stream: true });
   assert.equal(stream.status, 200);
   const reading = stream.text().catch(() => undefined);

@@ -8,7 +8,7 @@ import { Bare, socketCatalogue } from "./socket-support.ts";
 
 const gateway = await startGateway({ catalogue: socketCatalogue({ sim: "sim-text;rate=0" }) });
 /** Its drain takes longer than this test may. */
-const draining = await gateway.addIngress({ DRAIN_MS: "120000" });
+const draining = await gateway.addIngress({ DRAIN_MS: "120000" }, true);
 const full = await gateway.addIngress({ SOCKETS_MAX: "0" });
 after(() => gateway[Symbol.asyncDispose]());
 

@@ -35,7 +35,7 @@ const [off, pinging, idling, full, young, stopping] = (
     gateway.addIngress({ SOCKET_IDLE_MS: "3000" }),
     gateway.addIngress({ SOCKETS_MAX: "1" }),
     gateway.addIngress({ SOCKET_AGE_MS: "500" }),
-    gateway.addIngress({ REQUEST_TIMEOUT_MS: "6000", DRAIN_MS: "4000" }),
+    gateway.addIngress({ REQUEST_TIMEOUT_MS: "6000", DRAIN_MS: "4000" }, true),
   ])
 ).map((role) => ({ role, url: role.urls.api as string })) as [Place, Place, Place, Place, Place, Place];
 after(() => gateway[Symbol.asyncDispose]());

@@ -2,7 +2,9 @@
  * Every fault that an upstream may have, and what must follow from it: what the caller gets, when each target is asked, what is billed. What is expected
  * stands here in words of its own and is never read from the gateway's code.
  */
+
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
+import { isLong } from "../support/long.ts";
 
 /** How an error reads in each dialect. `code` is that of OpenAI's two dialects; null where only the status tells. */
 export const errorShapes = {
@@ -308,11 +310,13 @@ export const allCells: readonly Cell[] = rows.flatMap((row, place) =>
   ),
 );
 
-/** For `npm test`: of what is not one or two targets over plain HTTP, every fault with one dialect, in turn. */
+/** For `npm test`: every fault with two of its dialects over plain HTTP, and with one of them in all other arrangements. `npm run test:long` plays all dialects. */
 export const someCells: readonly Cell[] = allCells.filter(
-  ({ row, place, dialect, arrangement, transport }) =>
-    (transport === "http" && (arrangement === "one" || arrangement === "two")) ||
-    dialect === row.dialects[place % row.dialects.length],
+  ({ row: { dialects }, place, dialect, arrangement, transport }) =>
+    dialect === dialects[place % dialects.length] ||
+    (transport === "http" &&
+      (arrangement === "one" || arrangement === "two") &&
+      (isLong || dialect === dialects[(place + 1) % dialects.length])),
 );
 
 /** Whether the request after the fault goes to the same model; else to a neighbour at the same upstream. */

@@ -44,6 +44,7 @@ export async function playOutage(outage: Outage, downMs: number): Promise<Outage
   const [illPort, wellPort] = [await listening(ill, 0), await listening(well, 0)];
   const upstream = (port: number) => `{ dialect: openai-chat, baseUrl: "http://127.0.0.1:${port}/v1" }`;
   await using gateway = await startGateway({
+    processes: "all",
     workers: ["chat=64", "chat=64"],
     catalogue: `groups: { default: { models: ["*"] } }
 upstreams: { ill: ${upstream(illPort)}, well: ${upstream(wellPort)} }

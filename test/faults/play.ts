@@ -306,6 +306,7 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
   opened.defer(() => void stalled.close());
   const stalledPort = (stalled.address() as AddressInfo).port;
   await using gateway = await startGateway({
+    processes: "all",
     workers: ["chat=1024"],
     catalogue: catalogueOf(cells, urls, stalledPort, pace),
     environment: {

@@ -31,6 +31,7 @@ before(async () => {
   const model = (id: string, upstream: string, name: string) =>
     `  - { id: ${id}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${name}" }] }`;
   gateway = await startGateway({
+    processes: "all",
     workers: ["chat=512,image=8"],
     environment: { ATTACHMENT_NETWORKS: "127.0.0.0/8" },
     catalogue: `groups: { default: { models: ["*"] } }

@@ -89,7 +89,7 @@ async function startRoleHere(role: string, args: string[], environment: Record<s
         : await startSimulator(environment);
   let hasEnded = false;
   const processesOnly = (): never => {
-    throw new Error("this gateway runs inside the test process: start it with `processes: true`");
+    throw new Error("this gateway runs inside the test process: start it with `processes`");
   };
   const ending = (end: () => Promise<void>) => async () => {
     if (hasEnded) return;
@@ -113,8 +113,8 @@ async function startRoleHere(role: string, args: string[], environment: Record<s
 }
 
 export interface GatewayOptions {
-  /** Starts processes, which can be killed and frozen; by default everything runs inside the test process. */
-  processes?: boolean;
+  /** Which roles are processes, which can be killed and frozen; by default all run inside the test process. The simulator always does. */
+  processes?: "all" | "workers";
   ingresses?: number;
   /** The queues of each worker. */
   workers?: string[];
@@ -136,8 +136,9 @@ export interface Gateway extends AsyncDisposable {
   readonly url: string;
   /** A key that every ingress knows; `more` goes into its record. */
   createKey(group: string, more?: Partial<KeyRecord>): Promise<string>;
-  addIngress(environment?: Record<string, string>): Promise<Role>;
-  addWorker(queues: string, environment?: Record<string, string>): Promise<Role>;
+  /** `asProcess`: a process, whatever the gateway's other roles are. */
+  addIngress(environment?: Record<string, string>, asProcess?: boolean): Promise<Role>;
+  addWorker(queues: string, environment?: Record<string, string>, asProcess?: boolean): Promise<Role>;
   /** An official client without retries of its own, of the first ingress unless told otherwise. */
   client(options?: { url?: string; key?: string; retries?: number }): OpenAI;
   /** POST /v1/chat/completions as plain fetch. */
@@ -168,8 +169,11 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   try {
     const redis = await startRedis();
     cleanups.push(() => redis.stop());
-    const start = options.processes ? startRole : startRoleHere;
-    const simulator = await start("simulator", [], {});
+    const starterOf = (role: "ingress" | "worker", asProcess: boolean) =>
+      asProcess || options.processes === "all" || (role === "worker" && options.processes === "workers")
+        ? startRole
+        : startRoleHere;
+    const simulator = await startRoleHere("simulator", [], {});
     cleanups.push(() => simulator.kill());
     const simulatorUrl = simulator.urls.simulator as string;
     const catalogueFile = join(directory, "catalogue.yaml");
@@ -187,13 +191,13 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     };
     const ingresses: Role[] = [];
     const workers: Role[] = [];
-    const addIngress = async (more: Record<string, string> = {}) => {
-      const role = await start("ingress", [], { ...environment, ...more });
+    const addIngress = async (more: Record<string, string> = {}, asProcess = false) => {
+      const role = await starterOf("ingress", asProcess)("ingress", [], { ...environment, ...more });
       ingresses.push(role);
       return role;
     };
-    const addWorker = async (queues: string, more: Record<string, string> = {}) => {
-      const role = await start("worker", ["--queues", queues], { ...environment, ...more });
+    const addWorker = async (queues: string, more: Record<string, string> = {}, asProcess = false) => {
+      const role = await starterOf("worker", asProcess)("worker", ["--queues", queues], { ...environment, ...more });
       workers.push(role);
       return role;
     };

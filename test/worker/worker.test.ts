@@ -60,7 +60,8 @@ async function ask(redisUrl: string, namespace: string): Promise<string> {
   const redis = await connectRedis(redisUrl, "request");
   const { promise, resolve } = Promise.withResolvers<string>();
   const frames: { sender: string; frame: Frame }[] = [];
-  const mailbox = await openMailbox(redisUrl, keyspace, "ingress", {
+  const mailbox = await openMailbox(redisUrl, keyspace, "ingress");
+  await mailbox.listen({
     heard() {},
     receive(sender, frame) {
       frames.push({ sender, frame: { ...frame, payload: Buffer.from(frame.payload) } });

@@ -10,15 +10,19 @@
  * It ends exactly once, from any of these states, in one of three ways:
  *
  *     complete   the whole answer arrived
- *     failed     the rate limits refused it · it waited too long · the worker failed · the worker was lost after content was delivered,
- *                or too often · Redis is away · its key was revoked · this process stops
+ *     failed     the rate limits refused it (429, or 402 for a spent budget) · it waited too long (503) · the worker reports an error ·
+ *                the worker was lost after content that cannot be resumed, or for the third time · Redis is away (503) · its key was
+ *                revoked (401) · an error in the gateway's own code (500) · this process stops (503)
  *     left       its caller closed the connection
  *
+ * A request that finds no capacity is refused before it becomes a generation (503 with Retry-After).
+ *
  * Until it is dispatched, a generation is known to this process alone. From then on the relay's owner (libs/relay/owner.ts) decides: it
- * orders the frames, finds out what was lost, and calls the port below.
+ * orders the frames, declares a worker lost after 5 s of silence, and calls the port below: `restart` before content was delivered or where
+ * the answer can be resumed, else `fail`. It also removes the job of a generation that ends before a worker took it.
  */
 
-import type { Failure } from "#dialects/errors.ts";
+import { type Failure, internalFailure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { GenerationOutcome, IngressEvents } from "#events/ingress-events.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
@@ -40,7 +44,7 @@ import type { Redis } from "#service/redis.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import type { IngressConfig } from "../config.ts";
-import { revokedKey, unavailable, unreadable, waitExpired, workerLost } from "../http/failures.ts";
+import { revokedKey, unavailable, waitExpired, workerLost } from "../http/failures.ts";
 import { claimSlots, createGeneration } from "./create.ts";
 import { endedEventOf, type Generation, type GenerationRequest, isWaiting } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
@@ -77,8 +81,9 @@ export class GenerationLifecycle implements TransportHandlers {
   /** How many are not over, or not read to their end. */
   #openCount = 0;
   #isStopping = false;
-  /** When this process last heard its own heartbeat, and when a job last could not be put on its queue because Redis seemed to be away. */
+  /** When this process last heard its own heartbeat. */
   #selfHeardAt = 0;
+  /** When a job last could not be put on its queue because Redis seemed to be away; -1 for never. Not ready until a later heartbeat. */
   #enqueueFailedAt = -1;
 
   constructor(options: GenerationLifecycleOptions) {
@@ -95,8 +100,8 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * Takes over the response, which is answered in any case, also when its caller has left or leaves. Takes over the claim on memory for the
-   * body. A refused request keeps both.
+   * Starts a generation. It then owns the response and the body's claim on memory, and always ends the response. A refused request keeps both,
+   * and its caller answers it: this process stops or is not connected, or this process or this queue has no capacity for the key.
    */
   begin(request: GenerationRequest, body: Buffer): Begun {
     const queue = this.#queues.of(request.model.queue);
@@ -125,14 +130,16 @@ export class GenerationLifecycle implements TransportHandlers {
   #admit(generation: Generation): void {
     const decision = this.#options.limits.admit(generation);
     if (decision === undefined) this.#queue(generation);
-    else void this.#awaitLimits(generation, decision);
+    else this.#awaitLimits(generation, decision).catch((error: unknown) => this.#crashed(generation, error));
   }
 
+  /** Rejected decisions mean that Redis did not answer in time (1.5 s). What it may have reserved is a lease, which expires within 6 s. */
   async #awaitLimits(generation: Generation, decision: Promise<LimitsAnswer>): Promise<void> {
     const answer = await decision.catch(() => undefined);
     if (answer !== undefined) generation.answer.addHeaders(answer.headers);
     if (answer === undefined) this.#fail(generation, unavailable);
     else if (answer.kind === "refused") this.#fail(generation, answer.failure);
+    // The caller left, or the wait expired, meanwhile.
     else if (generation.state === "over") answer.reservation.settle({ kind: "nothing" });
     else {
       generation.reservation = answer.reservation;
@@ -140,7 +147,10 @@ export class GenerationLifecycle implements TransportHandlers {
     }
   }
 
-  /** Enters the admission queue, which dispatches it at once or when its turn comes. */
+  /**
+   * Enters the admission queue, which dispatches it at once or when its turn comes: fair between groups (by weight) and keys (in turns), and only
+   * as many at a time as keep the workers busy for about 50 ms (libs/relay/admission-queue.ts).
+   */
   #queue(generation: Generation): void {
     const { number, caller, weight, ingressQueue } = generation;
     this.#emit("admitted", generation);
@@ -168,8 +178,9 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * When Redis refused this one job, or still carried this process's heartbeats meanwhile, the generation fails alone. Otherwise Redis may be
-   * away: generations that were queued since then fail too, so that no caller waits longer than one timeout to learn of it.
+   * Redis refused the job (`isRefused`), or did not answer in time. The first attempt fails with 503; a later one is found missing and enqueued
+   * again. If Redis did not answer, and this process's own heartbeats stopped as well, Redis may be away: generations of this queue that began after
+   * `since` and still wait fail too, so that no caller waits for more than one timeout. Older ones are ended by `#endHopeless`.
    */
   #enqueueFailed({ ingressQueue, number }: Generation, attempt: number, since: number, isRefused: boolean): void {
     const isAlone = isRefused || this.#selfHeardAt > since;
@@ -181,7 +192,7 @@ export class GenerationLifecycle implements TransportHandlers {
         this.#fail(other, unavailable);
   }
 
-  /** A worker has the attempt, and so many further slots free. */
+  /** A worker took the attempt. It reports how many further slots it has free. */
   #bound(generation: Generation, freeSlots: number): void {
     const { facts, ingressQueue, number, attempt, startedAt } = generation;
     ingressQueue.jobs.setFreeSlots(freeSlots);
@@ -203,8 +214,10 @@ export class GenerationLifecycle implements TransportHandlers {
     answer.restart();
     if (!answer.hasBegun) generation.progress = undefined;
     ingressQueue.admission.again(number);
+    // If only the job was lost, the generation never stopped waiting.
     if (generation.state !== "running") return;
     generation.state = "dispatched";
+    // It counts as waiting again, even above the bound.
     generation.waitingSlot.force(1);
     if (!answer.hasBegun) this.#startWaitTimer(generation);
   }
@@ -215,7 +228,7 @@ export class GenerationLifecycle implements TransportHandlers {
     switch (kind) {
       case "head": {
         const head = decodeHead(payload);
-        if (head === undefined) this.#abandon(generation, unreadable);
+        if (head === undefined) this.#abandon(generation, internalFailure);
         else {
           this.#answering(generation, head);
           answer.head(head, seq);
@@ -244,7 +257,7 @@ export class GenerationLifecycle implements TransportHandlers {
         return;
       }
       case "fail": {
-        const failure = decodeFailure(payload) ?? unreadable;
+        const failure = decodeFailure(payload) ?? internalFailure;
         generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
         this.#fail(generation, failure);
         return;
@@ -277,17 +290,18 @@ export class GenerationLifecycle implements TransportHandlers {
       });
   }
 
-  /** A fault of ours ends this generation alone. */
+  /** An error in the gateway's own code ends this generation alone. */
   #crashed(generation: Generation, error: unknown): void {
     this.#options.events.emit("fault", { error, requestId: generation.requestId });
     try {
-      this.#abandon(generation, unreadable);
+      if (generation.state === "over") generation.response.destroy();
+      else this.#abandon(generation, internalFailure);
     } catch {
       generation.response.destroy();
     }
   }
 
-  /** The response is closed: read to its end, or left by its caller. */
+  /** The response is closed: the caller read it to its end, or disconnected. The slot is held until the generation is over and its response closed. */
   #responseClosed(generation: Generation): void {
     if (generation.state === "over") this.#freeSlot(generation);
     else {
@@ -314,13 +328,20 @@ export class GenerationLifecycle implements TransportHandlers {
   #end(generation: Generation, outcome: GenerationOutcome, respond?: () => void): void {
     if (generation.state === "over") return;
     this.#recordUsage(generation, outcome);
-    respond?.();
-    // The response may have closed at once.
-    if (!this.#live.delete(generation.number)) return;
-    const { answer, ingressQueue, number, startedAt, waitedMs } = generation;
-    const now = this.#now();
     if (isWaiting(generation)) this.#stopWaiting(generation);
     generation.state = "over";
+    try {
+      respond?.();
+    } finally {
+      this.#release(generation, outcome);
+    }
+  }
+
+  /** Gives back everything but the slot, which the open response holds. */
+  #release(generation: Generation, outcome: GenerationOutcome): void {
+    const { answer, ingressQueue, number, startedAt, waitedMs } = generation;
+    const now = this.#now();
+    this.#live.delete(number);
     ingressQueue.admission.over(number, waitedMs === undefined ? undefined : now - startedAt - waitedMs, now);
     generation.onEnd?.(outcome);
     if (generation.response.closed) this.#freeSlot(generation);
@@ -329,7 +350,7 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#options.events.emit("ended", endedEventOf(generation, outcome, now));
   }
 
-  /** Ends all that are left, each with this failure in its caller's dialect, and dispatches no more. */
+  /** After the drain (see `Ingress.drain`): ends all generations that are left with this failure, in their callers' dialects, and dispatches no more. */
   stop(failure: Failure): void {
     this.#isStopping = true;
     for (const generation of this.#live.values()) this.#abandon(generation, failure);
@@ -347,7 +368,7 @@ export class GenerationLifecycle implements TransportHandlers {
     }
   }
 
-  /** Ends generations whose key was revoked, and queued ones that can't be dispatched in time. The owner does the same for dispatched ones. */
+  /** Ends generations of revoked keys in any state, and queued ones that cannot be dispatched in time. The owner ends dispatched ones whose time is up. */
   #endHopeless(now: number): void {
     const isLost = this.#owner.isLost(now);
     for (const generation of this.#live.values()) {
@@ -422,13 +443,13 @@ export class GenerationLifecycle implements TransportHandlers {
     };
   }
 
-  /** No other attempt can answer any more. */
+  /** The answer can no longer be restarted or resumed, so its body is not needed. */
   #committed(number: number): void {
     const generation = this.#live.get(number);
     if (generation !== undefined) this.#jobs.releaseBody(generation);
   }
 
-  /** The caller's own limit on the wait counts from the beginning, over all attempts. An answer that has begun may wait to be resumed. */
+  /** `x-sluice-max-wait` counts from the beginning, over all attempts, until a worker takes one. An answer that has begun may wait to be resumed. */
   #startWaitTimer(generation: Generation): void {
     const { maxWaitMs, startedAt } = generation;
     if (maxWaitMs === undefined) return;
@@ -445,10 +466,11 @@ export class GenerationLifecycle implements TransportHandlers {
     return waitExpired(retryAfterSecondsOf(ingressQueue, this.#now()));
   }
 
+  /** Once. A reservation is settled once by its id, also if Redis has to be asked again. */
   #recordUsage(generation: Generation, outcome: GenerationOutcome): void {
     if (generation.isUsageRecorded) return;
-    generation.isUsageRecorded = true;
     const record = usageRecordOf(generation, outcome);
+    generation.isUsageRecorded = true;
     if (record.kind === "used") {
       generation.usage = record.usage;
       generation.modelAnswered = record.model;

@@ -1,6 +1,6 @@
 /** The failures that the ingress itself answers requests with. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Failure } from "#dialects/errors.ts";
+import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { invalidFieldOf, type ValidationFault } from "#dialects/invalid-field.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
@@ -34,7 +34,6 @@ export const revokedKey: Failure = {
 };
 
 /** A worker sent a frame that this version can't read, or the gateway has a fault. */
-export const unreadable: Failure = { code: "internal", message: "The gateway failed to process this request." };
 
 export const waitExpired = (retryAfterSeconds: number): Failure => ({
   code: "overloaded",
@@ -103,7 +102,7 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
     default:
       return error.statusCode === 400
         ? { code: "invalid_request", message: "The request could not be read." }
-        : { code: "internal", message: "The gateway failed to process this request." };
+        : internalFailure;
   }
 }
 

@@ -5,6 +5,7 @@
 import { isUtf8 } from "node:buffer";
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
+import { internalFailure } from "#dialects/errors.ts";
 import { objectSpansOf, readSpan } from "#dialects/json.ts";
 import { openaiResponsesProfile } from "#dialects/openai-responses/profile.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
@@ -14,7 +15,6 @@ import { errorFrameOf, withStreamId } from "./socket-frame.ts";
 /** Bytes of one event at most: the most that a worker lets pass, and some for what it adds. */
 const eventBytesMax = 33 << 20;
 const endings = ["response.completed", "response.incomplete"];
-const unfinished = { code: "internal", message: "The gateway failed to process this request." } as const;
 
 /** The connection of a turn. */
 export interface TurnPort {
@@ -80,9 +80,9 @@ export class SocketResponse implements AnswerResponse {
       this.#port.passed(this.#ending.event, this.#ending.data);
       this.#send(this.#ending.data, last);
     } else {
-      this.#status = openaiResponsesProfile.statusOf(unfinished.code);
+      this.#status = openaiResponsesProfile.statusOf(internalFailure.code);
       this.#port.send(
-        errorFrameOf(this.#status, this.#headers, openaiResponsesProfile.errorBodyOf(unfinished, ""), streamId),
+        errorFrameOf(this.#status, this.#headers, openaiResponsesProfile.errorBodyOf(internalFailure, ""), streamId),
         last,
       );
     }

@@ -7,16 +7,19 @@
  *                                            ╰─ resumed ─────┼──────────┤
  *                                                            ╰──────────┴─────▶ failed
  *
- * - Failed over: a call that fails before its first content is repeated, or another target is called. The caller sees nothing of it.
+ * - Failed over: a call that fails before its first content is repeated, or another target is called, up to the model's `retries` (2). The
+ *   caller sees nothing of it. RetryState decides by the class of the failure: an error of the caller's own is final, a refused credential or
+ *   rate limit moves on to the next target, a 5xx or a broken connection is repeated after a pause or a short Retry-After.
  * - Resumed: a call that fails later is continued by another target, if the model allows that.
- * - Failed: no target is left, or the failure is the caller's own. The caller gets what was produced, and then the error.
+ * - Failed: no target is left, or the failure is the caller's own. The caller gets what was produced, and then the error: the last one, or 503
+ *   where every target is blocked by its circuit breaker, its concurrency or its credentials' cooldown.
  * - Cancelled, at any time: the caller left, the owner is gone, or the worker hands the attempt back.
  *
  * The relay starts and cancels the attempt and says when its window is full. TargetCall reads the upstream, AnswerFrames writes to the owner.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import type { Failure } from "#dialects/errors.ts";
+import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { Refusal } from "#dialects/field-support.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
@@ -67,8 +70,6 @@ interface Request {
 /** Responses by which an upstream says that it has no such endpoint. */
 const noEndpointStatuses = [404, 405, 501];
 
-const unprocessed: Failure = { code: "internal", message: "The gateway failed to process this request." };
-
 export class Attempt {
   readonly #deps: AttemptDeps;
   readonly #slot: JobSlot;
@@ -88,7 +89,7 @@ export class Attempt {
   /** The last call, which may be over. */
   #call: TargetCall | undefined;
   #firstCallAt = 0;
-  /** Answered, failed or cancelled: nothing more is read or called. */
+  /** Answered, failed or cancelled: no upstream is read or called any more. Frames may still wait for the relay's window. */
   #isOver = false;
   /** The failure that the caller gets. */
   #failure: Failure | undefined;
@@ -117,7 +118,7 @@ export class Attempt {
     deps.events.emit("taken", { attempt: this.#info, queueWaitMs });
   }
 
-  /** The owner bound the attempt or gave it up, so its job leaves the queue. */
+  /** The owner bound the attempt, or the relay dropped it: its job leaves the queue. */
   dispatched(): void {
     this.#deps.events.emit("dispatched", { attempt: this.#info });
     this.#slot.dispatched();
@@ -168,6 +169,7 @@ export class Attempt {
     const { clock } = this.#deps;
     const { retryState } = request;
     for (;;) {
+      // Each of these is called, or becomes unsuitable or blocked for a time, so this ends.
       const ready = retryState.ready(clock.now());
       for (const candidate of ready) if (await this.#tryTarget(candidate, request)) return;
       if (ready.length > 0) continue;
@@ -192,6 +194,7 @@ export class Attempt {
       return false;
     }
     const { generation, attempt } = this.#job;
+    // Blocked: its circuit breaker is open, its concurrency is used up, or its credentials cool down.
     const permission = await routing.permit(candidate, `${generation}-${attempt}-${retryState.calls}`);
     if (permission.kind === "blocked") {
       retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), clock.now());
@@ -217,11 +220,12 @@ export class Attempt {
         name: target.model,
         preparation: this.#preparation,
         attachments: this.#attachments,
+        // What this attempt has sent; what an earlier attempt delivered stands in the job.
         resumed: this.#frames.hasHead ? this.#call?.exchange.resumed : undefined,
         signal,
       });
     } catch (error) {
-      if (signal.aborted) return { kind: "refused", failure: unprocessed };
+      if (signal.aborted) return { kind: "refused", failure: internalFailure };
       if (!(error instanceof Refusal)) throw error;
       return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
     }
@@ -438,11 +442,11 @@ export class Attempt {
     this.#end();
   }
 
-  /** An error of the gateway's own code fails the attempt at once, so that its caller does not wait. A complete answer stays as it is. */
+  /** An error in the gateway's own code fails the attempt immediately, so that its caller does not wait. The frames of a complete answer stay. */
   #crash(error: unknown): void {
     this.#fault ??= error;
     this.#frames.discard();
-    this.#fail(unprocessed);
+    this.#fail(internalFailure);
   }
 
   #guarded(act: () => void): void {
@@ -467,7 +471,7 @@ export class Attempt {
     this.#attachments.release();
   }
 
-  /** The relay's window opens or closes. While it is closed the upstream is not read. */
+  /** The relay's window opens or closes. While it is closed and bytes wait, the upstream is not read, and no timeout but the total one counts. */
   flow(isOpen: boolean): void {
     this.#guarded(() => {
       if (isOpen && this.#call !== undefined) this.#call.progressedAt = this.#deps.clock.now();
@@ -497,7 +501,7 @@ export class Attempt {
     this.#callFailed(call, { code: "upstream_timeout", message: `The upstream of this model ${overdue}.` });
   }
 
-  /** The attempt counts: the owner has all of it, or its caller left. */
+  /** The attempt counts in this worker's metrics: the owner has the whole answer, or its caller left. The ingress charges the caller. */
   settle(outcome: Outcome): void {
     this.#outcome = outcome;
     this.#deps.events.emit("settled", {

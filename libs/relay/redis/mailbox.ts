@@ -39,12 +39,7 @@ const incarnationOf = (role: string) =>
   `${role}-${randomBytes(9).toString("base64url").replaceAll("-", "a").replaceAll("_", "b")}`;
 
 /** Opens a new mailbox. Throws StartupFault if Redis does not answer. */
-export async function openMailbox(
-  redisUrl: string,
-  keyspace: Keyspace,
-  role: string,
-  handlers: TransportHandlers,
-): Promise<Mailbox> {
+export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: string): Promise<Mailbox> {
   const self = incarnationOf(role);
   const publisher = await connectRedis(redisUrl, "request");
   const subscriber = await connectRedis(redisUrl, "patient");
@@ -63,20 +58,29 @@ export async function openMailbox(
   let subscribed = false;
 
   const ownChannel = keyspace.mailbox(self);
-  subscriber.on("messageBuffer", (channel: Buffer, message: Buffer) => {
-    if (channel.toString() !== ownChannel) return;
-    const envelope = decodeEnvelope(message);
-    if (envelope === undefined) return;
-    statistics.framesReceived += envelope.frames.length;
-    handlers.heard(envelope.sender);
-    for (const frame of envelope.frames) handlers.receive(envelope.sender, frame);
-  });
   subscriber.on("close", () => {
     subscribed = false;
   });
   const subscribe = async () => {
     await subscriber.subscribe(ownChannel);
     subscribed = true;
+  };
+  const listen = async (handlers: TransportHandlers) => {
+    subscriber.on("messageBuffer", (channel: Buffer, message: Buffer) => {
+      if (channel.toString() !== ownChannel) return;
+      const envelope = decodeEnvelope(message);
+      if (envelope === undefined) return;
+      statistics.framesReceived += envelope.frames.length;
+      handlers.heard(envelope.sender);
+      for (const frame of envelope.frames) handlers.receive(envelope.sender, frame);
+    });
+    await subscribe();
+    subscriber.on("ready", () => {
+      subscribe().then(
+        () => handlers.resubscribed(),
+        () => undefined,
+      );
+    });
   };
 
   const flush = () => {
@@ -161,13 +165,6 @@ export async function openMailbox(
     subscriber.disconnect();
   };
 
-  await subscribe();
-  subscriber.on("ready", () => {
-    subscribe().then(
-      () => handlers.resubscribed(),
-      () => undefined,
-    );
-  });
   return {
     self,
     statistics,
@@ -175,6 +172,7 @@ export async function openMailbox(
     get isConnected() {
       return publisher.status === "ready" && subscribed;
     },
+    listen,
     send(mailbox, frame, idly = false) {
       const destination = pending(mailbox, idly);
       const bytes = frameBytesOf(frame);

@@ -1,4 +1,4 @@
-/** Lets time pass for callers' limits in Redis, whose clock no test can set: all that is counted looks older than it is. */
+/** Ages the counters of rate limits in Redis, because a test cannot set Redis' clock. */
 import type { Redis } from "ioredis";
 import type { Keyspace } from "#service/keyspace.ts";
 

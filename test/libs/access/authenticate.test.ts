@@ -22,7 +22,7 @@ test("a live key is admitted with its record", () => {
   assert.deepEqual(authenticate([live.key], keysOf(live), now), { kind: "admitted", record: live.record });
 });
 
-test("missing, malformed, unknown, expired and revoked keys are refused alike", () => {
+test("missing, malformed, unknown, expired and revoked keys get the same refusal", () => {
   const expired = keyWith({ expiresAt: now });
   const revoked = keyWith({ revokedAt: now - 5 });
   const keys = keysOf(expired, revoked);
@@ -32,7 +32,7 @@ test("missing, malformed, unknown, expired and revoked keys are refused alike", 
   for (const outcome of refused) assert.deepEqual(outcome, { kind: "refused" });
 });
 
-test("a key is live until the millisecond it expires in", () => {
+test("a key is live until the millisecond of its expiry", () => {
   const key = keyWith({ expiresAt: now });
   assert.equal(authenticate([key.key], keysOf(key), now - 1).kind, "admitted");
   assert.equal(authenticate([key.key], keysOf(key), now).kind, "refused");
@@ -42,7 +42,7 @@ test("a key is live until the millisecond it expires in", () => {
   );
 });
 
-test("of several credentials the first live one counts, and stale ones before it do no harm", () => {
+test("the first live key among several credentials counts, whatever precedes it", () => {
   const [first, second, revoked] = [keyWith({ id: "key_a" }), keyWith({ id: "key_b" }), keyWith({ revokedAt: 1 })];
   const keys = keysOf(first, second, revoked);
   assert.deepEqual(authenticate(["sk-ant-stale", revoked.key, first.key, second.key], keys, now), {
@@ -52,7 +52,7 @@ test("of several credentials the first live one counts, and stale ones before it
   assert.deepEqual(authenticate([second.key, first.key], keys, now), { kind: "admitted", record: second.record });
 });
 
-test("no more than eight credentials are looked at", () => {
+test("at most eight credentials are checked", () => {
   const live = keyWith();
   let lookups = 0;
   const keys = { find: () => void lookups++ };
@@ -63,7 +63,7 @@ test("no more than eight credentials are looked at", () => {
   assert.equal(lookups, 8);
 });
 
-test("a key's own list restricts it to ids and beginnings of ids", () => {
+test("a key's own list restricts it to model ids and prefixes", () => {
   const { record } = keyWith({ models: ["gpt-5", "vendor/*"] });
   assert.deepEqual(
     ["gpt-5", "gpt-5-mini", "vendor/x", "vendor"].map((id) => allowsModel(record, id)),
@@ -73,7 +73,7 @@ test("a key's own list restricts it to ids and beginnings of ids", () => {
   assert.ok(!allowsModel(keyWith({ models: [] }).record, "anything"));
 });
 
-test("a stored record is read as it was written, with fields of later versions, and nothing else passes for one", () => {
+test("a stored record is parsed with fields of later versions, and invalid records are refused", () => {
   const { record } = keyWith({ expiresAt: now, models: ["a"] });
   assert.deepEqual(parseRecord(JSON.stringify({ ...record, budget: 5 })), { ...record, budget: 5 });
   for (const text of [

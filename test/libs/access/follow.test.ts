@@ -53,11 +53,11 @@ function keyWith(fields: Partial<KeyRecord> = {}) {
   return { key, hash, record };
 }
 
-/** As changes must be seen. */
+/** The time within which a change arrives. */
 const withinSecond = (redis: Redis, what: string, holds: () => boolean) =>
   within(1_000, what, holds, () => redis.ping());
 
-test("keys that were there, keys that come and keys that are revoked are seen by every follower within a second", async (t) => {
+test("every follower sees existing, new and revoked keys within a second", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
   const [early, late] = [keyWith({ models: ["a"] }), keyWith()];
@@ -80,7 +80,7 @@ test("keys that were there, keys that come and keys that are revoked are seen by
   assert.equal(await revokeRecord(writer, keyspace, hashOf("unknown"), 9), undefined);
 });
 
-test("with a full Redis a key is revoked at every follower within a second, and keys that Redis lost are written back", async (t) => {
+test("while Redis' memory is full, revocations reach every follower within a second and lost keys are restored", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
   const [abused, other] = [keyWith(), keyWith()];
@@ -100,7 +100,7 @@ test("with a full Redis a key is revoked at every follower within a second, and 
   );
 });
 
-test("a notice that never arrived is made up for within a second", async (t) => {
+test("a lost notice is noticed within a second", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
   const [first, second] = [keyWith(), keyWith()];
@@ -117,22 +117,22 @@ test("a notice that never arrived is made up for within a second", async (t) => 
   );
 });
 
-test("a gap between two notices is made up for at once", async (t) => {
+test("a gap between two notices is noticed at once", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
   const follower = await followerFor(t, server);
-  const [silent, told] = [keyWith(), keyWith()];
-  await writer.hset(keyspace.keys, silent.hash, JSON.stringify(silent.record));
+  const [unannounced, announced] = [keyWith(), keyWith()];
+  await writer.hset(keyspace.keys, unannounced.hash, JSON.stringify(unannounced.record));
   await writer.incr(keyspace.keysVersion);
-  await addRecord(writer, keyspace, told.hash, told.record);
+  await addRecord(writer, keyspace, announced.hash, announced.record);
   await withinSecond(
     writer,
     "both keys",
-    () => follower.find(silent.hash) !== undefined && follower.find(told.hash) !== undefined,
+    () => follower.find(unannounced.hash) !== undefined && follower.find(announced.hash) !== undefined,
   );
 });
 
-test("while Redis is dead or frozen the copy serves, and changes made afterwards are seen within a second of its return", async (t) => {
+test("while Redis is dead or frozen the copy stays in use, and later changes arrive within a second of its return", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
   const [first, second] = [keyWith(), keyWith()];
@@ -152,7 +152,7 @@ test("while Redis is dead or frozen the copy serves, and changes made afterwards
   assert.ok(follower.find(first.hash) && follower.find(second.hash));
 });
 
-test("a Redis that comes back empty gets every key back from the copies, and nobody is locked out meanwhile", async (t) => {
+test("an empty Redis gets every key back from the copies, and no caller is refused meanwhile", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
   const keys = Array.from({ length: 2_500 }, () => keyWith());
@@ -191,7 +191,7 @@ test("a Redis that comes back empty gets every key back from the copies, and nob
   );
 });
 
-test("a Redis whose data was flushed or went back in time is healed from the copies without a lost connection", async (t) => {
+test("flushed or outdated data in Redis is restored from the copies without a lost connection", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
   const [kept, revoked, late] = [keyWith(), keyWith(), keyWith()];
@@ -217,7 +217,7 @@ test("a Redis whose data was flushed or went back in time is healed from the cop
   await within(2_000, "healed again", isWhole);
 });
 
-test("what is no record is passed over, and does not end in an endless reading", async (t) => {
+test("an invalid record is skipped and does not cause endless reads", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
   const [good, spoilt] = [keyWith(), keyWith()];
@@ -237,7 +237,7 @@ test("what is no record is passed over, and does not end in an endless reading",
   assert.equal(Number(await writer.get(keyspace.keysVersion)), version + 1);
 });
 
-test("20,000 keys are followed: read at the start, while they come, and when they are revoked", {
+test("a follower handles 20,000 keys: at the start, when added, and when revoked", {
   timeout: 60_000,
 }, async (t) => {
   const server = await serverFor(t);
@@ -265,7 +265,7 @@ test("20,000 keys are followed: read at the start, while they come, and when the
   await withinSecond(writer, "revocation", () => follower.find(before[9_999]!.hash)?.revokedAt === 1);
 });
 
-test("a write that is repeated does no harm, and one key's record is never replaced by another's", async (t) => {
+test("repeated writes are harmless, and one key's record never replaces another's", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
   const key = keyWith();
@@ -275,7 +275,7 @@ test("a write that is repeated does no harm, and one key's record is never repla
   await assert.rejects(addRecord(writer, keyspace, key.hash, { ...key.record, id: "key_other" }), /another record/);
 });
 
-test("following fails when Redis does not answer, and after closing the shared subscriber serves others", async (t) => {
+test("followKeys rejects when Redis does not answer, and close leaves the shared subscriber usable", async (t) => {
   const server = await serverFor(t);
   const follower = await followerFor(t, server);
   const heard: string[] = [];
@@ -293,7 +293,7 @@ test("following fails when Redis does not answer, and after closing the shared s
   assert.equal(subscriber.listenerCount("messageBuffer"), 0);
 });
 
-test("a notice is read as it is written, and nothing else is one", () => {
+test("a notice is parsed, and any other message is refused", () => {
   const hash = hashOf("x");
   assert.deepEqual(noticeOf(`12 ${hash}`), { version: 12, hash });
   assert.deepEqual(noticeOf("12 *"), { version: 12 });
@@ -301,7 +301,7 @@ test("a notice is read as it is written, and nothing else is one", () => {
     assert.equal(noticeOf(text), undefined, text);
 });
 
-test("a follower that is closed while it compares versions compares no more", async (t) => {
+test("a follower closed during a comparison starts no further comparison", async (t) => {
   const server = await serverFor(t);
   const writer = await connectionFor(t, server);
   const [redis, subscriber] = [await connectionFor(t, server, "request"), await connectionFor(t, server)];

@@ -6,7 +6,7 @@ import { createKey, hashOf, looksLikeKey } from "#access/key.ts";
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-test("a key has its prefix, 32 random characters and a checksum, and is known by its hash and last four characters", () => {
+test("a key has a prefix, 32 random characters and a checksum, and comes with its hash and last four characters", () => {
   const { key, hash, hint } = createKey();
   assert.match(key, /^sk-sluice-[0-9A-Za-z]{38}$/);
   assert.ok(looksLikeKey(key));
@@ -15,11 +15,11 @@ test("a key has its prefix, 32 random characters and a checksum, and is known by
   assert.equal(hint, key.slice(-4));
 });
 
-test("the form is the one of keys already given out", () => {
+test("the format still accepts keys that were issued earlier", () => {
   assert.ok(looksLikeKey("sk-sluice-0123456789ABCDEFGHIJKLMNOPQRSTUV0NPot4"));
 });
 
-test("no two of ten thousand keys are equal, and every character comes up as often as any other", () => {
+test("ten thousand keys are all different and use every character equally often", () => {
   const counts = new Map<string, number>();
   const keys = new Set(Array.from({ length: 10_000 }, () => createKey().key));
   assert.equal(keys.size, 10_000);
@@ -31,7 +31,7 @@ test("no two of ten thousand keys are equal, and every character comes up as oft
     assert.ok(Math.abs(count - expected) < expected * 0.1, `${character} came up ${count} times`);
 });
 
-test("any single changed character breaks the checksum", () => {
+test("the checksum detects any single changed character", () => {
   const anyCharacter = fc.oneof(fc.constantFrom(...base62), fc.string({ minLength: 1, maxLength: 1, unit: "binary" }));
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 47 }), anyCharacter, (place, character) => {
@@ -43,7 +43,7 @@ test("any single changed character breaks the checksum", () => {
   );
 });
 
-test("two neighbouring characters exchanged break the checksum", () => {
+test("the checksum detects two swapped neighbours", () => {
   fc.assert(
     fc.property(fc.integer({ min: 10, max: 46 }), (place) => {
       const { key } = createKey();
@@ -53,7 +53,7 @@ test("two neighbouring characters exchanged break the checksum", () => {
   );
 });
 
-test("what is no key is told at once, however long it is", () => {
+test("a text that is not a key is recognized quickly, whatever its length", () => {
   const { key } = createKey();
   for (const text of [
     "",

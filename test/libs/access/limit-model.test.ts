@@ -1,4 +1,4 @@
-/** Callers' limits beside a model of them, through everything that goes wrong: lost replies, late commands, dead holders, lost data and time that passes. */
+/** Compares rate limits with a model of them under failures: lost replies, late commands, dead holders, lost data and the passing of time. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import fc from "fast-check";
@@ -36,9 +36,9 @@ const subjects: LimitedSubject[] = [
 ];
 const nothing = { inputTokens: 0, outputTokens: 0, money: 0 };
 
-/** `arrives`: it runs and its sender knows. `unanswered`: it runs and its sender does not know. `late`: its sender does not know, and it may run at any time after. */
+/** `arrives`: the command runs and the sender gets the reply. `unanswered`: it runs, but the reply is lost. `late`: there is no reply, and it may run at any later time. */
 const delivery = fc.constantFrom("arrives", "unanswered", "late");
-/** A lease has two seconds to spare before these, and is over by two after them. */
+/** A lease is two seconds from its end after the first wait, and two seconds past it after the second. */
 const waits = [leaseMs / 1_000 - 2, leaseMs / 1_000 + 2, 65];
 const place = fc.nat({ max: 20 });
 const step = fc.oneof(
@@ -89,7 +89,7 @@ class World {
   readonly #holders: Holder[] = [this.#newHolder(), this.#newHolder()];
   #late: Late[] = [];
   #generations = 0;
-  /** The model: what is spent, which leases there are and in how many seconds they lapse, and what Redis knows to be settled. */
+  /** The model: the spent money, the leases with their remaining seconds, and the generations that Redis knows as settled. */
   #spent = 0;
   #leases = new Map<string, { money: number; secondsLeft: number }>();
   #settled = new Set<string>();
@@ -199,21 +199,21 @@ class World {
       const { money: sum = "0", ...leases } = reserved;
       const moneyOf = (generation: string) => Number(leases[generation]?.split(" ")[2]);
       const all = await redis.zrange(keyOf("running"), "0", "-1");
-      assert.deepEqual(all.toSorted(), Object.keys(leases).toSorted(), "leases and what they reserve");
+      assert.deepEqual(all.toSorted(), Object.keys(leases).toSorted(), "leases and their reservations");
       near(
         Number(sum),
         all.reduce((total, generation) => total + moneyOf(generation), 0),
         "the sum of all leases",
       );
       const alive = await redis.zrangebyscore(keyOf("running"), Number(seconds) * 1_000 + 999, "+inf");
-      assert.deepEqual(alive.toSorted(), [...this.#leases.keys()].toSorted(), "leases that have not lapsed");
+      assert.deepEqual(alive.toSorted(), [...this.#leases.keys()].toSorted(), "leases that have not expired");
       for (const generation of alive) near(moneyOf(generation), this.#leases.get(generation)?.money ?? -1, generation);
-      near(Number(budget.monthMoney ?? 0), this.#spent, "what is spent");
+      near(Number(budget.monthMoney ?? 0), this.#spent, "the spent money");
       for (const letter of ["r", "t"]) {
         const slots = Object.entries(window).filter(([field]) => new RegExp(`^${letter}\\d+$`).test(field));
         assert.ok(
           slots.every(([, value]) => Number(value) >= 0),
-          "no second counts less than nothing",
+          "no second has a negative count",
         );
         assert.equal(
           Number(window[letter] ?? 0),
@@ -224,7 +224,7 @@ class World {
     }
   }
 
-  /** Every holder is gone and time has passed: nothing is left but what was spent. */
+  /** After every holder is gone and time has passed, only spent money remains. */
   async end(): Promise<void> {
     await this.#wait(leaseMs / 1_000 + 2);
     const { counters } = this.#newHolder();
@@ -249,7 +249,7 @@ function near(actual: number, expected: number, what: string): void {
   assert.ok(Math.abs(actual - expected) < 1e-6, `${what}: ${actual}, not ${expected}`);
 }
 
-test("whatever is lost, late, dead or wiped: each generation is spent once, and no reservation outlives its holder", async () => {
+test("under lost replies, late commands, dead holders and lost data, each generation is charged once and no reservation outlives its holder", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40, size: "max" }), async (steps) => {
       const world = new World();

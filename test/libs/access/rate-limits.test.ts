@@ -17,7 +17,7 @@ import { startRedis } from "../../support/redis.ts";
 import { age } from "./aging.ts";
 
 const server = await startRedis();
-/** Of the patient kind: a thousand and more scripts at once may take their time. */
+/** A patient connection: a thousand concurrent scripts may exceed the time-out of the other kind. */
 const redis = await connectRedis(server.url, "patient");
 after(async () => {
   redis.disconnect();
@@ -27,7 +27,7 @@ after(async () => {
 let spaces = 0;
 let generations = 0;
 const nextId = () => `gen_${++generations}`;
-/** Counters of a test's own. */
+/** Separate counters for each test. */
 const countersOf = () => {
   const keyspace = keyspaceOf(`limits-${++spaces}`);
   return { keyspace, counters: new LimitCounters(redis, keyspace) };
@@ -57,7 +57,7 @@ const dimensions: { limit: LimitName; limits: Limits; admitted: number }[] = [
   { limit: "budgetPerDay", limits: { budgetPerDay: 0 }, admitted: 0 },
 ];
 
-test("a look refuses what an admission would refuse, and counts and reserves nothing", async () => {
+test("look decides like admit, and counts and reserves nothing", async () => {
   for (const { limit, limits, admitted: count } of dimensions) {
     const { counters } = countersOf();
     const subjects = [group({}), key(limits)];
@@ -79,7 +79,7 @@ test("a look refuses what an admission would refuse, and counts and reserves not
 
 for (const { limit, limits, admitted } of dimensions)
   for (const subjectOf of [key, group, account])
-    test(`${limit} of ${JSON.stringify(limits)} admits ${admitted} of a ${subjectOf({}).scope}, then refuses at no cost`, async () => {
+    test(`${limit} of ${JSON.stringify(limits)} on a ${subjectOf({}).scope} admits ${admitted}, then refuses without counting`, async () => {
       const { counters } = countersOf();
       const others = [key({ requestsPerMinute: 1_000 }, "key_2"), group({}), account({})];
       const subjects = [...others.filter(({ scope }) => scope !== subjectOf({}).scope), subjectOf(limits)];
@@ -96,7 +96,7 @@ for (const { limit, limits, admitted } of dimensions)
         assert.ok(standings.requests.limit - standings.requests.remaining <= admitted, "refused calls were counted");
     });
 
-test("five calls at once do not pass a limit of one, whatever is limited", async () => {
+test("five concurrent calls do not exceed a limit of one, for every limit", async () => {
   for (const limits of [
     { requestsPerMinute: 1 },
     { tokensPerMinute: 1 },
@@ -110,7 +110,7 @@ test("five calls at once do not pass a limit of one, whatever is limited", async
   }
 });
 
-test("a refusal by one subject takes nothing of the others", async () => {
+test("a refusal by one subject counts nothing at the others", async () => {
   const { counters } = countersOf();
   const subjects = [
     key({ requestsPerMinute: 100, generationsMax: 1, budgetPerDay: 0.4 }),
@@ -127,7 +127,7 @@ test("a refusal by one subject takes nothing of the others", async () => {
   assert.deepEqual([standings.requests?.limit, standings.requests?.remaining], [5, 3]);
 });
 
-test("what was reserved is settled by what was used: more, less or nothing", async () => {
+test("settling replaces the reservation by the use, whether more, less or nothing", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [
     key({ requestsPerMinute: 10, tokensPerMinute: 1_000, budgetPerDay: 10, budgetPerMonth: 100, generationsMax: 1 }),
@@ -152,7 +152,7 @@ test("what was reserved is settled by what was used: more, less or nothing", asy
     assert.ok((await redis.pttl(keyspace.limit("key", "key_1", what))) > 0, what);
 });
 
-test("tokens that are given back make room at once", async () => {
+test("returned tokens are available at once", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 100 })];
   const reservation = await admitted(counters, subjects, { inputTokens: 10, outputTokens: 5_000, money: 0 });
@@ -165,7 +165,7 @@ test("tokens that are given back make room at once", async () => {
   assert.equal((await ask(counters, subjects, small)).kind, "admitted");
 });
 
-test("a minute's window slides: room comes back when what took it is a minute old, and not before", async () => {
+test("the window slides: a request stops counting after one minute and not before", async () => {
   const { counters, keyspace } = countersOf();
   const window = keyspace.limit("key", "key_1", "window");
   const now = Math.floor(Number((await redis.time())[0]));
@@ -185,7 +185,7 @@ test("a minute's window slides: room comes back when what took it is a minute ol
   assert.equal((await ask(counters, [key({ requestsPerMinute: 4 })], small)).kind, "admitted");
 });
 
-test("a slot lives for as long as it is prolonged", async () => {
+test("a lease lives as long as it is renewed", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ generationsMax: 2 }), group({ requestsPerMinute: 100 })];
   const running = keyspace.limit("key", "key_1", "running");
@@ -199,7 +199,7 @@ test("a slot lives for as long as it is prolonged", async () => {
   assert.equal((await ask(counters, subjects, small)).kind, "refused");
 });
 
-test("a Redis that forgot the scripts and all that was counted is no fault, and what is used then counts", async () => {
+test("after Redis lost its scripts and counters, calls succeed and later use counts", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 100, budgetPerDay: 10 })];
   const reservation = await admitted(counters, subjects, small);
@@ -214,7 +214,7 @@ test("a Redis that forgot the scripts and all that was counted is no fault, and 
   );
 });
 
-test("what lost its leases with all of Redis has them again once it is prolonged, and is settled once", async () => {
+test("renewal restores leases that Redis lost, and the generation is settled once", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 1_000, budgetPerDay: 1 })];
   const reservation = await admitted(counters, subjects, { inputTokens: 10, outputTokens: 20, money: 1.5 });
@@ -228,7 +228,7 @@ test("what lost its leases with all of Redis has them again once it is prolonged
   assert.equal(standings.tokens?.remaining, 960);
 });
 
-test("a holder that is gone leaves no reservation behind: slot, money and tokens are back when its lease has lapsed", async () => {
+test("when the lease of a dead holder expires, its slot, money and tokens are available again", async () => {
   const { counters, keyspace } = countersOf();
   for (const limits of [
     { generationsMax: 1 },
@@ -246,7 +246,7 @@ test("a holder that is gone leaves no reservation behind: slot, money and tokens
   }
 });
 
-test("what a lapsed lease reserved is given back once, and what its holder used after all counts", async () => {
+test("an expired lease returns its reservation once, and use that is settled later still counts", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 1_000, budgetPerDay: 10 })];
   const late = await admitted(counters, subjects, { inputTokens: 100, outputTokens: 100, money: 2 });
@@ -260,7 +260,7 @@ test("what a lapsed lease reserved is given back once, and what its holder used 
   assert.equal(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayMoney"), "1.5");
 });
 
-test("a settlement that is repeated counts once, as long as it is remembered, and one that its ingress knows of is forgotten", async () => {
+test("a repeated settle counts once while Redis remembers it, and a confirmed one is forgotten", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 1_000, budgetPerDay: 10 }), account({ budgetPerMonth: 10 })];
   const reservation = await admitted(counters, subjects, small);
@@ -277,7 +277,7 @@ test("a settlement that is repeated counts once, as long as it is remembered, an
   assert.deepEqual(await redis.zrange(keyspace.limitsSettled, "0", "-1"), [next.generation]);
 });
 
-test("one whose admission was never answered costs nothing, whether Redis ran it before it is settled, after that, or never", async () => {
+test("an unanswered admission costs nothing, whether Redis runs it before settle, after it, or never", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ requestsPerMinute: 10, tokensPerMinute: 1_000, generationsMax: 1, budgetPerDay: 1 })];
   const never = { tokens: 0, money: 0, neverBegan: true };
@@ -303,7 +303,7 @@ test("one whose admission was never answered costs nothing, whether Redis ran it
   await admitted(counters, subjects, small);
 });
 
-test("tokens that are given back when their minute is over take nothing from what was used since", async () => {
+test("tokens returned after their minute do not reduce later use", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 1_000 })];
   const long = await admitted(counters, subjects, { inputTokens: 100, outputTokens: 800, money: 0 });
@@ -321,7 +321,7 @@ test("tokens that are given back when their minute is over take nothing from wha
   assert.equal((await ask(counters, subjects, { inputTokens: 200, outputTokens: 0, money: 0 })).kind, "refused");
 });
 
-test("a budget that running requests have reserved is no spent one, and has room when they are over", async () => {
+test("a budget filled by reservations is not spent, and admits again when the running requests end", async () => {
   for (const limits of [{ budgetPerDay: 1 }, { budgetPerMonth: 1 }]) {
     const { counters } = countersOf();
     const subjects = [key(limits)];
@@ -337,7 +337,7 @@ test("a budget that running requests have reserved is no spent one, and has room
   }
 });
 
-test("a request that is only counted takes neither a slot nor tokens, and is refused where too many were made", async () => {
+test("countRequest uses neither slot nor tokens, and refuses above the request limit", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ requestsPerMinute: 2, generationsMax: 1, tokensPerMinute: 1, budgetPerDay: 0 })];
   assert.equal(counters.countRequest([key({ generationsMax: 1 })]), undefined);
@@ -349,7 +349,7 @@ test("a request that is only counted takes neither a slot nor tokens, and is ref
   ]);
 });
 
-/** Admitted generations, more than are prolonged by one call. */
+/** More admitted generations than one call renews. */
 async function manyOf(counters: LimitCounters): Promise<Map<string, Reservation>> {
   const reservations = await Promise.all(
     Array.from({ length: 1_500 }, () => admitted(counters, [key({ generationsMax: 5_000 })], small)),
@@ -357,39 +357,39 @@ async function manyOf(counters: LimitCounters): Promise<Map<string, Reservation>
   return new Map(reservations.map((reservation) => [reservation.generation, reservation]));
 }
 
-test("what is settled while many slots are prolonged has no slot again", async () => {
+test("a generation settled during a renewal of many leases gets no new lease", async () => {
   const { counters, keyspace } = countersOf();
-  const held = await manyOf(counters);
-  const all = [...held.values()];
-  const renewing = counters.renew(held.values());
-  held.clear();
+  const reservations = await manyOf(counters);
+  const all = [...reservations.values()];
+  const renewing = counters.renew(reservations.values());
+  reservations.clear();
   await Promise.all(all.map((reservation) => counters.settle(reservation, { tokens: 0, money: 0 })));
   await renewing;
   assert.equal(await redis.zcard(keyspace.limit("key", "key_1", "running")), 0);
 });
 
-test("a Redis that came back empty has all slots again once they are prolonged", async () => {
+test("renewal restores all leases in an empty Redis", async () => {
   const { counters, keyspace } = countersOf();
-  const held = await manyOf(counters);
+  const reservations = await manyOf(counters);
   await redis.flushall();
-  await counters.renew(held.values());
+  await counters.renew(reservations.values());
   assert.equal(await redis.zcard(keyspace.limit("key", "key_1", "running")), 1_500);
 });
 
-test("many slots are prolonged by few calls", async () => {
+test("one call renews about 1,000 leases", async () => {
   const { counters } = countersOf();
-  const held = await manyOf(counters);
+  const reservations = await manyOf(counters);
   await redis.config("RESETSTAT");
-  await counters.renew(held.values());
+  await counters.renew(reservations.values());
   const calls = [...(await redis.info("commandstats")).matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)];
   assert.equal(
     calls.reduce((sum, [, count]) => sum + Number(count), 0),
     2,
-    "1,500 of them",
+    "the calls for 1,500 leases",
   );
 });
 
-test("a caller is told the tightest standing of all subjects, and when all of it is there again", async () => {
+test("standings show the tightest limit of all subjects, and when it is fully available again", async () => {
   const [requests, tokens] = [key({ requestsPerMinute: 10 }), account({ tokensPerMinute: 100 })];
   const wide = group({ requestsPerMinute: 5, tokensPerMinute: 1_000 });
   for (const subjects of [
@@ -406,7 +406,7 @@ test("a caller is told the tightest standing of all subjects, and when all of it
   }
 });
 
-test("of two subjects that leave the same, the caller is told of the narrower one's limit, its own key's", async () => {
+test("with equal remainders, standings show the limit of the first subject", async () => {
   const { counters } = countersOf();
   const ofMany = account({ requestsPerMinute: 5 });
   for (let call = 0; call < 2; call++) await admitted(counters, [ofMany], small);

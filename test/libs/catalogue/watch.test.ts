@@ -32,16 +32,16 @@ function watchFor(t: TestContext, file: string) {
   return { watch, changes, faults, id: () => idOf(watch.current()) };
 }
 
-/** In one turn, for a watch that looked twice while the file is empty would rightly take it so. */
+/** Synchronous: an asynchronous write leaves the file empty for a while, and two polls in that time would accept the empty file. */
 const writeInPlace = writeFileSync;
 
 const idOf = (catalogue: { models: readonly { id: string }[] }) => catalogue.models.map(({ id }) => id).join();
 
-/** As a change of the catalogue must be in force; a file that can't be looked at is none that changed. */
+/** The time within which a change takes effect. It is not counted while this machine cannot even read a file. */
 const withinSecond = (what: string, holds: () => boolean) =>
   within(1_000, what, holds, () => stat(import.meta.filename));
 
-test("a change in place, a file moved over it, and a change back are each in force within a second", async (t) => {
+test("a change in place, a replaced file and a change back each take effect within a second", async (t) => {
   const directory = await directoryFor(t);
   const file = join(directory, "catalogue.yaml");
   await writeFile(file, textOf("one"));
@@ -61,7 +61,7 @@ test("a change in place, a file moved over it, and a change back are each in for
   assert.deepEqual(faults, []);
 });
 
-test("a symbolic link that is swapped beneath the path, as Kubernetes mounts do, is followed", async (t) => {
+test("a symbolic link swapped inside the path, as in Kubernetes mounts, is followed", async (t) => {
   const directory = await directoryFor(t);
   for (const [name, id] of [
     ["v1", "one"],
@@ -79,14 +79,14 @@ test("a symbolic link that is swapped beneath the path, as Kubernetes mounts do,
   await withinSecond("swapped link", () => id() === "two");
 });
 
-test("a bad file is told once with its line, the running catalogue stays, and the corrected file is told and taken", async (t) => {
+test("an invalid file is reported once with its line, the catalogue in force stays, and the corrected file takes effect", async (t) => {
   const directory = await directoryFor(t);
   const file = join(directory, "catalogue.yaml");
   await writeFile(file, textOf("one"));
   const { watch, changes, faults, id } = watchFor(t, file);
 
   writeInPlace(file, textOf("two").replace("upstream: u", "upstream: v"));
-  await withinSecond("fault told", () => faults.length > 0);
+  await withinSecond("the report", () => faults.length > 0);
   assert.deepEqual(faults, [`${file}:4:89: models[0].route[0].upstream: no upstream is named "v"`]);
   assert.equal(watch.fault(), faults[0]);
   assert.equal(id(), "one");
@@ -97,51 +97,51 @@ test("a bad file is told once with its line, the running catalogue stays, and th
   assert.deepEqual([changes, faults.slice(1)], [["two"], [undefined]]);
 });
 
-test("a file that is deleted is told, and taken when it is made again", async (t) => {
+test("a deleted file is reported, and takes effect when it exists again", async (t) => {
   const directory = await directoryFor(t);
   const file = join(directory, "catalogue.yaml");
   await writeFile(file, textOf("one"));
   const { watch, changes, faults, id } = watchFor(t, file);
 
   await unlink(file);
-  await withinSecond("deletion told", () => faults.length > 0);
+  await withinSecond("the report of the deletion", () => faults.length > 0);
   assert.deepEqual([faults, id()], [[`${file}: no such file`], "one"]);
 
   writeInPlace(file, textOf("one"));
-  await withinSecond("made again", () => watch.fault() === undefined);
+  await withinSecond("the file exists again", () => watch.fault() === undefined);
   assert.deepEqual(changes, []);
 
   rmSync(file);
   mkdirSync(file);
-  await withinSecond("directory told", () => faults.length > 2);
+  await withinSecond("the report of the directory", () => faults.length > 2);
   assert.deepEqual(faults.slice(1), [undefined, `${file}: not a file`]);
   await rm(file, { recursive: true });
   await writeFile(file, textOf("two"));
   await withinSecond("another content", () => id() === "two");
 });
 
-test("a file being written is not taken before it is whole, though its beginning is right in itself", async (t) => {
+test("a file takes effect only when it is completely written, even if its beginning is valid", async (t) => {
   const directory = await directoryFor(t);
   const file = join(directory, "catalogue.yaml");
   await writeFile(file, textOf("one"));
-  // The looks are the test's to call, so that each finds more of the file than the one before.
-  const looks: (() => Promise<void>)[] = [];
-  t.mock.method(globalThis, "setTimeout", (look: () => Promise<void>) => looks.push(look));
+  // The test calls each poll itself, so that every poll finds more of the file.
+  const polls: (() => Promise<void>)[] = [];
+  t.mock.method(globalThis, "setTimeout", (poll: () => Promise<void>) => polls.push(poll));
   const { changes, faults, id } = watchFor(t, file);
-  const look = async () => await looks.shift()?.();
+  const poll = async () => await polls.shift()?.();
   await writeFile(file, textOf("new-0"));
-  await look();
+  await poll();
   for (let index = 1; index <= 8; index++) {
     await appendFile(file, `${textOf(`new-${index}`).split("\n")[3]}\n`);
-    await look();
+    await poll();
   }
   assert.deepEqual([changes, id()], [[], "one"]);
-  await look();
+  await poll();
   assert.equal(id(), "new-0,new-1,new-2,new-3,new-4,new-5,new-6,new-7,new-8");
-  assert.deepEqual([changes.length, faults, looks.length], [1, [], 1]);
+  assert.deepEqual([changes.length, faults, polls.length], [1, [], 1]);
 });
 
-test("a listener that throws does not end the watch", async (t) => {
+test("the watch continues after a listener throws", async (t) => {
   const directory = await directoryFor(t);
   const file = join(directory, "catalogue.yaml");
   await writeFile(file, textOf("one"));
@@ -159,7 +159,7 @@ test("a listener that throws does not end the watch", async (t) => {
   await withinSecond("next change", () => idOf(watch.current()) === "six");
 });
 
-test("a bad file at the start is thrown, and after closing nothing more is told", async (t) => {
+test("an invalid file at the start throws, and after close no listener is called", async (t) => {
   const directory = await directoryFor(t);
   const file = join(directory, "catalogue.yaml");
   assert.throws(() => watchFor(t, file), CatalogueFault);

@@ -8,24 +8,24 @@ import { queuesOf, workerConfigOf } from "../../../apps/worker/config.ts";
 
 const mebibyte = 1 << 20;
 
-test("a share of the memory is a part of it in whole MiB, at least one, and never more than its bound", () => {
+test("memoryShare returns whole MiB, at least one, and at most its maximum", () => {
   const { value } = memoryShare(6, 2 ** 50);
   assert.ok(value <= totalmem() / 6 && value % mebibyte === 0, String(value));
-  assert.deepEqual(memoryShare(6, 2 * mebibyte), { value: 2 * mebibyte, text: "1/6 of the memory, 2097152 at most" });
+  assert.deepEqual(memoryShare(6, 2 * mebibyte), { value: 2 * mebibyte, text: "1/6 of the memory, at most 2097152" });
   assert.equal(memoryShare(2 ** 30, 512 * mebibyte).value, mebibyte);
 });
 
-test("an ingress holds bodies for a part of its memory unless it is told how many, and none may be larger than one key may hold", () => {
+test("the bytes for bodies default to a share of the memory, and limit the size of one body", () => {
   const { bodiesBytesMax } = ingressConfigOf({});
   assert.ok(bodiesBytesMax <= totalmem() / 8 && bodiesBytesMax <= 512 * mebibyte, String(bodiesBytesMax));
-  const { bodyBytesMax, ...told } = ingressConfigOf({ BODIES_BYTES_MAX: String(3 * mebibyte) });
-  assert.equal(told.bodiesBytesMax, 3 * mebibyte);
+  const { bodyBytesMax, ...given } = ingressConfigOf({ BODIES_BYTES_MAX: String(3 * mebibyte) });
+  assert.equal(given.bodiesBytesMax, 3 * mebibyte);
   assert.equal(bodyBytesMax, Math.floor(0.7 * 3 * mebibyte));
   assert.equal(ingressConfigOf({ BODY_BYTES_MAX: "2048", BODIES_BYTES_MAX: String(3 * mebibyte) }).bodyBytesMax, 2048);
   assert.throws(() => ingressConfigOf({ BODIES_BYTES_MAX: "many" }), StartupFault);
 });
 
-test("settings under a name from before 0.2.0 are refused with their new name", () => {
+test("a setting under its name from before 0.2.0 is refused with its new name", () => {
   for (const [act, message] of [
     [() => workerConfigOf({ SOURCE_NETWORKS: "10.0.0.0/8" }), "SOURCE_NETWORKS was renamed to ATTACHMENT_NETWORKS"],
     [() => workerConfigOf({ SOURCE_BYTES_MAX: "1048576" }), "SOURCE_BYTES_MAX was renamed to ATTACHMENT_BYTES_MAX"],

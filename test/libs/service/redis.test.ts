@@ -16,20 +16,20 @@ after(async () => {
   await failover[Symbol.asyncDispose]();
 });
 
-/** Two that settle as one, for a pipeline resolves whatever becomes of its commands. */
+/** Rejects when a command fails; a pipeline itself always resolves. */
 const settled = async (replies: Promise<[Error | null, unknown][] | null>) => {
   for (const [error] of (await replies) ?? []) if (error) throw error;
 };
 
 const writes: Record<string, (name: string) => Promise<unknown>> = {
-  "a command that a caller waits for": (name) => request.set(name, 1),
-  "a command that is patient": (name) => patient.set(name, 1),
+  "a command with the purpose request": (name) => request.set(name, 1),
+  "a command with the purpose patient": (name) => patient.set(name, 1),
   "a script": (name) => request.eval("redis.call('SET', KEYS[1], 1)", 1, name),
   "a pipeline": (name) => settled(request.pipeline().get(name).set(name, 1).get(name).exec()),
   "a transaction": (name) => settled(patient.multi().get(name).set(name, 1).exec()),
 };
 for (const [what, write] of Object.entries(writes))
-  test(`${what} that meets a demoted Redis is refused, and all connections are made anew, to where the address leads now`, async () => {
+  test(`a demoted Redis refuses ${what}, and all connections reconnect to the new primary`, async () => {
     const primary = await failover.failOver();
     await assert.rejects(write(what));
     await until("writes again", () =>
@@ -39,17 +39,17 @@ for (const [what, write] of Object.entries(writes))
       ),
     );
     assert.equal(await primary.get(what), "1");
-    await until("the subscription is there, too", async () => (await primary.publish("news", "")) === 1);
-    await until("what is published reaches it", () =>
+    await until("the new subscription", async () => (await primary.publish("news", "")) === 1);
+    await until("a published message arrives", () =>
       publisher.publish("news", "").then(
         (count) => count === 1,
         () => false,
       ),
     );
-    await until("the others are, too", () => [request, patient].every(({ status }) => status === "ready"));
+    await until("the other connections are ready", () => [request, patient].every(({ status }) => status === "ready"));
   });
 
-test("an error of another kind leaves the connections alone", async () => {
+test("another error does not close connections", async () => {
   let closed = 0;
   for (const redis of [request, subscriber]) redis.on("close", () => closed++);
   await request.set("text", "a");

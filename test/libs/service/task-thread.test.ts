@@ -20,7 +20,7 @@ const say = (text: string, workMs?: number) => () => ({
 });
 const key = "a";
 
-test("work that throws, crashes or takes too long fails alone; what waits behind it is done by the next thread", () =>
+test("a task that throws, crashes or takes too long fails alone, and the next thread runs the waiting tasks", () =>
   withThread(2_000, async (thread) => {
     const done = [
       say("one"),
@@ -44,7 +44,7 @@ test("work that throws, crashes or takes too long fails alone; what waits behind
     assert.ok((hung as PromiseRejectedResult).reason instanceof TaskTimeout);
   }));
 
-test("keys share the thread's time alike, however many tasks each has and however large they are", () =>
+test("keys share the thread's time equally, whatever the number and size of their tasks", () =>
   withThread(10_000, async (thread) => {
     const order: string[] = [];
     const run = (by: string, workMs: number) => thread.run(say(by, workMs), { key: by }).then(() => order.push(by));
@@ -56,7 +56,7 @@ test("keys share the thread's time alike, however many tasks each has and howeve
     assert.equal(order.indexOf("small") <= 3, true, order.join());
   }));
 
-test("a task that nobody waits for any more is not begun, and neither is one whose thread is closed", () =>
+test("a cancelled task does not start, and neither does one after close", () =>
   withThread(10_000, async (thread) => {
     const leaving = new AbortController();
     let made = 0;
@@ -82,7 +82,7 @@ test("a task that nobody waits for any more is not begun, and neither is one who
     assert.equal(made, 0);
   }));
 
-test("bytes are moved there and back", () =>
+test("bytes are transferred in both directions", () =>
   withThread(10_000, async (thread) => {
     const bytes = Buffer.from("hello there");
     const copy = copyOf(bytes);

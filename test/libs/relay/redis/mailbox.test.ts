@@ -19,7 +19,8 @@ interface Heard {
 
 async function open(url: string, role: string): Promise<{ mailbox: Mailbox; heard: Heard }> {
   const heard: Heard = { heartbeats: [], frames: [], resubscriptions: 0 };
-  const mailbox = await openMailbox(url, keyspace, role, {
+  const mailbox = await openMailbox(url, keyspace, role);
+  await mailbox.listen({
     heard: (sender) => heard.heartbeats.push(sender),
     receive: (sender, frame) => heard.frames.push({ sender, frame: { ...frame, payload: Buffer.from(frame.payload) } }),
     resubscribed: () => heard.resubscriptions++,

@@ -1,0 +1,93 @@
+/**
+ * The limits of a caller, one row each. The catalogue's schema, key records, `sluice keys create` and the Lua scripts are made from this table: a new limit
+ * is a new row, and the compiler then asks for its message in apps/ingress/rate-limit-messages.ts.
+ */
+import Type from "typebox";
+
+/**
+ * What a limit counts: requests or tokens of the last minute, generations that run now, or money spent in a calendar period (UTC). A new counter or period also
+ * needs its code in rate-limit-scripts.ts.
+ */
+export type Counter = "requests" | "tokens" | "generations" | "money";
+export type BudgetPeriod = "day" | "month";
+
+interface LimitRow {
+  counter: Counter;
+  /** Of a budget. */
+  period?: BudgetPeriod;
+  /** The command line's option, without its dashes. */
+  option: string;
+  /** Follows the value in `sluice keys list`. */
+  unit: string;
+  minimum: number;
+  maximum: number;
+  description: string;
+}
+
+const count = (maximum: number) => ({ minimum: 1, maximum });
+const money = { counter: "money", minimum: 0, maximum: 1_000_000 } as const;
+
+/** The order of the rows is the order of the limits in the scripts' arguments. */
+const limitTable = {
+  requestsPerMinute: {
+    counter: "requests",
+    option: "requests-per-minute",
+    unit: " requests/min",
+    ...count(1_000_000_000),
+    description: "Requests in any minute.",
+  },
+  tokensPerMinute: {
+    counter: "tokens",
+    option: "tokens-per-minute",
+    unit: " tokens/min",
+    ...count(1_000_000_000_000),
+    description: "Tokens in any minute, input and output together.",
+  },
+  generationsMax: {
+    counter: "generations",
+    option: "generations",
+    unit: " at once",
+    ...count(1_000_000),
+    description: "Generations at once, over all ingresses.",
+  },
+  budgetPerDay: {
+    ...money,
+    period: "day",
+    option: "budget-per-day",
+    unit: "/day",
+    description: "Budget for one day (UTC), in the catalogue's currency.",
+  },
+  budgetPerMonth: {
+    ...money,
+    period: "month",
+    option: "budget-per-month",
+    unit: "/month",
+    description: "Budget for one month (UTC), in the catalogue's currency.",
+  },
+} as const satisfies Record<string, LimitRow>;
+
+export type LimitName = keyof typeof limitTable;
+export type LimitOption = (typeof limitTable)[LimitName]["option"];
+
+export const limitRows: readonly (LimitRow & { name: LimitName; option: LimitOption })[] = Object.entries(
+  limitTable,
+).map(([name, row]) => ({ name: name as LimitName, ...row }));
+
+/** Amounts of money have decimals, all other counts are integers. */
+export const limitSchemaOf = ({ counter, minimum, maximum, description }: LimitRow) =>
+  (counter === "money" ? Type.Number : Type.Integer)({ minimum, maximum, description });
+
+/** The schema of a caller's limits. An absent limit does not apply. */
+export const limitsSchema = (options: Type.TObjectOptions) =>
+  Type.Object(
+    Object.fromEntries(limitRows.map((row) => [row.name, Type.Optional(limitSchemaOf(row))])) as {
+      [Name in LimitName]: Type.TOptional<Type.TNumber>;
+    },
+    options,
+  );
+
+export type Limits = Readonly<Type.Static<ReturnType<typeof limitsSchema>>>;
+
+/** Whether one of these limits uses the counter. */
+export const limitsCount = (limits: Limits, counter: Counter): boolean =>
+  limitRows.some((row) => row.counter === counter && limits[row.name] !== undefined);
