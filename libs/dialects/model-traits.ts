@@ -5,7 +5,7 @@
  */
 import Type from "typebox";
 import type { UpstreamDialect } from "./dialect.ts";
-import { type Effort, efforts } from "./neutral.ts";
+import { efforts } from "./neutral.ts";
 
 export const modelTraitsSchema = Type.Object({
   thinking: Type.Enum(["none", "budget", "effort"], {
@@ -50,10 +50,8 @@ export const modelTraitsSchema = Type.Object({
   ),
 });
 
-type Traits = Type.Static<typeof modelTraitsSchema>;
-export type ModelTraits = {
-  readonly [Name in keyof Traits]: Name extends "efforts" ? readonly Effort[] : Traits[Name];
-};
+type SchemaTraits = Type.Static<typeof modelTraitsSchema>;
+export type ModelTraits = { readonly [Name in keyof SchemaTraits]: Readonly<SchemaTraits[Name]> };
 
 const common: ModelTraits = {
   thinking: "effort",
@@ -61,7 +59,7 @@ const common: ModelTraits = {
   thinkingTokensMax: 1_000_000_000,
   thinksAlways: false,
   thinksByDefault: false,
-  efforts,
+  efforts: [...efforts],
   sampling: "both",
   jsonSchemas: true,
   systemTurns: false,
