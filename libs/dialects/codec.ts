@@ -1,4 +1,4 @@
-/** What a dialect of conversations is to the gateway: it reads and writes requests and answers, and relays its own kind untouched. All of it is pure and synchronous. */
+/** A codec reads and writes the requests and answers of one dialect, and relays those of its own dialect unchanged. It is pure and synchronous. */
 import type { UpstreamError } from "./errors.ts";
 import type { ModelTraits } from "./model-traits.ts";
 import type { Answer, AnswerEvent, NeutralRequest } from "./neutral.ts";
@@ -7,7 +7,7 @@ import type { SseEvent } from "./sse.ts";
 import type { Usage } from "./usage.ts";
 import type { ReplaceAddress } from "./verbatim-attachments.ts";
 
-/** How the caller gets its answer: in one piece, as server-sent events, or as a JSON array that grows. */
+/** How the caller gets its answer: as one body, as server-sent events, or as a JSON array that grows. */
 export const framings = ["whole", "sse", "array"] as const;
 export type Framing = (typeof framings)[number];
 export const contentTypes: Record<Framing, string> = {
@@ -20,36 +20,36 @@ export const contentTypes: Record<Framing, string> = {
 export interface CallerRequest {
   body: Record<string, unknown>;
   framing: Framing;
-  /** Of the caller's headers those that its dialect's upstreams read. */
+  /** The caller's headers that upstreams of its dialect read. */
   headers?: Readonly<Record<string, string>>;
 }
 
 /** A request as it goes to an upstream. */
 export interface WireRequest {
-  /** Behind the upstream's base address, with its query; begins with a slash. */
+  /** Appended to the upstream's base URL, with its query; begins with a slash. */
   path: string;
   headers: Record<string, string>;
   body: Buffer;
 }
 
-/** The model of a request at its upstream, and what of it the request must be shaped for. */
+/** The model that a request goes to, and what the request must be shaped for. */
 export interface Target {
   /** The upstream's name of the model. */
   model: string;
   traits: ModelTraits;
-  /** How many tokens it gives out at most, if the catalogue says so. */
+  /** The longest answer of the model in tokens, if the catalogue states it. */
   outputTokensMax: number | undefined;
-  /** Whether the model reasons; undefined where the catalogue does not say. */
+  /** Whether the model reasons; undefined if the catalogue does not state it. */
   reasons?: boolean | undefined;
-  /** The upstream takes `stream_options.include_usage` (openai-chat). */
+  /** The upstream accepts `stream_options.include_usage` (openai-chat). */
   streamUsage: boolean;
-  /** Where the upstream takes the bound on an answer's tokens (openai-chat). */
+  /** The field in which the upstream reads the limit of an answer's tokens (openai-chat). */
   tokenLimitField: "max_completion_tokens" | "max_tokens";
 }
 
-/** What an answer needs to know of its request, to be written in the caller's dialect. */
+/** What writing an answer in the caller's dialect needs of its request. */
 export interface AnswerContext {
-  /** Unique, of a-z and 0-9; each dialect puts its own prefix before it. */
+  /** Unique, of a-z and 0-9. Each dialect adds its own prefix. */
   id: string;
   /** The catalogue's id of the model that answers. */
   model: string;
@@ -57,48 +57,48 @@ export interface AnswerContext {
   createdAt: number;
   framing: Framing;
   request: NeutralRequest;
-  /** The caller's own body, for dialects whose answers echo it. */
+  /** The caller's body, for dialects whose answers repeat parts of it. */
   body: Record<string, unknown>;
 }
 
-/** Reads an upstream's stream, one per answer. After an error, nothing more. */
+/** Reads one streamed answer of an upstream. It returns nothing after an error. */
 export interface StreamDecoder {
   push(event: SseEvent): AnswerEvent[];
-  /** What is left when the upstream's stream stops: closes what is open and finishes, if the answer is complete. */
+  /** Called when the upstream's stream stops. Closes the open block and finishes, if the answer is complete. */
   end(): AnswerEvent[];
-  /** All of the answer is there but, perhaps, its terminator: `end` would finish it. */
+  /** The whole answer has arrived, perhaps without its terminator, so `end` would finish it. */
   readonly finished: boolean;
-  /** Events that could not be read. One that may have carried content is an error of the answer as well. */
+  /** Events that could not be read. If one of them may have carried content, the answer also fails. */
   readonly malformedEvents: number;
-  /** The upstream's own count so far, where it has told one. */
+  /** The upstream's own count so far, if it has sent one. */
   readonly usage: Usage | undefined;
 }
 
-/** Writes a caller's stream, one per answer; `finish` brings the terminator, if the dialect has one. It is never given an error. */
+/** Writes one streamed answer for a caller. `finish` also writes the terminator, if the dialect has one. */
 export interface StreamEncoder {
   push(event: Exclude<AnswerEvent, { kind: "error" }>): string;
 }
 
-/** An upstream's stream on its way to a caller: verbatim, or translated. Holds back what comes before the first content. */
+/** Turns an upstream's stream into a caller's, verbatim or translated. It holds back everything before the first content. */
 export interface StreamRelay {
-  /** Appends what the caller gets for this event. */
+  /** Appends the caller's bytes for this event to `out`. */
   push(event: SseEvent, out: Buffer[]): void;
-  /** Ends a finished answer as its dialect does, whether or not the upstream sent a terminator. */
+  /** Ends a finished answer with the dialect's terminator, whether or not the upstream sent one. */
   end(out: Buffer[]): void;
-  /** Content was seen: bytes belong to the caller from here on. */
+  /** Content was seen, so the caller gets all bytes from here on. */
   readonly committed: boolean;
-  /** All of the answer is there but, perhaps, its terminator. */
+  /** The whole answer has arrived, perhaps without its terminator. */
   readonly finished: boolean;
   /**
-   * `finished`, and no content came behind the finish. Some servers put a finish reason on every chunk: with them only the end of the stream ends the answer.
+   * `finished`, and no content followed the finish. Some servers put a finish reason on every chunk, so that only the end of the stream ends the answer.
    * https://github.com/BerriAI/litellm/issues/2195
    */
   readonly settled: boolean;
-  /** Nothing more is to be waited for. */
+  /** No further event is expected. */
   readonly complete: boolean;
-  /** `end` was called, or the upstream's own terminator passed. */
+  /** `end` was called, or the upstream's own terminator was relayed. */
   readonly ended: boolean;
-  /** What the upstream has counted, and what it has produced since; undefined where it has counted nothing. */
+  /** The upstream's count, with what it has produced since; undefined if it has counted nothing. */
   readonly usage: Usage | undefined;
   readonly produced: Produced;
   readonly error: UpstreamError | undefined;
@@ -107,52 +107,52 @@ export interface StreamRelay {
   readonly malformedEvents: number;
 }
 
-/** A whole answer of an upstream, as far as it can be relayed. */
+/** What reading a whole answer of an upstream leads to. */
 export type WholeAnswer =
   | { kind: "answer"; body: Buffer; usage: Usage | undefined }
   | { kind: "error"; error: UpstreamError }
   | { kind: "malformed" };
 
-/** The upstream's side of a dialect's untouched relay. */
+/** Relays requests and answers between a caller and an upstream of the same dialect. */
 export interface Verbatim {
-  /** The caller's bytes for an upstream of the same dialect. Undefined when they are not what the dialect's schema admits. */
+  /** The caller's bytes for the upstream. Undefined if they do not match the dialect's schema. */
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined;
-  /** The caller's bytes for an upstream that is to compact the conversation, in dialects that have an endpoint for it; likewise. */
+  /** The caller's bytes for an upstream that compacts the conversation, in dialects with an endpoint for it. Undefined as above. */
   compaction?(bytes: Buffer, model: string): WireRequest | undefined;
-  /** The caller's bytes with the addresses in them replaced, and every other byte as it was. Throws Refusal, naming the field, where a source is given twice. */
+  /** The caller's bytes with the addresses of attachments replaced, and every other byte unchanged. Throws Refusal, naming the field, if an attachment is given twice. */
   withAddresses(bytes: Buffer, replace: ReplaceAddress): Buffer;
   stream(bytes: Buffer, framing: Framing, model: string): StreamRelay;
   answer(bytes: Buffer, model: string): WholeAnswer;
 }
 
 export interface Codec {
-  /** Throws Refusal, naming the field, for what the neutral form has no place for. */
+  /** Throws Refusal, naming the field, for a field that the neutral form can't express. */
   decodeRequest(request: CallerRequest): NeutralRequest;
-  /** Throws Refusal, naming the caller's field, for what this dialect has no place for. */
+  /** Throws Refusal, naming the caller's field, for a field that this dialect can't express. */
   encodeRequest(request: NeutralRequest, framing: Framing, target: Target): WireRequest;
   streamDecoder(): StreamDecoder;
   streamEncoder(context: AnswerContext): StreamEncoder;
-  /** The events of a whole answer; a single `error` when it is one, or no answer at all. */
+  /** The events of a whole answer; a single `error` event if the body is an error or no answer. */
   decodeAnswer(body: Record<string, unknown>): AnswerEvent[];
   /** The whole answer as JSON text. */
   encodeAnswer(answer: Answer, context: AnswerContext): string;
-  /** What an error body, or the error in a stream, says; tolerant, for servers differ. */
+  /** Reads an error body, or the error in a stream. It is tolerant, because servers differ. */
   upstreamErrorOf(body: unknown): UpstreamError;
-  /** The id that its answers bear, in dialects that name it again to report a failure. */
+  /** The id of the answers, in dialects that repeat it when a stream fails. */
   answerIdOf?(context: AnswerContext): string;
   tokenCount?: TokenCount;
   verbatim: Verbatim;
 }
 
-/** Counting a prompt's tokens, in dialects that have an endpoint for it. */
+/** Counting a prompt's tokens, in dialects with an endpoint for it. */
 export interface TokenCount {
-  /** The conversation that a caller wants counted, as the body of a request for an answer to it. */
+  /** The conversation to count, as the body of a request for an answer to it. */
   conversationOf(body: Record<string, unknown>): Record<string, unknown>;
-  /** What the names of the conversation's fields begin with, where it stands within a field of the body. */
+  /** The prefix of the conversation's field names, if it is nested in a field of the body. */
   prefixOf?(body: Record<string, unknown>): string;
-  /** The request that has an upstream count such a body. */
+  /** The request that makes an upstream count such a body. */
   requestOf(conversation: Record<string, unknown>, target: Target): WireRequest;
-  /** Undefined when an upstream's answer says none. */
+  /** Undefined if the upstream's answer has no count. */
   countIn(answer: Record<string, unknown>): number | undefined;
   answerOf(tokens: number): string;
 }

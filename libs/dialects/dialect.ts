@@ -1,12 +1,9 @@
-/** The wire formats: which ones callers may speak and which ones upstreams may. */
+/** The names of the dialects. The compiler then asks for a codec (codecs.ts) and a profile (profiles.ts) of each. */
 
-/**
- * Dialects of conversations: callers and upstreams may speak each, in any pair. What callers ask for that is no conversation (pictures, embeddings,
- * lists) belongs to its maker's dialect of those.
- */
+/** Dialects of conversations. Callers and upstreams may speak any pair of them. */
 export const conversationDialects = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"] as const;
 export type ConversationDialect = (typeof conversationDialects)[number];
 
-/** Dialects an upstream of the catalogue may declare. */
+/** Dialects that an upstream in the catalogue may declare. */
 export const upstreamDialects = [...conversationDialects, "openai-images"] as const;
 export type UpstreamDialect = (typeof upstreamDialects)[number];

@@ -27,15 +27,15 @@ export const statuses = {
 
 export type ErrorCode = keyof typeof statuses;
 
-/** Why a request was not answered, in our words. The message is for the caller: no secret, no upstream's address. */
+/** Why a request failed. The message is for the caller, so it contains no secrets and no addresses of upstreams. */
 export interface Failure {
   code: ErrorCode;
   message: string;
   /** The field at fault, as a path such as `messages[0].content`. */
   param?: string;
-  /** When to come back; whole seconds, at least 1. */
+  /** When to retry: whole seconds, at least 1. */
   retryAfterSeconds?: number;
-  /** An upstream's own code, kept for the caller where it is the caller's fault. */
+  /** The upstream's own code, which the caller gets if the request is at fault. */
   upstreamCode?: string;
   /** Set when the operator's account or configuration at the upstream is at fault, not the request. It selects the cooldown and is never shown to a caller. */
   operatorFault?: OperatorFault;
@@ -49,7 +49,7 @@ export interface Failure {
  */
 export type OperatorFault = "credential" | "quota" | "model" | "unclear";
 
-/** What an upstream says went wrong, in an error answer or inside of an answer with a good status. */
+/** An upstream's error, from an error response or from a response with a success status. */
 export interface UpstreamError {
   message: string;
   code?: string | undefined;
@@ -57,7 +57,7 @@ export interface UpstreamError {
   /** The field at fault. */
   param?: string | undefined;
   status?: number | undefined;
-  /** When to come back, where the body says so. */
+  /** When to retry, if the body states it. */
   retryAfterSeconds?: number | undefined;
   /**
    * What the upstream's names and words stand for, where they say more than the status: `rate_limited` also where the status blames the request,
@@ -81,9 +81,9 @@ export const isErrorCode = (code: unknown): code is ErrorCode =>
   typeof code === "string" && Object.hasOwn(statuses, code);
 
 /**
- * Sorts an upstream's error answer. What the caller did wrong is passed on with the upstream's reason; the rest is ours to answer for, in our
- * own words: an upstream's may name its address, its accounts or the credential. `isQuoted` says whether a text stands in the caller's request: words that the
- * caller wrote prove nothing about the operator's account.
+ * Classifies an upstream's error. Errors of the caller keep the upstream's reason. All others get a message of the gateway's own, because the upstream's may
+ * contain its address, its accounts or the credential. `isQuoted` tells whether a text appears in the caller's request: words that the caller wrote say
+ * nothing about the operator's account.
  */
 export function failureOf(
   status: number,

@@ -1,4 +1,4 @@
-/** The part of reading a stream of server-sent events that all dialects share. */
+/** What all decoders of server-sent events share. */
 import type { StreamDecoder } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
 import { contentOf } from "./event.ts";
@@ -10,13 +10,13 @@ import type { Usage } from "./usage.ts";
 
 export abstract class EventDecoder implements StreamDecoder {
   malformedEvents = 0;
-  /** The answer has ended or failed: nothing that follows is read. */
+  /** The answer has ended or failed, and no further event is read. */
   protected over = false;
 
   abstract readonly finished: boolean;
   abstract readonly usage: Usage | undefined;
   abstract end(): AnswerEvent[];
-  /** Reads an event's JSON object; `name` is the event's name, where it has one. */
+  /** Reads an event's JSON object. `name` is the event's name, if it has one. */
   protected abstract read(value: Record<string, unknown>, name: string | undefined): AnswerEvent[];
 
   push(event: SseEvent): AnswerEvent[] {

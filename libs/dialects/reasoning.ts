@@ -1,7 +1,7 @@
-/** How hard a model thinks: as a word, and as a number of tokens. */
+/** How much a model thinks: as an effort, and as a number of tokens. */
 import type { Effort, Settings } from "./neutral.ts";
 
-/** Shares of the output that the words stand for where only a number will do. */
+/** The share of the output that each effort stands for, for models that want a number of tokens. */
 const shares: Record<Exclude<Effort, "none">, number> = {
   minimal: 0.02,
   low: 0.1,
@@ -12,7 +12,7 @@ const shares: Record<Exclude<Effort, "none">, number> = {
 };
 const thinkingTokensMin = 1_024;
 
-/** Tokens to think with, of an answer of at most `outputTokensMax`: at least 1024, and less than the whole. 0 for no thinking. */
+/** The tokens to think with, in an answer of at most `outputTokensMax` tokens: at least 1024, and less than the whole answer. 0 for no thinking. */
 export const thinkingTokensOf = (effort: Effort, outputTokensMax: number): number =>
   effort === "none"
     ? 0
@@ -36,7 +36,7 @@ const substitutes: Record<Effort, readonly Effort[]> = {
 export const effortAmong = (effort: Effort, accepted: readonly Effort[]): Effort =>
   [effort, ...substitutes[effort]].find((one) => accepted.includes(one)) ?? accepted[0] ?? effort;
 
-/** The word for a number of tokens; 0 is none. */
+/** The effort that a number of tokens stands for; 0 is none. */
 function effortOf(thinkingTokensMax: number): Effort {
   if (thinkingTokensMax <= 0) return "none";
   if (thinkingTokensMax <= 1_024) return "low";
@@ -44,6 +44,6 @@ function effortOf(thinkingTokensMax: number): Effort {
   return thinkingTokensMax <= 24_576 ? "high" : "xhigh";
 }
 
-/** The effort that a request asks for, in whichever way; undefined when in none. */
+/** The effort that a request asks for, as a word or as a number of tokens; undefined if it asks for none. */
 export const askedEffortOf = ({ effort, thinkingTokensMax }: Settings): Effort | undefined =>
   effort?.value ?? (thinkingTokensMax === undefined ? undefined : effortOf(thinkingTokensMax.value));

@@ -1,4 +1,4 @@
-/** An upstream's stream on its way to a caller of the same dialect: bytes stay as they are, but for the model's name. What an event means is its dialect's to say. */
+/** Relays a stream between an upstream and a caller of the same dialect: every byte is kept except the model's name. The dialect's watcher interprets the events. */
 import type { StreamRelay } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
 import { contentOf } from "./event.ts";
@@ -9,10 +9,10 @@ import type { SseEvent } from "./sse.ts";
 import { upstreamErrorOf } from "./upstream-errors.ts";
 import type { Usage } from "./usage.ts";
 
-/** How many events without content are held back before the answer is committed all the same. */
+/** The most events without content that are held back. With one more, the answer is committed. */
 const heldEventsMax = 32;
 
-/** What becomes of one event: `terminator` is the upstream's own end of its answer, `relay` any other event. */
+/** What is done with one event. `terminator` is the upstream's own end of its answer, `relay` any other event. */
 export type Passing =
   | { kind: "relay"; bytes: Buffer; content: boolean }
   | { kind: "terminator"; bytes: Buffer }
@@ -21,26 +21,25 @@ export type Passing =
 
 type Failed = { kind: "error"; error: UpstreamError };
 
-/** What a failed event comes to. */
 export const failedWith = (error: UpstreamError): Failed => ({ kind: "error", error });
 
-/** A dialect's eye on one of its own streams. */
+/** Interprets the events of a stream of its own dialect. */
 export interface Watcher {
   /** `value` is the event's data, parsed. Its content counts in `produced`. */
   look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing;
   /** Reads the body of an event that is named an error, in dialects whose errors say more than others. */
   errorOf?(body: unknown): UpstreamError;
-  /** What ends a finished answer whose upstream did not: terminator events, or nothing. */
+  /** The terminator of a finished answer whose upstream sent none; undefined if the dialect has none. */
   terminator(): Buffer | undefined;
   /** `[DONE]` ends an answer, with or without a reason. */
   readonly endsWithDone: boolean;
-  /** All is there but, perhaps, the terminator. */
+  /** The whole answer has arrived, perhaps without its terminator. */
   readonly finished: boolean;
-  /** Content came behind the finish: see StreamRelay.settled. */
+  /** Content followed the finish: see StreamRelay.settled. */
   readonly contradicted: boolean;
-  /** `finished`, and nothing else is to come that a caller would miss. */
+  /** `finished`, and no event that a caller would miss can follow. */
   readonly complete: boolean;
-  /** No later event can bring content, so that one which can't be read does no harm. */
+  /** No later event can carry content, so an unreadable event does not fail the answer. */
   readonly hasAllContent: boolean;
   readonly usage: Usage | undefined;
   readonly answerId: string | undefined;

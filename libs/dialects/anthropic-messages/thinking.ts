@@ -3,28 +3,28 @@ import type { Target } from "../codec.ts";
 import type { Effort, Settings } from "../neutral.ts";
 import { askedEffortOf, effortAmong, thinkingTokensOf } from "../reasoning.ts";
 
-/** Tokens of an answer where neither the caller nor the catalogue says how many. */
+/** The limit of an answer's tokens if neither the caller nor the catalogue sets one. */
 export const outputTokensFilled = 4_096;
 
 export interface Thinking {
   maxTokens: number;
   thinking?: Record<string, unknown>;
   effort?: string;
-  /** The model thinks before it answers: it takes no sampling fields and can't be forced to call. */
+  /** The model thinks before it answers, so it accepts no sampling fields and can't be forced to call a tool. */
   isOn: boolean;
 }
 
 interface Circumstances {
   target: Target;
-  /** A call of a tool is to be forced. */
+  /** The request forces a tool call. */
   forced: boolean;
-  /** The turn that goes on was begun without thinking, or what it thought is lost. */
+  /** The assistant turn that continues began without thinking, or its thinking was lost. */
   begunWithout: boolean;
 }
 
 /**
- * A forced call and a turn begun without thinking go without it where they must, and so does an answer that has no room for the smallest budget: how
- * much to think is a wish, the rest is not.
+ * Thinking is left out where the model refuses it: with a forced call, in a turn that began without thinking, and in an answer too short for the smallest
+ * budget. The amount of thinking is a preference of the caller's; forced calls and length limits are not.
  */
 export function thinkingOf(settings: Settings, { target, forced, begunWithout }: Circumstances): Thinking {
   const { traits, outputTokensMax: limit } = target;
@@ -80,8 +80,8 @@ interface WireMessage {
 }
 
 /**
- * Does the assistant's turn that these messages leave open, with calls that were just answered, begin with something else than thinking? Models with a
- * budget refuse to think on from there. Takes messages as they are sent.
+ * Whether the assistant turn that these messages leave open, with calls that were just answered, begins with anything but thinking. Models with a budget
+ * refuse to think in such a turn. The messages are those that are sent.
  */
 export function isBegunWithoutThinking(messages: readonly WireMessage[]): boolean {
   const blocksIn = ({ content }: WireMessage): { type?: unknown }[] =>

@@ -1,6 +1,6 @@
 /** Messages and their parts in OpenAI's chat-completions format, both ways. */
 
-import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
+import { attachmentOf, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import type {
@@ -14,6 +14,7 @@ import type {
   TextPart,
   Tool,
 } from "../neutral.ts";
+import { audioOf, imageOf } from "../openai-parts.ts";
 import { inputOfText, toolNameOf } from "../tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../wrapped-signature.ts";
 
@@ -86,24 +87,10 @@ function partOf(part: Record<string, unknown>, path: string): Part {
       const isAddress = typeof part.image_url === "string";
       const { url, detail } = isAddress ? { url: part.image_url } : objectOf(part.image_url);
       const own = isAddress ? `${path}.image_url` : `${path}.image_url.url`;
-      const source = attachmentOf(String(url), own);
-      return {
-        kind: "image",
-        source,
-        ...(isDetail(detail) && { detail }),
-        ...(detail === "original" && { detail: "high" as const }),
-        path: own,
-      };
+      return imageOf(String(url), detail, own);
     }
-    case "input_audio": {
-      const { data, format } = objectOf(part.input_audio);
-      return {
-        kind: "audio",
-        mimeType: `audio/${format}`,
-        data: checkedBase64(String(data), `${path}.input_audio.data`),
-        path,
-      };
-    }
+    case "input_audio":
+      return audioOf(part.input_audio, path);
     case "file": {
       const { file_data: data, filename } = objectOf(part.file);
       if (typeof data !== "string")
@@ -119,9 +106,6 @@ function partOf(part: Record<string, unknown>, path: string): Part {
       return refuse(`${path}.type`);
   }
 }
-
-const isDetail = (detail: unknown): detail is "low" | "high" | "auto" =>
-  detail === "low" || detail === "high" || detail === "auto";
 
 const checkedUser = (part: Part): Part =>
   part.kind === "refusal" ? refuse(part.path, "is the assistant's to say") : part;

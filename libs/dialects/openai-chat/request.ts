@@ -13,6 +13,7 @@ import {
   type ToolChoice,
   turnsOf,
 } from "../neutral.ts";
+import { schemaFormatOf } from "../openai-parts.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
@@ -133,18 +134,7 @@ function formatOf(value: unknown): Settings["format"] {
   const path = "response_format";
   if (type === undefined || type === "text") return undefined;
   if (type === "json_object") return { value: { kind: "json" }, path };
-  if (type !== "json_schema") return refuse(`${path}.type`);
-  const { name, description, schema, strict } = objectOf(wanted);
-  return {
-    value: {
-      kind: "schema",
-      schema: objectOf(schema),
-      ...(typeof name === "string" && { name }),
-      ...(typeof description === "string" && { description }),
-      ...(typeof strict === "boolean" && { strict }),
-    },
-    path,
-  };
+  return type === "json_schema" ? schemaFormatOf(wanted, path) : refuse(`${path}.type`);
 }
 
 const fieldSupport: FieldSupport = {

@@ -1,4 +1,5 @@
 /** The items of an input in OpenAI's Responses format, both ways: https://platform.openai.com/docs/api-reference/responses/create#responses_create-input */
+
 import { createHash } from "node:crypto";
 import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
@@ -14,6 +15,7 @@ import type {
   TextPart,
   Tool,
 } from "../neutral.ts";
+import { audioOf, imageOf } from "../openai-parts.ts";
 import { inputOfText, textOfCall, toolNamed } from "../tools.ts";
 import { unwrappedSignature } from "../wrapped-signature.ts";
 import { itemsOf } from "./stateless.ts";
@@ -140,34 +142,16 @@ function partOf(part: Record<string, unknown>, path: string): Part {
     case "input_image": {
       const { image_url: url, detail } = part;
       const own = `${path}.image_url`;
-      const source = attachmentOf(textOf(url) ?? refuse(own, "is missing"), own);
-      return {
-        kind: "image",
-        source,
-        ...(isDetail(detail) && { detail }),
-        ...(detail === "original" && { detail: "high" as const }),
-        path: own,
-        ...cache,
-      };
+      return { ...imageOf(textOf(url) ?? refuse(own, "is missing"), detail, own), ...cache };
     }
     case "input_file":
       return { ...fileOf(part, path), ...cache };
-    case "input_audio": {
-      const { data, format } = objectOf(part.input_audio);
-      return {
-        kind: "audio",
-        mimeType: `audio/${format}`,
-        data: checkedBase64(String(data), `${path}.input_audio.data`),
-        path,
-      };
-    }
+    case "input_audio":
+      return audioOf(part.input_audio, path);
     default:
       return refuse(`${path}.type`);
   }
 }
-
-const isDetail = (detail: unknown): detail is "low" | "high" | "auto" =>
-  detail === "low" || detail === "high" || detail === "auto";
 
 /** A document by its address, as a data URL, or as bare base64 whose name says what it is. */
 function fileOf({ file_data: data, file_url: url, filename }: Record<string, unknown>, path: string): FilePart {

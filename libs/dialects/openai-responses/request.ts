@@ -4,6 +4,7 @@ import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import { efforts, type NeutralRequest, type Setting, type SettingName, type Settings, turnsOf } from "../neutral.ts";
+import { schemaFormatOf } from "../openai-parts.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { decodeInput, dialect, encodeItems, shortened } from "./items.ts";
 import { refuseCompaction, statefulFieldIn } from "./stateless.ts";
@@ -61,20 +62,10 @@ function configure(settings: Settings, fields: Record<string, unknown>, prefix: 
   if (textOf(verbosity) !== undefined)
     settings.verbosity = oneOf(["low", "medium", "high"], verbosity, `${prefix}text.verbosity`);
   const path = `${prefix}text.format`;
-  const { type, schema, name, description, strict } = objectOf(format);
+  const { type } = objectOf(format);
   if (type === "text") delete settings.format;
   else if (type === "json_object") settings.format = { value: { kind: "json" }, path };
-  else if (type === "json_schema")
-    settings.format = {
-      value: {
-        kind: "schema",
-        schema: objectOf(schema),
-        ...(typeof name === "string" && { name }),
-        ...(typeof description === "string" && { description }),
-        ...(typeof strict === "boolean" && { strict }),
-      },
-      path,
-    };
+  else if (type === "json_schema") settings.format = schemaFormatOf(format, path);
   else if (type !== undefined) refuse(`${path}.type`);
 }
 

@@ -8,7 +8,7 @@ import type { WorkerEvents } from "#events/worker-events.ts";
 import { decodeData, type GenerationJob } from "#relay/job.ts";
 import { Attempt, type AttemptDeps } from "../../../apps/worker/attempt/attempt.ts";
 import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
-import type { UpstreamHandlers } from "../../../apps/worker/upstream/upstreams.ts";
+import type { UpstreamHandlers, UpstreamRequest } from "../../../apps/worker/upstream/upstreams.ts";
 
 const catalogueOf = (model: string) =>
   parseCatalogue(
@@ -16,6 +16,7 @@ const catalogueOf = (model: string) =>
 upstreams:
   first: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" }
   second: { dialect: openai-chat, baseUrl: "http://127.0.0.1:10/v1" }
+  google: { dialect: gemini, baseUrl: "http://127.0.0.1:11/v1beta" }
 models: [{ id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, ${model} }]
 `),
     "catalogue.yaml",
@@ -46,6 +47,7 @@ const jobOf = (more: Partial<GenerationJob>): GenerationJob => ({
 
 interface UpstreamCall extends UpstreamHandlers {
   upstream: string;
+  request: UpstreamRequest;
   isAborted: boolean;
   isRead: boolean;
 }
@@ -76,8 +78,13 @@ function startAttempt(model: string, more: Partial<GenerationJob> = {}) {
   const deps = {
     catalogue: () => catalogue,
     upstreams: {
-      call: ({ name }: { name: string }, _credential: unknown, _request: unknown, handlers: UpstreamHandlers) => {
-        const call: UpstreamCall = { ...handlers, upstream: name, isAborted: false, isRead: true };
+      call: (
+        { name }: { name: string },
+        _credential: unknown,
+        request: UpstreamRequest,
+        handlers: UpstreamHandlers,
+      ) => {
+        const call: UpstreamCall = { ...handlers, upstream: name, request, isAborted: false, isRead: true };
         calls.push(call);
         changes.emit("call");
         return {
@@ -346,4 +353,18 @@ test("an error of the gateway's own code fails the attempt at once and is kept f
   attempt.forget();
   assert.equal(ended()?.outcome, "failed");
   assert.match(String(ended()?.fault), /an answer arrived without a head/);
+});
+
+test("a request is shaped by the traits that the catalogue sets, and by the defaults of the model's name", async () => {
+  const body = '{"model":"m","reasoning_effort":"high","messages":[{"role":"user","content":"hello"}]}';
+  const thinkingOf = async (model: string) => {
+    const { attempt, called } = startAttempt(model, { body, framing: "whole" });
+    const { request } = await called(1);
+    attempt.abort();
+    return JSON.parse(String(request.body)).generationConfig.thinkingConfig;
+  };
+  const route = "route: [{ upstream: google, model: gemini-2.5-pro }]";
+  const set = "traits: { thinkingTokensMax: 300 }";
+  assert.deepEqual(await thinkingOf(route), { thinkingBudget: 24_576, includeThoughts: true });
+  assert.deepEqual(await thinkingOf(`${set}, ${route}`), { thinkingBudget: 300, includeThoughts: true });
 });
