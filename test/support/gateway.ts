@@ -113,7 +113,7 @@ async function startRoleHere(role: string, args: string[], environment: Record<s
 }
 
 export interface GatewayOptions {
-  /** Which roles are processes, which can be killed and frozen; by default all run inside the test process. The simulator always does. */
+  /** Which roles are processes, which can be killed and frozen; by default all run inside the test process. "all" includes the simulator. */
   processes?: "all" | "workers";
   ingresses?: number;
   /** The queues of each worker. */
@@ -173,7 +173,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
       asProcess || options.processes === "all" || (role === "worker" && options.processes === "workers")
         ? startRole
         : startRoleHere;
-    const simulator = await startRoleHere("simulator", [], {});
+    const simulator = await (options.processes === "all" ? startRole : startRoleHere)("simulator", [], {});
     cleanups.push(() => simulator.kill());
     const simulatorUrl = simulator.urls.simulator as string;
     const catalogueFile = join(directory, "catalogue.yaml");
