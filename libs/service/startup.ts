@@ -56,6 +56,12 @@ export async function runProcess(role: string, start: (log: Logger) => Promise<R
   process.on("uncaughtException", crash);
   process.on("unhandledRejection", crash);
 
+  // A signal during the start waits for its end: what is open by then, jobs included, is closed in order.
+  const { promise: stopRequest, resolve: requestStop } = Promise.withResolvers<string>();
+  process.on("SIGTERM", () => requestStop("SIGTERM"));
+  process.on("SIGINT", () => requestStop("SIGINT"));
+  process.on("disconnect", () => requestStop("parent process ended"));
+
   let running: Running;
   try {
     running = await start(log);
@@ -64,20 +70,15 @@ export async function runProcess(role: string, start: (log: Logger) => Promise<R
     log.debug({ err: error }, "start failed");
     process.exit(isStartupFault(error) ? startupFaultExitCode : 1);
   }
-
-  let stopping = false;
-  const stop = (reason: string) => {
-    if (stopping) return;
-    stopping = true;
-    log.info({ reason }, "stopping");
-    running.stop().then(() => {
-      log.info("stopped");
-      if (process.connected) process.disconnect();
-    }, crash);
-  };
-  process.on("SIGTERM", () => stop("SIGTERM"));
-  process.on("SIGINT", () => stop("SIGINT"));
-  process.on("disconnect", () => stop("parent process ended"));
   log.info(running.urls, "listening");
   process.send?.({ type: "listening", urls: running.urls });
+
+  stopRequest
+    .then(async (reason) => {
+      log.info({ reason }, "stopping");
+      await running.stop();
+      log.info("stopped");
+      if (process.connected) process.disconnect();
+    })
+    .catch(crash);
 }
