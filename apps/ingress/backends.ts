@@ -2,6 +2,7 @@
 
 import type { Logger } from "pino";
 import { followKeys, type KeyFollower } from "#access/follow.ts";
+import { catalogueLogOf } from "#catalogue/log.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import { openJobQueue } from "#relay/redis/job-queue.ts";
 import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
@@ -47,19 +48,19 @@ export async function openBackends(
   const bodies = await connect();
 
   const queues = new OpenQueues((name) => openJobQueue(name, redis, keyspace, onRedisError), onRedisError);
+  const logged = catalogueLogOf(log);
   const catalogue = watchCatalogue({
     onChange(changed) {
-      log.info({ version: changed.version }, "catalogue changed");
+      logged.onChange(changed);
       void queues.open(changed.queues.keys());
     },
     onFault(fault) {
-      if (fault === undefined) {
-        log.info("catalogue good again");
-        report("the catalogue is good again");
-      } else {
-        log.error({ fault }, "catalogue refused; the last good one stays");
-        report(`the catalogue is refused, the last good one stays: ${fault}`);
-      }
+      logged.onFault(fault);
+      report(
+        fault === undefined
+          ? "the catalogue is good again"
+          : `the catalogue is refused, the last good one stays: ${fault}`,
+      );
     },
   });
   resources.defer(() => catalogue.close());

@@ -2,6 +2,7 @@
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { credentialNamesOf, type Environment, secretOf } from "#catalogue/environment.ts";
+import { catalogueLogOf } from "#catalogue/log.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
@@ -16,16 +17,14 @@ export function followCatalogue(
   { log, upstreams, watchCatalogue }: CatalogueDeps,
   environment: Environment,
 ): CatalogueWatch {
+  const logged = catalogueLogOf(log);
   const catalogue = watchCatalogue({
+    ...logged,
     onChange: (changed) => {
-      log.info({ version: changed.version }, "catalogue changed");
+      logged.onChange(changed);
       upstreams.retain(changed.upstreams);
       warnOfCredentials(changed, environment, log);
     },
-    onFault: (fault) =>
-      fault === undefined
-        ? log.info("catalogue good again")
-        : log.error({ fault }, "catalogue refused; the last good one stays"),
   });
   warnOfCredentials(catalogue.current(), environment, log);
   return catalogue;

@@ -1,7 +1,8 @@
-/** Parts of requests that OpenAI's two dialects write alike. */
+/** Parts of requests and answers that OpenAI's two dialects write alike. */
 import { attachmentOf, checkedBase64 } from "./attachments.ts";
 import { objectOf } from "./json.ts";
 import type { Part, Settings } from "./neutral.ts";
+import { plausible, tokensOf, type Usage } from "./usage.ts";
 
 /** `path` is that of the address, or of the data URL. */
 export const imageOf = (url: string, detail: unknown, path: string): Extract<Part, { kind: "image" }> => ({
@@ -36,3 +37,21 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
     path,
   };
 };
+
+/** The dialects differ in the words for input and output. Undefined for what is no object. */
+export function openaiUsageOf(
+  value: unknown,
+  input: "prompt" | "input",
+  output: "completion" | "output",
+): Usage | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const usage = objectOf(value);
+  const details = objectOf(usage[`${input}_tokens_details`]);
+  return plausible({
+    inputTokens: tokensOf(usage[`${input}_tokens`]),
+    cachedInputTokens: tokensOf(details.cached_tokens),
+    cacheWriteTokens: tokensOf(details.cache_write_tokens),
+    outputTokens: tokensOf(usage[`${output}_tokens`]),
+    reasoningTokens: tokensOf(objectOf(usage[`${output}_tokens_details`]).reasoning_tokens),
+  });
+}

@@ -1,4 +1,5 @@
 /** Names of tools that fit every dialect, and the way back to what the caller wrote. */
+import { randomBytes } from "node:crypto";
 import { refuse } from "./field-support.ts";
 import { nestsDeeperThan, parseExact } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
@@ -116,3 +117,6 @@ export function argumentsOf(input: string): Record<string, unknown> | undefined 
     return undefined;
   }
 }
+
+/** An id for a call whose server gave it none: never the same in two turns. */
+export const newCallId = (): string => `call_${randomBytes(12).toString("hex")}`;

@@ -1,7 +1,8 @@
 /** From the parts of an upstream's answer in Google's Gemini format to neutral events. */
-import { randomBytes } from "node:crypto";
+
 import { objectOf, textOf } from "../json.ts";
 import type { AnswerEvent } from "../neutral.ts";
+import { newCallId } from "../tools.ts";
 import { dialect } from "./parts.ts";
 
 type Json = Record<string, unknown>;
@@ -65,7 +66,7 @@ export class PartReader {
     this.called = true;
     this.empty = false;
     events.push(
-      { kind: "block", block: { kind: "call", id: textOf(id) ?? `call_${randomBytes(12).toString("hex")}`, name } },
+      { kind: "block", block: { kind: "call", id: textOf(id) ?? newCallId(), name } },
       { kind: "delta", text: JSON.stringify(objectOf(args)) },
       { kind: "block-end" },
     );

@@ -1,13 +1,13 @@
 /** Whole answers in OpenAI's chat-completions format, and what they share with streamed ones: https://platform.openai.com/docs/api-reference/chat/object */
-import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, reasonIn, stoppedBy } from "../finish.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { Answer, AnswerEvent, Block, Finish } from "../neutral.ts";
-import { calledTool, inputOfText, textOfCall } from "../tools.ts";
+import { openaiUsageOf } from "../openai-parts.ts";
+import { calledTool, inputOfText, newCallId, textOfCall } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import { plausible, tokensOf, type Usage } from "../usage.ts";
+import type { Usage } from "../usage.ts";
 import { reasoningDetailOf } from "./messages.ts";
 
 const finishes: Record<Finish, string> = {
@@ -47,18 +47,7 @@ export const endOf = (finish: Finish, stopSequence: string | undefined) =>
   finish === "stop" && stopSequence !== undefined ? { finish: "stop-sequence" as const, stopSequence } : { finish };
 
 /** Undefined for what is no object. */
-export function usageOf(value: unknown): Usage | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const usage = objectOf(value);
-  const input = objectOf(usage.prompt_tokens_details);
-  return plausible({
-    inputTokens: tokensOf(usage.prompt_tokens),
-    cachedInputTokens: tokensOf(input.cached_tokens),
-    cacheWriteTokens: tokensOf(input.cache_write_tokens),
-    outputTokens: tokensOf(usage.completion_tokens),
-    reasoningTokens: tokensOf(objectOf(usage.completion_tokens_details).reasoning_tokens),
-  });
-}
+export const usageOf = (value: unknown): Usage | undefined => openaiUsageOf(value, "prompt", "completion");
 
 export const usageBodyOf = ({
   inputTokens,
@@ -78,9 +67,6 @@ export const usageBodyOf = ({
 });
 
 export const chatIdOf = ({ id }: AnswerContext): string => `chatcmpl-${id}`;
-
-/** An id for a call whose server gave it none: never the same in two turns. */
-export const newCallId = (): string => `call_${randomBytes(12).toString("hex")}`;
 
 /** The text of an answer's content, which some servers send in parts. */
 export const contentTextOf = (content: unknown): string | undefined =>

@@ -5,7 +5,7 @@ import { EventDecoder } from "../event-decoder.ts";
 import { finishOf, reasonIn, stoppedBy } from "../finish.ts";
 import { JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
-import { calledTool } from "../tools.ts";
+import { calledTool, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import {
@@ -17,7 +17,6 @@ import {
   failureIn,
   finishNameOf,
   imageBodyOf,
-  newCallId,
   reasoningDetailsOf,
   stopSequenceOf,
   usageBodyOf,

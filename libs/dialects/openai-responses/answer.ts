@@ -1,13 +1,13 @@
 /** Whole answers in OpenAI's Responses format, and what they share with streamed ones: https://platform.openai.com/docs/api-reference/responses/object */
-import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish } from "../neutral.ts";
-import { calledTool, inputOfText } from "../tools.ts";
+import { openaiUsageOf } from "../openai-parts.ts";
+import { calledTool, inputOfText, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import { plausible, tokensOf, type Usage } from "../usage.ts";
+import type { Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import { freeTextOf } from "./free-text.ts";
 import { dialect, thinkingTextOf } from "./items.ts";
@@ -183,18 +183,7 @@ export function usageBodyOf(usage: Usage | undefined): object {
 }
 
 /** Undefined for what is no object. */
-export function usageOf(value: unknown): Usage | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const usage = objectOf(value);
-  const input = objectOf(usage.input_tokens_details);
-  return plausible({
-    inputTokens: tokensOf(usage.input_tokens),
-    cachedInputTokens: tokensOf(input.cached_tokens),
-    cacheWriteTokens: tokensOf(input.cache_write_tokens),
-    outputTokens: tokensOf(usage.output_tokens),
-    reasoningTokens: tokensOf(objectOf(usage.output_tokens_details).reasoning_tokens),
-  });
-}
+export const usageOf = (value: unknown): Usage | undefined => openaiUsageOf(value, "input", "output");
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
   const ending = endingOf(finish);
@@ -266,7 +255,7 @@ export function blocksOf(item: Record<string, unknown>): Block[] {
 }
 
 /** A call needs an id that no other call of the conversation has, whether or not its upstream gave it one. */
-export const callIdOf = (id: unknown): string => textOf(id) ?? `call_${randomBytes(12).toString("hex")}`;
+export const callIdOf = (id: unknown): string => textOf(id) ?? newCallId();
 
 /** The JSON input of a whole call. */
 export function inputOfItem({ type, input, arguments: given }: Record<string, unknown>): string {
