@@ -1,4 +1,4 @@
-/** Where images and documents come from: data URLs, base64, addresses. */
+/** Images and documents in requests: data URLs, base64 and addresses. */
 import { isUtf8 } from "node:buffer";
 import { refuse } from "./field-support.ts";
 import type { Attachment, NeutralRequest, Part } from "./neutral.ts";
@@ -8,7 +8,7 @@ export type Data = Extract<Attachment, { kind: "data" }>;
 const dataUrl = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)((?:;[a-z0-9-]+=[^;,]*)*);base64,/i;
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
-/** A source from a data URL or an http(s) address; throws Refusal, naming `path`, for anything else. */
+/** An attachment from a data URL or an http(s) address; throws Refusal, naming `path`, for anything else. */
 export function attachmentOf(url: string, path: string): Attachment {
   if (/^https?:\/\//i.test(url)) return { kind: "url", url };
   const match = dataUrl.exec(url.slice(0, 300));
@@ -20,7 +20,7 @@ export function attachmentOf(url: string, path: string): Attachment {
   };
 }
 
-/** The same text if it is base64 of something; throws Refusal, naming `path`, if not. Line breaks are taken out, the URL-safe alphabet is put right. */
+/** Normalised base64: without line breaks, and in the standard alphabet. Throws Refusal, naming `path`, if it is empty or not base64. */
 export function checkedBase64(data: string, path: string): string {
   const plain = base64.test(data)
     ? data
@@ -36,22 +36,21 @@ export const dataUrlOf = ({ mimeType, data }: Data): string => `data:${mimeType}
 
 export const isTextType = (mimeType: string): boolean => mimeType.startsWith("text/");
 
-/** The text of a text document. */
 export const documentTextOf = ({ data }: Data): string => Buffer.from(data, "base64").toString("utf8");
 
-/** An address in a request. `media` is neither an image nor a document; a `server` is one that the upstream is to call. */
+/** An address in a request. `media` is neither an image nor a document; `server` is a tool server for the upstream to call. */
 export interface AttachmentAddress {
   part: "image" | "file" | "media" | "server";
   url: string;
   path: string;
 }
 
-/** An address, and how to put what was fetched in its place. */
+/** An address, and a function that replaces it with the fetched data. */
 export interface RemoteAttachment extends AttachmentAddress {
   replace(source: Data): void;
 }
 
-/** Every address in a request, results of tools included. */
+/** Every address in a request, including those in tool results. */
 export function remoteAttachmentsOf({ messages }: NeutralRequest): RemoteAttachment[] {
   const found: RemoteAttachment[] = [];
   const look = (part: Part) => {
@@ -71,14 +70,14 @@ export function remoteAttachmentsOf({ messages }: NeutralRequest): RemoteAttachm
 }
 
 const pictures = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/** Bytes that must be a text, for the whole to be called one. */
+/** A shorter file is never classified as text. */
 const textLengthMin = 64;
-/** Characters of base64 that hold the bytes by which a kind is known. */
+/** Base64 characters that cover the bytes that identify a file type. */
 const headLength = 1_400;
 
 /**
- * Calls pictures by what their bytes are, whatever their sender says. Throws Refusal, naming the caller's field, for what is said to be a picture or a
- * document and is plainly something else: its upstream would be at a loss to say which.
+ * Sets each attachment's type from its bytes, whatever its sender declares. Throws Refusal, naming the caller's field, if a declared image or document is
+ * plainly something else; the upstream's own error would not say which one.
  */
 export function checkAttachments({ messages }: NeutralRequest): void {
   const look = (part: Part) => {
@@ -89,7 +88,7 @@ export function checkAttachments({ messages }: NeutralRequest): void {
   for (const { parts } of messages) parts.forEach(look);
 }
 
-/** Are these first bytes plainly a text, as the page of an error is that somebody took for the file? */
+/** True if these first bytes are plainly text, such as an error page saved in place of the file. */
 function isText(head: Buffer): boolean {
   if (head.length < textLengthMin || !isUtf8(head.subarray(0, textLengthMin))) return false;
   return head
@@ -97,7 +96,7 @@ function isText(head: Buffer): boolean {
     .every((byte) => byte >= 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d);
 }
 
-/** The same picture, of a kind that every vendor reads. Throws Refusal, naming `path`, for others. */
+/** The same image, if it has a type that every vendor reads. Throws Refusal, naming `path`, for others. */
 export function checkedPicture(source: Data, path: string): Data {
   return pictures.includes(source.mimeType)
     ? source
@@ -124,7 +123,7 @@ function checkedData(source: Data, kind: "image" | "file", path: string): Data {
   return source;
 }
 
-/** What the first bytes say a picture or document is, whatever its sender says; undefined for others than PNG, JPEG, GIF, WebP and PDF. */
+/** The type of an image or document by its first bytes; undefined for types other than PNG, JPEG, GIF, WebP and PDF. */
 export function mimeTypeOf(bytes: Buffer): string | undefined {
   const begins = (text: string, at = 0) => bytes.toString("latin1", at, at + text.length) === text;
   if (begins("\x89PNG\r\n\x1a\n")) return "image/png";

@@ -1,7 +1,7 @@
-/** Which field of its own a caller of another dialect is to look at, where an upstream names one of its dialect's. */
+/** Maps a field name in an upstream's error to the caller's name of that field in another dialect. */
 import type { NeutralRequest, SettingName } from "./neutral.ts";
 
-/** All dialects' names of the settings; what stands within one is meant as well. */
+/** The names of each setting in all dialects; nested fields match too. */
 const settingNames: readonly [RegExp, readonly SettingName[]][] = [
   [/^(max_tokens|max_completion_tokens|max_output_tokens|maxOutputTokens)\b/, ["outputTokensMax"]],
   [/^temperature\b/, ["temperature"]],
@@ -25,10 +25,10 @@ const settingNames: readonly [RegExp, readonly SettingName[]][] = [
   [/^prompt_cache_key\b/, ["cacheKey"]],
 ];
 
-/** Tools stand in the caller's order in every dialect; Google's are declared within the first. */
+/** Tools keep the caller's order in every dialect; Google's are declarations within the first tool. */
 const toolPlace = /^tools[.[](\d+)\]?(?:\.function_?declarations[.[](\d+))?/i;
 
-/** Undefined for what the caller has no name for, as for its messages, which come in another order. `field` is as the upstream says it. */
+/** Undefined for a field without a caller's name, such as the messages, whose order differs. `field` is spelled as in the upstream's error. */
 export function callerFieldOf(field: string, { settings, tools, toolChoice }: NeutralRequest): string | undefined {
   const name = field.replace(/^generation_?config\./i, "");
   for (const [pattern, settingsNamed] of settingNames) {

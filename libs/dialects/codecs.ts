@@ -1,4 +1,4 @@
-/** The registry: a dialect of conversations is a folder and a line here. */
+/** The registry of codecs: a conversation dialect is a folder and a line here. */
 
 import { anthropicMessages } from "./anthropic-messages/codec.ts";
 import type { Codec } from "./codec.ts";

@@ -1,16 +1,13 @@
-/**
- * What must hold in a request beyond its shape, whatever the dialect: calls and results belong together, a choice is among the tools that there are, and
- * pictures and documents are what they are said to be.
- */
+/** Rules across the fields of a request, in every dialect: calls match results, a tool choice names offered tools, and attachments have their declared type. */
 
 import { checkAttachments } from "./attachments.ts";
 import { refuse } from "./field-support.ts";
 import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neutral.ts";
 
 /**
- * The same request with ids of calls that name one call each, as some upstreams demand. Throws Refusal, naming the caller's field, for a call without a
- * result before the assistant's next turn, for a result without a call, for a choice of tools that are not offered and for bytes that are no picture or
- * document, for a conversation in which nothing is said, and for an empty text to stop at. Time is linear.
+ * The same request with unique call ids, which some upstreams require. Throws Refusal, naming the caller's field, for: a call without a result before the
+ * assistant's next turn, a result without a call, a choice of tools that are not offered, bytes that are not an image or document, a conversation without
+ * content, and an empty stop sequence. Time is linear.
  */
 export function consistent(request: NeutralRequest): NeutralRequest {
   const { stop } = request.settings;
@@ -29,7 +26,7 @@ export function consistent(request: NeutralRequest): NeutralRequest {
   };
 }
 
-/** Empty texts are left out, and so is thinking where it can't be read. */
+/** Empty texts do not count as content, nor does thinking that no model can read. */
 function checkSaid({ system, messages }: NeutralRequest): void {
   const says = (part: Part) => (part.kind === "text" ? part.text !== "" : part.kind !== "reasoning");
   if (!system.some(says) && !messages.some(({ parts }) => parts.some(says)))
@@ -47,11 +44,11 @@ function checkChoice({ tools, toolChoice }: NeutralRequest): void {
 
 type Named = CallPart | ResultPart;
 
-/** The ids of calls and of their results that bear that of an earlier call. */
+/** New ids for calls that repeat the id of an earlier call, and for their results. */
 function idsOf(messages: readonly Message[]): Map<Named, string> {
   const changed = new Map<Named, string>();
   const free = freeIds();
-  /** Calls of the assistant's last turn that have no result yet, by the id that the caller gave them. */
+  /** Calls of the assistant's last turn without a result so far, by the caller's id. */
   let open = new Map<string, Calls>();
   let before: Message["role"] = "user";
   for (const { role, parts } of messages) {
@@ -80,7 +77,7 @@ function idsOf(messages: readonly Message[]): Map<Named, string> {
   return changed;
 }
 
-/** Calls of one id: their results come in the same order. */
+/** Calls with the same id: their results come in the same order. */
 interface Calls {
   calls: CallPart[];
   answered: number;
@@ -95,7 +92,7 @@ function checkAnswered(open: ReadonlyMap<string, Calls>): void {
   }
 }
 
-/** The id itself if it is free, else the same with a number. */
+/** The id itself if it is unused; otherwise with a number. */
 function freeIds(): (id: string) => string {
   const numbers = new Map<string, number>();
   return (id) => {

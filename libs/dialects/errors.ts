@@ -1,4 +1,4 @@
-/** Failures: their codes, their HTTP statuses, and what an upstream's error means. Each dialect's profile words them for its callers. */
+/** Failures: their codes, their HTTP statuses, and the classification of upstream errors. Each dialect's profile formats them for its callers. */
 
 /** The HTTP status of each code; a dialect may have another. */
 export const statuses = {
@@ -44,8 +44,8 @@ export interface Failure {
 }
 
 /**
- * `credential`: the upstream refused the credential. `quota`: the account has no money or quota left, so a retry with the same credential is useless.
- * `model`: the upstream does not serve the target's model. `unclear`: a 403 or 404 that gives no reason, so the request may be at fault as well.
+ * `credential`: the upstream rejected the credential. `quota`: the account has no money or quota left, so a retry with the same credential is useless. `model`:
+ * the upstream does not serve the target's model. `unclear`: a 403 or 404 without a reason, so the request may be at fault as well.
  */
 export type OperatorFault = "credential" | "quota" | "model" | "unclear";
 
@@ -60,9 +60,9 @@ export interface UpstreamError {
   /** When to retry, if the body states it. */
   retryAfterSeconds?: number | undefined;
   /**
-   * What the upstream's names and words stand for, where they say more than the status: `rate_limited` also where the status blames the request,
-   * `over_rate_limit` where this request alone is more than a rate limit admits,
-   * `invalid_request` where the status blames the gateway. `markup` is a page in HTML or XML, which comes from something in front of the upstream's API.
+   * The meaning of the upstream's error codes and texts, where they are more precise than the status: `rate_limited` even with a status that blames the
+   * request, `over_rate_limit` if this request alone exceeds a rate limit, `invalid_request` with a status that blames the gateway. `markup` is an HTML or XML
+   * page, which comes from a proxy in front of the upstream's API.
    */
   means?:
     | "context_too_long"
@@ -73,7 +73,7 @@ export interface UpstreamError {
     | "markup"
     | OperatorFault
     | undefined;
-  /** The text that `means` was read from, in lower case, where the upstream may have quoted it from its caller. */
+  /** The text that determined `means`, in lower case, where the upstream may have quoted it from its caller. */
   evidence?: string | undefined;
 }
 
@@ -81,9 +81,9 @@ export const isErrorCode = (code: unknown): code is ErrorCode =>
   typeof code === "string" && Object.hasOwn(statuses, code);
 
 /**
- * Classifies an upstream's error. Errors of the caller keep the upstream's reason. All others get a message of the gateway's own, because the upstream's may
- * contain its address, its accounts or the credential. `isQuoted` tells whether a text appears in the caller's request: words that the caller wrote say
- * nothing about the operator's account.
+ * Classifies an upstream's error. Errors of the caller keep the upstream's reason. All others get the gateway's own message, because the upstream's may contain
+ * its address, its accounts or the credential. `isQuoted` tells whether a text appears in the caller's request: words that the caller wrote prove nothing about
+ * the operator's account.
  */
 export function failureOf(
   status: number,
@@ -160,5 +160,5 @@ const operatorFailure = (operatorFault: OperatorFault): Failure => ({
   operatorFault,
 });
 
-/** An error in the gateway's own code, as callers see it. The log has the reason. */
+/** An error in the gateway's own code, as callers see it. The log has the details. */
 export const internalFailure: Failure = { code: "internal", message: "The gateway failed to process this request." };

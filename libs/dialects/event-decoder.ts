@@ -1,4 +1,4 @@
-/** What all decoders of server-sent events share. */
+/** The common part of all decoders of server-sent events. */
 import type { StreamDecoder } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
 import { contentOf } from "./event.ts";
@@ -10,13 +10,13 @@ import type { Usage } from "./usage.ts";
 
 export abstract class EventDecoder implements StreamDecoder {
   malformedEvents = 0;
-  /** The answer has ended or failed, and no further event is read. */
+  /** The answer has ended or failed; later events are ignored. */
   protected over = false;
 
   abstract readonly finished: boolean;
   abstract readonly usage: Usage | undefined;
   abstract end(): AnswerEvent[];
-  /** Reads an event's JSON object. `name` is the event's name, if it has one. */
+  /** `name` is the event's name, if it has one. */
   protected abstract read(value: Record<string, unknown>, name: string | undefined): AnswerEvent[];
 
   push(event: SseEvent): AnswerEvent[] {
@@ -39,12 +39,12 @@ export abstract class EventDecoder implements StreamDecoder {
     }
   }
 
-  /** Reads the body of an event that is named an error: JSON or text. */
+  /** Reads the body of an error event: JSON or text. */
   protected errorOf(body: unknown): UpstreamError {
     return upstreamErrorOf(body);
   }
 
-  /** Reads `[DONE]`, which only some dialects end with. */
+  /** Handles `[DONE]`, which only some dialects send. */
   protected done(): AnswerEvent[] {
     return [];
   }

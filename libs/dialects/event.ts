@@ -1,16 +1,16 @@
-/** What a server-sent event of an upstream's stream holds, before its dialect reads it. */
+/** The first step of reading a server-sent event, common to all dialects. */
 import { parsedObject } from "./json.ts";
 import type { SseEvent } from "./sse.ts";
 
 export type EventContent =
   | { kind: "value"; value: Record<string, unknown> }
-  /** The event is named an error. Its body is JSON, or a text. */
+  /** An event named `error`. Its body is JSON or text. */
   | { kind: "error"; body: unknown }
   /** `[DONE]` */
   | { kind: "done" }
-  /** Keeps the connection open and never carries content. */
+  /** Keeps the connection open, and never has content. */
   | { kind: "keep-alive" }
-  /** No JSON object: content of the answer may have been lost with it. */
+  /** Not a JSON object: content of the answer may be lost. */
   | { kind: "unreadable" };
 
 /** Longer data is neither `[DONE]` nor a keep-alive. */

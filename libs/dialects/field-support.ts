@@ -1,7 +1,7 @@
-/** What a dialect does with each setting of a request: carry it, drop it as a mere hint, or refuse it by the caller's name for it. */
+/** Field support: each dialect supports, ignores or rejects each setting of a request. */
 import type { NeutralRequest, SettingName } from "./neutral.ts";
 
-/** The request asks for what the dialect, ours or the upstream's, has no place for. The message is for the caller. */
+/** The request uses something that a dialect, the gateway's or the upstream's, does not support. The message is for the caller. */
 export class Refusal extends Error {
   readonly param: string;
 
@@ -11,14 +11,14 @@ export class Refusal extends Error {
   }
 }
 
-/** Throws the refusal of a field that the model's upstream can't be given. */
+/** Throws the Refusal of the field at `path`. */
 export function refuse(path: string, why = "can't be carried to the upstream that serves this model"): never {
   throw new Refusal(path, `${path} ${why}.`);
 }
 
 export type FieldSupport = Record<SettingName, "supported" | "ignored" | "rejected">;
 
-/** Throws Refusal for the first setting that is given and not to be carried. */
+/** Throws Refusal for the first setting that is given and rejected. */
 export function checkFieldSupport({ settings }: NeutralRequest, fieldSupport: FieldSupport): void {
   for (const [name, setting] of Object.entries(settings) as [SettingName, { path: string } | undefined][])
     if (setting !== undefined && fieldSupport[name] === "rejected") refuse(setting.path);

@@ -20,10 +20,10 @@ import type { Finish } from "./neutral.ts";
 import { scrubbed } from "./scrub.ts";
 
 const words: Record<Finish, readonly string[]> = {
-  // `no_image`: the model answered without the picture that was expected.
+  // `no_image`: the model answered without the expected image.
   stop: ["stop", "end_turn", "eos", "eos_token", "complete", "completed", "no_image"],
   "stop-sequence": ["stop_sequence"],
-  // `pause_turn` and `continuation`: the vendor would go on with the answer; for callers of other dialects it is cut off. `repetition`: the server stopped a
+  // `pause_turn` and `continuation`: the vendor could continue the answer; for callers of other dialects it is truncated. `repetition`: the server stopped a
   // model that repeated itself.
   length: [
     "length",
@@ -65,7 +65,7 @@ const finishes = new Map(
   ),
 );
 
-/** Words that say that the answer failed. */
+/** Reasons that mean that the answer failed. */
 const failures = new Set([
   "error",
   "abort",
@@ -80,27 +80,27 @@ const failures = new Set([
   "timeout",
 ]);
 
-/** Google's chat endpoint writes its own word behind a general one: `content_filter: RECITATION`, `function_call_filter: MALFORMED_FUNCTION_CALL`. */
+/** Google's chat endpoint appends its own reason to a general one: `content_filter: RECITATION`, `function_call_filter: MALFORMED_FUNCTION_CALL`. */
 const wordOf = (reason: string): string => (reason.split(":", 1)[0] as string).trim().toLowerCase();
 
-/** The reason that a server gives; undefined for none. Some write `null` as a text while the answer goes on. */
+/** A server's finish reason; undefined if there is none. Some servers send the text `null` while the answer continues. */
 export const reasonIn = (value: unknown): string | undefined => (value === "null" ? undefined : textOf(value));
 
-/** What a reason means; undefined for one that is not known to end an answer well. A server that calls tools and says that it stopped still calls. */
+/** The meaning of a finish reason; undefined if it is unknown or means failure. A `stop` with tool calls counts as `calls`. */
 export function finishOf(reason: string, called: boolean): Finish | undefined {
   const finish = finishes.get(wordOf(reason));
   return finish === "stop" && called ? "calls" : finish;
 }
 
-/** True for a reason that says that the answer failed. An unknown reason says nothing of the kind. */
+/** True if the reason means that the answer failed; false for unknown reasons. */
 export const isFailure = (reason: unknown): reason is string =>
   typeof reason === "string" && failures.has(wordOf(reason));
 
-/** The error of an answer that ended with a reason which is no success. */
+/** The error of an answer that ended with an unsuccessful reason. */
 export const stoppedBy = (reason: string): UpstreamError => ({
   message: `The upstream of this model stopped its answer: ${scrubbed(reason.slice(0, 100))}.`,
   status: 502,
-  // A word that is not known may be about the request: it is no failure of the target.
+  // An unknown reason may be about the request, so it does not count as a failure of the target.
   ...(!isFailure(reason) && { means: "unclear" as const }),
 });
 

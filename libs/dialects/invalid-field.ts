@@ -1,4 +1,4 @@
-/** What is wrong with one field of a request, told by the path that its caller would write. */
+/** Describes the first invalid field of a request, by the path that its caller would write. */
 import Schema from "typebox/schema";
 
 export interface ValidationFault {
@@ -15,7 +15,7 @@ export interface InvalidField {
   message: string;
 }
 
-/** Characters of a path, which may hold names of the caller's own. */
+/** In characters; a path may contain the caller's own names. */
 const pathLengthMax = 300;
 
 export function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): InvalidField {
@@ -57,15 +57,15 @@ function isValid(schema: object, value: unknown): boolean {
   return validator.Check(value);
 }
 
-/** The first field of a value that is not what the schema says. Schemas are compiled when they are first needed. */
+/** The first field of a value that does not match the schema. A schema is compiled on first use. */
 export function invalidFieldIn(schema: object, value: unknown): InvalidField | undefined {
   if (isValid(schema, value)) return undefined;
   return invalidFieldOf(faultIn(schema as Node, value, "") ?? { instancePath: "", keyword: "", params: {} });
 }
 
 /**
- * The validator explains a fault about a hundred times slower than it finds one. So it explains only the innermost value that is wrong, and of a condition
- * only what follows from it.
+ * The validator takes about a hundred times longer to explain an error than to find one. So it explains only the innermost invalid value, and for a condition
+ * only the branch that applies.
  */
 function faultIn(schema: Node, value: unknown, at: string): ValidationFault | undefined {
   for (const [step, inner, part] of partsOf(schema, value))
@@ -79,7 +79,7 @@ function faultIn(schema: Node, value: unknown, at: string): ValidationFault | un
   return (then && faultIn(then, memberAt(value, fault.instancePath), instancePath)) ?? { ...fault, instancePath };
 }
 
-/** The parts of a value that have a schema of their own, with their steps in a JSON pointer. */
+/** The parts of a value with a schema of their own, with their steps in a JSON pointer. */
 function* partsOf(
   { items, properties, additionalProperties: others }: Node,
   value: unknown,
@@ -98,6 +98,6 @@ function* partsOf(
 
 const escaped = (step: string): string => step.replaceAll("~", "~0").replaceAll("/", "~1");
 
-/** The value that a JSON pointer leads to. */
+/** The value at a JSON pointer. */
 const memberAt = (value: unknown, pointer: string): unknown =>
   stepsOf(pointer).reduce<unknown>((inner, step) => (inner as Node | undefined)?.[step], value);

@@ -1,15 +1,15 @@
 /**
- * Finds members of a JSON object in its bytes without parsing it (RFC 8259), so that one value can be read or replaced and all the
- * rest stays as it was sent, to the byte: unknown fields, number formats, order, white space.
+ * Finds members of a JSON object in its bytes without parsing it (RFC 8259), so that one value can be read or replaced while all other bytes stay unchanged:
+ * unknown fields, number formats, order and white space.
  */
 import { isAscii } from "node:buffer";
 
-/** The value of JSON in UTF-8; throws SyntaxError. ASCII is read as Latin-1, which it is too: of megabytes V8 then makes its text in a ninth of the time. */
+/** Parses JSON in UTF-8; throws SyntaxError. ASCII is decoded as Latin-1, which V8 does nine times faster for megabytes. */
 export const parseJson = (bytes: Buffer): unknown => JSON.parse(textOfJson(bytes));
 
 const textOfJson = (bytes: Buffer): string => bytes.toString(isAscii(bytes) ? "latin1" : "utf8");
 
-/** Numbers that may be more than a double holds: whole ones of many digits, and large powers. What a fraction loses behind its 16th digit is no loss. */
+/** Matches numbers that a double may not hold: integers of many digits, and large powers. Losing a fraction's digits beyond the 16th does not matter. */
 const longNumber = /(?:^|[^\d.])\d{16}|\d[eE]\+?\d{3}/;
 /** https://github.com/tc39/proposal-json-parse-with-source */
 const { parse, rawJSON } = JSON as unknown as {
@@ -18,8 +18,8 @@ const { parse, rawJSON } = JSON as unknown as {
 };
 
 /**
- * The value of JSON whose numbers stay as they are written when it is written again. One that a double can't hold, such as an id of 19 digits, is an object that
- * stands for its digits (JSON.rawJSON). Throws SyntaxError.
+ * Parses JSON so that numbers are written again exactly as they were. A number that a double cannot hold, such as an id of 19 digits, becomes an object with
+ * its digits (JSON.rawJSON). Throws SyntaxError.
  */
 export function parseExact(text: string): unknown {
   if (!longNumber.test(text)) return JSON.parse(text);
@@ -29,7 +29,7 @@ export function parseExact(text: string): unknown {
   });
 }
 
-/** The JSON object that the bytes are, with exact numbers; undefined when they are none. */
+/** The bytes as a JSON object with exact numbers; undefined if they are not one. */
 export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined {
   try {
     const value = parseExact(textOfJson(bytes));
@@ -44,13 +44,13 @@ export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined
 export interface Span {
   /** Offset of the value's first byte. */
   start: number;
-  /** Offset behind the value's last byte. */
+  /** Offset after the value's last byte. */
   end: number;
 }
 
-/** A member's value, and where the member begins. An element of an array begins with its value. */
+/** A member's value, and the offset where the member begins. For an array element both are the same. */
 interface Placed extends Span {
-  /** Offset of the quote that opens a member's name. */
+  /** Offset of the opening quote of the member's name. */
   nameStart: number;
 }
 
@@ -59,13 +59,13 @@ interface Member<Name extends string> extends Placed {
 }
 
 export interface ObjectSpans<Name extends string> {
-  /** The last member of each name, as JSON.parse would take it. */
+  /** The last member of each name, which JSON.parse would take. */
   members: Partial<Record<Name, Span>>;
-  /** All members of the names asked for, in order: more than one of a name if the sender repeats it. */
+  /** All members with the requested names, in order, including repeated ones. */
   all: Member<Name>[];
   /** Offset of the closing brace. */
   close: number;
-  /** The object has no member at all. */
+  /** The object has no members. */
   empty: boolean;
 }
 
@@ -79,15 +79,15 @@ const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
 const nothing = Buffer.alloc(0);
-/** Of a string, so many are looked at one by one. */
+/** Strings up to this length are read byte by byte. */
 const shortBytes = 32;
 
 const isSpace = (byte: number | undefined) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 
 /**
- * The members of the outermost object with one of the given names (at most 127 bytes each, ASCII); undefined when the bytes are no object
- * or break off, or when the object has more than `membersMax` members. Only the structure around the members is checked, not what is inside of values. Time is
- * linear in the bytes, strings are skipped natively.
+ * The members of the outermost object with one of the given names (at most 127 bytes each, ASCII). Undefined if the bytes are not an object, break off, or have
+ * more than `membersMax` members. Checks only the structure around the members, not inside their values. Time is linear in the bytes; strings are skipped
+ * natively.
  */
 export function objectSpansOf<Name extends string>(
   bytes: Buffer,
@@ -123,7 +123,7 @@ export function objectSpansOf<Name extends string>(
   }
 }
 
-/** The elements of an array; undefined when the bytes are none or break off. Only the structure around the elements is checked. */
+/** The elements of an array; undefined if the bytes are not an array or break off. Checks only the structure around the elements. */
 export function elementSpansOf(bytes: Buffer): Span[] | undefined {
   const elements: Span[] = [];
   let at = skipSpace(bytes, 0);
@@ -142,8 +142,8 @@ export function elementSpansOf(bytes: Buffer): Span[] | undefined {
 }
 
 /**
- * The spans of a member of an object that was parsed already. As objectSpansOf finds them, but without a scan where the name stands only once in the bytes: then
- * it can be no other member's. `name` is ASCII without escapes.
+ * The spans of a member of an already parsed object. Same result as objectSpansOf, without a scan if the name occurs only once in the bytes and so cannot
+ * belong to another member. `name` is ASCII without escapes.
  */
 export function memberSpansOf(bytes: Buffer, name: string, parsed: Readonly<Record<string, unknown>>): Span[] {
   if (!Object.hasOwn(parsed, name)) return [];
@@ -158,7 +158,7 @@ export function memberSpansOf(bytes: Buffer, name: string, parsed: Readonly<Reco
 
 const quotedNames = new Map<string, Buffer>();
 
-/** A member's name in its quotes; the names are those of our own code. */
+/** A member's name in quotes, cached; names come only from the gateway's own code. */
 function quotedOf(name: string): Buffer {
   const known = quotedNames.get(name);
   if (known !== undefined) return known;
@@ -167,15 +167,15 @@ function quotedOf(name: string): Buffer {
   return quoted;
 }
 
-/** What becomes of a value: the same bytes, other bytes, or undefined when it is to be taken out. */
+/** Returns the same bytes, other bytes, or undefined to remove the value. */
 type Change = (value: Buffer) => Buffer | undefined;
 
-/** The object with the members of this name changed, wherever it repeats them; the same bytes when nothing changes. */
+/** The object with every member of this name changed, including repeated ones; the same bytes if nothing changes. */
 export function withMembers(bytes: Buffer, name: string, change: Change): Buffer {
   return changed(bytes, objectSpansOf(bytes, [name])?.all ?? [], change);
 }
 
-/** The array with its elements changed; the same bytes when nothing changes. */
+/** The array with its elements changed; the same bytes if nothing changes. */
 export function withElements(bytes: Buffer, change: Change): Buffer {
   const elements = elementSpansOf(bytes) ?? [];
   return changed(
@@ -202,13 +202,13 @@ function changed(bytes: Buffer, members: readonly Placed[], change: Change): Buf
   );
 }
 
-/** The bytes with every given span replaced; spans must be in order and must not overlap. */
+/** The bytes with every given span replaced. Spans must be in order and must not overlap. */
 export function replaceSpans(bytes: Buffer, replacements: readonly (Span & { by: Buffer })[]): Buffer {
   const [first, ...others] = chunksOf(bytes, replacements) as [Buffer, ...Buffer[]];
   return others.length === 0 ? first : Buffer.concat([first, ...others]);
 }
 
-/** The same in pieces, for who puts them together with others: one if nothing changes. */
+/** The same as a list of buffers, for callers that join them with others; one buffer if nothing changes. */
 export function chunksOf(bytes: Buffer, replacements: readonly (Span & { by: Buffer })[]): Buffer[] {
   const parts: Buffer[] = [];
   let from = 0;
@@ -221,7 +221,7 @@ export function chunksOf(bytes: Buffer, replacements: readonly (Span & { by: Buf
   return parts;
 }
 
-/** The replacements that take these members of one object, or elements of one array, out with their commas; in order. */
+/** The replacements that remove these members of one object, or elements of one array, with their commas; in order. */
 export function removalsOf(bytes: Buffer, members: readonly Placed[]): (Span & { by: Buffer })[] {
   const removals: (Span & { by: Buffer })[] = [];
   let next = 0;
@@ -244,11 +244,14 @@ export function removalsOf(bytes: Buffer, members: readonly Placed[]): (Span & {
   return removals;
 }
 
-/** A string that is the value of a member. It may be asked for its surroundings until the next one is taken. */
+/** A string that is a member's value. Its `path` and `objects` are valid only until the next one is taken. */
 export class NamedString implements Span {
   readonly start: number;
   readonly end: number;
-  /** The names that lead to it, without places, such as `messages.content.image_url.url`. A name that is no short one of ASCII letters is left blank. */
+  /**
+   * The member names that lead to it, without array indexes, such as `messages.content.image_url.url`. A name that is not a short one of ASCII letters is left
+   * blank.
+   */
   readonly names: string;
   readonly #bytes: Buffer;
   readonly #frames: readonly Frame[];
@@ -261,14 +264,14 @@ export class NamedString implements Span {
     this.#frames = frames;
   }
 
-  /** From the outermost value to the member: names and places. */
+  /** From the outermost value to the member: names and indexes. */
   get path(): (string | number)[] {
     return this.#frames.map(({ isObject, place, nameStart, nameEnd }) =>
       isObject ? String(readSpan(this.#bytes, { start: nameStart, end: nameEnd })) : place,
     );
   }
 
-  /** Offsets of the objects around it, the one that has the member first; and of that member's name in each. */
+  /** For each enclosing object, innermost first: the offset of the object, and of the member's name in it. */
   get objects(): { start: number; nameStart: number }[] {
     return this.#frames
       .filter(({ isObject }) => isObject)
@@ -285,19 +288,19 @@ interface Frame {
   nameStart: number;
   nameEnd: number;
   place: number;
-  /** The names that lead here, once they were asked for. */
+  /** The names that lead here; computed on first use. */
   names: string | undefined;
 }
 
-/** Levels of objects and arrays around a string that is looked at: no dialect knows half as many. */
+/** Strings nested deeper are ignored: no dialect nests half as deep. */
 const namedLevelsMax = 40;
-/** Bytes of a name, with its quotes, that may be one that a dialect knows. */
+/** Longest name that a dialect may know, in bytes with its quotes. */
 const knownNameBytesMax = 64;
 const plainName = /^[A-Za-z0-9_]+$/;
 
 /**
- * Every string that is the value of a member with one of these names (ASCII), in order and within 40 levels; names that are repeated included. `spelled` says how
- * names are told. Right for valid JSON; one pass over the bytes.
+ * Every string that is the value of a member with one of these names (ASCII), in order and within 40 levels, including repeated members. `spelled` normalises
+ * names. Requires valid JSON; one pass over the bytes.
  */
 export function* namedStringsOf(
   bytes: Buffer,
@@ -305,7 +308,7 @@ export function* namedStringsOf(
   spelled = (name: string) => name,
 ): Generator<NamedString, void> {
   const frames: Frame[] = [];
-  /** The names that lead to what is in this frame at this moment. What is around a frame stays as it is for as long as the frame is open. */
+  /** The member names that lead to this frame. They do not change while the frame is open. */
   const namesTo = (level: number): string => {
     const frame = frames[level];
     if (frame === undefined) return "";
@@ -358,13 +361,13 @@ export interface JsonBounds {
   depthMax: number;
   /** Objects and arrays. */
   containersMax: number;
-  /** Members of all objects together. Names that all differ are what takes longest to parse, for their bytes. */
+  /** Members of all objects together. Distinct names take the longest to parse per byte. */
   membersMax: number;
-  /** Values of every kind, members' and elements'; an empty object or array counts as two. */
+  /** Values of every kind, of members and elements; an empty object or array counts as two. */
   valuesMax: number;
 }
 
-/** Which of the bounds the bytes go beyond, if any. Right for valid JSON; linear in the bytes. */
+/** The first bound that the bytes exceed; undefined if none. Requires valid JSON; linear in the bytes. */
 export function boundBroken(
   bytes: Buffer,
   { depthMax, containersMax, membersMax, valuesMax }: JsonBounds,
@@ -372,7 +375,7 @@ export function boundBroken(
   let depth = 0;
   let containers = 0;
   let members = 0;
-  /** The first value of a container follows no comma: it is counted with its container, which may be empty. */
+  /** No comma precedes the first value of a container, so it is counted with its container, which may be empty. */
   let commas = 0;
   for (let at = 0; at < bytes.length; at++) {
     switch (bytes[at]) {
@@ -400,9 +403,9 @@ export function boundBroken(
   return undefined;
 }
 
-/** Is a text nested deeper than so many levels of objects and arrays? Right for valid JSON; linear in the text. */
+/** True if a text is nested deeper than this many levels of objects and arrays. Requires valid JSON; linear in the text. */
 export function nestsDeeperThan(text: string, levelsMax: number): boolean {
-  // What is nested is closed as well.
+  // Each level needs an opening and a closing bracket.
   if (text.length <= 2 * levelsMax) return false;
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -423,7 +426,7 @@ export function nestsDeeperThan(text: string, levelsMax: number): boolean {
   return false;
 }
 
-/** The value of a span, parsed; undefined when it is no JSON. */
+/** The parsed value of a span; undefined if it is not JSON. */
 export function readSpan(bytes: Buffer, span: Span): unknown {
   try {
     return JSON.parse(bytes.toString("utf8", span.start, span.end));
@@ -432,16 +435,16 @@ export function readSpan(bytes: Buffer, span: Span): unknown {
   }
 }
 
-/** Is the value an array without elements? */
+/** True for an array without elements. */
 export function isEmptyArray(bytes: Buffer): boolean {
   const at = skipSpace(bytes, 0);
   return bytes[at] === openBracket && bytes[skipSpace(bytes, at + 1)] === closeBracket;
 }
 
-/** Is the span the literal `null`? */
+/** True if the span is the literal `null`. */
 export const isNull = (bytes: Buffer, span: Span): boolean => bytes[span.start] === 0x6e;
 
-/** The name that stands between two quotes, if it is one of those. */
+/** The name between two quotes, if it is one of `names`. */
 function nameOf<Name extends string>(
   bytes: Buffer,
   start: number,
@@ -457,7 +460,7 @@ function nameOf<Name extends string>(
   return undefined;
 }
 
-/** Does this ASCII text stand at `from`? */
+/** True if this ASCII text begins at `from`. */
 function isText(bytes: Buffer, from: number, text: string): boolean {
   for (let at = 0; at < text.length; at++) if (bytes[from + at] !== text.charCodeAt(at)) return false;
   return true;
@@ -469,7 +472,7 @@ function skipSpace(bytes: Buffer, from: number): number {
   return at;
 }
 
-/** Offset of the comma before the member or element that begins at `from`; `from` itself if it is the first. */
+/** Offset of the comma before the member or element that begins at `from`; `from` itself for the first. */
 function commaBefore(bytes: Buffer, from: number): number {
   let at = from - 1;
   while (isSpace(bytes[at])) at--;
@@ -477,8 +480,8 @@ function commaBefore(bytes: Buffer, from: number): number {
 }
 
 /**
- * Offset behind the closing quote of the string that opens at `from`; -1 if it never closes. A native search pays for long stretches alone: where quotes are
- * close to each other, as in short strings and in those with many escaped quotes, bytes are looked at one by one.
+ * Offset after the closing quote of the string that opens at `from`; -1 if it never closes. A native search is only faster for long stretches, so bytes are
+ * read one by one where quotes are close together, as in short strings and in those with many escaped quotes.
  */
 function endOfString(bytes: Buffer, from: number): number {
   let at = from + 1;
@@ -496,7 +499,7 @@ function endOfString(bytes: Buffer, from: number): number {
   }
 }
 
-/** Offset behind the value that starts at `from`; -1 if it breaks off. */
+/** Offset after the value that starts at `from`; -1 if it breaks off. */
 function endOfValue(bytes: Buffer, from: number): number {
   const first = bytes[from];
   if (first === quote) return endOfString(bytes, from);
@@ -524,28 +527,28 @@ function endOfValue(bytes: Buffer, from: number): number {
   return -1;
 }
 
-/** JSON text on one line; the two line separators that are plain characters in JSON and break lines for some readers are escaped. */
+/** JSON text on one line. Escapes the two line separators (U+2028 and U+2029) that JSON allows unescaped and that some readers treat as line breaks. */
 export function jsonOf(value: unknown): string {
   const text = JSON.stringify(value);
   if (!separators.test(text)) return text;
-  // A tenth of the time of a replacement, where there are millions.
+  // Ten times faster than a replacement if there are millions of them.
   return text.split("\u2028").join("\\u2028").split("\u2029").join("\\u2029");
 }
 
 const separators = /[\u2028\u2029]/;
 
-/** The value as an object; {} for what is none. For reading what may be anything. */
+/** The value if it is an object, otherwise {}. For reading untrusted values. */
 export const objectOf = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 
-/** The value as a list; [] for what is none. */
+/** The value if it is a list, otherwise []. */
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
-/** The value if it is a text that is not empty. */
+/** The value if it is a non-empty string. */
 export const textOf = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
-/** Tells when the pieces of a text have come to a whole JSON object or array, in one pass over them. */
+/** Detects when the chunks of a text add up to a whole JSON object or array, in one pass. */
 export class JsonProgress {
   #depth = 0;
   #begun = false;

@@ -1,6 +1,6 @@
 /**
- * What a model accepts and refuses, as far as requests must be shaped for it. The catalogue may set the traits of a model; what it leaves open comes
- * from the table of defaults below, by the dialect that the model is called in and by the upstream's name of the model.
+ * The traits of a model: what it accepts and rejects, as far as requests must be adapted to it. The catalogue may set traits; the table of defaults below
+ * supplies the rest, by dialect and by the upstream's name of the model.
  * https://platform.claude.com/docs/en/build-with-claude/thinking, https://ai.google.dev/gemini-api/docs/thinking
  */
 import Type from "typebox";
@@ -76,7 +76,7 @@ interface Row {
   traits: Partial<ModelTraits>;
 }
 
-/** Every row that matches counts, and a later row wins. */
+/** Every matching row applies, and later rows win. */
 const rows: Partial<Record<UpstreamDialect, readonly Row[]>> = {
   "openai-responses": [
     { model: /(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/, traits: { knownToReason: true } },
@@ -114,7 +114,7 @@ function versionOf(name: string): number {
   return major === undefined ? Number.POSITIVE_INFINITY : Number(major) * 100 + Number(minor);
 }
 
-/** The traits of the model that an upstream of this dialect knows by this name. `set` is what the catalogue sets. */
+/** The traits of a model, by dialect and by the upstream's name. `set` has the traits from the catalogue. */
 export function modelTraitsOf(dialect: UpstreamDialect, model: string, set: Partial<ModelTraits> = {}): ModelTraits {
   const name = model.toLowerCase();
   const version = versionOf(name);

@@ -1,6 +1,6 @@
 /**
- * The neutral form: what every dialect's codec decodes to and encodes from. It knows conversations: messages, parts, tools, settings, and the
- * events of an answer. Each value remembers its `path`, the caller's own name for it, so that what can't be carried is refused by that name.
+ * The neutral form: what every dialect's codec decodes to and encodes from. It covers conversations: messages, parts, tools, settings, and the events of an
+ * answer. Each value keeps its `path`, the caller's own name for it, so that a rejected field is named in the error.
  */
 import type { ConversationDialect } from "./dialect.ts";
 import type { UpstreamError } from "./errors.ts";
@@ -12,25 +12,25 @@ export interface Setting<Value> {
   path: string;
 }
 
-/** Bytes, base64 without line breaks, or where they can be fetched (http or https). */
+/** Bytes as base64 without line breaks, or an http(s) address to fetch. */
 export type Attachment = { kind: "data"; mimeType: string; data: string } | { kind: "url"; url: string };
 
 /**
- * A model's opaque proof of what it thought, valid only for the dialect of the upstream that made it. It passes through callers of other dialects
- * in an envelope (see wrapped-signature.ts) and is dropped, never forged or forwarded, where it does not belong.
+ * A model's opaque proof of its thinking, valid only for the dialect of the upstream that made it. It passes through callers of other dialects as a wrapped
+ * signature (see wrapped-signature.ts), and is never forged or sent to another vendor.
  */
 export interface Signature {
   dialect: ConversationDialect;
   data: string;
-  /** The thinking itself is not shown: `data` is all there is of it. */
+  /** The thinking itself is hidden: `data` is all there is of it. */
   redacted?: boolean;
-  /** The upstream's own id of the item it belongs to, where it has one. */
+  /** The upstream's own id of the item with the thinking, if it has one. */
   itemId?: string;
 }
 
 interface Placed {
   path: string;
-  /** The caller marked the prompt up to here as worth caching. */
+  /** A cache breakpoint: the caller wants the prompt up to here cached. */
   cache?: { ttl: "short" | "long" };
 }
 
@@ -40,11 +40,11 @@ export type ImagePart = Placed & { kind: "image"; source: Attachment; detail?: "
 export type FilePart = Placed & { kind: "file"; source: Attachment; name?: string };
 export type AudioPart = Placed & { kind: "audio"; mimeType: string; data: string };
 type RefusalPart = Placed & { kind: "refusal"; text: string };
-/** What the model thought; in a request, only of worth with its signature. */
+/** The model's thinking; in a request, only useful with its signature. */
 export type ReasoningPart = Placed & { kind: "reasoning"; text: string; signature?: Signature };
-/** `name` is the tool's neutral name. `input` is JSON text, for a tool that takes free text `{"input":"…"}`; "" stands for no arguments. */
+/** `name` is the tool's neutral name. `input` is JSON text; `{"input":"…"}` for a tool that takes free text, "" for no arguments. */
 export type CallPart = Placed & { kind: "call"; id: string; name: string; input: string };
-/** `name` is the neutral name of the tool that was called; "" when no call of that id came before. */
+/** `name` is the neutral name of the called tool; "" if no earlier call has this id. */
 export type ResultPart = Placed & {
   kind: "result";
   callId: string;
@@ -56,8 +56,8 @@ export type ResultPart = Placed & {
 export type Part = TextPart | ImagePart | FilePart | AudioPart | RefusalPart | ReasoningPart | CallPart | ResultPart;
 
 /**
- * A turn. Neighbours never share a role, results come first in a user's turn (see `turnsOf`). `system` in the middle is an instruction given there.
- * An assistant's turn has text, refusal, reasoning and call parts; a user's all but refusal, reasoning and call.
+ * A turn. Neighbours never share a role, and results come first in a user's turn (see `turnsOf`). A `system` turn in the middle is an instruction at that
+ * point. An assistant's turn has text, refusal, reasoning and call parts; a user's turn has all other kinds.
  */
 export interface Message {
   role: "system" | "user" | "assistant";
@@ -69,19 +69,19 @@ export interface Message {
 export interface Tool {
   name: string;
   callerName: string;
-  /** The namespace that the caller put it in, where its dialect has those. */
+  /** The caller's namespace of the tool, in dialects with namespaces. */
   namespace?: string;
   description?: string;
-  /** JSON Schema of the arguments; undefined when it takes none, or free text. */
+  /** JSON Schema of the arguments; undefined for a tool without arguments or with free text. */
   parameters?: Record<string, unknown>;
   strict?: boolean;
-  /** It takes free text instead of JSON arguments: carried to other dialects as a function with one string, `input`. */
+  /** Takes free text instead of JSON arguments. Other dialects receive a function with one string, `input`. */
   takesText?: boolean;
   path: string;
   cache?: { ttl: "short" | "long" };
 }
 
-/** `only` names the tools that may be called, by neutral name; undefined is all. */
+/** `only` lists the neutral names of the allowed tools; undefined allows all. */
 export interface ToolChoice {
   mode: "auto" | "none" | "required";
   only?: string[];
@@ -91,7 +91,7 @@ export interface ToolChoice {
 export const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 export type Effort = (typeof efforts)[number];
 
-/** What shapes an answer. All optional; each dialect's encoder says of each whether it carries it, drops it as a mere hint, or refuses (see field-support.ts). */
+/** The settings of an answer, all optional. Each dialect's encoder supports, ignores or rejects each of them (see field-support.ts). */
 export interface Settings {
   outputTokensMax?: Setting<number>;
   temperature?: Setting<number>;
@@ -102,18 +102,18 @@ export interface Settings {
   presencePenalty?: Setting<number>;
   frequencyPenalty?: Setting<number>;
   parallelCalls?: Setting<boolean>;
-  /** `json` is any JSON object; a schema without a name is called "answer" where a dialect wants one. */
+  /** `json` is any JSON object. A schema without a name is called "answer" where a dialect requires one. */
   format?: Setting<
     | { kind: "json" }
     | { kind: "schema"; schema: Record<string, unknown>; name?: string; description?: string; strict?: boolean }
   >;
   effort?: Setting<Effort>;
-  /** Tokens to think with, at least 1, where the caller gave a number and no effort. */
+  /** The caller's thinking budget in tokens, at least 1, if it gave one and no effort. */
   thinkingTokensMax?: Setting<number>;
   /** The caller wants to see a summary of the thinking, or does not. */
   thinkingShown?: Setting<boolean>;
   verbosity?: Setting<"low" | "medium" | "high">;
-  /** Who the caller's own user is, as an opaque id. */
+  /** An opaque id of the caller's own user. */
   user?: Setting<string>;
   metadata?: Setting<Record<string, unknown>>;
   serviceTier?: Setting<string>;
@@ -142,10 +142,11 @@ export type BlockStart =
 /**
  * An answer, in order:
  *
- *     (block (delta* | signature)* block-end)* finish        or, anywhere instead of the rest, error
+ * (block (delta* | signature)* block-end)* finish        or, anywhere instead of the rest, error
  *
- * Blocks never overlap. A delta adds to the open block: text, refusal, thinking, or a piece of a call's input (JSON text, also where a tool takes free text). A reasoning block may carry
- * one signature, last. A signature of the call or text beside it, where a dialect signs those, is a reasoning block without text: before the call, behind the text.
+ * Blocks never overlap. A delta adds to the open block: text, refusal, thinking, or a chunk of a call's input (JSON text, also for a tool with free text). A
+ * reasoning block may have one signature, last. A signature on a call or text, in dialects that have those, is a reasoning block without text: before the call,
+ * after the text.
  */
 export type AnswerEvent =
   | { kind: "block"; block: BlockStart }
@@ -169,7 +170,7 @@ export interface Answer {
   usage?: Usage;
 }
 
-/** What the events of a complete answer come to; the first error, if there is one; undefined when the answer breaks off. */
+/** The answer of these events; the first error, if there is one; undefined if the answer breaks off. */
 export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: UpstreamError } | undefined {
   const blocks: Block[] = [];
   let chunks: string[] = [];
@@ -214,7 +215,7 @@ export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: Upst
   return undefined;
 }
 
-/** The events of a whole answer: `foldedOf` undoes it. */
+/** The events of a whole answer; the inverse of `foldedOf`. */
 export function eventsOf({ blocks, finish, stopSequence, usage }: Answer): AnswerEvent[] {
   const events: AnswerEvent[] = [];
   for (const block of blocks) {
@@ -246,12 +247,12 @@ function startOf(block: Block): BlockStart {
 }
 
 /**
- * The same turns with neighbours of one role joined, results first in a user's turn, and what is empty left out. With `apart`, for dialects that
- * allow it, what a user says in several messages stays so, unless there are results among it.
+ * The same turns with neighbours of one role joined, results first in a user's turn, and empty turns left out. With `apart`, for dialects that allow it,
+ * consecutive user messages stay separate unless they contain results.
  */
 export function turnsOf(messages: readonly Message[], apart = false): Message[] {
   const turns: Message[] = [];
-  /** The turns that hold results. */
+  /** The turns with results. */
   const answering = new Set<Message>();
   for (const { role, parts, path } of messages) {
     const kept = parts.filter((part) => part.kind !== "text" || part.text !== "");

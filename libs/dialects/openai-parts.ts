@@ -1,10 +1,10 @@
-/** Parts of requests and answers that OpenAI's two dialects write alike. */
+/** Parts of requests and answers that OpenAI's two dialects share. */
 import { attachmentOf, checkedBase64 } from "./attachments.ts";
 import { objectOf } from "./json.ts";
 import type { Part, Settings } from "./neutral.ts";
 import { plausible, tokensOf, type Usage } from "./usage.ts";
 
-/** `path` is that of the address, or of the data URL. */
+/** `path` names the field with the address or data URL. */
 export const imageOf = (url: string, detail: unknown, path: string): Extract<Part, { kind: "image" }> => ({
   kind: "image",
   source: attachmentOf(url, path),
@@ -23,7 +23,7 @@ export function audioOf(value: unknown, path: string): Part {
   };
 }
 
-/** An answer in the format of a JSON schema. */
+/** The format setting for a JSON schema. */
 export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settings["format"]> => {
   const { schema, name, description, strict } = objectOf(value);
   return {
@@ -38,7 +38,7 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
   };
 };
 
-/** The dialects differ in the words for input and output. Undefined for what is no object. */
+/** The dialects name the input and output counters differently. Undefined if the value is not an object. */
 export function openaiUsageOf(
   value: unknown,
   input: "prompt" | "input",

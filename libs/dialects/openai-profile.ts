@@ -1,5 +1,5 @@
 /**
- * What the profiles of OpenAI's two dialects share: errors, rate-limit headers and the list of models.
+ * The common part of the profiles of OpenAI's two dialects: errors, rate-limit headers and the model list.
  * https://platform.openai.com/docs/guides/error-codes, https://platform.openai.com/docs/guides/rate-limits#rate-limits-in-headers,
  * https://platform.openai.com/docs/api-reference/models
  */

@@ -1,21 +1,26 @@
 /**
- * What an upstream has produced of a streamed answer so far, in tokens: its own count as of its last report, and an estimate of what came since. The estimate
- * takes a token for every `bytesPerToken` bytes, and at least one for each event with content; thinking counts whether or not the caller sees it.
+ * Counts the tokens that an upstream has produced of a streamed answer: its own count as of its last report, plus an estimate of later content. The estimate
+ * takes a token for every `bytesPerToken` bytes and at least one for each event with content. Thinking counts whether or not the caller sees it.
  */
 import { listOf, objectOf, textOf } from "./json.ts";
 import type { AnswerEvent, BlockStart } from "./neutral.ts";
 import { bytesPerToken, plausible, type Usage } from "./usage.ts";
 
-/** Of a picture that a conversation's model draws, at the highest quality of 1024 × 1024 pixels: https://platform.openai.com/docs/guides/image-generation#cost-and-latency. */
+/**
+ * Tokens of one image in a conversation, at the highest quality of 1024 × 1024 pixels:
+ * https://platform.openai.com/docs/guides/image-generation#cost-and-latency.
+ */
 const pictureTokens = 4_160;
-/** Of speech in base64: 16 bits, 24,000 times a second, 25 tokens a second (https://ai.google.dev/gemini-api/docs/tokens#multimodal-tokens). */
+/**
+ * Characters of base64 speech per token: 16 bits, 24,000 samples a second, 25 tokens a second (https://ai.google.dev/gemini-api/docs/tokens#multimodal-tokens).
+ */
 const base64PerSpeechToken = 2_560;
-/** A sealed text is base64, which takes 4 characters for 3 bytes. */
+/** Encrypted text is base64, which takes 4 characters for 3 bytes. */
 const sealedPerToken = (bytesPerToken * 4) / 3;
-/** A report of fewer tokens than this part of the estimate, which does not grow either, is a placeholder. */
+/** A report below this share of the estimate that also does not grow is a placeholder. */
 const reportShareMin = 1 / 8;
 
-/** What a caller has of an answer from earlier streams. `isCounted`: the upstream of this stream counts it too, for it says it again. */
+/** Tokens delivered to the caller by earlier streams. `isCounted`: this stream's upstream repeats them, so it counts them too. */
 export interface Delivered {
   tokens: number;
   isCounted: boolean;
@@ -28,10 +33,10 @@ export class Produced {
   #thoughtTokens = 0;
   #sealedTokens = 0;
   #reported: Usage | undefined;
-  /** The estimate as of the last report that was believed. */
+  /** The estimate as of the last accepted report. */
   #tokensReported: number;
   #open: BlockStart["kind"] | undefined;
-  /** The answer is complete: the upstream has counted all of it, if it counts. */
+  /** The answer is complete: an upstream that reports usage has counted all of it. */
   #isWhole = false;
 
   constructor(delivered: Delivered = { tokens: 0, isCounted: false }) {
@@ -40,7 +45,7 @@ export class Produced {
     this.#tokensReported = delivered.tokens;
   }
 
-  /** Of answer, thinking or a call. */
+  /** Text of an answer, thinking or a call. */
   text(text: unknown): void {
     if (typeof text === "string" && text !== "") this.#tokens += tokensIn(text);
   }
@@ -49,7 +54,7 @@ export class Produced {
     if (typeof text === "string" && text !== "") this.#thoughtTokens += tokensIn(text);
   }
 
-  /** Thinking that nobody can read, or its signature. Where the thinking was shown too, it counts once. */
+  /** Encrypted thinking, or its signature. Thinking that was also shown counts once. */
   sealed(data: unknown): void {
     if (typeof data === "string") this.#sealedTokens += Math.ceil(data.length / sealedPerToken);
   }
@@ -84,7 +89,7 @@ export class Produced {
     }
   }
 
-  /** The upstream's own count, which includes all that was counted here before. The same object again is no new report. */
+  /** The upstream's own count, which includes everything counted here before. The same object again is not a new report. */
   report(usage: Usage | undefined): void {
     if (usage === undefined || usage === this.#reported) return;
     const isCount =
@@ -94,7 +99,7 @@ export class Produced {
     if (isCount) this.#tokensReported = this.#estimate;
   }
 
-  /** The upstream's own count, where it has told one. */
+  /** The upstream's own count, if it reported one. */
   get reported(): Usage | undefined {
     return this.#reported;
   }
@@ -111,7 +116,7 @@ export class Produced {
     return Math.max(this.#reported?.reasoningTokens ?? 0, Math.min(this.outputTokens, this.#thinkingTokens));
   }
 
-  /** Undefined where the upstream has counted nothing. */
+  /** Undefined if the upstream has counted nothing. */
   get usage(): Usage | undefined {
     const reported = this.#reported;
     const { outputTokens } = this;
@@ -161,7 +166,7 @@ export function chatDelta(delta: Record<string, unknown>, produced: Produced): v
   produced.speech(objectOf(audio).data);
 }
 
-/** An event of Anthropic's Messages format that has a block's beginning or a piece of it. */
+/** An Anthropic Messages event with a block's start or a delta. */
 export function messagesChunk({ content_block: block, delta }: Record<string, unknown>, produced: Produced): void {
   const { type, text, thinking, data, name, input } = objectOf(block);
   produced.text(text);
@@ -196,7 +201,7 @@ export function geminiPart(part: Record<string, unknown>, produced: Produced): v
   else if (textOf(data) !== undefined) produced.picture();
 }
 
-/** An event of OpenAI's Responses format. Its events named `done` say again what was streamed. */
+/** An event of OpenAI's Responses format. `done` events repeat what was streamed and are not counted. */
 export function responsesChunk(
   type: string,
   { delta, item, ...event }: Record<string, unknown>,

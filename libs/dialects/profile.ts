@@ -1,6 +1,6 @@
 /**
- * A dialect as the gateway's endpoints and upstream connections see it: paths, errors, headers, model lists and keep-alives. The codec (codec.ts)
- * reads and writes the conversations themselves. A profile loads no codec, so that processes without conversations can use it.
+ * A dialect as the gateway's endpoints and upstream connections use it: paths, errors, headers, model lists and keep-alives. The codec (codec.ts) reads and
+ * writes the conversations themselves. A profile loads no codec, so that processes without conversations can use it.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { TSchema } from "typebox";
@@ -8,21 +8,21 @@ import type { Framing } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import type { ErrorCode, Failure } from "./errors.ts";
 
-/** Where callers POST a request of some operation, and what the request may look like. */
+/** An endpoint for POST requests of an operation, with the schema of their body. */
 export interface Endpoint {
   dialect: ConversationDialect;
   schema: TSchema;
   /** The whole path. Undefined for Google's style, where the path names a model and `method`. */
   path?: string;
-  /** Stands behind the model's name and a colon. */
+  /** Follows the model's name and a colon. */
   method?: string;
-  /** Set where it is less than the ingress's general bound. */
+  /** Set if it is smaller than the ingress's general bound. */
   bodyBytesMax?: number;
-  /** Rules that a schema can't express; undefined for a valid body. */
+  /** Checks rules that a schema cannot express; undefined for a valid body. */
   faultOf?(body: Record<string, unknown>): Failure | undefined;
 }
 
-/** The operations that each dialect has endpoints of its own for. */
+/** The operations for which each dialect has its own endpoints. */
 interface ConversationEndpoints {
   answer: readonly Endpoint[];
   "token-count"?: readonly Endpoint[];
@@ -31,15 +31,15 @@ interface ConversationEndpoints {
 
 /** What a request says about the length of its answers. */
 interface AskedLength {
-  /** Output tokens of each choice, where the caller limits them. */
+  /** Output tokens of each choice, if the caller limits them. */
   outputTokensMax: number | undefined;
   /** How many answers the caller asks for. */
   choices: number;
-  /** The caller asks for speech or images beside text. */
+  /** The caller asks for speech or images besides text. */
   wantsMedia: boolean;
 }
 
-/** What is known of an answer whose stream fails. */
+/** An answer whose stream failed. */
 interface FailedAnswer {
   requestId: string;
   /** The answer's id, as the caller has seen it. */
@@ -49,7 +49,7 @@ interface FailedAnswer {
   events: number;
 }
 
-/** A model of the catalogue, as far as a list of models shows it. */
+/** A model of the catalogue, as model lists show it. */
 export interface ListedModel {
   readonly id: string;
   readonly name: string;
@@ -74,7 +74,7 @@ interface LimitState {
 
 /** What the worker needs to call an upstream of a dialect. */
 export interface UpstreamProfile {
-  /** How the dialect's maker wants the credential. */
+  /** Where the vendor expects the credential. */
   authentication: "bearer" | "x-api-key" | "x-goog-api-key";
   /** A GET of this path costs nothing, and any response shows that the upstream is reachable. Appended to the upstream's base URL. */
   probePath: string;
@@ -82,9 +82,9 @@ export interface UpstreamProfile {
 
 export interface Profile extends UpstreamProfile {
   endpoints: ConversationEndpoints;
-  /** Whether a path belongs to this dialect, even if it is slightly wrong. `versions` is the path's beginning, such as `/v1`, and `rest` what follows. */
+  /** True if a path belongs to this dialect, even if it is slightly wrong. `versions` is the path's beginning, such as `/v1`, and `rest` what follows. */
   ownsPath(versions: string, rest: string): boolean;
-  /** Whether a request to a shared path, such as the model list, comes from a client of this dialect. */
+  /** True if a request to a shared path, such as the model list, comes from a client of this dialect. */
   isClient?(headers: IncomingHttpHeaders, query: URLSearchParams): boolean;
   /** How to set the base URL of a client. */
   baseUrlHint: string;
@@ -99,7 +99,7 @@ export interface Profile extends UpstreamProfile {
   askedLengthOf(body: Record<string, unknown>): AskedLength;
   /** The field of a request that holds the conversation, and the shortest value that replaces it. */
   conversation: { field: string; empty: unknown };
-  /** Upstreams fetch the documents whose addresses a request names, and not only images. */
+  /** Upstreams fetch documents by address themselves, not only images. */
   fetchesFiles: boolean;
   /** The format of its embeddings; undefined if it has none. */
   embeddings: "openai" | "gemini" | undefined;
@@ -107,11 +107,11 @@ export interface Profile extends UpstreamProfile {
   statusOf(code: ErrorCode): number;
   /** The complete error body, as JSON text. `requestId` is the one in the response's header. */
   errorBodyOf(failure: Failure, requestId: string): string;
-  /** What ends a stream in failure, as server-sent events; no success terminator may follow it. */
+  /** The end of a failed stream, as server-sent events; no success terminator may follow it. */
   errorEventOf(failure: Failure, answer: FailedAnswer): string;
-  /** Some clients ignore an error in a stream of server-sent events but notice a broken connection, so the connection is broken after it. */
+  /** Break the connection after the error: some clients ignore an error event but notice a broken connection. */
   breaksAfterError: boolean;
-  /** The keep-alive of a stream that has begun. Some clients need an event, because they measure the silence between events and not between bytes. */
+  /** The keep-alive of a stream that has begun. Some clients need an event, because their timeout counts events and not bytes. */
   keepAlive: string;
   /** The response headers that tell a caller the state of a rate limit. */
   limitHeadersOf(state: LimitState): Record<string, string>;
@@ -120,10 +120,10 @@ export interface Profile extends UpstreamProfile {
   modelListOf(models: readonly ListedModel[], query: URLSearchParams): object;
 }
 
-/** Clients of every dialect ignore it between two events. */
+/** Clients of every dialect ignore an empty line between two events. */
 export const newline = "\n";
 
-/** An endpoint's rule that refuses references to objects that a vendor would have stored for the caller. */
+/** An endpoint's rule that rejects references to objects that a vendor would have stored. */
 export const storedFaultIn =
   (fieldIn: (body: Record<string, unknown>) => Omit<Failure, "code"> | undefined) =>
   (body: Record<string, unknown>): Failure | undefined => {
@@ -137,11 +137,11 @@ export const isCount = (value: unknown): value is number =>
 /** A time in whole seconds since 1970, in the format of RFC 3339 without fractions. */
 export const timeTextOf = (seconds: number): string => new Date(seconds * 1_000).toISOString().replace(".000Z", "Z");
 
-/** Where the page after this model begins; 0 without a model. */
+/** The index of the page that follows this model; 0 without a model. */
 export const indexAfter = (models: readonly ListedModel[], id: string | null): number =>
   id === null ? 0 : models.findIndex((model) => model.id === id) + 1;
 
-/** The size of a page, from the text of a query. */
+/** The page size from a query's text. */
 export function pageSizeOf(text: string | null, fallback: number, max: number): number {
   const size = Number(text);
   return text !== null && Number.isInteger(size) && size >= 1 ? Math.min(size, max) : fallback;

@@ -1,7 +1,7 @@
-/** How much a model thinks: as an effort, and as a number of tokens. */
+/** Reasoning effort as a word and as a number of tokens. */
 import type { Effort, Settings } from "./neutral.ts";
 
-/** The share of the output that each effort stands for, for models that want a number of tokens. */
+/** The share of the output for each effort, for models that take a number of tokens. */
 const shares: Record<Exclude<Effort, "none">, number> = {
   minimal: 0.02,
   low: 0.1,
@@ -12,7 +12,7 @@ const shares: Record<Exclude<Effort, "none">, number> = {
 };
 const thinkingTokensMin = 1_024;
 
-/** The tokens to think with, in an answer of at most `outputTokensMax` tokens: at least 1024, and less than the whole answer. 0 for no thinking. */
+/** The thinking budget in tokens, in an answer of at most `outputTokensMax` tokens: at least 1024, and less than the whole answer. 0 for no thinking. */
 export const thinkingTokensOf = (effort: Effort, outputTokensMax: number): number =>
   effort === "none"
     ? 0
@@ -21,7 +21,7 @@ export const thinkingTokensOf = (effort: Effort, outputTokensMax: number): numbe
         Math.max(thinkingTokensMin, outputTokensMax - 1),
       );
 
-/** What stands for an effort that a model does not accept, best first. */
+/** Replacements for an effort that a model does not accept, best first. */
 const substitutes: Record<Effort, readonly Effort[]> = {
   none: ["minimal", "low"],
   minimal: ["low"],
@@ -36,7 +36,7 @@ const substitutes: Record<Effort, readonly Effort[]> = {
 export const effortAmong = (effort: Effort, accepted: readonly Effort[]): Effort =>
   [effort, ...substitutes[effort]].find((one) => accepted.includes(one)) ?? accepted[0] ?? effort;
 
-/** The effort that a number of tokens stands for; 0 is none. */
+/** The effort for a number of tokens; 0 is none. */
 function effortOf(thinkingTokensMax: number): Effort {
   if (thinkingTokensMax <= 0) return "none";
   if (thinkingTokensMax <= 1_024) return "low";

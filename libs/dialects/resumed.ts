@@ -1,17 +1,17 @@
 /**
- * An answer that may go on from another upstream when its own dies in the middle. What was delivered is remembered in the neutral form; the next stream
- * either continues it (its request ended in the text so far) or repeats it, and is held back for as long as it does.
+ * An answer that another upstream can resume if its own fails midway. The delivered part is kept in the neutral form. The next stream either continues it (its
+ * request ended with the text so far) or repeats it; the repeated part is dropped.
  */
 import type { StreamDecoder, StreamEncoder } from "./codec.ts";
 import type { AnswerEvent } from "./neutral.ts";
 import { type SseEvent, SseReader } from "./sse.ts";
 import { bytesPerToken, type Usage } from "./usage.ts";
 
-/** Characters of an answer that are remembered at most; a longer one is not resumed. */
+/** The longest answer that is kept, in characters; a longer one cannot be resumed. */
 const deliveredMax = 1 << 20;
 
 interface Delivered {
-  /** Of its start: what has to be the same when it is repeated. */
+  /** The part of a block's start that must be equal when it is repeated. */
   what: string;
   chunks: string[];
   length: number;
@@ -19,14 +19,14 @@ interface Delivered {
   ended: boolean;
 }
 
-/** How a stream stands to what was delivered before it. */
+/** The relation of a stream to what was delivered before it. */
 export type ResumeMode = "first" | "continue" | "repeat";
 
-/** Writes one answer over all of its streams, and remembers it. */
+/** Writes one answer over all of its streams, and keeps a copy to resume from. */
 export class ResumedAnswer implements StreamEncoder {
   readonly answerId: string | undefined;
   readonly blocks: Delivered[] = [];
-  /** Its caller may not have been shown all of the thinking. */
+  /** The caller may not have seen all of the thinking. */
   isResumed = false;
   readonly #encoder: StreamEncoder;
   #ended = false;
@@ -37,17 +37,17 @@ export class ResumedAnswer implements StreamEncoder {
     this.answerId = answerId;
   }
 
-  /** Not too long to be remembered. */
+  /** False once the answer is too long to keep. */
   get canResume(): boolean {
     return !this.#ended && this.#length <= deliveredMax;
   }
 
-  /** About how many tokens were delivered. */
+  /** The approximate number of delivered tokens. */
   get tokens(): number {
     return Math.ceil(this.#length / bytesPerToken);
   }
 
-  /** The text so far, if that is all there is and it is open: what an assistant's turn can be begun with. */
+  /** The text so far, if it is the only block and open: the beginning for the next upstream's turn. */
   get text(): string | undefined {
     const [only, ...others] = this.blocks;
     return only !== undefined && others.length === 0 && only.what === "text" && !only.ended
@@ -71,8 +71,8 @@ export class ResumedAnswer implements StreamEncoder {
 }
 
 /**
- * `answer`, which nothing was written of, as it stands after its caller was sent these events of its own dialect; undefined where they ended it, or don't
- * say enough to write them again byte for byte. `nameOf` gives the neutral name of a tool.
+ * `answer`, still empty, brought to the state after its caller received these events of its own dialect. Undefined if the events ended it, or lack the
+ * information to continue byte for byte. `nameOf` gives the neutral name of a tool.
  */
 export function resumed(
   answer: ResumedAnswer,
@@ -101,17 +101,17 @@ const differs: AnswerEvent = {
   error: { message: "The next upstream of this model answered differently.", status: 502 },
 };
 
-/** Reads one stream of such an answer: what of it is new. */
+/** Reads one stream of a resumed answer and returns only new content. */
 export class ResumedDecoder implements StreamDecoder {
   readonly #answer: ResumedAnswer;
   readonly #decoder: StreamDecoder;
-  /** Where in what was delivered the stream is; past the end when all it says is new. */
+  /** The stream's position in the delivered blocks; past the end once all content is new. */
   #block: number;
   #offset = 0;
   #repeated: string | undefined;
-  /** In thinking that the caller was not shown. */
+  /** Inside thinking that the caller did not see. */
   #isUnseen = false;
-  /** White space at the end of the text so far, which a request can't end in and the stream may say again. */
+  /** White space at the end of the text so far. A request cannot end with it, so the stream may repeat it. */
   #space: string;
   #mode: ResumeMode;
 
@@ -143,12 +143,12 @@ export class ResumedDecoder implements StreamDecoder {
     return this.#newAmong(this.#decoder.end());
   }
 
-  /** What of these events is new. */
+  /** The new part of these events. */
   #newAmong(events: readonly AnswerEvent[]): AnswerEvent[] {
     return events.flatMap((event) => (event.kind === "error" ? event : (this.#newIn(event) ?? [])));
   }
 
-  /** The event, as far as it was not delivered before; undefined when it was, an error when it differs. */
+  /** The new part of the event; undefined if all of it was delivered, an error if it differs. */
   #newIn(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
     switch (this.#mode) {
       case "first":
@@ -163,7 +163,7 @@ export class ResumedDecoder implements StreamDecoder {
   }
 
   #continued(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
-    // The text's block is open already; thoughts before it are the next upstream's own.
+    // The text block is already open; thinking before it belongs to the next upstream.
     if (event.kind === "block" && event.block.kind === "text") {
       this.#mode = "first";
       return undefined;

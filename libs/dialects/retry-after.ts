@@ -1,10 +1,10 @@
-/** When an upstream says that it takes requests again. */
+/** Reads from a response when its upstream accepts requests again. */
 
 type Header = string | string[] | undefined;
 
 /**
- * What tells that a limit is used up, and when it heals: after a length of time such as `6m0s` (https://platform.openai.com/docs/guides/rate-limits),
- * or at a date (https://docs.anthropic.com/en/api/rate-limits).
+ * Headers of a used-up limit and of the time until it resets: a duration such as `6m0s` (https://platform.openai.com/docs/guides/rate-limits), or a date
+ * (https://docs.anthropic.com/en/api/rate-limits).
  */
 const limits = [
   ...["requests", "tokens"].map((what) => ({
@@ -18,8 +18,8 @@ const limits = [
 ];
 
 /**
- * Whole seconds until then, rounded up; 0 or less for a time that is over, undefined where nothing is said that can be relied on. `now` is that of
- * Date.now(). From `retry-after-ms`, from `Retry-After` of seconds or of a date (RFC 9110, 10.2.3), else from the limits that are used up, the last to heal.
+ * Whole seconds until then, rounded up; 0 or less for a past time, undefined without reliable information. `now` is that of Date.now(). Read from
+ * `retry-after-ms`, else from `Retry-After` with seconds or a date (RFC 9110, 10.2.3), else from the used-up limit that resets last.
  */
 export function retryAfterSecondsOf(headers: Readonly<Record<string, Header>>, now: number): number | undefined {
   const milliseconds = numberIn(headers["retry-after-ms"]);
@@ -37,7 +37,7 @@ export function retryAfterSecondsOf(headers: Readonly<Record<string, Header>>, n
 const numberIn = (header: Header): number | undefined =>
   typeof header === "string" && /^\d+(\.\d+)?$/.test(header) ? Number(header) : undefined;
 
-/** As HTTP writes them, and RFC 3339. */
+/** The formats of HTTP and of RFC 3339. */
 const date = /^\w{3,9}, .* GMT$|^\d{4}-\d\d-\d\dT/;
 
 function secondsUntil(header: Header, now: number): number | undefined {

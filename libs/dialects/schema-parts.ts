@@ -1,4 +1,4 @@
-/** Parts of the schemas of requests. */
+/** Common parts of request schemas. */
 import Type from "typebox";
 
 export type Schema = Record<string, unknown>;
@@ -9,7 +9,7 @@ export const optional = (schema: Schema) => Type.Optional(Type.Unsafe<unknown>(s
 export const optionalNumber = (minimum: number, maximum: number) => optional(nullable("number", { minimum, maximum }));
 export const optionalInteger = (minimum: number, maximum?: number) =>
   optional(nullable("integer", { minimum, ...(maximum !== undefined && { maximum }) }));
-/** The member is present and one of these. A missing member is then reported as missing, and not by what would follow from it. */
+/** The member is present and has one of these values. A missing member is reported as missing, rather than by the rules that depend on it. */
 export const has = (member: string, ...values: string[]) => ({
   required: [member],
   properties: { [member]: { enum: values } },

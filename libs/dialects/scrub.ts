@@ -1,12 +1,12 @@
-/** Takes out of an upstream's words what they may give away of the gateway's operator: secrets, accounts and addresses. */
+/** Removes secrets, accounts and addresses of the gateway's operator from an upstream's messages. */
 import { isIPv6 } from "node:net";
 
-/** What stands in place of what was taken out. */
+/** Replaces removed text. */
 const gone = "…";
 
-/** Every pattern begins with a fixed text or cannot begin inside of a run of its own characters, so that all of them take linear time. */
+/** Every pattern begins with a fixed text, or cannot begin inside a run of its own characters, so that all of them take linear time. */
 const secrets: readonly RegExp[] = [
-  // Keys of model vendors and of the platforms around them, also masked: a prefix that is no word.
+  // Keys of model vendors and cloud platforms, also masked ones: a prefix that is not a word.
   /(?<![A-Za-z0-9])sk-[\w*.-]{7,}[\w*]/g,
   /(?<![A-Za-z0-9])(?:pk|rk)-[\w*-]{12,}/g,
   /(?<![A-Za-z0-9])(?:sk|pk|rk)_(?:live|test)_\w{8,}/g,
@@ -18,15 +18,15 @@ const secrets: readonly RegExp[] = [
   /(?<![A-Za-z0-9])(?:ya29|AQ)\.[\w.-]{12,}/g,
   /(?<![A-Za-z0-9])ABSK[A-Za-z0-9+/=]{16,}/g,
   /(?<![A-Za-z0-9])eyJ[\w-]{8,}(?:\.[\w-]*){0,4}/g,
-  // Accounts.
+  // Account ids.
   /(?<![A-Za-z0-9])(?:org|proj|acct|user)[-_](?:(?=[A-Za-z]{0,99}\d)[A-Za-z0-9]{6,}|(?=[a-z]{0,99}[A-Z])[A-Za-z]{20,})/g,
   /(?<![A-Za-z0-9])arn:aws[^\s"'<>`,]+/g,
   /(?<![\w/-])projects\/[\w.:-]*\w/g,
-  // Keys without a prefix: no word is that long and has digits. Ids have a prefix, and stay.
+  // Keys without a prefix: no word is that long and contains digits. Ids with a prefix stay.
   /(?<![\w-])(?=[A-Za-z]{0,99}\d)(?=\d{0,99}[A-Za-z])[A-Za-z0-9]{32,}(?![\w-])/g,
 ];
 
-/** A value, or an account's id, that follows what it is called. */
+/** A secret or an account id after its label. */
 const labelledSecret =
   /\b(bearer|basic|authorization|api[-_ ]?key|access[-_ ]?key|secret|token|password|passwd|credential)(["'`]?\s{0,3}[:=]\s{0,3}["'`]?|\s{1,3})([^\s"'`,;()<>]{6,})/gi;
 const labelledAccount =
@@ -36,9 +36,9 @@ const urls = /\b[a-z][a-z0-9+.-]{0,20}:\/\/[^\s"'<>`]*[^\s"'<>`.,;:)\]}]/gi;
 const ipv6 =
   /(?<![\w:.])\[?((?:[0-9a-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{1,4})?)(?:%[\w.-]{1,20})?(?![\w:])(?:\](?::\d{1,5})?)?/gi;
 const ipv4 = /(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?(?![\w])/g;
-/** A run that may be a host, an e-mail address or a masked key, and a port behind it. */
+/** A run that may be a host, an e-mail address or a masked key, with an optional port. */
 const words = /[\w.@+*~-]+(?::\d{2,5}(?![\w:.]*\w))?/g;
-/** A name without dots is an address only where a port and what it is for stand beside it. */
+/** A name without dots counts as an address only next to a port and a word that says so. */
 const namedPorts =
   /\b(tcp|host|upstream|server|backend|address|ECONNREFUSED|(?:connect|connecting|connected) to)(\s{1,3})[a-z][\w-]{0,62}:\d{2,5}\b/gi;
 
@@ -57,27 +57,27 @@ export function scrubbed(text: string): string {
     .replaceAll(words, (word) => (isMasked(word) || isAddress(word) ? gone : word));
 }
 
-/** A word has no digits between its letters; behind a mere space, a word may well follow. */
+/** Words have no digits between their letters; after a mere space, an ordinary word may follow. */
 const isRandom = (value: string, between: string): boolean =>
   value.includes("**") || (/[A-Za-z]/.test(value) && /\d/.test(value) && (between.trim() !== "" || value.length >= 8));
 
 const isMasked = (word: string): boolean => word.includes("***") && /[A-Za-z0-9]/.test(word);
 
-/** The last names of hosts, public and not. Not among them are endings that files have (`.py`, `.rs`, `.sh`). */
+/** Top-level domains, public and private. File extensions (`.py`, `.rs`, `.sh`) are not among them. */
 const zones = new Set(
   (
     "com net org io ai dev app cloud co tv edu gov mil info biz tech xyz us uk eu de fr nl ch at be se dk fi es pt ie cz jp kr cn hk tw sg au nz ca br mx ru ua il tr ir vn th " +
     "corp internal local localdomain localhost lan home intra intranet private svc arpa test example invalid"
   ).split(" "),
 );
-/** Zones that no public name has: there, upper case is no sign of something else. */
+/** Private zones: a name in one is an address in upper case, too. */
 const privateZones = new Set("corp internal local localdomain localhost lan intra intranet svc arpa".split(" "));
 const fileEndings = new Set(
   "ts tsx js jsx mjs cjs py rs go java kt c cc cpp h hpp rb php cs swift sh md txt json jsonl yaml yml toml xml html css csv pdf png jpg jpeg gif webp svg mp3 mp4 wav log sql lua".split(
     " ",
   ),
 );
-/** What paths to a request's field begin with. */
+/** First names in the path of a request field. */
 const fieldRoots = new Set(
   (
     "messages message contents content system systemInstruction system_instruction input output tools tool tool_choice tool_config toolConfig functions function arguments parameters " +

@@ -1,10 +1,10 @@
 /**
- * Reads server-sent events from bytes cut anywhere, with any line ending (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
- * Writing them is each dialect's own matter.
+ * Reads server-sent events from bytes split anywhere, with any line ending
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Each dialect writes its own events.
  */
 
 export interface SseEvent {
-  /** The last `event:` field; undefined when there was none. */
+  /** The last `event:` field; undefined if there was none. */
   event: string | undefined;
   /** All `data:` fields joined by a line feed; never shared with the input once `push` returns, unless it is a part of one chunk. */
   data: Buffer;
@@ -16,18 +16,18 @@ const colon = 0x3a;
 const space = 0x20;
 const lineFeedByte = Buffer.from([lineFeed]);
 
-/** Each data line of an unfinished event is held as a buffer of its own, which takes some 100 bytes however short the line is. */
+/** Each data line of an unfinished event is a buffer, which takes some 100 bytes however short the line is. */
 const dataLinesMax = 16_384;
-/** So many pieces of an unfinished line are joined to one, for the same reason. */
+/** More chunks of an unfinished line are joined to one, for the same reason. */
 const loosePartsMax = 256;
 
-/** An event grew past one of its bounds. */
+/** An event exceeded one of its bounds. */
 export class SseEventTooLarge extends Error {}
 
-/** A reader for one answer. `eventBytesMax` bounds what it holds back. Events without data (comments, bare fields) are not reported. */
+/** A reader for one answer. `eventBytesMax` bounds the bytes that it buffers. Events without data (comments, bare fields) are not reported. */
 export class SseReader {
   readonly #eventBytesMax: number;
-  /** The pieces of an unfinished line; joined when it ends, and before where there are many. */
+  /** The chunks of an unfinished line, joined at its end or when there are many. */
   #parts: Buffer[] = [];
   #looseParts = 0;
   #partsBytes = 0;
@@ -42,7 +42,7 @@ export class SseReader {
     this.#eventBytesMax = eventBytesMax;
   }
 
-  /** The events that these bytes complete. Throws SseEventTooLarge; the reader is of no use after that. */
+  /** The events that these bytes complete. Throws SseEventTooLarge, after which the reader must not be used. */
   push(chunk: Buffer): SseEvent[] {
     const events: SseEvent[] = [];
     const bytes = this.#withoutCarriageReturns(chunk);
@@ -59,7 +59,7 @@ export class SseReader {
     return events;
   }
 
-  /** What a stream that stops without its last blank line leaves behind: the event that line would have completed, if any. */
+  /** The last event of a stream that stops without a blank line, if there is one. */
   end(): SseEvent[] {
     const events: SseEvent[] = [];
     if (this.#partsBytes > 0) this.#line(this.#joined(Buffer.alloc(0)), events);
@@ -126,7 +126,7 @@ export class SseReader {
   }
 }
 
-/** A line is a field's name alone, or with a colon and its value. */
+/** True for a line with this field's name, alone or followed by a colon. */
 function isField(line: Buffer, name: string): boolean {
   for (let at = 0; at < name.length; at++) if (line[at] !== name.charCodeAt(at)) return false;
   return line.length === name.length || line[name.length] === colon;

@@ -1,25 +1,25 @@
-/** Names of tools that fit every dialect, and the way back to what the caller wrote. */
+/** Tool names that fit every dialect, and the mapping to the caller's names. */
 import { randomBytes } from "node:crypto";
 import { refuse } from "./field-support.ts";
 import { nestsDeeperThan, parseExact } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
-/** Fits all of them: https://platform.openai.com/docs/api-reference/chat/create has the shortest and Google's the strictest beginning. */
+/** Fits all dialects: https://platform.openai.com/docs/api-reference/chat/create has the shortest maximum, Google the strictest first character. */
 const fitting = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 const nameLengthMax = 64;
 
-/** More than any upstream takes. */
+/** More than any upstream accepts. */
 const toolsMax = 4_096;
 
 /**
- * The tools with their neutral names: the caller's own where it fits, else one made of it. Two tools of one caller's name and namespace stay two. Throws
- * Refusal for too many.
+ * The tools with their neutral names: the caller's own if it fits, otherwise one derived from it. Two tools with the same caller's name and namespace stay
+ * separate. Throws Refusal for too many.
  */
 export function namedTools(tools: readonly Omit<Tool, "name">[]): Tool[] {
   const surplus = tools[toolsMax];
   if (surplus !== undefined) refuse(surplus.path, `is one tool too many: there may be ${toolsMax} at most`);
   const taken = new Set<string>();
-  /** The number that the last tool of this name got. */
+  /** The number given to the last tool of each name. */
   const numbers = new Map<string, number>();
   return tools.map((tool) => {
     const wished = neutralNameOf(tool.callerName, tool.namespace);
@@ -33,12 +33,12 @@ export function namedTools(tools: readonly Omit<Tool, "name">[]): Tool[] {
   });
 }
 
-/** The neutral name of a tool that the request offers, or of one that an earlier turn called and that is offered no more. */
+/** The neutral name of a tool that the request offers, or that an earlier turn called and the request no longer offers. */
 export function toolNameOf(tools: readonly Tool[], callerName: string, namespace?: string): string {
   return offeredTool(tools, callerName, namespace)?.name ?? neutralNameOf(callerName, namespace);
 }
 
-/** The first tool that the caller offers under a name; "any" takes it from whichever namespace. */
+/** The first tool that the caller offers under a name; "any" searches all namespaces. */
 export function offeredTool(
   tools: readonly Tool[],
   callerName: string,
@@ -49,10 +49,10 @@ export function offeredTool(
   return from === "any" ? byCallerName.get(callerName) : byPlace.get(JSON.stringify([callerName, namespace]));
 }
 
-/** The tool of a neutral name; undefined when there is none. */
+/** The tool of a neutral name; undefined if there is none. */
 export const toolNamed = (tools: readonly Tool[], name: string): Tool | undefined => indexOf(tools).byName.get(name);
 
-/** The tool that a model called by its neutral name; undefined when it made the name up. */
+/** The tool that a model called by its neutral name; undefined if the model made the name up. */
 export const calledTool = ({ tools }: NeutralRequest, name: string): Tool | undefined => toolNamed(tools, name);
 
 interface ToolIndex {
@@ -61,7 +61,7 @@ interface ToolIndex {
   byName: Map<string, Tool>;
 }
 
-/** Of lists that do not change any more: there may be as many calls in a conversation as there are tools. */
+/** For lists that no longer change: a conversation may have as many calls as tools. */
 const indexes = new WeakMap<readonly Tool[], ToolIndex>();
 
 function indexOf(tools: readonly Tool[]): ToolIndex {
@@ -84,7 +84,7 @@ function neutralNameOf(callerName: string, namespace: string | undefined): strin
   return /^[A-Za-z_]/.test(safe) ? safe : `_${safe}`.slice(0, nameLengthMax);
 }
 
-/** The arguments schema that stands for free text in dialects without such tools. */
+/** The arguments schema of free text in dialects without such tools. */
 export const textToolParameters = {
   type: "object",
   properties: { input: { type: "string" } },
@@ -92,19 +92,19 @@ export const textToolParameters = {
   additionalProperties: false,
 };
 
-/** The arguments that stand for free text. */
+/** The arguments of a free-text call. */
 export const inputOfText = (text: string): string => JSON.stringify({ input: text });
 
-/** The free text of a call whose arguments are `{"input": "…"}`; the arguments themselves when they are anything else. */
+/** The free text of a call whose arguments are `{"input": "…"}`; otherwise the arguments themselves. */
 export function textOfCall(input: string): string {
   const value = argumentsOf(input)?.input;
   return typeof value === "string" ? value : input;
 }
 
-/** Levels of objects and arrays in a call's arguments, which are a text of their own: what is nested deeper could not be written again. */
+/** Levels of objects and arrays in a call's arguments: deeper ones could not be written again. */
 const argumentsDepthMax = 200;
 
-/** A call's arguments as an object; {} for none; undefined when they are no JSON object, or nested deeper than 200 levels. */
+/** A call's arguments as an object; {} for none; undefined if they are not a JSON object, or nested deeper than 200 levels. */
 export function argumentsOf(input: string): Record<string, unknown> | undefined {
   if (input.trim() === "") return {};
   if (nestsDeeperThan(input, argumentsDepthMax)) return undefined;
@@ -118,5 +118,5 @@ export function argumentsOf(input: string): Record<string, unknown> | undefined 
   }
 }
 
-/** An id for a call whose server gave it none: never the same in two turns. */
+/** An id for a call whose server gave it none; unique across turns. */
 export const newCallId = (): string => `call_${randomBytes(12).toString("hex")}`;

@@ -1,4 +1,4 @@
-/** An upstream's stream on its way to a caller of another dialect. */
+/** Translates an upstream's stream for a caller of another dialect. */
 import type { StreamDecoder, StreamEncoder, StreamRelay } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
 import type { AnswerEvent } from "./neutral.ts";
@@ -15,7 +15,7 @@ export class TranslatedStream implements StreamRelay {
   readonly #decoder: StreamDecoder;
   readonly #encoder: StreamEncoder;
   #held = "";
-  /** Content came behind the finish. */
+  /** Content followed the finish. */
   #isContradicted = false;
 
   /**

@@ -1,6 +1,6 @@
 /**
- * Sorts an upstream's error by its names and its words, whatever its status and dialect: a proxy passes on any vendor's words in any dialect.
- * test/libs/dialects/upstream-errors/cases.ts holds the real bodies behind these rules, each with its source.
+ * Classifies an upstream's error by its codes and its message, whatever its status and dialect: a proxy passes on any vendor's errors in any dialect.
+ * test/libs/dialects/upstream-errors/cases.ts has the real bodies behind these rules, each with its source.
  */
 import type { UpstreamError } from "./errors.ts";
 
@@ -11,13 +11,13 @@ interface Rule {
   /** Matches codes, types and reasons, which come from the upstream and never from the caller. */
   names?: RegExp;
   /**
-   * Matches the message. Upstreams quote callers in their messages, and a failure that cools down a credential affects other callers. So these patterns
-   * match from the first word on, and what matched counts only if it does not stand in the caller's own request (see failureOf).
+   * Matches the message. Upstreams quote callers in their messages, and a failure that cools down a credential affects other callers. So these patterns match
+   * from the first word on, and the matched text counts only if the caller's own request does not contain it (see failureOf).
    */
   words?: RegExp;
 }
 
-/** This request is too large for what the account may use at once. Smaller requests are not affected, so these come before everything that cools down. */
+/** This request exceeds what the account may use at once. Smaller requests are not affected, so these rules come before everything that cools down. */
 const overAllowance: readonly Rule[] = [
   {
     means: "over_rate_limit",
@@ -33,13 +33,13 @@ const rules: readonly Rule[] = [
     means: "content_filter",
     names:
       /^(?:content_filter|ResponsibleAIPolicyViolation|moderation_blocked|data_inspection_failed|DataInspectionFailed|PROHIBITED_CONTENT|BLOCKLIST)$|content_policy|_policy(?:_violation)?$/,
-    // Not from the first word on: it affects nobody but the caller.
+    // Matches anywhere: it affects only the caller.
     words:
       /blocked by content filtering|content management policy|violates? (?:[\w' ]{0,40} )?(?:usage|content|safety|responsible ai|acceptable use) (?:polic|guideline|practice)|rejected (?:as a result of|by) (?:our|the) safety system|content exists risk|may contain inappropriate content|flagged as potentially violating|input was flagged|requires moderation/i,
   },
   {
     means: "quota",
-    // Google's ids of quotas that last for a day contain `PerDay`.
+    // Google's ids of daily quotas contain `PerDay`.
     names:
       /^(?:insufficient_quota|billing_not_active|billing_hard_limit_reached|billing_error|BILLING_DISABLED|credit_balance_exhausted|(?:organization|project|enforced)_spend_limit_(?:exceeded|reached)|organization_usage_limit_exceeded|usage_not_included|insufficient_balance|insufficient_user_quota|exceeded_current_quota_error|budget_exceeded|Arrearage|payment_required|blocked_api_access)$|PerDay/,
   },
@@ -75,7 +75,7 @@ const rules: readonly Rule[] = [
       /^(?:incorrect api key|invalid (?:x-)?api[- ]key|(?:your )?api[- ]?key (?:is )?(?:not valid|expired|invalid|disabled)|no auth credentials|this credential is only authorized|user location is not supported|country, region, or territory not supported|(?:this|your) (?:organization|account|project|api key) (?:has been|is|was) (?:disabled|suspended|deactivated|denied|blocked)|the openai account associated with this api key|permission denied: consumer|requests (?:to this api|from (?:referer|the ip))\b|the security token included|user: arn:aws|model access is denied|operation not allowed|principal does not have access|gemini api free tier is not available|your account is not authorized)/i,
   },
   {
-    // It depends on what this request asks for: https://github.com/openai/openai-cookbook/issues/2271
+    // Depends on the content of this request: https://github.com/openai/openai-cookbook/issues/2271
     means: "unclear",
     names: /^OperationNotSupported$/,
     words: /^(?:your organization must be verified|the \w{1,60} operation does not work with the specified model)/i,
@@ -91,7 +91,7 @@ const rules: readonly Rule[] = [
 const outputTooLong =
   /^[\s`'"]{0,3}max(?:imum)?[_ ]?(?:new_|completion_|output_)?tokens|^the maximum tokens you requested|maximum (?:allowed )?(?:number of )?output tokens|at most \d{1,9} (?:completion|output) tokens/i;
 
-/** These may stand anywhere in the message: a prompt that is too long affects nobody but the caller. */
+/** These match anywhere in the message: a prompt that is too long affects only the caller. */
 const promptTooLong = [
   /prompt (?:is )?too long|prompt \([^)]{1,60}\) is too long|input is too long for/i,
   /max(?:imum)? (?:model )?(?:context|prompt) (?:length|limit|window)|maximum model length/i,
@@ -105,22 +105,22 @@ const promptTooLong = [
   /but the (?:model|configured) context (?:window|size) is/i,
 ];
 
-/** What an error says about itself. All texts must be bounded. */
+/** The codes and messages of an error. All texts must be bounded. */
 export interface Said {
   /** Its codes, types and reasons, from the upstream itself. */
   names: readonly string[];
-  /** The same from JSON inside of a message, where an upstream may quote its caller. */
+  /** Names from JSON inside a message, where an upstream may quote its caller. */
   quotedNames: readonly string[];
   messages: readonly string[];
 }
 
-/** `evidence` is the text that decided, in lower case, where an upstream may have quoted it from its caller. */
+/** `evidence` is the deciding text, in lower case, if an upstream may have quoted it from its caller. */
 interface Sorted {
   means: Meaning;
   evidence?: string;
 }
 
-/** What an error means; undefined where only its status tells. */
+/** The meaning of an error; undefined if only its status tells. */
 export function meaningOf({ names, quotedNames, messages }: Said): Sorted | undefined {
   const tooMuch = wordsAmong(overAllowance, messages);
   if (tooMuch !== undefined) return tooMuch;

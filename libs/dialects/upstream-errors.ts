@@ -1,24 +1,24 @@
 /**
- * Reads what an upstream says went wrong. One reader serves all dialects: it knows their error objects, those of servers and gateways that follow a dialect
- * only roughly, errors nested in one another as proxies do it, and plain text.
+ * Reads an upstream's error. One reader serves all dialects: it knows their error objects, those of servers and gateways that follow a dialect only roughly,
+ * errors nested by proxies, and plain text.
  */
 import type { UpstreamError } from "./errors.ts";
 import { listOf, objectOf, textOf } from "./json.ts";
 import { scrubbed } from "./scrub.ts";
 import { meaningOf } from "./upstream-error-rules.ts";
 
-/** Characters of an upstream's message that a caller gets. */
+/** Characters of an upstream's message that a caller receives. */
 const messageLengthMax = 2_000;
-/** Characters of its code, its type and the field it names. */
+/** Characters of its code, its type and the name of a field. */
 const nameLengthMax = 200;
-/** How deep error objects may be nested in one another. */
+/** Levels of nested error objects. */
 const depthMax = 8;
 /** Characters of a text that are parsed as JSON. */
 const embeddedLengthMax = 65_536;
-/** Violations that a message lists. */
+/** Violations listed in a message. */
 const violationsMax = 3;
 
-/** What one object or text of an error says. An error is a list of layers, the outermost first. */
+/** One object or text of an error. An error is a list of layers, the outermost first. */
 interface Layer {
   message?: string | undefined;
   code?: string | undefined;
@@ -26,17 +26,17 @@ interface Layer {
   param?: string | undefined;
   status?: number | undefined;
   retryAfterSeconds?: number | undefined;
-  /** Further names of what went wrong. */
+  /** Further codes of the error. */
   reasons?: readonly string[];
   /** The upstream's moderation flagged the caller's content. */
   flagged?: boolean;
-  /** The text is a page in HTML or XML. */
+  /** The text is an HTML or XML page. */
   isMarkup?: boolean;
-  /** It comes from JSON inside of a text, which may be the caller's. */
+  /** Comes from JSON inside a text, which may quote the caller. */
   isQuoted?: boolean;
 }
 
-/** Reads an error body or the error in a stream, given as a JSON value, or as text where it is not JSON. Secrets and addresses are removed from all fields. */
+/** Reads an error body or the error in a stream, as a JSON value, or as text if it is not JSON. Secrets and addresses are removed from all fields. */
 export function upstreamErrorOf(body: unknown): UpstreamError {
   const layers: Layer[] = [];
   read(body, layers, 0);
@@ -78,19 +78,19 @@ function layersMeaningOf(layers: readonly Layer[]): Pick<UpstreamError, "means" 
   );
 }
 
-/** Scrubs before it cuts: a secret that is cut in two would no longer look like one. */
+/** Scrubs before truncating: a truncated secret would no longer look like one. */
 function shownTextOf(text: string | undefined, lengthMax: number): string | undefined {
   const shown = scrubbed((text ?? "").slice(0, lengthMax + 500)).slice(0, lengthMax);
   return shown === "" || shown === "…" ? undefined : shown;
 }
 
-/** A code or a type for the caller; undefined for the sentences that some upstreams send instead. */
+/** A code or type for the caller; undefined for the sentences that some upstreams send instead. */
 function shownNameOf(name: string | undefined): string | undefined {
   const shown = shownTextOf(name, nameLengthMax);
   return shown !== undefined && !/\s/.test(shown) ? shown : undefined;
 }
 
-/** The status for a code or type, where the error has none. Errors inside of answers usually have none. */
+/** The status for a code or type, if the error has none. Errors inside answers usually have none. */
 const statuses: readonly [RegExp, number][] = [
   [/^(?:rate_limit_exceeded|rate_limit_error|insufficient_quota|usage_not_included)$/, 429],
   [/^overloaded_error$/, 529],
@@ -180,7 +180,7 @@ function detailsOf(details: readonly Record<string, unknown>[]): Layer {
   };
 }
 
-/** Google's canonical status, or else the type; undefined for those that only say that the object is an error. */
+/** Google's canonical status, or else the type; undefined for types that only say that the object is an error. */
 function typeOf({ status, ...error }: Record<string, unknown>): string | undefined {
   if (typeof status === "string" && /^[A-Z][A-Z_]+$/.test(status)) return status;
   const type = [error.type, error.error_type, error.__type].map(textOf).find((name) => name !== undefined);
@@ -192,7 +192,7 @@ function typeOf({ status, ...error }: Record<string, unknown>): string | undefin
 const isPresent = (value: unknown): boolean =>
   (typeof value === "string" && value.trim() !== "") || (typeof value === "object" && value !== null);
 
-/** A code, also one that is a number; undefined where it repeats the status. */
+/** A code, also a numeric one; undefined if it repeats the status. */
 const codeOf = (code: unknown): string | undefined =>
   statusOf(code) !== undefined ? undefined : typeof code === "number" ? String(code) : textOf(code);
 
@@ -201,25 +201,25 @@ function statusOf(value: unknown): number | undefined {
   return typeof status === "number" && status >= 400 && status <= 599 ? status : undefined;
 }
 
-/** What gateways put before the words, or the JSON, of the upstream behind them. Upstreams that quote their callers do not begin like that. */
+/** Prefixes that gateways put before the message or JSON of the upstream behind them. Upstreams that quote their callers do not begin like that. */
 const prefix =
   /^(?:(?:event: ?\w{1,20}\r?\n)?data: ?|litellm\.\w{1,60}: (?:(?:litellm\.)?\w{1,60}(?:Error|Exception): ){0,6}|\w{1,60}(?:Error|Exception) - (?:b'(?=\{))?|Error from provider: |\[[\w./-]{1,100}\]:? ){1,8}/;
-/** What LiteLLM puts behind them: names of its models and settings. */
+/** LiteLLM's suffix: names of its models and settings. */
 const suffix = /(?:['"]?\.?\s{0,4}Received Model Group=|\nmodel=)[\s\S]*$/;
 
 function readText(text: string, layers: Layer[], depth: number): void {
   const words = text.trim().replace(prefix, "");
   if (/^<(?:!doctype|\?xml|html|head|body|center|h1|title|error)\b/i.test(words)) layers.push({ isMarkup: true });
   else if (/^[{[]/.test(words) && (readEmbedded(words, layers, depth) || brokenJson.test(words))) return;
-  // Control characters are no text but compressed or binary data.
+  // Control characters mean compressed or binary data.
   else if (words !== "" && !/[^\P{Cc}\s]|\ufffd/u.test(words.slice(0, messageLengthMax)))
     layers.push({ message: words.replace(suffix, "") });
 }
 
-/** JSON that was cut off, which is no reason to show. */
+/** Truncated JSON, which is not shown to the caller. */
 const brokenJson = /^(?:\{\s*"|\[\s*(?:\{\s*"|"))/;
 
-/** Reads the JSON that a text begins with; false where there is none, or it says nothing. */
+/** Reads the JSON at the beginning of a text; false if there is none, or it has no error. */
 function readEmbedded(text: string, layers: Layer[], depth: number): boolean {
   const inner: Layer[] = [];
   read(jsonAtStartOf(text.slice(0, embeddedLengthMax)), inner, depth + 1);
@@ -230,12 +230,12 @@ function readEmbedded(text: string, layers: Layer[], depth: number): boolean {
     )
   )
     return false;
-  // The body itself may come as a text; what stands inside of one of its texts may be the caller's.
+  // The body itself may be a text; JSON inside one of its texts may quote the caller.
   for (const layer of inner) layers.push(layers.length === 0 ? layer : { ...layer, isQuoted: true });
   return true;
 }
 
-/** The JSON object or array at the beginning of a text; undefined when it breaks off. */
+/** The JSON object or array at the beginning of a text; undefined if it breaks off. */
 function jsonAtStartOf(text: string): unknown {
   for (const candidate of [text, text.slice(0, endOfJson(text))])
     try {
@@ -244,7 +244,7 @@ function jsonAtStartOf(text: string): unknown {
   return undefined;
 }
 
-/** Where the object or array at the beginning of a text ends; 0 when it breaks off. */
+/** The end of the object or array at the beginning of a text; 0 if it breaks off. */
 function endOfJson(text: string): number {
   let depth = 0;
   let quoted = false;

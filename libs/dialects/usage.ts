@@ -1,6 +1,6 @@
 /**
- * What a generation used, in tokens, as the ledger counts: cached tokens, read and written, are a part of the input, reasoning tokens a part of
- * the output. Dialects count differently; each codec converts.
+ * The tokens that a generation used. Cached tokens, read and written, are part of the input; reasoning tokens are part of the output. Dialects count
+ * differently; each codec converts.
  */
 export interface Usage {
   inputTokens: number;
@@ -8,27 +8,29 @@ export interface Usage {
   cacheWriteTokens: number;
   outputTokens: number;
   reasoningTokens: number;
-  /** The upstream reported more than can be true; what stands here is what can be. */
+  /** The upstream reported an impossible number, which was cut to the bound. */
   isCapped?: true;
-  /** Some of it, or all, is no count of the upstream's. */
+  /** Some or all counts are estimates. */
   isEstimated?: true;
 }
 
-/** Of a request's body, roughly: for estimates before, or without, an upstream's own count. */
+/** Approximate bytes of a request body per token, for estimates before or without an upstream's own count. */
 export const bytesPerToken = 4;
 
-/** Where nothing is known but what went in and what came out. */
+/** A usage with input and output counts only. */
 export const plainUsageOf = (inputTokens: number, outputTokens = 0): Usage =>
   plausible({ inputTokens, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens, reasoningTokens: 0 });
 
-/** A counter as an upstream reports it; 0 for what is none. */
+/** A counter as an upstream reports it; 0 if it is not a number. */
 export const tokensOf = (value: unknown): number =>
   typeof value === "number" && Number.isInteger(value) && value > 0 ? value : 0;
 
-/** Tokens of one answer, in or out, at most: ten times the largest context window on offer, for answers with hosted tools count their prompt several times. */
+/**
+ * The most tokens of one answer, in or out: ten times the largest context window on offer, because answers with hosted tools count their prompt several times.
+ */
 const tokensMax = 100_000_000;
 
-/** What can be true of a report: a counter beyond the bound is cut to it and told as capped, and no part is larger than its whole. */
+/** Bounds a report: a counter beyond the bound is cut and marked as capped, and no part exceeds its whole. */
 export function plausible({
   inputTokens,
   cachedInputTokens,

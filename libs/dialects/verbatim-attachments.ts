@@ -1,4 +1,4 @@
-/** Images and documents that a request names by address, in the caller's own bytes: found, and replaced by what was fetched, while every other byte stays. */
+/** Finds the addresses of images and documents in a request's bytes, and replaces them with the fetched data. Every other byte stays. */
 
 import { type AttachmentAddress, type Data, dataUrlOf } from "./attachments.ts";
 import { refuse } from "./field-support.ts";
@@ -14,27 +14,27 @@ import {
 
 type Edit = Span & { by: Buffer };
 
-/** What to put in the place of an address; undefined to leave it. */
+/** The data that replaces an address; undefined to keep the address. */
 export type ReplaceAddress = (address: AttachmentAddress) => Data | undefined;
 
-/** An address in a request's bytes, and the edits that put data in its place, in order. */
+/** An address in a request's bytes, and the edits that replace it with data, in order. */
 interface Place {
   part: AttachmentAddress["part"];
   edits(data: Data): Edit[];
 }
 
 export interface AttachmentFinder {
-  /** Texts without which the bytes of a request hold no address, unless names are escaped. Short, with a rare character first: those are found fastest. */
+  /** Without one of these texts, the bytes contain no address, unless names are escaped. Short, with a rare character first: those are found fastest. */
   marks: readonly string[];
   /** The names of members whose values may be addresses. */
   names: readonly string[];
-  /** A name as the format's documentation spells it, where it may be spelled in several ways. */
+  /** A name in the spelling of the format's documentation, in formats with several spellings. */
   spelled?(name: string): string;
-  /** `path` has the names without the places, such as `messages.content.image_url.url`. Undefined for a string that is no source. */
+  /** `path` has the member names without indexes, such as `messages.content.image_url.url`. Undefined for a string that is not an address. */
   placeOf(path: string, bytes: Buffer, string: NamedString): Place | undefined;
 }
 
-/** A letter or underscore that is escaped: a name with one may be written so that no mark is found. */
+/** An escaped letter or underscore: a name that contains one may not match any mark. */
 const escapedLetter = /\\u00[4-7]/i;
 const searchedAtOnce = 1 << 20;
 
@@ -46,7 +46,7 @@ function hasEscapedLetter(bytes: Buffer): boolean {
 }
 
 /**
- * The bytes with the addresses in them replaced. Throws Refusal, naming the field, where a source is given twice. A request without sources costs a few native
+ * The bytes with their addresses replaced. Throws Refusal, naming the field, if an attachment is given twice. A request without attachments costs a few native
  * searches.
  */
 export function withAddresses(
@@ -86,29 +86,26 @@ const dataUrlStart = Buffer.from("data:");
 const isDataUrl = (bytes: Buffer, { start }: Span): boolean =>
   bytes.compare(dataUrlStart, 0, dataUrlStart.length, start + 1, start + 6) === 0;
 
-/** Longer than any address: what may also be base64 without more is then not looked at. */
+/** Longer than any address; longer strings are taken as base64. */
 const addressLengthMax = 16_384;
 
-/** Is this string an http(s) address, where it may also be base64? */
+/** True for an http(s) address in a field that may also have base64. */
 export const isHttp = (bytes: Buffer, string: Span): boolean =>
   string.end - string.start <= addressLengthMax && /^\s*https?:/i.test(String(readSpan(bytes, string)));
 
-/** A place whose value is replaced by a data URL. */
+/** A place whose value a data URL replaces. */
 export const dataUrlAt = ({ start, end }: Span, part: Place["part"]): Place => ({
   part,
   edits: (data) => [{ start, end, by: Buffer.from(JSON.stringify(dataUrlOf(data))) }],
 });
 
-/** Offset of an object around a string; 0 is the one that has it. */
+/** Offset of an object around a string; level 0 is the innermost. */
 export const enclosingObject = ({ objects }: NamedString, level: number): number => objects[level]?.start ?? 0;
 
-/** A place that nothing can be put into. */
+/** A place that cannot take data. */
 export const fixed = (part: "media" | "server"): Place => ({ part, edits: () => [] });
 
-/**
- * The edits of an object that has the address: `value` members get other values, `instead` takes the place of the member `name`, and members named in `without` are
- * taken out.
- */
+/** Edits the object with the address: `value` gives members new values, `instead` replaces the member `name`, and members in `without` are removed. */
 export function objectEdits(
   bytes: Buffer,
   start: number,

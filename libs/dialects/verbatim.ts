@@ -12,7 +12,7 @@ import type { Usage } from "./usage.ts";
 /** The most events without content that are held back. With one more, the answer is committed. */
 const heldEventsMax = 32;
 
-/** What is done with one event. `terminator` is the upstream's own end of its answer, `relay` any other event. */
+/** What to do with an event. `terminator` is the upstream's own end of its answer, `relay` any other event. */
 export type Passing =
   | { kind: "relay"; bytes: Buffer; content: boolean }
   | { kind: "terminator"; bytes: Buffer }
@@ -27,7 +27,7 @@ export const failedWith = (error: UpstreamError): Failed => ({ kind: "error", er
 export interface Watcher {
   /** `value` is the event's data, parsed. Its content counts in `produced`. */
   look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing;
-  /** Reads the body of an event that is named an error, in dialects whose errors say more than others. */
+  /** Reads the body of an event named `error`, in dialects with a richer form. */
   errorOf?(body: unknown): UpstreamError;
   /** The terminator of a finished answer whose upstream sent none; undefined if the dialect has none. */
   terminator(): Buffer | undefined;
@@ -39,7 +39,7 @@ export interface Watcher {
   readonly contradicted: boolean;
   /** `finished`, and no event that a caller would miss can follow. */
   readonly complete: boolean;
-  /** No later event can carry content, so an unreadable event does not fail the answer. */
+  /** No later event can contain content, so an unreadable event does not fail the answer. */
   readonly hasAllContent: boolean;
   readonly usage: Usage | undefined;
   readonly answerId: string | undefined;
@@ -104,7 +104,7 @@ export class VerbatimStream implements StreamRelay {
     }
   }
 
-  /** A terminator alone is no answer. */
+  /** A terminator alone is not an answer. */
   get #mayEnd(): boolean {
     return this.finished || this.#hasContent;
   }
@@ -154,7 +154,7 @@ const dataPrefix = Buffer.from("data: ");
 const eventEnd = Buffer.from("\n\n");
 const lineFeed = 0x0a;
 
-/** An event as the upstream sent it, with its name if it had one, but for the spans that are replaced. `data` may be JSON over several lines. */
+/** An event as the upstream sent it, with its name if it had one, and with the given spans replaced. `data` may be JSON over several lines. */
 export function eventBytesOf(
   name: string | undefined,
   data: Buffer,
@@ -172,8 +172,8 @@ export function eventBytesOf(
 }
 
 /**
- * The JSON object with the value of one member replaced, wherever the object repeats it; `path` leads to it through objects, such as
- * `["message", "model"]`. The same bytes when there is none.
+ * The JSON object with the value of one member replaced, also where it is repeated. `path` leads to the member through objects, such as `["message", "model"]`.
+ * The same bytes if there is none.
  */
 export function withMember(json: Buffer, [name, next, ...others]: readonly [string, ...string[]], by: Buffer): Buffer {
   return withMembers(json, name, (value) => (next === undefined ? by : withMember(value, [next, ...others], by)));

@@ -1,6 +1,6 @@
 /**
- * A signature's way through a caller that speaks another dialect than the upstream that made it: wrapped as one opaque text, which that caller sends
- * back where it got it. Base64, for one dialect takes nothing else; its beginning tells ours from any other.
+ * Wraps a signature for a caller that speaks another dialect than the upstream that made it: one opaque text, which that caller sends back in the same place.
+ * Base64, because one dialect accepts nothing else; a fixed prefix identifies it.
  */
 import { type ConversationDialect, conversationDialects } from "./dialect.ts";
 import type { ReasoningPart, Signature } from "./neutral.ts";
@@ -11,15 +11,15 @@ interface Contents {
   data: string;
   redacted?: boolean;
   itemId?: string;
-  /** The thinking that the signature is of, for callers that don't send it back as they got it. */
+  /** The signed thinking, for callers that do not send it back unchanged. */
   text?: string;
 }
 
 const beginning = '{"sluice":1,';
-/** What every envelope begins with: the base64 of its beginning, as far as that is whole. */
+/** The prefix of every wrapped signature: the base64 of its beginning, as far as that is whole. */
 export const wrappedSignatureMark = Buffer.from(beginning).toString("base64").slice(0, 16);
 
-/** `text` is the thinking itself, where the caller's dialect won't send it back unchanged. */
+/** `text` is the thinking itself, if the caller's dialect does not send it back unchanged. */
 export function wrappedSignatureOf({ dialect, data, redacted, itemId }: Signature, text?: string): string {
   const contents: Contents = {
     sluice: 1,
@@ -34,7 +34,7 @@ export function wrappedSignatureOf({ dialect, data, redacted, itemId }: Signatur
 
 export const isWrappedSignature = (text: string): boolean => text.startsWith(wrappedSignatureMark);
 
-/** The signature, and the thinking if the envelope holds it; undefined for what is no envelope of ours. */
+/** The signature, and the thinking if it is included; undefined if `text` is not a wrapped signature. */
 export function unwrappedSignature(
   envelope: string,
 ): (Pick<ReasoningPart, "signature"> & { signature: Signature; text?: string }) | undefined {

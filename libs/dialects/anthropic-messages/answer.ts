@@ -1,4 +1,4 @@
-/** Whole answers in Anthropic's Messages format, and what they share with streamed ones: https://platform.claude.com/docs/en/api/messages */
+/** Whole answers in Anthropic's Messages format, and the parts shared with streamed answers: https://platform.claude.com/docs/en/api/messages */
 import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
@@ -22,8 +22,8 @@ const stopReasons: Record<Finish, string> = {
 };
 
 /**
- * How an answer ended, as its last but one event and its whole body say it. A stop sequence counts only if the caller gave it: other servers also report the
- * model's own end of text as one.
+ * The end of an answer, for the second-to-last event of a stream and for a whole body. A stop sequence counts only if the caller gave it: other servers also
+ * report the model's own end-of-text token as one.
  */
 export function endingOf(finish: Finish, stopSequence: string | undefined, { request }: AnswerContext) {
   const isForeign = stopSequence !== undefined && request.settings.stop?.value.includes(stopSequence) !== true;
@@ -34,9 +34,9 @@ export function endingOf(finish: Finish, stopSequence: string | undefined, { req
   };
 }
 
-/** Gathers the counters of an answer, which come in pieces that are totals and never sums. */
+/** Collects the counters of an answer. Each report replaces the previous one; reports are totals, not increments. */
 export class UsageReader {
-  /** Another object after each report. */
+  /** A new object after each report. */
   usage: Usage | undefined;
   readonly #counters: Record<string, number> = {};
 
@@ -91,7 +91,7 @@ export const usageBodyOf = ({
   output_tokens_details: { thinking_tokens: reasoningTokens },
 });
 
-/** An answer before anything of it is there. */
+/** An answer before it has content. */
 export const messageOf = ({ id, model }: AnswerContext, usage?: Usage) => ({
   id: `msg_${id}`,
   type: "message",
@@ -111,13 +111,13 @@ export const messageOf = ({ id, model }: AnswerContext, usage?: Usage) => ({
 
 const leadingField = /^([a-z_]+(?:\.[\w-]+)*): /;
 
-/** What an error body, or the `error` in one, says; the field at fault leads its message. */
+/** Reads an error body, or the `error` in one. The message starts with the name of the field at fault. */
 export function upstreamErrorOf(body: unknown): UpstreamError {
   const error = readError(body);
   return { ...error, param: error.param ?? leadingField.exec(error.message)?.[1] };
 }
 
-/** A block as it begins or stands whole, but for its citations; undefined for what only this vendor's own servers make. */
+/** A block as it begins, or a whole block without its citations; undefined for blocks that only this vendor's own servers produce. */
 export function blockOf(block: WireBlock): Block | undefined {
   switch (block.type) {
     case "text":
@@ -178,12 +178,12 @@ export function encodeAnswer({ blocks, finish, stopSequence, usage }: Answer, co
   const last = blocks.findLastIndex(
     (block) => block.kind !== "reasoning" || block.text !== "" || block.signature?.dialect === dialect,
   );
-  // A foreign signature that nothing follows is left out: clients take the last block for the answer.
+  // A foreign signature at the end is left out: clients take the last block as the answer.
   const content = blocks.slice(0, last + 1).flatMap((block) => blockBodyOf(block, context) ?? []);
   return jsonOf({ ...messageOf(context, usage), content, ...endingOf(finish, stopSequence, context) });
 }
 
-/** Undefined for what is empty, and for pictures: the format has no place for those in an answer. */
+/** Undefined for an empty block and for an image, which an answer of this format cannot contain. */
 function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefined {
   switch (block.kind) {
     case "text":
@@ -206,10 +206,10 @@ function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefine
   }
 }
 
-/** A signed thought: callers send it back as it is, and so a foreign signature travels as if it were this dialect's. */
+/** A signed reasoning block. Callers send it back unchanged, so a foreign signature travels as if it belonged to this dialect. */
 const thoughtBodyOf = (text: string, signature: Signature): WireBlock =>
   thinkingBlockOf(text, signature.dialect === dialect ? signature : { dialect, data: wrappedSignatureOf(signature) });
 
-/** What the caller calls a tool. */
+/** The caller's name of a tool. */
 export const calledNameOf = (name: string, { request }: AnswerContext): string =>
   calledTool(request, name)?.callerName ?? name;

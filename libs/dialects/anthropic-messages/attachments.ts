@@ -1,10 +1,10 @@
-/** Where requests in Anthropic's Messages format name images, documents and tool servers by address. */
+/** Addresses of images, documents and tool servers in requests in Anthropic's Messages format. */
 
 import { documentTextOf } from "../attachments.ts";
 import { objectSpansOf, readSpan } from "../json.ts";
 import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../verbatim-attachments.ts";
 
-/** In a message, in the result of a tool, and in a document that consists of blocks. */
+/** In a message, a tool result, or a document made of blocks. */
 const source = /^messages\.content(?:\.(?:source\.)?content)*\.source\.url$/;
 
 export const attachmentFinder: AttachmentFinder = {
@@ -32,7 +32,7 @@ export const attachmentFinder: AttachmentFinder = {
   },
 };
 
-/** What was found of the block that was looked at last: a sender may give one block many sources. */
+/** The result for the block checked last, because a block may contain many sources. */
 let lastBlock: { bytes: WeakRef<Buffer>; start: number; isDocument: boolean } | undefined;
 
 function isDocument(bytes: Buffer, start: number): boolean {
@@ -41,7 +41,7 @@ function isDocument(bytes: Buffer, start: number): boolean {
   return lastBlock.isDocument;
 }
 
-/** The types that an object says it is of: more than one if its sender repeats the member. */
+/** All `type` values of an object: more than one if the sender repeats the member. */
 function typesOf(object: Buffer): unknown[] {
   return (objectSpansOf(object, ["type"])?.all ?? []).map((span) => readSpan(object, span));
 }

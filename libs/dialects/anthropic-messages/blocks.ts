@@ -25,7 +25,7 @@ type InnerPart = TextPart | ImagePart | FilePart;
 const isInner = (part: Part): part is InnerPart =>
   part.kind === "text" || part.kind === "image" || part.kind === "file";
 
-/** What the caller's blocks come to, wherever they may stand. */
+/** The neutral parts of the caller's blocks, in a message, a tool result or the system prompt. */
 export function partsOf(
   content: unknown,
   path: string,
@@ -120,7 +120,7 @@ function checkedSource(source: WireBlock, path: string): ImagePart["source"] {
   }
 }
 
-/** Citations are a hint: what is cited of a document is not told by models of other vendors. */
+/** Citations are ignored: models of other vendors do not report what they cite. */
 function documentOf({ source: value, title, context }: WireBlock, path: string): Part[] {
   const source = objectOf(value);
   const about: Part[] =
@@ -149,7 +149,7 @@ function documentOf({ source: value, title, context }: WireBlock, path: string):
   return [...about, file];
 }
 
-/** Thinking without a signature proves nothing, and is of no use to anyone. */
+/** Thinking without a signature is dropped: no model accepts it. */
 function thoughtOf({ type, thinking, signature: proof, data }: WireBlock, path: string): ReasoningPart[] {
   const sealed = textOf(type === "thinking" ? proof : data);
   if (sealed === undefined) return [];
@@ -166,7 +166,7 @@ function thoughtOf({ type, thinking, signature: proof, data }: WireBlock, path: 
 
 const imageTypes = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/** A part as a block; `idOf` is what an id of the caller's is called here. Throws Refusal for what the format has no place for. */
+/** A part as a block; `idOf` gives the wire id for a caller's call id. Throws Refusal for a part that the format cannot express. */
 export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => string): WireBlock {
   switch (part.kind) {
     case "text":
@@ -207,11 +207,11 @@ export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => st
   }
 }
 
-/** A thought of this dialect's own, as it was given out. */
+/** A reasoning block of this dialect, exactly as the upstream sent it. */
 export const thinkingBlockOf = (text: string, { data, redacted }: Signature): WireBlock =>
   redacted === true ? { type: "redacted_thinking", data } : { type: "thinking", thinking: text, signature: data };
 
-/** A call's input where only an object will do: what is none, as some models and cut answers have it, under one name. */
+/** A call's input as an object. Input that is not an object, as some models and truncated answers produce, is wrapped as one member. */
 export const inputObjectOf = (input: string): Record<string, unknown> => argumentsOf(input) ?? { _raw: input };
 
 function encodeImageSource({ source, path }: ImagePart): WireBlock {

@@ -1,4 +1,4 @@
-/** Marks of what is worth caching: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
+/** Cache breakpoints: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
 import { objectOf } from "../json.ts";
 import type { TextPart } from "../neutral.ts";
 
@@ -15,7 +15,10 @@ export const cacheOf = (control: unknown): { cache?: NonNullable<Mark> } =>
 export const cacheControlOf = ({ cache }: { cache?: Mark }): WireBlock =>
   cache === undefined ? {} : { cache_control: { type: "ephemeral", ...(cache.ttl === "long" && { ttl: "1h" }) } };
 
-/** Takes away all marks but the last four, as many as there may be; of those, none is long behind a short one. `blocks` are in the prompt's order. */
+/**
+ * Removes all cache breakpoints except the last four, the format's maximum, and makes sure that no long-lived one follows a short-lived one. `blocks` are in
+ * prompt order.
+ */
 export function boundCacheMarks(blocks: readonly WireBlock[]): void {
   const marked = blocks
     .flatMap((block) => [...(Array.isArray(block.content) ? (block.content as WireBlock[]) : []), block])

@@ -1,11 +1,11 @@
 /**
- * Tools that Anthropic defines and the caller runs: its own models know their arguments, other models are given them as ordinary functions.
+ * Tools that Anthropic defines and the caller runs. Anthropic's models know their arguments; other models receive them as ordinary functions.
  * https://platform.claude.com/docs/en/agents-and-tools/tool-use/bash-tool, https://platform.claude.com/docs/en/agents-and-tools/tool-use/text-editor-tool,
  * https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
  */
 
 interface ClientTool {
-  /** The name under which it is called. */
+  /** The name that the model calls. */
   name: string;
   description: string;
   parameters: Record<string, unknown>;
@@ -40,7 +40,7 @@ const bash: ClientTool = {
   ),
 };
 
-/** Earlier versions undo edits, and take the text to insert as `new_str`. */
+/** Earlier versions can undo edits, and name the inserted text `new_str`. */
 const textEditor = (name: string, isEarly: boolean): ClientTool => ({
   name,
   description: `Views and edits text files: view a file or directory, create a file, replace a text that is unique in a file, insert text behind a line${isEarly ? ", undo the last edit" : ""}.`,
@@ -92,5 +92,5 @@ const clientTools = new Map<unknown, ClientTool>([
   ["memory_20250818", memory],
 ]);
 
-/** The tool of this type; undefined for types that the caller defines, or the vendor runs. */
+/** The tool of this type; undefined for types that the caller defines or the vendor runs. */
 export const clientToolOf = (type: unknown): ClientTool | undefined => clientTools.get(type);

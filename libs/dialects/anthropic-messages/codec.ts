@@ -1,4 +1,4 @@
-/** Anthropic's Messages. */
+/** The codec of Anthropic's Messages. */
 import type { Codec } from "../codec.ts";
 import { decodeAnswer, encodeAnswer, upstreamErrorOf } from "./answer.ts";
 import { tokenCount } from "./count.ts";

@@ -5,7 +5,7 @@ import { withoutForeignThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
 import { outputTokensFilled } from "./thinking.ts";
 
-/** Fields of a request for an answer that say nothing of the prompt: the endpoint refuses them. */
+/** Fields that do not belong to the prompt; the endpoint rejects them. */
 const answerFields = [
   "max_tokens",
   "stream",

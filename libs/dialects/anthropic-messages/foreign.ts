@@ -1,11 +1,11 @@
-/** What earlier answers of a conversation hold of other vendors' thinking: of no use to an upstream of this dialect, which refuses what it did not sign. */
+/** Reasoning of other vendors in earlier answers of a conversation. An upstream of this dialect rejects what it did not sign. */
 
 import { isEmptyArray, objectOf, parsedObject, withElements, withMembers } from "../json.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 import { isBegunWithoutThinking } from "./thinking.ts";
 
-/** The caller's messages without other vendors' thoughts, and with this vendor's unwrapped, byte for byte; a message of which nothing is left is left out. */
+/** The caller's messages without other vendors' reasoning, and with this vendor's unwrapped, byte for byte. A message that becomes empty is left out. */
 export const withoutForeignThoughts = (messages: Buffer): Buffer =>
   withElements(messages, (message) => {
     let isEmpty = false;
@@ -17,7 +17,7 @@ export const withoutForeignThoughts = (messages: Buffer): Buffer =>
     return isEmpty ? undefined : kept;
   });
 
-/** Thinking that can't go on from these messages, where it is demanded; undefined when it can. */
+/** The `thinking` to send instead, if the requested one cannot continue from these messages; undefined if it can. */
 export const thinkingInstead = (thinking: unknown, messages: readonly unknown[]): object | undefined =>
   objectOf(thinking).type === "enabled" && isBegunWithoutThinking(messages.map(objectOf))
     ? { type: "disabled" }
@@ -26,7 +26,7 @@ export const thinkingInstead = (thinking: unknown, messages: readonly unknown[])
 const sealOf = (block: unknown): string =>
   String(objectOf(block)[objectOf(block).type === "thinking" ? "signature" : "data"]);
 
-/** In an envelope, or shown without a signature, as callers of this dialect are shown what others think: their maker refuses both. */
+/** A wrapped signature, or thinking without a signature, which is how callers of this dialect see other vendors' reasoning. This vendor rejects both. */
 const isWrapped = (block: unknown): boolean => {
   const { type, signature } = objectOf(block);
   return (

@@ -1,4 +1,4 @@
-/** The course of a conversation in Anthropic's Messages format, both ways: whose turn it is, and what must follow what. */
+/** The turns of a conversation in Anthropic's Messages format, in both directions, and their required order. */
 
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf } from "../json.ts";
@@ -17,7 +17,7 @@ import { dialect, encodePart, partsOf } from "./blocks.ts";
 import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
 
 const messagesMax = 100_000;
-/** A coding agent's word to its vendor, in the form of an instruction. */
+/** A coding agent sends this billing information to its vendor as if it were an instruction. */
 const billingHeader = "x-anthropic-billing-header:";
 
 export function decodeConversation(
@@ -73,11 +73,11 @@ const textsOf = (content: unknown, path: string, tools: readonly Tool[]): TextPa
 interface WireConversation {
   system: WireBlock[];
   messages: { role: Message["role"]; content: WireBlock[] }[];
-  /** The names of the tools that were called. */
+  /** The names of the tools called so far. */
   called: Set<string>;
 }
 
-/** Throws Refusal for what is not to be brought into the format's order. */
+/** Throws Refusal for a conversation that cannot be brought into the format's order. */
 export function encodeConversation(
   { system, messages }: NeutralRequest,
   { systemTurns }: ModelTraits,
@@ -113,10 +113,10 @@ export function encodeConversation(
 
 const encodeText = (part: TextPart): WireBlock => ({ type: "text", text: part.text, ...cacheControlOf(part) });
 
-/** Texts of white space alone are refused. */
+/** False for a text of white space only, which the format rejects. */
 const isSaid = (part: Part): boolean => (part.kind !== "text" && part.kind !== "refusal") || part.text.trim() !== "";
 
-/** A message with what its reader can read: thoughts of its own dialect only, and instructions as the user's words where the model takes none. */
+/** A message as the upstream accepts it: reasoning of its own dialect only, and system messages as user messages if the model accepts no others. */
 function readableOf({ role, parts, path }: Message, systemTurns: boolean): Message {
   const kept = parts
     .filter((part) => isSaid(part) && (part.kind !== "reasoning" || part.signature?.dialect === dialect))
@@ -128,13 +128,13 @@ function readableOf({ role, parts, path }: Message, systemTurns: boolean): Messa
   return { role: "user", parts: wrapped, path };
 }
 
-/** Thinking that led to nothing, as where an answer was cut off, may not end a turn. */
+/** A turn must not end with thinking, which happens if an answer was cut off. */
 function withoutTrailingThought(turn: Message): Message {
   const end = turn.parts.findLastIndex(({ kind }) => kind !== "reasoning") + 1;
   return { ...turn, parts: turn.parts.slice(0, end) };
 }
 
-/** Nothing may stand between calls and their results. */
+/** Nothing may come between calls and their results. */
 function resultsBeforeSystem(turns: readonly Message[]): Message[] {
   const ordered: Message[] = [];
   let waiting: Message[] = [];
@@ -157,8 +157,8 @@ function trimEnd(turn: Message): void {
 }
 
 /**
- * What the callers' ids of calls are called here, where they have an alphabet and name one call each. Throws Refusal for a call that the next turn does not
- * answer, and for an answer to no call.
+ * Wire ids for the caller's call ids: they use the format's alphabet, and each names one call. Throws Refusal for a call that the next turn does not answer,
+ * and for a result without a call.
  */
 function idsOf(turns: readonly Message[]): (part: CallPart | ResultPart) => string {
   const ids = new Map<CallPart | ResultPart, string>();
@@ -184,7 +184,7 @@ function idsOf(turns: readonly Message[]): (part: CallPart | ResultPart) => stri
   return (part) => ids.get(part) ?? refuse(part.path, "answers no call of the turn before it");
 }
 
-/** The id itself where it fits and is free, else the same with other characters, and a number. */
+/** The id itself if it is valid and unused; otherwise a valid one with a number. */
 function freeIds(): (id: string) => string {
   const taken = new Set<string>();
   const numbers = new Map<string, number>();

@@ -1,5 +1,5 @@
 /**
- * Anthropic's Messages, as endpoints and upstream connections see them: https://docs.anthropic.com/en/api/errors,
+ * The profile of Anthropic's Messages: https://docs.anthropic.com/en/api/errors,
  * https://docs.anthropic.com/en/api/rate-limits#response-headers, https://docs.anthropic.com/en/api/models-list
  */
 import { type ErrorCode, type Failure, statuses } from "../errors.ts";
@@ -43,7 +43,7 @@ const errorTypes: Record<ErrorCode, string> = {
 
 const ownStatuses: Partial<Record<ErrorCode, number>> = { budget_exhausted: 402, unavailable: 529, overloaded: 529 };
 
-/** One command-line client looks for these words to shorten its conversation. */
+/** Claude Code recognises these words and then shortens its conversation. */
 function messageOf({ code, message, param }: Failure): string {
   if (code === "context_too_long" && !message.startsWith("prompt is too long")) return `prompt is too long: ${message}`;
   return param === undefined || message.includes(param) ? message : `${param}: ${message}`;

@@ -1,4 +1,4 @@
-/** Requests in Anthropic's Messages format, to the neutral form and from it: https://platform.claude.com/docs/en/api/messages/create */
+/** Requests in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/api/messages/create */
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
@@ -12,13 +12,13 @@ import { formatInstructionOf, structuredSchemaOf } from "./structured.ts";
 import { isBegunWithoutThinking, type Thinking, thinkingOf } from "./thinking.ts";
 import { decodeToolChoice, decodeTools, encodeTools } from "./tools.ts";
 
-/** The version of the API that requests of ours are written for; its callers may speak others. */
+/** The API version of translated requests; callers may use others. */
 export const apiVersion = "2023-06-01";
 
 /**
- * Fields that ask for what no other dialect can give, and the values with which they ask for nothing. All others are known to `settingsOf`, or are hints
- * that another dialect's upstream is not given: `diagnostics`, `service_tier`, `speed`, `fallback_credit_token`, `output_config.task_budget`, the
- * `output_config` of a single message, edits of the context that only clear, citations, transformations of images.
+ * Fields that no other dialect supports, and the values that have no effect. All other fields are read by `settingsOf`, or ignored for upstreams of other
+ * dialects: `diagnostics`, `service_tier`, `speed`, `fallback_credit_token`, `output_config.task_budget`, the `output_config` of a single message, context
+ * edits that only clear, citations, and image transformations.
  */
 const refused: readonly [string, (value: unknown) => boolean][] = [
   ["container", () => false],
@@ -44,7 +44,7 @@ export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest 
   return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings: settingsOf(body) };
 }
 
-/** What only clears is a hint. For the rest, a coding agent knows by these words to do without. */
+/** Edits that only clear are ignored. Others are rejected with wording that lets a coding agent continue without them. */
 function checkContextEdits(value: unknown): void {
   for (const [place, edit] of listOf(objectOf(value).edits).entries()) {
     const { type } = objectOf(edit);
@@ -80,7 +80,7 @@ function settingsOf(body: Record<string, unknown>): Settings {
   if (type === "disabled") put("effort", "none", "thinking");
   else if (asked !== undefined) put("effort", asked, "output_config.effort");
   else if (type === "enabled") put("thinkingTokensMax", number(budget), "thinking.budget_tokens");
-  // Thinking that is enabled with a budget is shown unless it says otherwise.
+  // Enabled thinking with a budget is shown unless `display` says otherwise.
   if (type === "enabled" || (type !== "disabled" && textOf(display) !== undefined))
     put("thinkingShown", display !== "omitted", "thinking.display");
   putFormat(settings, format, "output_config.format");
@@ -88,7 +88,7 @@ function settingsOf(body: Record<string, unknown>): Settings {
   return settings;
 }
 
-/** With the beta that lets models think between calls, the budget is for all of a turn's answers together. */
+/** With the interleaved-thinking beta, the budget covers all answers of a turn together. */
 function checkThinking({ thinking, max_tokens: max }: Record<string, unknown>, betas: string): void {
   const { type, budget_tokens: budget, display } = objectOf(thinking);
   if (type !== undefined && !["enabled", "adaptive", "between_tools", "disabled"].includes(String(type)))
@@ -116,7 +116,7 @@ function putFormat(settings: Settings, format: unknown, path: string): void {
   settings.format = { value: { kind: "schema", schema: objectOf(schema) }, path };
 }
 
-/** Of what is carried, the sampling fields are dropped for models that refuse them. */
+/** Sampling fields are supported, but dropped for models that reject them. */
 const fieldSupport: FieldSupport = {
   outputTokensMax: "supported",
   temperature: "supported",
@@ -177,7 +177,10 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
   return { path: "/messages", headers: { "anthropic-version": apiVersion }, body: Buffer.from(JSON.stringify(body)) };
 }
 
-/** The format has no JSON without a schema, older models have no formats, and not every schema can be enforced: then the model is asked for it in words. */
+/**
+ * The format has no JSON mode without a schema, older models have none at all, and not every schema can be enforced. In these cases an instruction asks the
+ * model for the format.
+ */
 function formatOf(asked: Settings["format"], { jsonSchemas }: ModelTraits): { format?: object; instruction?: string } {
   if (asked === undefined) return {};
   if (asked.value.kind === "json") return { instruction: formatInstructionOf(undefined) };

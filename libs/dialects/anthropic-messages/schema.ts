@@ -1,4 +1,4 @@
-/** What a request in Anthropic's Messages format may look like: https://platform.claude.com/docs/en/api/messages/create */
+/** The schemas of requests in Anthropic's Messages format: https://platform.claude.com/docs/en/api/messages/create */
 import Type from "typebox";
 import { has, int32Max, nullable, optional, optionalInteger, optionalNumber, type Schema } from "../schema-parts.ts";
 
@@ -19,7 +19,7 @@ const textBlock = {
 };
 const citations = { ...nullable("object"), properties: { enabled: nullable("boolean") } };
 
-/** `contents` are the rules for the blocks that a document may consist of. */
+/** `contents` are the schemas of the blocks that a document may contain. */
 const attachmentOf = (contents: readonly Schema[]) => ({
   ...object,
   required: ["type"],
@@ -59,7 +59,7 @@ const shared = [
   }),
 ];
 
-/** What the result of a tool may hold. */
+/** The blocks of a tool result. */
 const innerBlock = {
   ...object,
   required: ["type"],
@@ -135,7 +135,7 @@ const edit = {
   properties: { type: text, keep: { type: ["string", "object", "null"] } },
 };
 
-/** What both endpoints take. */
+/** Fields that both endpoints accept. */
 const counted = {
   model: Type.String({ minLength: 1, maxLength: 256 }),
   messages: Type.Unsafe<unknown[]>({ type: "array", minItems: 1, maxItems: 100_000, items: message }),
@@ -175,8 +175,8 @@ const counted = {
 const maxTokens = { type: "integer", minimum: 0, maximum: int32Max };
 
 /**
- * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that the vendor may add to. `null` counts as
- * absent. No defaults and no coercion: the caller's body is never rewritten by a check. Both versions of the API are accepted with the fields of either.
+ * Checks the known fields for type and range. Unknown fields pass, and so do unknown values of fields to which the vendor may add values. `null` counts as
+ * absent. No defaults and no coercion: a check never changes the caller's body. Both API versions are accepted.
  */
 export const messagesRequestSchema = Type.Object({
   ...counted,

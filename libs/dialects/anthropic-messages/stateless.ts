@@ -1,17 +1,17 @@
-/** What of a request refers to what its vendor would have stored. */
+/** References in a request to objects that its vendor would have stored. */
 import { listOf, objectOf, textOf } from "../json.ts";
 
 export interface StatefulField {
   /** The field at fault, such as `messages[3].content[0].source.file_id`. */
   param: string;
   message: string;
-  /** The vendor's own code for it, by which its clients know to do without. */
+  /** The vendor's own error code, by which its clients know to continue without the feature. */
   upstreamCode?: string;
 }
 
 /**
- * The first field that only makes sense where conversations, containers or files are stored; undefined when there is none. It holds for every request,
- * translated or not: what an upstream stores, it stores for all callers of this gateway together.
+ * The first field that requires stored conversations, containers or files; undefined if there is none. Applies to translated and verbatim requests: an upstream
+ * would share stored objects between all callers of this gateway.
  */
 export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
   if (body.thread !== undefined && body.thread !== null)

@@ -1,4 +1,4 @@
-/** Streamed answers in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/build-with-claude/streaming */
+/** Streamed answers in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/build-with-claude/streaming */
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { EventDecoder } from "../event-decoder.ts";
@@ -10,15 +10,15 @@ import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import { blockOf, calledNameOf, endingOf, messageOf, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 
-/** The block that is being read; `hidden` is one that other dialects have no place for. */
+/** The open block. `hidden`: other dialects cannot express it. */
 interface OpenBlock {
   kind: "text" | "reasoning" | "call" | "hidden";
   signature: Signature | undefined;
-  /** The input that a call began with, in case nothing more of it comes. */
+  /** The input at the start of a call, used if no deltas follow. */
   input: string;
 }
 
-/** Where which text of a delta stands, and in which kind of block. */
+/** For each type of delta: its block kind, and the member with its text. */
 const deltas: Record<string, { kind: OpenBlock["kind"]; member: string }> = {
   text_delta: { kind: "text", member: "text" },
   thinking_delta: { kind: "reasoning", member: "thinking" },
@@ -31,7 +31,7 @@ export class MessagesDecoder extends EventDecoder {
   #called = false;
   #finish: Finish | undefined;
   #stopSequence: string | undefined;
-  /** A block was begun: a terminator alone is no answer. */
+  /** A block has begun: a terminator alone is not an answer. */
   #begun = false;
 
   get finished(): boolean {
@@ -124,7 +124,7 @@ export class MessagesDecoder extends EventDecoder {
     if (!isCall && block.text !== "") events.push({ kind: "delta", text: block.text });
   }
 
-  /** Blocks come one after the other: a delta belongs to the open one. Text that nothing announced is not lost. */
+  /** Blocks never overlap, so a delta belongs to the open block. Text without a block start opens its own. */
   #delta(delta: Record<string, unknown>, events: AnswerEvent[]): void {
     const type = String(delta.type);
     if (type === "signature_delta") {
@@ -153,12 +153,12 @@ export class MessagesDecoder extends EventDecoder {
   }
 }
 
-/** The block that is being written. Texts and thoughts are opened by their first piece, for an empty block is refused when it comes back. */
+/** The open block. Text and thinking blocks open with their first chunk, because upstreams reject empty blocks in a later request. */
 interface WrittenBlock {
   start: BlockStart;
-  /** Its beginning was written. */
+  /** Its start is written. */
   unwrappedSignature: boolean;
-  /** Something of it was written. */
+  /** Some of its content is written. */
   filled: boolean;
 }
 
@@ -167,7 +167,7 @@ export class MessagesEncoder implements StreamEncoder {
   #begun = false;
   #index = 0;
   #open: WrittenBlock | undefined;
-  /** A foreign signature without a text of its own: shown only if something follows, for clients take the last block for the answer. */
+  /** A foreign signature without text. It is written only if another block follows, because clients take the last block as the answer. */
   #held: Signature | undefined;
 
   constructor(context: AnswerContext) {
@@ -257,7 +257,7 @@ export class MessagesEncoder implements StreamEncoder {
     return eventText("content_block_start", { index: this.#index, content_block: block });
   }
 
-  /** One piece of a block, written without a detour: there are many of them. */
+  /** One delta of a block. Built as text rather than from an object, because it is the most frequent event. */
   #chunk(type: string, member: string, text: string): string {
     return `event: content_block_delta\ndata: {"type":"content_block_delta","index":${this.#index},"delta":{"type":"${type}","${member}":${jsonOf(text)}}}\n\n`;
   }

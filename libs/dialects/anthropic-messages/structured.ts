@@ -1,19 +1,19 @@
-/** JSON schemas as Anthropic's structured outputs take them: https://platform.claude.com/docs/en/build-with-claude/structured-outputs */
+/** JSON schemas for Anthropic's structured outputs: https://platform.claude.com/docs/en/build-with-claude/structured-outputs */
 import { listOf, objectOf } from "../json.ts";
 
 type Schema = Record<string, unknown>;
 
 const stringFormats = ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
-/** Keywords that are taken as they are. */
+/** Keywords that are sent unchanged. */
 const plain = ["$ref", "type", "enum", "const", "required", "description", "title", "default"];
-/** Without one of these, anything is allowed. */
+/** A schema without any of these allows everything. */
 const saying = ["$ref", "type", "enum", "const", "anyOf", "allOf", "properties"];
-/** Keywords that say nothing of what is allowed. */
+/** Keywords without any effect on validation. */
 const idle = ["$schema", "$id", "$comment", "examples"];
 
 /**
- * The schema in the vendor's own terms: objects closed, bounds and patterns told in the descriptions, as its client libraries do. Undefined for what can't
- * be told that way: recursion, and objects whose members are not named.
+ * The schema within the vendor's subset: objects are closed, and bounds and patterns move into descriptions, as in its client libraries. Undefined for a schema
+ * that cannot be expressed: a recursive one, or one with objects whose members are not named.
  */
 export function structuredSchemaOf(root: Schema): Schema | undefined {
   if (isRecursive(root)) return undefined;
@@ -51,10 +51,10 @@ export function structuredSchemaOf(root: Schema): Schema | undefined {
   return isOpen ? undefined : schema;
 }
 
-/** Definitions that lead to each other in a row: more are taken for recursion. */
+/** A longer chain of references counts as recursion. */
 const chainMax = 100;
 
-/** Does a definition lead back to itself, or a reference out of the schema? */
+/** True if a definition refers to itself, or a reference leaves the schema. */
 function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   const known: Record<string, Schema> = { $defs: objectOf($defs), definitions: objectOf(definitions) };
   const finished = new Set<string>();
@@ -80,7 +80,7 @@ function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   return leadsBack(root);
 }
 
-/** What a model is told where the format can't be enforced. */
+/** The instruction to the model if the format cannot be enforced. */
 export const formatInstructionOf = (schema: Schema | undefined): string =>
   schema === undefined
     ? "Answer with one JSON object and nothing else: no words around it, no code fence."

@@ -1,16 +1,16 @@
-/** How a request to one of Anthropic's models says how much to think: https://platform.claude.com/docs/en/build-with-claude/thinking */
+/** The thinking settings of requests to Anthropic's models: https://platform.claude.com/docs/en/build-with-claude/thinking */
 import type { Target } from "../codec.ts";
 import type { Effort, Settings } from "../neutral.ts";
 import { askedEffortOf, effortAmong, thinkingTokensOf } from "../reasoning.ts";
 
-/** The limit of an answer's tokens if neither the caller nor the catalogue sets one. */
+/** The output token limit if neither the caller nor the catalogue sets one. */
 export const outputTokensFilled = 4_096;
 
 export interface Thinking {
   maxTokens: number;
   thinking?: Record<string, unknown>;
   effort?: string;
-  /** The model thinks before it answers, so it accepts no sampling fields and can't be forced to call a tool. */
+  /** Thinking is on, so the model accepts no sampling fields and no forced tool call. */
   isOn: boolean;
 }
 
@@ -18,13 +18,13 @@ interface Circumstances {
   target: Target;
   /** The request forces a tool call. */
   forced: boolean;
-  /** The assistant turn that continues began without thinking, or its thinking was lost. */
+  /** The open assistant turn began without thinking, or its thinking was lost. */
   begunWithout: boolean;
 }
 
 /**
- * Thinking is left out where the model refuses it: with a forced call, in a turn that began without thinking, and in an answer too short for the smallest
- * budget. The amount of thinking is a preference of the caller's; forced calls and length limits are not.
+ * Thinking is left out where the model would reject it: with a forced call, in a turn that began without thinking, and if the answer is shorter than the
+ * smallest budget. The amount of thinking is only a preference of the caller; forced calls and length limits are requirements.
  */
 export function thinkingOf(settings: Settings, { target, forced, begunWithout }: Circumstances): Thinking {
   const { traits, outputTokensMax: limit } = target;
@@ -80,8 +80,8 @@ interface WireMessage {
 }
 
 /**
- * Whether the assistant turn that these messages leave open, with calls that were just answered, begins with anything but thinking. Models with a budget
- * refuse to think in such a turn. The messages are those that are sent.
+ * True if the messages end in an open assistant turn (with calls that were just answered) that does not begin with thinking. Models with a thinking budget
+ * reject thinking in such a turn. `messages` are the ones sent to the upstream.
  */
 export function isBegunWithoutThinking(messages: readonly WireMessage[]): boolean {
   const blocksIn = ({ content }: WireMessage): { type?: unknown }[] =>

@@ -1,4 +1,4 @@
-/** Tools and the choice among them in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
+/** Tools and tool choice in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
 
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
@@ -10,8 +10,8 @@ import { clientToolOf } from "./client-tools.ts";
 import { structuredSchemaOf } from "./structured.ts";
 
 /**
- * The tools that are in force at the end of the conversation: those of the request, deferred ones too, with what its instructions added and took away.
- * `eager_input_streaming`, `input_examples` and `allowed_callers` are hints.
+ * The tools in force at the end of the conversation: those of the request, including deferred ones, with the additions and removals by its instructions.
+ * `eager_input_streaming`, `input_examples` and `allowed_callers` are ignored.
  */
 export function decodeTools(body: Record<string, unknown>): Tool[] {
   const offered = new Map<string, Omit<Tool, "name">>();
@@ -88,13 +88,13 @@ export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolCh
 interface WireTools {
   tools: WireBlock[];
   choice: Record<string, unknown> | undefined;
-  /** A tool must be called. */
+  /** A tool call is required. */
   forced: boolean;
 }
 
 /**
- * `called` names the tools that the conversation has calls of: it is refused without any tool. A choice among several is made by offering only those, and
- * where calls can't be forced the model is left to choose.
+ * `called` names the tools called in the conversation; the format rejects a conversation with calls and without tools. A choice among several tools is made by
+ * offering only those. If calls cannot be forced, the model chooses freely.
  */
 export function encodeTools(
   { tools, toolChoice, settings }: NeutralRequest,

@@ -1,4 +1,4 @@
-/** Requests and answers in Anthropic's Messages format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
+/** Verbatim relay between a caller and an upstream that both speak Anthropic's Messages: bytes stay unchanged except for the model's name. */
 import type { Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
 import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, textOf, withMembers } from "../json.ts";
@@ -15,7 +15,7 @@ import { apiVersion } from "./request.ts";
 
 const stopEvent = Buffer.from('event: message_stop\ndata: {"type":"message_stop"}\n\n');
 
-/** What other vendors' thoughts look like: in an envelope, or unsigned. */
+/** Marks of other vendors' reasoning: a wrapped signature, or none. */
 const foreignMarks = [wrappedSignatureMark, '"signature":""', '"signature": ""'];
 
 export const verbatim: Verbatim = {
@@ -31,7 +31,7 @@ export const verbatim: Verbatim = {
   answer: answerOf,
 };
 
-/** Undefined when the bytes are not a JSON object with a model. */
+/** Undefined if the bytes are not a JSON object with a model. */
 function requestOf(bytes: Buffer, { model }: Target): Buffer | undefined {
   const spans = objectSpansOf(bytes, ["model"]);
   if (spans?.members.model === undefined) return undefined;
@@ -42,7 +42,7 @@ function requestOf(bytes: Buffer, { model }: Target): Buffer | undefined {
   );
 }
 
-/** All but those thoughts, and thinking that can't go on without them, stays as it was. */
+/** Removes such reasoning, and thinking that cannot continue without it. Everything else stays unchanged. */
 function withoutWrappedSignatures(bytes: Buffer): Buffer {
   const kept = withMembers(bytes, "messages", withoutForeignThoughts);
   return withMembers(kept, "thinking", (thinking) => {
@@ -52,7 +52,7 @@ function withoutWrappedSignatures(bytes: Buffer): Buffer {
   });
 }
 
-/** Blocks that open without saying anything yet. */
+/** Blocks whose start has no content. */
 const quietBlocks = ["text", "thinking"];
 
 class MessagesWatcher implements Watcher {
@@ -60,7 +60,7 @@ class MessagesWatcher implements Watcher {
   readonly endsWithDone = false;
   readonly errorOf = upstreamErrorOf;
   finished = false;
-  /** What comes behind the reason for stopping is waited for: the terminator is never long in coming. */
+  /** Waits for the terminator, which follows the stop reason at once. */
   readonly complete = false;
   readonly contradicted = false;
   readonly #model: Buffer;
@@ -117,7 +117,7 @@ class MessagesWatcher implements Watcher {
   }
 }
 
-/** The event with its name, which the vendor's clients go by, even if its sender left it out. */
+/** The event with its name, which the vendor's clients need, even if the upstream left it out. */
 const relayed = (type: string | undefined, data: Buffer, content: boolean): Passing => ({
   kind: "relay",
   bytes: eventBytesOf(type, data),
@@ -127,7 +127,7 @@ const relayed = (type: string | undefined, data: Buffer, content: boolean): Pass
 const nameOf = (type: unknown): string | undefined =>
   typeof type === "string" && /^\w{1,80}$/.test(type) ? type : undefined;
 
-/** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
+/** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
 function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };

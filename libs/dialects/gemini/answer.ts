@@ -1,4 +1,4 @@
-/** Answers in Google's Gemini format, and what whole ones share with streamed ones: https://ai.google.dev/api/generate-content#generatecontentresponse */
+/** Answers in Google's Gemini format, and the parts that whole and streamed ones share: https://ai.google.dev/api/generate-content#generatecontentresponse */
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, stoppedBy } from "../finish.ts";
@@ -18,23 +18,23 @@ const finishes: Record<Finish, string> = {
   "content-filter": "SAFETY",
 };
 
-/** Does a candidate say that it is over? */
+/** True if a candidate's finish reason ends it. */
 export const isFinish = (reason: unknown): reason is string =>
   textOf(reason) !== undefined && reason !== "FINISH_REASON_UNSPECIFIED";
 
-/** Was the prompt refused, so that there will be no candidate? */
+/** True if the prompt was blocked, so no candidate follows. */
 export const isBlocked = (promptFeedback: unknown): boolean => {
   const reason = textOf(objectOf(promptFeedback).blockReason);
   return reason !== undefined && reason !== "BLOCK_REASON_UNSPECIFIED";
 };
 
-/** The error of the first candidate that failed, in words that are not Google's own: those its clients know. */
+/** The error of the first candidate that failed. The words are not Google's: they are those that its clients know. */
 export function failureIn(candidates: readonly Record<string, unknown>[]): UpstreamError | undefined {
   const reason = candidates.map(({ finishReason }) => finishReason).find(isFailure);
   return reason === undefined ? undefined : stoppedBy(reason);
 }
 
-/** Undefined for what is no object. What hosted tools added to the prompt is counted beside it, and thoughts beside what was said. */
+/** Undefined if the value is not an object. Google counts the input of hosted tools and the thinking separately from prompt and answer. */
 export function usageOf(value: unknown): Usage | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const usage = objectOf(value);
@@ -56,10 +56,10 @@ const usageBodyOf = ({ inputTokens, cachedInputTokens, outputTokens, reasoningTo
   totalTokenCount: inputTokens + outputTokens,
 });
 
-/** Reads an answer, whole or piece by piece: every piece is a response of its own. */
+/** Reads an answer, whole or in chunks; each chunk is a complete response object. */
 export class AnswerReader {
   usage: Usage | undefined;
-  /** There is nothing to be said after an error. */
+  /** Nothing follows an error. */
   over = false;
   readonly #parts = new PartReader();
   #finish: Finish | undefined;
@@ -89,7 +89,7 @@ export class AnswerReader {
     return events;
   }
 
-  /** Closes what is open; the answer ended as it said, or else in itself. */
+  /** Closes the open block and finishes, or fails if the answer has no finish reason. */
   end(): AnswerEvent[] {
     if (this.over) return [];
     this.over = true;
@@ -124,7 +124,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   return [...events, ...reader.end()];
 }
 
-/** A response with these parts; `end` is the finish, of the last one. */
+/** A response with these parts; `end` is the finish, given with the last response. */
 export function responseOf(
   parts: readonly object[],
   { id, model }: AnswerContext,

@@ -1,4 +1,4 @@
-/** Where requests in Google's Gemini format name images, documents and tool servers by address. */
+/** Addresses of images, documents and tool servers in requests in Google's Gemini format. */
 import { objectSpansOf, readSpan } from "../json.ts";
 import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../verbatim-attachments.ts";
 import { camelNameOf } from "./names.ts";
@@ -9,7 +9,7 @@ const file =
 const server = /^(?:generateContentRequest\.)?tools\.mcpServers\.streamableHttpTransport\.url$/;
 const mimeTypeNames = ["mimeType", "mime_type"];
 
-/** What Google keeps itself, and videos that only it can watch, are left to it. */
+/** Files stored by Google, and videos that only Google can watch, are not fetched. */
 export const attachmentFinder: AttachmentFinder = {
   marks: ['Uri"', '_uri"', "HttpT", "_http_"],
   names: ["fileUri", "file_uri", "url"],

@@ -1,4 +1,4 @@
-/** Google's Gemini. */
+/** The codec of Google's Gemini. */
 
 import type { Codec } from "../codec.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";

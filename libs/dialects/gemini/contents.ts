@@ -1,4 +1,4 @@
-/** The turns of a conversation in Google's Gemini format, both ways: https://ai.google.dev/api/caching#Content */
+/** The turns of a conversation in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Content */
 
 import { refuse } from "../field-support.ts";
 import { objectOf, textOf } from "../json.ts";
@@ -27,12 +27,12 @@ export function decodeSystem(value: unknown): TextPart[] {
   });
 }
 
-/** `detail` is how closely images are looked at that don't say so themselves. Contents of the model in a row, as a streamed answer leaves them, are one turn. */
+/** `detail` applies to images without a resolution of their own. Consecutive contents of the model, as a streamed answer leaves them, are one turn. */
 export function decodeContents(value: unknown, tools: readonly Tool[], detail: ImagePart["detail"]): Message[] {
   const messages: Message[] = [];
   const calls = new Calls();
   let turn: ModelTurn | undefined;
-  /** What the model has drawn: the user shows it again. */
+  /** Images that the model generated: they move to the next user turn. */
   let drawn: ImagePart[] = [];
   const endTurn = () => {
     turn = undefined;
@@ -64,10 +64,10 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
   return messages;
 }
 
-/** The calls so far, by which a response finds its own: by the id, or else as the next one of its name in the turn before. */
+/** The calls so far. A response belongs to the call with its id, or else to the next call of its name in the previous turn. */
 class Calls {
   readonly #known = new Map<string, CallPart>();
-  /** Those of the turn before, by name; those that are answered are taken out. */
+  /** Unanswered calls of the previous turn, by name. */
   #open = new Map<string, Set<CallPart>>();
 
   begin(): void {
@@ -89,7 +89,7 @@ class Calls {
   }
 }
 
-/** Members of which a part has one: https://ai.google.dev/api/caching#Part */
+/** A part has one of these members: https://ai.google.dev/api/caching#Part */
 const data = [
   "inlineData",
   "fileData",
@@ -136,7 +136,7 @@ function userPartsOf(
   return media === undefined ? nothingIn(part, path) : [media];
 }
 
-/** The contents of a request, and its instructions; where there is no turn at all, these are the user's words. */
+/** The contents of a request, and its instructions. Without any turn, the instructions become the user's message. */
 export function encodeConversation(
   system: readonly TextPart[],
   messages: readonly Message[],
@@ -166,7 +166,7 @@ export function encodeConversation(
   };
 }
 
-/** An instruction in the middle of a conversation has no place of its own here: it is told in the user's turn, marked as what it is. */
+/** Contents have no role for an instruction in the middle of a conversation: it moves into the user's turn, marked as an instruction. */
 const withoutSystem = (message: Message): Message =>
   message.role === "system"
     ? { ...message, role: "user", parts: message.parts.map((part) => (part.kind === "text" ? marked(part) : part)) }
@@ -175,7 +175,7 @@ const withoutSystem = (message: Message): Message =>
 const marked = (part: TextPart): TextPart =>
   part.text === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` };
 
-/** Results stand in the order of their calls: where ids are not looked at, that is what tells them apart. */
+/** Results follow the order of their calls, because some models ignore the ids. */
 function encodeUserTurn(parts: readonly Part[], before: readonly Part[], mayHoldMedia: boolean): Json[] {
   const order = new Map(before.flatMap((part, place) => (part.kind === "call" ? [[part.id, place] as const] : [])));
   const rankOf = ({ callId }: ResultPart) => order.get(callId) ?? before.length;

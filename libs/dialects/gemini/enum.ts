@@ -1,6 +1,6 @@
 /**
- * Answers that are one of several values, as bare text (`text/x.enum`): https://ai.google.dev/gemini-api/docs/structured-output. Other dialects enforce a schema
- * only for JSON objects: their models are asked for an object with the value in it, of which the caller gets the value.
+ * Answers that are one of several values, as bare text (`text/x.enum`): https://ai.google.dev/gemini-api/docs/structured-output. Other dialects enforce a
+ * schema only for JSON objects, so their models are asked for an object with one member, and the caller gets its value.
  */
 
 import { objectOf, textOf } from "../json.ts";
@@ -10,7 +10,7 @@ export const enumMimeType = "text/x.enum";
 
 const member = "value";
 
-/** The schema of the object that holds one of the values; undefined when the caller's schema lists none. */
+/** The schema of the object that wraps the value; undefined if the caller's schema lists no values. */
 export function enumObjectSchemaOf(schema: unknown): Record<string, unknown> | undefined {
   const { enum: values, description } = jsonSchemaOf(schema);
   if (!Array.isArray(values) || values.length === 0 || !values.every((value) => typeof value === "string"))
@@ -19,13 +19,13 @@ export function enumObjectSchemaOf(schema: unknown): Record<string, unknown> | u
   return { type: "object", properties: { [member]: value }, required: [member], additionalProperties: false };
 }
 
-/** Does a caller's body ask for such an answer? */
+/** True if a caller's body asks for such an answer. */
 export function asksForEnum({ generationConfig, generation_config: other }: Record<string, unknown>): boolean {
   const { responseMimeType, response_mime_type: snake } = objectOf(generationConfig ?? other);
   return (responseMimeType ?? snake) === enumMimeType;
 }
 
-/** The bare value in a model's text. Nothing of an object that broke off; any other text as it is. */
+/** The bare value in a model's text. Empty for a truncated object; any other text stays unchanged. */
 export function enumValueOf(text: string): string {
   const bare = text.trim();
   if (!bare.startsWith("{")) return bare;

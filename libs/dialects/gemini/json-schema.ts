@@ -1,13 +1,13 @@
 /**
- * Schemas: Google's own kind (https://ai.google.dev/api/caching#Schema) becomes JSON Schema; JSON Schema for Google's models loses what is none of its
- * keywords. Callers mix the kinds, so that one reader serves for both.
+ * Converts between Google's schemas (https://ai.google.dev/api/caching#Schema) and JSON Schema, and removes keywords that Google does not know. Callers mix
+ * both kinds, so one reader serves both.
  */
 import { objectOf } from "../json.ts";
 import { camelNameOf } from "./names.ts";
 
 type Schema = Record<string, unknown>;
 
-/** Google's own keywords of more than one word: they may be written in snake case as well. */
+/** Google's keywords of several words, which may also be written in snake case. */
 const doubleKeywords = new Set([
   "minItems",
   "maxItems",
@@ -18,9 +18,9 @@ const doubleKeywords = new Set([
   "propertyOrdering",
   "anyOf",
 ]);
-/** Bounds that Google's JSON writes as strings, for they have 64 bits. */
+/** Bounds that Google's JSON writes as strings, because they are 64-bit integers. */
 const bounds = new Set(["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"]);
-/** Formats that say no more than the type. */
+/** Formats that add nothing to the type. */
 const typeFormats = new Set(["int32", "int64", "float", "double", "enum"]);
 
 const schemaMembers = new Set([
@@ -36,7 +36,7 @@ const schemaMembers = new Set([
 const schemaLists = new Set(["anyOf", "oneOf", "allOf", "prefixItems"]);
 const schemaMaps = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"]);
 
-/** A schema with each schema inside of it changed; what is no schema stays. */
+/** Applies `change` to every nested schema; other values stay unchanged. */
 function eachInner(name: string, value: unknown, change: (schema: unknown) => unknown): unknown {
   if (schemaMembers.has(name) || schemaLists.has(name)) return Array.isArray(value) ? value.map(change) : change(value);
   if (!schemaMaps.has(name) || typeof value !== "object" || value === null || Array.isArray(value)) return value;
@@ -61,7 +61,7 @@ function standard(schema: unknown): unknown {
   return (schema as Schema).nullable === true ? orNull(result) : result;
 }
 
-/** In lower case; undefined for none. */
+/** In lower case; undefined if there is none. */
 function typeOf(type: unknown): unknown {
   if (Array.isArray(type)) return type.map((one) => (typeof one === "string" ? one.toLowerCase() : one));
   if (typeof type !== "string") return type;
@@ -79,7 +79,7 @@ function orNull(schema: Schema): Schema {
   };
 }
 
-/** https://json-schema.org/draft/2020-12/schema, and what Google adds to it. */
+/** https://json-schema.org/draft/2020-12/schema, and Google's additions. */
 const keywords = new Set(
   [
     [
@@ -124,7 +124,7 @@ const keywords = new Set(
   ].flat(),
 );
 
-/** The schema without keywords that are private to its maker, and without its address. */
+/** The schema without vendor keywords and without its `$id`. */
 export const plainSchemaOf = (schema: Schema): Schema => objectOf(plain(schema));
 
 function plain(schema: unknown): unknown {

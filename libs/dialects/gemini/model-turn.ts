@@ -1,5 +1,5 @@
 /**
- * A model's turn in Google's Gemini format, both ways. Signatures stand on parts here: on a call, what was thought before it; on a text, what was thought
+ * A model's turn in Google's Gemini format, in both directions. Parts carry signatures: a call's signature covers the thinking before it, a text's the thinking
  * with it. https://ai.google.dev/gemini-api/docs/thought-signatures
  */
 
@@ -18,14 +18,14 @@ type SignedPart = ReasoningPart & Required<Pick<ReasoningPart, "signature">>;
 export class ModelTurn {
   readonly parts: Part[] = [];
   readonly #tools: readonly Tool[];
-  /** Parts before this one are behind a signature that has found its place. */
+  /** Parts before this index are already matched with their signature. */
   #settled = 0;
 
   constructor(tools: readonly Tool[]) {
     this.#tools = tools;
   }
 
-  /** A call is returned, to be answered; so is an image, for it has no place in an assistant's turn. */
+  /** Returns a call, which expects a result, or an image, which an assistant's turn cannot contain. */
   add(part: Json, path: string, detail: ImagePart["detail"]): CallPart | ImagePart | undefined {
     const { text, functionCall } = part;
     if (isGiven(part.functionResponse)) refuse(`${path}.functionResponse`, "must be in a turn of the user");
@@ -64,8 +64,8 @@ export class ModelTurn {
   }
 
   /**
-   * Google's own signatures stay where they stand. Those of others were carried over the text that followed them (see part-writer.ts), and go back before
-   * it; the thought they bring along stands for what was shown of it.
+   * Google's own signatures stay where they are. Signatures of other dialects travelled on the text that followed them (see part-writer.ts) and move back in
+   * front of it; the thinking text inside a wrapped signature replaces the shown summary.
    */
   #place(signed: SignedPart): void {
     if (signed.signature.dialect === dialect) {
@@ -89,13 +89,13 @@ function signedOf(value: unknown, path: string): SignedPart | undefined {
   return { kind: "reasoning", text, signature, path };
 }
 
-/** What Google documents for calls that none of its models has signed: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs */
+/** The value that Google documents for calls that none of its models signed: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs */
 const bypass = "skip_thought_signature_validator";
 
-/** The signature of a turn's first call that has none; undefined where the model wants none. */
+/** The signature for a turn's first call if it has none; undefined if the model does not require one. */
 export const bypassOf = ({ signedCalls }: ModelTraits): string | undefined => (signedCalls ? bypass : undefined);
 
-/** `unsigned` stands for the signature that the first call lacks. */
+/** `unsigned` is the signature to use if the first call has none. */
 export function encodeModelTurn(parts: readonly Part[], unsigned: string | undefined): Json[] {
   const kept = parts.filter((part) => part.kind !== "reasoning" || part.signature?.dialect === dialect);
   const encoded: Json[] = [];

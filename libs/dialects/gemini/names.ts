@@ -1,6 +1,6 @@
-/** Names in Google's formats: of fields, which may be written in two ways (https://protobuf.dev/programming-guides/json/), and of models in paths. */
+/** Names in Google's formats: of fields, which have two spellings (https://protobuf.dev/programming-guides/json/), and of models in paths. */
 
-/** Members whose value is the caller's own, whatever its keys look like. */
+/** Members whose value is the caller's own data, so its keys are not respelled. */
 const opaque = new Set([
   "args",
   "response",
@@ -17,7 +17,7 @@ export const snakeNameOf = (name: string): string => name.replace(/[A-Z]/g, (let
 export const camelNameOf = (name: string): string =>
   underscored.test(name) ? name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()) : name;
 
-/** The same JSON with every field in camel case; where both spellings are given, that one counts. What is the caller's own stays as it is. */
+/** The same JSON with every field name in camel case, which wins if both spellings are given. The caller's own data stays unchanged. */
 export function camelOf(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(camelOf);
@@ -41,13 +41,13 @@ export function camelOf(value: unknown): unknown {
 
 const entryOf = ({ name, member }: { name: string; member: unknown }): [string, unknown] => [name, member];
 
-/** The items of a list and their paths; where one item stands for a list of one, as it may in this format, that item. */
+/** The items of a list with their paths; the format also allows a single item in place of a list. */
 export function itemsOf(value: unknown, path: string): [item: unknown, path: string][] {
   if (Array.isArray(value)) return value.map((item, place) => [item, `${path}[${place}]`]);
   return typeof value === "object" && value !== null ? [[value, path]] : [];
 }
 
-/** What a model is called beside its tuned kin, who have a collection of their own. */
+/** A tuned model's name, which has its own collection. */
 const isTuned = (name: string): boolean => name.startsWith("tunedModels/");
 const bareNameOf = (model: string): string => model.replace(/^models\//, "");
 

@@ -1,4 +1,4 @@
-/** From the parts of an upstream's answer in Google's Gemini format to neutral events. */
+/** Reads the parts of an upstream's answer in Google's Gemini format into neutral events. */
 
 import { objectOf, textOf } from "../json.ts";
 import type { AnswerEvent } from "../neutral.ts";
@@ -7,15 +7,15 @@ import { dialect } from "./parts.ts";
 
 type Json = Record<string, unknown>;
 
-/** Neighbouring texts are one block. A signature of a call or a text becomes a block of its own: before the call, behind the text. */
+/** Consecutive texts are one block. A signature of a call or a text becomes a separate block: before the call, after the text. */
 export class PartReader {
   /** The model made a call. */
   called = false;
-  /** Nothing was said. */
+  /** No content so far. */
   empty = true;
   #open: "text" | "reasoning" | undefined;
 
-  /** Appends the events of one part; parts of kinds that nobody asked for have none. */
+  /** Appends the events of one part; unknown kinds have none. */
   read(part: Json, events: AnswerEvent[]): void {
     const data = textOf(part.thoughtSignature);
     const isThought = part.thought === true;

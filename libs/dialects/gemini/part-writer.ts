@@ -1,4 +1,4 @@
-/** From neutral events to the parts of an answer in Google's Gemini format. */
+/** Writes neutral events as parts of an answer in Google's Gemini format. */
 import type { AnswerContext } from "../codec.ts";
 import type { AnswerEvent, BlockStart, Signature } from "../neutral.ts";
 import { argumentsOf, calledTool } from "../tools.ts";
@@ -9,19 +9,19 @@ import { dialect } from "./parts.ts";
 type Json = Record<string, unknown>;
 
 /**
- * Thoughts are shown to who asked for them: others take the first text for the answer. Their signatures go on the next call, where all clients keep
- * them, or on the text at the end; clients drop thoughts, so that a signature of another dialect takes the thought itself along.
+ * Thoughts are shown only to callers that asked for them, because others take the first text as the answer. Signatures go on the next call, where all clients
+ * keep them, or on the text at the end. Clients drop thoughts, so a signature of another dialect includes the thinking text.
  */
 export class PartWriter {
-  /** The model made a call that is none: it was left out. */
+  /** The model's call was not valid JSON and was left out. */
   malformed = false;
   readonly #context: AnswerContext;
   readonly #showsThoughts: boolean;
   readonly #isEnum: boolean;
   #open: BlockStart | undefined;
-  /** The thought, the call's input, or the text that holds an enum's value, so far. */
+  /** The chunks so far of the thought, the call's input, or the text with an enum's value. */
   #chunks: string[] = [];
-  /** Waits for a part to stand on. */
+  /** Waits for the next part that can carry it. */
   #signature: { data: string; isOwn: boolean } | undefined;
 
   constructor(context: AnswerContext) {
@@ -30,7 +30,7 @@ export class PartWriter {
     this.#isEnum = asksForEnum(context.body);
   }
 
-  /** No part is empty but one that bears a signature. */
+  /** Parts are never empty, unless they carry a signature. */
   push(event: Exclude<AnswerEvent, { kind: "error" | "finish" }>): Json[] {
     switch (event.kind) {
       case "block":
@@ -46,14 +46,14 @@ export class PartWriter {
     }
   }
 
-  /** What is left when all is said. */
+  /** The remaining parts at the end of the answer. */
   end(): Json[] {
     const data = this.#signature?.data;
     this.#signature = undefined;
     return data === undefined ? [] : [{ text: "", thoughtSignature: data }];
   }
 
-  /** All parts of a whole answer: what is left finds its place on the last that takes it. */
+  /** All parts of a whole answer: a remaining signature goes on the last part that can carry it. */
   endOn(parts: readonly Json[]): Json[] {
     const last = parts.findLastIndex((part) => part.thought === undefined);
     const bearer = parts[last];

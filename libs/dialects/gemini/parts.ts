@@ -1,4 +1,4 @@
-/** Media and results of functions in Google's Gemini format, both ways: https://ai.google.dev/api/caching#Part */
+/** Media and function results in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Part */
 
 import { attachmentOf, checkedBase64 } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
@@ -9,14 +9,14 @@ import { itemsOf } from "./names.ts";
 
 export const dialect = "gemini";
 
-/** How closely images are looked at: a resolution by its name, or an object with one. */
+/** The image detail of a resolution, given by name or as an object with one. */
 export function detailOf(resolution: unknown): ImagePart["detail"] {
   const level = textOf(resolution) ?? textOf(objectOf(resolution).level) ?? "";
   if (level.endsWith("LOW")) return "low";
   return level.endsWith("HIGH") ? "high" : undefined;
 }
 
-/** A part with `inlineData` or `fileData`; undefined when it has neither. */
+/** A part with `inlineData` or `fileData`; undefined if it has neither. */
 export function mediaOf(
   part: Record<string, unknown>,
   path: string,
@@ -26,10 +26,10 @@ export function mediaOf(
   return isGiven(part.fileData) ? fileOf(objectOf(part.fileData), `${path}.fileData`, detail) : undefined;
 }
 
-/** The same id for the same place, for calls and responses that bear none. */
+/** An id for calls and responses without one, derived from their place. */
 export const mintedOf = (path: string): string => `call_${(path.match(/\d+/g) ?? []).join("_")}`;
 
-/** What stands beside a part's content. */
+/** Members that may accompany a part's content. */
 const beside = [
   "thought",
   "thoughtSignature",
@@ -41,7 +41,7 @@ const beside = [
   "text",
 ];
 
-/** No part, of one that is empty; what is of a kind that is known to Google alone is refused. */
+/** Accepts an empty part and throws Refusal for kinds that only Google knows. */
 export function nothingIn(part: Record<string, unknown>, path: string): [] {
   const [unknown] = Object.entries(part).filter(([name, value]) => isGiven(value) && !beside.includes(name));
   return unknown === undefined ? [] : refuse(`${path}.${unknown[0]}`);
@@ -93,13 +93,13 @@ function fileOf(
   return { kind: "file", source, ...(textOf(displayName) !== undefined && { name: displayName as string }), path: own };
 }
 
-/** What a file at an address is said to be: an image or a document, a PDF where nothing is said; undefined for what is neither. */
+/** The declared type of a file at an address: an image or a document, PDF if none is declared; undefined for other types. */
 export function fetchedTypeOf(mimeType: unknown, address: string): string | undefined {
   const type = bareTypeOf(mimeType) || (typeByNameOf(address) ?? "application/pdf");
   return type.startsWith("image/") || type === "application/pdf" || isText(type) ? type : undefined;
 }
 
-/** Is this a file that Google stores, or a video that it watches where it is? By its host, which is all that a fetch goes by. */
+/** True for a file that Google stores, or a video that Google watches at its address. Decided by the host alone. */
 export function isLeftToGoogle(uri: string): boolean {
   if (/^gs:|^files\//i.test(uri)) return true;
   const { hostname = "", pathname = "" } = URL.parse(uri) ?? {};
@@ -122,7 +122,9 @@ function typeByNameOf(address: string): string | undefined {
   return ending === undefined ? undefined : typesByEnding[ending];
 }
 
-/** What a function gave: what is under `output` or `result` if that is all, else everything; `error` alone is a failure. */
+/**
+ * A function's result: the value of `output` or `result` if it is the only member, otherwise the whole object. An object with only `error` is a failed result.
+ */
 export function resultOf(
   { response, parts }: Record<string, unknown>,
   path: string,
@@ -142,7 +144,7 @@ export function resultOf(
   };
 }
 
-/** What a function gave, as the object that it must be here. */
+/** A function's result as an object, which the format requires. */
 export function responseOf({ content, isError }: ResultPart): object {
   const texts = content.filter((part) => part.kind === "text").map(({ text }) => text);
   const text = texts.join("\n");

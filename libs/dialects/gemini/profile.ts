@@ -1,4 +1,4 @@
-/** Google's Gemini, as endpoints and upstream connections see it: https://cloud.google.com/apis/design/errors, https://ai.google.dev/api/models */
+/** The profile of Google's Gemini: https://cloud.google.com/apis/design/errors, https://ai.google.dev/api/models */
 import { type ErrorCode, type Failure, statuses } from "../errors.ts";
 import { objectOf } from "../json.ts";
 import {
@@ -40,7 +40,7 @@ const errorStatuses: Record<ErrorCode, string> = {
   upstream_timeout: "DEADLINE_EXCEEDED",
 };
 
-/** Clients know by `PerDay` in a quota's id that a retry is useless, whatever the budget's period. */
+/** Clients stop retrying if a quota's id contains `PerDay`, so every exhausted budget has it, whatever its period. */
 const exhaustedBudget = { quotaMetric: "sluice/budget", quotaId: "BudgetPerDay" };
 
 /** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
@@ -124,7 +124,7 @@ export const geminiProfile: Profile = {
   statusOf: (code) => statuses[code],
   errorBodyOf,
   errorEventOf: (failure) => `data: ${errorBodyOf(failure)}\n\n`,
-  /** Google's older clients need it. */
+  /** Google's older clients detect a failed stream only by a broken connection. */
   breaksAfterError: true,
   keepAlive: newline,
   limitHeadersOf: () => ({}),
@@ -133,7 +133,7 @@ export const geminiProfile: Profile = {
     const size = pageSizeOf(query.get("pageSize"), pageDefault, pageMax);
     const from = indexAfter(models, query.get("pageToken"));
     const page = models.slice(from, from + size);
-    // An empty token would make Google's clients ask forever.
+    // An empty page token would make Google's clients request pages forever.
     return {
       models: page.map(modelBodyOf),
       ...(from + size < models.length && { nextPageToken: page.at(-1)?.id }),

@@ -1,4 +1,4 @@
-/** Requests in Google's Gemini format, to the neutral form and from it: https://ai.google.dev/api/generate-content */
+/** Requests in Google's Gemini format, in both directions: https://ai.google.dev/api/generate-content */
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
@@ -16,8 +16,8 @@ import { decodeToolChoice, decodeTools, encodeTools } from "./tools.ts";
 const isEmpty = (value: unknown): boolean => Object.keys(objectOf(value)).length === 0 && listOf(value).length === 0;
 
 /**
- * What of `generationConfig` asks for what no other dialect can give, and the values with which it asks for nothing. All others are known to
- * `settingsOf`, or are hints, which another dialect's upstream is not given. So are `safetySettings`, `labels` and `store` beside it.
+ * Fields of `generationConfig` that no other dialect supports, and the values that have no effect. All other fields are read by `settingsOf`, or ignored for
+ * upstreams of other dialects. `safetySettings`, `labels` and `store` are ignored as well.
  */
 const refused: readonly [string, (value: unknown) => boolean][] = [
   ["candidateCount", (value) => value === 1],
@@ -33,7 +33,7 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
   ["audioTranscriptionConfig", isEmpty],
 ];
 
-/** Paths are in camel case, however the caller spells. */
+/** Paths are in camel case, whichever spelling the caller uses. */
 export function decodeRequest({ body: written }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(written);
   if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
@@ -128,7 +128,7 @@ const fieldSupport: FieldSupport = {
 
 const stopsMax = 5;
 
-/** The path of the method that answers in this framing: of the two kinds of stream, only the one is read from upstreams. */
+/** The path of the method for this framing. Upstream streams are always read as server-sent events. */
 export const answerPathOf = (model: string, framing: Framing): string =>
   framing === "whole" ? pathOf(model, "generateContent") : `${pathOf(model, "streamGenerateContent")}?alt=sse`;
 

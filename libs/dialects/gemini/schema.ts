@@ -1,4 +1,4 @@
-/** What a request in Google's Gemini format may look like: https://ai.google.dev/api/generate-content#request-body */
+/** The schemas of requests in Google's Gemini format: https://ai.google.dev/api/generate-content#request-body */
 import Type from "typebox";
 import { int32Max, nullable, type Schema } from "../schema-parts.ts";
 import { snakeNameOf } from "./names.ts";
@@ -11,7 +11,7 @@ const integer = (minimum: number, maximum = int32Max) => nullable("integer", { m
 const named: Schema = { type: "string", minLength: 1 };
 
 const reference = (name: string): Schema => ({ $ref: `#/$defs/${name}` });
-/** A list, for which one item alone may stand. */
+/** A list, or a single item in its place. */
 const some = (name: string): Schema => ({
   type: ["array", "object"],
   items: reference(name),
@@ -20,19 +20,19 @@ const some = (name: string): Schema => ({
 });
 const someOrNone = (name: string): Schema => ({ ...some(name), type: ["array", "object", "null"] });
 
-/** The member is missing in either spelling: it is told as missing. */
+/** Requires the member in either spelling, and reports it as missing otherwise. */
 const wants = (name: string): Schema =>
   snakeNameOf(name) === name
     ? { required: [name] }
     : { if: { not: { required: [snakeNameOf(name)] } }, then: { required: [name] } };
 
-/** Where the one is given, the other must not be. */
+/** Excludes the other member if one is given. */
 const excludes = (one: string, other: string): Schema => ({
   if: { required: [one], properties: { [one]: { not: { type: "null" } } } },
   then: { properties: { [other]: { type: "null" } } },
 });
 
-/** Each member may be spelled in two ways. */
+/** Members with both spellings. */
 const fields = (members: Record<string, Schema>): Schema =>
   Object.fromEntries(
     Object.entries(members).flatMap(([name, schema]) =>
@@ -152,12 +152,12 @@ const $defs = {
 };
 
 /**
- * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that the vendor may add to. `null` counts as
- * absent where the format says optional. No defaults and no coercion: the caller's body is never rewritten by a check.
+ * Checks the known fields for type and range. Unknown fields pass, and so do unknown values of fields to which the vendor may add values. `null` counts as
+ * absent for optional fields. No defaults and no coercion: a check never changes the caller's body.
  */
 export const generateRequestSchema = Type.Unsafe<Record<string, unknown>>({ ...$defs.request, $defs });
 
-/** What a request to count tokens may look like: a conversation, or the whole request that it would be sent in. https://ai.google.dev/api/tokens */
+/** A request to count tokens: a conversation, or the whole request that would contain it. https://ai.google.dev/api/tokens */
 export const countRequestSchema = Type.Unsafe<Record<string, unknown>>({
   ...object(
     {

@@ -1,4 +1,4 @@
-/** What of a request refers to what Google would have stored. */
+/** References in a request to objects that Google would have stored. */
 import { objectOf, textOf } from "../json.ts";
 import { camelOf, itemsOf } from "./names.ts";
 
@@ -16,8 +16,8 @@ const fields = [
 ] as const;
 
 /**
- * The first field of a request, or of the request whose tokens are to be counted, that only makes sense where something is stored; undefined when there is
- * none. It holds for every request, translated or not: what an upstream stores, it stores for all callers of this gateway together.
+ * The first field that requires stored objects, in a request or in the request whose tokens are counted; undefined if there is none. Applies to translated and
+ * verbatim requests: an upstream would share stored objects between all callers of this gateway.
  */
 export function statefulFieldIn(body: Record<string, unknown>): { param: string; message: string } | undefined {
   for (const [request, prefix] of [
@@ -38,7 +38,7 @@ export function statefulFieldIn(body: Record<string, unknown>): { param: string;
   return undefined;
 }
 
-/** Files of Google's own service, which belong to the account that uploaded them; what lies elsewhere is an address like any other. */
+/** Files of Google's own service, which belong to the account that uploaded them. Other addresses are ordinary attachments. */
 const storedFile = /^(?:https?:\/\/[a-z0-9.-]*googleapis\.com\/[a-z0-9]+\/)?files\/[^/]+$/i;
 
 function storedFileIn(contents: unknown, path: string): string | undefined {

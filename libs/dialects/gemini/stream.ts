@@ -1,6 +1,6 @@
 /**
- * Streamed answers in Google's Gemini format, both ways: https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent
- * Every event is a response with some parts of the whole; none has a name, and nothing marks the end.
+ * Streamed answers in Google's Gemini format, in both directions: https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent
+ * Every event is a response with some of the parts. Events have no names, and nothing marks the end.
  */
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { EventDecoder } from "../event-decoder.ts";
@@ -50,7 +50,7 @@ export class GeminiEncoder implements StreamEncoder {
     }
     const { finish, usage } = event;
     const left = this.#writer.end();
-    // A client that keeps the conversation forgets a turn of which one response has no part: https://github.com/googleapis/js-genai/blob/main/src/chats.ts
+    // Google's client drops a turn from its conversation if one of the responses has no part: https://github.com/googleapis/js-genai/blob/main/src/chats.ts
     const parts = left.length === 0 ? [{ text: "" }] : left;
     return (
       this.#frame.next(jsonOf(responseOf(parts, this.#context, { finish, usage, malformed: this.#writer.malformed }))) +
@@ -59,7 +59,7 @@ export class GeminiEncoder implements StreamEncoder {
   }
 }
 
-/** How responses follow each other: as events, or as the elements of a list, between which there is an empty line as well. */
+/** The framing of responses: as events, or as elements of a list with empty lines between them. */
 export class Frames {
   readonly #isList: boolean;
   #begun = false;
@@ -68,7 +68,7 @@ export class Frames {
     this.#isList = isList;
   }
 
-  /** What stands before a response's JSON. */
+  /** The text before a response's JSON. */
   before(): string {
     const mark = this.#isList ? (this.#begun ? "," : "[") : "data: ";
     this.#begun = true;
@@ -79,7 +79,7 @@ export class Frames {
     return `${this.before()}${json}\n\n`;
   }
 
-  /** What ends the answer; nothing, for events. */
+  /** The text after the last response; empty for events. */
   end(): string {
     if (!this.#isList) return "";
     return this.#begun ? "]" : "[]";

@@ -1,4 +1,4 @@
-/** How much Google's models think, by a number of tokens or by a level: https://ai.google.dev/gemini-api/docs/thinking */
+/** The thinking settings of Google's models, a number of tokens or a level: https://ai.google.dev/gemini-api/docs/thinking */
 import { refuse } from "../field-support.ts";
 import { objectOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
@@ -7,7 +7,7 @@ import { askedEffortOf, effortAmong } from "../reasoning.ts";
 
 const path = "generationConfig.thinkingConfig";
 
-/** The settings that a `thinkingConfig` stands for. */
+/** The neutral settings of a `thinkingConfig`. */
 export function decodeThinking(value: unknown): Pick<Settings, "effort" | "thinkingTokensMax" | "thinkingShown"> {
   const { thinkingBudget: budget, thinkingLevel: level, includeThoughts } = objectOf(value);
   return {
@@ -55,7 +55,7 @@ const budgets: Record<Effort, number> = {
   max: 32_768,
 };
 
-/** Within what the model accepts, and less than the whole answer may have. */
+/** A budget within the model's range, and smaller than the answer's token limit. */
 function budgetOf(
   { thinkingTokensMax: asked, outputTokensMax }: Settings,
   effort: Effort,

@@ -3,10 +3,10 @@ import type { TokenCount } from "../codec.ts";
 import { jsonOf, objectOf } from "../json.ts";
 import { pathOf, resourceOf } from "./names.ts";
 
-/** What belongs to a conversation that is to be counted beside its contents. */
+/** Fields of the counted conversation other than its contents. */
 const isMore = (name: string): boolean => name !== "contents" && name !== "model";
 
-/** The request whose tokens are to be counted, where there is one. */
+/** The complete request whose tokens are counted, if there is one. */
 function wholeIn(body: Record<string, unknown>): Record<string, unknown> | undefined {
   const whole = body.generateContentRequest ?? body.generate_content_request;
   return whole === undefined || whole === null ? undefined : objectOf(whole);
@@ -15,7 +15,7 @@ function wholeIn(body: Record<string, unknown>): Record<string, unknown> | undef
 export const tokenCount: TokenCount = {
   conversationOf: (body) => wholeIn(body) ?? body,
   prefixOf: (body) => (wholeIn(body) === undefined ? "" : "generateContentRequest."),
-  /** Where there are only contents, in the plain form that all of Google's endpoints read; a whole request is read by some alone. */
+  /** Contents alone are sent in the plain form that all of Google's endpoints read; only some read a complete request. */
   requestOf(conversation, { model }) {
     const { contents } = conversation;
     const body = Object.keys(conversation).some(isMore)

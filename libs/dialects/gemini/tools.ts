@@ -1,4 +1,4 @@
-/** Functions that a caller offers, and the choice among them, in Google's Gemini format, both ways: https://ai.google.dev/gemini-api/docs/function-calling */
+/** Functions and tool choice in Google's Gemini format, in both directions: https://ai.google.dev/gemini-api/docs/function-calling */
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
@@ -6,7 +6,7 @@ import { namedTools, textToolParameters, toolNamed, toolNameOf } from "../tools.
 import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
 import { itemsOf } from "./names.ts";
 
-/** What Google runs itself, even if only offered, makes its models' answers others than any other model could give: it is refused. */
+/** Throws Refusal for tools that Google runs: even an unused one changes the answer in ways that no other model can reproduce. */
 export function decodeTools(value: unknown): Tool[] {
   const declared = itemsOf(value, "tools").flatMap(([tool, path]) => {
     const { functionDeclarations, ...others } = objectOf(tool);
@@ -36,7 +36,7 @@ function toolOf(
 
 const path = "toolConfig.functionCallingConfig";
 
-/** Names of functions bind only where a call is demanded, or validated. */
+/** Function names count only in the modes that require or validate calls. */
 export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolChoice | undefined {
   const { mode, allowedFunctionNames } = objectOf(objectOf(value).functionCallingConfig);
   const allowed = listOf(allowedFunctionNames).map((name) => chosenIn(String(name), tools));
@@ -69,7 +69,7 @@ function chosenIn(callerName: string, tools: readonly Tool[]): string {
     : refuse(`${path}.allowedFunctionNames`, `names a function that is not declared: ${JSON.stringify(callerName)}`);
 }
 
-/** The fields of a request that offer tools. Here, a choice that demands no call can't be limited to some of them: the others are not offered. */
+/** The fields of a request that offer tools. A choice that does not require a call cannot name tools, so only the allowed ones are offered. */
 export function encodeTools(tools: readonly Tool[], choice: ToolChoice | undefined): object {
   if (tools.length === 0) return {};
   const only = choice?.mode === "none" ? undefined : choice?.only;

@@ -1,4 +1,4 @@
-/** Calls without a signature in a caller's conversation, as models demand them that Google has sign each turn's first call. */
+/** Calls without a signature in a caller's conversation, for models that require Google's signature on each turn's first call. */
 import {
   elementSpansOf,
   objectSpansOf,
@@ -13,7 +13,7 @@ const callMarks = ['"functionCall"', '"function_call"'];
 const signatureNames = ["thoughtSignature", "thought_signature"] as const;
 
 /**
- * The body with `unsigned` as the signature of each model turn's first call that bears none, as after an answer of another vendor's model. Every other byte stays.
+ * The body with `unsigned` as the signature of each model turn's first call that has none, such as one made by another vendor's model. Every other byte stays.
  * https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
  */
 export function withSignedCalls(bytes: Buffer, unsigned: string): Buffer {
@@ -21,7 +21,7 @@ export function withSignedCalls(bytes: Buffer, unsigned: string): Buffer {
   return withMembers(bytes, "contents", (contents) => withItems(contents, (content) => signedTurn(content, unsigned)));
 }
 
-/** Where one item stands for a list of one, as it may in this format, that item. */
+/** The format also allows a single item in place of a list. */
 const withItems = (bytes: Buffer, change: (item: Buffer) => Buffer): Buffer =>
   elementSpansOf(bytes) === undefined ? change(bytes) : withElements(bytes, change);
 
@@ -40,7 +40,7 @@ function signedTurn(content: Buffer, unsigned: string): Buffer {
   );
 }
 
-/** A signature that is empty is replaced, and one that is missing is added. */
+/** An empty signature is replaced, a missing one added. */
 function signed(part: Buffer, signature: string): Buffer {
   const spans = objectSpansOf(part, signatureNames);
   const [empty] = spans?.all ?? [];

@@ -1,4 +1,4 @@
-/** Requests and answers in Google's Gemini format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
+/** Verbatim relay between a caller and an upstream that both speak Google's Gemini: bytes stay unchanged except for the model's name. */
 
 import type { Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
@@ -32,7 +32,7 @@ import { answerPathOf } from "./request.ts";
 import { Frames } from "./stream.ts";
 import { withSignedCalls } from "./unsigned-calls.ts";
 
-/** What only the vendor that keeps an answer can go on with; see stateless.ts for the way back. */
+/** Continuation tokens, which only the vendor that stores the answer can use; stateless.ts rejects them in requests. */
 const continuations = [Buffer.from('"continuationToken"'), Buffer.from('"CONTINUATION"')];
 const eventEnd = Buffer.from("\n\n");
 
@@ -50,7 +50,7 @@ export const verbatim: Verbatim = {
   answer: answerOf,
 };
 
-/** What another dialect's model thought is of no use here. Its calls bear what Google documents for those that none of its models has signed. */
+/** Reasoning of other dialects' models is removed. Their calls get the signature that Google documents for calls that none of its models signed. */
 const withoutWrappedSignatures = (bytes: Buffer, unsigned: string | undefined): Buffer =>
   withMembers(bytes, "contents", (contents) =>
     withItems(contents, (content) => {
@@ -64,7 +64,7 @@ const withoutWrappedSignatures = (bytes: Buffer, unsigned: string | undefined): 
     }),
   );
 
-/** One item may stand for a list of one. */
+/** The format also allows a single item in place of a list. */
 const withItems = (items: Buffer, change: (item: Buffer) => Buffer | undefined): Buffer | undefined =>
   elementSpansOf(items) === undefined ? change(items) : withElements(items, change);
 
@@ -98,7 +98,7 @@ function candidatesAskedIn(bytes: Buffer): number {
 class GeminiWatcher implements Watcher {
   usage: Usage | undefined;
   readonly answerId = undefined;
-  /** An upstream says no more when it is done, and ends the connection: what comes until then belongs to the answer. */
+  /** The upstream marks no end but closes the connection: everything until then belongs to the answer. */
   readonly complete = false;
   readonly endsWithDone = false;
   readonly #model: Buffer;
@@ -163,11 +163,11 @@ class GeminiWatcher implements Watcher {
   }
 }
 
-/** Says a candidate anything, or why it says nothing? */
+/** True if a candidate has content, or a reason for having none. */
 const isAnswered = ({ content, finishReason }: Record<string, unknown>): boolean =>
   isFinish(finishReason) || listOf(objectOf(content).parts).some((part) => isContent(objectOf(part)));
 
-/** Is there more in a part than an empty text? */
+/** True if a part has more than an empty text. */
 const isContent = (part: Record<string, unknown>): boolean =>
   Object.entries(part).some(
     ([name, value]) => name !== "thought" && value !== "" && value !== null && value !== undefined,
@@ -176,7 +176,7 @@ const isContent = (part: Record<string, unknown>): boolean =>
 const lineFeed = 0x0a;
 const separators = [Buffer.from("\u2028"), Buffer.from("\u2029")];
 
-/** One of Google's own clients breaks on an event of several lines, and on characters that some take for the end of a line. */
+/** One of Google's own clients breaks on an event of several lines, and on characters that some readers take for line ends. */
 function onOneLine(json: Buffer): Buffer {
   if (!json.includes(lineFeed) && !separators.some((separator) => json.includes(separator))) return json;
   return Buffer.from(
@@ -184,7 +184,7 @@ function onOneLine(json: Buffer): Buffer {
   );
 }
 
-/** Clients continue an answer of which a vendor keeps the rest, by a token that means nothing to any other upstream: for them, it was cut off. */
+/** Removes continuation tokens, which mean nothing to other upstreams. The caller sees a truncated answer instead. */
 function withoutContinuation(json: Buffer): Buffer {
   if (!continuations.some((mark) => json.includes(mark))) return json;
   const { continuationToken: _, ...response } = objectOf(readSpan(json, { start: 0, end: json.length }));
@@ -196,7 +196,7 @@ function withoutContinuation(json: Buffer): Buffer {
   return Buffer.from(jsonOf({ ...response, candidates }));
 }
 
-/** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
+/** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
 function answerOf(sent: Buffer, model: string): WholeAnswer {
   const body = parsedObject(sent);
   if (body === undefined) return { kind: "malformed" };

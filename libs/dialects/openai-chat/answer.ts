@@ -1,4 +1,4 @@
-/** Whole answers in OpenAI's chat-completions format, and what they share with streamed ones: https://platform.openai.com/docs/api-reference/chat/object */
+/** Whole answers in OpenAI's chat-completions format, and the parts shared with streamed answers: https://platform.openai.com/docs/api-reference/chat/object */
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, reasonIn, stoppedBy } from "../finish.ts";
@@ -31,7 +31,7 @@ export function failureIn(choices: readonly Record<string, unknown>[]): Upstream
 }
 
 /**
- * The stop sequence that ended an answer, of servers that tell: vLLM in `stop_reason`, SGLang in `matched_stop`, where a number is a token.
+ * The stop sequence that ended an answer, from servers that report it: vLLM in `stop_reason`, SGLang in `matched_stop`, where a number is a token.
  * https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
  */
 export function stopSequenceOf({
@@ -42,11 +42,11 @@ export function stopSequenceOf({
   return reason === "stop" ? (textOf(vllm) ?? textOf(sglang)) : undefined;
 }
 
-/** How an answer ended, as its `finish` event says it. */
+/** The `finish` event of an answer. */
 export const endOf = (finish: Finish, stopSequence: string | undefined) =>
   finish === "stop" && stopSequence !== undefined ? { finish: "stop-sequence" as const, stopSequence } : { finish };
 
-/** Undefined for what is no object. */
+/** Undefined if the value is not an object. */
 export const usageOf = (value: unknown): Usage | undefined => openaiUsageOf(value, "prompt", "completion");
 
 export const usageBodyOf = ({
@@ -72,7 +72,7 @@ export const chatIdOf = ({ id }: AnswerContext): string => `chatcmpl-${id}`;
 export const contentTextOf = (content: unknown): string | undefined =>
   Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
 
-/** The name and the JSON input of a call as it stands in a message or, whole, in a delta. */
+/** The name and JSON input of a call, from a message or a delta with the whole call. */
 export function callOf(call: Record<string, unknown>): { name: string; input: string } {
   const { name, arguments: input } = objectOf(call.function);
   if (call.function !== undefined || call.custom === undefined)
@@ -148,7 +148,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
   });
 }
 
-/** What a call of the model looks like to the caller, who may have offered the tool as one that takes free text. */
+/** A call as the caller sees it; the caller may have offered the tool as one with free text. */
 export function callBodyOf({ id, name, input }: Extract<Block, { kind: "call" }>, { request }: AnswerContext) {
   const tool = calledTool(request, name);
   const callerName = tool?.callerName ?? name;
@@ -157,13 +157,13 @@ export function callBodyOf({ id, name, input }: Extract<Block, { kind: "call" }>
     : { id, type: "function", function: { name: callerName, arguments: input === "" ? "{}" : input } };
 }
 
-/** Not a part of the format: the field in which its servers with image models agree. */
+/** An extension: the field that servers with image models of this format agree on. */
 export const imageBodyOf = ({ mimeType, data }: Extract<Block, { kind: "image" }>) => ({
   type: "image_url",
   image_url: { url: `data:${mimeType};base64,${data}` },
 });
 
-/** The signed thoughts of an answer; one without text that stands right before a call belongs to that call. */
+/** The signed reasoning of an answer. One without text directly before a call belongs to that call. */
 export function reasoningDetailsOf(blocks: readonly Block[]): object[] {
   const details: object[] = [];
   for (const [place, block] of blocks.entries()) {

@@ -1,8 +1,8 @@
-/** Where requests in OpenAI's chat-completions format name images and documents by address. */
+/** Addresses of images and documents in requests in OpenAI's chat-completions format. */
 import type { AttachmentFinder } from "../verbatim-attachments.ts";
 import { dataUrlAt, fixed, isHttp } from "../verbatim-attachments.ts";
 
-/** Servers of this format also know `video_url` and `audio_url`, and addresses where OpenAI has base64. */
+/** Servers of this format also accept `video_url`, `audio_url`, and addresses in place of OpenAI's base64. */
 export const attachmentFinder: AttachmentFinder = {
   marks: ['_url"', '_data"', '_audio"'],
   names: ["url", "image_url", "video_url", "audio_url", "file_data", "data"],

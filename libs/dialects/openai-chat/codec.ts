@@ -1,4 +1,4 @@
-/** OpenAI's chat completions. */
+/** The codec of OpenAI's chat completions. */
 
 import type { Codec } from "../codec.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";

@@ -1,4 +1,4 @@
-/** Messages and their parts in OpenAI's chat-completions format, both ways. */
+/** Messages and their parts in OpenAI's chat-completions format, in both directions. */
 
 import { attachmentOf, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
@@ -18,7 +18,7 @@ import { audioOf, imageOf } from "../openai-parts.ts";
 import { inputOfText, toolNameOf } from "../tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../wrapped-signature.ts";
 
-/** Instructions before the first other message are the request's; later ones stay in their place. */
+/** Instructions before the first other message belong to the request; later ones stay in place. */
 export function decodeMessages(
   values: readonly unknown[],
   tools: readonly Tool[],
@@ -26,7 +26,7 @@ export function decodeMessages(
   const system: TextPart[] = [];
   const messages: Message[] = [];
   const called = new Map<string, string>();
-  /** Calls of the assistant's last turn that have no result yet: results without an id come in their order. */
+  /** Calls of the assistant's last turn without a result so far; results without an id are matched in order. */
   const open = new Set<string>();
   for (const [place, value] of values.entries()) {
     const path = `messages[${place}]`;
@@ -151,8 +151,8 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
 }
 
 /**
- * What an assistant's message tells of the thinking behind it, in the form that servers of this dialect share for it (`reasoning_details`, beside
- * `reasoning_content`): only what carries a signature of ours to open is of use, for there is nobody to check the rest. `id` names the call it belongs to.
+ * The reasoning of an assistant's message, from the fields that servers of this dialect share (`reasoning_details` and `reasoning_content`). Only reasoning
+ * with a wrapped signature is kept, because nobody could verify the rest. `id` names the call it belongs to.
  */
 function thoughtOf(
   detail: Record<string, unknown>,
@@ -169,7 +169,7 @@ function thoughtOf(
   return { part, callId: textOf(detail.id) };
 }
 
-/** The entry of `reasoning_details` for a signed thought; `callId` names the call that it belongs to, if to one alone. */
+/** The `reasoning_details` entry of signed reasoning; `callId` names its call, if it belongs to a single one. */
 export function reasoningDetailOf(
   { text, signature }: Pick<ReasoningPart, "text"> & Required<Pick<ReasoningPart, "signature">>,
   index: number,
@@ -188,7 +188,7 @@ export function reasoningDetailOf(
       };
 }
 
-/** Turns as messages; results of tools are messages of their own, and what they hold beside text follows in a user's message. */
+/** Turns as messages. Tool results become separate messages, and their attachments follow in a user's message. */
 export function encodeTurns(system: readonly TextPart[], turns: readonly Message[]): object[] {
   const messages: object[] = [];
   if (system.length > 0) messages.push({ role: "system", content: joined(system) });
@@ -247,7 +247,7 @@ function encodeResult({ callId, content, isError }: ResultPart): object {
   return { role: "tool", tool_call_id: callId, content: isError ? `Error: ${text}` : text };
 }
 
-/** Results of this dialect are texts: images and documents in one are shown right behind it. */
+/** Tool results of this dialect are text only, so their images and documents follow directly after them. */
 function attachmentsOf({ callId, content, path }: ResultPart): Part[] {
   const attached = content.filter((part) => part.kind !== "text");
   return attached.length === 0

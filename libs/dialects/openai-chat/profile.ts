@@ -1,4 +1,4 @@
-/** OpenAI's chat completions, as endpoints and upstream connections see them. */
+/** The profile of OpenAI's chat completions. */
 import { openaiProfile } from "../openai-profile.ts";
 import { isCount, newline, type Profile, storedFaultIn } from "../profile.ts";
 import { chatRequestSchema } from "./schema.ts";

@@ -1,4 +1,4 @@
-/** Requests in OpenAI's chat-completions format, to the neutral form and from it: https://platform.openai.com/docs/api-reference/chat/create */
+/** Requests in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/create */
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
@@ -19,7 +19,7 @@ import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
 import { readableRequestSchema } from "./schema.ts";
 
-/** Fields that ask for what no other dialect can give, and the values with which they ask for nothing. All others are known to `settingsOf`, or are hints. */
+/** Fields that no other dialect supports, and the values that have no effect. All other fields are read by `settingsOf`, or ignored. */
 const refused: readonly [string, (value: unknown) => boolean][] = [
   ["n", (value) => value === 1],
   ["logprobs", (value) => value === false],
@@ -115,7 +115,7 @@ function settingsOf(body: Record<string, unknown>): Settings {
   return settings;
 }
 
-/** Some servers take -1 for no bound at all. */
+/** Some servers take -1 as no limit. */
 function boundOf(bound: Setting<number> | undefined): Setting<number> | undefined {
   if (bound?.value === 0) refuse(bound.path, "must be >= 1, or -1 for no limit");
   return bound?.value === -1 ? undefined : bound;

@@ -1,6 +1,6 @@
 /**
- * What a request in OpenAI's chat-completions format may look like: https://platform.openai.com/docs/api-reference/chat/create
- * Servers of this format accept more than OpenAI does, so a request that goes to one of them is only checked for what the gateway reads of it.
+ * The schemas of requests in OpenAI's chat-completions format: https://platform.openai.com/docs/api-reference/chat/create
+ * Servers of this format accept more than OpenAI does, so a request for one of them is checked only for the fields that the gateway itself reads.
  */
 import Type from "typebox";
 import { has, int32Max, nullable, optional, optionalInteger, optionalNumber } from "../schema-parts.ts";
@@ -128,7 +128,7 @@ const toolReference = {
   properties: { type: text, function: named, custom: named },
 };
 
-/** A word, or an object with what its type wants. */
+/** A mode, or an object with the members that its type requires. */
 const toolChoice = {
   type: ["string", "object", "null"],
   if: { type: "object" },
@@ -159,13 +159,13 @@ const metadata = {
 
 const asksTopLogprobs = { required: ["top_logprobs"], properties: { top_logprobs: { type: "integer", minimum: 1 } } };
 
-/** What the gateway itself reads of a request, whoever answers it: to choose the upstream, to reserve tokens and to relay the answer. */
+/** The fields that the gateway itself reads for every upstream: to choose a target, to reserve tokens and to relay the answer. */
 const read = {
   model: Type.String({ minLength: 1, maxLength: 256 }),
   stream: optional(nullable("boolean")),
   stream_options: optional({ ...nullable("object"), properties: { include_usage: nullable("boolean") } }),
   n: optionalInteger(1, 128),
-  /** False is put in place of true. A word that a server takes for true must not pass. */
+  /** `true` is replaced by `false`, so a value that a server takes for `true` must not pass. */
   store: optional(nullable("boolean")),
 };
 
@@ -176,12 +176,12 @@ export const chatRequestSchema = Type.Object({
   max_tokens: optional(nullable("integer")),
 });
 
-/** A bound on an answer's tokens; -1 is none. */
+/** A limit of output tokens; -1 means none. */
 const tokensMax = optionalInteger(-1, int32Max);
 
 /**
- * What a request must be to be read for an upstream of another dialect: the fields that are known, checked for type and range. Unknown fields pass, and so do
- * words that a vendor may add to. `null` counts as absent where the format says optional.
+ * The schema for requests to upstreams of other dialects. Checks the known fields for type and range. Unknown fields pass, and so do unknown values of fields
+ * to which a vendor may add values. `null` counts as absent for optional fields.
  */
 export const readableRequestSchema = Type.Object(
   {

@@ -1,9 +1,9 @@
-/** What of a chat completion's request refers to what a vendor would have stored. */
+/** References in a chat completion's request to objects that a vendor would have stored. */
 import { listOf, objectOf, textOf } from "../json.ts";
 
 /**
- * The first field that only makes sense where files and answers are stored; undefined when there is none. What an upstream stores, it stores for all callers
- * of this gateway together.
+ * The first field that requires stored files or answers; undefined if there is none. An upstream would share stored objects between all callers of this
+ * gateway.
  */
 export function statefulFieldIn(body: Record<string, unknown>): { param: string; message: string } | undefined {
   for (const [place, value] of listOf(body.messages).entries()) {

@@ -1,4 +1,4 @@
-/** Streamed answers in OpenAI's chat-completions format, both ways: https://platform.openai.com/docs/api-reference/chat/streaming */
+/** Streamed answers in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/streaming */
 
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { EventDecoder } from "../event-decoder.ts";
@@ -25,12 +25,12 @@ import {
 
 const done = "[DONE]";
 
-/** A call that is being streamed. Calls may overlap here, and never do in the neutral form: all but one wait. */
+/** A streamed call. Calls may overlap in this format but not in the neutral form, so all but one wait. */
 interface OpenCall {
   id: string;
   name: string;
   progress: JsonProgress;
-  /** What of its input came before its turn. */
+  /** Its input chunks until its turn comes. */
   waiting: string[];
 }
 
@@ -38,7 +38,7 @@ export class ChatDecoder extends EventDecoder {
   #open: "text" | "refusal" | "reasoning" | OpenCall | undefined;
   readonly #calls = new Map<number, OpenCall>();
   readonly #placesById = new Map<string, number>();
-  /** Those of them that wait for their turn. */
+  /** Calls that wait for their turn. */
   #waiting: OpenCall[] = [];
   #finish: Finish | undefined;
   #stopSequence: string | undefined;
@@ -133,7 +133,7 @@ export class ChatDecoder extends EventDecoder {
     this.#startNext(events);
   }
 
-  /** Servers that leave out the index tell a new call by its id. */
+  /** Servers that omit the index start a new call with a new id. */
   #placeOf(id: string | undefined): number {
     if (id === undefined) return Math.max(0, this.#calls.size - 1);
     const known = this.#placesById.get(id);
@@ -142,7 +142,7 @@ export class ChatDecoder extends EventDecoder {
     return this.#calls.size;
   }
 
-  /** A call's turn comes when the one before it is whole. */
+  /** Opens the next call once the previous one is complete. */
   #startNext(events: AnswerEvent[]): void {
     while (this.#waiting.length > 0 && (typeof this.#open !== "object" || this.#open.progress.isWhole))
       this.#start(this.#waiting.shift() as OpenCall, events);
@@ -165,7 +165,7 @@ export class ChatEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
   readonly #beginning: string;
   readonly #usageShown: boolean;
-  /** The blocks so far; of their texts, only what is still needed is kept. */
+  /** The blocks so far; their texts are kept only if needed later. */
   readonly #blocks: Block[] = [];
   #calls = 0;
   #opened = false;
@@ -248,7 +248,7 @@ export class ChatEncoder implements StreamEncoder {
     }
   }
 
-  /** Signed thoughts go out whole and at once: clients that gather a stream overwrite fields they do not know. */
+  /** Signed reasoning is written in one chunk: clients that assemble a stream overwrite fields they do not know. */
   #finish(finish: Finish, usage: Usage | undefined): string {
     const details = reasoningDetailsOf(this.#blocks);
     const thoughts = details.length > 0 ? this.#chunk({ reasoning_details: details }) : "";

@@ -1,4 +1,4 @@
-/** Requests and answers in OpenAI's chat-completions format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
+/** Verbatim relay between a caller and an upstream that both speak OpenAI's chat completions: bytes stay unchanged except for the model's name. */
 
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, reasonIn } from "../finish.ts";
@@ -44,8 +44,8 @@ export const verbatim: Verbatim = {
 };
 
 /**
- * The caller's bytes with the upstream's model name, all else as it was but for `store`, which is false, and `stream_options`: a stream is asked for its usage, and what
- * is no stream, or goes to an upstream without `streamUsage`, is sent none. Undefined when the bytes are not a JSON object with a model.
+ * The caller's bytes with the upstream's model name, `store: false`, and `stream_options` that ask for the usage of a stream; for other framings and for
+ * upstreams without `streamUsage` the options are removed. Everything else stays unchanged. Undefined if the bytes are not a JSON object with a model.
  */
 function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Target): Buffer | undefined {
   const spans = objectSpansOf(bytes, ["model", "stream_options", "store"]);
@@ -75,7 +75,7 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
   return replaceSpans(bytes, replacements);
 }
 
-/** What of a request its answer depends on: whether the caller wants to see the usage of a stream, and how many choices it asked for. */
+/** The parts of a request that its answer depends on: whether the caller wants the usage in a stream, and the number of choices. */
 function askedIn(bytes: Buffer): { usageShown: boolean; choices: number } {
   const { stream_options: options, n } = objectSpansOf(bytes, ["stream_options", "n"])?.members ?? {};
   return {
@@ -84,7 +84,7 @@ function askedIn(bytes: Buffer): { usageShown: boolean; choices: number } {
   };
 }
 
-/** Thoughts of other dialects' models, which earlier answers of this conversation may hold, are of no use to this upstream, which may refuse the field. */
+/** Removes other dialects' reasoning in earlier answers: this upstream cannot use it and may reject the field. */
 const withoutWrappedSignatures = (bytes: Buffer): Buffer =>
   withMembers(bytes, "messages", (messages) =>
     withElements(messages, (message) => withMembers(message, "reasoning_details", withoutForeign)),
@@ -98,7 +98,7 @@ function withoutForeign(details: Buffer): Buffer | undefined {
   return kept !== details && isEmptyArray(kept) ? undefined : kept;
 }
 
-/** Stream options that ask for the usage, all else as it was; undefined if these do already. */
+/** Stream options that ask for the usage; undefined if they already do. */
 function usageAskedIn(options: Buffer): Buffer | undefined {
   const spans = objectSpansOf(options, ["include_usage"]);
   if (spans === undefined) return Buffer.from('{"include_usage":true}');
@@ -132,7 +132,7 @@ class ChatWatcher implements Watcher {
     this.#choices = choices;
   }
 
-  /** Every choice has its finish reason: the answer lacks at most its usage and its terminator. */
+  /** Every choice has its finish reason: at most the usage and the terminator are missing. */
   get finished(): boolean {
     return this.#finishedChoices.size >= this.#choices;
   }
@@ -175,7 +175,7 @@ class ChatWatcher implements Watcher {
   }
 }
 
-/** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
+/** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
 function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
@@ -196,11 +196,11 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
 const namedBy = (bytes: Buffer, parsed: Record<string, unknown>, by: Buffer): (Span & { by: Buffer })[] =>
   memberSpansOf(bytes, "model", parsed).map(({ start, end }) => ({ start, end, by }));
 
-/** Says a whole choice anything, or why it says nothing? */
+/** True if a whole choice has content, or a reason for having none. */
 const isAnswered = ({ message, finish_reason: reason }: Record<string, unknown>): boolean =>
   reasonIn(reason) !== undefined || Object.entries(objectOf(message)).some(isSaid);
 
-/** Is there more in a chunk's choice than the role that opens an answer? */
+/** True if a chunk's choice has more than the role that opens an answer. */
 const hasContent = ({ delta, finish_reason: reason }: Record<string, unknown>): boolean =>
   reasonIn(reason) !== undefined || Object.entries(objectOf(delta)).some(isSaid);
 

@@ -1,11 +1,10 @@
-/** Forms (multipart/form-data, RFC 7578): requests that bring files. Node's own reader is used. */
+/** Forms (multipart/form-data, RFC 7578), for requests with files. Uses Node's own reader. */
 
 const integers = ["n", "output_compression", "partial_images", "frame_count", "frame_duration_ms"];
 
-/** Fields of a form. */
 export const formFieldsMax = 1_000;
 
-/** Rejects for what is no form, or has too many fields. */
+/** Rejects if the bytes are not a form, or have too many fields. */
 export async function formOf(bytes: Buffer, contentType: string): Promise<FormData> {
   const boundary = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(contentType);
   const mark = `--${boundary?.[1] ?? boundary?.[2] ?? ""}`;
@@ -17,7 +16,7 @@ export async function formOf(bytes: Buffer, contentType: string): Promise<FormDa
 
 export interface FormBytes {
   bytes: Buffer;
-  /** With the boundary. */
+  /** Includes the boundary. */
   contentType: string;
 }
 
@@ -29,13 +28,13 @@ export async function bytesOfForm(form: FormData): Promise<FormBytes> {
   };
 }
 
-/** The pictures of a form: `image`, or several `image[]`. */
+/** The images of a form: `image`, or several `image[]`. */
 export const imagesOf = (form: FormData): File[] =>
   [...form.getAll("image"), ...form.getAll("image[]")].filter((value) => value instanceof File);
 
 /**
- * The fields as the values they stand for, for a schema to check: pictures and masks as their MIME types, files elsewhere as what no field is; texts that
- * stand for nothing of the kind stay texts.
+ * The fields as values for a schema check: images and masks as their MIME types, other files as a value that no field allows; texts as numbers and booleans
+ * where they spell one.
  */
 export function valuesOf(form: FormData): Record<string, unknown> {
   const values: Record<string, unknown> = {};

@@ -1,4 +1,4 @@
-/** Pictures for callers of OpenAI's images format by Gemini's models, which answer with them in a conversation: https://ai.google.dev/gemini-api/docs/image-generation */
+/** Serves OpenAI's images format with Gemini's models, which generate images in a conversation: https://ai.google.dev/gemini-api/docs/image-generation */
 
 import { mimeTypeOf } from "../attachments.ts";
 import type { WholeAnswer, WireRequest } from "../codec.ts";
@@ -9,7 +9,7 @@ import { jsonOf } from "../json.ts";
 import { foldedOf } from "../neutral.ts";
 import { imagesOf } from "./form.ts";
 
-/** Fields that can't be had from these models, unless they ask for nothing. */
+/** Fields that these models do not support, and the values that have no effect. */
 const refused: Record<string, readonly unknown[]> = {
   n: [1],
   mask: [],
@@ -20,7 +20,7 @@ const refused: Record<string, readonly unknown[]> = {
 
 const ratios = ["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"];
 
-/** Throws Refusal, naming the field. `form` brings the pictures of an edit. */
+/** Throws Refusal, naming the field. `form` has the images of an edit. */
 export async function geminiImageRequestOf(
   values: Record<string, unknown>,
   form: FormData | undefined,
@@ -48,7 +48,7 @@ async function partOf(file: File, place: number) {
   return { inlineData: { mimeType, data: bytes.toString("base64") } };
 }
 
-/** The nearest of the ratios that these models know; undefined for theirs to choose. */
+/** The nearest aspect ratio that these models support; undefined to let the model choose. */
 function sizeOf(value: unknown): string | undefined {
   const [, width, height] = /^(\d+)x(\d+)$/.exec(String(value ?? "")) ?? [];
   if (width === undefined || height === undefined || Number(height) === 0) return undefined;
@@ -60,7 +60,7 @@ function sizeOf(value: unknown): string | undefined {
   return ratios.toSorted((left, right) => distanceOf(left) - distanceOf(right))[0];
 }
 
-/** `name` begins the names of events, for a caller who wants a stream: `image_generation` or `image_edit`; undefined for one body. */
+/** `name` is the prefix of event names for a stream, `image_generation` or `image_edit`; undefined for a whole answer. */
 export function geminiImageAnswerOf(
   answer: Record<string, unknown>,
   createdAt: number,

@@ -1,4 +1,4 @@
-/** OpenAI's images format, which only upstreams speak as a dialect of their own. */
+/** The profile of OpenAI's images format, a dialect of upstreams only. */
 import type { UpstreamProfile } from "../profile.ts";
 
 export const openaiImagesProfile: UpstreamProfile = { authentication: "bearer", probePath: "/models" };

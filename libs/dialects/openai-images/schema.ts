@@ -1,4 +1,4 @@
-/** What a request for pictures in OpenAI's format may look like: https://platform.openai.com/docs/api-reference/images */
+/** The schemas of requests for images in OpenAI's format: https://platform.openai.com/docs/api-reference/images */
 import Type from "typebox";
 import { nullable, optional, optionalInteger } from "../schema-parts.ts";
 
@@ -27,7 +27,7 @@ const common = {
 
 export const imageRequestSchema = Type.Object(common);
 
-/** A form's fields as values; its files stand as their MIME types. */
+/** The fields of a form; files appear as their MIME types. */
 export const imageEditSchema = Type.Object({
   ...common,
   image: Type.Array(Type.String({ pattern: "^image/" }), { minItems: 1, maxItems: 16 }),

@@ -1,4 +1,4 @@
-/** Pictures between a caller and an upstream that both speak OpenAI's images format. */
+/** Verbatim relay of images between a caller and an upstream that both speak OpenAI's images format. */
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
 import { elementSpansOf, isNull, jsonOf, listOf, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
@@ -8,7 +8,7 @@ import { plainUsageOf, tokensOf, type Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
 import { bytesOfForm } from "./form.ts";
 
-/** The caller's JSON with the upstream's name of the model. Undefined when there is no model in it. */
+/** The caller's JSON with the upstream's model name. Undefined if it has no model. */
 export function imageRequestOf(bytes: Buffer, model: string): WireRequest | undefined {
   const spans = objectSpansOf(bytes, ["model"]);
   if (spans?.members.model === undefined) return undefined;
@@ -23,7 +23,7 @@ export function imageRequestOf(bytes: Buffer, model: string): WireRequest | unde
   };
 }
 
-/** The caller's form, which is changed, with the upstream's name of the model; every other field and file as it was. */
+/** The caller's form with the upstream's model name; all other fields and files stay unchanged. Modifies `form`. */
 export async function imageEditRequestOf(form: FormData, model: string): Promise<WireRequest> {
   form.set("model", model);
   const rewritten = await bytesOfForm(form);
@@ -50,7 +50,7 @@ function isPicture(bytes: Buffer): boolean {
   return [data, url].some((given) => given !== undefined && !isNull(bytes, given));
 }
 
-/** A whole answer for a caller who wants a stream: an event for each picture. `name` begins the events' names. */
+/** A whole answer as a stream, with one event for each image. `name` is the prefix of event names. */
 export function imageEventsOf(bytes: Buffer, name: string): WholeAnswer {
   const answer = imageAnswerOf(bytes);
   if (answer.kind !== "answer") return answer;
@@ -62,7 +62,7 @@ export function imageEventsOf(bytes: Buffer, name: string): WholeAnswer {
   return { ...answer, body: Buffer.from(events.join("")) };
 }
 
-/** `count` is how many pictures were asked for. */
+/** `count` is the number of requested images. */
 export const imageStreamOf = (count: number): StreamRelay => new VerbatimStream(new ImageWatcher(count));
 
 class ImageWatcher implements Watcher {
@@ -77,7 +77,7 @@ class ImageWatcher implements Watcher {
     this.#count = count;
   }
 
-  /** A service may make fewer pictures than it was asked for. */
+  /** A service may make fewer images than requested. */
   get finished(): boolean {
     return this.#completed > 0;
   }

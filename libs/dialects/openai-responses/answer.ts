@@ -1,4 +1,4 @@
-/** Whole answers in OpenAI's Responses format, and what they share with streamed ones: https://platform.openai.com/docs/api-reference/responses/object */
+/** Whole answers in OpenAI's Responses format, and the parts shared with streamed answers: https://platform.openai.com/docs/api-reference/responses/object */
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
@@ -14,7 +14,7 @@ import { dialect, thinkingTextOf } from "./items.ts";
 
 export const responseIdOf = ({ id }: AnswerContext): string => `resp_${id}`;
 
-/** What the ids of our own reasoning items begin with: no upstream of this dialect knows them. */
+/** The id prefix of the gateway's own reasoning items, which no upstream of this dialect knows. */
 export const foreignThoughtId = "rs_foreign_";
 
 type ItemKind = "text" | "refusal" | "reasoning" | "function" | "custom" | "image";
@@ -27,16 +27,16 @@ const idPrefixes: Record<ItemKind, string> = {
   image: "ig_",
 };
 
-/** An item's id, by its place in the answer. */
+/** An item's id, by its index in the answer. */
 const itemIdOf = (kind: ItemKind, { id }: AnswerContext, index: number): string => `${idPrefixes[kind]}${id}_${index}`;
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
-/** A message's part as it stands in its item. */
+/** A content part of a message item. */
 export const messagePartOf = ({ kind, text }: Extract<Block, { kind: "text" | "refusal" }>) =>
   kind === "text" ? { type: "output_text", text, annotations: [], logprobs: [] } : { type: "refusal", refusal: text };
 
-/** How the caller knows the tool that a model called. */
+/** The caller's name of a called tool. */
 export function calledNameOf(
   name: string,
   { request }: AnswerContext,
@@ -47,7 +47,7 @@ export function calledNameOf(
   return { name: callerName, ...(namespace !== undefined && { namespace }), takesText };
 }
 
-/** A block as the item that callers get for it; an item that was just begun has no content yet. */
+/** A block as an item; an item that has just begun has no content. */
 export function itemOf(
   block: Block,
   context: AnswerContext,
@@ -122,7 +122,7 @@ const endings: Record<Finish, Ending> = {
 
 export const endingOf = (finish: Finish): Ending => endings[finish];
 
-/** The response object around these items, with what the caller asked for as it asked for it. */
+/** The response object with these items. Repeats the caller's settings as the caller wrote them. */
 export function responseBodyOf(
   context: AnswerContext,
   output: readonly object[],
@@ -164,7 +164,7 @@ export function responseBodyOf(
   };
 }
 
-/** Complete even when nothing is known: clients discard an answer that lacks one of the counts. */
+/** All counts are always present: clients discard an answer that lacks one. */
 export function usageBodyOf(usage: Usage | undefined): object {
   const {
     inputTokens = 0,
@@ -182,7 +182,7 @@ export function usageBodyOf(usage: Usage | undefined): object {
   };
 }
 
-/** Undefined for what is no object. */
+/** Undefined if the value is not an object. */
 export const usageOf = (value: unknown): Usage | undefined => openaiUsageOf(value, "input", "output");
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
@@ -206,19 +206,19 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   return eventsOf({ blocks, finish: finishOf(status, details, called), ...(usage !== undefined && { usage }) });
 }
 
-/** The error of a response that failed, whichever event brings it. */
+/** The error of a failed response, in any event. */
 export function failureIn({ error, status }: Record<string, unknown>): UpstreamError | undefined {
   if (error !== undefined && error !== null) return upstreamErrorOf({ error });
   return isFailure(status) ? stoppedBy(status) : undefined;
 }
 
-/** There is no word for a call in this dialect: it shows as an item. */
+/** This dialect has no finish reason for calls: a call is an item. */
 export function finishOf(status: unknown, details: unknown, called: boolean): Finish {
   if (status === "incomplete") return objectOf(details).reason === "content_filter" ? "content-filter" : "length";
   return called ? "calls" : "stop";
 }
 
-/** What an upstream's whole item holds. Items of tools that the upstream runs are not shown to callers of other dialects. */
+/** The blocks of an upstream's whole item. Callers of other dialects do not see items of tools that the upstream runs. */
 export function blocksOf(item: Record<string, unknown>): Block[] {
   switch (item.type) {
     case "message":
@@ -254,10 +254,10 @@ export function blocksOf(item: Record<string, unknown>): Block[] {
   }
 }
 
-/** A call needs an id that no other call of the conversation has, whether or not its upstream gave it one. */
+/** A call needs an id that is unique in the conversation, even if its upstream gave it none. */
 export const callIdOf = (id: unknown): string => textOf(id) ?? newCallId();
 
-/** The JSON input of a whole call. */
+/** The JSON input of a whole call item. */
 export function inputOfItem({ type, input, arguments: given }: Record<string, unknown>): string {
   if (type === "custom_tool_call") return inputOfText(textOf(input) ?? "");
   return typeof given === "string" ? given : given === undefined || given === null ? "" : JSON.stringify(given);

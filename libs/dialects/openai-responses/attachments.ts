@@ -1,4 +1,4 @@
-/** Where requests in OpenAI's Responses format name images, documents and tool servers by address. */
+/** Addresses of images, documents and tool servers in requests in OpenAI's Responses format. */
 
 import { dataUrlOf } from "../attachments.ts";
 import { isNull, objectSpansOf } from "../json.ts";

@@ -1,4 +1,4 @@
-/** OpenAI's Responses. */
+/** The codec of OpenAI's Responses. */
 
 import type { Codec } from "../codec.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";

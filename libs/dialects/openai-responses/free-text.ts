@@ -1,21 +1,21 @@
 /**
- * The free text of a call whose arguments arrive as `{"input":"…"}`, in pieces: what can be read of it is passed on at once. Models write such JSON
- * by hand, so what a parser would refuse (line breaks in a string, unknown escapes, a missing end) is read as it was meant.
+ * Extracts the free text of a call from arguments that arrive in chunks as `{"input":"…"}`, and passes it on as early as possible. Models write such JSON by
+ * hand, so errors that a parser would reject (line breaks in a string, unknown escapes, a missing end) are tolerated.
  */
 import { textOfCall } from "../tools.ts";
 
 const beginning = /^\s*\{\s*"input"\s*:\s*"/;
-/** Characters within which the beginning must show. */
+/** The `{"input":"` must appear within this many characters. */
 const beginningLengthMax = 100;
 const escapes: Record<string, string> = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f", '"': '"', "\\": "\\", "/": "/" };
 
 /** Reads the free text of one call. */
 export class FreeTextReader {
   #state: "before" | "inside" | "behind" | "other" = "before";
-  /** What was not passed on: all of it, as long as it does not look like an object with the text. */
+  /** The part not passed on yet: everything, as long as it does not look like an object with the text. */
   #rest = "";
 
-  /** The text that this piece of the arguments brings. */
+  /** The text that this chunk of the arguments adds. */
   push(chunk: string): string {
     if (this.#state === "behind") return "";
     this.#rest += chunk;
@@ -35,12 +35,12 @@ export class FreeTextReader {
     return text;
   }
 
-  /** What is left of the text when the arguments end: all of it when they were of another form. */
+  /** The remaining text when the arguments end: all of it if they had another form. */
   end(): string {
     return this.#state === "before" || this.#state === "other" ? textOfCall(this.#rest) : "";
   }
 
-  /** How far the rest can be read: not into an escape that is cut, nor between the halves of a character. */
+  /** The end of the readable part: not inside an escape, nor between the halves of a surrogate pair. */
   #readableEnd(): number {
     const rest = this.#rest;
     let readable = 0;
@@ -69,7 +69,7 @@ const unescaped = (text: string): string =>
     code.length === 5 ? String.fromCharCode(Number.parseInt(code.slice(1), 16)) : (escapes[code] ?? whole),
   );
 
-/** The free text of a whole call; the same as that of its pieces. */
+/** The free text of a whole call; the same as that of its chunks. */
 export function freeTextOf(input: string): string {
   const reader = new FreeTextReader();
   return reader.push(input) + reader.end();

@@ -1,4 +1,4 @@
-/** One item of an upstream's streamed answer, as blocks: what is streamed of it as it comes, what is not streamed from the whole item at its end. */
+/** Reads one item of an upstream's streamed answer into blocks. Content that was not streamed is taken from the whole item at its end. */
 import { jsonOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, eventsOf } from "../neutral.ts";
 import { blocksOf, callIdOf, inputOfItem } from "./answer.ts";
@@ -6,10 +6,10 @@ import { blocksOf, callIdOf, inputOfItem } from "./answer.ts";
 type TextKind = "text" | "refusal" | "reasoning";
 
 export class ItemReader {
-  /** Its blocks so far, but for what was taken. */
+  /** Events of its blocks that were not taken yet. */
   readonly #events: AnswerEvent[] = [];
   #kind: TextKind | "function" | "custom" | undefined;
-  /** The parts that were streamed; the last one is open. */
+  /** The streamed parts so far; the last one is open. */
   readonly #parts: string[] = [];
   #inputSeen = false;
   #blockSeen = false;
@@ -19,7 +19,7 @@ export class ItemReader {
     return this.#events.splice(0);
   }
 
-  /** A call opens its block as soon as its name is known; another item with its first text. */
+  /** A call opens its block once its name is known, other items with their first text. */
   begin(item: Record<string, unknown>): void {
     const isCustom = item.type === "custom_tool_call";
     const name = textOf(item.name);
@@ -28,7 +28,7 @@ export class ItemReader {
     this.#write({ kind: "block", block: { kind: "call", id: callIdOf(item.call_id), name } });
   }
 
-  /** A piece of one of the item's parts. Parts of the thinking are one block, with a blank line between them. */
+  /** A chunk of one of the item's parts. The parts of reasoning are one block, with a blank line between them. */
   text(kind: TextKind, part: string, text: string): void {
     if (text === "" || this.done) return;
     const isNew = this.#parts.at(-1) !== part;
@@ -42,12 +42,12 @@ export class ItemReader {
     this.#write({ kind: "delta", text });
   }
 
-  /** The text of a part that is complete: of use if none of it was streamed. */
+  /** The text of a complete part; used only if none of it was streamed. */
   wholeText(kind: TextKind, part: string, text: string): void {
     if (!this.#parts.includes(part)) this.text(kind, part, text);
   }
 
-  /** A piece of a call's input. The text that a custom tool takes is the one member of a JSON object. */
+  /** A chunk of a call's input. A custom tool's text becomes the only member of a JSON object. */
   input(chunk: string): void {
     if (chunk === "" || this.done || (this.#kind !== "function" && this.#kind !== "custom")) return;
     if (this.#kind === "function") this.#write({ kind: "delta", text: chunk });
@@ -55,12 +55,12 @@ export class ItemReader {
     this.#inputSeen = true;
   }
 
-  /** The whole input: of use if none of it was streamed. */
+  /** The whole input; used only if none of it was streamed. */
   wholeInput(input: string): void {
     if (!this.#inputSeen) this.input(input);
   }
 
-  /** The item is over; `item` is the whole of it, if the upstream tells. */
+  /** Ends the item; `item` is the whole item, if the upstream sends it. */
   end(item: Record<string, unknown> = {}): void {
     if (this.done) return;
     this.begin(item);
@@ -89,7 +89,7 @@ export class ItemReader {
   }
 }
 
-/** What an upstream's event says of an item's part: the name of the part, and what kind of block it is. */
+/** The name of the part that an upstream's event belongs to, and the kind of its block. */
 export function partOf(event: Record<string, unknown>): { kind: TextKind; part: string } | undefined {
   const name = /^response\.(output_text|refusal|reasoning_summary_text|reasoning_text)\.(?:delta|done)$/.exec(
     String(event.type),

@@ -1,4 +1,4 @@
-/** The items of an input in OpenAI's Responses format, both ways: https://platform.openai.com/docs/api-reference/responses/create#responses_create-input */
+/** The input items of OpenAI's Responses format, in both directions: https://platform.openai.com/docs/api-reference/responses/create#responses_create-input */
 
 import { createHash } from "node:crypto";
 import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
@@ -23,7 +23,7 @@ import { neutralNameOf } from "./tools.ts";
 
 export const dialect = "openai-responses";
 
-/** Instructions before the first other item are the request's; later ones stay in their place. */
+/** Instructions before the first other item belong to the request; later ones stay in place. */
 export function decodeInput(
   body: Record<string, unknown>,
   tools: readonly Tool[],
@@ -153,7 +153,7 @@ function partOf(part: Record<string, unknown>, path: string): Part {
   }
 }
 
-/** A document by its address, as a data URL, or as bare base64 whose name says what it is. */
+/** A document by address, as a data URL, or as bare base64 whose file name gives the type. */
 function fileOf({ file_data: data, file_url: url, filename }: Record<string, unknown>, path: string): FilePart {
   const name = textOf(filename);
   const named = name !== undefined && { name };
@@ -185,7 +185,7 @@ const checkedText = (part: Part): TextPart => (part.kind === "text" ? part : ref
 const checkedResult = (part: Part): TextPart | ImagePart | FilePart =>
   part.kind === "text" || part.kind === "image" || part.kind === "file" ? part : refuse(part.path);
 
-/** What is shown of the thinking is a summary: a model of another dialect finds its own in our envelope. */
+/** The visible reasoning is only a summary; a model of another dialect finds its own reasoning in the wrapped signature. */
 function reasoningOf(
   { id, summary, content, encrypted_content: data }: Record<string, unknown>,
   path: string,
@@ -203,11 +203,11 @@ function reasoningOf(
   };
 }
 
-/** The parts of a reasoning item's summary and content, a blank line between them. */
+/** The parts of a reasoning item's summary and content, separated by blank lines. */
 export const thinkingTextOf = (summary: unknown, content: unknown): string =>
   [...listOf(summary), ...listOf(content)].flatMap((part) => textOf(objectOf(part).text) ?? []).join("\n\n");
 
-/** Turns as items; what a message holds in one run becomes one message. */
+/** Turns as items; adjacent message parts of a turn become one message. */
 export function encodeItems(turns: readonly Message[], tools: readonly Tool[]): object[] {
   const takesText = (name: string) => toolNamed(tools, name)?.takesText === true;
   const items: object[] = [];
@@ -230,7 +230,7 @@ export function encodeItems(turns: readonly Message[], tools: readonly Tool[]): 
   return items;
 }
 
-/** The item that a part is of its own; undefined for thinking that is not this dialect's, which its models can't read. */
+/** The item of a part that is not in a message; undefined for reasoning of another dialect, which this dialect's models cannot read. */
 function itemOf(part: Part, takesText: (name: string) => boolean): object | "content" | undefined {
   switch (part.kind) {
     case "call":
@@ -266,7 +266,7 @@ function itemOf(part: Part, takesText: (name: string) => boolean): object | "con
 
 const idLengthMax = 64;
 
-/** The same id for the same id, of a length that is taken here. */
+/** An id within the format's maximum length; equal ids stay equal. */
 export const shortened = (id: string): string =>
   id.length <= idLengthMax ? id : createHash("sha256").update(id).digest("hex");
 

@@ -1,4 +1,4 @@
-/** OpenAI's Responses, as endpoints and upstream connections see them. */
+/** The profile of OpenAI's Responses. */
 import { openaiErrorOf, openaiProfile } from "../openai-profile.ts";
 import { type Endpoint, isCount, type Profile, storedFaultIn } from "../profile.ts";
 import { responsesRequestSchema } from "./schema.ts";
@@ -29,7 +29,7 @@ export const openaiResponsesProfile: Profile = {
   conversation: { field: "input", empty: [] },
   fetchesFiles: true,
   errorEventOf(failure, { requestId, answerId, model, events }) {
-    // Some clients read the first event and some the second, and of the first some read its fields and some its `error`:
+    // Clients differ in reading the first or the second event, and in reading the first one's fields or its `error`:
     // https://platform.openai.com/docs/api-reference/responses-streaming
     const { message, type, param, code: ownCode } = openaiErrorOf(failure);
     const code = ownCode ?? type;

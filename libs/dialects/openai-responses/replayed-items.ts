@@ -1,6 +1,6 @@
 /**
- * Items of earlier answers that a caller sends back, as an upstream takes them that has stored none of them: reasoning counts by its encrypted content, and
- * its id alone leads to nothing. https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
+ * Items of earlier answers that a caller sends back to an upstream that stored none of them. Reasoning needs its encrypted content; its id alone cannot be
+ * resolved. https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
  */
 
 import { listOf, objectSpansOf, parsedObject, replaceSpans, textOf, withElements, withMembers } from "../json.ts";
@@ -9,20 +9,20 @@ import { foreignThoughtId } from "./answer.ts";
 import { dialect } from "./items.ts";
 
 const reasoningMark = '"reasoning"';
-/** Items that a model's answer may hold behind its reasoning, and whose ids are optional. */
+/** Items that may follow the reasoning in a model's answer, with optional ids. */
 const answered = ["message", "function_call", "custom_tool_call"];
 
 type Item = Record<string, unknown>;
 
 /**
- * A body with the reasoning in its `input` that an upstream can resolve; the same bytes when that is all of it. Reasoning of other dialects' models and reasoning
- * without content is left out, this dialect's own is unwrapped. Items behind reasoning that is left out lose their ids: an upstream that knows such an id demands
- * the reasoning before it. Every other byte stays.
+ * A body whose `input` has only reasoning that an upstream can resolve; the same bytes if nothing changes. Reasoning of other dialects' models and reasoning
+ * without content is left out, this dialect's own is unwrapped. Items after removed reasoning lose their ids: an upstream that knows such an id requires the
+ * reasoning before it. Every other byte stays.
  */
 export function withResolvableReasoning(bytes: Buffer): Buffer {
   if (!bytes.includes(reasoningMark)) return bytes;
   return withMembers(bytes, "input", (input) => {
-    /** Reasoning was left out of the answer that these items belong to. */
+    /** Reasoning was removed from the answer that these items belong to. */
     let isLost = false;
     return withElements(input, (bytesOfItem) => {
       const item = parsedObject(bytesOfItem) ?? {};
@@ -42,7 +42,7 @@ const typeOf = ({ type }: Item): string => String(type ?? "message");
 const isOfCaller = (item: Item): boolean =>
   (typeOf(item) === "message" && item.role !== "assistant") || typeOf(item).endsWith("_output");
 
-/** Undefined for reasoning that the upstream could not resolve. Models with open weights say theirs in `content`, and have nothing encrypted. */
+/** Undefined for reasoning that the upstream cannot resolve. Open-weight models put theirs in `content` and have no encrypted content. */
 function resolvedReasoning(bytes: Buffer, { id, encrypted_content: encrypted, content }: Item): Buffer | undefined {
   const data = textOf(encrypted);
   if (!(String(id).startsWith(foreignThoughtId) || isWrappedSignature(data ?? "")))

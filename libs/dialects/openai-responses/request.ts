@@ -1,4 +1,4 @@
-/** Requests in OpenAI's Responses format, to the neutral form and from it: https://platform.openai.com/docs/api-reference/responses/create */
+/** Requests in OpenAI's Responses format, in both directions: https://platform.openai.com/docs/api-reference/responses/create */
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
@@ -11,8 +11,8 @@ import { refuseCompaction, statefulFieldIn } from "./stateless.ts";
 import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice, fitsStrict } from "./tools.ts";
 
 /**
- * All fields that are neither refused here nor known to `settingsOf` are hints, which another dialect's upstream is not given: `include`,
- * `client_metadata`, `truncation`, `prompt_cache_options`, `stream_options`, `max_tool_calls`, `moderation` and their like. `store` is answered as false.
+ * Fields that are neither rejected here nor read by `settingsOf` are ignored for upstreams of other dialects: `include`, `client_metadata`, `truncation`,
+ * `prompt_cache_options`, `stream_options`, `max_tool_calls`, `moderation` and similar. `store` is reported as false.
  */
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(body);
@@ -52,7 +52,7 @@ function settingsOf(body: Record<string, unknown>): Settings {
 const wordOf = (value: unknown, path: string): Setting<string> | undefined =>
   textOf(value) === undefined ? undefined : { value: value as string, path };
 
-/** What a request says once, and its input may say again. */
+/** Settings of the request that its input may override. */
 function configure(settings: Settings, fields: Record<string, unknown>, prefix: string): void {
   const { effort, summary, generate_summary: oldSummary } = objectOf(fields.reasoning);
   const { format, verbosity } = objectOf(fields.text);
@@ -142,12 +142,12 @@ function encodeReasoning(settings: Settings): object | undefined {
     : { ...(effort !== undefined && { effort }), ...(isShown && { summary: "auto" }) };
 }
 
-/** The value of `include` by which reasoning comes with its content, so that it can be sent back to an upstream that has not stored it. */
+/** The value of `include` that adds encrypted content to reasoning, so that it can be sent back to an upstream that did not store it. */
 export const encryptedReasoning = "reasoning.encrypted_content";
 
 /**
- * Whether a model may be asked for encrypted reasoning, which OpenAI refuses for models that do not reason. The catalogue decides; where it does not say, a request
- * that asks for reasoning, or the model's traits.
+ * True if a model may be asked for encrypted reasoning, which OpenAI rejects for models that do not reason. The catalogue decides; without its setting, a
+ * request for reasoning or the model's traits.
  */
 export const mayReason = ({ traits, reasons }: Target, asked: boolean): boolean =>
   reasons ?? (asked || traits.knownToReason);

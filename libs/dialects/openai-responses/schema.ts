@@ -1,4 +1,4 @@
-/** What a request in OpenAI's Responses format may look like: https://platform.openai.com/docs/api-reference/responses/create */
+/** The schemas of requests in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses/create */
 import Type from "typebox";
 import { has, int32Max, nullable, optional, optionalInteger, optionalNumber } from "../schema-parts.ts";
 
@@ -60,7 +60,7 @@ const tool = Type.Object(
 
 const reference = { type: "object", required: ["type"], properties: { type: text, name: optionalText() } };
 
-/** A word, or an object with what its type wants. */
+/** A mode, or an object with the members that its type requires. */
 const toolChoice = {
   type: ["string", "object", "null"],
   if: { type: "object" },
@@ -116,9 +116,9 @@ const item = Type.Object(
 );
 
 /**
- * The fields this gateway knows, checked for type and range; fields it does not know pass, and so do words that the vendor may add to. `null` counts as
- * absent where the format says optional. No defaults and no coercion: the caller's body is never rewritten by a check. It also serves compaction and
- * the counting of tokens, which take the same fields.
+ * Checks the known fields for type and range. Unknown fields pass, and so do unknown values of fields to which the vendor may add values. `null` counts as
+ * absent for optional fields. No defaults and no coercion: a check never changes the caller's body. Also serves compaction and token counting, which take the
+ * same fields.
  */
 export const responsesRequestSchema = Type.Object({
   model: Type.String({ minLength: 1, maxLength: 256 }),

@@ -1,4 +1,4 @@
-/** What of a request refers to what a vendor would have stored, and how a caller's own connection continues its previous answer instead. */
+/** References in a request to objects that a vendor would have stored, and continuing the previous answer of the caller's own connection without storing it. */
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 
@@ -9,8 +9,8 @@ export interface StatefulField {
 }
 
 /**
- * The first field that only makes sense where answers, conversations or files are stored; undefined when there is none. It holds for every request,
- * translated or not: what an upstream stores, it stores for all callers of this gateway together.
+ * The first field that requires stored answers, conversations or files; undefined if there is none. Applies to translated and verbatim requests: an upstream
+ * would share stored objects between all callers of this gateway.
  */
 export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
   if (textOf(body.previous_response_id) !== undefined)
@@ -60,8 +60,8 @@ const refusalOf = (param: string, what: string, hint = storeHint): StatefulField
 });
 
 /**
- * Throws Refusal for the first field that asks for compaction, or holds its result. Nothing of it is stored, but only upstreams of this dialect understand it, and of
- * those only the one whose account has made it.
+ * Throws Refusal for the first field that asks for compaction, or contains its result. Compaction stores nothing, but only upstreams of this dialect understand
+ * it, and its result is valid only for the account that made it.
  */
 export function refuseCompaction(body: Record<string, unknown>): void {
   const why =

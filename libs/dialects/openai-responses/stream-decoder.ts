@@ -1,4 +1,4 @@
-/** Streamed answers in OpenAI's Responses format, as upstreams send them: https://platform.openai.com/docs/api-reference/responses-streaming */
+/** Decodes streamed answers of upstreams in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses-streaming */
 
 import { EventDecoder } from "../event-decoder.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
@@ -8,19 +8,19 @@ import type { Usage } from "../usage.ts";
 import { blocksOf, failureIn, finishOf, usageOf } from "./answer.ts";
 import { ItemReader, partOf } from "./item-reader.ts";
 
-/** Reads the life of an answer. Items that overlap come out one after the other, in the order in which they began. */
+/** Items that overlap come out one after the other, in the order in which they began. */
 export class ResponsesDecoder extends EventDecoder {
   finished = false;
   usage: Usage | undefined;
   /** By output index. */
   readonly #items = new Map<number, ItemReader>();
-  /** Those whose turn it is not yet, behind the one whose turn it is. */
+  /** Items in order; only the first one's events come out. */
   readonly #queue: ItemReader[] = [];
   #lastIndex = 0;
   #called = false;
   #anyBlock = false;
 
-  /** An answer without its last event is not whole. */
+  /** An answer without its last event is incomplete. */
   end(): AnswerEvent[] {
     this.over = true;
     return [];
@@ -76,7 +76,7 @@ export class ResponsesDecoder extends EventDecoder {
     return item;
   }
 
-  /** What the item whose turn it is has to say, and the next ones if it is over. */
+  /** The events of the first item, and of the next ones if it is complete. */
   #drained(): AnswerEvent[] {
     const events: AnswerEvent[] = [];
     for (let item = this.#queue[0]; item !== undefined; item = this.#queue[0]) {

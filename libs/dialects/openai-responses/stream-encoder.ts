@@ -1,4 +1,4 @@
-/** Streamed answers in OpenAI's Responses format, as callers get them: https://platform.openai.com/docs/api-reference/responses-streaming */
+/** Encodes streamed answers for callers in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses-streaming */
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { jsonOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
@@ -15,18 +15,18 @@ import {
 } from "./answer.ts";
 import { FreeTextReader } from "./free-text.ts";
 
-/** The item that is being written. */
+/** The open item. */
 interface OpenItem {
   block: Block;
   id: string;
   index: number;
   /** The text or the input so far. */
   chunks: string[];
-  /** The text within the input of a call that takes text. */
+  /** Extracts the text from the input of a call with free text. */
   freeText: FreeTextReader | undefined;
 }
 
-/** Writes the whole life of an answer: clients refuse an item's event out of its place, and text that is not repeated at its end. */
+/** Writes every event of an item's life: clients reject an item's event out of order, and text that is not repeated at its end. */
 export class ResponsesEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
   readonly #items: object[] = [];
@@ -42,7 +42,7 @@ export class ResponsesEncoder implements StreamEncoder {
     return beginning + this.#eventsOf(event);
   }
 
-  /** A block's end is told with what follows it: only then is it known whether the answer was cut off inside of it. */
+  /** A block's end is written with the event after it, which tells whether the answer was cut off inside the block. */
   #eventsOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
     switch (event.kind) {
       case "block":
@@ -127,7 +127,7 @@ export class ResponsesEncoder implements StreamEncoder {
     return this.#ending(open, item, freeText) + this.#event("response.output_item.done", { output_index: index, item });
   }
 
-  /** What ends the parts of an item. */
+  /** The events that end the parts of an item. */
   #ending(open: OpenItem, item: Record<string, unknown>, freeText: FreeTextReader | undefined): string {
     const { block } = open;
     switch (block.kind) {

@@ -3,7 +3,7 @@ import type { TokenCount } from "../codec.ts";
 import { jsonOf } from "../json.ts";
 import { withResolvableReasoning } from "./replayed-items.ts";
 
-/** What of a request the prompt consists of. */
+/** The fields of a request that make up its prompt. */
 const counted = [
   "input",
   "instructions",

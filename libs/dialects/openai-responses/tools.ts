@@ -1,4 +1,4 @@
-/** Tools and the choice among them in OpenAI's Responses format, both ways. Callers also give tools inside of their input, and group them in namespaces. */
+/** Tools and tool choice in OpenAI's Responses format, in both directions. Callers may also put tools in their input, and group them in namespaces. */
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
@@ -6,7 +6,7 @@ import { namedTools, offeredTool, toolNamed, toolNameOf } from "../tools.ts";
 
 type UnnamedTool = Omit<Tool, "name">;
 
-/** All tools of a request that the caller runs. Throws Refusal for those that the vendor runs, but for what agents offer by habit. */
+/** All tools of a request that the caller runs. Throws Refusal for tools that the vendor runs, except those that agents offer with every request. */
 export function decodeTools(body: Record<string, unknown>): Tool[] {
   const added = listOf(body.input).flatMap((value, place) => {
     const { type, tools } = objectOf(value);
@@ -27,10 +27,10 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
   });
 }
 
-/** What agents offer with every request, needed or not. Other tools of the vendor's are what the answer is to be made of. */
+/** Tools that agents offer with every request, needed or not. Other tools of the vendor are essential for the answer. */
 const offeredByHabit = /^(web_search|tool_search|image_generation)/;
 
-/** The namespace that all other functions are in counts as none: clients take a call for the same with it and without. */
+/** This default namespace counts as none: clients treat calls with and without it alike. */
 const namespaceOf = (name: unknown): string | undefined => (name === "functions" ? undefined : textOf(name));
 
 function toolOf(tool: Record<string, unknown>, path: string, namespace: string | undefined): UnnamedTool {
@@ -50,14 +50,14 @@ function toolOf(tool: Record<string, unknown>, path: string, namespace: string |
   };
 }
 
-/** A grammar binds only the models of its vendor; others are told of it. */
+/** A grammar binds only its vendor's models; for others it goes into the description. */
 function descriptionOf({ description, format }: Record<string, unknown>): string {
   const { type, syntax, definition } = objectOf(format);
   const grammar = type === "grammar" ? `The input must follow this ${syntax} grammar:\n${definition}` : "";
   return [textOf(description) ?? "", grammar].filter((text) => text !== "").join("\n\n");
 }
 
-/** The neutral name of a tool by what the caller calls it; a name without its namespace will do. */
+/** The neutral name of a tool by its caller's name; the namespace may be omitted. */
 export function neutralNameOf(tools: readonly Tool[], name: string, namespace: unknown): string {
   const wanted = namespaceOf(namespace);
   const offered =
@@ -126,7 +126,7 @@ export function encodeToolChoice({ mode, only }: ToolChoice, tools: readonly Too
 }
 
 /**
- * May a schema be called strict here, where that means that every object names all of its properties as required and admits no others?
+ * True if a schema may be marked strict, which requires that every object lists all properties as required and allows no others.
  * https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
  */
 export function fitsStrict(schema: unknown): boolean {

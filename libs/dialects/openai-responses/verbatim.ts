@@ -1,4 +1,7 @@
-/** Requests and answers in OpenAI's Responses format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name, `store`, and what makes reasoning last without being stored. */
+/**
+ * Verbatim relay between a caller and an upstream that both speak OpenAI's Responses: bytes stay unchanged except for the model's name, `store`, and the fields
+ * that make reasoning usable without storage.
+ */
 
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
@@ -30,7 +33,7 @@ export const verbatim: Verbatim = {
   answer: answerOf,
 };
 
-/** The caller's bytes with the upstream's model name, nothing to be stored, reasoning that can be sent back, and a stream asked for if and only if one is wanted. */
+/** The caller's bytes with the upstream's model name, `store: false`, resolvable reasoning, and `stream` set according to the framing. */
 function requestOf(bytes: Buffer, framing: Framing, target: Target): Buffer | undefined {
   const spans = objectSpansOf(bytes, ["model", "store", "stream", "include", "reasoning"]);
   if (spans?.members.model === undefined) return undefined;
@@ -55,7 +58,7 @@ function requestOf(bytes: Buffer, framing: Framing, target: Target): Buffer | un
   return replaceSpans(bytes, replacements);
 }
 
-/** What a request includes so that its answer's reasoning can be sent back, which is not stored; undefined to leave it as it is. */
+/** The `include` that makes the answer's reasoning usable without storage; undefined to leave it unchanged. */
 function includeOf(included: unknown, reasoning: unknown, target: Target): string | undefined {
   const { effort, summary } = objectOf(reasoning);
   const asked = textOf(effort) !== undefined || textOf(summary) !== undefined;
@@ -63,7 +66,7 @@ function includeOf(included: unknown, reasoning: unknown, target: Target): strin
   return JSON.stringify([...listOf(included), encryptedReasoning]);
 }
 
-/** Events that open something without saying anything yet. All others that end in `.done` or `.delta` are content. */
+/** Events that open an item without content. All others that end in `.done` or `.delta` are content. */
 const quietItems = ["message", "reasoning"];
 
 class ResponsesWatcher implements Watcher {
@@ -138,7 +141,7 @@ class ResponsesWatcher implements Watcher {
 
 const bytesOf = ({ event, data }: SseEvent): Buffer => eventBytesOf(event, data);
 
-/** A complete (not streamed) answer: the same bytes with the catalogue's model id, and the usage it reports. */
+/** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
 function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
