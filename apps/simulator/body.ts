@@ -1,25 +1,25 @@
 /**
- * Writes the body of a response piece by piece. The chunks of HTTP/1.1 (RFC 9112, 7.1) are framed here and go to the socket in one write each:
- * at fixed pace these writes are all that a simulator does, and `response.write` makes each of them a third dearer.
+ * Writes the body of a response chunk by chunk. Frames the chunks of HTTP/1.1 (RFC 9112, 7.1) itself and writes each to the socket in one write: at a fixed
+ * pace, writes are all that a simulator does, and `response.write` makes each a third more expensive.
  */
 import type { ServerResponse } from "node:http";
 
 export interface Body {
-  /** False when what was written waits for the reader: the caller then writes no more before `onceWritable`. An empty text is left out, for it would end the body. */
+  /** False if the reader is slow: write no more before `onceWritable`. An empty text is ignored, because it would end the body. */
   write(text: string): boolean;
-  /** Calls back once, when what was written has gone; never, if the connection is lost before. */
+  /** Calls back once, when everything is written; never if the connection is lost before. */
   onceWritable(resume: () => void): void;
-  /** All that is written in `act` leaves together. */
+  /** Everything written in `act` leaves in one write. */
   together(act: () => void): void;
-  /** Ends the body cleanly. */
+  /** Ends the body normally. */
   end(): void;
-  /** Resets the connection when the system has taken all that was written; a reader that is megabytes behind loses what it has not read. */
+  /** Resets the connection once the system has taken everything; a slow reader loses what it has not read. */
   reset(): void;
 }
 
 /** The head must be flushed already, with `transfer-encoding: chunked`. */
 export function createBody(response: ServerResponse): Body {
-  /** There is none while the response waits for an earlier one on a pipelined connection. */
+  /** Undefined while the response waits for an earlier one on a pipelined connection. */
   const socket = () => (response.socket?.destroyed ? undefined : (response.socket ?? undefined));
   return {
     write(text) {

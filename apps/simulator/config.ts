@@ -1,4 +1,4 @@
-/** The simulator's settings; what its answers may be told to do stands in settings.ts. */
+/** The simulator's settings; settings.ts has those of its answers. */
 import { integerSetting, listenSettings, secretSetting, textSetting } from "#service/config.ts";
 
 export const simulatorSettings = {

@@ -1,15 +1,15 @@
-/** What was asked of the simulator and how it ended, for tests to look at: a bounded memory and a count of the answers under way. */
+/** Records requests and their outcomes for tests: a bounded list, and the number of running answers. */
 import type { IncomingHttpHeaders } from "node:http";
 
-/** How many requests are remembered; the oldest go first. */
+/** The most recorded requests; the oldest are removed first. */
 const journalEntriesMax = 1_000;
 
 export interface JournalEntry {
-  /** As asked for, with its settings; empty if the request named none. */
+  /** As requested, with its settings; empty if the request named none. */
   model: string;
   /** The header x-simulate-id. */
   id: string | undefined;
-  /** When the whole request had arrived, in ms since 1970. */
+  /** When the whole request had arrived, in epoch milliseconds. */
   at: number;
   method: string;
   path: string;
@@ -19,24 +19,24 @@ export interface JournalEntry {
   bodySha256: string;
   /** 0 if no head was sent. */
   status: number;
-  /** `completed` is an answer that was sent whole, an error too; `fault` one that a setting spoilt. */
+  /** `completed`: the answer, possibly an error, was sent whole. `fault`: a setting broke it off. */
   outcome: "running" | "completed" | "client-closed" | "fault";
-  /** In ms since 1970. */
+  /** Epoch milliseconds. */
   closedAt: number | undefined;
-  /** Events with a token that were written; what only opens or closes a stream is not counted. */
+  /** Written events with a token, without those that only open or close a stream. */
   chunksSent: number;
 }
 
 export interface Journal {
-  /** A request whose answer begins; `close` must be called once. */
+  /** Records a request whose answer begins; call `close` once. */
   open(entry: Omit<JournalEntry, "status" | "outcome" | "closedAt" | "chunksSent">): JournalEntry;
   close(entry: JournalEntry, outcome: Exclude<JournalEntry["outcome"], "running">): void;
-  /** The remembered requests, oldest first, with no credential but its last four characters. */
+  /** The recorded requests, oldest first. Credentials are reduced to their last four characters. */
   list(filter: { model?: string; id?: string }): JournalEntry[];
-  /** Forgets all requests; what is under way stays counted. */
+  /** Removes all requests; running ones stay counted. */
   reset(): void;
   active(): number;
-  /** Settles when no answer is under way. */
+  /** Settles when no answer is running. */
   idle(): Promise<void>;
 }
 

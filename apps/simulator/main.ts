@@ -1,11 +1,11 @@
-/** The simulator as a process: a made-up upstream for a first run without any vendor's key, for tests and for benches. */
+/** The simulator as a process: a simulated upstream for a first run without a vendor's key, for tests and for benchmarks. */
 import { readSettings } from "#service/config.ts";
 import { runProcess, StartupFault } from "#service/startup.ts";
 import { simulatorSettings } from "./config.ts";
 import { createSimulator } from "./server.ts";
 import { givenOf, settingsOf } from "./settings.ts";
 
-/** How long answers under way may go on after a stop: the gateway before it may still be draining. */
+/** How long running answers may continue after a stop; the gateway may still be draining. */
 const graceMs = 10_000;
 
 await runProcess("simulator", async () => {

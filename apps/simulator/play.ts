@@ -11,17 +11,17 @@ import type { Journal, JournalEntry } from "./journal.ts";
 import type { Settings } from "./settings.ts";
 import { createWheelEntry, type Wheel } from "./wheel.ts";
 
-/** One answer under way, before its settings are known. */
+/** A running answer before its settings are known. */
 interface Answering {
   response: ServerResponse;
   wheel: Wheel;
   journal: Journal;
   entry: JournalEntry;
-  /** Head fields of every answer. */
+  /** Headers of every answer. */
   headers: OutgoingHttpHeaders;
-  /** A JSON error body in the dialect of the request. */
+  /** A JSON error body in the request's dialect. */
   errorBody(fault: SentFault): string;
-  /** When to try again is said by `errorBody`, and by no header. */
+  /** `errorBody` has the time to retry, and no header does. */
   retryInBody: boolean;
 }
 
@@ -31,7 +31,7 @@ export interface Playing extends Answering {
 
 const upstreamFault = "The simulator was told to fail.";
 
-/** Writes it down when the response is over, however it ends; `leave` is called first. */
+/** Records the end of the response, however it ends; calls `leave` first. */
 function watch({ response, journal, entry }: Answering, leave: () => void): { spoil(): void } {
   let spoilt = false;
   response.once("close", () => {
@@ -45,7 +45,7 @@ function watch({ response, journal, entry }: Answering, leave: () => void): { sp
   };
 }
 
-/** Sends a JSON body at once. */
+/** Sends a JSON body immediately. */
 export function sendJson(
   { response, entry, headers }: Pick<Answering, "response"> & Partial<Answering>,
   status: number,
@@ -62,13 +62,13 @@ export function sendJson(
   response.end(body);
 }
 
-/** An answer that no setting delays or spoils: a refusal. */
+/** An answer without delays and faults: a rejected request. */
 export function playRefusal(answering: Answering, status: number, body: string): void {
   watch(answering, () => {});
   sendJson(answering, status, body);
 }
 
-/** Answers with the status that the settings ask for. */
+/** Answers with the status that the settings demand. */
 function fail({ settings: { faults }, ...answering }: Playing, status: number): void {
   const { retryAfter } = faults;
   const body = answering.errorBody({ status, message: upstreamFault, ...(retryAfter !== undefined && { retryAfter }) });
@@ -129,7 +129,7 @@ export function playEvents(playing: Playing, script: Script): void {
     else step(nowMs);
   };
 
-  /** Strikes between two tokens; true if nothing more is to be sent. */
+  /** Applies the faults due between two tokens; true if nothing more may be sent. */
   const faultStrikes = (): boolean => {
     if (sent === faults.stall) return true;
     if (sent !== faults.reset && sent !== faults.cut && sent !== faults.error) return false;
@@ -158,13 +158,13 @@ export function playEvents(playing: Playing, script: Script): void {
     body.end();
   };
 
-  /** At a pace each token is a write of its own; without one, as many as the reader takes leave together. */
+  /** At a pace, each token is a separate write; without one, as many as the reader takes leave together. */
   const step = (nowMs: number) => {
     if (intervalMs > 0) send(nowMs);
     else body.together(() => send(nowMs));
   };
 
-  /** All tokens that are due, as far as the reader takes them. */
+  /** Sends all due tokens, as far as the reader takes them. */
   const send = (nowMs: number) => {
     while (true) {
       if (faultStrikes()) return;
@@ -182,19 +182,19 @@ export function playEvents(playing: Playing, script: Script): void {
   else head(wheel.now());
 }
 
-/** The token's event, which is the last, as it would be if its second half were lost: its JSON does not parse, the events around it are whole. */
+/** The token's event, the last of these, without its second half: its JSON does not parse, while the events before it stay whole. */
 function broken(events: string): string {
   const start = events.lastIndexOf("\n\n", events.length - 3) + 1;
   return `${events.slice(0, Math.floor((start + events.length) / 2)).trimEnd()}\n\n`;
 }
 
-/** The whole answer comes when it is complete: after the delays and as many tokens as it counts for. */
+/** Sends the whole answer once it is complete: after the delays, and the time of its tokens at the pace. */
 export function playWhole(playing: Playing, body: string, tokens: number): void {
   const { response, wheel, entry, settings, headers } = playing;
   const { faults, rate } = settings;
   const { spoil } = watch(playing, () => wheel.remove(timer));
 
-  /** The answer up to a token, and no end to it. */
+  /** The answer up to a token, without an end. */
   const part = (count: number): Body => {
     entry.status = 200;
     response.writeHead(200, { ...headers, "content-type": "application/json", "transfer-encoding": "chunked" });

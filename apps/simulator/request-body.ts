@@ -1,14 +1,14 @@
 /** Reads the body of a request: JSON, or a form (multipart/form-data, RFC 7578). */
 import type { Outcome } from "./settings.ts";
 
-/** A part of a form that is a file. */
+/** A file in a form. */
 export interface FormFile {
   name: string;
   type: string;
   data: Buffer;
 }
 
-/** A promise for a form only, so that all other requests are answered in the turn in which they have arrived. Never rejects; undefined if the body is empty. */
+/** A promise only for a form, so that other requests are answered in the turn of their arrival. Never rejects; undefined if the body is empty. */
 export function bodyValueOf(
   body: Buffer,
   contentType: string | undefined,
@@ -21,7 +21,7 @@ export function bodyValueOf(
   }
 }
 
-/** Its fields by name: texts and files; lists of them where a name ends with `[]`, which is then left out, or comes again. */
+/** The fields by name: texts and files, and lists for repeated names and names that end with `[]`, which is removed. */
 async function formOf(body: Buffer, contentType: string): Promise<Outcome<Record<string, unknown>>> {
   const fields = new Map<string, unknown>();
   try {

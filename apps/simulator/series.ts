@@ -1,14 +1,14 @@
-/** Counts requests by name, for faults that strike only the first few. */
+/** Counts requests by name, for faults that affect only the first few. */
 
 const namesMax = 10_000;
 
 export interface Series {
-  /** The place of this request among those of its name, from 1. */
+  /** The number of this request among those of its name, from 1. */
   next(name: string): number;
   reset(): void;
 }
 
-/** Remembers the names used last, up to a bound. */
+/** Remembers the most recent names, up to a bound. */
 export function createSeries(): Series {
   const counts = new Map<string, number>();
   return {

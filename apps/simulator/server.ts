@@ -1,7 +1,4 @@
-/**
- * The simulator's HTTP server. Plain node:http: a handful of routes, and what counts here, the cost of a token, is a write to a socket
- * that a framework could only stand in the way of.
- */
+/** The simulator's HTTP server. Uses plain node:http, because the cost of a token matters here, and it is a write to a socket. */
 import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -16,25 +13,25 @@ import { type Given, givenOf, type Outcome, type Settings, settingsAmong, settin
 import { createWheel } from "./wheel.ts";
 
 export interface SimulatorOptions {
-  /** 127.0.0.1 if not given. */
+  /** 127.0.0.1 by default. */
   host?: string;
-  /** 0, the default, takes any free port. */
+  /** 0, the default, uses any free port. */
   port?: number;
-  /** A credential that every request to a dialect must then bear. */
+  /** A credential that every request to a dialect must have. */
   key?: string;
-  /** Settings of every answer, which its model and its header override. */
+  /** Default settings of every answer; its model and its header override them. */
   defaults?: Given;
 }
 
 export interface Simulator extends AsyncDisposable {
-  /** Settles with the base address, without a path; rejects with the system's error if the port cannot be had. */
+  /** Resolves with the base address, without a path; rejects with the system's error if the port is not available. */
   listen(): Promise<string>;
-  /** Takes no more connections, lets what is under way end within `graceMs` (0 if not given) and closes the rest. */
+  /** Accepts no more connections, lets running answers end within `graceMs` (0 by default) and closes the rest. */
   close(graceMs?: number): Promise<void>;
   journal: Journal;
 }
 
-/** The body of a request; no bytes if there were too many. */
+/** The body of a request; empty if it was too large. */
 interface Received {
   bytes: Buffer | undefined;
   value: Outcome<unknown>;
@@ -48,7 +45,7 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   const journal = createJournal();
   const wheel = createWheel();
   const series = createSeries();
-  /** Longer than any client's pool keeps an idle connection, so that it is not the server that closes it under a request. */
+  /** Longer than any client's pool keeps an idle connection, so that the server never closes one as a request arrives. */
   const server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => {
     receive(request, (body) => {
       const value: ReturnType<typeof bodyValueOf> =
@@ -180,7 +177,7 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   };
 }
 
-/** Calls back with the whole body, or with undefined if it is too large; not at all if the caller leaves before. */
+/** Calls back with the whole body, or with undefined if it is too large; never if the caller leaves before. */
 function receive(request: IncomingMessage, done: (body: Buffer | undefined) => void): void {
   let parts: Buffer[] = [];
   let bytes = 0;
@@ -192,7 +189,7 @@ function receive(request: IncomingMessage, done: (body: Buffer | undefined) => v
   request.on("end", () => done(bytes > bodyBytesMax ? undefined : Buffer.concat(parts)));
 }
 
-/** What does not decode is left as it stands: no dialect serves it. */
+/** A path that cannot be decoded stays as it is: no dialect serves it. */
 function addressOf(target: string): { path: string; query: URLSearchParams } {
   const [raw = "", ...rest] = target.split("?");
   let path = raw;
@@ -207,7 +204,7 @@ function headerOf({ headers }: IncomingMessage, name: string): string | undefine
   return Array.isArray(value) ? value.join(",") : value;
 }
 
-/** What the model's name says, and then the header, overrides the defaults. */
+/** The settings of the model's name override the defaults, and the header overrides both. */
 function settingsFor(model: string, header: string | undefined, defaults: Given): Outcome<Settings> {
   const named = givenOf(model.includes(";") ? model.slice(model.indexOf(";")) : "");
   if (named.kind === "bad") return named;

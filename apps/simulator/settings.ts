@@ -1,6 +1,6 @@
-/** What a simulated answer may be told to do, by default, by model name (`sim-text;tokens=64;rate=50`) or by the header `x-simulate: tokens=64,rate=50`. */
+/** The settings of simulated answers: defaults, by model name (`sim-text;tokens=64;rate=50`), or by the header `x-simulate: tokens=64,rate=50`. */
 
-/** Bounds the memory of one answer, over all of its choices. */
+/** Bounds the memory of one answer over all of its choices. */
 export const answerBytesMax = 67_108_864;
 
 type Kind =
@@ -16,7 +16,7 @@ const usageModes = ["asked", "always", "never", "every"] as const;
 const delayMsMax = 3_600_000;
 const tokensMax = 200_000;
 
-/** Every setting, with its bounds: also the source of the reference page. */
+/** Every setting with its bounds; also the source of the reference page. */
 export const settingTable = {
   tokens: {
     kind: "integer",
@@ -127,7 +127,7 @@ export const settingTable = {
 
 type SettingName = keyof typeof settingTable;
 
-/** Counts are of tokens; the first that the answer reaches strikes. */
+/** Counts are in tokens; the first fault that the answer reaches applies. */
 interface Faults {
   status: number | undefined;
   /** The value of the header. */
@@ -158,7 +158,7 @@ export interface Settings {
   faults: Faults;
 }
 
-/** Checked settings of one source, not yet merged. */
+/** The checked settings of one source, not yet merged. */
 export type Given = ReadonlyMap<SettingName, number | string | true>;
 
 /** `fault` is one sentence that names the setting. */
@@ -166,7 +166,7 @@ export type Outcome<Value> = { kind: "ok"; value: Value } | { kind: "bad"; fault
 
 const isSettingName = (name: string): name is SettingName => Object.hasOwn(settingTable, name);
 
-/** Reads `name=value` pairs parted by "," or ";"; a flag stands alone. */
+/** Reads `name=value` pairs separated by "," or ";"; a flag has no value. */
 export function givenOf(text: string): Outcome<Given> {
   const given = new Map<SettingName, number | string | true>();
   for (const entry of text.split(/[;,]/)) {
@@ -217,7 +217,7 @@ function settingValueOf(name: string, setting: Setting, text: string | undefined
   }
 }
 
-/** Merges the sources; a later one wins, setting by setting. */
+/** Merges the sources; for each setting, a later source wins. */
 export function settingsOf(...sources: Given[]): Outcome<Settings> {
   const given = new Map(sources.flatMap((source) => [...source]));
   const number = (name: SettingName): number | undefined => {

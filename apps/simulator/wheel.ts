@@ -1,8 +1,8 @@
-/** One timer for all answers: a wheel of 1 ms slots, so that thousands of paced streams cost one timer and no allocation a token. */
+/** One timer for all answers: a wheel of 1 ms slots, so that thousands of paced streams need one timer and no allocation per token. */
 
-/** An entry stands in the wheel at most once. Its owner makes it once and sets it again and again. */
+/** An entry is in the wheel at most once. Its owner creates it once and sets it repeatedly. */
 export interface WheelEntry {
-  /** Runs once, up to some ms after `dueMs`, never before. */
+  /** Runs once, up to some milliseconds after `dueMs`, never before. */
   run(nowMs: number): void;
   dueMs: number;
   previous: WheelEntry | undefined;
@@ -12,15 +12,15 @@ export interface WheelEntry {
 export interface Wheel {
   /** Milliseconds on the wheel's own clock. */
   now(): number;
-  /** Sets the entry to run at a time of this clock; what was set before is forgotten. */
+  /** Sets the entry to run at a time of this clock, instead of an earlier setting. */
   set(entry: WheelEntry, dueMs: number): void;
-  /** Forgets the entry, if it is set. */
+  /** Removes the entry, if it is set. */
   remove(entry: WheelEntry): void;
 }
 
-/** 4 s; what is due later stays in its slot for another turn. */
+/** 4 s; an entry due later stays in its slot for another turn. */
 const slotCount = 4_096;
-/** The timer sleeps at most for so many slots, which bounds the search for the next one that is not empty. */
+/** The most slots that the timer sleeps for; bounds the search for the next slot that is not empty. */
 const sleepSlotsMax = 64;
 
 export const createWheelEntry = (run: (nowMs: number) => void): WheelEntry => ({
@@ -30,7 +30,7 @@ export const createWheelEntry = (run: (nowMs: number) => void): WheelEntry => ({
   next: undefined,
 });
 
-/** The head of an empty ring. */
+/** An empty ring. */
 function createRing(): WheelEntry {
   const head = createWheelEntry(() => {});
   head.previous = head;
@@ -40,12 +40,12 @@ function createRing(): WheelEntry {
 
 const isEmpty = (head: WheelEntry) => head.next === head;
 
-/** Holds a timer only while an entry is set. `now` gives ms of a clock that never goes back. */
+/** Runs a timer only while an entry is set. `now` gives milliseconds of a monotonic clock. */
 export function createWheel(now: () => number = () => performance.now()): Wheel {
   const slots = Array.from({ length: slotCount }, createRing);
   const batch = createRing();
   let count = 0;
-  /** All slots up to this tick were run. */
+  /** All slots up to this tick have run. */
   let doneTick = Math.floor(now());
   let armed: NodeJS.Timeout | undefined;
   let armedTick = 0;
@@ -75,7 +75,7 @@ export function createWheel(now: () => number = () => performance.now()): Wheel 
     armed = setTimeout(turn, Math.max(1, tick - now()));
   };
 
-  /** Takes the entries out first: a run may set and remove any entry, its own too. */
+  /** Removes the entries first: a run may set and remove any entry, including its own. */
   const runSlot = (slot: WheelEntry, nowMs: number) => {
     if (isEmpty(slot)) return;
     batch.next = slot.next as WheelEntry;

@@ -1,8 +1,8 @@
-/** How the answer speaks of what came with a question: by type and size, or by its address. */
+/** Describes the attachments of a question in the answer: by type and size, or by address. */
 
 const addressCharactersMax = 100;
 
-/** Of bytes in base64. */
+/** For base64 data. */
 export function describedData(mimeType: string, base64: string): string {
   const padding = base64.endsWith("==") ? 2 : base64.endsWith("=") ? 1 : 0;
   return `${mimeType}, ${Math.floor((base64.length * 3) / 4) - padding} bytes`;
@@ -10,7 +10,7 @@ export function describedData(mimeType: string, base64: string): string {
 
 export const describedAddress = (address: string): string => `at ${address.slice(0, addressCharactersMax)}`;
 
-/** Of an address that may be a `data:` URL (RFC 2397). */
+/** For an address, which may be a `data:` URL (RFC 2397). */
 export function describedUrl(url: string): string {
   const data = /^data:([^;,]{1,80})[^,]{0,80},/.exec(url.slice(0, 200));
   return data ? describedData(data[1] as string, url.slice(data[0].length)) : describedAddress(url);

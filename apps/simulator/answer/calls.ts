@@ -1,4 +1,4 @@
-/** Which tools an answer calls, and with what. */
+/** Chooses the tools that an answer calls, and their inputs. */
 
 import { type Chunks, chunksOf, fillerOf, joined, seedOf } from "./chunks.ts";
 import { exampleOf } from "./example.ts";
@@ -7,23 +7,23 @@ import type { Question, Tool } from "./question.ts";
 export interface Call {
   id: string;
   tool: Tool;
-  /** JSON or free text, as the tool takes it. */
+  /** JSON or free text, depending on the tool. */
   input: Chunks;
 }
 
-/** What agents tell their model beside the user's words. */
+/** Context that agents add to the user's words. */
 const context = /<(system[a-z_-]*)>[\s\S]*?<\/\1>/g;
 
-/** How many calls one answer makes at most. */
+/** The most calls of one answer. */
 const callsMax = 16;
 
 const numberWords = ["", "once", "twice", "thrice"];
 
 /**
- * The calls of an answer; none if it is to be text. After tool results there is none, so that a loop of calls always ends.
- * Called are the tools that the last turn of the user names; if it names none but a call is required or spoken of ("call", "tool"), the first one,
- * or all of them "in parallel". One tool is called as often as the user says ("twice", "3 times").
- * Texts that the user put into double quotes become arguments, in order, those behind the tool's name first; where a tool requires some arguments, it is given no others.
+ * The calls of an answer; none for a text answer. After tool results there is none, so that a loop of calls always ends.
+ * The answer calls the tools that the user's last turn names. If it names none but a call is required or mentioned ("call", "tool"), it calls the first tool,
+ * or all of them "in parallel". A single tool is called as often as the user says ("twice", "3 times").
+ * Texts in double quotes become arguments, in order, first those after the tool's name. If a tool has required arguments, it gets only those.
  */
 export function callsOf(question: Question, choice: number): Call[] {
   const { tools, calling, toolResults, parallelCalls } = question;
@@ -45,7 +45,7 @@ export function callsOf(question: Question, choice: number): Call[] {
   }));
 }
 
-/** What stands in double quotes behind the last mention of the tool; in the whole text if nothing does. */
+/** The texts in double quotes after the last mention of the tool, or else in the whole text. */
 function quotedIn(text: string, toolName: string): string[] {
   const quoted = (part: string) => [...part.matchAll(/"([^"]{1,200})"/g)].map((match) => match[1] ?? "");
   const behind = quoted(text.slice(Math.max(0, text.toLowerCase().lastIndexOf(toolName.toLowerCase()))));

@@ -1,7 +1,7 @@
-/** Text in tokens: `length` pieces that make up the text when joined. */
+/** Text in tokens: joining all `length` chunks gives the text. */
 export interface Chunks {
   length: number;
-  /** Of an index below `length`; the same at each call. */
+  /** For an index below `length`; the same at each call. */
   at(index: number): string;
 }
 
@@ -18,7 +18,7 @@ export function chunksOf(text: string): Chunks {
   return { length: chunks.length, at: (index) => chunks[index] ?? "" };
 }
 
-/** Words without meaning, in an order that the seed chooses; of `tokenBytes` bytes each (ASCII), if given. */
+/** Words without meaning, in an order that the seed determines; each of `tokenBytes` bytes (ASCII), if given. */
 export function fillerOf(length: number, seed: number, tokenBytes?: number): Chunks {
   const variants =
     tokenBytes === undefined
@@ -31,13 +31,13 @@ export function fillerOf(length: number, seed: number, tokenBytes?: number): Chu
 
 export const noChunks: Chunks = { length: 0, at: () => "" };
 
-/** The first `length` pieces, or all there are. */
+/** At most the first `length` chunks. */
 export const firstOf = (chunks: Chunks, length: number): Chunks => ({
   length: Math.max(0, Math.min(chunks.length, length)),
   at: chunks.at,
 });
 
-/** `text` first and then `filler`, `length` pieces in all. */
+/** `text` followed by `filler`, `length` chunks in all. */
 export function extended(text: Chunks, filler: (length: number) => Chunks, length: number): Chunks {
   if (length <= text.length) return firstOf(text, length);
   const more = filler(length - text.length);
@@ -50,10 +50,10 @@ export function joined(chunks: Chunks): string {
   return text;
 }
 
-/** What a text counts for in a prompt: a token for four bytes. */
+/** The prompt tokens of a text: one for every four bytes. */
 export const promptTokensOf = (text: string) => Math.ceil(Buffer.byteLength(text) / 4);
 
-/** 32 bits of a text (FNV-1a over its first 4,096 units). */
+/** A 32-bit hash of a text (FNV-1a over its first 4,096 UTF-16 units). */
 export function seedOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < Math.min(text.length, 4_096); index++)

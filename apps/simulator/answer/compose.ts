@@ -1,4 +1,4 @@
-/** Makes up the answer to a question: the same question gets the same answer, and the text depends on what the user said alone, not on the model's name. */
+/** Composes the answer to a question. The same question always gets the same answer, and the text depends only on the user's words, not on the model's name. */
 import { answerBytesMax, type Settings } from "../settings.ts";
 import { type Call, callsOf } from "./calls.ts";
 import { type Chunks, chunksOf, extended, fillerOf, firstOf, joined, noChunks, seedOf } from "./chunks.ts";
@@ -7,25 +7,25 @@ import type { Question } from "./question.ts";
 
 export interface Choice {
   reasoning: Chunks;
-  /** undefined when the answer is calls alone. */
+  /** Undefined if the answer has only calls. */
   text: Chunks | undefined;
   calls: Call[];
   finish: "stop" | "length" | "calls" | "filtered";
-  /** The stop string that ended the text. */
+  /** The stop sequence that ended the text. */
   stopped: string | undefined;
 }
 
 export interface Usage {
   promptTokens: number;
-  /** Part of the prompt's. */
+  /** Part of the prompt tokens. */
   cachedTokens: number;
-  /** Of all choices, reasoning included. */
+  /** Of all choices, including reasoning. */
   completionTokens: number;
-  /** Part of the completion's. */
+  /** Part of the completion tokens. */
   reasoningTokens: number;
 }
 
-/** `of` says what of the question cannot be answered. */
+/** `of` names the part of the question that cannot be answered. */
 interface Impossible {
   kind: "impossible";
   of: "format" | "length";
@@ -43,13 +43,13 @@ const reasoningTokensByEffort: Record<string, number> = {
   max: 128,
 };
 
-/** A prompt of fewer tokens is never cached, and what is cached is a multiple of the step: as OpenAI documents its prompt caching. */
+/** The smallest cached prompt, and the step of cached tokens, as OpenAI documents its prompt caching. */
 const cacheTokensMin = 1_024;
 const cacheTokensStep = 128;
 
 const echoCharactersMax = 400;
 
-/** How many tokens a choice counts for; a call's name counts for one. */
+/** The tokens of a choice; a call's name counts as one. */
 export const tokensOf = ({ reasoning, text, calls }: Choice): number =>
   reasoning.length + (text?.length ?? 0) + calls.reduce((sum, call) => sum + 1 + call.input.length, 0);
 
@@ -109,7 +109,7 @@ function reasoningTokensOf({ effort }: Question, { reasoningTokens }: Settings):
   return effort === undefined ? 0 : (reasoningTokensByEffort[effort] ?? 0);
 }
 
-/** As many whole calls, and of the next one as much, as the budget of tokens allows. */
+/** The calls that fit into the budget of tokens; the last may be truncated. */
 function callsWithin(calls: Call[], budget: number): { calls: Call[]; whole: boolean } {
   const kept: Call[] = [];
   let left = budget;
@@ -161,7 +161,7 @@ function proseOf({ userText, images, documents = [], toolResults }: Question, in
   return sentences.join("\n");
 }
 
-/** Never half of a surrogate pair. */
+/** Never splits a surrogate pair. */
 const shortened = (text: string) =>
   text.length <= echoCharactersMax ? text : `${text.slice(0, echoCharactersMax).replace(/[\uD800-\uDBFF]$/, "")}…`;
 

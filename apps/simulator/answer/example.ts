@@ -1,15 +1,15 @@
-/** Makes up a value that satisfies a JSON schema (2020-12, and what older drafts and Gemini's capital type names differ in). */
+/** Makes an example value of a JSON schema (2020-12, including older drafts and Gemini's capitalised type names). */
 import { textMatching } from "./pattern.ts";
 import { isObject, listOf, mergedOf, NoExample, numberOf, plainOf, type Schema } from "./schema.ts";
 
 export type Example = { kind: "example"; value: unknown } | { kind: "none"; fault: string };
 
 export interface ExampleOptions {
-  /** Chooses among values that are equally good. */
+  /** Chooses among equally good values. */
   seed: number;
-  /** Texts to use where any text will do, in order; what was used is taken out. */
+  /** Texts to use where any text is valid, in order; used ones are removed. */
   hints: string[];
-  /** What is not required is left out, where anything is required at all. */
+  /** Leaves out optional members if there are required ones. */
   sparing?: boolean;
 }
 
@@ -22,13 +22,13 @@ interface Making {
 }
 
 const depthMax = 24;
-/** Deeper than this only what is required is made, and the simplest alternative is tried first, so that recursive schemas end. */
+/** Below this depth only required members are made, and the simplest alternative is tried first, so that recursive schemas end. */
 const lavishDepth = 4;
 const nodesMax = 10_000;
 const itemsMax = 1_000;
 const lengthMax = 10_000;
 
-/** `not`, `if`, `contains`, `propertyNames` and the exclusiveness of `oneOf` are not looked at. Bounded in depth and size. */
+/** Ignores `not`, `if`, `contains`, `propertyNames`, and that alternatives of `oneOf` exclude each other. Bounded in depth and size. */
 export function exampleOf(schema: unknown, { seed, hints, sparing = false }: ExampleOptions): Example {
   try {
     return { kind: "example", value: make(schema, { root: schema, seed, hints, sparing, nodes: 0 }, 0, "") };

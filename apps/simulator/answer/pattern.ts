@@ -1,6 +1,6 @@
-/** Makes up a text that matches a regular expression of the usual kinds (ECMA-262): literals, classes, groups, alternatives, quantifiers, anchors. */
+/** Makes a text that matches a regular expression (ECMA-262) of literals, classes, groups, alternatives, quantifiers and anchors. */
 
-/** Unbounded quantifiers repeat as often as they must, and at most this much more to reach a length. */
+/** Unbounded quantifiers repeat as often as required, and at most this much more to reach a length. */
 const repeatsMax = 1_000;
 
 const lettersOfClass: Record<string, string> = {
@@ -15,14 +15,14 @@ const lettersOfClass: Record<string, string> = {
   r: "\r",
 };
 
-/** Undefined when the pattern uses what is not understood (look-around, back references, property classes) or goes beyond the bounds. */
+/** Undefined if the pattern uses unsupported syntax (look-around, back references, property classes) or exceeds the bounds. */
 export function textMatching(pattern: string, lengthMin: number): string | undefined {
   const least = generate(pattern, 0);
   if (least === undefined || least.length >= lengthMin) return least;
   return generate(pattern, Math.min(repeatsMax, lengthMin));
 }
 
-/** Repeats what may be repeated without bound `more` times more than it must be. */
+/** Repeats unbounded quantifiers `more` times beyond their minimum. */
 function generate(pattern: string, more: number): string | undefined {
   let at = 0;
   let failed = false;
@@ -32,7 +32,7 @@ function generate(pattern: string, more: number): string | undefined {
     return "";
   };
 
-  /** The first alternative; the others are read and left. */
+  /** The first alternative; the others are parsed and ignored. */
   const alternatives = (depth: number): string => {
     if (depth > 20) return fail();
     const first = sequence(depth);

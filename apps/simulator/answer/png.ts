@@ -1,12 +1,12 @@
-/** A PNG (W3C PNG specification, third edition) of two colours, small and the same for the same seed. */
+/** Makes a small PNG (W3C PNG specification, third edition) of two colours, the same for the same seed. */
 import { crc32, deflateSync } from "node:zlib";
 
 export interface Picture {
   width: number;
   height: number;
-  /** Chooses the colours and the pattern. */
+  /** Determines the colours and the pattern. */
   seed: number;
-  /** The file is made so large, in bytes, by a private chunk that decoders skip. */
+  /** Minimum size of the file in bytes, reached by a private chunk that decoders skip. */
   bytesMin: number;
 }
 

@@ -1,15 +1,15 @@
-/** What the simulator needs to know of a request, whatever its dialect. */
+/** The parts of a request that the simulator needs, in any dialect. */
 
-/** What a message costs beside its text, and an image: rough but constant. */
+/** Prompt tokens of a message besides its text, and of an image: rough but constant. */
 export const messageTokens = 3;
 export const imageTokens = 85;
 
-/** Models whose name begins so reason without being asked to. */
+/** Models with this name prefix reason without being asked to. */
 export const reasoningModel = "sim-reasoning";
 
 export interface Tool {
   name: string;
-  /** The JSON schema of its arguments; undefined for a tool that takes free text. */
+  /** The JSON schema of its arguments; undefined for a tool with free text. */
   schema: unknown;
   takes: "json" | "text";
 }
@@ -17,29 +17,29 @@ export interface Tool {
 export interface Question {
   /** Hex SHA-256 of the request's body. */
   digest: string;
-  /** The text of the last turn of the user. */
+  /** The text of the user's last turn. */
   userText: string;
-  /** Of the last turn of the user: a media type and size, or an address. */
+  /** The images of the user's last turn, by media type and size, or by address. */
   images: string[];
-  /** Likewise; none if the dialect knows none. */
+  /** The documents of the user's last turn; absent if the dialect has none. */
   documents?: string[];
-  /** Results that came after the last turn of the user. */
+  /** Results after the user's last turn. */
   toolResults: { name: string; text: string; failed?: boolean }[];
-  /** Those that may be called. */
+  /** The tools that may be called. */
   tools: Tool[];
-  /** Whether a call is wanted: never, if the user asks for one, or always. */
+  /** `auto`: a call is made if the user asks for one. */
   calling: "none" | "auto" | "required";
   parallelCalls: boolean;
-  /** `bare` is a text that is not in quotes. */
+  /** `bare`: the text is not in quotes. */
   format: { kind: "text" } | { kind: "json" } | { kind: "schema"; schema: unknown; bare?: boolean };
-  /** undefined or "none": no reasoning. */
+  /** Undefined or "none": no reasoning. */
   effort: string | undefined;
-  /** Reasoning included. */
+  /** Includes reasoning. */
   outputTokensMax: number | undefined;
   stops: string[];
-  /** How many answers are wanted. */
+  /** The number of answers. */
   choices: number;
   promptTokens: number;
-  /** What of the prompt was there before the last turn. */
+  /** Tokens of the prompt before the last turn. */
   earlierTokens: number;
 }

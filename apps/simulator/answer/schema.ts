@@ -1,23 +1,23 @@
-/** Flattens a JSON schema: follows its references, merges what `allOf` joins. */
+/** Flattens a JSON schema: resolves its references and merges `allOf`. */
 
 export type Schema = Record<string, unknown>;
 
 const hopsMax = 24;
 
-/** Why no value can be found; `exampleOf` catches it. */
+/** Why there is no example value; caught by `exampleOf`. */
 export class NoExample extends Error {}
 
 export const isObject = (value: unknown): value is Schema =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
-/** Bounds come as numbers, and from some Google clients as strings. */
+/** Bounds come as numbers, or as strings from some Google clients. */
 export const numberOf = (value: unknown): number | undefined => {
   const number = typeof value === "string" && value !== "" ? Number(value) : value;
   return typeof number === "number" && Number.isFinite(number) ? number : undefined;
 };
 
-/** The schema with its references followed and its `allOf` merged in. */
+/** The schema with its references resolved and `allOf` merged. */
 export function plainOf(schema: Schema, root: unknown, hops = 0): Schema {
   if (hops > hopsMax) throw new NoExample("its references lead in a circle");
   const { $ref, ...own } = schema;
@@ -48,7 +48,7 @@ function referenced(root: unknown, reference: string): unknown {
   return found;
 }
 
-/** What satisfies both, as far as the usual keywords go. */
+/** A schema for values that satisfy both, as far as common keywords go. */
 export function mergedOf(one: Schema, other: Schema): Schema {
   const merged: Schema = { ...one, ...other };
   if (isObject(one.properties) && isObject(other.properties)) {

@@ -1,14 +1,14 @@
-/** The order in which the tokens of several choices are sent: they take turns, token by token. */
+/** The order of the tokens of several choices: they take turns, token by token. */
 
 export interface Turns {
-  /** Of all choices together. */
+  /** The length of all choices together. */
   length: number;
   choiceAt(index: number): number;
-  /** The place of the token in its choice. */
+  /** The index of the token in its choice. */
   tokenAt(index: number): number;
 }
 
-/** Of choices that are so many tokens long. */
+/** `lengths` are the lengths of the choices in tokens. */
 export function turnsOf(lengths: number[]): Turns {
   const length = lengths.reduce((sum, count) => sum + count, 0);
   if (lengths.length === 1) return { length, choiceAt: () => 0, tokenAt: (index) => index };

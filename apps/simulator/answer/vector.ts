@@ -1,4 +1,4 @@
-/** A vector for a text: of length 1, the same for the same text; a shorter one is the beginning of a longer one, stretched to length 1. */
+/** A unit vector for a text, the same for the same text. A shorter vector is the beginning of a longer one, normalised again. */
 import { hash } from "node:crypto";
 
 export function vectorOf(text: string, dimensions: number): Float32Array {

@@ -1,4 +1,4 @@
-/** What a dialect is to the simulator: it reads a request of its wire format and gives the whole answer, of which `play.ts` decides when and how much is sent. */
+/** The interface of a dialect: it reads a request of its wire format and makes the whole answer; `play.ts` decides when and how much of it is sent. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Settings } from "../settings.ts";
 
@@ -10,37 +10,37 @@ export interface SimulatedRequest {
   headers: IncomingHttpHeaders;
   /** Parsed JSON, or the fields of a form; undefined for a request without a body. */
   body: unknown;
-  /** Hex SHA-256 of the body: ids and times derive from it, so that the same request gets the same bytes. */
+  /** Hex SHA-256 of the body. Ids and times derive from it, so that the same request gets the same bytes. */
   digest: string;
   settings: Settings;
 }
 
-/** An answer that is streamed. All texts are whole events, with their last blank line. */
+/** A streamed answer. All texts are whole events, including their empty lines. */
 export interface Script {
   kind: "events";
-  /** Of server-sent events, unless given. */
+  /** Server-sent events by default. */
   contentType?: string;
-  /** What stands before the first token and carries no content. */
+  /** Sent before the first token; without content. */
   opening: string;
   /** In tokens. */
   length: number;
-  /** The event of a token, the last of these if others must come before it; empty if the token shows no event. The same at each call. */
+  /** The event of a token, preceded by events that must come before it; empty if the token has none. The same at each call. */
   eventAt(index: number): string;
-  /** What follows the last token, except for the terminator. */
+  /** Sent after the last token, without the terminator. */
   closing: string;
   terminator: string;
-  /** An error of the upstream after `sent` tokens, and what ends the stream then. `opened` says whether the opening was sent. */
+  /** An error after `sent` tokens, with the end of the stream. `opened`: the opening was sent. */
   errorEvent(message: string, at: { sent: number; opened: boolean }): string;
 }
 
-/** An answer in one piece; `tokens` is what it counts for at a rate. */
+/** An answer in one body; `tokens` is its length for the pace. */
 export interface Whole {
   kind: "whole";
   body: string;
   tokens: number;
 }
 
-/** What an error says to the caller; without a `code` of its own, or null for none, it has that of its status. */
+/** An error for the caller. Without `code`, or with null, the code is that of its status. */
 export interface Fault {
   status: number;
   message: string;
@@ -48,14 +48,14 @@ export interface Fault {
   code?: string | null;
 }
 
-/** What the server adds to a fault, for dialects that have a place for it in the body. */
+/** The fault with fields that only some dialects have in the body. */
 export interface SentFault extends Fault {
   requestId?: string;
   /** As in the header Retry-After. */
   retryAfter?: string;
 }
 
-/** A request that is not answered. */
+/** A rejected request. */
 export interface Refused extends Fault {
   kind: "refused";
 }
@@ -63,16 +63,16 @@ export interface Refused extends Fault {
 export interface Dialect {
   name: string;
   serves(method: string, path: string): boolean;
-  /** The model that the request names, if it does. */
+  /** The model that the request names, if any. */
   modelOf(request: { path: string; body: unknown }): string | undefined;
   answer(request: SimulatedRequest): Script | Whole | Refused;
   /** The body of an error, in JSON. */
   errorBody(fault: SentFault): string;
-  /** The credential, where it may come in another way than as a bearer's. */
+  /** The credential, in dialects that do not only use a bearer token. */
   credentialOf?(request: Pick<SimulatedRequest, "query" | "headers">): string | undefined;
-  /** The header of the request's id; `x-request-id` unless given. */
+  /** The header with the request's id; `x-request-id` by default. */
   requestIdHeader?: string;
-  /** When to try again is said in the body of an error, and in no header. */
+  /** The time to retry is in the error's body instead of a header. */
   retryInBody?: boolean;
 }
 
@@ -83,9 +83,9 @@ export function stringOf(body: unknown, name: string): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-/** A header that is there once. */
+/** A header that occurs once. */
 export const headerIn = (value: string | string[] | undefined): string | undefined =>
   typeof value === "string" ? value : undefined;
 
-/** A time in s since 1970 that is always the same for the same request. */
+/** A time in seconds since 1970 that is the same for the same request. */
 export const createdOf = (digest: string) => 1_760_000_000 + (Number.parseInt(digest.slice(0, 8), 16) % 10_000_000);

@@ -1,4 +1,4 @@
-/** Errors as OpenAI's endpoints send them. */
+/** Errors in the format of OpenAI's endpoints. */
 import type { Fault } from "./dialect.ts";
 
 const typeOf = (status: number) => {
@@ -8,7 +8,7 @@ const typeOf = (status: number) => {
   return { type: "invalid_request_error", code: status === 404 ? "model_not_found" : null };
 };
 
-/** The members of an error that a status does not say. */
+/** The fields of an error besides its status. */
 export function openaiErrorOf({ status, message, param, code }: Fault) {
   const usual = typeOf(status);
   return { message, type: usual.type, param: param ?? null, code: code === undefined ? usual.code : code };

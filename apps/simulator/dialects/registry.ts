@@ -1,4 +1,4 @@
-/** The dialects that the simulator speaks: to add one is a folder and a line here. */
+/** The simulator's dialects: each is a folder and a line here. */
 import { anthropicMessages } from "./anthropic-messages/dialect.ts";
 import type { Dialect } from "./dialect.ts";
 import { gemini } from "./gemini/dialect.ts";

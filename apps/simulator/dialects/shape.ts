@@ -1,8 +1,11 @@
-/** Says in one sentence, and with the field's path, what is wrong with the shape of a body. */
+/** Describes a fault in the shape of a body in one sentence, with the field's path. */
 import type { TLocalizedValidationError } from "typebox/error";
 import type { Refused } from "./dialect.ts";
 
-/** Names the deepest fault, for that is the alternative of a union which the caller meant. `at` is the path of the value in the body, if it is a part of it. */
+/**
+ * Describes the deepest fault, because that is in the alternative of a union which the caller meant. `at` is the path of the value in the body, if it is
+ * nested.
+ */
 export function faultIn(errors: TLocalizedValidationError[], at = ""): Refused {
   const error = errors.reduce<TLocalizedValidationError | undefined>(
     (deepest, one) => (deepest && deepest.instancePath.length >= one.instancePath.length ? deepest : one),

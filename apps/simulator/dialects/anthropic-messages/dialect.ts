@@ -9,7 +9,7 @@ import { messageScriptOf } from "./stream.ts";
 const messagesPath = "/v1/messages";
 const countPath = "/v1/messages/count_tokens";
 
-/** A shorter prompt is never written to a cache, and what is written is a multiple of the step. */
+/** The smallest prompt that is written to a cache, and the step of written tokens. */
 const cacheTokensMin = 1_024;
 const cacheTokensStep = 128;
 

@@ -1,4 +1,4 @@
-/** Errors as Anthropic's endpoints send them. */
+/** Errors in the format of Anthropic's endpoints. */
 import type { SentFault } from "../dialect.ts";
 
 const typeOfStatus: Record<number, string> = {

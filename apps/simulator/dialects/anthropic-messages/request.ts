@@ -1,4 +1,4 @@
-/** Reads a request for a message: what is asked, and what is wrong with it. */
+/** Reads a request for a message and checks it. */
 import type { IncomingHttpHeaders } from "node:http";
 import { describedAddress, describedData } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
@@ -21,19 +21,19 @@ export interface Asked {
   model: string;
   stream: boolean;
   question: Question;
-  /** How thinking is to be shown. */
+  /** How thinking is shown. */
   display: "summarized" | "omitted";
-  /** Parts of the prompt are marked as worth caching. */
+  /** The prompt has cache breakpoints. */
   marksCache: boolean;
 }
 
 const versions = ["2023-06-01", "2026-10-21"];
-/** From this version on, how to choose tokens is not the caller's to say. */
+/** From this version on, sampling fields are rejected. */
 const versionWithoutSampling = "2026-10-21";
 
 const refused = (message: string): Refused => ({ kind: "refused", status: 400, message });
 
-/** Nothing is stored here. By this code the client's helpers know to send the whole conversation each time. */
+/** Nothing is stored. With this code, the client's helpers send the whole conversation each time. */
 const threadRefused: Refused = {
   ...refused("thread: message threads are not supported here; send all messages."),
   code: "thread_unsupported_request",
@@ -72,7 +72,7 @@ export function askedOf(body: unknown, headers: IncomingHttpHeaders, digest: str
   };
 }
 
-/** How many tokens the prompt has, of a request that asks for no more than that. */
+/** The tokens of the prompt, for a request that only counts them. */
 export function countOf(body: unknown, headers: IncomingHttpHeaders): { kind: "count"; tokens: number } | Refused {
   const version = versionFault(headers);
   if (version !== undefined) return refused(version);
@@ -81,7 +81,7 @@ export function countOf(body: unknown, headers: IncomingHttpHeaders): { kind: "c
   return fault === undefined ? { kind: "count", tokens: tokensIn(body).all } : refused(fault);
 }
 
-/** The path of the field with dots, as this dialect writes it. */
+/** With the path of the field in dots, as this dialect writes it. */
 function shapeFault(errors: Parameters<typeof faultIn>[0]): Refused {
   const { param = "", message } = faultIn(errors);
   const path = param.replace(/\[(\d+)\]/g, ".$1").replace(/^\./, "");
@@ -129,7 +129,7 @@ function toolFault({ tools = [], tool_choice: choice, thinking }: CountRequest):
 
 type OfferedTool = NonNullable<CountRequest["tools"]>[number];
 
-/** Tools of other types are the vendor's own, which are not called here. */
+/** Tools of other types belong to the vendor and are never called. */
 const isCustom = ({ type }: OfferedTool) => (type ?? "custom") === "custom";
 
 function callableOf({
@@ -157,7 +157,7 @@ function effortOf({ thinking, output_config: config, model }: CountRequest): str
 const displayOf = ({ thinking }: CountRequest) =>
   thinking !== undefined && "display" in thinking ? (thinking.display ?? "summarized") : "summarized";
 
-/** Of the last turn in which the user said or showed something, and the results since; results that came with it count too. */
+/** Reads the last turn with content of the user, and the results in it and after it. */
 function spokenIn(turns: Turn[]): Pick<Question, "userText" | "images" | "documents" | "toolResults"> {
   const names = new Map<string | undefined, string>();
   for (const { blocks } of turns)

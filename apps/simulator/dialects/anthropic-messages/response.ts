@@ -1,4 +1,4 @@
-/** The whole answer of a message, and what it has in common with the stream. */
+/** A whole message, and the parts shared with the stream. */
 
 import { joined } from "../../answer/chunks.ts";
 import { type Choice, tokensOf, type Usage } from "../../answer/compose.ts";
@@ -10,7 +10,7 @@ export interface MessageAnswer {
   model: string;
   choice: Choice;
   usage: Usage;
-  /** Of the prompt; part of what is not cached. */
+  /** Prompt tokens written to the cache; part of those not read from it. */
   cacheWriteTokens: number;
   thinkingAs: "summarized" | "omitted" | "redacted";
   withUsage: boolean;
@@ -27,7 +27,7 @@ export function messageWholeOf(answer: MessageAnswer): Whole {
   return { kind: "whole", body: JSON.stringify(body), tokens: tokensOf(choice) };
 }
 
-/** A message before anything was said. */
+/** A message without content. */
 export const messageOf = ({ id, model }: MessageAnswer) => ({
   id,
   type: "message",
@@ -55,7 +55,7 @@ const inputUsageOf = ({ usage: { promptTokens, cachedTokens }, cacheWriteTokens 
   cache_read_input_tokens: cachedTokens,
 });
 
-/** With the tokens that there are by then: all, unless given. */
+/** The usage so far: all tokens, unless given. */
 export const usageOf = (
   answer: MessageAnswer,
   { completionTokens, reasoningTokens }: Pick<Usage, "completionTokens" | "reasoningTokens"> = answer.usage,
@@ -97,7 +97,7 @@ function contentOf({ choice: { reasoning, text, calls }, thinkingAs }: MessageAn
 
 export const redactedBlockOf = (thinking: string) => ({ type: "redacted_thinking", data: redactedOf(thinking) });
 
-/** What a limit cut off is lost whole. */
+/** A truncated input is lost completely. */
 function inputOf(json: string): unknown {
   try {
     return JSON.parse(json);

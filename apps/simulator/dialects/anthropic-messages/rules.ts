@@ -1,8 +1,8 @@
-/** What must hold among the messages of a request, beyond their shape: above all that what the simulator said comes back as it was. */
+/** Rules for the messages of a request beyond their shape, above all that the simulator's own output comes back unchanged. */
 import type { Block, CountRequest, InnerBlock, Message } from "./schema.ts";
 import { isRedacted, signatureOf } from "./signature.ts";
 
-/** What a block of this type must have, and who sends it; "all" may. */
+/** The members that a block of each type requires, and its sender; "all" means either. */
 const blockTypes: Record<string, { needs: (keyof Block)[]; from: "user" | "assistant" | "all" }> = {
   text: { needs: ["text"], from: "all" },
   image: { needs: ["source"], from: "user" },
@@ -13,7 +13,7 @@ const blockTypes: Record<string, { needs: (keyof Block)[]; from: "user" | "assis
   redacted_thinking: { needs: ["data"], from: "assistant" },
 };
 
-/** Of tools and stores that the simulator has not, but lets pass. */
+/** Blocks of tools and stores that the simulator does not have but accepts. */
 const foreignType =
   /^(?:search_result|container_upload|compaction|fallback|mid_conv_system|(?:server|mcp)_tool_use|[a-z_]+_tool_result)$/;
 
@@ -21,7 +21,7 @@ const imageTypes = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 const documentTypes = ["application/pdf"];
 const cacheMarksMax = 4;
 
-/** Neighbours of the same role are one turn, and the instructions between them are in none. */
+/** Consecutive messages of one role are a turn; instructions between them belong to none. */
 export interface Turn {
   role: "user" | "assistant";
   blocks: { block: Block; at: string }[];
@@ -43,7 +43,7 @@ export function turnsOf(messages: Message[]): Turn[] {
   return turns;
 }
 
-/** What is wrong, as one sentence; undefined if nothing is. */
+/** The first fault, as one sentence; undefined if there is none. */
 export function faultAmong(request: CountRequest, turns: Turn[]): string | undefined {
   const { messages, system } = request;
   if (messages[0]?.role !== "user") return `messages: first message must use the "user" role`;
@@ -68,7 +68,7 @@ export function faultAmong(request: CountRequest, turns: Turn[]): string | undef
   return faultAmongCalls(turns) ?? (request.thinking?.type === "enabled" ? faultOfLostThinking(turns) : undefined);
 }
 
-/** Begins with what parts it from its path. */
+/** Begins with the separator after the path. */
 function faultOf(block: Block, role: Message["role"]): string | undefined {
   const { type } = block;
   const known = Object.hasOwn(blockTypes, type) ? blockTypes[type] : undefined;
@@ -106,7 +106,7 @@ function faultOfContent({ type, text, source }: InnerBlock): string | undefined 
   return /^[A-Za-z0-9+/]+={0,2}$/.test(source.data ?? "") ? undefined : `.${type}.source.base64: invalid base64 data`;
 }
 
-/** Every call is answered at the beginning of the next turn, once, and nothing else is. */
+/** Every call is answered exactly once, at the beginning of the next turn. */
 function faultAmongCalls(turns: Turn[]): string | undefined {
   const seen = new Set<string>();
   for (const [index, { role, blocks, at }] of turns.entries()) {
@@ -135,7 +135,7 @@ function faultAmongCalls(turns: Turn[]): string | undefined {
   return undefined;
 }
 
-/** A loop of calls that goes on with thinking must have begun with it. */
+/** A loop of calls that continues with thinking must have begun with it. */
 function faultOfLostThinking(turns: Turn[]): string | undefined {
   const asked = turns.findLastIndex(
     ({ role, blocks }) => role === "user" && blocks.some(({ block }) => block.type !== "tool_result"),

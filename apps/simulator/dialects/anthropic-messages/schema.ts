@@ -1,4 +1,4 @@
-/** The shape of a request for a message, as far as the simulator looks at it; other fields are let pass. */
+/** The shape of a request for a message, as far as the simulator reads it; unknown fields pass. */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 
@@ -17,7 +17,7 @@ const source = Type.Object({
   content: optional(anything),
 });
 
-/** What a result may hold. */
+/** The blocks of a tool result. */
 const innerBlock = Type.Object({
   type: Type.String(),
   text: optional(Type.String()),
@@ -25,7 +25,7 @@ const innerBlock = Type.Object({
   cache_control: cacheControl,
 });
 
-/** Which members a block must have, and who may send it, depends on its type: see rules.ts. */
+/** The required members and the sender depend on the type: see rules.ts. */
 const block = Type.Object({
   type: Type.String(),
   text: optional(Type.String()),
@@ -101,7 +101,7 @@ const messageRequest = Type.Object({
 });
 
 export type MessageRequest = Static<typeof messageRequest>;
-/** Of which only the tokens are counted. */
+/** A request that only counts tokens. */
 export type CountRequest = Static<typeof countRequest>;
 export type Message = CountRequest["messages"][number];
 export type Block = Static<typeof block>;

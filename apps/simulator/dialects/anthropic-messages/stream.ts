@@ -1,4 +1,4 @@
-/** The stream of a message: its blocks one after the other, an event for each token. */
+/** The stream of a message: its blocks in order, an event for each token. */
 import type { Call } from "../../answer/calls.ts";
 import { type Chunks, joined } from "../../answer/chunks.ts";
 import type { Script } from "../dialect.ts";
@@ -15,14 +15,14 @@ import {
 } from "./response.ts";
 import { signatureOf } from "./signature.ts";
 
-/** A block of the answer, as far as it is streamed. */
+/** A block of a streamed answer. */
 interface Block {
   /** In tokens. */
   length: number;
   start: object;
-  /** What a token adds; undefined if nothing of it is seen. */
+  /** The delta of a token; undefined if the token is not shown. */
   deltaAt(token: number): object | undefined;
-  /** What follows the last token. */
+  /** The delta after the last token. */
   lastDelta?: object;
 }
 
@@ -87,14 +87,14 @@ function thinkingOf(reasoning: Chunks, isShown: boolean): Block {
   };
 }
 
-/** It comes whole as it starts. */
+/** Sent whole at its start. */
 const redactedOf = (reasoning: Chunks): Block => ({
   length: reasoning.length,
   start: redactedBlockOf(joined(reasoning)),
   deltaAt: () => undefined,
 });
 
-/** The name is a token of its own. Of a call without arguments nothing is said, not even that there are none. */
+/** The name is a separate token. A call without arguments has no delta. */
 function callOf({ id, tool, input }: Call): Block {
   const isEmpty = joined(input) === "{}";
   return {

@@ -18,7 +18,7 @@ const verbs = [
   "batchEmbedContents",
 ] as const;
 
-/** A model's name may have slashes and colons of its own. */
+/** A model's name may contain slashes and colons. */
 function calledIn(path: string): { model: string; verb: (typeof verbs)[number] } | undefined {
   const [, model, name] =
     /^\/v1(?:alpha|beta1?)?\/(?:projects\/[^/]+\/locations\/[^/]+\/)?(?:publishers\/google\/)?models\/(.+):(\w+)$/s.exec(

@@ -1,4 +1,4 @@
-/** Vectors for contents, one by one and many at once. */
+/** Embeddings of one content or of a batch. */
 import { vectorOf } from "../../answer/vector.ts";
 import { answerBytesMax } from "../../settings.ts";
 import type { Refused, Whole } from "../dialect.ts";
@@ -7,7 +7,7 @@ import { contentTokensOf, textOf } from "./request.ts";
 import { camelOf, checkedEmbed, checkedEmbedBatch, type EmbedRequest } from "./schema.ts";
 
 const dimensionsOtherwise = 768;
-/** What a number takes in JSON at most. */
+/** The most characters of a number in JSON. */
 const numberBytes = 16;
 
 export function embeddingOf(raw: unknown, withUsage: boolean): Whole | Refused {
@@ -39,7 +39,7 @@ function wholeOf(vectors: string, requests: EmbedRequest[], withUsage: boolean):
   return { kind: "whole", body: `{${vectors}${usage}}`, tokens: 0 };
 }
 
-/** Nine digits say a number of 32 bits in full. */
+/** Nine digits represent a 32-bit float exactly. */
 function vectorJsonOf({ content, outputDimensionality }: EmbedRequest): string {
   const vector = vectorOf(textOf(content.parts), outputDimensionality ?? dimensionsOtherwise);
   return `{"values":[${Array.from(vector, (value) => Number(value.toPrecision(9))).join(",")}]}`;

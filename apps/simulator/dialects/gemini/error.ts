@@ -1,4 +1,4 @@
-/** Errors as Google's endpoints send them (google.rpc.Status). */
+/** Errors in the format of Google's endpoints (google.rpc.Status). */
 import type { SentFault } from "../dialect.ts";
 
 const statusNames: Record<number, string> = {
@@ -25,6 +25,6 @@ export function geminiErrorBody({ status, message, param, retryAfter }: SentFaul
   return JSON.stringify({ error: { code: status, message, status: name, ...(details.length > 0 && { details }) } });
 }
 
-/** Of seconds, or of an HTTP date. */
+/** For seconds, or an HTTP date. */
 const secondsUntil = (retryAfter: string) =>
   /^\d+$/.test(retryAfter) ? Number(retryAfter) : Math.max(0, Math.ceil((Date.parse(retryAfter) - Date.now()) / 1_000));

@@ -1,4 +1,4 @@
-/** Reads a request for content: what is asked, and what is wrong with it. */
+/** Reads a request for content and checks it. */
 import { describedAddress, describedData } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
@@ -12,19 +12,19 @@ export interface Asked {
   question: Question;
   isThinking: boolean;
   showsThoughts: boolean;
-  /** What the answer is made of. */
+  /** The answer has text. */
   hasText: boolean;
-  /** undefined if no image is wanted. */
+  /** The size of the requested image; undefined if none is requested. */
   image: { width: number; height: number } | undefined;
 }
 
-/** Models whose name begins so answer with an image and text, unless they are asked for one of them. */
+/** Models with this name prefix answer with an image and text, unless the request asks for one of them. */
 const imageModel = "sim-image";
 const imageSidePixels = 1_024;
 
 const refused = ({ message, param }: RuleFault): Refused => ({ kind: "refused", status: 400, message, param });
 
-/** `model` is what the path names, `digest` the hex SHA-256 of the body. */
+/** `model` comes from the path; `digest` is the hex SHA-256 of the body. */
 export function askedOf(raw: unknown, model: string, digest: string): Asked | Refused {
   const body = camelOf(raw);
   if (!checkedGenerate.Check(body)) return faultIn(checkedGenerate.Errors(body));
@@ -58,7 +58,7 @@ export function askedOf(raw: unknown, model: string, digest: string): Asked | Re
   };
 }
 
-/** How many tokens the prompt has, of a request that asks for no more than that. */
+/** The tokens of the prompt, for a request that only counts them. */
 export function countOf(raw: unknown): { kind: "count"; tokens: number } | Refused {
   const body = camelOf(raw);
   if (!checkedCount.Check(body)) return faultIn(checkedCount.Errors(body));
@@ -147,7 +147,7 @@ function effortOf({ thinkingConfig }: Config, model: string): string | undefined
   return (thinkingConfig ?? undefined) !== undefined || model.startsWith(reasoningModel) ? "medium" : undefined;
 }
 
-/** Sides in the proportion that is asked for, with about as many pixels as a square has. */
+/** An image of the requested aspect ratio, with about as many pixels as a square one. */
 function sidesOf({ imageConfig }: Config): { width: number; height: number } {
   const [wide = 1, high = 1] = (imageConfig?.aspectRatio ?? "1:1").split(":").map(Number);
   const scale = Number.parseInt(imageConfig?.imageSize ?? "1K", 10) * imageSidePixels;
@@ -155,7 +155,7 @@ function sidesOf({ imageConfig }: Config): { width: number; height: number } {
   return { width: side(wide / high), height: side(high / wide) };
 }
 
-/** Of the last turn in which the user said or showed something, and the responses since; those that came with it count too. */
+/** Reads the last turn with content of the user, and the responses in it and after it. */
 function spokenIn(turns: Turn[]): Pick<Question, "userText" | "images" | "documents" | "toolResults"> {
   const last = lastSpokenIn(turns);
   const spoken = turns[last]?.parts.map(({ part }) => part) ?? [];
@@ -186,7 +186,7 @@ const describedOf = ({ inlineData, fileData }: Media) =>
     ? describedAddress(fileData?.fileUri ?? "")
     : describedData(inlineData.mimeType, inlineData.data);
 
-/** Thoughts are nobody's words. */
+/** Thoughts are left out. */
 export const textOf = (parts: Part[]): string =>
   parts.map(({ text, thought }) => (thought === true ? "" : (text ?? ""))).join("");
 
@@ -197,7 +197,7 @@ function tokensIn({ contents, systemInstruction, tools }: GenerateRequest): { al
   return { all: counts.reduce((sum, tokens) => sum + tokens, start), last: counts.at(-1) ?? 0 };
 }
 
-/** What the parts of a turn count for. */
+/** The tokens of a turn's parts. */
 export function contentTokensOf({ parts }: Pick<Content, "parts">): number {
   const media = parts.flatMap((part): Media[] => [part, ...(part.functionResponse?.parts ?? [])]).filter(isMedia);
   const documents = media

@@ -1,11 +1,11 @@
-/** An answer in content: what its candidates are made of, and the whole answer. */
+/** A whole answer, and the candidates that it shares with the stream. */
 import type { Call } from "../../answer/calls.ts";
 import { type Chunks, joined, noChunks } from "../../answer/chunks.ts";
 import type { Choice, Usage } from "../../answer/compose.ts";
 import type { Whole } from "../dialect.ts";
 import { callSignatureOf, textSignatureOf } from "./rules.ts";
 
-/** What a made image counts for. */
+/** The tokens of a generated image. */
 const imageOutputTokens = 272;
 
 export interface Candidate {
@@ -14,11 +14,11 @@ export interface Candidate {
   reasoning: Chunks;
   showsThoughts: boolean;
   text: Chunks;
-  /** One that a limit cut off is not told. */
+  /** Without a truncated call. */
   calls: Call[];
   /** A PNG, in base64. */
   image: string | undefined;
-  /** Thinking models prove their thoughts, and give their calls an id. */
+  /** Thinking models sign their thoughts, and give their calls an id. */
   isThinking: boolean;
   finish: Choice["finish"];
 }
@@ -29,13 +29,13 @@ export interface ContentAnswer {
   candidates: Candidate[];
   usage: Pick<Usage, "promptTokens" | "cachedTokens">;
   withUsage: boolean;
-  /** There are no candidates then. */
+  /** If true, there are no candidates. */
   isPromptBlocked: boolean;
 }
 
 export interface Produced {
   thoughts: number;
-  /** Of the candidates, without the thoughts. */
+  /** Tokens of the candidates without thoughts. */
   shown: number;
 }
 
@@ -64,7 +64,7 @@ export const lengthOf = ({ reasoning, text, calls, image }: Candidate): number =
   calls.reduce((sum, call) => sum + callTokensOf(call), 0) +
   (image === undefined ? 0 : imageOutputTokens);
 
-/** The part that a token adds to a stream: calls and images come whole with their last one. */
+/** The part that a token adds to a stream: calls and images come whole with their last token. */
 export function partAt(candidate: Candidate, token: number): object | undefined {
   const { reasoning, showsThoughts, text, calls, image } = candidate;
   if (token < reasoning.length) return showsThoughts ? { text: reasoning.at(token), thought: true } : undefined;
@@ -93,13 +93,13 @@ export function partsOf(candidate: Candidate): object[] {
   return parts;
 }
 
-/** On the last part of the text. */
+/** The signature goes on the last text part. */
 export const textProofOf = ({ isThinking, text, id }: Candidate) =>
   isThinking && text.length > 0 ? { thoughtSignature: textSignatureOf(id) } : {};
 
 const imagePartOf = (data: string | undefined) => ({ inlineData: { mimeType: "image/png", data } });
 
-/** Of the calls of one answer, the first bears the proof. */
+/** The first call of an answer has the signature. */
 function callPartOf({ calls, isThinking, id }: Candidate, index: number): object | undefined {
   const call = calls[index] as Call;
   let args: unknown;
@@ -115,7 +115,7 @@ function callPartOf({ calls, isThinking, id }: Candidate, index: number): object
 const finishReasons = { stop: "STOP", calls: "STOP", length: "MAX_TOKENS", filtered: "SAFETY" } as const;
 const blockedRatings = [{ category: "HARM_CATEGORY_DANGEROUS_CONTENT", probability: "HIGH", blocked: true }];
 
-/** A candidate with its last parts; one without any has no list of parts. */
+/** A candidate with its last parts; one without parts has no `parts` member. */
 export const finishedOf = ({ finish }: Candidate, index: number, parts: object[]) => ({
   content: { role: "model", ...(parts.length > 0 && { parts }) },
   finishReason: finishReasons[finish],
@@ -130,7 +130,7 @@ export const producedOf = (candidates: Candidate[]): Produced => {
   return { thoughts, shown: candidates.reduce((sum, candidate) => sum + lengthOf(candidate), -thoughts) };
 };
 
-/** What follows the candidates of each chunk, with the tokens that there are by then. */
+/** The members after the candidates of each chunk, with the tokens so far. */
 export function tailOf(
   { id, model, usage: { promptTokens, cachedTokens }, withUsage }: ContentAnswer,
   { thoughts, shown }: Produced,

@@ -1,10 +1,10 @@
-/** What must hold in a request beyond its shape: the order of calls and responses, thought signatures that come back as they were, and Gemini's own form of schemas. */
+/** Rules for a request beyond its shape: the order of calls and responses, unchanged thought signatures, and Gemini's own form of schemas. */
 
 import { isObject } from "../../answer/schema.ts";
 import { claimIn, sealOf } from "../../answer/seal.ts";
 import { type Content, camelNameOf, type GenerateRequest, type Part } from "./schema.ts";
 
-/** Neighbours of the same role are one turn. */
+/** Consecutive contents of one role are a turn. */
 export interface Turn {
   role: "user" | "model";
   parts: { part: Part; at: string }[];
@@ -23,7 +23,7 @@ export function turnsOf(contents: Content[]): Turn[] {
   return turns;
 }
 
-/** The last turn in which the user said or showed something; -1 if there is none. */
+/** The index of the last turn with content of the user; -1 if there is none. */
 export const lastSpokenIn = (turns: Turn[]): number =>
   turns.findLastIndex(
     ({ role, parts }) => role === "user" && parts.some(({ part }) => part.functionResponse === undefined),
@@ -35,7 +35,7 @@ export interface RuleFault {
   param: string;
 }
 
-/** What is wrong among the turns; undefined if nothing is. */
+/** The first fault among the turns; undefined if there is none. */
 export function faultAmong(turns: Turn[], isThinking: boolean): RuleFault | undefined {
   for (const [index, { role, parts, at }] of turns.entries()) {
     const calls = parts.filter(({ part }) => part.functionCall !== undefined).length;
@@ -99,14 +99,14 @@ function faultOfPart(part: Part): string | undefined {
   return isRight ? undefined : "Corrupted thought signature.";
 }
 
-/** What Google documents for calls that no Gemini model made. */
+/** The value that Google documents for calls that no Gemini model made. */
 const bypass = "skip_thought_signature_validator";
 
-/** `answerId` tells this answer's proofs from those of others. */
+/** `answerId` distinguishes this answer's signatures from others. */
 export const callSignatureOf = (name: string, answerId: string): string => sealOf(`call ${name} ${answerId}`);
 export const textSignatureOf = (answerId: string): string => sealOf(`text ${answerId}`);
 
-/** The first call of each step of the current turn proves what was thought before it. */
+/** The first call of each step of the current turn must have its signature. */
 function faultOfLostSignature(turns: Turn[]): RuleFault | undefined {
   for (const { parts } of turns.slice(lastSpokenIn(turns) + 1)) {
     const first = parts.find(({ part }) => part.functionCall !== undefined);
@@ -117,7 +117,7 @@ function faultOfLostSignature(turns: Turn[]): RuleFault | undefined {
   return undefined;
 }
 
-/** The whole of what `Schema` knows; JSON Schema has a field of its own. */
+/** The complete keywords of `Schema`; JSON Schema has its own field. */
 const keywords =
   "type format title description nullable enum default example items minItems maxItems minLength maxLength minProperties maxProperties minimum maximum pattern properties propertyOrdering required anyOf".split(
     " ",
@@ -125,7 +125,7 @@ const keywords =
 const types = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"];
 const depthMax = 64;
 
-/** A schema of the tools or of the response that is JSON Schema where only Gemini's own form is read. */
+/** A JSON Schema in a field that accepts only Gemini's own form. */
 export function faultInSchemas({ tools, generationConfig }: GenerateRequest): RuleFault | undefined {
   for (const [index, { functionDeclarations }] of (tools ?? []).entries())
     for (const [place, { parameters }] of (functionDeclarations ?? []).entries()) {

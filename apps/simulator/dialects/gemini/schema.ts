@@ -1,4 +1,4 @@
-/** The shape of Gemini's requests, as far as the simulator looks at it; other fields are let pass. */
+/** The shape of Gemini's requests, as far as the simulator reads it; unknown fields pass. */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 
@@ -8,7 +8,7 @@ const anything = Type.Unknown();
 const json = Type.Record(Type.String(), anything);
 const count = (minimum: number, maximum: number) => nullable(Type.Integer({ minimum, maximum }));
 
-/** Base64 of either alphabet. */
+/** Base64 in either alphabet. */
 const bytes = Type.String({ pattern: "^[A-Za-z0-9+/_-]*={0,2}$" });
 
 const media = {
@@ -110,7 +110,7 @@ export const checkedEmbedBatch = Compile(
   Type.Object({ requests: Type.Array(embedRequest, { minItems: 1, maxItems: 100 }) }),
 );
 
-/** Members whose value is the caller's own, whatever its keys are like. */
+/** Members whose value is the caller's own data, so its keys are not respelled. */
 const opaque = [
   "args",
   "response",
@@ -122,7 +122,7 @@ const opaque = [
 ];
 const depthMax = 16;
 
-/** Names of fields may come with underscores instead of capitals (protobuf's JSON mapping). */
+/** Field names may use underscores instead of capitals (protobuf's JSON mapping). */
 export function camelOf(value: unknown, depth = 0): unknown {
   if (typeof value !== "object" || value === null || depth > depthMax) return value;
   if (Array.isArray(value)) return value.map((element) => camelOf(element, depth + 1));

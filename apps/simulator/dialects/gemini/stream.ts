@@ -1,4 +1,4 @@
-/** The stream of content: a chunk for each token that shows, as server-sent events or as one JSON array that grows. */
+/** The stream of content: a chunk for each visible token, as server-sent events or as one growing JSON array. */
 import { turnsOf } from "../../answer/turns.ts";
 import type { Script } from "../dialect.ts";
 import { geminiErrorBody } from "./error.ts";
@@ -16,7 +16,7 @@ import {
   textProofOf,
 } from "./response.ts";
 
-/** Every chunk of an array but the last has a comma behind it. */
+/** In an array, every chunk but the last is followed by a comma. */
 const framings = {
   sse: {
     opening: "",
@@ -62,11 +62,11 @@ export function contentScriptOf(answer: ContentAnswer, framing: keyof typeof fra
   };
 }
 
-/** An empty text that at most bears the proof; an answer of which nothing shows has no part. */
+/** An empty text, with the signature if there is one; none for an answer without visible content. */
 const lastPartsOf = (candidate: Candidate): object[] =>
   partsOf(candidate).length === 0 ? [] : [{ text: "", ...textProofOf(candidate) }];
 
-/** All tokens up to and with this one of this candidate, in their turns. */
+/** All tokens up to and including this one of this candidate, in order. */
 function producedBy(candidates: Candidate[], choice: number, token: number): Produced {
   let thoughts = 0;
   let all = 0;

@@ -1,4 +1,4 @@
-/** The whole answer of a chat completion, and what it has in common with the stream. */
+/** A whole chat completion, and the parts shared with the stream. */
 
 import { joined } from "../../answer/chunks.ts";
 import { type Choice, tokensOf, type Usage } from "../../answer/compose.ts";

@@ -1,4 +1,4 @@
-/** The stream of a chat completion: an event for each token, made from text that stands ready. */
+/** The stream of a chat completion: an event for each token, made from prepared text. */
 import { type Choice, tokensOf } from "../../answer/compose.ts";
 import { turnsOf } from "../../answer/turns.ts";
 import type { Script } from "../dialect.ts";
@@ -48,7 +48,7 @@ export function chatScriptOf(
   };
 }
 
-/** The members of the delta that carries a token: reasoning first, then text, then the calls one after the other. */
+/** The delta of a token: first the reasoning, then the text, then the calls in order. */
 function deltaAt({ reasoning, text, calls }: Choice, token: number): string {
   if (token < reasoning.length) return `"reasoning_content":${JSON.stringify(reasoning.at(token))}`;
   let left = token - reasoning.length;

@@ -23,7 +23,7 @@ const embeddingsRequest = Compile(
 
 const inputsMax = 2_048;
 const dimensionsOtherwise = 1_536;
-/** What a number takes in JSON at most. */
+/** The most characters of a number in JSON. */
 const numberBytes = 16;
 
 export const openaiEmbeddings: Dialect = {
@@ -68,11 +68,11 @@ function inputsOf(input: string | string[] | number[] | number[][]): (string | n
   return input.every((one) => typeof one === "number") ? [input] : input;
 }
 
-/** Nine digits say a number of 32 bits in full. */
+/** Nine digits represent a 32-bit float exactly. */
 const floatsOf = (vector: Float32Array) =>
   `[${Array.from(vector, (value) => String(Number(value.toPrecision(9)))).join(",")}]`;
 
-/** Numbers of 32 bits, the least byte first. */
+/** 32-bit floats, little-endian. */
 function base64Of(vector: Float32Array): string {
   const bytes = Buffer.alloc(vector.length * 4);
   for (const [index, value] of vector.entries()) bytes.writeFloatLE(value, index * 4);

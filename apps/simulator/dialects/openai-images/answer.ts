@@ -1,4 +1,4 @@
-/** The images that answer a request, whole or as a stream in which pictures of them come before they are done. */
+/** The images of an answer, whole or as a stream with partial images. */
 import { crc32 } from "node:zlib";
 import { promptTokensOf, seedOf } from "../../answer/chunks.ts";
 import { pngOf } from "../../answer/png.ts";
@@ -8,7 +8,7 @@ import { eventOf } from "../event.ts";
 import { openaiErrorOf } from "../openai-error.ts";
 import type { ImagesQuestion } from "./request.ts";
 
-/** What an image counts for in usage, and what it takes at a rate. */
+/** The tokens of an image, for its usage and for the pace. */
 const imageTokens = 272;
 const attachmentTokens = 194;
 
@@ -19,7 +19,7 @@ export interface Asked {
   settings: Settings;
 }
 
-/** Of an image's pictures the last, without a number, is the image itself. */
+/** A partial image, or without a number the final one. */
 function pictureOf(
   { question: { prompt, width, height, sources }, settings }: Asked,
   image: number,
@@ -52,7 +52,7 @@ const looksOf = ({ width, height }: ImagesQuestion) => ({
   size: `${width}x${height}`,
 });
 
-/** What was edited, for the caller to see that it has arrived. */
+/** Describes the edited images, so that the caller sees that they arrived. */
 function revisedPromptOf({ prompt, sources }: ImagesQuestion): { revised_prompt?: string } {
   if (sources === undefined) return {};
   const described = ({ name, type, data }: { name: string; type: string; data: Buffer }) =>
@@ -78,7 +78,7 @@ export function imagesWholeOf(asked: Asked): Whole {
   };
 }
 
-/** An image takes as many tokens as it counts for, most of them in silence; its pictures are spread over them evenly. */
+/** An image takes as many tokens as its usage, most of them without an event; partial images are spread evenly. */
 export function imagesScriptOf(asked: Asked): Script {
   const { question, digest, settings } = asked;
   const { count, partialsPerImage } = question;

@@ -1,4 +1,4 @@
-/** Reads a request for images: in JSON for new ones, as a form for edits of images that come with it. */
+/** Reads a request for images: JSON for new ones, a form for edits of attached ones. */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import type { FormFile } from "../../request-body.ts";
@@ -32,9 +32,9 @@ export interface ImagesQuestion {
   height: number;
   byAddress: boolean;
   stream: boolean;
-  /** How many pictures of each image come before it is done. */
+  /** The number of partial images before each final one. */
   partialsPerImage: number;
-  /** What is edited; undefined for new images. */
+  /** The images to edit; undefined for new images. */
   sources: { images: FormFile[]; mask: FormFile | undefined } | undefined;
 }
 
@@ -67,7 +67,7 @@ export function imagesQuestionOf(body: unknown, { editing }: { editing: boolean 
   };
 }
 
-/** A form has texts only: those of numbers and flags are taken for what they say. */
+/** A form has only texts, so numbers and flags are parsed. */
 function typed(form: unknown): unknown {
   if (typeof form !== "object" || form === null) return form;
   const fields: Record<string, unknown> = { ...form };

@@ -1,4 +1,4 @@
-/** Reads what an item says: a text, or parts of it with images and files among them. */
+/** Reads the content of an item: a text, or parts with images and files. */
 import Type, { type Static } from "typebox";
 import { describedUrl } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
@@ -9,17 +9,17 @@ import { missing, nullable, type Reader, readerAmong, readerOf, refused, unsuppo
 export interface Content {
   kind: "content";
   text: string;
-  /** A media type and size, or an address. */
+  /** By media type and size, or by address. */
   images: string[];
-  /** Likewise. */
+  /** By media type and size, or by address. */
   documents: string[];
   tokens: number;
 }
 
-/** What a file costs: rough but constant. */
+/** The tokens of a file: rough but constant. */
 const fileTokens = 258;
 
-/** The parts are looked at by `contentOf`. */
+/** `contentOf` checks the parts. */
 export const content = Type.Union([Type.String(), Type.Array(Type.Object({ type: Type.String() }))]);
 
 const imageUrl = /^(?:https?:\/\/|data:image\/(?:png|jpeg|webp|gif);base64,[A-Za-z0-9+/]+={0,2}$)/;
@@ -86,7 +86,7 @@ const ofModel: Record<string, Reader<Content>> = {
   refusal: readerOf(Type.Object({ refusal: Type.String() }), ({ refusal }) => textContentOf(refusal)),
 };
 
-/** What the caller said, or what it says the model said. */
+/** The content of the caller, or of an answer that it sends back. */
 export function contentOf(
   said: Static<typeof content>,
   at: string,

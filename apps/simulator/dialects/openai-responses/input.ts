@@ -1,4 +1,4 @@
-/** Reads the items of an input, as strictly as the upstream whose dialect this is: what it would refuse is refused here. */
+/** Reads the items of an input as strictly as the vendor does. */
 import Type from "typebox";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { messageTokens } from "../../answer/question.ts";
@@ -15,7 +15,7 @@ export type Said = { tokens: number } & (
   | { kind: "other" }
 );
 
-/** A call and its result share both. */
+/** The members that a call and its result share. */
 interface CallPlace {
   callId: string;
   isCustom: boolean;
@@ -29,7 +29,7 @@ const idPrefixes: Record<string, string> = {
   compaction: "cmp",
 };
 
-/** Items that are taken, but say nothing to the simulator. */
+/** Items that are accepted and ignored. */
 const otherTypes = [
   ...[
     "additional_tools",
@@ -60,7 +60,7 @@ const otherTypes = [
   ...["tool_search_call", "tool_search_output", "web_search_call"],
 ];
 
-/** What a compacted conversation costs: rough but constant. */
+/** The tokens of a compacted conversation: rough but constant. */
 const compactedTokens = 16;
 
 const unverified = (itemId: string | null | undefined): Refused =>
@@ -142,7 +142,7 @@ const readers: Record<string, Reader<Said>> = {
   ),
 };
 
-/** `isStored` is whether the request lets responses be stored: if not, reasoning whose content is not with it cannot be found. */
+/** `isStored`: the request allows responses to be stored. If not, reasoning without its content cannot be found. */
 export function saidIn(
   input: string | unknown[],
   { isStored }: { isStored: boolean },
@@ -180,11 +180,11 @@ function itemOf(item: unknown, at: string, isStored: boolean): Said | Refused {
     : unsupported(`${at}.type`, type, [...Object.keys(readers), ...otherTypes]);
 }
 
-/** OpenAI's words: https://github.com/openai/openai-agents-python/issues/919 */
+/** OpenAI's wording: https://github.com/openai/openai-agents-python/issues/919 */
 const notFoundOf = (id: string): string =>
   `Item with id '${id.slice(0, 80)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`;
 
-/** A result needs its call before it, and a call that the conversation has gone past needs its result. */
+/** A result needs an earlier call, and a call needs its result before the conversation continues. */
 function faultOfPairs(items: Said[]): Refused | undefined {
   const keyOf = ({ callId, isCustom }: CallPlace) => `${isCustom} ${callId}`;
   const nameOf = ({ isCustom }: CallPlace) => (isCustom ? "custom tool call" : "function call");

@@ -1,4 +1,4 @@
-/** The items of an answer's output, as they stand when they are begun and when they are done. */
+/** The output items of an answer, as they begin and as they end. */
 import type { Call } from "../../answer/calls.ts";
 import { type Chunks, joined } from "../../answer/chunks.ts";
 import type { Choice } from "../../answer/compose.ts";
@@ -9,7 +9,7 @@ type SealedKind = "reasoning" | "compaction";
 const idPrefixes: Record<SealedKind, string> = { reasoning: "rs_", compaction: "cmp_" };
 const claimOf = (kind: SealedKind, id: string) => `${kind} ${id}`;
 
-/** Whether encrypted content is that of an item of this kind which the simulator made, and of this id if one is given. */
+/** True for encrypted content that the simulator made for an item of this kind, and of this id if one is given. */
 export function isEncryptedContent(text: string, kind: SealedKind, id: string | undefined): boolean {
   const claim = claimIn(text);
   return (
@@ -29,7 +29,7 @@ export type Item =
   | ({ kind: "message"; text: Chunks } & Finished)
   | ({ kind: "call"; call: Call } & Finished);
 
-/** What of the reasoning the caller asked for. */
+/** The parts of the reasoning that the caller asked for. */
 export interface ReasoningWanted {
   /** As a summary. */
   isShown: boolean;
@@ -37,13 +37,13 @@ export interface ReasoningWanted {
   isSealed: boolean;
 }
 
-/** The item that stands for the conversation so far. */
+/** The item that replaces the conversation so far. */
 export const compactionOf = (digest: string): Item => ({
   kind: "compaction",
   id: `${idPrefixes.compaction}${digest.slice(0, 48)}`,
 });
 
-/** `digest` is the hex SHA-256 of the request's body, of which the ids are made. What ends before its first word has no message. */
+/** `digest` is the hex SHA-256 of the request's body, from which the ids derive. An answer that ends before its first word has no message. */
 export function itemsOf({ reasoning, text, calls, finish }: Choice, digest: string, wanted: ReasoningWanted): Item[] {
   const items: Item[] = [];
   const idOf = (prefix: string) => `${prefix}_${digest.slice(0, 46)}${items.length.toString(16).padStart(2, "0")}`;

@@ -1,4 +1,4 @@
-/** How values of a request are read: each by its schema, and by what its schema cannot say. */
+/** Reads the values of a request: each by its schema, and by rules beyond the schema. */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import type { Refused } from "../dialect.ts";
@@ -9,7 +9,7 @@ export const nullable = <Schema extends Type.TSchema>(schema: Schema) =>
 
 export const toolName = Type.String({ pattern: "^[a-zA-Z0-9_-]{1,128}$" });
 
-/** Reads a value that stands `at` a path of the body. */
+/** Reads the value `at` a path of the body. */
 export type Reader<Read> = (value: unknown, at: string) => Read | Refused;
 
 export function readerOf<Schema extends Type.TSchema, Read>(

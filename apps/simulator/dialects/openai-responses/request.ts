@@ -1,4 +1,4 @@
-/** Reads a request for a response, as far as the answer depends on it; other fields are let pass. */
+/** Reads a request for a response, as far as the answer depends on it; unknown fields pass. */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { promptTokensOf } from "../../answer/chunks.ts";
@@ -63,11 +63,11 @@ export interface ResponsesQuestion {
   request: ResponsesRequest;
   reasoning: ReasoningWanted;
   question: Question;
-  /** Whether the answer is the compacted conversation alone, begins with it, or has none of it. */
+  /** Whether the answer is only the compacted conversation, begins with it, or has none. */
   compaction: "alone" | "first" | "none";
 }
 
-/** `digest` is the hex SHA-256 of the body. To count tokens, neither a model nor an input is needed. */
+/** `digest` is the hex SHA-256 of the body. Counting tokens requires neither a model nor an input. */
 export function responsesQuestionOf(
   body: unknown,
   digest: string,
@@ -137,7 +137,7 @@ function compactionIn(
     : "none";
 }
 
-/** The simulator keeps nothing that a request could go on from. */
+/** The simulator stores nothing that a request could continue. */
 function faultOfState(request: ResponsesRequest): Refused | undefined {
   const { previous_response_id: previous, conversation, prompt, background } = request;
   if (typeof previous === "string")

@@ -1,8 +1,8 @@
-/** The response object: what the request asked for, what came of it and what it cost. */
+/** The response object: the request's settings, the outcome and the usage. */
 import type { Usage } from "../../answer/compose.ts";
 import type { ResponsesRequest } from "./request.ts";
 
-/** How a response ends if nothing fails. */
+/** The end of a response that did not fail. */
 export interface Outcome {
   status: "completed" | "incomplete";
   /** Why it is incomplete. */
@@ -17,7 +17,7 @@ type State =
 
 export interface Envelope {
   id: string;
-  /** In s since 1970. */
+  /** Seconds since 1970. */
   created: number;
   request: ResponsesRequest;
 }
@@ -59,7 +59,7 @@ export function responseOf({ id, created, request }: Envelope, state: State): ob
   };
 }
 
-/** What the user said, and the item that stands for all of the conversation. */
+/** The user's messages, and the item that replaces the whole conversation. */
 export function compactedOf({ id, created, request: { input } }: Envelope, item: object, usage: Usage): object {
   const said =
     typeof input === "string"

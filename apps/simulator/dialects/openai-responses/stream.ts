@@ -1,22 +1,22 @@
-/** The stream of a response: its whole life cycle, with a number in every event and none left out. */
+/** The stream of a response: its whole life cycle, with consecutive numbers in its events. */
 import type { Chunks } from "../../answer/chunks.ts";
 import { joined } from "../../answer/chunks.ts";
 import type { Script } from "../dialect.ts";
 import { begunItemOf, doneItemOf, type Item, summaryPartOf, textPartOf } from "./items.ts";
 import { type Envelope, failureOf, type Outcome, responseOf } from "./response.ts";
 
-/** An event that waits for its number. */
+/** An event without its number. */
 type Event = (sequence: number) => string;
 
-/** A stretch of the stream: events of no token, or tokens of which each, or none, shows an event. */
+/** A section of the stream: events without a token, or tokens of which each has an event, or none has. */
 type Stretch =
   | { kind: "events"; events: Event[] }
   | { kind: "tokens"; length: number; eventAt: ((token: number) => Event) | undefined };
 
-/** Where a stretch begins: at which token of the answer, and with which number. */
+/** The first token and the first number of a section. */
 type Placed = Stretch & { token: number; sequence: number };
 
-/** The members are made when the event is: those of finished items can be large. */
+/** The members are made with the event, because those of finished items can be large. */
 const eventOf =
   (type: string, members: () => object): Event =>
   (sequence) =>
@@ -85,7 +85,7 @@ function placed(stretches: Stretch[], first: number): { stretches: Placed[]; len
   return { stretches: found, length, sequence };
 }
 
-/** The events of no token that stand between the token before a place and that place. */
+/** The events between the previous token and this one. */
 function waitingBefore(stretches: Placed[], place: number): string {
   const before = stretches.slice(0, place);
   const from = before.findLastIndex((one) => one.kind === "tokens" && one.length > 0) + 1;
@@ -95,7 +95,7 @@ function waitingBefore(stretches: Placed[], place: number): string {
     .join("");
 }
 
-/** The tokens of a text that grows: the members of its events before and after the growth are the same in each. */
+/** The tokens of a text: the members of its events before and after the delta are the same in each. */
 function growing(type: string, members: object, chunks: Chunks, after = ""): Extract<Stretch, { kind: "tokens" }> {
   const start = `event: ${type}\ndata: {"type":"${type}","sequence_number":`;
   const middle = `,${JSON.stringify(members).slice(1, -1)},"delta":`;

@@ -1,4 +1,4 @@
-/** Reads which tools may be called and whether one must be. */
+/** Reads the tools that may be called, and whether a call is required. */
 import Type, { type Static } from "typebox";
 import type { Question, Tool } from "../../answer/question.ts";
 import type { Refused } from "../dialect.ts";
@@ -14,7 +14,7 @@ export const toolChoice = Type.Union([
   }),
 ]);
 
-/** Tools of the upstream itself and other kinds that are taken, but never called. */
+/** The upstream's own tools and other kinds that are accepted but never called. */
 const otherTypes = [
   ...[
     "apply_patch",
