@@ -30,7 +30,7 @@ export function isOffered({ requires }: { requires?: string | undefined }, envir
   return requires === undefined || Boolean(environment[requires]);
 }
 
-/** Explains why a text is no base URL; undefined when it is one. The explanation omits the text, which may contain a password. */
+/** Explains why a text is not a base URL; undefined if it is one. The explanation omits the text, which may contain a password. */
 export function baseUrlFaultOf(text: string, mayHaveQuery: boolean): string | undefined {
   if (!URL.canParse(text)) return "not a URL; write http://host or https://host, with a path if it needs one";
   const url = new URL(text);

@@ -1,4 +1,4 @@
-/** What every process logs about its catalogue. */
+/** The log lines about the catalogue, the same in every process. */
 import type { Logger } from "pino";
 import type { WatchListeners } from "./watch.ts";
 

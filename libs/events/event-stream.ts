@@ -1,9 +1,9 @@
-/** A typed stream of events inside one process: whoever emits knows nothing of who listens. */
+/** A typed stream of events inside one process. Emitters do not know their subscribers. */
 
-/** One handler for each kind of event that a subscriber wants. */
+/** A handler for each kind of event that a subscriber wants. */
 export type Subscriber<Events> = { readonly [Kind in keyof Events]?: (event: Events[Kind]) => void };
 
-/** The half that code which emits events needs. */
+/** The interface for code that emits events. */
 export interface EventSink<Events> {
   /** Whether anyone subscribed to this kind. Ask before building an event on a hot path. */
   has(kind: keyof Events): boolean;

@@ -13,7 +13,7 @@ import type { ErrorCode } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "#operations/operations.ts";
 
-/** What is known of a generation from its beginning. All of its events carry the same object. */
+/** The facts about a generation that do not change. All of its events carry the same object. */
 export interface GenerationFacts {
   readonly generationId: string;
   readonly requestId: string;
@@ -45,17 +45,17 @@ interface AttemptEvent extends GenerationEvent {
 
 export interface GenerationEnded extends GenerationEvent {
   readonly outcome: GenerationOutcome;
-  /** The HTTP status that the caller got, or would have got; 0 where none was decided. */
+  /** The HTTP status that the caller got, or would have got; 0 if none was decided. */
   readonly status: number;
   /** The catalogue's id of the model that answered: `generation.model` or one of its fallbacks. */
   readonly modelAnswered: string;
   readonly upstreamRequestId: string | undefined;
-  /** From the receipt to the first worker; undefined where no worker took it. */
+  /** From the receipt to the first worker; undefined if no worker took it. */
   readonly waitedMs: number | undefined;
-  /** From the receipt to the first content; undefined where there was none. */
+  /** From the receipt to the first content; undefined without content. */
   readonly firstTokenMs: number | undefined;
   readonly durationMs: number;
-  /** What the caller is billed. Null: nothing. */
+  /** The billed usage; null if nothing is billed. */
   readonly usage: Usage | null;
 }
 
@@ -66,24 +66,24 @@ export interface RequestEnded {
   readonly method: string | undefined;
   /** The pattern of the route, or "other". */
   readonly path: string;
-  /** 499 where the caller left before the end of the response, 101 where the connection became a WebSocket. */
+  /** 499 if the caller left before the end of the response, 101 if the connection became a WebSocket. */
   readonly status: number;
   /** Undefined for a caller without a valid key. */
   readonly keyId: string | undefined;
-  /** `generation`: a generation answered it and reports its own end. `answered`: the ingress answered it, be it with an error. */
+  /** `generation`: a generation answered it and reports its own end. `answered`: the ingress answered it, possibly with an error. */
   readonly outcome: "generation" | "answered" | "left" | "upgraded";
-  /** Undefined for what took no time of its own: an upgrade, and a frame that was refused. */
+  /** Undefined for an upgrade and for a rejected frame, which take no time of their own. */
   readonly durationMs: number | undefined;
-  /** How often the client says that it has retried. */
+  /** The number of retries that the client reports. */
   readonly retries: string | undefined;
 }
 
 export interface IngressEvents {
-  /** The ingress took the request on as a generation. */
+  /** The ingress accepted the request as a generation. */
   received: GenerationEvent;
-  /** The caller's rate limits admit it, or there are none. */
+  /** The caller's rate limits admitted it, or it has none. */
   admitted: GenerationEvent;
-  /** It waits in the admission queue of this ingress. */
+  /** It waits in this ingress's admission queue. */
   queued: GenerationEvent;
   /** Its job is on the way to the queue. */
   dispatched: AttemptEvent;
@@ -94,14 +94,14 @@ export interface IngressEvents {
   firstContent: GenerationEvent & { readonly firstTokenMs: number };
   /** Bytes of the answer arrived; on the hot path. `gapMs` is the time since the chunk before it, undefined for the first. */
   chunk: GenerationEvent & { readonly bytes: number; readonly gapMs: number | undefined };
-  /** The worker or the job was lost and another attempt begins, unseen by the caller. */
+  /** The worker or the job was lost and another attempt begins; the caller does not notice. */
   restarted: GenerationEvent;
   ended: GenerationEnded;
 
   requestEnded: RequestEnded;
-  /** The ingress answers a request, or closes a WebSocket, with an error of its own. A generation's errors are in `ended`. */
+  /** The ingress answers a request, or closes a WebSocket, with its own error. A generation's errors are in `ended`. */
   requestRefused: { readonly requestId: string; readonly code: ErrorCode };
-  /** A limit refused a request or broke a connection. `scope` is whose limit it is: a key's, a group's, an account's, or the ingress's. */
+  /** A limit rejected a request or broke a connection. `scope` is the limit's owner: a key, a group, an account, or the ingress. */
   limitReached: { readonly limit: string; readonly scope: string; readonly keyId: string };
   socketClosed: {
     readonly requestId: string;
@@ -112,6 +112,6 @@ export interface IngressEvents {
     readonly code: number;
     readonly durationMs: number;
   };
-  /** A fault of the gateway failed a request. */
+  /** An error in the gateway's own code failed a request. */
   fault: { readonly error: unknown; readonly requestId: string };
 }

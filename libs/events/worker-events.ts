@@ -1,10 +1,10 @@
-/** The life of an attempt as its worker sees it: what a log, a metric, a trace or a ledger needs, and no content of callers or upstreams. */
+/** The events of an attempt in its worker, for logs, metrics, traces or a ledger. No event carries content of callers or upstreams. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "#operations/operations.ts";
 
-/** One attempt of a generation. The same object in all of its events. */
+/** An attempt of a generation. All of its events carry the same object. */
 export interface AttemptInfo {
   readonly generation: string;
   /** Counted from 1. A generation has another attempt when its worker was lost. */
@@ -12,14 +12,14 @@ export interface AttemptInfo {
   readonly queue: string;
   readonly operation: OperationName;
   readonly dialect: ConversationDialect;
-  /** The model that the caller asked for. */
+  /** The model that the caller requested. */
   readonly requestedModel: string;
   readonly group: string;
   /** The id of the caller's key, never the key. */
   readonly keyId: string;
 }
 
-/** One call of an upstream. The same object in all of its events. */
+/** A call of an upstream. All of its events carry the same object. */
 export interface CallInfo {
   /** Counted from 1 within the attempt. */
   readonly number: number;
@@ -30,11 +30,11 @@ export interface CallInfo {
   readonly model: string;
   /** The name of the credential; undefined for an upstream without one. */
   readonly credential: string | undefined;
-  /** The caller has a part of the answer already, and this call continues it. */
+  /** The caller already has a part of the answer, and this call resumes it. */
   readonly resumes: boolean;
 }
 
-/** How an upstream answered. */
+/** The outcome of a call, for operators. */
 export interface CallDiagnosis {
   /** Undefined when no response arrived. */
   status?: number;
@@ -60,18 +60,18 @@ export interface WorkerEvents {
   /** The owner bound the attempt to this worker or gave it up: its job leaves the queue. */
   dispatched: { attempt: AttemptInfo };
   upstreamCallStarted: { attempt: AttemptInfo; call: CallInfo };
-  /** The first content of an answer of which the caller has nothing yet. */
+  /** The first content of an answer of which the caller has nothing so far. */
   firstContent: { attempt: AttemptInfo; call: CallInfo; sinceCallMs: number };
   /** More of an answer arrived. Hot: the same object each time, so read it at once. */
   chunk: { attempt: AttemptInfo; call: CallInfo; gapMs: number };
-  /** The call failed, whatever becomes of the attempt. */
+  /** The call failed; the attempt may continue. */
   upstreamCallFailed: {
     attempt: AttemptInfo;
     call: CallInfo;
     durationMs: number;
     diagnosis: CallDiagnosis;
     failure: Failure;
-    /** The upstream's own words, without secrets and addresses. They may quote the request when the fault is `unclear`. */
+    /** The upstream's message, without secrets and addresses. It may quote the request if the fault is `unclear`. */
     reason: string | undefined;
   };
   /** The answer is complete, or nobody waits for it any more. */
@@ -90,7 +90,7 @@ export interface WorkerEvents {
     /** The model that answered last. */
     model: string;
     upstream: string | undefined;
-    /** What the upstream counted; for a caller who left before that, an estimate. */
+    /** The upstream's count; an estimate if the caller left before that. */
     usage: Usage | undefined;
     failure: Failure | undefined;
   };
@@ -101,10 +101,10 @@ export interface WorkerEvents {
     /** The model and the upstream of the last call. */
     model: string;
     upstream: string | undefined;
-    /** What the upstream counted. */
+    /** The upstream's count. */
     usage: Usage | undefined;
     failure: Failure | undefined;
-    /** An error of the gateway's own code, if one ended the attempt. */
+    /** An error in the gateway's own code, if one ended the attempt. */
     fault: unknown;
     /** Of the last call; `malformedEvents` of all calls. */
     diagnosis: CallDiagnosis;

@@ -1,4 +1,4 @@
-/** What operations on conversations have in common for the ingress: each dialect has endpoints of its own for them. */
+/** The common part of operations on conversations, for the ingress: each dialect has its own endpoints for them. */
 import { conversationDialects } from "#dialects/dialect.ts";
 import type { Profile } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";

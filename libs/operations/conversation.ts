@@ -1,4 +1,4 @@
-/** What operations on conversations share: decoding, and attachments. */
+/** The common part of operations on conversations, for the worker: decoding and attachments. */
 import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/attachments.ts";
 import type { Codec, Framing } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
@@ -36,7 +36,7 @@ export async function resolveIn(request: NeutralRequest, resolve: ResolveAddress
   }
 }
 
-/** Undefined for a request that the neutral form can't express. */
+/** Undefined for a request that the neutral form cannot express. */
 export function unlessRefused(decode: () => NeutralRequest): NeutralRequest | undefined {
   try {
     return decode();
@@ -46,6 +46,6 @@ export function unlessRefused(decode: () => NeutralRequest): NeutralRequest | un
   }
 }
 
-/** A request in the neutral form; an empty one if that can't express it. */
+/** A request in the neutral form; an empty one if that cannot express it. */
 export const readableRequestOf = (codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest =>
   unlessRefused(() => codec.decodeRequest({ body, framing })) ?? { system: [], messages: [], tools: [], settings: {} };

@@ -1,27 +1,27 @@
-/** How much a request asks for, according to its body: the base of the estimate that is reserved of its caller's limits. */
+/** The demand of a request according to its body: the base of the estimate that is reserved in its caller's limits. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { objectOf } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
 
 export interface Demand {
-  /** Output tokens of each choice, where the caller limits them. */
+  /** Output tokens of each choice, if the caller limits them. */
   outputTokensMax: number | undefined;
-  /** Output tokens of each choice where the caller does not limit them; undefined for text. */
+  /** Output tokens of each choice if the caller does not limit them; undefined for text. */
   mediaTokens: number | undefined;
   /** How many answers the caller asks for. */
   choices: number;
-  /** Input tokens of images, recordings and documents whose content is not in the body, or is a form's. */
+  /** Input tokens of attachments whose content is not in the body, or is in a form. */
   attachedTokens: number;
 }
 
 /** More answers than any upstream gives to one request. */
 export const choicesMax = 1_000;
-/** For a file that is sent by its address. An image is less at every vendor, a long document more. */
+/** For a file sent by its address. An image takes less at every vendor, a long document more. */
 const referenceTokens = 2_000;
 /** Speech or images in a conversation: the most that the models for them produce. */
 const spokenTokens = 16_384;
 
-/** The demand of a request that brings a conversation. */
+/** The demand of a request with a conversation. */
 export function conversationDemandOf(body: Record<string, unknown>, dialect: ConversationDialect): Demand {
   const { askedLengthOf, conversation } = profiles[dialect];
   const { outputTokensMax, choices, wantsMedia } = askedLengthOf(body);
@@ -33,11 +33,11 @@ export function conversationDemandOf(body: Record<string, unknown>, dialect: Con
   };
 }
 
-/** The members of all dialects' messages that refer to a file. */
+/** The members that refer to a file, in all dialects. */
 const references = new Set(["image_url", "video_url", "audio_url", "file_url", "file_id", "fileUri", "file_uri"]);
 const isReference = (value: unknown): boolean => typeof value === "string" && value !== "" && !/^data:/i.test(value);
 
-/** Counts the files that are sent by address or id: they use more of the model's input than of the body. */
+/** Counts the files sent by address or id: their tokens are not proportional to the body. */
 function referencesIn(conversation: unknown): number {
   let count = 0;
   const left: unknown[] = [conversation];

@@ -46,9 +46,9 @@ export interface Refused {
   failure: Failure;
 }
 
-/** A request in the neutral form, beside the body that it was decoded from. */
+/** A request in the neutral form, with the body that it was decoded from. */
 export interface DecodedRequest {
-  /** The caller's body; of a large one only its settings. */
+  /** The caller's body; for a large one only its settings. */
   body: Record<string, unknown>;
   request: NeutralRequest;
 }
@@ -68,9 +68,9 @@ export interface PreparedConversation {
 export interface PreparedCall {
   kind: "call";
   request: WireRequest;
-  /** What reading the response needs: plain data, which is copied to a thread. */
+  /** Data for reading the response; it is copied to a thread. */
   context: unknown;
-  /** Whose words the upstream's errors are for. Of `foreign` ones, the fields are named as `decoded` names them. */
+  /** `foreign`: the upstream speaks another dialect than the caller, and `decoded` maps the fields in its errors to the caller's. */
   errors: "own" | "foreign";
   decoded?: NeutralRequest;
   /** Further headers of the caller's response. */
@@ -85,21 +85,21 @@ export interface GatewayAnswer {
   headers: Record<string, string>;
 }
 
-/** What each operation has. `Context` is made by `prepare`. */
+/** The worker's part of each operation. `prepare` makes `Context`. */
 export interface OperationExchange<Context = unknown> {
   /** Whether preparing the request loads a vocabulary of some 70 MB to estimate tokens. It takes a while even for short texts. */
   isEstimated?(task: PreparationTask): boolean;
-  /** Throws Refusal for what the upstream can't be asked for. */
+  /** Throws Refusal for a request that the upstream does not support. */
   prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared>;
   /** Reads a whole response. */
   read(context: Context, bytes: Buffer): WholeAnswer;
 }
 
-/** What each operation but `answer` has as well. */
+/** The additional part of each operation except `answer`. */
 export interface CallExchange<Context = unknown> extends OperationExchange<Context> {
   /** The dialect to speak with an upstream that speaks several. */
   wantedOf(dialect: ConversationDialect): UpstreamDialect;
-  /** The caller gets the upstream's bytes as they are, with their content type, and not JSON. */
+  /** The caller gets the upstream's bytes unchanged, with their content type, instead of JSON. */
   returnsBytes?: boolean;
   /** `prepare` answers by itself when its task says that the upstream does not count tokens. Used if the upstream has no such endpoint. */
   canEstimate?: boolean;
@@ -112,7 +112,7 @@ export const refused = (message: string, param?: string): Refused => ({
   failure: { code: "invalid_request", message, ...(param !== undefined && { param }) },
 });
 
-/** The refusal of an operation that the model's upstream does not have. */
+/** The refusal of an operation that the model's upstream does not support. */
 export const refusedFor = (what: string): Refused => refused(`This model does not serve ${what}.`, "model");
 
 /** Tells callers that the gateway estimated the token count. */

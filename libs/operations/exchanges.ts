@@ -1,4 +1,4 @@
-/** The registry of how workers carry operations out (operations.ts has what ingresses need), and the way into it. */
+/** The registry of operations for workers, and its entry points; operations.ts has the part for ingresses. */
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { Refusal, refuse } from "#dialects/field-support.ts";
 import { answerExchange } from "./answer/exchange.ts";
@@ -16,7 +16,7 @@ import { imageEditExchange, imageGenerationExchange } from "./images/exchange.ts
 import type { OperationName } from "./operations.ts";
 import { tokenCountExchange } from "./token-count/exchange.ts";
 
-/** All operations but conversations, which the worker can resume. */
+/** All operations except conversations, which the worker can resume. */
 export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchange> = {
   compaction: compactionExchange,
   "token-count": tokenCountExchange,

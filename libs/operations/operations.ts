@@ -1,4 +1,4 @@
-/** The registry of what callers may ask for: an operation is a folder, a line here and a line in exchanges.ts. */
+/** The registry of operations: each is a folder, a line here and a line in exchanges.ts. */
 import { answer } from "./answer/operation.ts";
 import { compaction } from "./compaction/operation.ts";
 import { embedding } from "./embeddings/operation.ts";

@@ -1,13 +1,13 @@
 /**
- * Estimates how many tokens a prompt has without its upstream: texts, tools and schemas by a public vocabulary of OpenAI's, images and
- * documents by their size. The work is bounded: of a long text, evenly spread samples are counted.
+ * Estimates the tokens of a prompt without its upstream: texts, tools and schemas by one of OpenAI's public vocabularies, images and documents by their size.
+ * The work is bounded: a long text is estimated from evenly spread samples.
  */
 import { imageSize } from "image-size";
 import type { Attachment, NeutralRequest, Part } from "#dialects/neutral.ts";
 
 /** Characters of one prompt that are tokenized. */
 const sampleMax = 60_000;
-/** A tokenizer's work grows with the square of the length of a run, so runs are cut. */
+/** A tokenizer's work grows with the square of a run's length, so runs are cut. */
 const run = /\s?\S{1,100}|\s{1,100}/g;
 const messageTokens = 4;
 /** Anthropic's rule for images, which is close to those of other vendors: https://docs.anthropic.com/en/docs/build-with-claude/vision */
@@ -16,7 +16,7 @@ const imageTokensMax = 1_600;
 const imageTokensUnknown = 800;
 const bytesPerDocumentToken = 40;
 
-/** The vocabulary takes a moment to load and some 70 MB, so it is loaded when it is first needed. */
+/** The vocabulary takes about 70 MB and a moment to load, so it is loaded on first use. */
 const loadTokenizer = () => import("gpt-tokenizer/encoding/o200k_base");
 
 /** The tokens of a whole prompt, at least 1. */
@@ -55,7 +55,7 @@ export async function estimatedTokensOf({ system, messages, tools, settings }: N
   return Math.max(1, Math.round(others + (await textTokensOf(texts))));
 }
 
-/** The tokens of texts without a conversation around them. */
+/** The tokens of texts without a conversation. */
 export async function textTokensOf(texts: readonly string[]): Promise<number> {
   const { countTokens } = await loadTokenizer();
   const text = texts.join("\n");
@@ -65,7 +65,7 @@ export async function textTokensOf(texts: readonly string[]): Promise<number> {
   return text.length === 0 ? 0 : tokens * (text.length / sample.length);
 }
 
-/** Evenly spread chunks of a text. */
+/** Evenly spread samples of a text. */
 function sampleOf(text: string): string {
   const chunks = 20;
   const step = Math.floor(text.length / chunks);

@@ -1,4 +1,4 @@
-/** Reads error bodies of upstreams for callers of the same dialect, and of another. */
+/** Reads upstreams' error bodies for callers of the same and of other dialects. */
 import { callerFieldOf } from "#dialects/caller-field.ts";
 import { codecs } from "#dialects/codecs.ts";
 import type { UpstreamDialect } from "#dialects/dialect.ts";
@@ -13,8 +13,8 @@ export const errorReaderOf = (upstream: UpstreamDialect): ReadError =>
   isConversation(upstream) ? codecs[upstream].upstreamErrorOf : upstreamErrorOf;
 
 /**
- * Reads the errors of an upstream of another dialect. The error names a field of the upstream's dialect: `param` becomes the caller's own field
- * that it stands for, if there is one, and the message names the upstream's.
+ * Reads the errors of an upstream of another dialect. Such an error names a field of the upstream's dialect: `param` becomes the caller's name of that field,
+ * if there is one, while the message keeps the upstream's name.
  */
 export function foreignErrorReaderOf(upstream: UpstreamDialect, request: NeutralRequest | undefined): ReadError {
   const errorOf = errorReaderOf(upstream);

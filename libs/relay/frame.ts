@@ -91,7 +91,7 @@ export interface Envelope {
   frames: Frame[];
 }
 
-/** Undefined if the bytes are no envelope of this version. Payloads share the memory of `bytes`. */
+/** Undefined if the bytes are not an envelope of this version. Payloads share the memory of `bytes`. */
 export function decodeEnvelope(bytes: Buffer): Envelope | undefined {
   const senderLength = bytes[1];
   if (bytes[0] !== version || senderLength === undefined || bytes.length < 2 + senderLength) return undefined;

@@ -1,4 +1,4 @@
-/** What the relay needs from the world: a transport for frames, and queues for jobs. `redis/` implements both with Redis pub/sub and BullMQ. */
+/** The relay's dependencies: a transport for frames, and queues for jobs. `redis/` implements both with Redis pub/sub and BullMQ. */
 import type { Frame } from "./frame.ts";
 import type { GenerationJob } from "./job.ts";
 import type { JobState } from "./owner.ts";
@@ -20,7 +20,7 @@ export interface TransportStatistics {
   roundTripMs: number;
 }
 
-/** A process's own mailbox, and the way to all other mailboxes. It is unreliable: the owner and the runner make up for losses. */
+/** A process's own mailbox, and access to all other mailboxes. Unreliable: the owner and the runner compensate for losses. */
 export interface Transport {
   /** This process's name: the sender of its envelopes, and the address of its mailbox. */
   readonly self: string;

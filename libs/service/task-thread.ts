@@ -51,7 +51,7 @@ export class TaskThread<Task, Result> {
   #servedMs = 0;
   #isBusy = false;
   #isClosed = false;
-  /** Handle the end of the running task. */
+  /** Called at the end of the running task. */
   #answered: ((answer: Answer<Result>) => void) | undefined;
   #ended: ((cause: Error) => void) | undefined;
 

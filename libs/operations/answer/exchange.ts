@@ -1,4 +1,4 @@
-/** Answers to conversations: verbatim where caller and upstream speak the same dialect, translated where they don't. */
+/** Answers to conversations: verbatim if caller and upstream speak the same dialect, otherwise translated. */
 import type { AnswerContext, WholeAnswer } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
@@ -17,7 +17,7 @@ import {
 /** How a whole answer is read. `from` is the caller's dialect, `to` the upstream's. */
 export type AnswerReading =
   | { kind: "verbatim"; dialect: ConversationDialect; model: string }
-  /** The caller's body is a text, so that numbers stay as the caller wrote them. */
+  /** The caller's body is text, so that numbers stay as the caller wrote them. */
   | {
       kind: "translated";
       from: ConversationDialect;
@@ -66,7 +66,7 @@ const answeredSoFar = (text: string): Message => ({
   path: "messages",
 });
 
-/** Upstreams refuse reasoning settings for a model that does not reason. */
+/** Upstreams reject reasoning settings for a model that does not reason. */
 const withoutThinking = ({
   effort: _effort,
   thinkingTokensMax: _tokens,

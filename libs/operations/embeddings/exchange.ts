@@ -1,4 +1,4 @@
-/** Embeddings by upstreams of either format. */
+/** Embeddings from upstreams of either format. */
 import type { UpstreamDialect } from "#dialects/dialect.ts";
 import { parsedObject } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";

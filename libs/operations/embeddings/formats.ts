@@ -1,5 +1,5 @@
 /**
- * Embeddings in OpenAI's and Google's formats, each way.
+ * Embeddings in OpenAI's and Google's formats, in both directions.
  * https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings
  */
 import type { WireRequest } from "#dialects/codec.ts";
@@ -22,17 +22,17 @@ import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
 import { inputsMax } from "./schema.ts";
 
-/** Of one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
+/** In one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
 const googleInputsMax = 100;
 export type EmbeddingFormat = NonNullable<Profile["embeddings"]>;
 
-/** What is to be embedded, in either format. */
+/** The inputs and settings of a request, in either format. */
 interface Wanted {
   texts: string[];
   dimensions: number | undefined;
 }
 
-/** Throws Refusal for what the other format has no place for. */
+/** Throws Refusal for a field that the other format does not have. */
 function wantedOf(format: EmbeddingFormat, written: Record<string, unknown>): Wanted {
   if (format === "openai") {
     const body = written;
@@ -70,14 +70,14 @@ function wantedOf(format: EmbeddingFormat, written: Record<string, unknown>): Wa
 /** The request to an upstream. */
 export interface EmbeddingRequest {
   request: WireRequest;
-  /** All texts, for upstreams that don't say how many tokens they took. */
+  /** All texts, for upstreams that do not report token counts. */
   texts: string[];
   asked: EmbeddingsAsked;
 }
 
-/** What of a request its answer is read by. */
+/** The parts of a request that are needed to read its answer. */
 export interface EmbeddingsAsked {
-  /** How many embeddings are wanted. */
+  /** The number of requested embeddings. */
   count: number;
   isBatched: boolean;
   isBase64: boolean;
@@ -117,7 +117,7 @@ export function embeddingRequestOf(
   return { request, texts, asked: { count: texts.length, isBatched, isBase64 } };
 }
 
-/** An upstream's answer as the caller gets it, with the catalogue's id of the model; undefined when it lacks an embedding. */
+/** An upstream's answer for the caller, with the catalogue's id of the model; undefined if an embedding is missing. */
 export function embeddingAnswerOf(
   from: EmbeddingFormat,
   to: EmbeddingFormat,
@@ -129,7 +129,7 @@ export function embeddingAnswerOf(
   return from === "gemini" ? googleAnswerFrom(bytes, asked) : openaiAnswerOf(bytes, asked, id);
 }
 
-/** Between a caller and an upstream that both speak OpenAI's format: bytes stay as they were, but for the model's name and an encoding that was not asked for. */
+/** Between a caller and an upstream of OpenAI's format: bytes stay unchanged except for the model's name and an encoding that was not requested. */
 const openaiRequestOf = (bytes: Buffer, model: string): WireRequest => ({
   path: "/embeddings",
   headers: {},
@@ -147,7 +147,7 @@ function openaiAnswerOf(sent: Buffer, { count, isBase64 }: EmbeddingsAsked, id: 
   return { body: withMember(encoded, ["model"], textBytesOf(id)), usage: usageOf(answer?.usage) };
 }
 
-/** Between a caller and an upstream that both speak Google's: bytes stay as they were, but for the model's name. */
+/** Between a caller and an upstream of Google's format: bytes stay unchanged except for the model's name. */
 function googleRequestOf(bytes: Buffer, isBatched: boolean, model: string): WireRequest {
   const named = (request: Buffer) => withModel(request, resourceOf(model));
   return {
@@ -206,7 +206,7 @@ const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.r
 
 const isEmbedding = (value: unknown): boolean => listOf(value).length > 0 || textOf(value) !== undefined;
 
-/** Is there an embedding for each text? */
+/** True if there is an embedding for each text. */
 const isComplete = (vectors: readonly number[][], count: number): boolean =>
   vectors.length === count && vectors.every(({ length }) => length > 0);
 
@@ -220,7 +220,7 @@ function withModel(bytes: Buffer, model: string): Buffer {
   return replaceSpans(bytes, [{ start: spans.close, end: spans.close, by }]);
 }
 
-/** The embedding as the caller asked for it; the same bytes where it is already. */
+/** The embedding as base64; the same bytes if it is already. */
 const base64Of = (embedding: Buffer): Buffer =>
   isText(embedding) ? embedding : textBytesOf(packed(numbersIn(embedding)));
 const numbersTextOf = (embedding: Buffer): Buffer =>
@@ -229,7 +229,7 @@ const numbersTextOf = (embedding: Buffer): Buffer =>
 const isText = (json: Buffer): boolean => json[0] === 0x22;
 const numbersIn = (json: Buffer): number[] => numbersOf(readSpan(json, { start: 0, end: json.length }));
 
-/** The answer with the tokens that were counted here filled in, for an upstream that does not say. */
+/** The answer with the gateway's token count, for an upstream that reports none. */
 export const withEmbeddingUsage = (body: Buffer, tokens: number): Buffer =>
   withMember(body, ["usage"], Buffer.from(jsonOf({ prompt_tokens: tokens, total_tokens: tokens })));
 
@@ -249,7 +249,7 @@ function packed(vector: number[]): string {
   return bytes.toString("base64");
 }
 
-/** Numbers, or what some servers send although they are asked for those. */
+/** Numbers; some servers send base64 although numbers were requested. */
 function numbersOf(value: unknown): number[] {
   const text = textOf(value);
   if (text === undefined) return listOf(value).map(Number);

@@ -2,7 +2,7 @@
 import type { Operation } from "../operation.ts";
 import { batchEmbedContentsSchema, embedContentSchema, embeddingRequestSchema } from "./schema.ts";
 
-/** A worker reads these bodies as a whole: 300,000 tokens (https://platform.openai.com/docs/api-reference/embeddings/create) take half of it. */
+/** Workers parse these bodies completely. 300,000 tokens (https://platform.openai.com/docs/api-reference/embeddings/create) take half of this size. */
 const bodyBytesMax = 4 << 20;
 
 export const embedding: Operation = {

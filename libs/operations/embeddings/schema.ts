@@ -1,4 +1,4 @@
-/** What a request for embeddings may look like, in OpenAI's and in Google's format. */
+/** The schemas of requests for embeddings, in OpenAI's and in Google's format. */
 import Type from "typebox";
 import { nullable, optional } from "#dialects/schema-parts.ts";
 

@@ -1,4 +1,4 @@
-/** Images by upstreams of OpenAI's images format, and by Gemini's models. */
+/** Images from upstreams of OpenAI's images format and from Gemini's models. */
 import { parsedObject } from "#dialects/json.ts";
 import { formOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
@@ -14,13 +14,13 @@ import { type CallExchange, refusedFor } from "../exchange.ts";
 interface Context {
   spoken: "gemini" | "openai-images";
   createdAt: number;
-  /** How many images the caller wants. */
+  /** The number of requested images. */
   count: number;
-  /** The beginning of the names of events; undefined for a caller who wants no stream. */
+  /** The prefix of event names; undefined for a caller without a stream. */
   event: string | undefined;
 }
 
-/** `event` begins the names of events. */
+/** `event` is the prefix of event names. */
 const exchangeOf = (event: string, isForm: boolean): CallExchange<Context> => ({
   wantedOf: () => "openai-images",
   async prepare({ framing, body, contentType, spoken, target, createdAt }) {

@@ -22,7 +22,7 @@ const imageTokens: Record<string, number> = {
 };
 const imageTokensDefault = 16_640;
 const imagePixels = 1_024 * 1_024;
-/** The largest of the sizes that `auto` stands for. */
+/** The largest of the sizes that `auto` may choose. */
 const autoPixels = 1_024 * 1_536;
 const partialImageTokens = 100;
 /** The largest image as input, at high fidelity. */
@@ -49,7 +49,7 @@ function tokensOfEach({ quality, size, partial_images: partial }: Body): number 
 const filesOf = ({ image, mask }: Body): number =>
   (Array.isArray(image) ? image.length : 0) + (mask === undefined ? 0 : 1);
 
-/** An image may have been made, and billed, although the response did not arrive. */
+/** An image may have been generated and billed even if the response did not arrive. */
 const isRepeatable = false;
 
 export const imageGeneration: Operation = {

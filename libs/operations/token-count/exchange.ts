@@ -1,4 +1,4 @@
-/** Counts tokens by an upstream that can, and estimates them for one that can't. */
+/** Counts tokens with the upstream if it has an endpoint for it, otherwise estimates them. */
 import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
@@ -73,7 +73,7 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   return { kind: "call", request: question, context, errors: "foreign", decoded: request };
 }
 
-/** Names a refused field of an embedded conversation by its path in the whole body. */
+/** Prefixes the field of a Refusal with its path in the whole body. */
 async function prefixed<Result>(prefix: string, act: () => Result | Promise<Result>): Promise<Result> {
   try {
     return await act();
