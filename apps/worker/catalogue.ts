@@ -1,4 +1,4 @@
-/** What a worker does when its catalogue changes. */
+/** Applies changes of the catalogue to the worker. */
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { credentialNamesOf, type Environment, secretOf } from "#catalogue/environment.ts";

@@ -61,7 +61,7 @@ export const workerConfigOf = (environment: Record<string, string | undefined>) 
 export interface WorkerConfig extends ServiceConfig, ReturnType<typeof workerConfigOf> {
   /** Queues and their capacities, with `*` for every other one. */
   queues: ReadonlyMap<string, number>;
-  /** Where credentials and proxies are looked up. */
+  /** Contains credentials and proxies. */
   environment: Environment;
 }
 
@@ -73,7 +73,7 @@ export const loadWorkerConfig = (environment: Record<string, string | undefined>
   environment,
 });
 
-/** Stands for every queue of the catalogue that the command line does not name. */
+/** Means every queue of the catalogue that the command line does not name. */
 const everyOther = "*";
 
 /** Queues and their capacities, from the command line. Throws StartupFault. */

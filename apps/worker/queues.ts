@@ -1,4 +1,4 @@
-/** The queues that a worker takes jobs from: those of its command line, as far as the catalogue names them. */
+/** The queues from which a worker takes jobs: those of its command line that the catalogue names. */
 
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -18,7 +18,7 @@ export interface WorkerQueuesDeps {
   connections: WorkerRedis;
   /** For announcements. */
   redis: Redis;
-  /** The mailbox's name, which announcements are made under. */
+  /** The mailbox's name, which identifies its announcements. */
   name: string;
   log: Logger;
   isReady(): boolean;

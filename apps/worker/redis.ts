@@ -1,4 +1,4 @@
-/** How a worker reaches Redis. */
+/** A worker's connections to Redis. */
 import type { JobWorker, Transport } from "#relay/ports.ts";
 import { type JobWorkerOptions, openJobWorker } from "#relay/redis/job-worker.ts";
 import { openMailbox } from "#relay/redis/mailbox.ts";

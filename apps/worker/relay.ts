@@ -1,4 +1,4 @@
-/** The worker's end of the relay: a mailbox, and the runner that answers what arrives in it. */
+/** The worker's end of the relay: a mailbox, and the runner that handles its frames. */
 import type { RelayBounds } from "#relay/bounds.ts";
 import type { JobSlot, Transport } from "#relay/ports.ts";
 import { Runner } from "#relay/runner.ts";

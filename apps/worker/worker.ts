@@ -1,4 +1,4 @@
-/** A worker as a value: composed from its configuration and what it depends on. Several may live in one process. */
+/** Composes a worker from its configuration and its dependencies. A process may run several. */
 
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
@@ -106,7 +106,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     take: (slot) => relay.take(new Attempt(slot, attemptDeps), slot),
     onRedisError,
   });
-  // The mailbox first: while it sends its last frames, the queues finish the jobs that were handed back.
+  // The mailbox closes first: while it sends its last frames, the queues finish the jobs that were handed back.
   opened.defer(async () => {
     await queues.stop();
     await relay.mailbox.close();

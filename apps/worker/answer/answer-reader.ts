@@ -1,14 +1,14 @@
-/** What all readers of responses have in common: their interface, the steps that bytes lead to, and the failures of unusable answers. */
+/** The common part of all readers of responses: their interface, their steps, and the failures of unusable answers. */
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
 import type { Produced } from "#dialects/produced.ts";
 import { type SseEvent, SseEventTooLarge, type SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
 
-/** Bytes of a whole answer, and of one event of a stream, at most. */
+/** The most bytes of a whole answer, and of one event of a stream. */
 export const answerBytesMax = 32 << 20;
 
-/** What the bytes of a response lead to. */
+/** The result of reading some bytes of a response. */
 export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep | LateStep;
 
 /** The response is complete; a thread reads it. */
@@ -24,13 +24,13 @@ export interface FailedStep {
   failure: Failure;
   /** The upstream's own Retry-After, however long; whole seconds. */
   retryAfterSeconds?: number;
-  /** The upstream's own words, without secrets and addresses, for the operator's log. */
+  /** The upstream's own message, without secrets and addresses, for the operator's log. */
   reason?: string;
 }
 
 export interface AnswerReader {
   readonly usage: Usage | undefined;
-  /** What the upstream has produced so far; undefined for an answer that it does not stream. */
+  /** What the upstream has produced so far; undefined for an answer that is not streamed. */
   readonly produced: Produced | undefined;
   /** Events that could not be read. The answer fails if one of them may have carried content. */
   readonly malformedEvents: number;
@@ -38,7 +38,7 @@ export interface AnswerReader {
   readonly committed: boolean;
   /** Content arrived, whether or not the caller gets it yet. */
   readonly begun: boolean;
-  /** The whole answer but its terminator arrived, and nothing after it contradicts that. */
+  /** The whole answer except its terminator arrived, and nothing after it contradicts that. */
   readonly settled: boolean;
   /** The answer's id in the caller's dialect, if it has one. */
   readonly answerId: string | undefined;
@@ -74,7 +74,7 @@ export function eventsIn(reader: SseReader, chunk: Buffer): SseEvent[] | AnswerS
   }
 }
 
-/** The words in an answer may come from anybody, so only an error's codes say something about the operator's account. */
+/** Messages in an answer may quote anybody, so only an error's codes tell something about the operator's account. */
 export const failedWith = (error: UpstreamError, bytes: Buffer[] = []): FailedStep => ({
   kind: "failed",
   bytes,

@@ -1,6 +1,6 @@
 /**
- * Chooses how an upstream's response is read: as a stream, a whole answer, an error, or an answer that does not come the way it was requested
- * (a stream for a whole answer, or the reverse).
+ * Chooses how an upstream's response is read: as a stream, a whole answer, an error, or an answer in another framing than requested (a stream for a whole
+ * answer, or the reverse).
  */
 import { retryAfterSecondsOf } from "#dialects/retry-after.ts";
 import type { Reading } from "../preparation/exchange.ts";
@@ -19,8 +19,8 @@ export interface UpstreamHead {
 }
 
 /**
- * The reader of a response. Some servers label events as JSON, or JSON as events, so the first byte that is no white space decides between
- * the two; undefined when there is none. `isQuoted` is that of `failureOf`.
+ * The reader of a response. Some servers label events as JSON, or JSON as events, so the first byte that is not white space decides; undefined if there is
+ * none. `isQuoted` is that of `failureOf`.
  */
 export function readerOf(
   { status, headers, arrivedAt }: UpstreamHead,

@@ -1,4 +1,4 @@
-/** Reads the reason of an error response, or of a response that is no answer. */
+/** Reads the reason of an error response, or of a response that is not an answer. */
 import { type Failure, failureOf } from "#dialects/errors.ts";
 import type { Reading } from "../preparation/exchange.ts";
 import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, unreadable } from "./answer-reader.ts";
@@ -12,7 +12,7 @@ const retryAfterSecondsMax = 60;
 const redirected: Failure = {
   code: "upstream_failed",
   message:
-    "The upstream of this model answered with a redirect, which the gateway does not follow; its operator has been told.",
+    "The upstream of this model answered with a redirect, which the gateway does not follow; its operator has been notified.",
 };
 
 export class ErrorReader implements AnswerReader {
@@ -78,7 +78,7 @@ export class ErrorReader implements AnswerReader {
     };
   }
 
-  /** The JSON value; else the text, which may be a server's plain words or a proxy's page. */
+  /** The JSON value; otherwise the text, which may be a server's message or a proxy's page. */
   #body(): unknown {
     const text = Buffer.concat(this.#chunks).toString("utf8");
     try {

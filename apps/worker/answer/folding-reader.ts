@@ -1,4 +1,4 @@
-/** Makes one body of a stream that the upstream sent unrequested. */
+/** Folds a stream into one body, for an upstream that streamed without being asked to. */
 import type { AnswerEvent } from "#dialects/neutral.ts";
 import { Produced } from "#dialects/produced.ts";
 import { SseReader } from "#dialects/sse.ts";

@@ -1,4 +1,4 @@
-/** Reads a whole answer, for a caller who wants that or a stream. */
+/** Reads a whole answer, for a caller with or without a stream. */
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { Reading } from "../preparation/exchange.ts";

@@ -1,4 +1,4 @@
-/** Whether an upstream's words come from the caller's own request: such words prove nothing about the operator's account. */
+/** Checks whether an upstream's message quotes the caller's request: quoted words prove nothing about the operator's account. */
 import { parseJson } from "#dialects/json.ts";
 
 /** Larger requests are not searched. */

@@ -1,4 +1,4 @@
-/** One call of one target: the connection, how far the answer came, and when. It reads; the attempt decides. */
+/** One call of one target: the connection, the progress of the answer, and its times. It only reads; the attempt decides. */
 import type { UpstreamTimeouts } from "#catalogue/catalogue.ts";
 import type { Produced } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
@@ -41,7 +41,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
   readonly chunk: WorkerEvents["chunk"];
   readonly startedAt: number;
   progressedAt: number;
-  /** When the upstream takes requests again, as it says itself. */
+  /** When the upstream accepts requests again, as it reports itself. */
   retryAfterMs: number | undefined;
   /** Undefined until the upstream is called. */
   connection: UpstreamCall | undefined;
@@ -59,7 +59,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
   #leadingBytes = 0;
   /** When the head of an error response arrived. */
   #errorHeadAt: number | undefined;
-  /** When the whole answer but its terminator was seen to be there. */
+  /** When the answer was known to be whole except its terminator. */
   #settledAt: number | undefined;
   #hangUp: NodeJS.Timeout | undefined;
 
@@ -93,7 +93,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.exchange.reading.streams;
   }
 
-  /** Of the caller's response. Without a readable one from the upstream, that of any bytes: https://www.rfc-editor.org/rfc/rfc9110#section-8.3 */
+  /** For the caller's response. Without a readable one from the upstream, that of arbitrary bytes: https://www.rfc-editor.org/rfc/rfc9110#section-8.3 */
   get contentType(): string {
     const type = this.#head?.headers["content-type"];
     return (
@@ -110,12 +110,12 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.#reader?.begun === true;
   }
 
-  /** Content was seen that belongs to the caller. */
+  /** Content for the caller was seen. */
   get isCommitted(): boolean {
     return this.#reader?.committed === true;
   }
 
-  /** All of the answer is there but its terminator. */
+  /** The answer is whole except its terminator. */
   get isSettled(): boolean {
     return this.#reader?.settled === true;
   }
@@ -149,9 +149,8 @@ export class TargetCall implements CallProgress, AnsweringCall {
   }
 
   /**
-   * What a chunk leads to. Undefined for white space before the answer, which some servers send while they think: it shows that the
-   * upstream is alive. White space before JSON in the same chunk stays, because such an answer is relayed byte for byte; before an event
-   * it would hide the name of a field.
+   * The step for a chunk. Undefined for white space before the answer, which some servers send while they think: it only shows that the upstream is alive.
+   * White space before JSON in the same chunk stays, because such an answer is relayed byte for byte; before an event it would hide a field's name.
    */
   read(chunk: Buffer, now: number): AnswerStep | undefined {
     if (this.#reader !== undefined) return this.#counted(this.#reader.push(chunk));
@@ -166,12 +165,12 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.#counted(this.#readerFrom(chunk[from]).push(answer));
   }
 
-  /** What the end of the response leads to. */
+  /** The step for the end of the response. */
   end(): AnswerStep {
     return this.#counted(this.#readerFrom(undefined).end());
   }
 
-  /** The end of an answer or an error body that lacks only its end for too long. */
+  /** The step for an answer or an error body whose end is overdue. */
   lateEnd(now: number): AnswerStep | undefined {
     if (!this.isSettled) this.#settledAt = undefined;
     else this.#settledAt ??= now;
@@ -188,7 +187,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
     this.connection?.abort();
   }
 
-  /** Leaves the upstream some time to close a connection whose answer is complete, so that it can be used again. */
+  /** Gives the upstream some time to close a connection whose answer is complete, so that it can be reused. */
   abortLater(): void {
     this.#hangUp = setTimeout(() => this.connection?.abort(), lingerMs);
   }
@@ -198,7 +197,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
     clearTimeout(this.#hangUp);
   }
 
-  /** The reader is made with the first byte of the answer, which tells events from JSON. */
+  /** Creates the reader at the first byte of the answer, which distinguishes events from JSON. */
   #readerFrom(firstByte: number | undefined): AnswerReader {
     if (this.#head === undefined) throw new Error("an answer arrived without a head");
     this.#reader ??= readerOf(this.#head, this.exchange.reading, firstByte, this.#isQuoted);

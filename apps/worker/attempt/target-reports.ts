@@ -1,4 +1,4 @@
-/** Reports to the routing what an attempt's calls show about their targets. Circuit breakers and cooldowns follow from it. */
+/** Reports the outcomes of an attempt's calls to the routing, which updates circuit breakers and cooldowns. */
 import type { CallOutcome, Routing } from "../routing/routing.ts";
 import type { TargetCall } from "./target-call.ts";
 
@@ -24,7 +24,7 @@ export class TargetReports {
       this.#routing.ended(candidate, permit, outcome, retryAfterMs);
   }
 
-  /** All failures of one target count once, or a single request that no target can answer would open circuit breakers for all requests. */
+  /** All failures of one target count once; otherwise a single request that no target can answer would open circuit breakers for all requests. */
   #isRepeated(outcome: CallOutcome, target: string): boolean {
     if (outcome !== "transient") return false;
     if (this.#failedTargets.has(target)) return true;

@@ -1,13 +1,13 @@
 /** The time limits of a call. */
 import type { UpstreamTimeouts } from "#catalogue/catalogue.ts";
 
-/** How far a call came, and when; times in milliseconds of one clock. */
+/** The progress of a call; times in milliseconds of one clock. */
 export interface CallProgress {
   readonly timeouts: UpstreamTimeouts;
   /** The caller is sent events while the upstream produces them. */
   readonly streams: boolean;
   readonly startedAt: number;
-  /** When bytes arrived last, or the caller last made room for more. */
+  /** When bytes last arrived, or the caller last read some. */
   readonly progressedAt: number;
   /** The response's status and headers arrived. */
   readonly hasHead: boolean;
@@ -20,8 +20,8 @@ export const isOutOfTime = ({ totalTimeoutMs }: UpstreamTimeouts, firstCallAt: n
   now - firstCallAt > totalTimeoutMs;
 
 /**
- * What the upstream did not do in time, as a predicate for the caller; undefined while no limit is exceeded. Bytes without content, such
- * as keep-alives, do not extend `firstContentTimeoutMs`. `hasAlternative`: another target could be called instead.
+ * The exceeded limit, as a predicate for the caller's message; undefined if none is. Bytes without content, such as keep-alives, do not extend
+ * `firstContentTimeoutMs`. `hasAlternative`: another target could be called instead.
  */
 export function overdueOf(
   call: CallProgress,
@@ -35,7 +35,7 @@ export function overdueOf(
   if (hasContent) return silentMs > timeouts.betweenTokensTimeoutMs ? "fell silent" : undefined;
   const callMs = now - startedAt;
   if (callMs > timeouts.firstContentTimeoutMs) {
-    // Nobody sees an answer that is not streamed before it is complete, so only another target is a reason to give this one up.
+    // The caller sees an answer that is not streamed only when it is complete, so only another target is a reason to abandon this one.
     return streams || hasAlternative ? "did not begin to answer in time" : undefined;
   }
   if (!streams) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Tells the owner what the upstream has produced so far, because the owner bills a caller who leaves before the answer is complete. Only
- * conversations are reported: other operations are billed by what they reserved.
+ * Reports to the owner what the upstream has produced so far, because the owner bills a caller who leaves before the answer is complete. Only conversations are
+ * reported: other operations are billed by their reservation.
  */
 
 import type { Produced } from "#dialects/produced.ts";
@@ -23,7 +23,7 @@ const inputCounts = ["inputTokens", "cachedInputTokens", "cacheWriteTokens"] as 
 export class UsageReports {
   readonly #operation: OperationName;
   readonly #send: SendFrame;
-  /** What the owner knows; undefined for nothing. */
+  /** The last report; undefined for none. */
   #last: AnswerProgress | undefined;
 
   constructor(operation: OperationName, send: SendFrame) {
@@ -43,14 +43,14 @@ export class UsageReports {
     if ((call.produced?.outputTokens ?? 0) > (this.#last?.outputTokens ?? 0)) this.report(call);
   }
 
-  /** Reports if the upstream counted another input than the owner knows. */
+  /** Reports if the upstream's input count differs from the last report. */
   reportNewInput(call: AnsweringCall): void {
     const reported = call.produced?.reported;
     const known = this.#last?.reported;
     if (reported !== undefined && inputCounts.some((name) => reported[name] !== known?.[name])) this.report(call);
   }
 
-  /** A failed call whose caller has nothing of its answer is not billed. */
+  /** A failed call is not billed if its caller has nothing of its answer. */
   withdraw(): void {
     if (this.#last === undefined) return;
     this.#last = undefined;

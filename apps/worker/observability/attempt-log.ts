@@ -24,7 +24,7 @@ function logFailedCall(
     cause,
     failure: code,
   };
-  // The words of an unclear refusal may quote the request, so they stay out of the log.
+  // The message of an unclear rejection may quote the request, so it is not logged.
   if (operatorFault === "unclear") log.error({ ...line, operatorFault }, "an upstream refused the gateway");
   else if (operatorFault !== undefined)
     log.error({ ...line, operatorFault, reason }, "an upstream refused the gateway");

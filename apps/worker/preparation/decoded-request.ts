@@ -1,4 +1,4 @@
-/** What reading an answer needs of its request, shortened so that it can go to a thread cheaply. */
+/** The part of a request that is needed to read its answer, shortened so that it is cheap to send to a thread. */
 import type { NeutralRequest, Settings } from "#dialects/neutral.ts";
 import { profiles } from "#dialects/profiles.ts";
 
@@ -6,7 +6,7 @@ import { profiles } from "#dialects/profiles.ts";
 const conversations: Record<string, unknown> = Object.fromEntries(
   Object.values(profiles).map(({ conversation }) => [conversation.field, conversation.empty]),
 );
-/** Characters of all settings together. Some answers repeat them. */
+/** The most characters of all settings together. Some answers repeat them. */
 const settingsLengthMax = 256 * 1024;
 
 /** The JSON of a body without its conversation, and without the settings that exceed the limit. */
@@ -21,7 +21,7 @@ export function settingsTextOf(body: Record<string, unknown>): string {
   return `{${members.join()}}`;
 }
 
-/** Reading an answer needs no longer texts or lists than these. */
+/** Reading an answer needs no longer texts or lists. */
 const valueLengthMax = 1_000;
 
 /** A request without its messages, with the names of its tools, and with settings that are short. */

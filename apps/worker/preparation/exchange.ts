@@ -1,6 +1,6 @@
 /**
- * The exchange of a conversation with an upstream: the request, and how the response is read. Verbatim where caller and upstream speak the
- * same dialect, translated where they don't.
+ * The exchange of a conversation with an upstream: the request, and how the response is read. Verbatim if caller and upstream speak the same dialect, otherwise
+ * translated.
  */
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
 import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/attachments.ts";
@@ -148,7 +148,7 @@ const commonReadingOf = ({ framing }: GenerationJob, spoken: ConversationDialect
   errorOf: codecs[spoken].upstreamErrorOf,
 });
 
-/** Caller and upstream speak the same dialect, so the bytes pass unchanged but for the model's name. */
+/** Caller and upstream speak the same dialect, so the bytes stay unchanged except for the model's name. */
 function verbatimExchangeOf(
   { job, body, model, upstream, preparation }: ExchangeInput,
   spoken: ConversationDialect,

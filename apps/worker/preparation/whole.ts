@@ -1,4 +1,4 @@
-/** What reading a whole answer needs, as plain data that a thread can get. */
+/** The task of reading a whole answer, as plain data for a thread. */
 import type { AnswerContext } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { AnswerReading } from "#operations/answer/exchange.ts";

@@ -10,11 +10,11 @@ import type { Candidate } from "./route.ts";
 import type { BlockedBy, CallOutcome } from "./routing.ts";
 
 /**
- * What a failed call means for the next one.
+ * The class of a failed call, which decides about the next one.
  *
  * - `caller`: the request is at fault. The failure is passed on at once.
  * - `context`: the prompt is too long. Only models with a larger window are called.
- * - `credential`, `quota`: this credential is refused, or its account has nothing left. The next credential or target is used.
+ * - `credential`, `quota`: the credential was rejected, or its account is exhausted. The next credential or target is used.
  * - `capacity`: a rate limit of this credential. Retried after a pause, or at once elsewhere.
  * - `transient`: the target failed. Retried after a pause, or at once elsewhere.
  * - `silent`, `missing`: the target did not answer, or lacks the model. This attempt does not call it again.
@@ -66,7 +66,7 @@ export function classifyFailure({ code, operatorFault }: Failure, status: number
 /** Request Timeout, Conflict and Too Early ask for a retry: RFC 9110 15.5.9, 15.5.10, RFC 8470 5.2. */
 const retriedStatuses = [408, 409, 425];
 
-/** What a failure says about the target and its credential; undefined for nothing. */
+/** The outcome for the target and its credential; undefined if the failure says nothing about them. */
 export function outcomeOf(failureClass: FailureClass): CallOutcome | undefined {
   switch (failureClass) {
     case "caller":
@@ -109,7 +109,7 @@ export class RetryState {
   readonly #startedAt: number;
   #calls = 0;
   #failure: Failure | undefined;
-  /** What blocked a target last. */
+  /** The last reason why a target was blocked. */
   #blocked: { by: BlockedBy; forMs: number } | undefined;
 
   /** `candidates` are in the order of `candidatesOf`. `random` returns numbers from 0 to below 1. */
@@ -215,7 +215,7 @@ export class RetryState {
     return this.#models.some((model) => this.#leftOf(model).some((other) => other.key !== key));
   }
 
-  /** What the caller gets when no target is left. */
+  /** The failure that the caller gets if no target is left. */
   get failure(): Failure {
     if (this.#failure !== undefined) return this.#failure;
     const retryAfterSeconds = Math.min(60, Math.max(1, Math.ceil((this.#blocked?.forMs ?? 1_000) / 1_000)));
@@ -229,7 +229,7 @@ export class RetryState {
       case "rate-limit":
         return {
           code: "rate_limited",
-          message: "The upstream of this model takes no more requests at the moment; try again later.",
+          message: "The upstream of this model accepts no more requests at the moment; try again later.",
           retryAfterSeconds,
         };
       default:

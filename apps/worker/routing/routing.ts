@@ -1,4 +1,4 @@
-/** Whether a target may be called now, and what the outcome of a call means for later calls. */
+/** Decides whether a target may be called now, and applies the outcomes of calls. */
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
@@ -17,7 +17,7 @@ const absencesMax = 16;
 
 export type BlockedBy = "circuit breaker" | "concurrency" | "credential" | "rate-limit";
 
-/** Permission for one call. Call `leave` once, when the call is over, with what it says about its target, if anything. */
+/** Permission for one call. Call `leave` once, when the call is over, with its outcome for the target, if any. */
 export interface Permit {
   kind: "permitted";
   credential: string | undefined;
@@ -26,7 +26,7 @@ export interface Permit {
 
 export type Permission = Permit | { kind: "blocked"; by: BlockedBy; forMs: number };
 
-/** What a call says about its target and credential. `answered` includes answers that refuse the caller's request. */
+/** The outcome of a call for its target and credential. `answered` includes responses that reject the caller's request. */
 export type CallOutcome = "answered" | "capacity" | "transient" | Refusal;
 
 export interface RoutingDeps {
@@ -81,7 +81,7 @@ export class Routing {
     };
   }
 
-  /** Whether the upstream answers no request at all. Now and then it is called all the same, because only its model list may be broken. */
+  /** True if the upstream answers no request at all. It is still called now and then, because only its model list may be broken. */
   async #seemsAbsent(upstream: CatalogueUpstream, key: string, credential: string | undefined): Promise<boolean> {
     const absences = (this.#absences.get(key) ?? 0) + 1;
     if (absences < absencesMax && !(await this.#upstreams.isPresent(upstream, credential))) {
@@ -92,7 +92,7 @@ export class Routing {
     return false;
   }
 
-  /** A call showed something about its target: the circuit breaker and the credential's cooldown follow. */
+  /** Updates the circuit breaker and the credential's cooldown after a call. */
   ended(candidate: Candidate, { credential }: Permit, outcome: CallOutcome, retryAfterMs: number | undefined): void {
     const { upstream, key } = candidate;
     const now = this.#clock.now();

@@ -351,7 +351,7 @@ const leadsToSame = (left: CatalogueUpstream, right: CatalogueUpstream) =>
 
 const failureOfConfiguration: Failure = {
   code: "upstream_failed",
-  message: "The upstream of this model is not set up; its operator has been told.",
+  message: "The upstream of this model is not set up; its operator has been notified.",
 };
 const failureOfEncoding: Failure = {
   code: "upstream_failed",
@@ -359,7 +359,7 @@ const failureOfEncoding: Failure = {
 };
 const failureOfAuthorization: Failure = {
   code: "upstream_failed",
-  message: "The upstream of this model refused the gateway; its operator has been told.",
+  message: "The upstream of this model refused the gateway; its operator has been notified.",
 };
 
 /** The caller sees the message, so it names no address. */
