@@ -100,7 +100,7 @@ function isText(head: Buffer): boolean {
 export function checkedPicture(source: Data, path: string): Data {
   return pictures.includes(source.mimeType)
     ? source
-    : refuse(path, "must be a PNG, JPEG, GIF or WebP picture for the upstream of this model");
+    : refuse(path, "must be a PNG, JPEG, GIF or WebP image for the upstream of this model");
 }
 
 function checkedData(source: Data, kind: "image" | "file", path: string): Data {
@@ -109,17 +109,17 @@ function checkedData(source: Data, kind: "image" | "file", path: string): Data {
   const found = mimeTypeOf(head);
   if (kind === "image") {
     if (found !== undefined && !pictures.includes(found))
-      refuse(path, `is said to be a picture (${declared}), and its bytes are ${found}`);
+      refuse(path, `is declared as an image (${declared}), but its bytes are ${found}`);
     if (found === undefined && isText(head))
-      refuse(path, `is said to be a picture (${declared}), and its bytes are a text`);
+      refuse(path, `is declared as an image (${declared}), but its bytes are text`);
     return { ...source, mimeType: found ?? declared };
   }
   if (found === "application/pdf") return { ...source, mimeType: found };
-  if (found !== undefined) refuse(path, `is a picture (${found}) where a document belongs`);
+  if (found !== undefined) refuse(path, `is an image (${found}) where a document is expected`);
   if (declared === "application/pdf" && isText(head) && !head.includes("%PDF-"))
-    refuse(path, "is said to be a PDF, and its bytes are a text");
+    refuse(path, "is declared as a PDF, but its bytes are text");
   if (declared === "text/plain" && !isUtf8(Buffer.from(source.data, "base64")))
-    refuse(path, "is said to be a text, and its bytes are none in UTF-8");
+    refuse(path, "is declared as text, but its bytes are not valid UTF-8");
   return source;
 }
 

@@ -11,7 +11,7 @@ import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neut
  */
 export function consistent(request: NeutralRequest): NeutralRequest {
   const { stop } = request.settings;
-  if (stop?.value.includes("")) refuse(stop.path, "may not hold an empty text");
+  if (stop?.value.includes("")) refuse(stop.path, "must not contain an empty text");
   checkSaid(request);
   checkChoice(request);
   checkAttachments(request);
@@ -30,16 +30,16 @@ export function consistent(request: NeutralRequest): NeutralRequest {
 function checkSaid({ system, messages }: NeutralRequest): void {
   const says = (part: Part) => (part.kind === "text" ? part.text !== "" : part.kind !== "reasoning");
   if (!system.some(says) && !messages.some(({ parts }) => parts.some(says)))
-    refuse((messages[0] ?? system[0])?.path ?? "input", "must say something");
+    refuse((messages[0] ?? system[0])?.path ?? "input", "must have content");
 }
 
 function checkChoice({ tools, toolChoice }: NeutralRequest): void {
   if (toolChoice === undefined) return;
   const { mode, only, path } = toolChoice;
-  if (mode === "required" && tools.length === 0) refuse(path, "demands a call, and there are no tools");
+  if (mode === "required" && tools.length === 0) refuse(path, "requires a call, but there are no tools");
   const names = new Set(tools.map(({ name }) => name));
   const missing = only?.find((name) => !names.has(name));
-  if (missing !== undefined) refuse(path, `names a tool that is not among the tools: ${JSON.stringify(missing)}`);
+  if (missing !== undefined) refuse(path, `names a tool that is not offered: ${JSON.stringify(missing)}`);
 }
 
 type Named = CallPart | ResultPart;
@@ -61,8 +61,7 @@ function idsOf(messages: readonly Message[]): Map<Named, string> {
     for (const part of parts)
       if (part.kind === "result") {
         const call =
-          nextOf(open.get(part.callId)) ??
-          refuse(part.path, "is the result of no call in the assistant's turn before it");
+          nextOf(open.get(part.callId)) ?? refuse(part.path, "does not match a call in the assistant's previous turn");
         const id = changed.get(call);
         if (id !== undefined) changed.set(part, id);
       } else if (part.kind === "call") {
@@ -88,7 +87,7 @@ const nextOf = (same: Calls | undefined): CallPart | undefined => same?.calls[sa
 function checkAnswered(open: ReadonlyMap<string, Calls>): void {
   for (const { calls, answered } of open.values()) {
     const call = calls[answered];
-    if (call !== undefined) refuse(call.path, "is a call without a result in the turn behind it");
+    if (call !== undefined) refuse(call.path, "is a call without a result in the next turn");
   }
 }
 

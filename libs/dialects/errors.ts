@@ -116,7 +116,7 @@ export function failureOf(
       return { ...rateLimited, operatorFault: "unclear" };
     case "markup":
       if (status === 413)
-        return { code: "body_too_large", message: "The request is larger than the upstream of this model takes." };
+        return { code: "body_too_large", message: "The request is larger than the upstream of this model accepts." };
       if (status === 400 || status === 403 || status === 422) return failed;
   }
   switch (status) {
@@ -152,11 +152,11 @@ const failed: Failure = {
 };
 const rateLimited: Failure = {
   code: "rate_limited",
-  message: "The upstream of this model takes no more requests at the moment; try again later.",
+  message: "The upstream of this model accepts no more requests at the moment; try again later.",
 };
 const operatorFailure = (operatorFault: OperatorFault): Failure => ({
   code: "upstream_failed",
-  message: "The upstream of this model refused the gateway; its operator has been told.",
+  message: "The upstream of this model refused the gateway; its operator has been notified.",
   operatorFault,
 });
 

@@ -12,7 +12,7 @@ export class Refusal extends Error {
 }
 
 /** Throws the Refusal of the field at `path`. */
-export function refuse(path: string, why = "can't be carried to the upstream that serves this model"): never {
+export function refuse(path: string, why = "is not supported by the upstream of this model"): never {
   throw new Refusal(path, `${path} ${why}.`);
 }
 

@@ -9,43 +9,43 @@ import { efforts } from "./neutral.ts";
 
 export const modelTraitsSchema = Type.Object({
   thinking: Type.Enum(["none", "budget", "effort"], {
-    description: "How a request says how much to think: not at all, by a number of tokens, or by an effort.",
+    description: "How a request sets the amount of thinking: not at all, as a number of tokens, or as an effort.",
   }),
   thinkingTokensMin: Type.Integer({
     minimum: 1,
     maximum: 1_000_000_000,
-    description: "The smallest number of tokens to think with, where `thinking` is `budget`.",
+    description: "The smallest thinking budget in tokens, if `thinking` is `budget`.",
   }),
   thinkingTokensMax: Type.Integer({
     minimum: 1,
     maximum: 1_000_000_000,
-    description: "The largest number of tokens to think with, where `thinking` is `budget`.",
+    description: "The largest thinking budget in tokens, if `thinking` is `budget`.",
   }),
   thinksAlways: Type.Boolean({
-    description: "Thinking can't be switched off. Such a model of Anthropic's can't be forced to call a tool.",
+    description: "Thinking can't be switched off. Anthropic's models of this kind can't be forced to call a tool.",
   }),
-  thinksByDefault: Type.Boolean({ description: "It thinks unless a request says that it must not." }),
+  thinksByDefault: Type.Boolean({ description: "The model thinks unless a request switches it off." }),
   efforts: Type.Array(Type.Enum(efforts), {
     minItems: 1,
     maxItems: efforts.length,
-    description: "The efforts it accepts. Any other becomes the nearest of these.",
+    description: "The accepted efforts. Any other is replaced by the nearest of these.",
   }),
   sampling: Type.Enum(["both", "one", "none"], {
     description: "Whether a request may set `temperature` and `top_p` together, one of them, or neither.",
   }),
-  jsonSchemas: Type.Boolean({ description: "It accepts a JSON schema for its answer." }),
-  systemTurns: Type.Boolean({ description: "It accepts instructions in the middle of a conversation." }),
+  jsonSchemas: Type.Boolean({ description: "The model accepts a JSON schema for its answer." }),
+  systemTurns: Type.Boolean({ description: "The model accepts instructions in the middle of a conversation." }),
   signedCalls: Type.Boolean({
-    description: "It wants the first call of each turn signed, and accepts media in the results of calls.",
+    description: "The first call of each turn must be signed, and tool results may contain media.",
   }),
   knownToReason: Type.Boolean({
     description:
-      "It reasons, although its `capabilities` are empty and a request does not ask for it. It is asked for encrypted reasoning (Responses).",
+      "The model reasons even if its `capabilities` are empty and a request does not ask for it. Requests ask it for encrypted reasoning (Responses).",
   }),
   prefill: Type.Optional(
     Type.Boolean({
       description:
-        "It continues an assistant turn that a request ends in. Replaces `prefill` of its upstreams, where it is set.",
+        "The model continues an assistant turn at the end of a request. Overrides `prefill` of its upstreams.",
     }),
   ),
 });

@@ -17,7 +17,7 @@ const toolsMax = 4_096;
  */
 export function namedTools(tools: readonly Omit<Tool, "name">[]): Tool[] {
   const surplus = tools[toolsMax];
-  if (surplus !== undefined) refuse(surplus.path, `is one tool too many: there may be ${toolsMax} at most`);
+  if (surplus !== undefined) refuse(surplus.path, `exceeds the maximum of ${toolsMax} tools`);
   const taken = new Set<string>();
   /** The number given to the last tool of each name. */
   const numbers = new Map<string, number>();

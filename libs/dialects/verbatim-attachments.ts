@@ -71,7 +71,7 @@ export function withAddresses(
     const object = enclosingObject(string, 0);
     const all = objectSpansOf(bytes.subarray(object), names)?.all.map(({ name }) => spelled(name)) ?? [];
     if (object === lastObject || all.length > new Set(all).size)
-      refuse(own, "stands beside another address: give each in a part of its own");
+      refuse(own, "is given beside another address: put each in a separate part");
     lastObject = object;
     const data = replace({ part: place.part, url, path: own });
     if (data !== undefined) edits.push(...place.edits(data));

@@ -272,7 +272,7 @@ export const casesOf = (address: string): Case[] => [
     name: "upstream busy",
     ask: asking("hello there"),
     settings: "status=429;retry-after=7",
-    expect: failing(/takes no more requests/, 429),
+    expect: failing(/accepts no more requests/, 429),
   },
   {
     name: "error before content",

@@ -354,7 +354,7 @@ test("results without calls, calls without results and turns that say nothing ar
         ["assistant", ""],
       ]),
       400,
-      /^\S+\[0\]\S* must say something/,
+      /^\S+\[0\]\S* must have content/,
     );
     const begins = turns(model, [
       ["assistant", "Hello"],

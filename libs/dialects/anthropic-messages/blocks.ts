@@ -92,7 +92,7 @@ function partsOfBlock(
     default:
       return refuse(
         path,
-        `is a block of the type ${JSON.stringify(block.type)}, which can't be carried to the upstream that serves this model`,
+        `is a block of the type ${JSON.stringify(block.type)}, which the upstream of this model does not support`,
       );
   }
 }
@@ -182,7 +182,7 @@ export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => st
         ...cacheControlOf(part),
       };
     case "audio":
-      return refuse(part.path, "is a sound, and the upstream that serves this model takes none");
+      return refuse(part.path, "is audio, which the upstream of this model does not support");
     case "reasoning":
       return thinkingBlockOf(part.text, part.signature as Signature);
     case "call":
@@ -218,7 +218,7 @@ function encodeImageSource({ source, path }: ImagePart): WireBlock {
   if (source.kind === "url") return { type: "url", url: source.url };
   const mimeType = source.mimeType === "image/jpg" ? "image/jpeg" : source.mimeType;
   if (!imageTypes.includes(mimeType))
-    refuse(path, "must be a JPEG, PNG, GIF or WebP picture for the upstream that serves this model");
+    refuse(path, "must be a JPEG, PNG, GIF or WebP image for the upstream of this model");
   return { type: "base64", media_type: mimeType, data: source.data };
 }
 
@@ -226,7 +226,6 @@ function encodeFileSource({ source, path }: FilePart): WireBlock {
   if (source.kind === "url") return { type: "url", url: source.url };
   if (source.mimeType.startsWith("text/"))
     return { type: "text", media_type: "text/plain", data: documentTextOf(source) };
-  if (source.mimeType !== "application/pdf")
-    refuse(path, "must be a PDF or a text for the upstream that serves this model");
+  if (source.mimeType !== "application/pdf") refuse(path, "must be a PDF or text for the upstream of this model");
   return { type: "base64", media_type: source.mimeType, data: source.data };
 }

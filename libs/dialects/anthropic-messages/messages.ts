@@ -67,7 +67,7 @@ export function decodeConversation(
 
 const textsOf = (content: unknown, path: string, tools: readonly Tool[]): TextPart[] =>
   partsOf(content, path, tools, new Map()).map((part) =>
-    part.kind === "text" ? part : refuse(part.path, "must be a text"),
+    part.kind === "text" ? part : refuse(part.path, "must be text"),
   );
 
 interface WireConversation {
@@ -89,16 +89,16 @@ export function encodeConversation(
   const [first] = turns;
   if (first === undefined) {
     if (instructions.length === 0)
-      refuse(messages[0]?.path ?? "messages", "must say something to the upstream that serves this model");
+      refuse(messages[0]?.path ?? "messages", "must have content for the upstream of this model");
     return { system: [], messages: [{ role: "user", content: instructions.map(encodeText) }], called: new Set() };
   }
   const surplus = turns[messagesMax];
   if (surplus !== undefined)
-    refuse(surplus.path, `is one too many: the upstream that serves this model takes ${messagesMax} messages at most`);
+    refuse(surplus.path, `exceeds the limit of the upstream of this model: ${messagesMax} messages`);
   if (first.role !== "user")
     refuse(
       first.path,
-      "must be the user's: the upstream that serves this model takes no conversation that the assistant begins",
+      "must be a user message: the upstream of this model accepts no conversation that begins with the assistant",
     );
   const last = turns.findLast(({ role }) => role !== "system");
   if (last?.role === "assistant") trimEnd(last);
@@ -179,9 +179,9 @@ function idsOf(turns: readonly Message[]): (part: CallPart | ResultPart) => stri
     }
     const unanswered = calls.find(({ id }) => (open.get(id)?.length ?? 0) > 0);
     if (unanswered !== undefined)
-      refuse(unanswered.path, "has no result right behind it, as the upstream that serves this model demands");
+      refuse(unanswered.path, "must be followed directly by its result for the upstream of this model");
   }
-  return (part) => ids.get(part) ?? refuse(part.path, "answers no call of the turn before it");
+  return (part) => ids.get(part) ?? refuse(part.path, "does not match a call of the previous turn");
 }
 
 /** The id itself if it is valid and unused; otherwise a valid one with a number. */

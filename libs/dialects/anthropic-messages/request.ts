@@ -37,7 +37,7 @@ export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest 
   checkContextEdits(body.context_management);
   checkThinking(body, headers?.["anthropic-beta"] ?? "");
   if (body.max_tokens === 0)
-    refuse("max_tokens", "is 0, which only warms a cache, and the upstream that serves this model has none to warm");
+    refuse("max_tokens", "is 0, which only warms a cache, and the upstream of this model has none to warm");
   const tools = decodeTools(body);
   const { system, messages } = decodeConversation(body, tools);
   const toolChoice = decodeToolChoice(body.tool_choice, tools);
@@ -49,7 +49,7 @@ function checkContextEdits(value: unknown): void {
   for (const [place, edit] of listOf(objectOf(value).edits).entries()) {
     const { type } = objectOf(edit);
     if (String(type).startsWith("clear_")) continue;
-    const why = `edits[${place}].type ${JSON.stringify(type)} can't be carried to the upstream that serves this model.`;
+    const why = `edits[${place}].type ${JSON.stringify(type)} is not supported by the upstream of this model.`;
     throw new Refusal("context_management", `context_management: Extra inputs are not permitted: ${why}`);
   }
 }
@@ -146,7 +146,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
   const { stop, user } = settings;
   const blank = stop?.value.find((sequence) => sequence.trim() === "");
   if (stop !== undefined && blank !== undefined)
-    refuse(stop.path, "may not hold white space alone at the upstream that serves this model");
+    refuse(stop.path, "must not be only white space for the upstream of this model");
 
   const { traits } = target;
   const { system, messages, called } = encodeConversation(request, traits);

@@ -52,7 +52,7 @@ function toolOf(
   if (type !== undefined && type !== null && type !== "custom")
     refuse(
       `${path}.type`,
-      `is ${JSON.stringify(type)}, a tool of its vendor's own, which can't be carried to the upstream that serves this model`,
+      `is ${JSON.stringify(type)}, a tool that its vendor runs, which the upstream of this model does not support`,
     );
   return {
     path,
@@ -77,7 +77,7 @@ export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolCh
     case "tool":
       return {
         mode: "required",
-        only: [toolNameOf(tools, textOf(name) ?? refuse(`${path}.name`, "names no tool"))],
+        only: [toolNameOf(tools, textOf(name) ?? refuse(`${path}.name`, "must name a tool"))],
         path,
       };
     default:

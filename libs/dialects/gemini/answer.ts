@@ -89,7 +89,7 @@ export class AnswerReader {
     return events;
   }
 
-  /** Closes the open block and finishes, or fails if the answer has no finish reason. */
+  /** Closes the open block and finishes. Without a finish reason, the answer counts as complete. */
   end(): AnswerEvent[] {
     if (this.over) return [];
     this.over = true;
@@ -139,7 +139,7 @@ export function responseOf(
         ...(reason !== undefined && { finishReason: reason }),
         index: 0,
         ...(reason === "MALFORMED_FUNCTION_CALL" && {
-          finishMessage: "The model made a call whose arguments are no JSON object.",
+          finishMessage: "The model made a call whose arguments are not a JSON object.",
         }),
       },
     ],

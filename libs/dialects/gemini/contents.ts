@@ -23,7 +23,7 @@ type Json = Record<string, unknown>;
 export function decodeSystem(value: unknown): TextPart[] {
   return itemsOf(objectOf(value).parts, "systemInstruction.parts").map(([part, path]) => {
     const { text } = objectOf(part);
-    return typeof text === "string" ? { kind: "text", text, path } : refuse(path, "must be a text");
+    return typeof text === "string" ? { kind: "text", text, path } : refuse(path, "must be text");
   });
 }
 
@@ -103,7 +103,7 @@ const data = [
 
 function checkAlone(part: Json, path: string): void {
   const other = data.find((name) => isGiven(part[name]));
-  if (other !== undefined) refuse(`${path}.${other}`, "stands beside a text: a part has one of them");
+  if (other !== undefined) refuse(`${path}.${other}`, "is given beside a text: a part has only one of them");
 }
 
 function userPartsOf(
@@ -113,7 +113,7 @@ function userPartsOf(
   detail: ImagePart["detail"],
   calls: Calls,
 ): Part[] {
-  if (isGiven(part.functionCall)) refuse(`${path}.functionCall`, "must be in a turn of the model");
+  if (isGiven(part.functionCall)) refuse(`${path}.functionCall`, "must be in a model turn");
   if (isGiven(part.functionResponse)) {
     const own = `${path}.functionResponse`;
     const response = objectOf(part.functionResponse);
@@ -148,10 +148,7 @@ export function encodeConversation(
   const [first] = turns;
   const early = first?.role === "assistant" ? first.parts.find(({ kind }) => kind === "call") : undefined;
   if (early !== undefined)
-    refuse(
-      early.path,
-      "begins the conversation: the upstream that serves this model wants a turn of the user before a call",
-    );
+    refuse(early.path, "begins the conversation: the upstream of this model requires a user turn before a call");
   const asked = turns.findLastIndex(
     ({ role, parts }) => role === "user" && parts.some(({ kind }) => kind !== "result"),
   );

@@ -28,7 +28,7 @@ export class ModelTurn {
   /** Returns a call, which expects a result, or an image, which an assistant's turn cannot contain. */
   add(part: Json, path: string, detail: ImagePart["detail"]): CallPart | ImagePart | undefined {
     const { text, functionCall } = part;
-    if (isGiven(part.functionResponse)) refuse(`${path}.functionResponse`, "must be in a turn of the user");
+    if (isGiven(part.functionResponse)) refuse(`${path}.functionResponse`, "must be in a user turn");
     const signed = signedOf(part.thoughtSignature, `${path}.thoughtSignature`);
     if (isGiven(functionCall)) return this.#addCall(objectOf(functionCall), signed, path);
     const said = textOf(text);

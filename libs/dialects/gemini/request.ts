@@ -136,7 +136,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
   checkFieldSupport(request, fieldSupport);
   const { system, messages, tools, toolChoice, settings } = request;
   if ((settings.stop?.value.length ?? 0) > stopsMax)
-    refuse(settings.stop?.path as string, `may hold ${stopsMax} sequences at most at the upstream of this model`);
+    refuse(settings.stop?.path as string, `may have at most ${stopsMax} sequences for the upstream of this model`);
   const generationConfig = encodeConfig(settings, target);
   const body = {
     ...encodeConversation(system, messages, target.traits),

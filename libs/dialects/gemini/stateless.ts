@@ -5,13 +5,10 @@ import { camelOf, itemsOf } from "./names.ts";
 const fields = [
   ["cachedContent", "names a stored prompt: send the whole prompt with every request"],
   ["cached_content", "names a stored prompt: send the whole prompt with every request"],
-  [
-    "continuationToken",
-    "continues an answer that a vendor has kept: send the conversation with the answer so far instead",
-  ],
+  ["continuationToken", "continues an answer stored by a vendor: send the conversation with the answer so far instead"],
   [
     "continuation_token",
-    "continues an answer that a vendor has kept: send the conversation with the answer so far instead",
+    "continues an answer stored by a vendor: send the conversation with the answer so far instead",
   ],
 ] as const;
 

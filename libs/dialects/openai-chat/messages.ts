@@ -108,12 +108,12 @@ function partOf(part: Record<string, unknown>, path: string): Part {
 }
 
 const checkedUser = (part: Part): Part =>
-  part.kind === "refusal" ? refuse(part.path, "is the assistant's to say") : part;
+  part.kind === "refusal" ? refuse(part.path, "is only allowed in an assistant message") : part;
 const checkedAssistant = (part: Part): Part =>
-  part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path, "is the user's to show");
+  part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path, "is only allowed in a user message");
 
 function textPartsOf(content: unknown, path: string): TextPart[] {
-  return partsOf(content, path).map((part) => (part.kind === "text" ? part : refuse(part.path, "must be a text")));
+  return partsOf(content, path).map((part) => (part.kind === "text" ? part : refuse(part.path, "must be text")));
 }
 
 function assistantPartsOf(message: Record<string, unknown>, path: string, tools: readonly Tool[]): Part[] {
@@ -284,7 +284,7 @@ const encodeImage = ({ source, detail, path }: ImagePart) => ({
 
 function encodeFile({ source, name, path }: FilePart): object {
   if (source.kind === "url")
-    return refuse(path, "must be sent itself: the upstream of this model fetches no documents");
+    return refuse(path, "must be sent as data: the upstream of this model does not fetch documents");
   if (source.mimeType === "text/plain") return { type: "text", text: documentTextOf(source) };
   return { type: "file", file: { filename: name ?? "document.pdf", file_data: dataUrlOf(source) } };
 }

@@ -68,7 +68,7 @@ function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoi
     const { function: inner, custom: innerCustom, name } = objectOf(reference);
     return toolNameOf(
       tools,
-      textOf(objectOf(inner ?? innerCustom).name) ?? textOf(name) ?? refuse(path, "names no tool"),
+      textOf(objectOf(inner ?? innerCustom).name) ?? textOf(name) ?? refuse(path, "must name a tool"),
     );
   };
   if (type === "function" || type === "custom")
@@ -168,7 +168,7 @@ export function encodeRequest(
   checkFieldSupport(request, fieldSupport);
   const { settings, tools, toolChoice } = request;
   if ((settings.stop?.value.length ?? 0) > stopsMax)
-    refuse(settings.stop?.path as string, `may hold ${stopsMax} sequences at most at the upstream of this model`);
+    refuse(settings.stop?.path as string, `may have at most ${stopsMax} sequences for the upstream of this model`);
   const effort = askedEffortOf(settings);
   const stream = framing !== "whole";
   const body = {

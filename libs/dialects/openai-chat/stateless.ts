@@ -19,5 +19,5 @@ export function statefulFieldIn(body: Record<string, unknown>): { param: string;
 
 const refusalOf = (param: string, what: string) => ({
   param,
-  message: `${param} ${what}, and this gateway stores nothing: send the content itself.`,
+  message: `${param} ${what}, but this gateway stores nothing: send the content itself.`,
 });

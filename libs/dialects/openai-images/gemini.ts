@@ -44,7 +44,7 @@ async function partOf(file: File, place: number) {
   const bytes = Buffer.from(await file.arrayBuffer());
   const mimeType = mimeTypeOf(bytes);
   if (mimeType === undefined || !mimeType.startsWith("image/"))
-    return refuse(`image[${place}]`, "is no picture that this model reads: PNG, JPEG, GIF or WebP");
+    return refuse(`image[${place}]`, "is not an image that this model reads: PNG, JPEG, GIF or WebP");
   return { inlineData: { mimeType, data: bytes.toString("base64") } };
 }
 

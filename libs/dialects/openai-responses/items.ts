@@ -97,10 +97,7 @@ export function decodeInput(
       case "image_generation_call": {
         const { result, output_format: format } = item;
         if (typeof result !== "string")
-          refuse(
-            path,
-            "is a picture without its bytes (result), which can't be carried to the upstream that serves this model",
-          );
+          refuse(path, "is an image without its bytes (result), which the upstream of this model does not support");
         const source = {
           kind: "data" as const,
           mimeType: `image/${textOf(format) ?? "png"}`,
@@ -115,7 +112,7 @@ export function decodeInput(
       default:
         refuse(
           path,
-          `is an item of the type ${JSON.stringify(item.type)}, which can't be carried to the upstream that serves this model`,
+          `is an item of the type ${JSON.stringify(item.type)}, which the upstream of this model does not support`,
         );
     }
   }
@@ -180,7 +177,7 @@ function fileOf({ file_data: data, file_url: url, filename }: Record<string, unk
   };
 }
 
-const checkedText = (part: Part): TextPart => (part.kind === "text" ? part : refuse(part.path, "must be a text"));
+const checkedText = (part: Part): TextPart => (part.kind === "text" ? part : refuse(part.path, "must be text"));
 
 const checkedResult = (part: Part): TextPart | ImagePart | FilePart =>
   part.kind === "text" || part.kind === "image" || part.kind === "file" ? part : refuse(part.path);
@@ -292,7 +289,7 @@ function encodePart(part: Part, role: Message["role"]): object {
     case "file":
       return encodeFile(part);
     case "audio":
-      return refuse(part.path, "is a sound, and the upstream that serves this model takes none");
+      return refuse(part.path, "is audio, which the upstream of this model does not support");
     default:
       return refuse(part.path);
   }

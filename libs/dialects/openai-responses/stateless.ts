@@ -56,7 +56,7 @@ const aiSdkHint =
 
 const refusalOf = (param: string, what: string, hint = storeHint): StatefulField => ({
   param,
-  message: `${param} ${what}, and this gateway stores nothing: send the whole input with every request. ${hint}`,
+  message: `${param} ${what}, but this gateway stores nothing: send the whole input with every request. ${hint}`,
 });
 
 /**

@@ -73,26 +73,20 @@ export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolC
   if (choice === "required")
     return tools.length > 0
       ? { mode: choice, path }
-      : refuse(path, "demands a call, and none of the tools can be carried to the upstream that serves this model");
+      : refuse(path, "requires a call, but the upstream of this model supports none of the tools");
   const { type, mode, tools: allowed } = objectOf(choice);
   if (type === "allowed_tools" && mode !== "auto" && mode !== "required")
     refuse(`${path}.mode`, "must be auto or required");
   if (isCallers(choice)) return { mode: "required", only: [chosenIn(choice, tools)], path };
   if (type !== "allowed_tools")
-    return refuse(
-      path,
-      `demands ${JSON.stringify(type)}, which can't be carried to the upstream that serves this model`,
-    );
+    return refuse(path, `requires ${JSON.stringify(type)}, which the upstream of this model does not support`);
   const only = listOf(allowed)
     .filter(isCallers)
     .map((reference) => chosenIn(reference, tools));
   if (only.length > 0) return { mode: mode === "required" ? "required" : "auto", only, path };
   const types = listOf(allowed).map((reference) => String(objectOf(reference).type));
   return mode === "required"
-    ? refuse(
-        path,
-        `demands one of ${JSON.stringify(types)}, none of which can be carried to the upstream that serves this model`,
-      )
+    ? refuse(path, `requires one of ${JSON.stringify(types)}, none of which the upstream of this model supports`)
     : { mode: "none", path };
 }
 
@@ -103,7 +97,7 @@ function chosenIn(reference: unknown, tools: readonly Tool[]): string {
   const neutral = neutralNameOf(tools, String(name), namespace);
   return toolNamed(tools, neutral) !== undefined
     ? neutral
-    : refuse(path, `names a tool that is not among the tools: ${JSON.stringify(name)}`);
+    : refuse(path, `names a tool that is not offered: ${JSON.stringify(name)}`);
 }
 
 export function encodeTool({ name, description, parameters, strict, takesText }: Tool): object {
