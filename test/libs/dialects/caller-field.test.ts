@@ -20,7 +20,7 @@ const request: NeutralRequest = {
   },
 };
 
-test("an upstream's field is told by the caller's own name for it, where it has one", () => {
+test("an upstream's field name is mapped to the caller's own, if there is one", () => {
   for (const [field, own] of [
     ["max_tokens", "generationConfig.maxOutputTokens"],
     ["max_completion_tokens", "generationConfig.maxOutputTokens"],

@@ -42,7 +42,7 @@ const idsIn = ({ messages }: NeutralRequest) =>
     parts.flatMap((part) => (part.kind === "call" ? [part.id] : part.kind === "result" ? [part.callId] : [])),
   );
 
-test("calls and their results belong together, whatever stands between them but another turn of the assistant's", () => {
+test("calls and results must match within a turn of the assistant and the next user turn", () => {
   const hi = user(text("hi"));
   for (const [messages, field] of [
     [[hi, assistant(call("a"), call("b")), user(result("b"), result("a"))], undefined],
@@ -68,7 +68,7 @@ test("calls and their results belong together, whatever stands between them but 
     assert.equal(refusedField(requestOf(messages)), field);
 });
 
-test("calls that share an id get ids of their own, and their results go with them in their order", () => {
+test("calls that share an id get unique ids, and their results follow in order", () => {
   const messages = [
     user(text("hi")),
     assistant(call("a"), call("a"), call("a_2")),
@@ -81,7 +81,7 @@ test("calls that share an id get ids of their own, and their results go with the
   assert.equal(consistent(distinct), distinct);
 });
 
-test("a request must say something, and may not ask to stop at nothing", () => {
+test("a request must have content and no empty stop sequence", () => {
   const thought: Part = { kind: "reasoning", text: "hm", path: "thought" };
   assert.equal(refusedField(requestOf([])), "input");
   assert.equal(refusedField(requestOf([user(text(""))])), "user");
@@ -96,7 +96,7 @@ test("a request must say something, and may not ask to stop at nothing", () => {
   );
 });
 
-test("a choice is among the tools that there are", () => {
+test("a tool choice must name offered tools", () => {
   const tools = namedTools([{ callerName: "f", path: "tools[0]" }]);
   const messages = [user(text("hi"))];
   const path = "tool_choice";
@@ -109,7 +109,7 @@ test("a choice is among the tools that there are", () => {
   assert.equal(refusedField(requestOf(messages, { toolChoice: { mode: "auto", path } })), undefined);
 });
 
-test("pictures are what their bytes are, and documents must be what they are said to be", () => {
+test("the type of an image comes from its bytes, and documents must have their declared type", () => {
   const data = (mimeType: string, bytes: string | Buffer): Attachment => ({
     kind: "data",
     mimeType,
@@ -144,7 +144,7 @@ test("pictures are what their bytes are, and documents must be what they are sai
   assert.deepEqual(inResult.source, data("image/png", png));
 });
 
-test("time grows with a request's length alone", async () => {
+test("time is linear in a request's length", async () => {
   const count = 50_000;
   const ms = await workMsOf(() => {
     const tools = namedTools(

@@ -47,11 +47,11 @@ function check(cases: readonly UpstreamErrorCase[], expected: Expected): void {
     }
 }
 
-test("a prompt that is too long is recognised in every upstream's words", () => {
+test("a prompt that is too long is recognised in every upstream's wording", () => {
   check(tooLong, { code: "context_too_long", upstreamCode: "context_length_exceeded", operatorFault: undefined });
 });
 
-test("a prompt that is too long is reported with the upstream's numbers, without what stands around them", () => {
+test("the error for a prompt that is too long keeps the upstream's numbers and drops the rest of its message", () => {
   const messages = new Map(tooLong.map((one) => [one.upstream, failuresOf(one)[0]?.message]));
   assert.equal(
     messages.get("LiteLLM, around Anthropic"),
@@ -79,7 +79,7 @@ test("a request for too much output is not a prompt that is too long", () => {
     }
 });
 
-test("problems of the operator's account are the operator's, whatever the status, and a caller reads nothing of them", () => {
+test("account problems are the operator's, whatever the status, and the caller sees no details", () => {
   for (const [operatorFault, cases] of Object.entries(operatorFaults)) {
     check(cases, {
       code: "upstream_failed",
@@ -92,11 +92,11 @@ test("problems of the operator's account are the operator's, whatever the status
   }
 });
 
-test("refused content is the caller's, also where its status says that access is denied", () => {
+test("refused content is the caller's error, even with a status of denied access", () => {
   check(refusedContent, { code: "content_filter", operatorFault: undefined });
 });
 
-test("a limit of the account's rate is one, also where its status blames the body", () => {
+test("an account's rate limit is recognised, even with a status that blames the body", () => {
   // One request that is too large says nothing about the next ones: no credential cools down for it.
   const alone = rateLimits.filter(({ body }) => JSON.stringify(body).includes("Request too large for"));
   assert.ok(alone.length > 0 && alone.length < rateLimits.length);
@@ -121,7 +121,7 @@ test("words that the caller wrote prove nothing about the operator's account", (
   }
 });
 
-test("a text that begins like a list or an object and is none is a text", () => {
+test("a text that only looks like JSON is read as text", () => {
   for (const message of [
     "[{'type': 'extra_forbidden', 'loc': ('body', 'foo')}]",
     "[] is too short - 'messages'",
@@ -130,11 +130,11 @@ test("a text that begins like a list or an object and is none is a text", () => 
     assert.equal(failureOf(400, upstreamErrorOf({ error: { message } })).message, message);
 });
 
-test("a page of a proxy in front of the upstream says nothing about the caller's request, unless the request is too large", () => {
+test("a proxy's error page says nothing about the caller's request, unless the request is too large", () => {
   for (const one of pages) check([one], { code: one.code, operatorFault: undefined, upstreamCode: undefined });
 });
 
-test("what a caller refers to and the upstream does not have is the caller's fault, also as 403 and 404", () => {
+test("an unknown reference in the request is the caller's error, even as 403 or 404", () => {
   const missing: UpstreamErrorCase[] = [
     {
       upstream: "Google AI Studio, a file",
@@ -185,7 +185,7 @@ test("what a caller refers to and the upstream does not have is the caller's fau
   );
 });
 
-test("without a clue in the body, the status decides", () => {
+test("without information in the body, the status decides", () => {
   const expected: Record<number, Expected> = {
     400: { code: "invalid_request" },
     401: { code: "upstream_failed", operatorFault: "credential" },
@@ -214,7 +214,7 @@ test("without a clue in the body, the status decides", () => {
       check([{ upstream: `${status}: ${JSON.stringify(body)}`, status: Number(status), source: "", body }], failure);
 });
 
-test("the upstream's reason is kept in whichever form it comes", () => {
+test("the upstream's reason is read in every form", () => {
   const told = (body: unknown) => {
     const { message, param, upstreamCode } = failureOf(400, upstreamErrorOf(body));
     return { message, ...(param !== undefined && { param }), ...(upstreamCode !== undefined && { upstreamCode }) };
@@ -290,7 +290,7 @@ test("the upstream's reason is kept in whichever form it comes", () => {
   assert.equal(upstreamErrorOf({ error: { message: "m", code: "503" } }).status, 503);
 });
 
-test("what an upstream says is bounded, however deep and long", () => {
+test("error messages are bounded in depth and length", () => {
   const long = "x".repeat(10_000);
   const error = upstreamErrorOf({ error: { message: long, code: long, type: long, param: long } });
   assert.deepEqual(
@@ -312,7 +312,7 @@ test("no secret and no address survives in any field", () => {
   assert.doesNotMatch(JSON.stringify(error), /abcdefgh|internal/);
 });
 
-test("a planted secret survives nowhere, however an error is built", () => {
+test("a planted secret never survives, whatever the shape of the error", () => {
   const secret = "sk-proj-Ab12Cd34Ef56Gh78Ij90";
   const host = "vllm-0.vllm.svc.cluster.local:8000";
   const text = fc.oneof(
@@ -358,7 +358,7 @@ test("a planted secret survives nowhere, however an error is built", () => {
   );
 });
 
-test("an error inside of a stream is sorted by the same rules, in every dialect", () => {
+test("an error inside a stream is classified by the same rules, in every dialect", () => {
   const wrapped: Record<ConversationDialect, (error: object) => string> = {
     "openai-chat": (error) => JSON.stringify({ error }),
     "openai-responses": (error) => JSON.stringify({ type: "error", error }),

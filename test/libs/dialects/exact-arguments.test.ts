@@ -13,7 +13,7 @@ const answer: Answer = { blocks: [{ kind: "call", id: "call_1", name: "send", in
 const request = { system: [], messages: [], tools: [], settings: {} };
 const context: AnswerContext = { id: "a1", model: "m", createdAt: 1, framing: "whole", request, body: {} };
 
-test("a call's long numbers keep their digits, whatever dialect says them and whatever dialect hears them", () => {
+test("long numbers in a call's arguments keep their digits between all dialects", () => {
   for (const upstream of conversationDialects)
     for (const caller of conversationDialects) {
       const said = Buffer.from(codecs[upstream].encodeAnswer(answer, context));
@@ -24,7 +24,7 @@ test("a call's long numbers keep their digits, whatever dialect says them and wh
     }
 });
 
-test("a call's long numbers in a conversation reach upstreams of every dialect", () => {
+test("long numbers in the calls of a conversation reach upstreams of every dialect", () => {
   const body = Buffer.from(
     `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"send","input":${input}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}],"tools":[{"name":"send","input_schema":{"type":"object","properties":{"channel_id":{"type":"integer","maximum":${digits}}}}}]}`,
   );
@@ -36,7 +36,7 @@ test("a call's long numbers in a conversation reach upstreams of every dialect",
   }
 });
 
-test("a call's arguments that are nested without end reach upstreams of every dialect, as a text where they are an object elsewhere", () => {
+test("deeply nested arguments reach upstreams of every dialect, as text where an object is usual", () => {
   const deep = `${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}`;
   const called = { id: "c", type: "function", function: { name: "f", arguments: deep } };
   const messages = [

@@ -276,7 +276,7 @@ const breakages: [string, (event: string) => string][] = [
   ],
 ];
 
-test("an answer of which an event can't be read is never complete: a tool call without its middle is not executed", () => {
+test("an answer with an unreadable event is never complete: a tool call without its middle is not executed", () => {
   all((dialect, { opening, call: [first, middle, last], ending, terminator }, route) => {
     const whole = play(dialect, route, opening + first + middle + last + ending() + terminator);
     assert.equal(whole.outcome, "complete", `${dialect} ${route}`);
@@ -294,7 +294,7 @@ test("an answer of which an event can't be read is never complete: a tool call w
   });
 });
 
-test("what never carries content does no harm: signs of life, other ways to write the end, and what follows the last content", () => {
+test("keep-alives, alternative terminators and events after the last content do not fail an answer", () => {
   const idle = [
     ": OPENROUTER PROCESSING\n\n",
     "data:\n\n",
@@ -327,7 +327,7 @@ test("what never carries content does no harm: signs of life, other ways to writ
   });
 });
 
-test("a choice that an upstream of several owes may be in an event that can't be read", () => {
+test("an unreadable event may contain a missing choice, so it fails the answer", () => {
   const { text, ending } = wires.gemini;
   const stream = codecs.gemini.verbatim.stream(Buffer.from('{"generationConfig":{"candidateCount":2}}'), "sse", "mine");
   for (const event of new SseReader(1 << 20).push(Buffer.from(`${text}${ending()}data: {"candidates":[{"index":1\n\n`)))
@@ -335,7 +335,7 @@ test("a choice that an upstream of several owes may be in an event that can't be
   assert.match(stream.error?.message ?? "", /not in its format/);
 });
 
-test("a reason that says that the answer failed is a failure, before content and after it", () => {
+test("a finish reason that means failure fails the answer, before and after content", () => {
   all((dialect, { opening, text, ending, terminator, failures }, route) => {
     for (const reason of failures) {
       const what = `${dialect}, ${route}, ${reason}`;
@@ -347,7 +347,7 @@ test("a reason that says that the answer failed is a failure, before content and
   });
 });
 
-test("an answer without a word is a failure where nothing says why it ended, and a good one where its reason is good", () => {
+test("an answer without content fails unless it has a good finish reason", () => {
   all((dialect, { opening, ending, usage, terminator }, route) => {
     for (const stream of ["", terminator, opening + terminator, terminator + terminator, usage + terminator])
       assert.equal(play(dialect, route, stream).outcome, "failed", `${dialect}, ${route}, ${stream}`);
@@ -363,7 +363,7 @@ const wholeOf = (dialect: ConversationDialect, text: string): WholeAnswer =>
 const decodedOf = (dialect: ConversationDialect, text: string) =>
   foldedOf(codecs[dialect].decodeAnswer(JSON.parse(text)));
 
-test("whole answers that are empty, failed or not finished are failures", () => {
+test("whole answers that are empty, failed or unfinished are failures", () => {
   for (const dialect of conversationDialects) {
     const { empty, whole, failures } = wires[dialect];
     for (const text of [...empty, ...failures.map((reason) => whole("Hi", reason))]) {
@@ -378,7 +378,7 @@ test("whole answers that are empty, failed or not finished are failures", () => 
   }
 });
 
-test("every known reason has its meaning, an unknown one is no success for callers of other dialects and reaches those of its own", () => {
+test("known finish reasons are mapped; an unknown one fails for callers of other dialects and is relayed to those of its own", () => {
   for (const dialect of conversationDialects) {
     const { opening, text, ending, terminator, whole, reasons, unknown } = wires[dialect];
     for (const [reason, finish] of Object.entries(reasons)) {
@@ -402,7 +402,7 @@ test("every known reason has its meaning, an unknown one is no success for calle
 /** https://openrouter.ai/docs/api/reference/errors-and-debugging */
 const routerError = { code: 502, message: "Provider disconnected", metadata: { provider_name: "x" } };
 
-test("an error within a choice is the answer's: its status and its words count", () => {
+test("an error within a choice fails the answer, with its status and message", () => {
   const { opening, text } = wires["openai-chat"];
   const failing = chunk({ role: "assistant", content: "" }, "error", {
     native_finish_reason: null,
@@ -443,13 +443,13 @@ test("a response that completes with an error failed, whatever its event is call
     }
 });
 
-test("a message that ends without a reason is whole if it said something", () => {
+test("a message without a finish reason is complete if it has content", () => {
   const { opening, text, terminator } = wires["anthropic-messages"];
   for (const route of routes)
     assert.equal(play("anthropic-messages", route, opening + text + terminator).outcome, "complete", route);
 });
 
-test("a reason that is the text null is none: the answer goes on", () => {
+test("a finish reason with the text null is none, and the answer continues", () => {
   const { opening, ending } = wires["openai-chat"];
   for (const route of routes) {
     const begun = opening + chunk({ content: "a" }, "null") + chunk({ content: "b" }, "null");

@@ -63,14 +63,14 @@ const conversations: Record<ConversationDialect, () => Conversation> = {
   },
 };
 
-test("thoughts of another vendor are cut out, and those of this one unwrapped, without a change to any byte around them", () => {
+test("reasoning of another vendor is removed, and this vendor's is unwrapped, without changing any other byte", () => {
   for (const dialect of conversationDialects) {
     const { text, expected } = conversations[dialect]();
     assert.equal(sent(dialect, text), expected, dialect);
   }
 });
 
-test("one content or part may stand for a list of one in Google's format", () => {
+test("a single content or part may replace a list of one in Google's format", () => {
   const part = `{"text":"a","thoughtSignature":"${foreignOf("gemini")}","x":${odd}}`;
   assert.equal(
     sent("gemini", `{"contents": {"parts": ${part}} }`),

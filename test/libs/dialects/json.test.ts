@@ -75,7 +75,7 @@ const objectText = fc
 
 const parsed = (text: string): Record<string, unknown> => JSON.parse(text) as Record<string, unknown>;
 
-test("a value is parsed alike whether its text is ASCII or not, and of megabytes", () => {
+test("ASCII, non-ASCII and large texts parse alike", () => {
   const text = fc.oneof(
     fc.string({ unit: "binary-ascii" }),
     fc.string({ unit: "binary" }),
@@ -109,7 +109,7 @@ test("the members found are those that JSON.parse finds", () => {
   );
 });
 
-test("a text ends at its own quote, however long it is and whatever is escaped in it", () => {
+test("a string ends at its own quote, whatever its length and escapes", () => {
   for (let length = 0; length < 70; length++)
     for (const escaped of ['"', "\\", '\\"', '"\\', '\\\\"'])
       for (let place = 0; place <= length; place++) {
@@ -121,7 +121,7 @@ test("a text ends at its own quote, however long it is and whatever is escaped i
       }
 });
 
-test("a replaced value leaves every other byte as it was", () => {
+test("replacing a value keeps every other byte", () => {
   fc.assert(
     fc.property(objectText, (text) => {
       const bytes = Buffer.from(text);
@@ -146,7 +146,7 @@ test("a replaced value leaves every other byte as it was", () => {
   );
 });
 
-test("removed members are gone and all others stay", () => {
+test("removing members keeps all others", () => {
   fc.assert(
     fc.property(objectText, fc.subarray([...names]), (text, removed) => {
       const bytes = Buffer.from(text);
@@ -162,7 +162,7 @@ test("removed members are gone and all others stay", () => {
   );
 });
 
-test("no bytes make it throw, and what JSON.parse refuses for its structure is not taken for an object", () => {
+test("no bytes throw, and bytes that JSON.parse rejects for their structure are not an object", () => {
   const mangled = fc
     .tuple(objectText, fc.nat(), fc.nat(), fc.uint8Array({ maxLength: 4 }))
     .map(([text, at, length, by]) => {
@@ -205,7 +205,7 @@ test("no bytes make it throw, and what JSON.parse refuses for its structure is n
     assert.equal(objectSpansOf(Buffer.from(text), names), undefined, text);
 });
 
-test("a cut object is never taken for a whole one", () => {
+test("a truncated object is never taken for a whole one", () => {
   fc.assert(
     fc.property(objectText, fc.nat(), (text, at) => {
       const bytes = Buffer.from(text.trimEnd());
@@ -215,7 +215,7 @@ test("a cut object is never taken for a whole one", () => {
   );
 });
 
-test("the time it takes is linear, also for what is deeply nested or full of backslashes or escaped quotes", async () => {
+test("time is linear, even for deep nesting, backslashes and escaped quotes", async () => {
   const deep = (depth: number) => Buffer.from(`{"a":${"[".repeat(depth)}${"]".repeat(depth)},"model":"m"}`);
   const slashes = (count: number) => Buffer.from(`{"a":"${"\\\\".repeat(count)}${'\\"'.repeat(count)}","model":"m"}`);
   const quotes = (count: number) => Buffer.from(`{"a":"${'\\"'.repeat(count)}","model":"m"}`);
@@ -227,7 +227,7 @@ test("the time it takes is linear, also for what is deeply nested or full of bac
   }
 });
 
-test("levels, objects and arrays, members and values are bounded, strings aside", () => {
+test("levels, containers, members and values are bounded, and strings do not count", () => {
   const bounds = { depthMax: 3, containersMax: 5, membersMax: 4, valuesMax: 9 };
   const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
   for (const [json, broken] of [
@@ -252,7 +252,7 @@ test("levels, objects and arrays, members and values are bounded, strings aside"
     assert.equal(boundBroken(Buffer.from(json), bounds), broken, json);
 });
 
-test("the elements of a list are those that JSON.parse finds, and those that are taken out leave the others as they were", () => {
+test("the elements found are those that JSON.parse finds, and removing some keeps the others", () => {
   const element = fc.tuple(
     fc.oneof(objectText, fc.json()),
     fc.constantFrom("", " ", "\n\t"),
@@ -281,7 +281,7 @@ test("the elements of a list are those that JSON.parse finds, and those that are
     assert.equal(elementSpansOf(Buffer.from(text)), undefined, text);
 });
 
-test("a member of a parsed object is found where a scan finds it, whatever else has its name", () => {
+test("a member of a parsed object is found where a scan finds it, even if its name occurs elsewhere", () => {
   const nested = fc.constantFrom(
     '"model"',
     '{"model":1}',
@@ -308,7 +308,7 @@ test("a member of a parsed object is found where a scan finds it, whatever else 
   );
 });
 
-test("numbers that a double can't hold stay as they are written, all others are numbers", () => {
+test("numbers beyond a double stay as they are written, others are numbers", () => {
   const text =
     '{"id":1234567890123456789,"minus":-12345678901234567890,"huge":1e400,"float":0.12345678901234567890,"one":1.0,"safe":9007199254740991,"text":"1234567890123456789"}';
   const value = parseExact(text) as Record<string, unknown>;
@@ -319,14 +319,14 @@ test("numbers that a double can't hold stay as they are written, all others are 
   assert.deepEqual([typeof value.float, typeof value.one, typeof value.safe], ["number", "number", "number"]);
 });
 
-test("the two separators of lines are escaped, everything else stays", () => {
+test("the two line separators are escaped and everything else stays", () => {
   for (const text of ["a", "\u2028", "\u2029\u2028\u2028", "\\u2028 \u2027\u2028\u202a", "😀\u2029"]) {
     assert.equal(JSON.parse(jsonOf(text)), text);
     assert.doesNotMatch(jsonOf(text), /[\u2028\u2029]/);
   }
 });
 
-test("a text tells how deep it is nested", () => {
+test("nestsDeeperThan measures the depth of a text", () => {
   for (const [text, isDeep] of [
     [`${"[".repeat(100)}${"]".repeat(100)}`, false],
     [`${"[".repeat(101)}${"]".repeat(101)}`, true],

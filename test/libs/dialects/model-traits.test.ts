@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { modelTraitsOf } from "#dialects/model-traits.ts";
 import { effortAmong } from "#dialects/reasoning.ts";
 
-test("a model's name decides its traits wherever it is served, and a newer model of a family has those of the newest", () => {
+test("a model's name decides its traits at every upstream, and a newer model of a family has those of the newest", () => {
   const sampling = (model: string) => modelTraitsOf("anthropic-messages", model).sampling;
   for (const name of [
     "claude-sonnet-4-5-20250929",
@@ -23,13 +23,13 @@ test("a model's name decides its traits wherever it is served, and a newer model
   assert.equal(modelTraitsOf("openai-chat", "gemini-2.5-flash-lite").thinking, "effort");
 });
 
-test("what the catalogue sets replaces the defaults, and the rest stays", () => {
+test("traits in the catalogue replace the defaults, and the others stay", () => {
   const traits = modelTraitsOf("gemini", "gemini-2.5-pro", { thinkingTokensMax: 1_000, efforts: ["low"] });
   assert.deepEqual([traits.thinking, traits.thinkingTokensMin, traits.thinkingTokensMax], ["budget", 128, 1_000]);
   assert.deepEqual(traits.efforts, ["low"]);
 });
 
-test("an effort that a model does not accept becomes the nearest one that it does", () => {
+test("an effort that a model does not accept becomes the nearest accepted one", () => {
   assert.equal(effortAmong("medium", ["low", "high"]), "high");
   assert.equal(effortAmong("xhigh", ["low", "medium", "high", "max"]), "high");
   assert.equal(effortAmong("none", ["minimal", "low"]), "minimal");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { imageAnswerOf, imageEventsOf, imageStreamOf } from "#dialects/openai-images/verbatim.ts";
 
-test("an answer without a picture is a failure, whole or as a stream", () => {
+test("an answer without an image is a failure, whole or streamed", () => {
   for (const data of [
     "[]",
     "null",
@@ -22,7 +22,7 @@ test("an answer without a picture is a failure, whole or as a stream", () => {
   }
 });
 
-test("a picture in an event that can't be read is missed, unless all are there", () => {
+test("an unreadable event fails a stream unless all images arrived", () => {
   const completed = {
     event: "image_generation.completed",
     data: Buffer.from('{"type":"image_generation.completed","b64_json":"AAAA"}'),

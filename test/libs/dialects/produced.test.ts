@@ -7,7 +7,7 @@ import { plainUsageOf } from "#dialects/usage.ts";
 const counted = (inputTokens: number, outputTokens: number) => plainUsageOf(inputTokens, outputTokens);
 const text = (tokens: number) => "x".repeat(4 * tokens);
 
-test("a text counts a token for four bytes, and at least one for each event", () => {
+test("text counts one token for four bytes, and at least one for each event", () => {
   const produced = new Produced();
   produced.text(text(100));
   for (let event = 0; event < 10; event++) produced.text("é");
@@ -17,7 +17,7 @@ test("a text counts a token for four bytes, and at least one for each event", ()
   assert.equal(produced.usage, undefined);
 });
 
-test("the upstream's own count stands for what came before it, and the estimate for what came since", () => {
+test("the upstream's own count replaces the estimate up to its report; later content is estimated", () => {
   const produced = new Produced();
   produced.report(counted(7, 1));
   produced.text(text(100));
@@ -29,7 +29,7 @@ test("the upstream's own count stands for what came before it, and the estimate 
   assert.equal(produced.outputTokens, 85);
 });
 
-test("a report that does not grow, far below what came, is a placeholder", () => {
+test("a report far below the estimate that does not grow is a placeholder", () => {
   const produced = new Produced();
   for (let event = 0; event < 100; event++) {
     produced.text(text(1));
@@ -38,7 +38,7 @@ test("a report that does not grow, far below what came, is a placeholder", () =>
   assert.equal(produced.outputTokens, 100);
 });
 
-test("thinking counts once, whether it was shown, sealed or both", () => {
+test("thinking counts once, whether shown, encrypted or both", () => {
   const shown = new Produced();
   shown.thought(text(300));
   shown.sealed("x".repeat(1_600));
@@ -48,7 +48,7 @@ test("thinking counts once, whether it was shown, sealed or both", () => {
   assert.deepEqual([sealed.outputTokens, sealed.reasoningTokens], [300, 300]);
 });
 
-test("of an answer that goes on from another stream's, what was delivered counts once", () => {
+test("in a resumed answer, delivered content counts once", () => {
   const goesOn = new Produced({ tokens: 50, isCounted: false });
   goesOn.text(text(10));
   assert.equal(goesOn.outputTokens, 60);
@@ -99,7 +99,7 @@ const content = {
 } as const;
 
 for (const [dialect, events] of Object.entries(content) as [keyof typeof content, object[]][])
-  test(`${dialect}: text, thinking and calls are counted, of every choice`, () => {
+  test(`${dialect}: text, thinking and calls of every choice are counted`, () => {
     for (const event of events) {
       const stream = codecs[dialect].verbatim.stream(Buffer.from("{}"), "sse", "m");
       stream.push({ event: undefined, data: Buffer.from(JSON.stringify(event)) }, []);

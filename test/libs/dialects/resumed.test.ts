@@ -117,7 +117,7 @@ function understood(codec: Codec, text: string): unknown {
 }
 
 for (const dialect of conversationDialects)
-  test(`${dialect}: what a caller has is gone on from without a word twice, or it is not gone on from`, () => {
+  test(`${dialect}: a delivered answer is resumed without repeating a word, or not resumed at all`, () => {
     const codec = codecs[dialect];
     const wentOn: string[] = [];
     for (const [name, answer] of Object.entries(answers)) {

@@ -57,5 +57,4 @@ const cases: [what: string, headers: Record<string, string>, seconds: number | u
 ];
 
 for (const [what, headers, seconds] of cases)
-  test(`an upstream that says when to come back: ${what}`, () =>
-    assert.equal(retryAfterSecondsOf(headers, now), seconds));
+  test(`the time of the next retry is read: ${what}`, () => assert.equal(retryAfterSecondsOf(headers, now), seconds));

@@ -132,7 +132,7 @@ const ordinary = [
   "done.In short",
 ];
 
-test("secrets, accounts and addresses are taken out, wherever they stand", () => {
+test("secrets, accounts and addresses are removed at any position", () => {
   for (const secret of [...secrets, ...addresses]) {
     const core = secret.replace(
       /^(?:bearer:?|team|API key ID:|upstream|x-api-key:|api_key=|project_number:|projects\/)\s*/i,
@@ -153,7 +153,7 @@ test("secrets, accounts and addresses are taken out, wherever they stand", () =>
   }
 });
 
-test("ordinary words stay as they are", () => {
+test("ordinary words stay unchanged", () => {
   for (const word of ordinary)
     for (const text of [
       word,
@@ -206,7 +206,7 @@ const around = fc.oneof(
   fc.stringMatching(/^[a-z ]{0,20} $/),
 );
 
-test("a secret survives nowhere, whatever stands around it", () => {
+test("a secret never survives, whatever surrounds it", () => {
   fc.assert(
     fc.property(
       around,
@@ -220,7 +220,7 @@ test("a secret survives nowhere, whatever stands around it", () => {
   );
 });
 
-test("what is scrubbed stays as it is when it is scrubbed again", () => {
+test("scrubbing is idempotent", () => {
   fc.assert(
     fc.property(
       fc.array(fc.oneof(fc.constantFrom(...secrets, ...addresses, ...ordinary), fc.string()), { maxLength: 8 }),
@@ -232,7 +232,7 @@ test("what is scrubbed stays as it is when it is scrubbed again", () => {
   );
 });
 
-test("hostile text costs linear time", () => {
+test("hostile text takes linear time", () => {
   const hostile = [
     "a",
     "a.",

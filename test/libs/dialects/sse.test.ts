@@ -68,7 +68,7 @@ const streams = fc.oneof(
     .map((characters) => Buffer.from(characters.join(""))),
 );
 
-test("any bytes give the events of the specification, wherever they are cut", () => {
+test("any bytes give the events of the specification, however they are split", () => {
   fc.assert(
     fc.property(streams, fc.array(fc.nat(), { maxLength: 20 }), (bytes, cuts) => {
       const expected = expectedEventsOf(bytes);
@@ -79,7 +79,7 @@ test("any bytes give the events of the specification, wherever they are cut", ()
   );
 });
 
-test("bytes that come one by one give the same events", () => {
+test("bytes that arrive one by one give the same events", () => {
   fc.assert(
     fc.property(streams, (bytes) =>
       assert.deepEqual(eventsOf([...bytes].map((byte) => Buffer.from([byte]))), expectedEventsOf(bytes)),
@@ -87,7 +87,7 @@ test("bytes that come one by one give the same events", () => {
   );
 });
 
-test("an event is there as soon as its blank line is, without waiting for what follows", () => {
+test("an event is complete with its blank line, without waiting for more bytes", () => {
   const reader = new SseReader(bytesMax);
   assert.deepEqual(reader.push(Buffer.from("data: 1\n")), []);
   assert.equal(reader.push(Buffer.from("\n")).length, 1);
@@ -96,7 +96,7 @@ test("an event is there as soon as its blank line is, without waiting for what f
   assert.deepEqual(reader.end(), []);
 });
 
-test("an event larger than its bound is refused, however it is spread over lines and chunks", () => {
+test("an event above the size bound is rejected, however it is split into lines and chunks", () => {
   const chunk = Buffer.alloc(1_000, "x");
   const feed = (prefix: string, suffix: string) => () => {
     const reader = new SseReader(10_000);
@@ -110,7 +110,7 @@ test("an event larger than its bound is refused, however it is spread over lines
   assert.doesNotThrow(feed(": ", "\n"));
 });
 
-test("an event of a million empty data lines is refused, as one line or cut anywhere; as many events of one line are not", () => {
+test("an event of a million empty data lines is rejected, in one chunk or many; as many one-line events are accepted", () => {
   const lines = Buffer.from("data:\n".repeat(1_000_000));
   for (const chunkBytes of [lines.length, 65_536, 7]) {
     const reader = new SseReader(32 << 20);
@@ -123,7 +123,7 @@ test("an event of a million empty data lines is refused, as one line or cut anyw
   assert.equal(long?.data.toString(), Array(10_000).fill("x").join("\n"));
 });
 
-test("a line that comes byte by byte takes about as much memory as it has bytes", () => {
+test("a line that arrives byte by byte takes about as much memory as it has bytes", () => {
   const reader = new SseReader(32 << 20);
   const byte = Buffer.from("x");
   reader.push(Buffer.from("data: "));

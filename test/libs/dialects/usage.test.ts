@@ -23,7 +23,7 @@ const reports: [
   ["gemini", googleUsageOf, (promptTokenCount, candidatesTokenCount) => ({ promptTokenCount, candidatesTokenCount })],
 ];
 
-test("a counter that can't be true is capped and told as such; a plausible one is not touched", () => {
+test("an impossible counter is capped and marked; a plausible one stays unchanged", () => {
   for (const [name, read, report] of reports) {
     for (const much of [9e15, 1e300, 100_000_001]) {
       const usage = read(report(much, 5));
@@ -48,7 +48,7 @@ test("a counter that can't be true is capped and told as such; a plausible one i
   }
 });
 
-test("no part of a count is larger than the whole", () => {
+test("no part of a count exceeds the whole", () => {
   const usage = chatUsageOf({
     prompt_tokens: 10,
     completion_tokens: 5,

@@ -109,7 +109,7 @@ for (const { dialect, name, sent, made, found } of cases)
     assert.equal(replaced(dialect, sent, () => undefined).text, sent);
   });
 
-test("an address is found however its names, its scheme and its slashes are written", () => {
+test("an address is found in every spelling of names, scheme and slashes", () => {
   for (const value of [
     "https:\\/\\/example.com\\/a.png",
     "\\u0068ttps://example.com/a.png",
@@ -125,7 +125,7 @@ test("an address is found however its names, its scheme and its slashes are writ
       );
 });
 
-test("a data URL is no address, and a source that is given twice is refused", () => {
+test("a data URL is not an address, and an attachment that is given twice is rejected", () => {
   const parts = (part: string) => `{"messages":[{"role":"user","content":[${part}]}]}`;
   assert.deepEqual(
     replaced(
@@ -148,7 +148,7 @@ test("a data URL is no address, and a source that is given twice is refused", ()
   );
 });
 
-test("a request without sources is handed back as it came, not copied", () => {
+test("a request without attachments is returned without a copy", () => {
   for (const dialect of Object.keys(codecs) as ConversationDialect[]) {
     const bytes = Buffer.from(
       '{"model":"m","messages":[{"role":"user","content":"see http://10.0.0.1/ and \\"image_url\\""}]}',
@@ -210,7 +210,7 @@ const partOf: Record<ConversationDialect, { before: string; after: string; part:
   },
 };
 
-test("whatever stands around an address stays, to the byte", () => {
+test("replacing an address keeps every other byte", () => {
   for (const [dialect, { before, after, part, made }] of Object.entries(partOf) as [
     ConversationDialect,
     (typeof partOf)["gemini"],
@@ -224,7 +224,7 @@ test("whatever stands around an address stays, to the byte", () => {
     );
 });
 
-test("time grows with a body's length, however deep its members of such names are and however often it names a source", async () => {
+test("time is linear in a body's length, whatever the depth of its members and the number of attachments", async () => {
   const times = (count: number, text: string) => new Array<string>(count).fill(text).join(",");
   const around = (inner: string) => `${'{"level":'.repeat(190)}[${inner}]${"}".repeat(190)}`;
   const sources = times(20_000, '"source":{"type":"url","url":"http://a.example/"}');

@@ -68,7 +68,7 @@ class QueueSettings {
   }
 }
 
-test("behind another key's thousand requests at two ingresses, a single one waits for about one service time", () => {
+test("behind another key's thousand requests at two ingresses, a single request waits for about one service time", () => {
   for (const [slots, serviceMs, servicesMax] of [
     [3, 200, 2],
     [6, 200, 2],
@@ -93,7 +93,7 @@ test("behind another key's thousand requests at two ingresses, a single one wait
     }
 });
 
-test("requests that run for long leave places for other keys, at one ingress and at several", () => {
+test("long requests leave slots for other keys, at one ingress and at several", () => {
   for (const [slots, ingressesMax] of [
     [8, 1],
     [64, 2],
@@ -119,7 +119,7 @@ test("requests that run for long leave places for other keys, at one ingress and
     }
 });
 
-test("two keys share the places, and what one of them leaves goes to the other", () => {
+test("two keys share the slots, and slots that one leaves go to the other", () => {
   const queue = new QueueSettings(90, 60_000);
   const admissionQueue = queue.admissionQueue();
   const runningOf = (key: string) => [...queue.startedAt.keys()].filter((item) => item.startsWith(key)).length;
@@ -134,7 +134,7 @@ test("two keys share the places, and what one of them leaves goes to the other",
   assert.ok(runningOf("single") - before > 20, "as the first key's requests end, the second one's take their places");
 });
 
-test("groups share the places by weight", () => {
+test("groups share the slots by weight", () => {
   const queue = new QueueSettings(100, 2_000);
   const admissionQueue = queue.admissionQueue();
   const running = (key: string) =>
@@ -148,7 +148,7 @@ test("groups share the places by weight", () => {
   assert.ok(ratio > 2.5 && ratio < 3.5, String(ratio));
 });
 
-test("holding back costs no work: as many are served as without it, long jobs and short ones", () => {
+test("holding requests back costs no throughput, for long jobs and short ones", () => {
   for (const [slots, serviceMs, leastServed] of [
     [3, 200, 73],
     [64, 50, 5_900],
@@ -164,7 +164,7 @@ test("holding back costs no work: as many are served as without it, long jobs an
   }
 });
 
-test("what leaves makes room, wherever it waited, and nothing passes while the queue is closed", () => {
+test("a request that leaves makes capacity, wherever it waited, and nothing is released while the queue is closed", () => {
   const queue = new QueueSettings(0, 1);
   const admissionQueue = queue.admissionQueue();
   for (const item of ["a", "b", "c", "d"]) admissionQueue.admit(item, burst, 0);

@@ -22,7 +22,7 @@ const addMany = (queue: FairQueue<string>, count: number, group: string, weight:
 
 const countOf = (items: string[], key: string) => items.filter((item) => item.startsWith(key)).length;
 
-test("one key's items leave in the order they came", () => {
+test("one key's items leave in order", () => {
   const queue = new FairQueue<string>();
   addMany(queue, 4, "default", 1, "a");
   assert.equal(queue.size, 4);
@@ -30,7 +30,7 @@ test("one key's items leave in the order they came", () => {
   assert.equal(queue.take(), undefined);
 });
 
-test("the keys of a group take turns, and who comes late goes before those who have had theirs", () => {
+test("the keys of a group take turns, and a new key goes before those that had their turn", () => {
   const queue = new FairQueue<string>();
   addMany(queue, 1_000, "default", 1, "a");
   addMany(queue, 3, "default", 1, "b");
@@ -41,7 +41,7 @@ test("the keys of a group take turns, and who comes late goes before those who h
   assert.equal(queue.take(), "later");
 });
 
-test("a key with many items has its turn, however many others ask for one thing after the other", () => {
+test("a key with many items gets its turn, however many other keys ask for one", () => {
   const queue = new FairQueue<string>();
   addMany(queue, 100, "default", 1, "a");
   const singles = ["b", "c", "d"];
@@ -53,7 +53,7 @@ test("a key with many items has its turn, however many others ask for one thing 
   assert.equal(countOf(served, "a"), 10);
 });
 
-test("groups share by weight, however many keys and items they have", () => {
+test("groups share by weight, whatever their number of keys and items", () => {
   const queue = new FairQueue<string>();
   for (const key of ["a", "b", "c", "d"]) addMany(queue, 100, "light", 1, key);
   addMany(queue, 200, "heavy", 3, "h");
@@ -69,7 +69,7 @@ test("the lightest group is not starved by the heaviest", () => {
   assert.ok(taken(queue, 1_002).includes("light"));
 });
 
-test("a group is owed nothing for the time it had nothing, and gains nothing by leaving and coming back", () => {
+test("an idle group gains no credit, and leaving and returning gains nothing", () => {
   const queue = new FairQueue<string>();
   addMany(queue, 500, "busy", 1, "b");
   taken(queue, 100);
@@ -85,7 +85,7 @@ test("a group is owed nothing for the time it had nothing, and gains nothing by 
   assert.equal(served, 10);
 });
 
-test("what is removed is gone, is not counted as served, and leaves the turns of others alone", () => {
+test("a removed item does not count as served and does not change the turns of others", () => {
   const queue = new FairQueue<string>();
   addMany(queue, 3, "default", 1, "a");
   addMany(queue, 3, "default", 1, "b");

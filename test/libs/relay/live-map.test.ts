@@ -9,7 +9,7 @@ const filled = (...keys: number[]) => {
   return map;
 };
 
-test("values are found by their keys, as long as they are there", () => {
+test("values are found by their keys until they are deleted", () => {
   const map = filled(1, 2);
   assert.equal(map.get(1), "value 1");
   map.set(1, "another");
@@ -17,7 +17,7 @@ test("values are found by their keys, as long as they are there", () => {
   assert.deepEqual([map.delete(1), map.delete(1), map.get(1), map.size], [true, false, undefined, 1]);
 });
 
-test("values come in the order in which their keys were set, without those that are deleted meanwhile", () => {
+test("values come in the order in which their keys were set, without those deleted meanwhile", () => {
   const map = filled(3, 1, 2);
   map.set(3, "again");
   const seen: string[] = [];
@@ -29,7 +29,7 @@ test("values come in the order in which their keys were set, without those that 
   assert.deepEqual(seen, ["again", "value 2", "late"]);
 });
 
-test("the first is taken out", () => {
+test("shift removes the first value", () => {
   const map = filled(2, 1);
   assert.deepEqual([map.shift(), map.shift(), map.shift(), map.size], ["value 2", "value 1", undefined, 0]);
 });
@@ -53,7 +53,7 @@ const fullCollections = (map: string) =>
     encoding: "utf8",
   }).split("Mark-Compact").length - 1;
 
-test("what was deleted is gone with the next small collection, where a plain map keeps it until a full one", () => {
+test("a deleted value is freed by the next minor collection, where a plain map keeps it until a full one", () => {
   const live = fullCollections(new URL("../../../libs/relay/live-map.ts", import.meta.url).href);
   const plain = fullCollections("Map");
   assert.ok(live * 3 < plain, `${live} full collections, and ${plain} with a plain map`);

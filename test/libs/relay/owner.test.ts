@@ -111,7 +111,7 @@ function boundOwner(options: Parameters<typeof ownerOf>[0] = {}) {
   };
 }
 
-test("a gap between frames is asked for at once, before any heartbeat reveals it", () => {
+test("a gap between frames is requested at once, before a heartbeat reveals it", () => {
   const { receive, did } = boundOwner();
   receive(frameKinds.head, 1, Buffer.from("head"));
   receive(frameKinds.data, 3, Buffer.from("second"));
@@ -121,7 +121,7 @@ test("a gap between frames is asked for at once, before any heartbeat reveals it
   assert.deepEqual(did(), ["a data first", "a data second"]);
 });
 
-test("the same gap is not asked for again before the resent frames had time to arrive", () => {
+test("a gap is not requested again before the resent frames had time to arrive", () => {
   const { at, receive, did } = boundOwner();
   receive(frameKinds.data, 2);
   receive(frameKinds.data, 3);
@@ -133,7 +133,7 @@ test("the same gap is not asked for again before the resent frames had time to a
   assert.deepEqual(did(), ["worker missing #1 1"]);
 });
 
-test("a worker that says it is quiet is asked for what never arrived, and for nothing when all did", () => {
+test("a quiet worker is asked only for frames that never arrived", () => {
   const { receive, did } = boundOwner();
   receive(frameKinds.quiet, 0);
   assert.deepEqual(did(), []);
@@ -141,7 +141,7 @@ test("a worker that says it is quiet is asked for what never arrived, and for no
   assert.deepEqual(did(), ["worker missing #1 1"]);
 });
 
-test("frames that no worker sends are ignored", () => {
+test("frames of an unknown kind are ignored", () => {
   const { receive, did } = boundOwner();
   for (const kind of [frameKinds.go, frameKinds.ack, frameKinds.done, 0 as FrameKind]) receive(kind, 1);
   assert.deepEqual(did(), []);
@@ -149,12 +149,12 @@ test("frames that no worker sends are ignored", () => {
   assert.deepEqual(did(), ["a usage 12"], "and they take no place among those of a worker");
 });
 
-test("numbers of generations differ, and none is 0", () => {
+test("generation numbers differ, and none is 0", () => {
   const { owner } = ownerOf();
   assert.deepEqual([owner.takeNumber(), owner.takeNumber(), owner.takeNumber()], [1, 2, 3]);
 });
 
-test("a job that its queue refuses fails its generation at once, and a worker that has it all the same drops it", () => {
+test("a job that its queue refuses fails its generation at once, and a worker that got it anyway drops it", () => {
   const { owner, start, accept, did } = ownerOf();
   const number = start("a");
   owner.enqueueFailed(number + 1, 1);
@@ -166,14 +166,14 @@ test("a job that its queue refuses fails its generation at once, and a worker th
   assert.deepEqual(did(), ["worker cancel #1 drop"]);
 });
 
-test("a job that a worker runs is in the queue's hands no more: a late refusal changes nothing", () => {
+test("a late refusal of a job that a worker already runs changes nothing", () => {
   const { owner, number, did } = boundOwner();
   owner.enqueueFailed(number, 1);
   assert.deepEqual(did(), []);
   assert.equal(owner.size, 1);
 });
 
-test("a later attempt that its queue refuses does not fail: a probe finds it missing and enqueues it again", () => {
+test("a refused later attempt does not fail: a probe finds it missing and enqueues it again", () => {
   const { owner, number, receive, did, pass, probes, answer } = boundOwner();
   receive(frameKinds.gone, 0);
   assert.deepEqual(did(), ["a restart", "a enqueue #2"]);
@@ -185,7 +185,7 @@ test("a later attempt that its queue refuses does not fail: a probe finds it mis
   assert.deepEqual(did(), ["a restart", "a enqueue #3"]);
 });
 
-test("a caller that leaves takes its job off the queue, or has its worker settle what was produced", () => {
+test("a caller that leaves removes its job from the queue, or its worker settles what was produced", () => {
   const { owner, start, accept, did } = ownerOf();
   const [waiting, running] = [start("a"), start("b")];
   accept(running);
@@ -198,7 +198,7 @@ test("a caller that leaves takes its job off the queue, or has its worker settle
   assert.deepEqual([did(), owner.size, owner.waitingSize], [[], 0, 0]);
 });
 
-test("a worker that missed the end of a generation is told again, as long as it may hold on to it", () => {
+test("a worker that missed the end of a generation is notified again, as long as it may remember it", () => {
   const { owner, start, accept, receive, at, tick, did } = ownerOf();
   const [ended, left] = [start("a"), start("b")];
   for (const number of [ended, left]) accept(number);
@@ -221,7 +221,7 @@ test("a worker that missed the end of a generation is told again, as long as it 
   assert.deepEqual(again(), ["worker cancel #1 drop", "worker cancel #1 drop"], "then nothing of it counts");
 });
 
-test("of a finished generation only the attempt and the worker that finished it count", () => {
+test("a finished generation remembers only the attempt and the worker that finished it", () => {
   const { start, owner, accept, receive, did } = ownerOf();
   const [ended, left] = [start("a"), start("b")];
   accept(ended);
@@ -238,7 +238,7 @@ test("of a finished generation only the attempt and the worker that finished it 
   assert.deepEqual(did(), ["worker cancel #1 settle", "other cancel #1 drop"], "the first to run it settles it, alone");
 });
 
-test("a worker with another attempt, or another worker with this one, is told to drop it", () => {
+test("a worker with another attempt, or another worker with this one, is cancelled", () => {
   const { number, did, accept } = boundOwner();
   accept(number, { from: "other" });
   accept(number, { attempt: 2 });
@@ -255,7 +255,7 @@ test("`gone` of another worker changes nothing", () => {
   assert.deepEqual(world.did(), []);
 });
 
-test("a worker that waits to begin is told to go at once, one that has begun with whatever leaves next", () => {
+test("a waiting worker gets go at once, a running one with the next message", () => {
   const { owner, start, accept, did } = ownerOf();
   const [one, two] = [start("a"), start("b")];
   did();
@@ -265,7 +265,7 @@ test("a worker that waits to begin is told to go at once, one that has begun wit
   assert.deepEqual([owner.size, owner.waitingSize], [2, 0]);
 });
 
-test("a worker whose `accept` was lost is told to go at once: whether it waits is unknown", () => {
+test("a worker whose `accept` was lost gets go at once, because it may be waiting", () => {
   const { start, receive, did } = ownerOf();
   const number = start("a");
   did();
@@ -273,7 +273,7 @@ test("a worker whose `accept` was lost is told to go at once: whether it waits i
   assert.deepEqual(did(), ["worker go #1", "a bound 0", "worker missing #1 0"]);
 });
 
-test("a full worker learns at once that a generation is done, one with capacity at its next message", () => {
+test("a full worker is notified at once that a generation is done, one with capacity at its next message", () => {
   for (const [freeSlots, line] of [
     [0, "worker done #1"],
     [1, "worker done #1 idly"],
@@ -294,7 +294,7 @@ test("a full worker learns at once that a generation is done, one with capacity 
   assert.deepEqual(did(), ["worker done #1", "a end"], "it did not say how much capacity it has");
 });
 
-test("a generation without a worker fails when its wait is over, one with a worker does not", () => {
+test("a generation without a worker fails when its wait expires, one with a worker does not", () => {
   const { start, accept, pass, did } = ownerOf();
   const [running] = [start("a"), start("b")];
   accept(running);
@@ -310,7 +310,7 @@ test("a generation without a worker fails when its wait is over, one with a work
   );
 });
 
-test("a worker that is silent for the grace time loses its generation to another attempt, from the beginning", () => {
+test("a worker that is silent for the grace time loses its generation to another attempt, which starts from the beginning", () => {
   const { number, owner, receive, pass, did, accept, tick } = boundOwner();
   receive(frameKinds.head, 1);
   receive(frameKinds.data, 2);
@@ -332,7 +332,7 @@ test("a worker that is silent for the grace time loses its generation to another
   );
 });
 
-test("a gap at the beginning of another attempt is asked for at once", () => {
+test("a gap at the beginning of another attempt is requested at once", () => {
   const { did, receive } = boundOwner();
   receive(frameKinds.data, 2);
   receive(frameKinds.gone, 0);
@@ -341,7 +341,7 @@ test("a gap at the beginning of another attempt is asked for at once", () => {
   assert.deepEqual(did(), ["worker go #2", "a bound 0", "worker missing #2 0"]);
 });
 
-test("an attempt waits as long for its worker as the first one did", () => {
+test("a later attempt waits for a worker as long as the first one", () => {
   const { pass, receive, did } = boundOwner();
   pass(30_000, "worker");
   receive(frameKinds.gone, 0);
@@ -357,7 +357,7 @@ test("an attempt waits as long for its worker as the first one did", () => {
   );
 });
 
-test("`gone` for a job that nobody accepted does not lengthen its wait", () => {
+test("`gone` for a job that nobody accepted does not extend its wait", () => {
   const { start, receive, pass, did } = ownerOf();
   const number = start("a");
   pass(30_000);
@@ -366,7 +366,7 @@ test("`gone` for a job that nobody accepted does not lengthen its wait", () => {
   assert.equal(did().at(-1), "a failed wait_expired");
 });
 
-test("a generation that loses one worker after the other fails at its last", () => {
+test("a generation fails when it has lost its maximum of workers", () => {
   const { start, accept, receive, did } = ownerOf();
   const number = start("a");
   for (let attempt = 1; attempt < relayBounds.runsMax; attempt++) {
@@ -380,14 +380,14 @@ test("a generation that loses one worker after the other fails at its last", () 
   assert.deepEqual(did(), [`worker cancel #${relayBounds.runsMax} drop`, "a failed worker_lost"]);
 });
 
-test("a generation whose answer is on its way to the caller fails with its worker, and what was produced does not count", () => {
+test("a generation whose answer has begun fails with its worker, and what was produced does not count", () => {
   const { receive, did, owner } = boundOwner({ mayRestart: false });
   receive(frameKinds.gone, 0);
   assert.deepEqual(did(), ["worker cancel #1 drop", "a failed worker_lost"]);
   assert.equal(owner.size, 0);
 });
 
-test("an owner that hears nothing at all fails everything, when it may hold on no longer", () => {
+test("an owner without a link fails everything when downMs is over", () => {
   const { owner, start, did } = ownerOf();
   start("a");
   did();
@@ -397,7 +397,7 @@ test("an owner that hears nothing at all fails everything, when it may hold on n
   assert.deepEqual(did(), ["a dequeue #1", "a failed unavailable"]);
 });
 
-test("a heartbeat acknowledges what arrived or was taken since the last one, and what is quiet", () => {
+test("a heartbeat acknowledges what arrived or was read since the last one, and quiet generations", () => {
   const { owner, number, receive, tick, did } = boundOwner();
   tick();
   assert.deepEqual(did(), ["worker heartbeat", "worker ack #1 arrived 1 taken 1"], "the accept");
@@ -422,7 +422,7 @@ test("a heartbeat acknowledges what arrived or was taken since the last one, and
   );
 });
 
-test("a worker whose caller took half a window may send on at once", () => {
+test("reading half a window is acknowledged at once, so that the worker can send on", () => {
   const payload = Buffer.alloc(100);
   const bytes = frameBytesOf({ kind: frameKinds.data, number: 1, attempt: 1, seq: 1, payload });
   const { owner, number, receive, tick, did } = boundOwner({ limits: { ...relayBounds, windowBytes: 8 * bytes } });
@@ -445,7 +445,7 @@ test("a worker whose caller took half a window may send on at once", () => {
   assert.deepEqual(did(), ["worker heartbeat", "worker ack #1 arrived 9 taken 9"]);
 });
 
-test("what a caller takes while no worker runs its generation is acknowledged to nobody", () => {
+test("reads without a running worker are acknowledged to nobody", () => {
   const { owner, number, receive, did } = boundOwner({ limits: { ...relayBounds, windowBytes: 10 } });
   receive(frameKinds.gone, 0);
   did();
@@ -453,7 +453,7 @@ test("what a caller takes while no worker runs its generation is acknowledged to
   assert.deepEqual(did(), []);
 });
 
-test("bytes of an attempt that was lost do not count towards the window of the next", () => {
+test("bytes of a lost attempt do not count towards the window of the next", () => {
   const payload = Buffer.alloc(100);
   const bytes = frameBytesOf({ kind: frameKinds.data, number: 1, attempt: 1, seq: 1, payload });
   const { owner, number, did, accept, receive } = boundOwner({ limits: { ...relayBounds, windowBytes: 8 * bytes } });
@@ -469,7 +469,7 @@ test("bytes of an attempt that was lost do not count towards the window of the n
   assert.deepEqual(did(), ["worker ack #2 arrived 5 taken 5"]);
 });
 
-test("what arrives is acknowledged once it is a quarter of a mailbox's window, with whatever leaves next", () => {
+test("arrived bytes are acknowledged with the next message once they are a quarter of a mailbox's window", () => {
   const payload = Buffer.alloc(85);
   const limits = { ...relayBounds, mailboxWindowBytes: 1_600 };
   const { start, accept, receive, tick, did } = ownerOf({ limits });
@@ -498,7 +498,7 @@ test("what arrives is acknowledged once it is a quarter of a mailbox's window, w
     assert.deepEqual(arrive(two, 5 + count), [], "a heartbeat acknowledged the rest");
 });
 
-test("what arrives is acknowledged when the last acknowledgement is too long ago, however little it is", () => {
+test("arrived bytes are acknowledged after a time, however few they are", () => {
   const { at, receive, tick, did } = boundOwner();
   const acks = () => did().filter((line) => line.includes("ack"));
   at(relayBounds.ackMs);
@@ -518,7 +518,7 @@ test("what arrives is acknowledged when the last acknowledgement is too long ago
   assert.deepEqual(acks(), [], "nor is a heartbeat");
 });
 
-test("a queue is asked about a job that waits, after a while and from then on now and then", () => {
+test("the queue is asked for the state of a waiting job after a while, and then at intervals", () => {
   const { start, pass, probes, answer, did } = ownerOf();
   const number = start("a");
   pass(relayBounds.probeMs - 1);
@@ -533,7 +533,7 @@ test("a queue is asked about a job that waits, after a while and from then on no
   assert.deepEqual(did(), ["a enqueue #1"]);
 });
 
-test("a job that the queue lost is enqueued again once the queue had time to show it", () => {
+test("a job that the queue lost is enqueued again after a delay", () => {
   const { start, pass, answer, did } = ownerOf();
   const number = start("a");
   did();
@@ -549,7 +549,7 @@ test("a job that the queue lost is enqueued again once the queue had time to sho
   assert.deepEqual(did(), [], "the next attempt has as much time");
 });
 
-test("a job that a worker took without a word is enqueued again after the grace time, one that waits is not", () => {
+test("a job that a worker took silently is enqueued again after the grace time, a waiting one is not", () => {
   const { start, pass, answer, did } = ownerOf();
   const number = start("a");
   did();
@@ -570,7 +570,7 @@ test("a job that a worker took without a word is enqueued again after the grace 
   assert.deepEqual(did(), [], "the next attempt was taken only now");
 });
 
-test("one question at a time is open to a queue, of so many jobs; one that is never answered is asked anew", () => {
+test("one probe of bounded size is open at a time; an unanswered one is repeated", () => {
   const limits = { ...relayBounds, probesMax: 2 };
   const { owner, start, pass, probes, answer, ...world } = ownerOf({ limits });
   const numbers = ["a", "b", "c"].map((client) => start(client)) as [number, number, number];
@@ -591,7 +591,7 @@ test("one question at a time is open to a queue, of so many jobs; one that is ne
   assert.deepEqual(asked(), ["a"], "b and c were asked about a moment ago");
 });
 
-test("when a queue lost jobs the next are asked about at once, and none of them twice", () => {
+test("when a queue lost jobs the next probe follows at once, and no job is probed twice", () => {
   const limits = { ...relayBounds, probesMax: 2 };
   const { start, pass, probes, answer, tick } = ownerOf({ limits });
   const numbers = new Map(["a", "b", "c", "d", "e"].map((client) => [client, start(client)]));
@@ -613,14 +613,14 @@ test("when a queue lost jobs the next are asked about at once, and none of them 
   assert.deepEqual(asked(), [], "all were asked about a moment ago");
 });
 
-test("every heartbeat also goes to the owner itself, so that it knows its link", () => {
+test("every heartbeat also goes to the owner itself, which detects the state of its link", () => {
   const { owner, pass, heartbeatsToSelf } = ownerOf();
   pass(3_000);
   assert.equal(heartbeatsToSelf(), 3);
   assert.deepEqual([owner.isLinked(startAt + 5_500), owner.isLinked(startAt + 5_501)], [true, false]);
 });
 
-test("without a link nobody is asked, and nobody is called lost", () => {
+test("without a link no queue is probed, and no worker counts as lost", () => {
   const { owner, start, probes, did } = ownerOf();
   const number = start("a");
   did();

@@ -92,7 +92,7 @@ function running(options: Parameters<typeof runnerOf>[0] = {}) {
   return world;
 }
 
-test("an attempt of an owner that is alive starts at once; go ends its dispatch", () => {
+test("an attempt of a live owner starts at once; go ends its dispatch", () => {
   const { hear, take, receive, did } = runnerOf();
   hear("owner");
   take("a", 1);
@@ -189,7 +189,7 @@ test("a missing frame is sent again with all that follow it, except those that a
   assert.equal(runner.resends, 3);
 });
 
-test("a full window closes, and opens when its caller has taken half of it", () => {
+test("a full window closes, and opens when the caller has read half of it", () => {
   const payload = Buffer.alloc(100);
   const bytes = frameBytesOf({ kind: frameKinds.data, number: 1, attempt: 1, seq: 1, payload });
   const { send, ack, did } = running({ bounds: { ...relayBounds, windowBytes: bytes * 4 } });
@@ -205,7 +205,7 @@ test("a full window closes, and opens when its caller has taken half of it", () 
   assert.deepEqual(did(), ["open a"]);
 });
 
-test("a full mailbox closes an attempt until frames have arrived, whoever has taken them", () => {
+test("a full mailbox window closes an attempt until frames have arrived, whether or not they were read", () => {
   const payload = Buffer.alloc(100);
   const bytes = frameBytesOf({ kind: frameKinds.data, number: 1, attempt: 1, seq: 1, payload });
   const { send, ack, take, receive, did } = running({ bounds: { ...relayBounds, mailboxWindowBytes: bytes * 2 } });
@@ -233,7 +233,7 @@ test("an acknowledgement beyond what was sent is ignored", () => {
   assert.deepEqual(did(), ["owner data #1 seq 1"]);
 });
 
-test("a newer attempt replaces an older one; an older one that comes late is dropped", () => {
+test("a newer attempt replaces an older one; a late older one is dropped", () => {
   const { take, did, runner } = running();
   take("newer", 1, { attempt: 2 });
   assert.deepEqual(did(), ["abort a", "forget a", "owner accept #2 seq 0 begins, 7 free idly", "run newer"]);
@@ -242,7 +242,7 @@ test("a newer attempt replaces an older one; an older one that comes late is dro
   assert.equal(runner.size, 1);
 });
 
-test("a heartbeat tells the owner what a quiet attempt sent last, so that losses show", () => {
+test("a heartbeat reports the last frame of a quiet attempt, so that losses are detected", () => {
   const { send, pass, did } = running();
   send("a", "data");
   pass(relayBounds.heartbeatMs, "owner");
@@ -251,7 +251,7 @@ test("a heartbeat tells the owner what a quiet attempt sent last, so that losses
   assert.deepEqual(did(), ["owner heartbeat", "owner quiet #1 seq 1"]);
 });
 
-test("an owner that falls silent loses its attempts; what ran counts as cancelled", () => {
+test("an owner that falls silent loses its attempts; those that ran count as cancelled", () => {
   const { pass, did, runner } = running();
   pass(relayBounds.graceMs, "owner");
   did();
@@ -260,7 +260,7 @@ test("an owner that falls silent loses its attempts; what ran counts as cancelle
   assert.equal(runner.size, 0);
 });
 
-test("of a silent owner one further attempt is held at a time", () => {
+test("of a silent owner only one further attempt is kept at a time", () => {
   const { pass, take, did } = running();
   pass(3 * relayBounds.graceMs);
   did();
@@ -289,7 +289,7 @@ test("an attempt whose owner never sends go, or never done, is given up after do
   }
 });
 
-test("a process that was frozen past the grace time sends nothing of what it ran", () => {
+test("a process that was frozen beyond the grace time sends nothing of what it ran", () => {
   const { jump, send, did, runner } = running();
   jump(relayBounds.graceMs + 1);
   send("a", "data");
@@ -297,7 +297,7 @@ test("a process that was frozen past the grace time sends nothing of what it ran
   assert.equal(runner.size, 0);
 });
 
-test("handing back tells every owner, and counts what had ended", () => {
+test("handing back notifies every owner, and counts attempts that had ended", () => {
   const world = running();
   world.take("b", 2);
   world.receive(frameKinds.go, 2);

@@ -20,28 +20,28 @@ function check(
   }
 }
 
-test("in a calm world every generation ends at its first attempt", () => {
+test("without faults every generation ends at its first attempt", () => {
   check(calm, ({ failed, attemptsMax }) =>
     failed > 0 ? `${failed} failed` : attemptsMax > 1 ? `attempt ${attemptsMax}` : undefined,
   );
 });
 
-test("lost, repeated and overtaken messages change nothing that a caller sees", () => {
+test("lost, repeated and reordered messages do not change what a caller sees", () => {
   check({ ...calm, loss: 0.05, repeat: 0.05, reorder: 0.02 }, ({ failed }) =>
     failed > 0 ? `${failed} failed` : undefined,
   );
 });
 
-test("crashes, freezes, half partitions and empty restarts leave no caller without an answer, and no answer wrong", () => {
+test("crashes, freezes, half partitions and restarts without data never leave a caller without an answer or with a wrong one", () => {
   check({ ...calm, upheavals: 4 });
 });
 
-test("queues that were emptied by a restart are filled again, and no generation fails", () => {
+test("queues that a restart emptied are filled again, and no generation fails", () => {
   check({ ...calm, upheavals: 3, kinds: ["empty restart"] }, ({ failed }) =>
     failed > 0 ? `${failed} failed` : undefined,
   );
 });
 
-test("everything at once", () => {
+test("all faults at once", () => {
   check({ ...calm, loss: 0.1, repeat: 0.1, reorder: 0.1, lie: 0.1, upheavals: 5 });
 });

@@ -68,7 +68,7 @@ const look: Tool = {
   path: "tools[0]",
 };
 
-test("a whole conversation comes into the neutral form, by its own names", () => {
+test("a complete conversation decodes to the neutral form with its own paths", () => {
   const request = decoded({
     system: [
       { type: "text", text: "x-anthropic-billing-header: cc_version=1" },
@@ -203,7 +203,7 @@ test("a whole conversation comes into the neutral form, by its own names", () =>
   });
 });
 
-test("how much to think is told in every way there is", () => {
+test("thinking settings decode in every form", () => {
   const asked: [object, object][] = [
     [
       { thinking: { type: "disabled" }, output_config: { effort: "high" } },
@@ -230,7 +230,7 @@ test("how much to think is told in every way there is", () => {
     });
 });
 
-test("tools that instructions add and take away in mid-conversation are those in force at its end", () => {
+test("tools added and removed in mid-conversation are applied", () => {
   const tool = (name: string) => ({ name, input_schema: { type: "object" } });
   const change = (type: string, reference: object) => ({ role: "system", content: [{ type, tool: reference }] });
   const { tools, messages } = decoded({
@@ -257,7 +257,7 @@ test("tools that instructions add and take away in mid-conversation are those in
   );
 });
 
-test("what only hints, and what asks for nothing, is never refused", () => {
+test("ignored fields and values without effect are never rejected", () => {
   decoded({
     container: null,
     mcp_servers: [],
@@ -283,7 +283,7 @@ test("what only hints, and what asks for nothing, is never refused", () => {
   });
 });
 
-test("what no other dialect can be given is refused by its name", () => {
+test("a field that no other dialect supports is rejected by name", () => {
   const block = (content: object, role = "user") => ({ messages: [{ role, content: [content] }] });
   const refusals: [object, string][] = [
     [{ thread: { type: "create" } }, "thread"],
@@ -333,7 +333,7 @@ test("what no other dialect can be given is refused by its name", () => {
   assert.match(message, /^context_management: Extra inputs are not permitted/);
 });
 
-test("a request of this dialect comes through the neutral form as it was", () => {
+test("a request of this dialect survives decoding and encoding unchanged", () => {
   const body = {
     system: [{ type: "text", text: "Be brief.", cache_control: { type: "ephemeral" } }],
     messages: [
@@ -376,7 +376,7 @@ test("a request of this dialect comes through the neutral form as it was", () =>
   assert.deepEqual(encoded(decoded(body)), { model: "claude-haiku-4-5", ...body });
 });
 
-test("thoughts of the vendor's own go back in their place, all others are left out", () => {
+test("the vendor's own reasoning is sent back in place, all other is left out", () => {
   const own = (data: string, value: string, redacted?: true): Part => ({
     kind: "reasoning",
     text: value,
@@ -410,7 +410,7 @@ test("thoughts of the vendor's own go back in their place, all others are left o
   assert.equal(body.stream, true);
 });
 
-test("turns are brought into the order that the format demands", () => {
+test("turns are brought into the order that the format requires", () => {
   const messagesOf = (request: NeutralRequest, model?: string) =>
     (encoded(request, model).messages as { role: string; content: Body[] }[]).map(({ role, content }) => [
       role,
@@ -449,7 +449,7 @@ test("turns are brought into the order that the format demands", () => {
   assert.deepEqual(messagesOf({ ...requestOf(), system: [text("Talk.")], messages: [] }), [["user", "Talk."]]);
 });
 
-test("what can't be brought into order, or has no place, is refused by the caller's name for it", () => {
+test("a conversation that cannot be ordered or expressed is rejected by the caller's field name", () => {
   const file = (mimeType: string): Part => ({
     kind: "file",
     source: { kind: "data", mimeType, data: "AAAA" },
@@ -483,7 +483,7 @@ test("what can't be brought into order, or has no place, is refused by the calle
   assert.deepEqual(Object.keys(encoded(withSettings(hints))), ["model", "max_tokens", "messages"]);
 });
 
-test("a request is shaped for its model", () => {
+test("a request is adapted to its model", () => {
   const effort = (value: Settings["effort"] extends { value: infer Value } | undefined ? Value : never): Settings => ({
     effort: { value, path: "e" },
   });
@@ -565,7 +565,7 @@ test("a request is shaped for its model", () => {
   }
 });
 
-test("a forced call and a turn begun without thinking go without it where they must", () => {
+test("thinking is left out with a forced call and in a turn that began without it, where the model requires that", () => {
   const settings: Settings = { effort: { value: "medium", path: "e" }, outputTokensMax: { value: 8_000, path: "m" } };
   const forced = (model: string, fields: Partial<NeutralRequest> = {}) => {
     const { thinking, tool_choice: choice } = encoded(
@@ -594,7 +594,7 @@ test("a forced call and a turn begun without thinking go without it where they m
   );
 });
 
-test("tools and the choice among them", () => {
+test("tools and tool choice are encoded", () => {
   const free: Tool = { name: "free", callerName: "free", takesText: true, path: "t" };
   const bare: Tool = {
     name: "bare",
@@ -661,7 +661,7 @@ test("tools and the choice among them", () => {
   );
 });
 
-test("calls whose input is no object, and failures without a word, still go", () => {
+test("calls whose input is not an object, and failures without content, are encoded", () => {
   const broken: Part = { kind: "call", id: "a", name: "look", input: '{"at":', path: "c" };
   const failed: Part = { kind: "result", callId: "a", name: "look", content: [], isError: true, path: "r" };
   const { messages } = encoded(requestOf(said("assistant", broken), said("user", failed)));
@@ -671,7 +671,7 @@ test("calls whose input is no object, and failures without a word, still go", ()
   ]);
 });
 
-test("of all marks of what is worth caching the last four stay, the long before the short", () => {
+test("only the last four cache breakpoints stay, long-lived ones first", () => {
   const marked = (value: string, ttl: "short" | "long"): TextPart => ({ ...text(value), cache: { ttl } });
   const body = encoded({
     ...requestOf(said("user", marked("c", "long"), marked("d", "short"), marked("e", "long"))),
@@ -689,7 +689,7 @@ test("of all marks of what is worth caching the last four stay, the long before 
   );
 });
 
-test("a format is enforced where it can be, and asked for in words where not", () => {
+test("a format is enforced if possible, otherwise it becomes an instruction", () => {
   const format = (value: NonNullable<Settings["format"]>["value"], model?: string) => {
     const { output_config: config, system } = encoded(withSettings({ format: { value, path: "f" } }), model);
     return [config, (system as Body[] | undefined)?.map(({ text: said }) => said).join()];
@@ -702,7 +702,7 @@ test("a format is enforced where it can be, and asked for in words where not", (
   assert.match(String(format({ kind: "json" })[1]), /one JSON object and nothing else/);
 });
 
-test("schemas are told in the vendor's own terms, or not at all", () => {
+test("schemas are written in the vendor's subset, or not at all", () => {
   const node = { type: "object", properties: { next: { $ref: "#/$defs/node" } } };
   const cases: [Record<string, unknown>, unknown][] = [
     [
@@ -737,7 +737,7 @@ test("schemas are told in the vendor's own terms, or not at all", () => {
     assert.deepEqual(structuredSchemaOf(schema), expected, JSON.stringify(schema));
 });
 
-test("tokens are counted of a conversation as it is, without what only concerns its answer", () => {
+test("tokens are counted for the conversation, without the fields that only affect its answer", () => {
   assert.ok(tokenCount);
   const conversation = tokenCount.conversationOf({ model: "m", messages: [user("hi")], system: "s", tomorrow: 1 });
   assert.equal(decodeRequest({ body: conversation, framing: "whole" }).messages.length, 1);
@@ -757,7 +757,7 @@ test("tokens are counted of a conversation as it is, without what only concerns 
   );
 });
 
-test("whatever conversation is asked for is sent in an order that is accepted, or refused by name", () => {
+test("any conversation is encoded in an accepted order, or rejected by name", () => {
   const id = fc.constantFrom("a", "b", "c.d");
   const block = fc.oneof(
     fc.constantFrom("", " ", "x", "x ").map((value) => ({ type: "text", text: value })),
@@ -811,7 +811,7 @@ test("whatever conversation is asked for is sent in an order that is accepted, o
   assert.ok(sent > 50, `${sent} were sent`);
 });
 
-test("an assistant's last words end in no white space, also where an instruction follows them", () => {
+test("an assistant's final text has no trailing white space, even before an instruction", () => {
   const messages = [user("hi"), { role: "assistant", content: "x " }, { role: "system", content: "y" }];
   const body = JSON.stringify(encoded(decoded({ messages, max_tokens: 100 }), "claude-opus-5-5"));
   assert.match(body, /"x"/);

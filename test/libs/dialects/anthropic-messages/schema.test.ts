@@ -14,7 +14,7 @@ function faultOf(fields: object, url = "/messages"): string | undefined {
   return fault === undefined ? undefined : (fault.param ?? "?");
 }
 
-test("what clients send is accepted, and so is what nobody has heard of", async () => {
+test("clients' requests and unknown fields are accepted", async () => {
   const accepted: object[] = [
     {},
     {
@@ -76,7 +76,7 @@ test("what clients send is accepted, and so is what nobody has heard of", async 
   assert.equal(await faultOf({ model: "m", messages: [user("hi")] }, "/count"), undefined);
 });
 
-test("a fault is told by its field", async () => {
+test("an error names its field", async () => {
   const block = (content: object) => ({ messages: [user([content])] });
   const faults: [object, string][] = [
     [{ model: 1 }, "model"],
@@ -133,7 +133,7 @@ test("a fault is told by its field", async () => {
   assert.equal(await faultOf({ model: "m" }, "/count"), "messages");
 });
 
-test("what a vendor would have to store is found in every request, and threads by the code that their clients know", () => {
+test("references to a vendor's storage are found in every request, and threads get the code that their clients know", () => {
   const image = { type: "image", source: { type: "file", file_id: "f" } };
   const fields: [object, string][] = [
     [{ container: "c" }, "container"],

@@ -107,13 +107,13 @@ const goldenAnswer: Answer = {
   usage,
 };
 
-test("an upstream's stream comes into the neutral form, wherever it is cut", () => {
+test("an upstream's stream decodes to the neutral form, however it is split", () => {
   for (const cut of [1, 7, 37, 1_000_000]) assert.deepEqual(foldedOf(decoded(golden, cut)), goldenAnswer);
   const chunks = decoded(golden).flatMap((event) => (event.kind === "delta" ? [event.text] : []));
   assert.deepEqual(chunks, ["Think é.", "All ", "done.", '{"at"', ":1}", '{"at":2}']);
 });
 
-test("every reason to stop has its meaning, streamed or whole", () => {
+test("every stop reason is mapped, streamed or whole", () => {
   const reasons: [string, Finish][] = [
     ["end_turn", "stop"],
     ["stop_sequence", "stop-sequence"],
@@ -141,7 +141,7 @@ test("every reason to stop has its meaning, streamed or whole", () => {
   assert.ok(called !== undefined && "finish" in called && called.finish === "calls");
 });
 
-test("an answer is whole once its reason to stop is there, with its terminator or without; one that breaks off never is", () => {
+test("an answer is complete with its stop reason, with or without its terminator; a truncated one never is", () => {
   const broken = sent(began, start(0, { type: "text", text: "" }), delta(0, { type: "text_delta", text: "a" }));
   assert.equal(foldedOf(decoded(broken)), undefined);
   assert.deepEqual(foldedOf(decoded(broken + sent(ended("end_turn")))), {
@@ -156,7 +156,7 @@ test("an answer is whole once its reason to stop is there, with its terminator o
   });
 });
 
-test("text of which no beginning was told, and counters that come late, are not lost", () => {
+test("text without a block start and late counters are not lost", () => {
   const loose = sent(
     delta(0, { type: "thinking_delta", thinking: "a" }),
     delta(1, { type: "text_delta", text: "b" }),
@@ -175,7 +175,7 @@ test("text of which no beginning was told, and counters that come late, are not 
   });
 });
 
-test("errors are told with the status and the meaning that their words have", () => {
+test("errors have the status and the meaning of their type and message", () => {
   const error = (type: string, message = "m") => ({ type: "error", error: { type, message } });
   const statuses: [string, number | undefined][] = [
     ["invalid_request_error", 400],
@@ -205,7 +205,7 @@ test("errors are told with the status and the meaning that their words have", ()
     assert.equal(typeof upstreamErrorOf(nothing).message, "string");
 });
 
-test("a caller's stream is to the letter what its clients want", () => {
+test("a caller's stream has exactly the events that its clients expect", () => {
   const blocks: Block[] = [
     { kind: "reasoning", text: "hm", signature: own("S") },
     { kind: "text", text: "a\u2028b" },
@@ -236,7 +236,7 @@ test("a caller's stream is to the letter what its clients want", () => {
   assert.equal(text, expected.map((data) => `event: ${/"type":"(\w+)"/.exec(data)?.[1]}\ndata: ${data}\n\n`).join(""));
 });
 
-test("foreign signatures travel in envelopes, what is empty and pictures are left out", () => {
+test("foreign signatures are wrapped; empty blocks and images are left out", () => {
   const blocks: Block[] = [
     { kind: "text", text: "" },
     { kind: "reasoning", text: "" },
@@ -297,7 +297,7 @@ const anyAnswer = fc.array(blockOf, { maxLength: 5 }).chain((blocks) => {
   return fc.constantFrom(...finishes).map((finish): Answer => ({ blocks, finish, usage }));
 });
 
-test("what is written is read as what it was, streamed and whole", () => {
+test("an encoded answer decodes to the same, streamed and whole", () => {
   fc.assert(
     fc.property(anyAnswer, fc.integer({ min: 1, max: 100 }), (answer, cut) => {
       assert.deepEqual(foldedOf(decoded(encoded(answer), cut)), answer);
@@ -310,7 +310,7 @@ test("what is written is read as what it was, streamed and whole", () => {
   );
 });
 
-test("nothing that an upstream sends makes the reader throw, nor break the grammar of events", () => {
+test("nothing that an upstream sends makes the decoder throw or breaks the order of events", () => {
   const types = [
     "message_start",
     "content_block_start",
@@ -386,7 +386,7 @@ test("nothing that an upstream sends makes the reader throw, nor break the gramm
 });
 
 for (const [version, Client] of Object.entries({ "1": Anthropic, "0": Anthropic0 as unknown as typeof Anthropic }))
-  test(`the official client, major ${version}, reads what is written, streamed and whole`, async () => {
+  test(`the official client, major ${version}, reads encoded answers, streamed and whole`, async () => {
     const { blocks } = goldenAnswer;
     const answering = (body: string, type: string) =>
       new Client({
@@ -426,7 +426,7 @@ for (const [version, Client] of Object.entries({ "1": Anthropic, "0": Anthropic0
     }
   });
 
-test("a foreign signature without words is shown before what it belongs to, and never as an answer's last block", () => {
+test("a foreign signature without text comes before the block it belongs to, and never last", () => {
   const signature = { dialect: "gemini" as const, data: "c2ln" };
   const answer: Answer = {
     blocks: [

@@ -48,7 +48,7 @@ const ended = {
 };
 const over = { type: "message_stop", tomorrow: true };
 
-test("only the model's name of a request is changed: unknown fields, big numbers, order and white space stay", () => {
+test("only the model's name of a request changes: unknown fields, large numbers, order and white space stay", () => {
   const text =
     '\n{ "top_k" : 12345678901234567890,\t"model":"mine", "x":{"model":"inner"}, "\\u006dodel":"b", "é":"\\u00e9 " }\n';
   assert.equal(requestOf(text), text.replace('"mine"', '"theirs"').replace('"b"', '"theirs"'));
@@ -57,7 +57,7 @@ test("only the model's name of a request is changed: unknown fields, big numbers
   });
 });
 
-test("thoughts of other vendors' models are taken out of a request, and nothing else", () => {
+test("other vendors' reasoning is removed from a request, and nothing else", () => {
   const foreign = (dialect: "gemini" | "anthropic-messages") => ({
     type: "thinking",
     thinking: "x",
@@ -91,7 +91,7 @@ test("thoughts of other vendors' models are taken out of a request, and nothing 
   assert.deepEqual(sentWith(lost, { type: "adaptive" }).thinking, { type: "adaptive" });
 });
 
-test("a stream passes as it is, but for the model's name; what opens it is held back until there is content", () => {
+test("a stream keeps every byte except the model's name; opening events are held back until there is content", () => {
   const stream = streamOf();
   assert.deepEqual(relayed(stream, began, ping, start), ["", "", ""]);
   assert.equal(stream.committed, false);
@@ -114,7 +114,7 @@ test("a stream passes as it is, but for the model's name; what opens it is held 
   });
 });
 
-test("blocks that say something as they begin are content, and so is the end of an empty answer", () => {
+test("blocks with content at their start count as content, and so does the end of an empty answer", () => {
   const begins = (type: string) => ({ type: "content_block_start", index: 0, content_block: { data: "x", type } });
   for (const [event, committed] of [
     [begins("text"), false],
@@ -132,7 +132,7 @@ test("blocks that say something as they begin are content, and so is the end of 
   }
 });
 
-test("an answer without its terminator is given one; names that events lack are added, for clients go by them", () => {
+test("a missing terminator is added, and so are missing event names, which clients need", () => {
   const stream = streamOf();
   assert.deepEqual(
     relayed(
@@ -150,7 +150,7 @@ test("an answer without its terminator is given one; names that events lack are 
   assert.deepEqual([stream.ended, stream.malformedEvents], [true, 0]);
 });
 
-test("errors and what is no JSON end a stream, and nothing throws", () => {
+test("errors and events that are not JSON end a stream, and nothing throws", () => {
   const failing = streamOf();
   assert.deepEqual(
     relayed(failing, began, chunk, { type: "error", error: { type: "overloaded_error", message: "busy" } }, over).slice(
@@ -184,7 +184,7 @@ test("errors and what is no JSON end a stream, and nothing throws", () => {
   );
 });
 
-test("a whole answer keeps every byte but the model's name, and its usage is read", () => {
+test("a whole answer keeps every byte except the model's name, and its usage is read", () => {
   const text =
     '{"id":"x", "model":"theirs","content":[],"stop_reason":"end_turn","usage":{"input_tokens":3,"cache_creation_input_tokens":5,"output_tokens":4},"big":12345678901234567890}\n';
   const answer = verbatim.answer(Buffer.from(text), "mine");

@@ -68,7 +68,7 @@ const partsIn = (responses: readonly Json[]): Json[] =>
 const signature = (data: string) => ({ dialect: "gemini" as const, data });
 const foreign = { dialect: "anthropic-messages", data: "c2ln" } as const;
 
-test("a stream of thoughts, text and calls is read, with every signature where it belongs and the last usage", () => {
+test("a stream of thoughts, text and calls is decoded with its signatures in place and the last usage", () => {
   const usage = (candidatesTokenCount: number) => ({
     usageMetadata: {
       promptTokenCount: 10,
@@ -114,7 +114,7 @@ test("a stream of thoughts, text and calls is read, with every signature where i
   });
 });
 
-test("a thought may bear its own signature, and usage may follow the finish", () => {
+test("a thought may have its own signature, and usage may follow the finish", () => {
   const decoder = gemini.streamDecoder();
   const push = (value: Json) => decoder.push({ event: undefined, data: Buffer.from(JSON.stringify(value)) });
   const events = push(
@@ -133,7 +133,7 @@ test("a thought may bear its own signature, and usage may follow the finish", ()
   assert.deepEqual(decoder.end(), [], "it ends once");
 });
 
-test("every finish reason has a meaning, and a call that went wrong is no answer", () => {
+test("every finish reason is mapped, and a malformed call is not an answer", () => {
   const cases: Record<string, string | number> = {
     STOP: "stop",
     MAX_TOKENS: "length",
@@ -178,7 +178,7 @@ test("every finish reason has a meaning, and a call that went wrong is no answer
   assert.deepEqual(foldedOf(gemini.decodeAnswer(blocked)), filtered);
 });
 
-test("an answer that breaks off is none, and so is one of which an event is no JSON; other candidates than the first are passed over", () => {
+test("a truncated answer or one with an unreadable event is incomplete; only the first candidate is read", () => {
   assert.equal(read(response([{ text: "a" }])), undefined);
   assert.equal(read(response([{ text: "a" }], "FINISH_REASON_UNSPECIFIED")), undefined);
   const decoder = gemini.streamDecoder();
@@ -268,14 +268,14 @@ test("a streamed answer has the bytes that Google's clients read, as events and 
   assert.equal(written(spoken, contextOf("array")).text, `[${chunks.join("\n\n,")}\n\n]`);
 });
 
-test("who does not ask for thoughts is shown none, and gets their signature all the same", () => {
+test("a caller that does not ask for thoughts sees none, but gets their signature", () => {
   const parts = partsIn(written(spoken, contextOf("sse", false)).responses);
   assert.ok(parts.every(({ thought }) => thought === undefined));
   assert.equal(parts[1]?.thoughtSignature, wrappedSignatureOf(foreign, "Hm."));
   assert.ok(!gemini.encodeAnswer(spoken, contextOf("whole", false)).includes('"thought":'));
 });
 
-test("a signature without a call behind it stands on the text at the end, and no two share a part", () => {
+test("a signature without a following call goes on the final text, and no two share a part", () => {
   const thought = (text: string): Block => ({ kind: "reasoning", text, signature: foreign });
   const env = (text: string) => wrappedSignatureOf(foreign, text);
   const cases: [Block[], Json[], Json[]][] = [
@@ -322,7 +322,7 @@ test("a whole answer has all parts in one response", () => {
   );
 });
 
-test("a call whose arguments are no object is left out, and the finish says so", () => {
+test("a call whose arguments are not an object is left out, and the finish reason reports it", () => {
   const blocks: Block[] = [{ kind: "call", id: "1", name: "x", input: '{"a":' }];
   for (const [finish, expected] of [
     ["calls", "MALFORMED_FUNCTION_CALL"],
@@ -337,7 +337,7 @@ test("a call whose arguments are no object is left out, and the finish says so",
     }
 });
 
-test("an answer of Google's own comes out as it went in", () => {
+test("an answer in Google's own format is decoded and encoded without change", () => {
   const text = fc
     .string({ minLength: 1, unit: "binary" })
     .map((value): Block => ({ kind: "text", text: value.toWellFormed() }));

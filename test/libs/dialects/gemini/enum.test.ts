@@ -11,7 +11,7 @@ const decoded = (generationConfig: object) =>
   gemini.decodeRequest({ body: bodyOf(generationConfig), framing: "whole" });
 const responseSchema = { type: "STRING", format: "enum", enum: ["Woodwind", "String"], description: "The kind." };
 
-test("an enum becomes an object with the value in it, which OpenAI's models are bound to", () => {
+test("an enum becomes an object schema, which OpenAI's models enforce", () => {
   const sent = openaiResponses.encodeRequest(
     decoded({ responseMimeType: "text/x.enum", responseSchema }),
     "whole",
@@ -36,7 +36,7 @@ test("an enum becomes an object with the value in it, which OpenAI's models are 
     );
 });
 
-test("the caller gets the bare value, nothing of an answer that broke off, and any other text as it is", () => {
+test("the caller gets the bare value, nothing of a truncated object, and any other text unchanged", () => {
   const request = decoded({ responseMimeType: "text/x.enum", responseSchema });
   for (const [text, expected] of [
     ['{"value":"Woodwind"}', "Woodwind"],

@@ -129,7 +129,7 @@ const whole: Json = {
   labels: { a: "b" },
 };
 
-test("a request of everything is read into the neutral form", async () => {
+test("a request with every field decodes to the neutral form", async () => {
   assert.equal(await faultOf(whole), "taken");
   const { system, messages, tools, toolChoice, settings } = decoded(whole);
   assert.deepEqual(withoutPaths(system), [
@@ -198,7 +198,7 @@ test("a request of everything is read into the neutral form", async () => {
   ]);
 });
 
-test("what is read and written again says the same, in both spellings, and where one item stands for a list of one", async () => {
+test("decoding and encoding keeps a request, in both spellings and with single items in place of lists", async () => {
   const snaked = (value: unknown): unknown =>
     Array.isArray(value)
       ? value.map(snaked)
@@ -230,7 +230,7 @@ test("what is read and written again says the same, in both spellings, and where
   });
 });
 
-test("calls and responses without ids are told apart by name and order, and the order of calls is kept", () => {
+test("calls and responses without ids are matched by name and order, and the order of calls is kept", () => {
   const call = (n: number) => ({ functionCall: { name: "f", args: { n } } });
   const response = (n: number) => ({ functionResponse: { name: "f", response: { result: `r${n}` } } });
   const { messages } = decoded({
@@ -256,7 +256,7 @@ test("calls and responses without ids are told apart by name and order, and the 
   );
 });
 
-test("another model's thought, sent back on a call or a text, goes before the text that it was carried over", () => {
+test("another model's reasoning, sent back on a call or a text, moves before the text that followed it", () => {
   const env = (text: string) => wrappedSignatureOf(foreign, text);
   const thought = (text: string) => ({ kind: "reasoning", text, signature: foreign });
   const cases: [Json[], unknown[]][] = [
@@ -292,7 +292,7 @@ test("another model's thought, sent back on a call or a text, goes before the te
   }
 });
 
-test("a picture that the model drew is shown by the user", () => {
+test("an image that the model generated moves to the user's turn", () => {
   const { messages } = decoded({
     contents: [
       ...hello,
@@ -312,7 +312,7 @@ test("a picture that the model drew is shown by the user", () => {
   );
 });
 
-test("what has no place in the neutral form is refused by name", () => {
+test("a field that the neutral form cannot express is rejected by name", () => {
   const user = (part: Json) => ({ contents: [{ role: "user", parts: [{ text: "x" }, part] }] });
   const model = (part: Json) => ({ contents: [...hello, { role: "model", parts: [part] }] });
   const config = (fields: Json) => ({ generationConfig: fields });
@@ -371,7 +371,7 @@ test("what has no place in the neutral form is refused by name", () => {
     );
 });
 
-test("what needs a vendor's storage is found in every request", () => {
+test("references to a vendor's storage are found in every request", () => {
   assert.equal(statefulFieldIn({ cached_content: "cachedContents/1" })?.param, "cached_content");
   assert.equal(statefulFieldIn({ continuationToken: "x" })?.param, "continuationToken");
   assert.equal(
@@ -381,7 +381,7 @@ test("what needs a vendor's storage is found in every request", () => {
   assert.equal(statefulFieldIn({ cachedContent: "", continuationToken: null }), undefined);
 });
 
-test("Google's schemas become JSON Schema, and JSON Schema for Google loses what is private", () => {
+test("Google's schemas become JSON Schema, and JSON Schema for Google loses vendor keywords", () => {
   const parameters = {
     type: "OBJECT",
     property_ordering: ["a"],
@@ -424,7 +424,7 @@ test("Google's schemas become JSON Schema, and JSON Schema for Google loses what
 
 const tool = (name: string, more: Partial<Tool> = {}): Tool => ({ name, callerName: name, path: "t", ...more });
 
-test("tools, the choice among them, and their results are written as Google wants them", () => {
+test("tools, tool choice and results are written in Google's format", () => {
   const tools = [
     tool("a", { description: "d", parameters: { type: "object" }, strict: true }),
     tool("b", { takesText: true }),
@@ -463,7 +463,7 @@ test("tools, the choice among them, and their results are written as Google want
   ]);
 });
 
-test("results of tools are objects, and what they show stands with them or, for earlier models, behind them", () => {
+test("tool results are objects; their media is inside them or, for earlier models, after them", () => {
   const image = { kind: "image", source: { kind: "data", mimeType: "image/png", data: png }, path: "r" } as const;
   const result = (text: string, isError = false) => ({
     role: "user" as const,
@@ -505,7 +505,7 @@ test("results of tools are objects, and what they show stands with them or, for 
   );
 });
 
-test("signatures of Google's own go back on the part they are of; calls of the current turn that have none bear what Google documents for them", () => {
+test("Google's own signatures go back on their parts; unsigned calls of the current turn get the documented bypass value", () => {
   const own = (data: string) => ({
     kind: "reasoning" as const,
     text: "hidden",
@@ -570,7 +570,7 @@ test("signatures of Google's own go back on the part they are of; calls of the c
   ]);
 });
 
-test("instructions in the middle are the user's words, marked; alone, they are all that is said", () => {
+test("instructions in the middle are marked user text; alone, they become the user's message", () => {
   const system = (text: string): Message => ({ role: "system", parts: [{ kind: "text", text, path: "s" }], path: "s" });
   assert.deepEqual(encoded({ messages: [said("a"), system("b")], system: [{ kind: "text", text: "c", path: "s" }] }), {
     contents: [{ role: "user", parts: [{ text: "a" }, { text: "<system>\nb\n</system>" }] }],
@@ -581,7 +581,7 @@ test("instructions in the middle are the user's words, marked; alone, they are a
   });
 });
 
-test("thinking is asked for by budget or by level, as the model wants it, and thoughts are shown to a caller who asked for an effort", () => {
+test("thinking is set by budget or level, depending on the model, and shown if the caller asked for an effort", () => {
   const effort = (value: NonNullable<Settings["effort"]>["value"]) => ({ effort: { value, path: "e" } });
   const shown = { thinkingShown: { value: true, path: "s" } };
   const cases: [string, Settings, Json | undefined][] = [
@@ -621,7 +621,7 @@ test("thinking is asked for by budget or by level, as the model wants it, and th
   assert.deepEqual(asked({ thinkingBudget: 2_000 }), { thinkingTokensMax: { value: 2_000 } });
 });
 
-test("settings are bounded to what the model takes, or refused", () => {
+test("settings are bounded to the model's range, or rejected", () => {
   const of = (value: number) => ({ value, path: "x" });
   const { generationConfig } = encoded({
     settings: { outputTokensMax: of(5_000), seed: of(2 ** 40 + 5), parallelCalls: { value: false, path: "p" } },
@@ -633,7 +633,7 @@ test("settings are bounded to what the model takes, or refused", () => {
   );
 });
 
-test("the model is in the path, and a stream is asked for as events", () => {
+test("the model is in the path, and a stream is requested as server-sent events", () => {
   const cases: [string, Framing, string][] = [
     ["gemini-x", "whole", "/models/gemini-x:generateContent"],
     ["models/vendor/a b:c", "sse", "/models/vendor/a%20b%3Ac:streamGenerateContent?alt=sse"],
@@ -649,7 +649,7 @@ test("the model is in the path, and a stream is asked for as events", () => {
   }
 });
 
-test("tokens are counted for contents in the plain form, for a whole request inside of one", async () => {
+test("contents alone are counted in the plain form, other requests in the complete form", async () => {
   const { tokenCount } = gemini;
   assert.ok(tokenCount);
   const inner = { contents: hello, tools: [] };
@@ -715,7 +715,7 @@ test("every field of the wrong type, out of range, missing or contradictory is n
   for (const [body, fault] of cases) assert.match(await faultOf(body), fault, JSON.stringify(body));
 });
 
-test("a request that the schema admits is read or refused, and never throws anything else", async () => {
+test("a request that the schema accepts decodes or throws only Refusal", async () => {
   const value = fc.jsonValue({ maxDepth: 3 });
   const media = fc.record({
     mimeType: fc.constantFrom("image/png", "text/plain", "video/mp4"),

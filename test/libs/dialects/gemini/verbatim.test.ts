@@ -32,7 +32,7 @@ const response = (parts: Json[], finishReason?: string, more: Json = {}) => ({
 });
 const shown = (event: object) => `data: ${JSON.stringify(event).replaceAll('"theirs"', '"mine"')}\n\n`;
 
-test("a request stays as it was sent, to the byte; the model and the kind of answer are in the path", () => {
+test("a request keeps every byte; the model and the framing are in the path", () => {
   const text =
     '\n{ "contents" : [{"parts":[{"text":"é"}]}],\t"big":12345678901234567890, "model":"theirs","new_field":{"x":1.0} }\n';
   for (const [framing, path] of [
@@ -48,7 +48,7 @@ test("a request stays as it was sent, to the byte; the model and the kind of ans
     assert.equal(verbatim.request(Buffer.from(broken), "sse", target), undefined);
 });
 
-test("what another dialect's model thought is taken out of a request, and its calls bear what Google documents for those", () => {
+test("another dialect's reasoning is removed from a request, and its calls get the documented bypass value", () => {
   const envelope = wrappedSignatureOf({ dialect: "openai-responses", data: "x" }, "t");
   const call = { functionCall: { name: "f" } };
   const body = {
@@ -88,7 +88,7 @@ test("what another dialect's model thought is taken out of a request, and its ca
   assert.deepEqual(sent("gemini-2.5-pro").contents[0].parts, [{ text: "a" }, call, own]);
 });
 
-test("the first call of a model's turn that bears no signature gets what Google documents for those, and every other byte stays", () => {
+test("the first unsigned call of a model's turn gets the documented bypass value, and every other byte stays", () => {
   const bypass = "skip_thought_signature_validator";
   const call = '{ "functionCall":{"name":"f","args":{"n":12345678901234567890}} }';
   const turn = (role: string, ...parts: string[]) => `{"role":"${role}", "parts":[ ${parts.join(" ,")}]}`;
@@ -112,7 +112,7 @@ test("the first call of a model's turn that bears no signature gets what Google 
     assert.equal(sent(odd, "gemini-3-pro"), odd);
 });
 
-test("every byte of an answer but the model's name is relayed as it came, once there is content", () => {
+test("every byte of an answer except the model's name is relayed, starting with the first content", () => {
   const opening = response([{ text: "" }]);
   const text =
     '{ "modelVersion" : "theirs",  "big":12345678901234567890, "candidates":[{"content":{"parts":[{"text":"x","modelVersion":"theirs"}]},"new":1.0}]}';
@@ -137,7 +137,7 @@ test("every byte of an answer but the model's name is relayed as it came, once t
   });
 });
 
-test("a caller of the list gets one, of valid JSON, with an empty line between its elements", () => {
+test("a caller of the list framing gets valid JSON with empty lines between elements", () => {
   const events = [response([{ text: "a" }]), response([{ text: "b" }]), response([], "STOP")];
   const { texts, end } = relayed(events, "array");
   const mine = JSON.parse(JSON.stringify(events).replaceAll("theirs", "mine"));
@@ -150,7 +150,7 @@ test("a caller of the list gets one, of valid JSON, with an empty line between i
   assert.equal(end, "]");
 });
 
-test("calls, images, code, a signature, a finish and a refused prompt are content; what opens an answer is not", () => {
+test("calls, images, code, signatures, finish reasons and a blocked prompt count as content; opening events do not", () => {
   const contents = [
     { functionCall: { name: "f" } },
     { inlineData: { data: "" } },
@@ -167,7 +167,7 @@ test("calls, images, code, a signature, a finish and a refused prompt are conten
   assert.deepEqual([blocked.committed, blocked.finished], [true, true]);
 });
 
-test("an answer is finished when all candidates that came are", () => {
+test("an answer is finished when all its candidates are", () => {
   const candidate = (index: number, finishReason?: string) => ({
     candidates: [{ index, content: { parts: [{ text: "x" }] }, ...(finishReason && { finishReason }) }],
   });
@@ -180,7 +180,7 @@ test("an answer is finished when all candidates that came are", () => {
   }
 });
 
-test("tokens by which only one vendor could go on are taken out: for the caller, the answer was cut off", () => {
+test("continuation tokens are removed, and the caller sees a truncated answer", () => {
   const event = {
     ...response([{ text: "a" }]),
     candidates: [{ content: { parts: [{ text: "a" }] }, finishReason: "CONTINUATION", continuationToken: "t" }],
@@ -196,12 +196,12 @@ test("tokens by which only one vendor could go on are taken out: for the caller,
   assert.ok(whole.kind === "answer" && !whole.body.includes("continuationToken") && whole.body.includes("MAX_TOKENS"));
 });
 
-test("an event is one line, without characters that some take for the end of one", () => {
+test("an event is one line, without characters that some readers take for a line end", () => {
   const [event] = relayed(['{"candidates":[{"content":\n{"parts":[{"text":"a\u2028b\u2029c"}]}}]}']).texts;
   assert.equal(event, 'data: {"candidates":[{"content": {"parts":[{"text":"a\\u2028b\\u2029c"}]}}]}\n\n');
 });
 
-test("an error ends the stream, and so does what is no JSON object", () => {
+test("an error or an event that is not a JSON object ends the stream", () => {
   const { stream, texts } = relayed([
     response([{ text: "a" }]),
     "",
@@ -214,7 +214,7 @@ test("an error ends the stream, and so does what is no JSON object", () => {
     assert.equal(relayed([response([{ text: "a" }]), broken, response([], "STOP")]).stream.error?.status, 502);
 });
 
-test("a whole answer keeps every byte but the model's name, and its usage is read", () => {
+test("a whole answer keeps every byte except the model's name, and its usage is read", () => {
   const text =
     '{"candidates":[{"content":{"parts":[{"text":"a\u2028"}]}}], "modelVersion":"theirs","usageMetadata":{"promptTokenCount":3},"big":12345678901234567890}\n';
   const answer = verbatim.answer(Buffer.from(text), "mine");

@@ -20,7 +20,7 @@ function refusalOf(fields: object): [param: string, message: string] {
   return ["", "taken"];
 }
 
-test("what other servers of the format accept is read for upstreams of other formats, where it has a meaning there", () => {
+test("extensions of other servers are translated where the upstream's dialect has an equivalent", () => {
   for (const none of [
     { max_tokens: -1 },
     { max_completion_tokens: -1 },
@@ -51,7 +51,7 @@ test("what other servers of the format accept is read for upstreams of other for
   );
 });
 
-test("results without an id belong to the calls before them, in their order", () => {
+test("results without an id belong to the preceding calls, in order", () => {
   const called = (...ids: string[]) => ({
     role: "assistant",
     content: null,
@@ -90,7 +90,7 @@ test("results without an id belong to the calls before them, in their order", ()
   assert.equal(refusalOf({ messages: [user, called("a"), result("1"), result("2")] })[0], "messages[3].tool_call_id");
 });
 
-test("what has no meaning elsewhere is refused by the name of its field", () => {
+test("an unsupported field is rejected by name", () => {
   const cases: [object, string, RegExp][] = [
     [{ max_tokens: 0 }, "max_tokens", />= 1, or -1/],
     [{ max_tokens: -2 }, "max_tokens", />= -1/],
@@ -121,7 +121,7 @@ test("what has no meaning elsewhere is refused by the name of its field", () => 
   }
 });
 
-test("a fault at the end of a large body is found in time that grows with the body alone", async () => {
+test("an error at the end of a large body is found in linear time", async () => {
   const large = (count: number): object[] => [
     { messages: [...Array.from({ length: count }, () => user), { role: "critic", content: "x" }] },
     {

@@ -37,7 +37,7 @@ function streamed(ending: object): AnswerEvent[] {
   return [...new SseReader(1 << 20).push(Buffer.from(text))].flatMap((event) => decoder.push(event));
 }
 
-test("a stop sequence that a chat upstream reports is told to Anthropic's callers, whole and streamed, if it is one of theirs", () => {
+test("a stop sequence that a chat upstream reports reaches Anthropic's callers, whole and streamed, if they asked for it", () => {
   for (const [name, ending, reason, sequence] of endings) {
     const whole = openaiChat.decodeAnswer({
       choices: [{ index: 0, message: { role: "assistant", content: "Hello " }, ...ending }],

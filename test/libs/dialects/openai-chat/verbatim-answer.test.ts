@@ -37,7 +37,7 @@ const usageChunk = {
 const shown = (event: object) => `data: ${JSON.stringify(event).replaceAll('"theirs"', '"mine"')}\n\n`;
 const done = "data: [DONE]\n\n";
 
-test("what opens an answer is held back until there is content, and nothing is lost", () => {
+test("events before the first content are held back, and none is lost", () => {
   const stream = streamOf();
   assert.deepEqual(relayed(stream, opening), [""]);
   assert.equal(stream.committed, false);
@@ -48,7 +48,7 @@ test("what opens an answer is held back until there is content, and nothing is l
   assert.equal(stream.committed, true);
 });
 
-test("reasoning, tool calls, a refusal, an unknown delta and an end without words are all content", () => {
+test("reasoning, tool calls, a refusal, an unknown delta and an empty finish all count as content", () => {
   for (const delta of [{ reasoning_content: "hm" }, { tool_calls: [{ index: 0 }] }, { refusal: "no" }, { audio: {} }]) {
     const stream = streamOf();
     relayed(stream, chunk(delta));
@@ -63,13 +63,13 @@ test("reasoning, tool calls, a refusal, an unknown delta and an end without word
   }
 });
 
-test("an upstream that opens without end is relayed all the same, so that memory is bounded", () => {
+test("a stream with endless opening events is relayed after a bound, so that memory is bounded", () => {
   const stream = streamOf();
   for (let count = 0; count < 40 && !stream.committed; count++) relayed(stream, opening);
   assert.equal(stream.committed, true);
 });
 
-test("every byte but the model's name is relayed as it came", () => {
+test("every byte except the model's name is relayed unchanged", () => {
   const text =
     '{ "model" : "theirs",  "big":12345678901234567890, "choices":[{"index":0,"delta":{"content":"x","model":"theirs"},"new":1.0}],"model":"theirs"}';
   const [event] = relayed(streamOf(), text);
@@ -82,7 +82,7 @@ test("every byte but the model's name is relayed as it came", () => {
   );
 });
 
-test("the usage chunk is read, and shown only to who asked", () => {
+test("the usage chunk is read, and relayed only to callers that asked for it", () => {
   for (const usageShown of [true, false, null]) {
     const stream = streamOf({ stream_options: { include_usage: usageShown } });
     const [, , usage] = relayed(stream, chunk({ content: "a" }), chunk({}, "stop"), usageChunk);
@@ -98,7 +98,7 @@ test("the usage chunk is read, and shown only to who asked", () => {
   }
 });
 
-test("of running totals the last counts, and they are no end", () => {
+test("of running usage totals the last counts, and none ends the answer", () => {
   const stream = streamOf();
   relayed(
     stream,
@@ -119,7 +119,7 @@ test("an answer is finished when each of its choices is", () => {
   assert.equal(stream.finished, true);
 });
 
-test("an empty finish reason in every chunk is no finish", () => {
+test("an empty finish reason in every chunk does not finish the answer", () => {
   const stream = streamOf();
   relayed(stream, chunk({ role: "assistant", content: "" }, ""));
   assert.equal(stream.committed, false);
@@ -134,7 +134,7 @@ test("an empty finish reason in every chunk is no finish", () => {
   assert.equal(stream.finished, true);
 });
 
-test("the terminator comes once, and nothing after it", () => {
+test("the terminator comes once, and nothing follows it", () => {
   const stream = streamOf();
   assert.deepEqual(
     relayed(stream, chunk({ content: "a" }), chunk({}, "stop"), "[DONE]", "[DONE]", chunk({ content: "b" })).slice(2),
@@ -145,14 +145,14 @@ test("the terminator comes once, and nothing after it", () => {
   assert.deepEqual(out, []);
 });
 
-test("a terminator before any content is not taken for an answer", () => {
+test("a terminator before any content is not an answer", () => {
   const stream = streamOf();
   assert.deepEqual(relayed(stream, opening, "[DONE]"), ["", ""]);
   assert.equal(stream.ended, false);
   assert.equal(stream.finished, false);
 });
 
-test("an error in the stream ends it, whatever shape it has", () => {
+test("an error of any shape ends the stream", () => {
   const shapes: [string | object, { message: string; code: string | undefined; status: number | undefined }][] = [
     [
       { error: { message: "full", code: "context_length_exceeded" } },
@@ -189,7 +189,7 @@ test("an error in the stream ends it, whatever shape it has", () => {
   );
 });
 
-test("an event that is no JSON object ends the stream; an empty one does not", () => {
+test("an event that is not a JSON object ends the stream; an empty one does not", () => {
   for (const broken of ['{"choices":[{"del', "null", "hello"]) {
     const stream = streamOf();
     const texts = relayed(
@@ -210,7 +210,7 @@ test("an event on several lines stays one event", () => {
   assert.equal(event, 'data: {"model":"mine",\ndata: "choices":[{"delta":{"content":"x"}}]}\n\n');
 });
 
-test("no event makes the reader throw", () => {
+test("no event throws", () => {
   const any = fc.oneof(
     fc.json(),
     fc.string(),
@@ -228,7 +228,7 @@ test("no event makes the reader throw", () => {
   fc.assert(fc.property(any, (text) => void wholeOf(text)));
 });
 
-test("a whole answer keeps every byte but the model's name, and its usage is read", () => {
+test("a whole answer keeps every byte except the model's name, and its usage is read", () => {
   const text =
     '{"id":"x", "model":"theirs","choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":2}},"big":12345678901234567890}\n';
   const answer = wholeOf(text);
@@ -246,7 +246,7 @@ test("a whole answer keeps every byte but the model's name, and its usage is rea
   assert.equal(wholeOf('{"error":{"message":"no"}}').kind, "error");
 });
 
-test("what the caller did wrong is told in the upstream's words, with its field and its code", () => {
+test("an error of the caller keeps the upstream's message, field and code", () => {
   const told = (status: number, error: unknown) =>
     JSON.parse(profiles["openai-chat"].errorBodyOf(failureOf(status, upstreamErrorOf(error)), "")).error;
   assert.deepEqual(
@@ -272,7 +272,7 @@ test("what the caller did wrong is told in the upstream's words, with its field 
   assert.equal(told(400, { message: "x".repeat(5_000) }).message.length, 2_000);
 });
 
-test("what is not the caller's fault is told in our own words: an upstream's may hold addresses, accounts and keys", () => {
+test("other errors get the gateway's own message, because the upstream's may contain addresses, accounts and keys", () => {
   const secret = "Incorrect API key sk-secret of org-secret at 10.0.0.1 for model theirs";
   for (const status of [401, 403, 404, 408, 429, 500, 502, 503, 504, 529, 302, 418]) {
     const failure = failureOf(

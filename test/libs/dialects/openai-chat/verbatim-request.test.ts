@@ -14,20 +14,20 @@ const translated = (text: string, streamUsage = true) => {
   return { body: request.body.toString() };
 };
 
-test("only the model's name is changed: unknown fields, big numbers, order and white space stay", () => {
+test("only the model's name changes: unknown fields, large numbers, order and white space stay", () => {
   const text =
     '\n{ "top_k" : 12345678901234567890,\t"model":"mine", "x":{"model":"inner"}, "seed":1.0, "é":"\\u00e9 " }\n';
   assert.equal(translated(text).body, text.replace('"mine"', '"upstream-name"'));
 });
 
-test("a model that is named twice is replaced twice", () => {
+test("a repeated model field is replaced each time", () => {
   assert.equal(
     translated('{"model":"a","\\u006dodel":"b"}').body,
     '{"model":"upstream-name","\\u006dodel":"upstream-name"}',
   );
 });
 
-test("a stream is asked for its usage, and the caller's own options stay beside", () => {
+test("a stream request asks for the usage and keeps the caller's other options", () => {
   assert.equal(
     translated('{"model":"m","stream":true}').body,
     '{"model":"upstream-name","stream":true,"stream_options":{"include_usage":true}}',
@@ -51,7 +51,7 @@ test("a stream is asked for its usage, and the caller's own options stay beside"
   );
 });
 
-test("an answer that is not streamed is asked for without stream options", () => {
+test("a request without a stream has no stream options", () => {
   assert.equal(translated('{"model":"m"}').body, '{"model":"upstream-name"}');
   assert.equal(
     translated('{"model":"m", "stream_options":{"include_usage":true} ,"stream":false}').body,
@@ -63,19 +63,19 @@ test("an answer that is not streamed is asked for without stream options", () =>
   );
 });
 
-test("an upstream that knows no stream options is sent none", () => {
+test("an upstream without stream options gets none", () => {
   assert.equal(translated('{"model":"m","stream":true}', false).body, '{"model":"upstream-name","stream":true}');
   const asked = translated('{"stream_options":{"include_usage":true},"model":"m","stream":true}', false);
   assert.equal(asked.body, '{"model":"upstream-name","stream":true}');
 });
 
-test("options nested however deep are carried", () => {
+test("deeply nested options are kept", () => {
   const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
   const { body } = translated(`{"model":"m","stream":true,"stream_options":{"x":${deep}}}`);
   assert.ok(body.endsWith(`{"x":${deep},"include_usage":true}}`));
 });
 
-test("bytes that are no object with a model are refused and never throw", () => {
+test("bytes that are not an object with a model are rejected and never throw", () => {
   for (const text of ["", "[]", "{}", '{"model":', '{"models":"m"}'])
     assert.equal(requestOf(Buffer.from(text), true, true), undefined);
   fc.assert(
@@ -87,7 +87,7 @@ test("bytes that are no object with a model are refused and never throw", () => 
   );
 });
 
-test("what the upstream reads is what the caller wrote, but for the model and the stream's options", () => {
+test("the upstream's request equals the caller's except for the model and the stream options", () => {
   const request = fc.record(
     {
       model: fc.string(),

@@ -167,14 +167,14 @@ const lite = {
   ],
 };
 
-test("a request with everything in it is admitted by the schema and by the check for stored state", async () => {
+test("a request with every supported field passes the schema and the check for stored state", async () => {
   for (const body of [whole, lite, { model: "m", input: "Hi" }]) {
     assert.equal(await faultOf(body), undefined);
     assert.equal(statefulFieldIn(body), undefined);
   }
 });
 
-test("instructions come first, then the developer's; later ones stay in their place, and what is said keeps its order", () => {
+test("instructions come before the developer's, later ones stay in place, and the order of messages is kept", () => {
   const { system, messages } = decoded(lite);
   assert.deepEqual(
     system.map(({ text, path }) => [text, path]),
@@ -202,7 +202,7 @@ test("instructions come first, then the developer's; later ones stay in their pl
   );
 });
 
-test("parts say what the caller wrote, and where", () => {
+test("parts keep the caller's text and its path", () => {
   const parts = decoded(lite).messages.flatMap((message) => message.parts);
   const expected: Part[] = [
     { kind: "text", text: "Look:", path: "input[2].content[0]", cache: { ttl: "long" } },
@@ -255,7 +255,7 @@ test("parts say what the caller wrote, and where", () => {
   );
 });
 
-test("tools in namespaces and in the input are flattened; the namespace that all functions are in is none; hosted tools that are only offered are left out", () => {
+test("tools in namespaces and in the input are flattened; the default namespace counts as none; unforced hosted tools are left out", () => {
   assert.deepEqual(decoded(lite).tools, [
     {
       name: "weather",
@@ -283,7 +283,7 @@ const tools = [
   { type: "web_search" },
 ];
 
-test("a choice among tools names them neutrally; only one that demands what can't be had is refused", () => {
+test("a tool choice uses neutral names; only one that requires an unsupported tool is rejected", () => {
   const choiceOf = (tool_choice: unknown, offered: unknown = tools) =>
     decoded({ tools: offered, tool_choice }).toolChoice;
   const path = "tool_choice";
@@ -322,7 +322,7 @@ test("a choice among tools names them neutrally; only one that demands what can'
   );
 });
 
-test("settings are read under the caller's names, and values that ask for nothing are not settings", () => {
+test("settings are read with the caller's field names, and values without effect are no settings", () => {
   const format = { type: "json_schema", name: "answer", schema, strict: true };
   const { settings } = decoded({
     max_output_tokens: 100,
@@ -372,7 +372,7 @@ test("settings are read under the caller's names, and values that ask for nothin
   );
 });
 
-test("what has no place in the neutral form is refused by its name", () => {
+test("a field that the neutral form cannot express is rejected by name", () => {
   const user = (part: object) => ({ input: [{ role: "user", content: [part] }] });
   const cases: [string, Record<string, unknown>][] = [
     ["top_logprobs", { top_logprobs: 3 }],
@@ -404,7 +404,7 @@ test("what has no place in the neutral form is refused by its name", () => {
     );
 });
 
-test("compaction is refused for upstreams of other dialects, by name", () => {
+test("compaction is rejected by name for upstreams of other dialects", () => {
   const user = { role: "user", content: "Hi" };
   for (const [param, fields] of [
     ["context_management", { input: "Hi", context_management: [{ type: "compaction", compact_threshold: 1_000 }] }],
@@ -419,7 +419,7 @@ test("compaction is refused for upstreams of other dialects, by name", () => {
   }
 });
 
-test("a reference to a stored item names the setting that helps the client which sends them by default", () => {
+test("an error about a stored item names the setting that fixes clients which send them by default", () => {
   // As @ai-sdk/openai's default model sends a conversation's second turn.
   const input = [
     { role: "user", content: [{ type: "input_text", text: "Hi" }] },
@@ -432,7 +432,7 @@ test("a reference to a stored item names the setting that helps the client which
   assert.match(field.message, /openai\.chat\("<model>"\)/);
 });
 
-test("pictures that a model made earlier are shown to the next one", () => {
+test("images from an earlier answer are sent to the model as user input", () => {
   const { messages } = decoded({
     input: [{ type: "image_generation_call", id: "ig_1", status: "completed", result: png, output_format: "webp" }],
   });
@@ -445,7 +445,7 @@ test("pictures that a model made earlier are shown to the next one", () => {
   ]);
 });
 
-test("whatever refers to something stored is found, with advice to send the whole input", () => {
+test("every reference to a stored object is found, with advice to send the whole input", () => {
   const cases: [string, object][] = [
     ["previous_response_id", { previous_response_id: "resp_1" }],
     ["conversation", { conversation: "conv_1" }],
@@ -488,7 +488,7 @@ test("whatever refers to something stored is found, with advice to send the whol
   assert.equal(statefulFieldIn({ ...harmless, previous_response_id: null, store: true }), undefined);
 });
 
-test("faults are told by the field they are in", async () => {
+test("errors name the invalid field", async () => {
   const cases: [RegExp, object][] = [
     [/'model'/, { input: "Hi" }],
     [/'input'/, { model: "m" }],
@@ -528,14 +528,14 @@ const requestOf = (fields: Partial<NeutralRequest>): NeutralRequest => ({
   ...fields,
 });
 
-test("an upstream is asked to store nothing, and for a stream only if one is wanted", () => {
+test("a request has store: false, and asks for a stream only if the caller wants one", () => {
   const user = { type: "message", role: "user", content: [{ type: "input_text", text: "Hi" }] };
   assert.deepEqual(wireOf(requestOf({})), { model: "upstream-name", input: [user], store: false });
   assert.equal(wireOf(requestOf({}), "sse").stream, true);
   assert.equal(openaiResponses.encodeRequest(requestOf({}), "sse", target).path, "/responses");
 });
 
-test("what is decoded and encoded again says the same, sounds aside", () => {
+test("decoding and encoding a request keeps its content, except audio", () => {
   const once = decoded({
     ...whole,
     input: [...lite.input],
@@ -569,7 +569,7 @@ test("what is decoded and encoded again says the same, sounds aside", () => {
   assert.deepEqual(twice.toolChoice, once.toolChoice);
 });
 
-test("settings reach the upstream in its own words", () => {
+test("settings are written in the upstream's format", () => {
   const at = <Value>(value: Value) => ({ value, path: "p" });
   const cases: [Settings, object][] = [
     [{ outputTokensMax: at(5) }, { max_output_tokens: 16 }],
@@ -610,7 +610,7 @@ test("settings reach the upstream in its own words", () => {
     );
 });
 
-test("thoughts are asked for where a model is known to think, and only there", () => {
+test("encrypted reasoning is requested only from models that reason", () => {
   const asks = (model: string) => wireOf(requestOf({}), "whole", model).include !== undefined;
   assert.deepEqual(["o3-mini", "gpt-5", "gpt-6-sol", "openai/gpt-5.2", "codex-mini"].map(asks), [
     true,
@@ -622,7 +622,7 @@ test("thoughts are asked for where a model is known to think, and only there", (
   assert.deepEqual(["gpt-4.1", "gpt-4o-mini", "gpt-5-chat-latest", "llama"].map(asks), [false, false, false, false]);
 });
 
-test("tools say whether they are strict, free text is a custom tool's, and a choice names what is meant", () => {
+test("tools are marked strict if they fit, free text uses custom tools, and a choice names its tools", () => {
   const offered = [
     { name: "a", callerName: "a", parameters: schema, strict: true, path: "p" },
     { name: "b", callerName: "b", parameters: { type: "object", properties: { x: {} } }, strict: true, path: "p" },
@@ -651,7 +651,7 @@ test("tools say whether they are strict, free text is a custom tool's, and a cho
   });
 });
 
-test("turns become items: foreign and unsigned thoughts are left out, errors are marked, long ids stay the same id", () => {
+test("turns become items: foreign and unsigned reasoning is left out, errors are marked, long ids are shortened consistently", () => {
   const path = "p";
   const id = "x".repeat(100);
   const messages: Message[] = [
@@ -701,7 +701,7 @@ test("turns become items: foreign and unsigned thoughts are left out, errors are
   });
 });
 
-test("instructions alone are something to answer", () => {
+test("a request with instructions alone is valid", () => {
   const system = [{ kind: "text" as const, text: "Greet.", path: "p" }];
   const wire = wireOf(requestOf({ system, messages: [] }));
   assert.deepEqual(wire.input, [
@@ -710,7 +710,7 @@ test("instructions alone are something to answer", () => {
   assert.equal(wire.instructions, undefined);
 });
 
-test("a sound is refused by the caller's name for it", () => {
+test("audio is rejected by the caller's field name", () => {
   const sound: Part = { kind: "audio", mimeType: "audio/wav", data: "AAAA", path: "messages[0].content[0]" };
   const request = requestOf({ messages: [{ role: "user", parts: [sound], path: "messages[0]" }] });
   assert.equal(

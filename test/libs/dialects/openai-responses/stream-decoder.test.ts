@@ -43,7 +43,7 @@ function checkGrammar(events: readonly AnswerEvent[]): void {
   }
 }
 
-test("a stream reads the same however it is cut, piece by piece as it comes", () => {
+test("a stream decodes chunk by chunk to the same events however it is split", () => {
   for (const size of [1, 7, 64, golden.length]) {
     const reader = new SseReader(1 << 16);
     const decoder = openaiResponses.streamDecoder();
@@ -57,7 +57,7 @@ test("a stream reads the same however it is cut, piece by piece as it comes", ()
   }
 });
 
-test("the whole answer says what its stream says", () => {
+test("a whole answer decodes to the same as its stream", () => {
   const text = golden.toString("utf8");
   const body = JSON.parse(text.slice(text.lastIndexOf("data: ") + 6)).response;
   assert.deepEqual(foldedOf(openaiResponses.decodeAnswer(body)), goldenAnswer);
@@ -78,7 +78,7 @@ const delta = (name: string, output_index: number, text: string, fields: object 
   ...fields,
 });
 
-test("servers that leave out a part of the life cycle are understood", () => {
+test("streams that lack parts of the life cycle are understood", () => {
   const text = (...texts: string[]) => texts.map((said) => ({ kind: "text", text: said }));
   const cases: [string, object[], unknown[]][] = [
     ["only the last event", [completed({ output: [message({ type: "output_text", text: "Hi" })] })], text("Hi")],
@@ -204,7 +204,7 @@ test("servers that leave out a part of the life cycle are understood", () => {
     }
 });
 
-test("calls that come without an id are given ids that never repeat", () => {
+test("calls without an id get ids that never repeat", () => {
   const events = [
     over(0, { type: "function_call", name: "f", arguments: {} }),
     over(1, { type: "function_call", name: "f", arguments: '{"a":1}' }),
@@ -216,7 +216,7 @@ test("calls that come without an id are given ids that never repeat", () => {
   for (const id of ids) assert.match(id, /^call_[0-9a-f]{24}$/);
 });
 
-test("the end says why: whole, cut off, filtered, or calling", () => {
+test("the finish tells the reason: complete, truncated, filtered, or tool calls", () => {
   const finishOf = (...events: object[]) =>
     read(events).flatMap((event) => (event.kind === "finish" ? [event.finish] : []));
   const incomplete = (reason?: string) => ({
@@ -230,7 +230,7 @@ test("the end says why: whole, cut off, filtered, or calling", () => {
   assert.deepEqual(finishOf(incomplete()), ["length"]);
 });
 
-test("errors are told in whichever form they come, with the status that their code stands for", () => {
+test("errors are read in every form, with the status of their code", () => {
   const cases: [object, object][] = [
     [
       { type: "error", code: "rate_limit_exceeded", message: "slow down", param: null },
@@ -268,7 +268,7 @@ test("errors are told in whichever form they come, with the status that their co
     assert.equal(openaiResponses.decodeAnswer(body)[0]?.kind, "error");
 });
 
-test("a stream that breaks off is not finished, and what is no JSON ends it", () => {
+test("a truncated stream is not finished, and an event that is not JSON ends it", () => {
   const decoder = openaiResponses.streamDecoder();
   const push = (text: string) => decoder.push({ event: undefined, data: Buffer.from(text) });
   for (const text of ["", JSON.stringify(delta("output_text", 0, "Hi")), "[DONE]"]) push(text);
@@ -276,7 +276,7 @@ test("a stream that breaks off is not finished, and what is no JSON ends it", ()
   assert.deepEqual([decoder.end(), decoder.finished, decoder.malformedEvents], [[], false, 1]);
 });
 
-test("no event, however odd, throws or breaks the order of blocks", () => {
+test("no event throws or breaks the order of blocks", () => {
   const types = [
     "response.created",
     "response.output_item.added",

@@ -88,7 +88,7 @@ const sentOf = (text: string): Sent[] =>
     return sent;
   });
 
-test("every event has its name and the next number; the life of an answer is told in full", () => {
+test("every event has its name and the next number, and an answer has all events of its life cycle", () => {
   const events = sentOf(streamOf(cut(eventsOf(everything), 5)));
   assert.deepEqual(
     events.map((event) => event.sequence_number),
@@ -122,7 +122,7 @@ test("every event has its name and the next number; the life of an answer is tol
   assert.equal(said("custom_tool_call_input", 5), 'print("é")\n😀');
 });
 
-test("items are what clients match them by: calls in their namespaces, free text unwrapped, thinking in an envelope, pictures by their bytes", () => {
+test("items match what clients expect: namespaces of calls, unwrapped free text, wrapped signatures, image bytes", () => {
   const { output, ...response } = JSON.parse(openaiResponses.encodeAnswer(everything, context)) as Written;
   assert.deepEqual(output, [
     {
@@ -221,7 +221,7 @@ test("items are what clients match them by: calls in their namespaces, free text
   assert.equal(openaiResponses.answerIdOf?.(context), "resp_abc123");
 });
 
-test("an answer that is cut off says so, and so does the item it was cut off in", () => {
+test("a truncated answer and its truncated item are both marked incomplete", () => {
   const blocks: Block[] = [
     { kind: "text", text: "First" },
     { kind: "call", id: "call_1", name: "weather", input: '{"ci' },
@@ -249,7 +249,7 @@ test("an answer that is cut off says so, and so does the item it was cut off in"
   }
 });
 
-test("a tool's free text streams as it comes, whatever the model makes of the JSON around it", () => {
+test("a tool's free text streams as it arrives, even from malformed JSON", () => {
   const cases: [string, string][] = [
     ['{"input":"a\\nb"}', "a\nb"],
     [' { "input" : "" } ', ""],
@@ -295,7 +295,7 @@ const block = (name: fc.Arbitrary<string>): fc.Arbitrary<Block> => {
   );
 };
 
-test("what is written, streamed or whole, reads back the same", () => {
+test("an encoded answer decodes to the same, streamed or whole", () => {
   const answers = fc.record({
     blocks: fc.array(block(fc.constantFrom("weather", "exec", "agents__list")), { maxLength: 5 }),
     usage: fc.constant(usage),
@@ -319,7 +319,7 @@ test("what is written, streamed or whole, reads back the same", () => {
   );
 });
 
-test("the official client's helper, which checks every event, takes the stream, in its current version and the one before", async () => {
+test("the official client's helper, which checks every event, accepts the stream in its current and previous major version", async () => {
   const empty: Answer = { blocks: [], finish: "stop" };
   for (const answer of [everything, empty, { ...everything, finish: "length" as const }]) {
     const text = streamOf(cut(eventsOf(answer), 3));

@@ -14,7 +14,7 @@ const target = targetOf("openai-responses", "upstream-name");
 const sent = (text: string, framing: "whole" | "sse" = "whole") =>
   verbatim.request(Buffer.from(text), framing, target)?.body.toString();
 
-test("a request keeps every byte but the model's name and what it says of storing and streaming", () => {
+test("a request keeps every byte except the model's name and the fields about storing and streaming", () => {
   const text =
     '\n{ "x" : 12345678901234567890,\t"model":"mine", "y":{"model":"inner","store":true}, "é":"\\u00e9 " }\n';
   assert.equal(sent(text), text.replace('"mine"', '"upstream-name"').replace(" }\n", ' ,"store":false}\n'));
@@ -30,14 +30,14 @@ test("a request keeps every byte but the model's name and what it says of storin
   );
 });
 
-test("bytes that are no object with a model are refused and never throw", () => {
+test("bytes that are not an object with a model are rejected and never throw", () => {
   for (const text of ["", "[]", "{}", '{"model":', '{"models":"m"}']) assert.equal(sent(text), undefined);
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => void verbatim.request(Buffer.from(bytes), "sse", target)),
   );
 });
 
-test("thoughts of other dialects are taken out, this dialect's own are unwrapped, and all around them stays", () => {
+test("reasoning of other dialects is removed, this dialect's own is unwrapped, and all other bytes stay", () => {
   const foreign = {
     type: "reasoning",
     id: "rs_1",
@@ -77,7 +77,7 @@ const sentTo = (model: string, reasons: boolean | undefined, body: object) =>
     ),
   );
 
-test("encrypted reasoning is asked for where the catalogue, the request or the model's name says that the model reasons, and nowhere else", () => {
+test("encrypted reasoning is requested only if the catalogue, the request or the model's name says that the model reasons", () => {
   for (const [model, reasons, body, expected] of [
     ["deployment", true, {}, [encrypted]],
     ["deployment", true, { include: [] }, [encrypted]],
@@ -97,7 +97,7 @@ test("encrypted reasoning is asked for where the catalogue, the request or the m
     assert.deepEqual(sentTo(model, reasons, body).include, expected, `${model} ${JSON.stringify(body)}`);
 });
 
-test("reasoning that no upstream can resolve is left out, with the ids of the items that belong to it", () => {
+test("reasoning that no upstream can resolve is removed, with the ids of the items that belong to it", () => {
   const call =
     '{"type":"function_call","id":"fc_1", "call_id":"c","name":"f","arguments":"{}","n":12345678901234567890}';
   const said = '{"id":"msg_1","type":"message","role":"assistant","content":[]}';
@@ -140,7 +140,7 @@ function relayed(bytes: Buffer): Relayed {
   return { text: Buffer.concat(out).toString(), stream, heldEvents };
 }
 
-test("a stream keeps every byte but the model's name; usage, the answer's id and the end are read in passing", () => {
+test("a stream keeps every byte except the model's name; its usage, answer id and end are detected", () => {
   const { text, stream, heldEvents } = relayed(golden);
   assert.equal(text, golden.toString().replaceAll('"model":"upstream-name"', '"model":"mine"'));
   assert.equal(heldEvents, 5);
@@ -157,7 +157,7 @@ test("a stream keeps every byte but the model's name; usage, the answer's id and
   );
 });
 
-test("events without a name are known by their type", () => {
+test("events without a name are identified by their type", () => {
   const unnamed = golden.toString().replaceAll(/^event: .*\n/gm, "");
   const { text, stream, heldEvents } = relayed(Buffer.from(unnamed));
   assert.equal(text, unnamed.replaceAll('"model":"upstream-name"', '"model":"mine"'));
@@ -170,7 +170,7 @@ test("events without a name are known by their type", () => {
 
 const event = (type: string, fields: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 
-test("an answer begins with its first content, and not with what only announces it", () => {
+test("an answer begins with its first content, not with the events that announce it", () => {
   const beginning = event("response.created", { response: { id: "r", model: "u" } });
   const committed = (...events: string[]) => relayed(Buffer.from(beginning + events.join(""))).stream.committed;
   const added = (type: string) => event("response.output_item.added", { output_index: 0, item: { type } });
@@ -195,7 +195,7 @@ test("an answer begins with its first content, and not with what only announces 
     assert.equal(committed(content), true, content);
 });
 
-test("errors are caught wherever they come; a stream that breaks off is not finished", () => {
+test("errors are detected at any position; a truncated stream is not finished", () => {
   for (const content of ["", event("response.output_text.delta", { delta: "a" })])
     for (const [failure, status] of [
       [event("error", { code: "rate_limit_exceeded", message: "m", param: null }), 429],
@@ -218,7 +218,7 @@ test("errors are caught wherever they come; a stream that breaks off is not fini
   assert.deepEqual([stream.committed, stream.finished, stream.ended, stream.malformedEvents], [true, false, false, 1]);
 });
 
-test("no bytes, however cut, throw", () => {
+test("no bytes throw, however they are split", () => {
   const line = fc.oneof(
     fc.constantFrom(
       "event: response.created",
@@ -235,7 +235,7 @@ test("no bytes, however cut, throw", () => {
   fc.assert(fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => void relayed(Buffer.from(bytes))));
 });
 
-test("a whole answer keeps every byte but the model's name; failures and what is no answer are told apart", () => {
+test("a whole answer keeps every byte except the model's name; failures and bodies that are not answers are distinguished", () => {
   const text =
     ' {"model" : "u","big":12345678901234567890,"error":null,"status":"incomplete","output":[{"model":"inner"}],"usage":{"input_tokens":3}}';
   const answer = verbatim.answer(Buffer.from(text), "mine");

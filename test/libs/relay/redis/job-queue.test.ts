@@ -76,7 +76,7 @@ async function withWorker(
   }
 }
 
-test("a job is waiting, then active, then missing, as two fields of its hash say", async () => {
+test("a job is waiting, then active, then missing, according to two fields of its hash", async () => {
   const queued = queue.add(jobOf("gen_a"), never);
   const state = async () => (await queue.statesOf([queued]))[0];
   await until("it waits", async () => (await state()) === "waiting");
@@ -89,7 +89,7 @@ test("a job is waiting, then active, then missing, as two fields of its hash say
   });
 });
 
-test("a job that was handed over leaves nothing of its body behind", async () => {
+test("a dispatched job leaves nothing of its body behind", async () => {
   const queued = queue.add(jobOf("gen_secret"), never);
   await withWorker(1, async (_worker, slots) => {
     await until("it is taken", () => slots.length === 1);
@@ -103,7 +103,7 @@ test("a job that was handed over leaves nothing of its body behind", async () =>
   }
 });
 
-test("a job that waits can be taken off; one that runs can not", async () => {
+test("a waiting job can be removed; an active one cannot", async () => {
   const first = queue.add(jobOf("gen_b"), never);
   const second = queue.add(jobOf("gen_c"), never);
   await until("both wait", async () => (await queue.bull.getPrioritizedCount()) === 2);
@@ -118,7 +118,7 @@ test("a job that waits can be taken off; one that runs can not", async () => {
   });
 });
 
-test("while workers have room, what is put on the queue together is one job, which is over with its last dispatch", async () => {
+test("while workers have free slots, generations added together share a job, which ends with the last dispatch", async () => {
   queue.setFreeSlots(512);
   const names = Array.from({ length: 20 }, (_, index) => `gen_${index}`);
   const queued = names.map((name) => queue.add(jobOf(name), never));
@@ -143,7 +143,7 @@ test("while workers have room, what is put on the queue together is one job, whi
   });
 });
 
-test("a job of several is taken off when the last of them left", async () => {
+test("a shared job is removed when its last generation left", async () => {
   queue.setFreeSlots(64);
   const queued = ["gen_1", "gen_2", "gen_3", "gen_4"].map((name) => queue.add(jobOf(name), never));
   const states = () => queue.statesOf(queued);
@@ -160,7 +160,7 @@ test("a job of several is taken off when the last of them left", async () => {
   assert.deepEqual(await states(), new Array(4).fill("missing"));
 });
 
-test("large bodies, and generations without a worker that has room, go one by one", async () => {
+test("large bodies, and generations without a free slot, get separate jobs", async () => {
   const large = (name: string) => ({ ...jobOf(name), body: "x".repeat(30_000) });
   queue.setFreeSlots(512);
   for (const name of ["gen_1", "gen_2", "gen_3"]) queue.add(large(name), never);
@@ -170,7 +170,7 @@ test("large bodies, and generations without a worker that has room, go one by on
   await until("they wait in two more", async () => (await queue.bull.getPrioritizedCount()) === 4);
 });
 
-test("a member that is none of ours is left out, and the others run", async () => {
+test("an invalid member of a job is skipped, and the others run", async () => {
   queue.setFreeSlots(512);
   for (const name of ["gen_1", "gen_2", "gen_3"])
     queue.add({ ...jobOf(name), ...(name === "gen_2" && { contentType: "x".repeat(501) }) }, never);
@@ -183,7 +183,7 @@ test("a member that is none of ours is left out, and the others run", async () =
   });
 });
 
-test("a job whose worker died with it is taken off the queue, not run: its owner has long begun another attempt", async () => {
+test("a job whose worker died is removed and not run, because its owner has started another attempt", async () => {
   const orphan = queue.add(jobOf("gen_orphan"), never);
   const lockMs = 100;
   const dead = new Worker("chat", null, {
@@ -216,7 +216,7 @@ test("a job whose worker died with it is taken off the queue, not run: its owner
   });
 });
 
-test("a worker with few places takes at most one job too many", async () => {
+test("a worker with few slots takes at most one job too many", async () => {
   for (let count = 0; count < 40; count++) queue.add(jobOf(`gen_single${count}`), never);
   await until("they wait", async () => (await queue.bull.getPrioritizedCount()) === 40);
   queue.setFreeSlots(512);
@@ -235,7 +235,7 @@ test("a worker with few places takes at most one job too many", async () => {
   });
 });
 
-test("a queue gives out jobs in the order they came, and no more than there are places", async () => {
+test("a queue dispatches jobs in order, and no more than there are slots", async () => {
   const names = Array.from({ length: 40 }, (_, index) => `gen_${index}`);
   for (const name of names) queue.add(jobOf(name), never);
   await withWorker(8, async (worker, slots) => {
@@ -259,7 +259,7 @@ test("a queue gives out jobs in the order they came, and no more than there are 
   });
 });
 
-test("a job that comes alone costs Redis four scripts: it is added, fetched, and taken off, and the queue is quietened", async () => {
+test("a single job costs Redis four scripts: add, fetch, complete, and removing the marker", async () => {
   const scripts = async () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.info("commandstats"))?.[1] ?? 0);
   await withWorker(4, async (_worker, slots) => {
     const dispatch = async (generation: string) => {
@@ -281,7 +281,7 @@ test("a job that comes alone costs Redis four scripts: it is added, fetched, and
 });
 
 for (const size of [1, 2])
-  test(`however closely one comes behind another, neither lies until a worker looks by itself: ${size} at work`, async (t) => {
+  test(`jobs that follow each other closely never wait for a worker's next poll: ${size} running`, async (t) => {
     const taken = new Set<string>();
     const workers = await Promise.all(
       Array.from({ length: size }, () =>
@@ -329,7 +329,7 @@ test("the same attempt added twice is one job", async () => {
   assert.equal((await queue.bull.getJob(jobIdOf({ generation: "gen_twice", attempt: 1 })))?.id, "gen_twice-1");
 });
 
-test("with Redis frozen, all that gathered is refused after one time limit", async () => {
+test("with Redis frozen, all gathered jobs fail after one timeout", async () => {
   server.pause();
   let refused = 0;
   const refusedTogether = new Promise<number>((resolve) => {
@@ -343,7 +343,7 @@ test("with Redis frozen, all that gathered is refused after one time limit", asy
   assert.equal(count, 200);
 });
 
-test("with Redis gone a job is refused at once, and a worker goes on when Redis is back, empty", async () => {
+test("with Redis away a job fails at once, and a worker continues when Redis is back without data", async () => {
   await withWorker(2, async (_worker, slots) => {
     await server.kill();
     await until("the loss is noticed", () => redis.status !== "ready");
@@ -366,7 +366,7 @@ test("with Redis gone a job is refused at once, and a worker goes on when Redis 
   });
 });
 
-test("the events of a queue stay few, also after Redis lost all data", async () => {
+test("a queue's event stream stays short, even after Redis lost all data", async () => {
   const eventsMax = 200;
   const run = async (name: string) => {
     await withWorker(64, async (_worker, slots) => {

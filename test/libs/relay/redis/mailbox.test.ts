@@ -36,7 +36,7 @@ const frameOf = (seq: number, payload: Buffer = noPayload): Frame => ({
   payload,
 });
 
-test("what is sent in one turn leaves in one envelope, in order", async () => {
+test("frames of one turn of the event loop leave in one envelope, in order", async () => {
   await using redis = await startRedis();
   const one = await open(redis.url, "ingress");
   const other = await open(redis.url, "worker");
@@ -51,7 +51,7 @@ test("what is sent in one turn leaves in one envelope, in order", async () => {
   await Promise.all([one.mailbox.close(), other.mailbox.close()]);
 });
 
-test("what gathers while an envelope is on its way leaves in few, none larger than its bound", async () => {
+test("frames that gather while an envelope is on its way leave in few envelopes, none above its bound", async () => {
   await using redis = await startRedis();
   const one = await open(redis.url, "ingress");
   const other = await open(redis.url, "worker");
@@ -69,7 +69,7 @@ test("what gathers while an envelope is on its way leaves in few, none larger th
   await Promise.all([one.mailbox.close(), other.mailbox.close()]);
 });
 
-test("what nobody waits for goes with what somebody does, or alone a little later, and nothing overtakes anything", async () => {
+test("a frame that nobody waits for leaves with an urgent one, or alone a little later, and frames keep their order", async () => {
   await using redis = await startRedis();
   const one = await open(redis.url, "ingress");
   const other = await open(redis.url, "worker");
@@ -101,7 +101,7 @@ test("what nobody waits for goes with what somebody does, or alone a little late
   await Promise.all([one.mailbox.close(), other.mailbox.close()]);
 });
 
-test("a mailbox hears its own heartbeat, and again after Redis was gone", async () => {
+test("a mailbox receives its own heartbeat, and again after Redis was away", async () => {
   await using redis = await startRedis();
   const { mailbox, heard } = await open(redis.url, "ingress");
   mailbox.heartbeat(mailbox.self);
@@ -121,7 +121,7 @@ test("a mailbox hears its own heartbeat, and again after Redis was gone", async 
   await mailbox.close();
 });
 
-test("frames are the same after the wire, and bytes that are no envelope are none", () => {
+test("frames survive encoding, and bytes that are not an envelope are ignored", () => {
   const frame = fc
     .record({
       kind: fc.constantFrom(...Object.values(frameKinds)),
@@ -149,7 +149,7 @@ test("frames are the same after the wire, and bytes that are no envelope are non
   );
 });
 
-test("one who writes nothing notices that its Redis was made a replica, and is heard of at the new primary", async () => {
+test("a process that writes nothing notices that its Redis became a replica, and reconnects to the new primary", async () => {
   await using failover = await startFailover();
   const { mailbox, heard } = await open(failover.url, "ingress");
   const primary = await failover.failOver();
@@ -181,7 +181,7 @@ test("a heartbeat to another mailbox costs Redis one PUBLISH and nothing else, h
   await Promise.all([one.mailbox.close(), other.mailbox.close()]);
 });
 
-test("a mailbox that is closed has sent all it was given, also what nobody waits for", async () => {
+test("closing a mailbox first sends everything, including frames that nobody waits for", async () => {
   await using redis = await startRedis();
   const one = await open(redis.url, "ingress");
   const other = await open(redis.url, "worker");
@@ -196,7 +196,7 @@ test("a mailbox that is closed has sent all it was given, also what nobody waits
   await one.mailbox.close();
 });
 
-test("what gathers for one mailbox is bounded, and one that is full takes nothing from the others", async () => {
+test("the bytes that gather for one mailbox are bounded, and a full one does not affect others", async () => {
   await using redis = await startRedis();
   const one = await open(redis.url, "ingress");
   const other = await open(redis.url, "worker");
@@ -210,7 +210,7 @@ test("what gathers for one mailbox is bounded, and one that is full takes nothin
   await one.mailbox.close();
 });
 
-test("messages on other channels, and bytes that are no envelope, are not for the mailbox", async () => {
+test("messages on other channels, and bytes that are not an envelope, do not reach the mailbox", async () => {
   await using redis = await startRedis();
   const { mailbox, heard } = await open(redis.url, "ingress");
   const publisher = await connectRedis(redis.url, "patient");

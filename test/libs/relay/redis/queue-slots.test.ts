@@ -16,7 +16,7 @@ const keyOf = (queue: string) => keyspaceOf("test").queueSlots(queue);
 const worker = (slots: number) => ({ slots, running: 0 });
 const ingress = (running: number) => ({ slots: 0, running });
 
-test("an ingress learns the places of all workers and what runs for the other ingresses", async () => {
+test("an ingress learns the slots of all workers and the running generations of the other ingresses", async () => {
   const key = keyOf("chat");
   await announce(redis, key, "worker-1", worker(512));
   await announce(redis, key, "worker-2", worker(8));
@@ -27,7 +27,7 @@ test("an ingress learns the places of all workers and what runs for the other in
   assert.deepEqual(await announce(redis, keyOf("image"), "ingress-1", ingress(1)), { slots: 0, running: 0 });
 });
 
-test("what a process announced lapses, and the announcements of a queue with no process at all", async () => {
+test("announcements expire, and so does a queue's hash without processes", async () => {
   const key = keyOf("brief");
   await announce(redis, key, "worker-1", worker(4));
   const [slots, running, lapses] = String(await redis.hget(key, "worker-1")).split(" ");
@@ -38,7 +38,7 @@ test("what a process announced lapses, and the announcements of a queue with no 
   assert.ok(life > 0 && life <= 10_000, String(life));
 });
 
-test("something else under the name of an announcement is removed", async () => {
+test("an invalid announcement is removed", async () => {
   const key = keyOf("odd");
   await redis.hset(key, "worker-1", "many", "worker-2", "");
   assert.deepEqual(await announce(redis, key, "ingress-1", ingress(0)), { slots: 0, running: 0 });
