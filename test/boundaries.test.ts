@@ -85,7 +85,7 @@ test("folders import only what the table allows", () => {
   assert.deepEqual(broken, []);
 });
 
-test("a border is crossed with # and never with a relative path", () => {
+test("an import across folders uses # and never a relative path", () => {
   const crossing = imports.filter(
     ({ file, specifier }) => specifier.startsWith(".") && folderOf(join(dirname(file), specifier)) !== folderOf(file),
   );
@@ -100,7 +100,7 @@ test("packages are used only in the folders that own them", () => {
   assert.deepEqual(stray, []);
 });
 
-test("Node's own modules are named with node:", () => {
+test("Node's own modules are imported with node:", () => {
   assert.deepEqual(
     imports.filter(({ specifier }) => builtinModules.includes(specifier.split("/", 1)[0] as string)),
     [],

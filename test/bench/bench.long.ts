@@ -8,7 +8,7 @@ import { programOf } from "./processes.ts";
 const run = promisify(execFile);
 
 /** No figure is asserted: how fast it is depends on what else the machine does. */
-test("the bench measures short answers of two systems and says what they took", {
+test("the bench measures short answers of two systems and reports its figures", {
   skip: programOf("wrk") === undefined && "wrk is not installed (apt-get install wrk)",
 }, async () => {
   const args = [join(import.meta.dirname, "bench.ts"), "--quick", "--only", "short", "--systems", "direct,sluice"];

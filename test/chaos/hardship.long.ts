@@ -57,7 +57,7 @@ async function openProxy(path: string) {
   };
 }
 
-test("connections to Redis that fall silent without a word are replaced", async () => {
+test("connections to Redis that fall silent are replaced", async () => {
   await using gateway = await startGateway({ processes: "all", catalogue, ingresses: 0, workers: [] });
   await using proxy = await openProxy(gateway.redis.url.slice("unix://".length));
   const { urls } = await gateway.addIngress({ REDIS_URL: proxy.url });
@@ -72,7 +72,7 @@ test("connections to Redis that fall silent without a word are replaced", async 
   await Promise.all([...gateway.ingresses, ...gateway.workers].map((role) => role.kill()));
 });
 
-test("the jobs that a dead ingress left do not keep the callers of another waiting for their turn", async () => {
+test("jobs left by a dead ingress do not delay the callers of another", async () => {
   await using gateway = await startGateway({ processes: "all", catalogue, ingresses: 2, workers: ["chat=4"] });
   const [dying, living] = gateway.ingresses;
   const abandoned = Array.from({ length: 60 }, () =>
@@ -98,7 +98,7 @@ test("SIGTERM ends an ingress and a worker while Redis is away", async () => {
   }
 });
 
-test("a worker that must stop hands back what has not begun, and says so in what has", async () => {
+test("a stopping worker hands back attempts without content, and ends the others with an error", async () => {
   await using gateway = await startGateway({ processes: "all", catalogue, workers: [] });
   const first = await gateway.addWorker("chat=8", { DRAIN_MS: "300" });
   const begun = readStream(await ask(gateway, "stream", true));
@@ -112,7 +112,7 @@ test("a worker that must stop hands back what has not begun, and says so in what
   assert.equal(done, false);
 });
 
-test("jobs and frames that are none of ours harm nobody", async () => {
+test("foreign jobs and frames do no harm", async () => {
   await using gateway = await startGateway({ processes: "all", catalogue, workers: ["chat=4"] });
   const redis = await connectRedis(gateway.redis.url, "request");
   await using _connection = { [Symbol.asyncDispose]: async () => redis.disconnect() };
@@ -195,7 +195,7 @@ test("jobs and frames that are none of ours harm nobody", async () => {
   await queue.close();
 });
 
-test("running generations do not keep their callers' bodies: 240 MiB of them pass through a heap of 64", async () => {
+test("running generations do not keep their bodies: 240 MiB of them pass through a heap of 64", async () => {
   await using gateway = await startGateway({ processes: "all", catalogue, workers: ["chat=128"], ingresses: 0 });
   const ingress = await gateway.addIngress({ NODE_OPTIONS: "--max-old-space-size=64" });
   const messages = [{ role: "user", content: "x".repeat(2 << 20) }];

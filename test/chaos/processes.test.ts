@@ -19,7 +19,7 @@ async function seenRunning(gateway: Gateway, model: keyof typeof models, count =
   await until(`${model} runs`, async () => (await gateway.seen(models[model])).length >= count, 30_000);
 }
 
-test("a worker that dies before the first token is replaced, unseen by the caller", async () => {
+test("a worker that dies before the first token is replaced, and the caller does not notice", async () => {
   await using gateway = await startGateway({ processes: "workers", catalogue });
   const answer = ask(gateway, "late");
   await seenRunning(gateway, "late");
@@ -30,7 +30,7 @@ test("a worker that dies before the first token is replaced, unseen by the calle
   assert.equal((await gateway.seen(models.late)).length, 2);
 });
 
-test("a worker that dies in mid-stream ends in an in-stream error, and in no terminator", async () => {
+test("a stream whose worker dies ends with an error event and no terminator", async () => {
   await using gateway = await startGateway({ processes: "workers", catalogue });
   let killed: Promise<void> | undefined;
   const read = await readStream(await ask(gateway, "stream", true), (chunks) => {
@@ -43,7 +43,7 @@ test("a worker that dies in mid-stream ends in an in-stream error, and in no ter
   await killed;
 });
 
-test("a worker that freezes is replaced, and says nothing of what it held when it wakes", async () => {
+test("a frozen worker is replaced, and sends nothing of its old answers when it wakes", async () => {
   await using gateway = await startGateway({ processes: "workers", catalogue });
   const answer = ask(gateway, "late", true);
   await seenRunning(gateway, "late");
@@ -61,7 +61,7 @@ test("a worker that freezes is replaced, and says nothing of what it held when i
   assert.equal((await ask(gateway, "fast")).status, 200);
 });
 
-test("without any worker a request waits for as long as its queue allows, then is refused with a time to come back", async () => {
+test("without any worker a request waits as long as its queue allows, then is refused with a Retry-After", async () => {
   await using gateway = await startGateway({
     catalogue: `${catalogue}queues: { chat: { waitMs: 3000 } }\n`,
     workers: [],
@@ -110,7 +110,7 @@ test("when a caller leaves, its upstream call ends within a second, streamed or 
   }
 });
 
-test("when a caller leaves while it waits, its job is taken off the queue and never reaches an upstream", async () => {
+test("when a waiting caller leaves, its job is removed and never reaches an upstream", async () => {
   await using gateway = await startGateway({ catalogue, workers: [] });
   const controller = new AbortController();
   const answer = ask(gateway, "fast", false, controller.signal);

@@ -8,7 +8,7 @@ const big = "sim-text;rate=0;first=0;tokens=4000;size=4000";
 
 const medianOf = (values: number[]) => values.toSorted((left, right) => left - right)[values.length >> 1] as number;
 
-test("a full image queue takes nothing from the chat queue", async (context) => {
+test("a full image queue does not slow the chat queue", async (context) => {
   await using gateway = await startGateway({
     workers: ["chat=16,image=4"],
     catalogue: catalogueOf([
@@ -51,7 +51,7 @@ test("a full image queue takes nothing from the chat queue", async (context) => 
   assert.ok(beside < 3 * alone + 200, `${alone} ms alone, ${beside} ms beside`);
 });
 
-test("a caller that does not read stops its own upstream and nobody else's", async () => {
+test("a caller that does not read stops its own upstream and no other", async () => {
   await using gateway = await startGateway({
     catalogue: catalogueOf([
       { id: "big", model: big },

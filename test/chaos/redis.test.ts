@@ -37,7 +37,7 @@ const refusedWithinMs = 6_000;
 
 const servesAgain = () => within(1_000, "answers again", async () => (await timed("fast")).status === 200);
 
-test("while Redis is dead every request is refused in its dialect without waiting for it, and served within a second once it is back", async () => {
+test("while Redis is down every request is refused quickly in its dialect, and served within a second once it is back", async () => {
   assert.equal((await timed("fast")).status, 200);
   await gateway.redis.kill();
   const refused = await Promise.all(Array.from({ length: 20 }, () => timed("fast")));
@@ -51,7 +51,7 @@ test("while Redis is dead every request is refused in its dialect without waitin
   await servesAgain();
 });
 
-test("while Redis is frozen every request is refused without waiting for it, and served within a second once it thaws", async () => {
+test("while Redis is frozen every request is refused quickly, and served within a second once it continues", async () => {
   gateway.redis.pause();
   const first = await Promise.all(Array.from({ length: 10 }, () => timed("fast")));
   const later = await timed("fast");
@@ -63,7 +63,7 @@ test("while Redis is frozen every request is refused without waiting for it, and
   await servesAgain();
 });
 
-test("a request that a full Redis refuses is refused alone: the ingress stays ready, and serves as soon as there is memory", async () => {
+test("a request that a full Redis refuses fails alone: the ingress stays ready, and serves as soon as there is memory", async () => {
   const redis = await connectRedis(gateway.redis.url, "patient");
   const readyz = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/readyz`)).status;
   try {
@@ -93,7 +93,7 @@ test("a request that a full Redis refuses is refused alone: the ingress stays re
   }
 });
 
-test("a stream outlives a Redis that dies and comes back empty: every piece comes once, in order", async () => {
+test("a stream survives a Redis that dies and comes back without data: every chunk comes once, in order", async () => {
   const whole = await readStream(await ask("stream", true));
   assert.ok(whole.done);
   let restarted: Promise<void> | undefined;
@@ -106,7 +106,7 @@ test("a stream outlives a Redis that dies and comes back empty: every piece come
   assert.equal(read.content, whole.content);
 });
 
-test("what waited on a queue is answered after Redis came back empty", async () => {
+test("queued requests are answered after Redis came back without data", async () => {
   const before = (await gateway.seen("sim-text;rate=0;first=4000;tokens=8")).length;
   const answers = Array.from({ length: 10 }, () => ask("held"));
   await until(

@@ -59,7 +59,7 @@ async function streamed(
   return text;
 }
 
-test("a streamed answer goes on when its worker dies, in and from every dialect, every word once; one that nobody can go on with ends in an error", async () => {
+test("a streamed answer is resumed without repeating a word when its worker dies, between all dialects; one that cannot be resumed ends with an error", async () => {
   await using gateway = await startGateway({ processes: "workers", catalogue });
   const cells = dialects.flatMap((caller) => dialects.map((upstream) => ({ caller, name: `repeats-${upstream}` })));
   const undisturbed = await Promise.all(cells.map(({ caller, name }) => streamed(gateway, caller, name)));

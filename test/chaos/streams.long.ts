@@ -46,7 +46,7 @@ async function endings(strike: () => Promise<void>): Promise<{ whole: number; fa
   return { whole: complete, failed: count - complete };
 }
 
-test("the ingress's Redis connections are killed: every stream ends whole", async () => {
+test("when the ingress's Redis connections are killed, every stream completes", async () => {
   const redis = await connectRedis(gateway.redis.url, "request");
   const { failed } = await endings(async () => {
     await redis.call("CLIENT", "KILL", "TYPE", "pubsub");
@@ -56,12 +56,12 @@ test("the ingress's Redis connections are killed: every stream ends whole", asyn
   assert.equal(failed, 0);
 });
 
-test("Redis itself is killed and comes back empty: every stream ends whole", async () => {
+test("when Redis is killed and comes back without data, every stream completes", async () => {
   const { failed } = await endings(() => gateway.redis.restartEmpty());
   assert.equal(failed, 0);
 });
 
-test("a worker is killed: its streams end with an error in the stream, the others whole", async (context) => {
+test("when a worker is killed, its streams end with an error event and all others complete", async (context) => {
   const ended = await endings(async () => gateway.workers[0]?.kill());
   context.diagnostic(`${ended.whole} ended whole, ${ended.failed} with an error in the stream`);
   assert.ok(ended.failed > 0 && ended.whole > 0);

@@ -62,7 +62,7 @@ for (const [name, Client] of [
       );
     });
 
-    test(`${name}, messages from ${upstream}: calls and their results with the thinking sent back`, async () => {
+    test(`${name}, messages from ${upstream}: tool calls and results with returned thinking`, async () => {
       for (const streams of [false, true]) {
         const options = {
           model,
@@ -84,7 +84,7 @@ for (const [name, Client] of [
       }
     });
 
-    test(`${name}, messages from ${upstream}: the tool runner, parsed output, pictures, counted tokens`, async () => {
+    test(`${name}, messages from ${upstream}: the tool runner, parsed output, images, token counts`, async () => {
       const asked: unknown[] = [];
       const runnable = betaTool({
         name: weather.name,
@@ -136,7 +136,7 @@ for (const [name, Client] of [
       assert.equal(response.headers.get("x-sluice-token-count"), upstream === "openai-chat" ? "estimated" : null);
     });
 
-    test(`${name} on ${upstream}: errors are its own classes, before and inside of streams`, async () => {
+    test(`${name} on ${upstream}: errors have the client's classes, before and inside streams`, async () => {
       await assert.rejects(
         client.messages.create({ model: modelOf(upstream, "refusing"), max_tokens, messages }),
         (error: InstanceType<typeof Anthropic.APIError>) => {
@@ -166,7 +166,7 @@ for (const [name, Client] of [
     });
 
     if (upstream !== "anthropic-messages")
-      test(`${name} on ${upstream}: the tools that Anthropic defines and the caller runs are called as its own models call them`, async () => {
+      test(`${name} on ${upstream}: client tools that Anthropic defines work as with its own models`, async () => {
         for (const [type, called, member] of [
           ["bash_20250124", "bash", undefined],
           ["text_editor_20250124", "str_replace_editor", "path"],
@@ -212,7 +212,7 @@ for (const [name, Client] of [
       assert.deepEqual(statuses, [529, 529]);
     });
 
-    test(`${name} on ${upstream}: it retries what may heal, and what it aborts is aborted upstream`, async () => {
+    test(`${name} on ${upstream}: retryable errors are retried, and an abort reaches the upstream`, async () => {
       const patient = new Client({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 2 }) as unknown as Anthropic;
       assert.equal(
         textOf(await patient.messages.create({ model: modelOf(upstream, "busy"), max_tokens, messages })),

@@ -29,7 +29,7 @@ for (const [name, Client] of [
   for (const upstream of conversationDialects) {
     const model = modelOf(upstream);
 
-    test(`${name} from ${upstream}: an enum is answered by the bare value, whole and streamed`, async () => {
+    test(`${name} from ${upstream}: an enum answer is the bare value, whole and streamed`, async () => {
       const values = ["Percussion", "String", "Woodwind"];
       for (const schema of [
         { responseSchema: { type: "STRING" as never, enum: values } },
@@ -48,7 +48,7 @@ for (const [name, Client] of [
       }
     });
 
-    test(`${name}: a call that ${upstream} answered without a signature goes on at a Gemini model that demands one`, async () => {
+    test(`${name}: a call that ${upstream} answered without a signature continues on a Gemini model that requires one`, async () => {
       const config = { tools: [{ functionDeclarations: [tool] }] };
       const contents: Content[] = [{ role: "user", parts: [{ text: wantsWeather }] }];
       const first = await models.generateContent({ model, contents, config });
@@ -95,7 +95,7 @@ for (const [name, Client] of [
       assert.equal(again, greeting);
     });
 
-    test(`${name} from ${upstream}: calls and their results with the thinking sent back`, async () => {
+    test(`${name} from ${upstream}: tool calls and results with returned thinking`, async () => {
       for (const streams of [false, true]) {
         const config = {
           tools: [{ functionDeclarations: [tool] }],
@@ -126,7 +126,7 @@ for (const [name, Client] of [
       }
     });
 
-    test(`${name} from ${upstream}: structured output, pictures, counted tokens`, async () => {
+    test(`${name} from ${upstream}: structured output, images, token counts`, async () => {
       const responseJsonSchema = {
         type: "object",
         properties: { color: { type: "string", enum: ["red", "green"] } },
@@ -145,7 +145,7 @@ for (const [name, Client] of [
       assert.ok(((await models.countTokens({ model, contents: "hello there" })).totalTokens ?? 0) > 1);
     });
 
-    test(`${name} on ${upstream}: errors are its own class, before and inside of streams`, async () => {
+    test(`${name} on ${upstream}: errors have the client's class, before and inside streams`, async () => {
       await assert.rejects(models.generateContent({ model: modelOf(upstream, "refusing"), contents: "hello there" }), {
         name: "ApiError",
         status: 400,
@@ -165,7 +165,7 @@ for (const [name, Client] of [
       );
     });
 
-    test(`${name} on ${upstream}: it retries what may heal, and what it aborts is aborted upstream`, async () => {
+    test(`${name} on ${upstream}: retryable errors are retried, and an abort reaches the upstream`, async () => {
       const patient = new Client({
         apiKey: gateway.key,
         httpOptions: { baseUrl: gateway.url, retryOptions: { attempts: 3 } },
@@ -189,7 +189,7 @@ for (const [name, Client] of [
     });
   }
 
-  test(`${name}: embeddings and pictures, from both kinds of upstream`, async () => {
+  test(`${name}: embeddings and images, from both kinds of upstream`, async () => {
     for (const model of ["embedding", "gemini-embedding"]) {
       const { embeddings } = await models.embedContent({
         model,
@@ -221,7 +221,7 @@ for (const [name, Client] of [
   });
 }
 
-test("without alt=sse a stream is a JSON array that grows, also for an upstream of another dialect", async () => {
+test("without alt=sse a stream is a growing JSON array, also for an upstream of another dialect", async () => {
   for (const upstream of conversationDialects) {
     const ask = (model: string) =>
       fetch(`${gateway.url}/v1beta/models/${model}:streamGenerateContent`, {

@@ -118,7 +118,7 @@ for (const [name, Client] of [
       assert.deepEqual([helped.output_text, helped.status], [greeting, "completed"]);
     });
 
-    test(`${name}, responses from ${upstream}: calls and their results with the thinking sent back, parsed output, counted input`, async () => {
+    test(`${name}, responses from ${upstream}: tool calls and results with returned thinking, parsed output, token counts`, async () => {
       const asked: OpenAI.Responses.ResponseInput = [{ role: "user", content: wantsWeather }];
       const options = {
         model,
@@ -155,7 +155,7 @@ for (const [name, Client] of [
       assert.equal(response.headers.get("x-sluice-token-count"), upstream === "openai-chat" ? "estimated" : null);
     });
 
-    test(`${name}, responses from ${upstream}: image generation that is only offered is left out, and refused by name where it is forced`, async () => {
+    test(`${name}, responses from ${upstream}: an offered image generation is ignored, and a forced one is rejected by name`, async () => {
       const asked = {
         model,
         input: wantsWeather,
@@ -177,7 +177,7 @@ for (const [name, Client] of [
         );
     });
 
-    test(`${name} on ${upstream}: errors are its own classes, before and inside of streams`, async () => {
+    test(`${name} on ${upstream}: errors have the client's classes, before and inside streams`, async () => {
       await assert.rejects(
         client.chat.completions.create({ model: modelOf(upstream, "refusing"), messages }),
         (error: InstanceType<typeof OpenAI.APIError>) => {
@@ -207,7 +207,7 @@ for (const [name, Client] of [
       );
     });
 
-    test(`${name} on ${upstream}: it retries what may heal, and what it aborts is aborted upstream`, async () => {
+    test(`${name} on ${upstream}: retryable errors are retried, and an abort reaches the upstream`, async () => {
       const patient = new Client({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, maxRetries: 2 }) as OpenAI;
       const simulated = simulatedModelOf(upstream, "busy");
       const before = (await gateway.seen(simulated)).length;
@@ -250,7 +250,7 @@ for (const [name, Client] of [
       assert.equal((await ask()).output_text, greeting);
     });
 
-  test(`${name}, responses of a reasoning model: a conversation from before, whose reasoning nobody can resolve, goes on`, async () => {
+  test(`${name}, responses of a reasoning model: an earlier conversation continues although its reasoning cannot be resolved`, async () => {
     const { output_text } = await client.responses.create({
       model: "reasoner",
       include: [],
@@ -264,7 +264,7 @@ for (const [name, Client] of [
     assert.match(output_text, /The tool get_weather returned: .*It rains\./);
   });
 
-  test(`${name}: compaction, by its endpoint, by a trigger and by a threshold, reaches an upstream of the same dialect`, async () => {
+  test(`${name}: compaction by endpoint, trigger and threshold works with an upstream of the same dialect`, async () => {
     const question = { role: "user" as const, content: "hello there" };
     const goesOn = async (input: OpenAI.Responses.ResponseInput) => {
       const { output_text } = await client.responses.create({ model: "reasoner", input: [...input, question] });
@@ -339,7 +339,7 @@ for (const [name, Client] of [
     }
   });
 
-  test(`${name}: pictures, whole, streamed, and edited, from both kinds of upstream`, async () => {
+  test(`${name}: images, whole, streamed, and edited, from both kinds of upstream`, async () => {
     for (const model of ["picture", "gemini-picture"]) {
       const made = await client.images.generate({ model, prompt: "a cat", size: "1536x1024" as never });
       assert.equal(

@@ -53,7 +53,7 @@ const expired = await keyWith({ expiresAt: Date.now() - 1_000 });
 const otherDigit = (character: string | undefined) => (character === "0" ? "1" : "0");
 const mistyped = live.slice(0, -1) + otherDigit(live.at(-1));
 
-test("a key is taken from each of the four places where clients put it", async () => {
+test("a key is read from each of the four places where clients put it", async () => {
   const places: [Record<string, string>, string][] = [
     [bearer(live), ""],
     [{ authorization: `bearer ${live}` }, ""],
@@ -74,7 +74,7 @@ test("a key is taken from each of the four places where clients put it", async (
   }
 });
 
-test("of two keys the good one wins, wherever the stale one stands", async () => {
+test("of a valid and a stale key the valid one counts, in any order", async () => {
   for (const stale of [revoked, expired, mistyped, "sk-ant-api03-somebody-else", ""]) {
     assert.equal(await statusAt(gateway.url, { ...bearer(stale), "x-api-key": live }), 200);
     assert.equal(await statusAt(gateway.url, { ...bearer(live), "x-api-key": stale, "x-goog-api-key": stale }), 200);
@@ -84,7 +84,7 @@ test("of two keys the good one wins, wherever the stale one stands", async () =>
   }
 });
 
-test("of two good keys the bearer's is who asks", async () => {
+test("of two valid keys the bearer token counts", async () => {
   const narrow = await gateway.createKey("narrow");
   const response = await fetch(`${gateway.url}/v1/models`, { headers: { ...bearer(narrow), "x-api-key": live } });
   assert.equal(((await response.json()) as { data: unknown[] }).data.length, 1);
@@ -109,7 +109,7 @@ const refused: [string, Record<string, string>, string?][] = [
   ["its hash", bearer(hashOf(live))],
 ];
 
-test("keys that are missing, malformed, unknown, expired or revoked get the same answer, byte for byte, on every path", async () => {
+test("missing, malformed, unknown, expired and revoked keys get the same response, byte for byte, on every path", async () => {
   const answers = new Set<string>();
   const ids = new Set<string>();
   for (const [name, headers, query = ""] of refused)
@@ -145,7 +145,7 @@ test("keys that are missing, malformed, unknown, expired or revoked get the same
   assert.equal(head.status, 401);
 });
 
-test("the client has an AuthenticationError with a request id, also for a body too large to be sent before the answer comes", async () => {
+test("the client throws an AuthenticationError with a request id, also for a body that is not sent completely", async () => {
   for (const content of ["hello", "x".repeat(20 << 20)])
     for (let count = 0; count < 3; count++)
       await assert.rejects(
@@ -159,7 +159,7 @@ test("the client has an AuthenticationError with a request id, also for a body t
       );
 });
 
-test("without a good key no body is read, and no fault of it told", async () => {
+test("without a valid key no body is read or checked", async () => {
   const { status, text } = await exchange(
     gateway.url,
     "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 999999999\r\n\r\n{",
@@ -171,7 +171,7 @@ test("without a good key no body is read, and no fault of it told", async () => 
   assert.match(text, /invalid_api_key/);
 });
 
-test("a new key is good at every ingress within a second, and a revoked one is refused", async () => {
+test("a new key is valid at every ingress within a second, and a revoked one is refused", async () => {
   const key = await keyWith({});
   for (const url of urls)
     await within(1_000, "the new key is good", async () => (await statusAt(url, bearer(key))) === 200);
@@ -180,13 +180,13 @@ test("a new key is good at every ingress within a second, and a revoked one is r
     await within(1_000, "the revoked key is refused", async () => (await statusAt(url, bearer(key))) === 401);
 });
 
-test("a key ends when its time is up, without anybody doing anything", async () => {
+test("a key expires at its time without further action", async () => {
   const key = await keyWith({ expiresAt: Date.now() + 5_000 });
   await until("it is good", async () => (await statusAt(gateway.url, bearer(key))) === 200, 4_900);
   await until("it is over", async () => (await statusAt(gateway.url, bearer(key))) === 401);
 });
 
-test("a key's own list narrows its group's, and neither widens the other", async () => {
+test("a key's own list narrows its group's, and neither extends the other", async () => {
   const listed = await keyWith({ models: ["beta-*", "unknown"] });
   const both = await keyWith({ group: "narrow", models: ["alpha", "beta-1"] });
   const nobody = await keyWith({ group: "no-such-group" });
@@ -209,7 +209,7 @@ test("a key's own list narrows its group's, and neither widens the other", async
   assert.equal(await chat(nobody, "alpha"), 404);
 });
 
-test("any Host is served, so that every address of the gateway works", async () => {
+test("any Host header is accepted", async () => {
   for (const host of ["gateway.example", "cdn.gateway.example:443", "[::1]:8080", "", "ünknown", "a".repeat(300)]) {
     const { status } = await exchange(
       gateway.url,
@@ -219,7 +219,7 @@ test("any Host is served, so that every address of the gateway works", async () 
   }
 });
 
-test("the running answers of a revoked key end within seconds, those of others go on", async () => {
+test("the running answers of a revoked key end within seconds, and others continue", async () => {
   const revokedKey = await gateway.createKey("default");
   const hash = hashOf(revokedKey);
   const begin = async (key: string) => {

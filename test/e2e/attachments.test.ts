@@ -133,7 +133,7 @@ for (const dialect of dialects) {
   const { path, body, image, sent, param } = callers[dialect];
   const secret = "http://10.255.255.1/a.png";
 
-  test(`${dialect}: an upstream of the same format is sent the content, and every other byte as it was`, async () => {
+  test(`${dialect}: an upstream of the same format gets the content, and every other byte unchanged`, async () => {
     upstream.answerWith(jsonAnswer(JSON.stringify(answers[dialect])));
     const { status, text } = await post(path(dialect), body(dialect, image(`${here}/a.png`)));
     assert.equal(status, 200, text);
@@ -141,7 +141,7 @@ for (const dialect of dialects) {
     assert.equal(upstream.last().headers["content-length"], String(upstream.last().body.length));
   });
 
-  test(`${dialect}: an address that is not public reaches no upstream, whoever fetches`, async () => {
+  test(`${dialect}: a private address reaches no upstream, whoever fetches`, async () => {
     upstream.answerWith(jsonAnswer(JSON.stringify(answers[dialect])));
     await post(path(dialect), body(dialect, image(`${here}/a.png`)));
     const before = upstream.last();
@@ -154,7 +154,7 @@ for (const dialect of dialects) {
     assert.equal(upstream.last(), before);
   });
 
-  test(`${dialect}: an upstream that fetches by itself is given the caller's own bytes`, async () => {
+  test(`${dialect}: an upstream that fetches itself gets the caller's own bytes`, async () => {
     upstream.answerWith(jsonAnswer(JSON.stringify(answers[dialect])));
     const before = fetches;
     const model = `fetching-${dialect}`;
@@ -164,7 +164,7 @@ for (const dialect of dialects) {
     assert.equal(fetches, before);
   });
 
-  test(`${dialect}: callers of other formats have their images fetched for it, and no private address handed over`, async () => {
+  test(`${dialect}: images of callers of other formats are fetched for it, and no private address is passed on`, async () => {
     upstream.answerWith(jsonAnswer(JSON.stringify(answers[dialect])));
     const [other, caller] =
       dialect === "openai-chat"
@@ -178,7 +178,7 @@ for (const dialect of dialects) {
   });
 }
 
-test("documents are sent too, with a name where the format wants one", async () => {
+test("documents are sent, with a name if the format requires one", async () => {
   const { path, body } = callers["openai-responses"];
   upstream.answerWith(jsonAnswer(JSON.stringify(answers["openai-responses"])));
   const part = `{"type":"input_file","file_url":"${here}/a.pdf"}`;
@@ -192,7 +192,7 @@ test("documents are sent too, with a name where the format wants one", async () 
   );
 });
 
-test("tokens are counted, and conversations compacted, with the content", async () => {
+test("token counts and compaction include the content of attachments", async () => {
   upstream.answerWith(jsonAnswer('{"input_tokens":7,"totalTokens":7,"object":"response.input_tokens"}'));
   for (const [dialect, path] of [
     ["anthropic-messages", "/v1/messages/count_tokens"],
@@ -219,7 +219,7 @@ test("tokens are counted, and conversations compacted, with the content", async 
   assert.ok(upstream.last().body.toString().includes(data.png));
 });
 
-test("what only an upstream could use is refused where it fetches nothing, and a private tool server wherever the upstream is private", async () => {
+test("an attachment that only an upstream could fetch is rejected if it does not fetch, and a private tool server if the upstream is private", async () => {
   const { path, body } = callers["openai-chat"];
   const video = await post(path(""), body("openai-chat", `{"type":"video_url","video_url":{"url":"${here}/a.mp4"}}`));
   assert.deepEqual([video.status, video.param], [400, "messages[0].content[1].video_url.url"]);

@@ -45,7 +45,7 @@ async function chunksOf(stream: AsyncIterable<Chunk>): Promise<Chunk[]> {
   return chunks;
 }
 
-test("a whole answer, with a request id and the catalogue's name of the model", async () => {
+test("a whole answer has a request id and the catalogue's name of the model", async () => {
   const completion = await client.chat.completions.create({ model: "sim", messages: hello });
   assert.equal(completion.object, "chat.completion");
   assert.equal(completion.choices[0]?.message.content, answer);
@@ -55,14 +55,14 @@ test("a whole answer, with a request id and the catalogue's name of the model", 
   assert.ok((completion.usage?.completion_tokens ?? 0) > 0);
 });
 
-test("a stream has the same text, the catalogue's name in every chunk, and no usage that nobody asked for", async () => {
+test("a stream has the same text, the catalogue's name in every chunk, and no usage unless requested", async () => {
   const chunks = await chunksOf(await client.chat.completions.create({ model: "sim", messages: hello, stream: true }));
   assert.equal(textOf(chunks), answer);
   assert.ok(chunks.every(({ model, usage, choices }) => model === "sim" && !usage && choices.length === 1));
   assert.equal(chunks.at(-1)?.choices[0]?.finish_reason, "stop");
 });
 
-test("a stream that was asked for its usage ends with it, and it is that of the whole answer", async () => {
+test("a stream with requested usage ends with it, and it equals the whole answer's", async () => {
   const whole = await client.chat.completions.create({ model: "sim", messages: hello });
   const chunks = await chunksOf(
     await client.chat.completions.create({
@@ -154,7 +154,7 @@ test("a loop of parallel tool calls, streamed, with the helper that is strict ab
   await finishLoop(message);
 });
 
-test("the client's own tool runner comes to its end, streamed and not", async () => {
+test("the client's own tool runner completes, streamed and whole", async () => {
   for (const stream of [false, true]) {
     const called: string[] = [];
     const runnable = (name: string) => ({
@@ -179,7 +179,7 @@ test("the client's own tool runner comes to its end, streamed and not", async ()
   }
 });
 
-test("structured output parses, streamed and not", async () => {
+test("structured output parses, streamed and whole", async () => {
   const schema = {
     type: "object",
     properties: { name: { type: "string" }, age: { type: "integer" } },
@@ -206,7 +206,7 @@ test("structured output parses, streamed and not", async () => {
   assert.equal(JSON.parse(object.choices[0]?.message.content ?? "").simulated, true);
 });
 
-test("pictures reach the model, by address and by value", async () => {
+test("images reach the model, by address and as data", async () => {
   const png = Buffer.alloc(70_000, 7).toString("base64");
   const head = Buffer.from("89504e470d0a1a0a", "hex");
   await using place = await startScriptedUpstream();
@@ -230,7 +230,7 @@ test("pictures reach the model, by address and by value", async () => {
   assert.match(choices[0]?.message.content ?? "", /I see 2 images \(image\/png, 70000 bytes; image\/png, 1000 bytes\)/);
 });
 
-test("several choices, streamed and not", async () => {
+test("several choices work, streamed and whole", async () => {
   const whole = await client.chat.completions.create({ model: "sim", messages: hello, n: 3 });
   assert.deepEqual(
     whole.choices.map(({ index }) => index),
@@ -246,7 +246,7 @@ test("several choices, streamed and not", async () => {
   }
 });
 
-test("the limits of an answer are kept and told", async () => {
+test("limits of an answer apply and are reported", async () => {
   const short = await client.chat.completions.create({ model: "sim", messages: hello, max_completion_tokens: 3 });
   assert.equal(short.choices[0]?.finish_reason, "length");
   assert.equal(short.usage?.completion_tokens, 3);
@@ -258,7 +258,7 @@ test("the limits of an answer are kept and told", async () => {
   assert.equal(stopped.choices[0]?.message.content, answer.slice(0, answer.indexOf("simulator")));
 });
 
-test("reasoning passes as the upstream writes it, for a model whose id holds a slash and a colon", async () => {
+test("reasoning passes unchanged, for a model whose id contains a slash and a colon", async () => {
   const request = { model: "maker/thinks:1", messages: hello, reasoning_effort: "low" as const };
   const whole = await client.chat.completions.create(request);
   const reasoningIn = (part: object | undefined) =>
@@ -273,7 +273,7 @@ test("reasoning passes as the upstream writes it, for a model whose id holds a s
   assert.equal(textOf(chunks), whole.choices[0]?.message.content);
 });
 
-test("a conversation of several turns, with every role, is carried", async () => {
+test("a conversation of several turns with every role works", async () => {
   const { choices } = await client.chat.completions.create({
     model: "sim",
     messages: [
@@ -287,7 +287,7 @@ test("a conversation of several turns, with every role, is carried", async () =>
   assert.match(choices[0]?.message.content ?? "", /^You said: Second\./);
 });
 
-test("an answer of megabytes, in events larger than a frame, comes whole", async () => {
+test("an answer of megabytes, in events larger than a frame, arrives complete", async () => {
   const whole = await client.chat.completions.create({ model: "large", messages: hello });
   assert.equal(whole.choices[0]?.message.content?.length, 80 * 65_536);
   const chunks = await chunksOf(
@@ -296,7 +296,7 @@ test("an answer of megabytes, in events larger than a frame, comes whole", async
   assert.equal(textOf(chunks), whole.choices[0]?.message.content);
 });
 
-test("the head of a stream forbids proxies to hold it back or to change it", async () => {
+test("the head of a stream tells proxies not to buffer or change it", async () => {
   const response = await gateway.post({ model: "sim", messages: hello, stream: true });
   assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
   assert.match(response.headers.get("cache-control") ?? "", /no-cache.*no-transform/);
@@ -331,7 +331,7 @@ function readingOf({ body }: Response): (pattern: RegExp) => Promise<string> {
   };
 }
 
-test("a stream that waits is kept alive by bare line feeds, before its first word and between two, and the client passes them over", async () => {
+test("a waiting stream gets line feeds as keep-alives, before and between tokens, which the client ignores", async () => {
   const [begin, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   upstream.answerWith(async (response) => {
     response.writeHead(200, eventStream).flushHeaders();
@@ -355,7 +355,7 @@ test("a stream that waits is kept alive by bare line feeds, before its first wor
   assert.equal((await helper.finalChatCompletion()).choices[0]?.message.content, "Hello, again");
 });
 
-test("a failure after a sign of life is told in the stream, for its status is spent", async () => {
+test("a failure after a keep-alive is an error event, because the status is already sent", async () => {
   const fail = Promise.withResolvers<void>();
   upstream.answerWith(async (response) => {
     response.writeHead(200, eventStream).flushHeaders();
@@ -374,7 +374,7 @@ test("a failure after a sign of life is told in the stream, for its status is sp
   assert.equal(outcome.code, "upstream_error");
 });
 
-test("a whole answer has no sign of life in it, however late it is", async () => {
+test("a whole answer has no keep-alives, however late it is", async () => {
   const answer = Promise.withResolvers<void>();
   let asked = 0;
   upstream.answerWith(async (response, { body }) => {

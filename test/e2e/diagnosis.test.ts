@@ -18,7 +18,7 @@ const boasting = JSON.stringify({
   usage: { prompt_tokens: 9e15, completion_tokens: 1, total_tokens: 9e15 },
 });
 
-test("the worker's log and metrics say what an upstream answered, and which credential is not set", async () => {
+test("the worker's log and metrics show an upstream's error, and which credential is not set", async () => {
   await using boaster = await startScriptedUpstream();
   boaster.answerWith(jsonAnswer(boasting));
   const served = Object.entries(models).map(([id, model]) => ({ id, model }));

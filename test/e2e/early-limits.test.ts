@@ -82,7 +82,7 @@ for (const { limits, spend } of cases)
     assert.match(await metrics(), new RegExp(`sluice_limit_refusals_total\\{limit="${limit}",scope="key"\\} 4\\n`));
   });
 
-test("every dialect's large bodies are refused in its own words, and a small body is not looked at twice", async () => {
+test("large bodies are refused in every dialect's form, and small ones are not checked twice", async () => {
   const key = await gateway.createKey("priced", { limits: { requestsPerMinute: 1 } });
   await ask(key);
   for (const [path, kind] of [
@@ -99,14 +99,14 @@ test("every dialect's large bodies are refused in its own words, and a small bod
   assert.equal((await announce(key, { lines: ["Content-Length: 1000", "Expect: 100-continue"] })).status, 100);
 });
 
-test("a look counts nothing: a caller may ask as often with large bodies as with small ones", async () => {
+test("an early check counts nothing, so large and small bodies have the same limit", async () => {
   const key = await gateway.createKey("priced", { limits: { requestsPerMinute: 2, generationsMax: 2 } });
   const statuses = [];
   for (let count = 0; count < 3; count++) statuses.push((await ask(key, "x".repeat(300_000))).response.status);
   assert.deepEqual(statuses, [200, 200, 429]);
 });
 
-test("who may yet be answered is asked for the body: with a free model, a token count, or an answer that is stored", async () => {
+test("a body is requested if it may still be answered: with a free model, a token count, or a stored answer", async () => {
   const expecting = { lines: [large, "Expect: 100-continue"] };
   const mixed = await gateway.createKey("default", { limits: { budgetPerDay: 0.000001 } });
   await ask(mixed);

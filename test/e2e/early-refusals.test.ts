@@ -41,7 +41,7 @@ function endlessSender(request: string): { text(): string; closed(): boolean; [S
   };
 }
 
-test("a sender without a valid key is answered at once, and may not go on sending", async () => {
+test("a sender without a valid key is answered at once and disconnected", async () => {
   for (const lines of [[], [wrongKeyHeader]])
     for (const length of ["Content-Length: 1000000", "Transfer-Encoding: chunked"]) {
       using sender = endlessSender(head(...lines, length));
@@ -50,7 +50,7 @@ test("a sender without a valid key is answered at once, and may not go on sendin
     }
 });
 
-test("a sender without a valid key that sends a large body sees why it is refused, and its connection stays usable", async () => {
+test("a sender of a large body without a valid key receives the error, and its connection stays usable", async () => {
   for (let count = 0; count < 5; count++) {
     const response = await gateway.post(" ".repeat(4 << 20), { key: "sk-wrong" });
     assert.deepEqual([response.status, codeIn(await response.text())], [401, "invalid_api_key"]);
@@ -63,7 +63,7 @@ test("a sender without a valid key that sends a large body sees why it is refuse
   assert.equal(answers, 2);
 });
 
-test("a body is asked for only when it is wanted", async () => {
+test("100 Continue is sent only for requests that are accepted", async () => {
   const expecting = ["Expect: 100-continue", `Content-Length: ${body.length}`];
   for (const [lines, status] of [
     [expecting, 401],
@@ -86,7 +86,7 @@ test("a body is asked for only when it is wanted", async () => {
   assert.match(text, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
 });
 
-test("a transfer coding other than 'chunked' is refused, and nothing behind it is taken for a request", async () => {
+test("a transfer coding other than 'chunked' is refused, and the rest is not read as a request", async () => {
   const chunked = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
   const smuggled = `GET /v1/models HTTP/1.1\r\nHost: x\r\n${keyHeader}\r\n\r\n`;
   for (const coding of ["gzip, chunked", "deflate, chunked", "identity, chunked", "chunked, chunked", "gzip"])
@@ -106,7 +106,7 @@ test("a transfer coding other than 'chunked' is refused, and nothing behind it i
   }
 });
 
-test("request ids have nothing in common from which another could be guessed", async () => {
+test("request ids cannot be guessed from each other", async () => {
   const ids = await Promise.all(
     Array.from({ length: 32 }, async () => (await gateway.post(body)).headers.get("x-request-id") ?? ""),
   );

@@ -144,7 +144,7 @@ for (const stream of [false, true]) {
     targets.clear();
   };
 
-  test(`a target that fails before its content is left for the next, unseen by the caller (${way})`, async () => {
+  test(`a target that fails before content is replaced by the next, and the caller does not notice (${way})`, async () => {
     for (const status of [500, 502, 503, 529, 429, 408, 409, 403, 404, 405, 418, 302]) {
       forget();
       targetOf("status-one").answer = failing(status);
@@ -155,7 +155,7 @@ for (const stream of [false, true]) {
     }
   });
 
-  test(`the caller's own fault is passed on at once, with the upstream's reason (${way})`, async () => {
+  test(`the caller's own error is passed on at once, with the upstream's reason (${way})`, async () => {
     forget();
     targetOf("caller-one").answer = failing(
       400,
@@ -168,7 +168,7 @@ for (const stream of [false, true]) {
     assert.deepEqual(calls("caller-one", "caller-two"), [1, 0]);
   });
 
-  test(`what is too long goes to a fallback with a larger window, which the answer names (${way})`, async () => {
+  test(`a prompt that is too long goes to a fallback with a larger window, which the answer names (${way})`, async () => {
     forget();
     targetOf("small-one").answer = failing(400, {}, { message: "Too long.", code: "context_length_exceeded" });
     const response = await ask("small", stream);
@@ -178,7 +178,7 @@ for (const stream of [false, true]) {
     assert.equal((await ask("small", stream)).status, 400);
   });
 
-  test(`one target alone is asked again after a pause, and no more often than the retries allow (${way})`, async () => {
+  test(`a single target is retried after a pause, and no more often than the retries allow (${way})`, async () => {
     forget();
     let left = 2;
     targetOf("alone-one").answer = (response) => (left-- > 0 ? failing(500)(response) : ok(response));
@@ -198,7 +198,7 @@ for (const stream of [false, true]) {
     assert.deepEqual(calls("alone-one"), [1], "a long wait is the caller's to decide on");
   });
 
-  test(`a silent target is not asked twice (${way})`, { skip: !stream }, async () => {
+  test(`a silent target is not called twice (${way})`, { skip: !stream }, async () => {
     forget();
     targetOf("silence-one").answer = () => undefined;
     const response = await ask("silence", stream);
@@ -216,7 +216,7 @@ test("a slow first token moves on to the next target", async () => {
   assert.deepEqual(calls("slow-one", "slow-two"), [1, 1]);
 });
 
-test("after its first content an answer is nobody else's to go on with", async () => {
+test("after its first content an answer does not fail over", async () => {
   targetOf("cut-one").answer = (response) => {
     response
       .writeHead(200, { "content-type": "text/event-stream" })
@@ -240,7 +240,7 @@ const ending = (text: string) => (response: ServerResponse) =>
     .writeHead(200, { "content-type": "text/event-stream" })
     .end(`${text}${chunk({}, "stop")}data: [DONE]\n\n`);
 
-test("an answer whose upstream dies goes on from the next target, which repeats what was delivered: every character once", async () => {
+test("an answer whose upstream dies is resumed at the next target, which repeats the delivered part: every character once", async () => {
   targetOf("same-one").answer = dying(streaming("Hel", "lo wor"));
   targetOf("same-two").answer = ending(streaming("H", "ello", " world", ", again"));
   const text = await (await ask("same", true)).text();
@@ -262,7 +262,7 @@ test("an answer whose upstream dies goes on from the next target, which repeats 
   assert.doesNotMatch(called, /call_y/);
 });
 
-test("a next target that answers differently ends the answer in an error", async () => {
+test("a resumed answer that differs ends with an error", async () => {
   targetOf("unlike-one").answer = dying(streaming("Hello wor"));
   targetOf("unlike-two").answer = ending(streaming("Hello, world"));
   const text = await (await ask("unlike", true)).text();
@@ -271,7 +271,7 @@ test("a next target that answers differently ends the answer in an error", async
   assert.doesNotMatch(text, /DONE|Hello, /);
 });
 
-test("a target that goes on from an assistant's turn is given the text so far", async () => {
+test("a target with prefill is given the text so far", async () => {
   targetOf("prefilled-one").answer = dying(streaming("Hello ", "wor"));
   targetOf("prefilled-two").answer = ending(streaming("ld", "!"));
   const text = await (await ask("prefilled", true)).text();
@@ -280,7 +280,7 @@ test("a target that goes on from an assistant's turn is given the text so far", 
   assert.match(text, /data: \[DONE\]\n\n$/s);
 });
 
-test("a target that knows no such model is passed over", async () => {
+test("a target without the model is skipped", async () => {
   targetOf("missing-one").answer = failing(404);
   assert.equal((await ask("missing")).status, 200);
   assert.deepEqual(calls("missing-one", "missing-two"), [1, 1]);
@@ -289,7 +289,7 @@ test("a target that knows no such model is passed over", async () => {
 for (const stream of [false, true]) {
   const way = stream ? "streamed" : "whole";
 
-  test(`a refused credential is left for the next target, and cools down there (${way})`, async () => {
+  test(`a refused credential fails over to the next target, and cools down there (${way})`, async () => {
     for (const status of [401, 402]) {
       const name = `refused-${status}-${way}`;
       targetOf(`${name}-one`).answer = failing(status);
@@ -300,7 +300,7 @@ for (const stream of [false, true]) {
     }
   });
 
-  test(`a target that sends nothing, or only signs of life, is left for the next (${way})`, async () => {
+  test(`a target that sends nothing, or only keep-alives, fails over to the next (${way})`, async () => {
     targets.clear();
     targetOf("quiet-one").answer = () => undefined;
     assert.equal(await textOf(await ask("quiet", stream), stream), "hi");
@@ -318,7 +318,7 @@ for (const stream of [false, true]) {
     }
   });
 
-  test(`a fallback model is asked only after the model's own target used up its retries (${way})`, async () => {
+  test(`a fallback model is called only after the model's own target used up its retries (${way})`, async () => {
     targets.clear();
     targetOf("own-one").answer = (response) =>
       targetOf("own-one").seen.length === 1 ? failing(500)(response) : ok(response);
@@ -339,7 +339,7 @@ for (const stream of [false, true]) {
     assert.deepEqual(calls("own-one", "other-one"), [1, 1], "a long wait is left for the fallback");
   });
 
-  test(`a target that is listed twice is paused all the same (${way})`, async () => {
+  test(`a target that is listed twice keeps its pause (${way})`, async () => {
     targets.clear();
     targetOf("twice-one").answer = (response) =>
       targetOf("twice-one").seen.length === 1 ? failing(500)(response) : ok(response);
@@ -348,7 +348,7 @@ for (const stream of [false, true]) {
     assert.ok(second - first >= 95, `${second - first} ms`);
   });
 
-  test(`an account problem that comes as a 400 is the operator's, and a caller reads nothing of it (${way})`, async () => {
+  test(`an account problem that comes as a 400 is the operator's, and the caller sees no details (${way})`, async () => {
     targets.clear();
     const billing = {
       type: "invalid_request_error",
@@ -362,7 +362,7 @@ for (const stream of [false, true]) {
     assert.doesNotMatch(await response.text(), /credit|balance|billing/i);
   });
 
-  test(`one caller's refused content blocks nobody (${way})`, async () => {
+  test(`one caller's refused content blocks no other caller (${way})`, async () => {
     targets.clear();
     const flagged = {
       code: 403,
@@ -391,7 +391,7 @@ for (const stream of [false, true]) {
     assert.deepEqual(calls("unknown-one", "unknown-two"), [8, 8]);
   });
 
-  test(`good answers with other statuses and wrong labels are good answers (${way})`, async () => {
+  test(`good answers with unusual statuses and wrong content types are good answers (${way})`, async () => {
     const type = stream ? "text/event-stream" : "application/json";
     const body = stream ? `${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n` : chatCompletion;
     for (const status of [201, 202, 203, 206]) {
@@ -428,7 +428,7 @@ for (const stream of [false, true]) {
     assert.deepEqual(calls("encoding-one", "encoding-two"), [1, 0]);
   });
 
-  test(`the caller is told the upstream's id of its request, good or bad (${way})`, async () => {
+  test(`the caller gets the upstream's request id, with answers and errors (${way})`, async () => {
     targets.clear();
     targetOf("label-one").answer = (response) => {
       response.setHeader("x-request-id", "theirs-1");
@@ -450,7 +450,7 @@ test("a Retry-After of an hour is remembered", async () => {
   assert.ok(first >= 1 && first <= 2, `${first} calls: one for each worker`);
 });
 
-test("a credential without quota is left for the next one, and asked no more", async () => {
+test("a credential without quota is replaced by the next one, and not used again", async () => {
   targetOf("rotating-one").answer = (response) => {
     const isEmpty = targetOf("rotating-one").seen.at(-1)?.authorization === "Bearer one";
     if (isEmpty)
@@ -466,7 +466,7 @@ test("a credential without quota is left for the next one, and asked no more", a
   assert.ok(empty >= 1 && empty <= 2, `${empty} calls with the empty one: one for each worker`);
 });
 
-test("a fault of the gateway while it reads an answer ends that answer at once", async () => {
+test("an error in the gateway's own code ends the affected answer at once", async () => {
   const nested = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
   targetOf("deep-one").answer = (response) => {
     const call = { id: "call_1", type: "function", function: { name: "deep", arguments: "@" } };
@@ -518,7 +518,7 @@ const opened = (id: string) =>
     );
   });
 
-test("an outage costs a few calls in all, over two workers, and its end is seen within seconds", async () => {
+test("an outage costs a few calls over two workers, and its end is noticed within seconds", async () => {
   targetOf("outage-one").answer = failing(500);
   const answers = await Promise.all(Array.from({ length: 20 }, async () => (await ask("outage")).status));
   assert.ok(answers.every((status) => status === 200));
@@ -536,7 +536,7 @@ test("an outage costs a few calls in all, over two workers, and its end is seen 
   });
 });
 
-test("an upstream that is down as a whole is risked no generation until it is there again, over two workers", async () => {
+test("an unreachable upstream gets no generation until it is back, over two workers", async () => {
   const one = targetOf("absent-one");
   absent = true;
   one.answer = failing(503);
@@ -561,7 +561,7 @@ test("an upstream that is down as a whole is risked no generation until it is th
   });
 });
 
-test("the operator sees circuit breakers, resting credentials and calls", async () => {
+test("the operator sees circuit breakers, cooldowns and calls", async () => {
   const [worker] = gateway.workers;
   const status = (await (await fetch(`${worker?.urls.operations}/status`)).json()) as {
     role: string;
@@ -582,7 +582,7 @@ test("the operator sees circuit breakers, resting credentials and calls", async 
   assert.match(metrics, /sluice_upstream_errors_total\{upstream="here",code="upstream_failed",status="500"\} [1-9]/);
 });
 
-test("the first content of a proof closes the circuit breaker, not the end of its answer", async () => {
+test("a probe's first content closes the circuit breaker, before its answer ends", async () => {
   const one = targetOf("proving-one");
   one.answer = failing(500);
   await until("the circuit breaker is open everywhere", async () => {
@@ -616,7 +616,7 @@ test("the first content of a proof closes the circuit breaker, not the end of it
   assert.match((await proof?.text()) ?? "", /begun/);
 });
 
-test("words that a caller has its upstream quote block nobody", async () => {
+test("words that an upstream quotes from its caller block nobody", async () => {
   const message = "your credit balance is too low: Extra inputs are not permitted";
   targetOf("words-one").answer = (response) => {
     const isQuoted = JSON.stringify(targetOf("words-one").seen.at(-1)).includes("credit balance");
@@ -636,7 +636,7 @@ test("words that a caller has its upstream quote block nobody", async () => {
   }
 });
 
-test("a server that puts a finish reason on every chunk is heard to the end, and its broken stream is no answer", async () => {
+test("a stream with a finish reason on every chunk is read to its end, and fails if it breaks", async () => {
   const said = (place: number) => chunk({ content: `w${place} ` }, "stop");
   let breaks = false;
   targetOf("eager-one").answer = (response) => {
@@ -659,7 +659,7 @@ test("a server that puts a finish reason on every chunk is heard to the end, and
   assert.doesNotMatch(broken, /\[DONE\]/);
 });
 
-test("the retries of one caller's request are one failure of their target", async () => {
+test("the retries of one request count as one failure of their target", async () => {
   const poison = (response: ServerResponse) => {
     if (JSON.stringify(targetOf("poison-one").seen.at(-1)).includes("poison")) failing(500)(response);
     else ok(response);
@@ -674,7 +674,7 @@ test("the retries of one caller's request are one failure of their target", asyn
   for (let request = 0; request < 4; request++) assert.equal((await ask("poison")).status, 200);
 });
 
-test("an error whose body never ends is not waited for", async () => {
+test("an error body that never ends does not delay the failover", async () => {
   targetOf("stuck-one").answer = (response) =>
     void response.writeHead(503, { "content-type": "application/json" }).write('{"error":');
   const startedAt = performance.now();
@@ -682,7 +682,7 @@ test("an error whose body never ends is not waited for", async () => {
   assert.ok(performance.now() - startedAt < 10_000, "its time limits are 30 s and more");
 });
 
-test("a fallback that the key may not use does not answer", async () => {
+test("a fallback that the key may not use is not called", async () => {
   targetOf("own-one").answer = failing(500);
   const key = await gateway.createKey("default", { models: ["own"] });
   const refused = await gateway.post({ model: "own", messages: [{ role: "user", content: "hello" }] }, { key });
@@ -690,7 +690,7 @@ test("a fallback that the key may not use does not answer", async () => {
   assert.equal((await ask("own")).status, 200);
 });
 
-test("several choices that come in one are no answer", async () => {
+test("several choices merged into one are not an answer", async () => {
   targetOf("choices-one").answer = (response) =>
     void response
       .writeHead(200, { "content-type": "text/event-stream" })
@@ -700,12 +700,12 @@ test("several choices that come in one are no answer", async () => {
   assert.deepEqual(calls("choices-one", "choices-two"), [1, 1]);
 });
 
-test("a target that can't be reached is passed over", async () => {
+test("an unreachable target is skipped", async () => {
   assert.equal((await ask("down")).status, 200);
   assert.equal((await ask("down", true)).status, 200);
 });
 
-test("credentials are taken in turn, and one that is refused rests by itself", async () => {
+test("credentials are used in turn, and a refused one cools down alone", async () => {
   await Promise.all(Array.from({ length: 8 }, () => ask("keys")));
   assert.deepEqual(
     new Set(targetOf("keys-one").seen.map(({ authorization }) => authorization)),
@@ -719,7 +719,7 @@ test("credentials are taken in turn, and one that is refused rests by itself", a
   assert.ok(refused >= 1 && refused <= 2, `${refused} calls with the refused one: one for each worker`);
 });
 
-test("an upstream that takes two requests at once is sent two at once, over two workers, and the others wait", async () => {
+test("an upstream with a concurrency limit of two gets two requests at once over two workers, and the others wait", async () => {
   let open = 0;
   let most = 0;
   const both = Promise.withResolvers<void>();
@@ -737,7 +737,7 @@ test("an upstream that takes two requests at once is sent two at once, over two 
   assert.equal(most, 2);
 });
 
-test("the slots of a dead worker at a full upstream come back", async () => {
+test("the slots of a dead worker at a full upstream are freed", async () => {
   await Promise.all(gateway.workers.map((worker) => worker.kill()));
   const doomed = await gateway.addWorker("chat=8", {}, true);
   targetOf("full-one").answer = () => undefined;

@@ -107,7 +107,7 @@ test("a key that sends 200 at once delays another key's single request by about 
   await until("none waits", async () => (await waitingTotal()) === 0);
 });
 
-test("a key whose requests run for long leaves places for another key's", async () => {
+test("a key with long requests leaves slots for another key", async () => {
   const queueOf = async (name: string) => {
     const status = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
       queues: { queue: string; slots?: number; running: number; waiting: number }[];
@@ -153,7 +153,7 @@ test("groups share a busy queue by weight", async (context) => {
   }
 });
 
-test("a request that is held back costs nothing once its caller has left", async () => {
+test("a queued request whose caller left costs nothing", async () => {
   hold();
   const controller = new AbortController();
   const asked = arrived.length + 50;
@@ -168,7 +168,7 @@ test("a request that is held back costs nothing once its caller has left", async
   goOn();
 });
 
-test("a caller's own wait ends when it says, with a Retry-After, and can't be longer than the queue's", async () => {
+test("x-sluice-max-wait ends the wait with a Retry-After, and cannot exceed the queue's", async () => {
   const stuck = async (wait: string, model = "stuck") => {
     const startedAt = performance.now();
     const response = await gateway.post(saying("hello", model), { headers: { "x-sluice-max-wait": wait } });

@@ -34,7 +34,7 @@ after(() => gateway[Symbol.asyncDispose]());
 const messages = [{ role: "user" as const, content: "Hello, how are you?" }];
 const answer = "You said: Hello, how are you?\nThis is the simulator: the same words always get the same answer.";
 
-test("an answer of more bytes than may be held is streamed whole, and refused in one piece", async () => {
+test("an answer above the buffer size can be streamed, and is refused as a whole answer", async () => {
   const read = await readStream(await gateway.post({ model: "large", messages, stream: true }));
   assert.deepEqual([read.done, read.broken, read.error, read.content.length], [true, false, undefined, 600 * 65_536]);
   const refused = await gateway.post({ model: "large", messages });
@@ -42,14 +42,14 @@ test("an answer of more bytes than may be held is streamed whole, and refused in
   assert.match(((await refused.json()) as { error: { message: string } }).error.message, /more than the \d+ bytes/);
 });
 
-test("a stream may not last longer than its upstream's limit, and says so", async () => {
+test("a stream that exceeds its upstream's time limit ends with an error", async () => {
   const read = await readStream(await gateway.post({ model: "endless", messages, stream: true }));
   assert.equal(read.error?.code, "upstream_timeout");
   assert.ok(read.chunks > 0);
   assert.equal(read.done, false);
 });
 
-test("the client has the class of error that it should have, with its request id", async () => {
+test("the client throws the right class of error, with its request id", async () => {
   const client = gateway.client();
   const model = (fault: string) => `fault-${faults.indexOf(fault)}`;
   const failing = async (fault: string, stream: boolean) => {
@@ -81,7 +81,7 @@ test("the client has the class of error that it should have, with its request id
   assert.equal((await failing("cut=3", true)).code, "upstream_error");
 });
 
-test("the client's own retries wait as long as Retry-After says, and then succeed", async () => {
+test("the client's retries wait for the Retry-After, and then succeed", async () => {
   const startedAt = performance.now();
   const completion = await gateway.client({ retries: 1 }).chat.completions.create({ model: "recovers", messages });
   assert.equal(completion.choices[0]?.message.content, answer);

@@ -77,7 +77,7 @@ test("a body of 100 MB is refused before it is sent, in its endpoint's own forma
   }
 });
 
-test("what is nested without end is refused, whatever it is part of", async () => {
+test("endless nesting is refused in every field", async () => {
   for (const caller of conversationDialects) {
     const { path, ask, text } = words[caller];
     const model = modelOf(caller);
@@ -130,7 +130,7 @@ async function neighbourDuring<Result>(
 
 const neighbourSeconds = 3;
 
-test("a million messages are refused, and the neighbours are answered meanwhile", async () => {
+test("a million messages are refused, and other callers are answered meanwhile", async () => {
   for (const caller of conversationDialects) {
     const { turns } = words[caller];
     const [head = "", tail = ""] = turns(modelOf(caller), [["user", "@@"]]).split(/\{"role".*"@@".*?\}(?:\]\})?(?=\])/);
@@ -142,7 +142,7 @@ test("a million messages are refused, and the neighbours are answered meanwhile"
   }
 });
 
-test("as many parts, calls and tools as there may be are passed on or refused by name, and the neighbours are answered meanwhile", async () => {
+test("very many parts, calls and tools are passed on or rejected by name, and other callers are answered meanwhile", async () => {
   const ids = Array.from({ length: 15_000 }, (_, place) => `call_${place}`);
   for (const [caller, upstream, body] of [
     ["openai-chat", "gemini", words["openai-chat"].ask(modelOf("gemini"), times(90_000, '{"type":"text","text":"x"}'))],
@@ -185,7 +185,7 @@ const jpegData = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0, 16, 0x4a, 0x46]).toStri
 const textData = Buffer.from("hello there\n".repeat(20)).toString("base64");
 const pdfData = Buffer.from("%PDF-1.4\n").toString("base64");
 
-test("pictures that are called by a wrong type are told by their bytes, and what is no picture is refused by its field, unless the upstream speaks the caller's format", async () => {
+test("an image's type comes from its bytes, and bytes that are not an image are rejected by field, unless the upstream speaks the caller's format", async () => {
   await everyPair(async (caller, model, upstream) => {
     const { image, document, firstPart, text } = words[caller];
     for (const [part, seen] of [
@@ -210,7 +210,7 @@ test("pictures that are called by a wrong type are told by their bytes, and what
   });
 });
 
-test("what is no base64 is refused by its field, in time that grows with its length alone", async () => {
+test("invalid base64 is rejected by field in linear time", async () => {
   const large = pngData.slice(0, 80) + "A".repeat(8_000_000);
   await everyPair(async (caller, model, upstream) => {
     const { image, firstPart } = words[caller];
@@ -240,7 +240,7 @@ test("what is no base64 is refused by its field, in time that grows with its len
   );
 });
 
-test("odd characters, numbers and names are nobody's undoing", async () => {
+test("odd characters, numbers and names do no harm", async () => {
   const bodies: [string, (caller: ConversationDialect, model: string) => string][] = [
     ["lone surrogates", (caller, model) => words[caller].ask(model, words[caller].text("a\\ud800b\\udc00"))],
     ["NULs", (caller, model) => words[caller].ask(model, words[caller].text("a\\u0000b"))],
@@ -287,7 +287,7 @@ test("odd characters, numbers and names are nobody's undoing", async () => {
   });
 });
 
-test("schemas that lead back to themselves, or are none, reach an upstream or are refused, and end", async () => {
+test("recursive and invalid schemas are passed on or rejected in bounded time", async () => {
   const open = '"type":"object","required":["a"],"additionalProperties":false';
   const chain = Array.from({ length: 5_000 }, (_, place) => `"d${place}":{"$ref":"#/$defs/d${place + 1}"}`).join(",");
   const schemas = [
@@ -314,7 +314,7 @@ test("schemas that lead back to themselves, or are none, reach an upstream or ar
   }
 });
 
-test("tools may have any name that their own format allows; those without one are refused by it", async () => {
+test("tools may have any name that their own format allows; tools without a name are rejected", async () => {
   await everyPair(async (caller, model, upstream) => {
     const { text, tools } = words[caller];
     const empty = await ask(caller, model, text("x"), tools([""], '{"type":"object"}'));
@@ -333,7 +333,7 @@ test("tools may have any name that their own format allows; those without one ar
   });
 });
 
-test("results without calls, calls without results and turns that say nothing are refused by their field; calls of one id find their results", async () => {
+test("unmatched calls and results and empty turns are rejected by field; results of calls with one id are matched", async () => {
   await everyPair(async (caller, model, upstream) => {
     const { path, calls, turns } = words[caller];
     const check = async (body: string, status: number, field?: RegExp) => {
@@ -368,7 +368,7 @@ test("results without calls, calls without results and turns that say nothing ar
   });
 });
 
-test("a form that is none, or of a hundred thousand fields, is refused, and so is a field that should be no file", async () => {
+test("a malformed form, one with a hundred thousand fields, and one with an unexpected file are rejected", async () => {
   const path = "/v1/images/edits";
   const form = "multipart/form-data; boundary=x";
   const field = '--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n';
@@ -424,7 +424,7 @@ test("a form that is none, or of a hundred thousand fields, is refused, and so i
     }
 });
 
-test("none of it was a fault of the gateway's", async () => {
+test("none of these requests caused an internal error", async () => {
   const { status } = await ask("openai-chat", modelOf("openai-chat"), '{"type":"text","text":"hi"}');
   assert.equal(status, 200);
   for (const role of [...gateway.ingresses, ...gateway.workers]) {

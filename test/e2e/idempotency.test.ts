@@ -111,7 +111,7 @@ for (const [model, stream] of [
   ["whole", false],
   ["streamed", true],
 ] as const)
-  test(`the same request sent again is run once, whether its answer is whole or streamed (${model})`, async () => {
+  test(`a repeated request runs once, whether its answer is whole or streamed (${model})`, async () => {
     const before = await runs(model);
     const first = told(send(`again-${model}`, model, { stream }));
     await until("it runs", async () => (await runs(model)) === before + 1);
@@ -131,7 +131,7 @@ for (const [model, stream] of [
     assert.equal(await runs(model), before + 1);
   });
 
-test("ten at once at two ingresses are run once", async () => {
+test("ten concurrent requests at two ingresses run once", async () => {
   const before = await runs("whole");
   const answers = await Promise.all(
     Array.from({ length: 10 }, (_, index) => told(send("ten", "whole", { at: index % 2 }))),
@@ -141,7 +141,7 @@ test("ten at once at two ingresses are run once", async () => {
   assert.equal(await runs("whole"), before + 1);
 });
 
-test("an answer of more than a socket takes at a time is stored as soon as its caller has it", async () => {
+test("an answer larger than a socket's buffer is stored as soon as its caller has it", async () => {
   for (const stream of [false, true]) {
     const answers: Awaited<ReturnType<typeof told>>[] = [];
     for (let turn = 0; turn < 3; turn++) answers.push(await told(send(`middling ${stream}`, "middling", { stream })));
@@ -154,7 +154,7 @@ test("an answer of more than a socket takes at a time is stored as soon as its c
   assert.equal(await runs("middling"), 2);
 });
 
-test("the same Idempotency-Key with another body is refused, with another caller's key it is another", async () => {
+test("the same Idempotency-Key with another body is refused; another caller's key is separate", async () => {
   assert.equal((await send("twice", "whole")).status, 200);
   for (const at of [0, 1]) {
     const other = await told(send("twice", "whole", { words: "good bye", at }));
@@ -167,7 +167,7 @@ test("the same Idempotency-Key with another body is refused, with another caller
   assert.equal((await send("x".repeat(300), "whole")).status, 400);
 });
 
-test("an Idempotency-Key of a request that still runs does not join another body to it, at any ingress", async () => {
+test("the Idempotency-Key of a running request is refused with another body, at any ingress", async () => {
   for (const stream of [false, true]) {
     const holding = holdAnswers();
     const name = `running ${stream}`;
@@ -191,7 +191,7 @@ test("an Idempotency-Key of a request that still runs does not join another body
   }
 });
 
-test("what failed and what is too large is not stored", async () => {
+test("failed and too large answers are not stored", async () => {
   for (const attempt of [1, 2]) {
     assert.equal((await send("failing", "failing")).status, 400);
     assert.equal(await runs("failing"), attempt);
@@ -205,7 +205,7 @@ test("what failed and what is too large is not stored", async () => {
 });
 
 for (const stream of [false, true])
-  test(`what all its callers left goes on for who sends it again, ${stream ? "streamed" : "whole"}`, async () => {
+  test(`an answer whose callers all left continues for retries, ${stream ? "streamed" : "whole"}`, async () => {
     const answers = holdAnswers();
     const key = `left ${stream}`;
     const left = async () => {
@@ -234,7 +234,7 @@ for (const stream of [false, true])
     await until("nothing of it is left", async () => (await status()).generations === 0);
   });
 
-test("what all its callers left ends when it becomes too large to be kept", async () => {
+test("an answer whose callers all left ends when it is too large to be kept", async () => {
   const controller = new AbortController();
   const response = await send("growing", "growing", { stream: true, signal: controller.signal });
   assert.equal(response.status, 200);
@@ -246,7 +246,7 @@ test("what all its callers left ends when it becomes too large to be kept", asyn
   await until("nothing of it is left", async () => (await status()).generations === 0);
 });
 
-test("who joined still gets the answer when the first caller leaves", async () => {
+test("a caller that joined still gets the answer when the first caller leaves", async () => {
   const before = await runs("streamed");
   const controller = new AbortController();
   const first = send("leaving", "streamed", { stream: true, signal: controller.signal }).then((response) =>
@@ -260,7 +260,7 @@ test("who joined still gets the answer when the first caller leaves", async () =
   assert.equal(await runs("streamed"), before + 1);
 });
 
-test("a caller that leaves before its key is claimed has nothing run, and the key is free", async () => {
+test("a caller that leaves before its key is claimed runs nothing, and the key is free", async () => {
   const before = await runs("whole");
   const controller = new AbortController();
   gateway.redis.pause();
@@ -277,7 +277,7 @@ test("a caller that leaves before its key is claimed has nothing run, and the ke
   await until("nothing of it is left", async () => (await status()).generations === 0);
 });
 
-test("a claim that Redis lost is made anew while its request runs, and another's is let be", async () => {
+test("a claim that Redis lost is restored while its request runs, and another's is left alone", async () => {
   await forgetEntries();
   const answers = holdAnswers();
   const overtaken = told(send("overtaken", "scripted", { stream: true }));
@@ -299,7 +299,7 @@ test("a claim that Redis lost is made anew while its request runs, and another's
   assert.ok((await redis.pttl(theirs as string)) > 20_000);
 });
 
-test("what ran when Redis came back empty is not run a second time", async () => {
+test("a request that ran when Redis came back without data does not run again", async () => {
   const before = await runs("paced");
   const first = told(send("outliving", "paced", { stream: true }));
   await until("it runs", async () => (await runs("paced")) === before + 1);
@@ -326,7 +326,7 @@ test("an answer is stored although its claim was lost", async () => {
 });
 
 for (const idle of ["the first", "the second"])
-  test(`of two that get an answer, ${idle} does not read it: the other gets all of it, and that one is cut off`, async () => {
+  test(`of two callers of one answer, ${idle} does not read it: the other gets all of it, and that one is disconnected`, async () => {
     const goOn = Promise.withResolvers<void>();
     upstream.answerWith(async (response) => {
       response.writeHead(200, { "content-type": "text/event-stream" }).write(event("begin"));
@@ -345,7 +345,7 @@ for (const idle of ["the first", "the second"])
     await assert.rejects(unread.text(), TypeError);
   });
 
-test("an answer for a retry counts as a request, whether it is stored or still running, and takes no slot", async () => {
+test("a replayed answer counts as a request, whether stored or still running, and takes no slot", async () => {
   const key = await gateway.createKey("metered");
   const answers = holdAnswers();
   const first = told(send("counted", "scripted", { key }));
@@ -370,7 +370,7 @@ test("an answer for a retry counts as a request, whether it is stored or still r
   assert.equal(answers.runs, 1);
 });
 
-test("a stored answer is given only for a model that its caller may use now", async () => {
+test("a stored answer is replayed only for a model that its caller may still use", async () => {
   const key = await gateway.createKey("default");
   assert.equal((await told(send("allowed", "whole", { key }))).status, 200);
   assert.equal((await told(send("allowed", "whole", { key }))).replayed, "true");
@@ -411,7 +411,7 @@ async function storedOf(names: string[], { at, key = gateway.key }: { at: number
   return stored;
 }
 
-test("what is stored is bounded for each key and in all, and there is space again when answers lapse", async () => {
+test("stored answers are bounded per key and in total, and there is space again when answers expire", async () => {
   await forgetEntries();
   await redis.del("{sluice}:idempotent:stored", "{sluice}:idempotent:bytes");
   await gateway.addIngress({
@@ -463,7 +463,7 @@ test("nothing is stored while Redis uses more than half of its memory, and each 
   }
 });
 
-test("nothing of it is counted as held once it is over", async () => {
+test("no capacity is in use once everything is over", async () => {
   for (const { urls } of gateway.ingresses)
     await until("no bytes are held", async () =>
       /sluice_bodies_bytes 0\n/.test(await (await fetch(`${urls.operations}/metrics`)).text()),

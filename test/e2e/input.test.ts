@@ -39,7 +39,7 @@ const refused = (content: string) => requestWith({ n: 0, messages: [{ role: "use
 /** The same body, for a model whose upstream speaks another format. */
 const translated = (body: string) => body.replace('"model":"sim"', '"model":"translated"');
 
-test("every bad body is told apart, with the field at fault as its sender would write it", async () => {
+test("every invalid body gets its own error, which names the field as its sender would write it", async () => {
   for (const [body, param, message] of badBodies) {
     const response = await gateway.post(translated(body));
     const { error } = (await response.json()) as ErrorBody;
@@ -61,7 +61,7 @@ test("every bad body is told apart, with the field at fault as its sender would 
   assert.equal(status, 400);
 });
 
-test("an object at the end of a body's field is named by its path, and nothing of a body's content is in the answer", async () => {
+test("an invalid nested field is named by its path, and the error repeats no content of the body", async () => {
   const response = await gateway.post(
     translated(saying({ role: "user", content: [{ type: "image_url", image_url: { url: "" } }] })),
   );
@@ -70,7 +70,7 @@ test("an object at the end of a body's field is named by its path, and nothing o
   assert.doesNotMatch(await secret.text(), /secret/);
 });
 
-test("the client has a BadRequestError that names the field", async () => {
+test("the client throws a BadRequestError that names the field", async () => {
   const wrong = { model: "translated", messages: [{ role: "user" as const, content: "x" }], temperature: 3 };
   for (const stream of [false, true])
     await assert.rejects(
@@ -79,7 +79,7 @@ test("the client has a BadRequestError that names the field", async () => {
     );
 });
 
-test("a body over the limit is refused, announced or not, and the sender sees the answer", async () => {
+test("a body over the limit is refused, with or without a Content-Length, and the sender receives the response", async () => {
   const announced = await exchange(tight, chatHead(`${json}Content-Length: ${bodyBytesMax + 1}\r\n`), {
     until: (text) => text.endsWith("}"),
   });
@@ -110,7 +110,7 @@ test("a body over the limit is refused, announced or not, and the sender sees th
   assert.equal((await gateway.post(`${most} `, { url: tight })).status, 413);
 });
 
-test("a body of unknown length is taken if it is small enough", async () => {
+test("a body of unknown length is accepted if it is small enough", async () => {
   const { status, body } = await exchange(
     tight,
     `${chatHead(`${json}Transfer-Encoding: chunked\r\nConnection: close\r\n`)}2\r\n{}\r\n0\r\n\r\n`,
@@ -119,7 +119,7 @@ test("a body of unknown length is taken if it is small enough", async () => {
   assert.equal(JSON.parse(body).error.param, "model");
 });
 
-test("more large bodies at once than the gateway may hold are refused before they are read, and taken again when there is room", async () => {
+test("large bodies beyond the memory bound are refused before they are read, and accepted again when memory is free", async () => {
   const { hostname, port } = new URL(tight);
   const sockets = Array.from({ length: 10 }, () => {
     const socket = connect(Number(port), hostname);
@@ -145,7 +145,7 @@ test("more large bodies at once than the gateway may hold are refused before the
   await until("there is room again", async () => (await post()).status === 400);
 });
 
-test("what is announced and not sent takes no room from others", async () => {
+test("an announced body that is not sent reserves no memory", async () => {
   const { hostname, port } = new URL(tight);
   const senders = Array.from({ length: 20 }, () => {
     const sender = { socket: connect(Number(port), hostname), told: "" };
@@ -161,7 +161,7 @@ test("what is announced and not sent takes no room from others", async () => {
   for (const { socket } of senders) socket.destroy();
 });
 
-test("a body that is not said to be JSON, or is compressed, is refused", async () => {
+test("a body without a JSON content type, or with compression, is refused", async () => {
   for (const more of [
     "",
     "Content-Type: text/plain\r\n",
@@ -192,7 +192,7 @@ test("a body that is not said to be JSON, or is compressed, is refused", async (
   }
 });
 
-test("a wrong method is told the right ones, whatever its body", async () => {
+test("a wrong method gets the list of right ones, whatever its body", async () => {
   for (const [method, path, allow] of [
     ["GET", "/v1/chat/completions", "POST"],
     ["HEAD", "/v1/chat/completions", "POST"],
@@ -232,7 +232,7 @@ async function unknownPath(path: string, shape: object, headers: Record<string, 
   return error.message;
 }
 
-test("a path whose base URL is wrong is answered in the dialect that it suggests, with the right path and base URL", async () => {
+test("a path under a wrong base URL gets an error in the suggested dialect, with the right path and base URL", async () => {
   const [withVersion, withoutVersion] = [/ address with one \/v1 at the end/, / address without a path/];
   for (const [path, meant, shape, advice] of [
     ["/v1/v1/chat/completions", "/v1/chat/completions", openaiShape, withVersion],
@@ -275,7 +275,7 @@ test("a path whose base URL is wrong is answered in the dialect that it suggests
   }
 });
 
-test("a path of no dialect is answered in that of the caller's headers, without advice", async () => {
+test("an unknown path gets an error in the dialect of the caller's headers, without advice", async () => {
   for (const path of ["/", "/v1", "/v1/", "/v1/nothing", "/v2/chat", "/metrics", "/healthz", "/queues", "//"])
     for (const [shape, headers] of [
       [openaiShape, {}],
@@ -298,7 +298,7 @@ test("headers that are too large are refused", async () => {
   assert.equal(JSON.parse(body).error.code, "headers_too_large");
 });
 
-test("a sender that is slow with its headers, or with its body, is timed out", async () => {
+test("a slow sender of headers or of a body is timed out", async () => {
   const [headers, body] = await Promise.all([
     exchange(hasty, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX: "),
     exchange(hasty, `${chatHead(`${json}Content-Length: 1000\r\n`)}{"model":`),
@@ -310,7 +310,7 @@ test("a sender that is slow with its headers, or with its body, is timed out", a
   }
 });
 
-test("a sender that was too slow and stays is cut off, and nothing of it is held", async () => {
+test("a slow sender that stays connected is disconnected, and keeps no memory", async () => {
   const { hostname, port } = new URL(hasty);
   const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
   const told = new Promise<string>((resolve) => socket.once("data", (bytes: Buffer) => resolve(bytes.toString())));
@@ -322,7 +322,7 @@ test("a sender that was too slow and stays is cut off, and nothing of it is held
   socket.destroy();
 });
 
-test("what is not HTTP is refused in plain words", async () => {
+test("bytes that are not HTTP are refused with a plain message", async () => {
   for (const bytes of [
     "hello there\r\n\r\n",
     "\u0016\u0003\u0001\u0002\u0000",
@@ -349,7 +349,7 @@ const workedSeconds = () => workedSecondsOf(gateway.ingresses.slice(0, 1));
 
 const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
 
-test("bodies that are deep or have very many parts are refused or passed in bounded time, and the gateway lives on", async () => {
+test("bodies that are deep or have very many parts are refused or accepted in bounded time", async () => {
   const workedBefore = await workedSeconds();
   for (const body of [
     nested(100_000),
@@ -367,11 +367,11 @@ test("bodies that are deep or have very many parts are refused or passed in boun
   assert.ok(worked < 5, `${worked} s`);
 });
 
-test("none of this reached an upstream", async () => {
+test("none of these requests reached an upstream", async () => {
   assert.deepEqual(await journal(), []);
 });
 
-test("what the gateway does not know it passes on, and to whoever asks for many turns; what is nested without end is refused", async () => {
+test("unknown fields and long conversations are passed on; endless nesting is refused", async () => {
   const deep = requestWith({ unknown: 0, stream_options: null }).replace(
     '"unknown":0',
     `"unknown":${nested(190)},"__proto__":{"stream":true},"constructor":1`,
@@ -387,7 +387,7 @@ test("what the gateway does not know it passes on, and to whoever asks for many 
   assert.equal((await journal()).length, 2);
 });
 
-test("nothing is written into an answer that is under way, whatever its caller sends meanwhile", async () => {
+test("nothing is written into a running response, whatever its caller sends meanwhile", async () => {
   const body = requestWith({ model: "paced", stream: true });
   let garbled = false;
   const { answers, text } = await exchange(
@@ -405,7 +405,7 @@ test("nothing is written into an answer that is under way, whatever its caller s
   assert.doesNotMatch(text, /not a valid HTTP/);
 });
 
-test("the numbers of bad requests are told by code, and no path of a caller's becomes a label", async () => {
+test("bad requests are counted by code, and no caller's path becomes a label", async () => {
   const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
   for (const code of ["invalid_request", "path_not_found", "method_not_allowed", "unsupported_media_type"])
     assert.match(metrics, new RegExp(`sluice_errors_total\\{code="${code}"\\} [1-9]`));

@@ -213,18 +213,18 @@ for (const dialect of conversationDialects)
   for (const upstream of upstreamsOf(dialect)) {
     const pair = `${dialect} caller, ${upstream} upstream`;
 
-    test(`${pair}: who reads 80 KB of a long answer and leaves pays for 80 KB`, async () => {
+    test(`${pair}: a caller that reads 80 KB of a long answer and leaves pays for 80 KB`, async () => {
       const bytes = 20 * 4_096;
       const paid = await paidFor(dialect, `chunky-${upstream}`, bytes);
       assert.ok(paid >= bytes / 4 && paid <= (1.1 * bytes) / 4 + inputTokensMax, `${paid} for ${bytes / 4} tokens`);
     });
 
-    test(`${pair}: who reads 300 words and leaves pays about what 300 words cost in a complete answer`, async () => {
+    test(`${pair}: a caller that reads 300 words and leaves pays about what 300 words cost in a complete answer`, async () => {
       const paid = await paidFor(dialect, `words-${upstream}`, 1_500);
       assert.ok(paid >= 270 && paid <= 1.5 * 300 + inputTokensMax, `${paid} for 300 tokens`);
     });
 
-    test(`${pair}: thinking before the first word is paid`, async () => {
+    test(`${pair}: thinking before the first word is charged`, async () => {
       const key = await gateway.createKey("paying");
       const stream = await open(key, dialect, `thinker-${upstream}`);
       // The thinking may be shown or not; behind it comes the one word.
@@ -235,7 +235,7 @@ for (const dialect of conversationDialects)
     });
   }
 
-test("who leaves before the first word pays for the thinking that was done, whether or not it was shown", async () => {
+test("a caller that leaves before the first word pays for the thinking so far, shown or not", async () => {
   for (const [dialect, upstream] of [
     ["anthropic-messages", "openai-chat"],
     ["openai-chat", "anthropic-messages"],
@@ -249,32 +249,32 @@ test("who leaves before the first word pays for the thinking that was done, whet
   }
 });
 
-test("an upstream's own count is billed where it comes with each event", async () => {
+test("an upstream's own count is charged if each event has it", async () => {
   for (const upstream of ["openai-chat", "gemini"] as const) {
     const paid = await paidFor("openai-chat", `counted-${upstream}`, 20 * 4_096);
     assert.ok(paid >= 20 && paid <= 20 + inputTokensMax, `${upstream}: ${paid} for 20 tokens`);
   }
 });
 
-test("all choices of an answer are paid", async () => {
+test("all choices of an answer are charged", async () => {
   // The 300 words are spread over the three.
   const paid = await paidFor("openai-chat", "words-openai-chat", 1_500, { n: 3 });
   assert.ok(paid >= 270 && paid <= 1.5 * 300 + inputTokensMax, `${paid} for 300 tokens`);
 });
 
-test("an answer of a fallback is paid by the fallback's prices", async () => {
+test("an answer of a fallback is charged at the fallback's prices", async () => {
   const paid = await paidFor("openai-chat", "falling-back", 20 * 4_096);
   assert.ok(paid >= 10 * 1_024 && paid <= 10 * 1_024 + inputTokensMax, `${paid} for ${20 * 1_024} tokens`);
 });
 
-test("an answer whose upstream counts nothing is billed by its length", async () => {
+test("an answer without an upstream count is charged by its length", async () => {
   const key = await gateway.createKey("paying");
   await (await open(key, "openai-chat", "uncounted-openai-chat")).rest();
   const paid = await spentBy(key);
   assert.ok(paid >= 50 * 1_024 && paid <= 50 * 1_024 + inputTokensMax, `${paid} for ${50 * 1_024} tokens`);
 });
 
-test("who leaves before the upstream answers pays nothing, and before its first word the input", async () => {
+test("a caller that leaves pays nothing before the upstream answers, and the input before the first word", async () => {
   const prompt = { messages: [{ role: "user", content: "x".repeat(4_000) }] };
   for (const [model, least, most] of [
     ["headless", 0, 0],
@@ -289,7 +289,7 @@ test("who leaves before the upstream answers pays nothing, and before its first 
   }
 });
 
-test("a key that is revoked while its answer runs pays for what was produced", async () => {
+test("a key that is revoked during its answer pays for what was produced", async () => {
   const key = await gateway.createKey("paying");
   const stream = await open(key, "openai-chat", "chunky-openai-chat");
   await stream.read(20 * 4_096);
@@ -299,7 +299,7 @@ test("a key that is revoked while its answer runs pays for what was produced", a
   assert.ok(paid >= 20 * 1_024, `${paid} for ${20 * 1_024} tokens`);
 });
 
-test("what was sent is paid though its worker died before the caller left", async () => {
+test("what was sent is charged even if its worker died before the caller left", async () => {
   const key = await gateway.createKey("paying");
   const worker = await gateway.addWorker("doomed=4", {}, true);
   const stream = await open(key, "openai-chat", "doomed");
@@ -311,7 +311,7 @@ test("what was sent is paid though its worker died before the caller left", asyn
   assert.ok(paid >= 20 * 1_024, `${paid} for ${20 * 1_024} tokens`);
 });
 
-test("a hundred callers who leave do not take a key beyond its budget by more than a reservation", async () => {
+test("a hundred callers that leave exceed a key's budget by at most a reservation", async () => {
   const budget = 100_000;
   const reserved = 25_000;
   const bytes = 20 * 4_096;

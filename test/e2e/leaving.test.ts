@@ -60,14 +60,14 @@ async function leave(name: string, model: string, stream: boolean, afterChunks: 
   assert.ok(closedAt - leftAt < graceMs, `${closedAt - leftAt} ms`);
 }
 
-test("a caller that leaves in mid-stream takes its upstream along", () => leave(paced, "paced", true, 5));
-test("a caller that leaves before the first word takes its upstream along", () => leave(silent, "silent", true, 0));
-test("a caller that leaves before the upstream's head takes its upstream along", () =>
+test("a caller that leaves in mid-stream ends its upstream call", () => leave(paced, "paced", true, 5));
+test("a caller that leaves before the first token ends its upstream call", () => leave(silent, "silent", true, 0));
+test("a caller that leaves before the upstream's head ends its upstream call", () =>
   leave(headless, "headless", true, 0));
-test("a caller that leaves while a whole answer is made takes its upstream along", () =>
+test("a caller that leaves before a whole answer is complete ends its upstream call", () =>
   leave(paced, "paced", false, 0));
 
-test("requests whose callers left are counted, and hold nothing", async () => {
+test("requests whose callers left are counted, and hold no capacity", async () => {
   await until("all is over", async () => {
     const metrics = await metricsText();
     return (
@@ -79,7 +79,7 @@ test("requests whose callers left are counted, and hold nothing", async () => {
   });
 });
 
-test("what was produced for a caller who left is counted once, about", async () => {
+test("output for a caller that left is counted once, approximately", async () => {
   const metrics = await (await fetch(`${gateway.workers[0]?.urls.operations}/metrics`)).text();
   const counted = (kind: string) =>
     Number(new RegExp(`sluice_tokens_total\\{model="paced",kind="${kind}"\\} (\\d+)`).exec(metrics)?.[1] ?? 0);
@@ -92,7 +92,7 @@ test("what was produced for a caller who left is counted once, about", async () 
 const isWaiting = async () => /sluice_generations\{queue="image",state="waiting"\} 1\n/.test(await metricsText());
 const jobsOf = async (queue: string) => (await redis.keys(`*:queue:${queue}:gen_*`)).length;
 
-test("a caller that leaves while it waits for a worker leaves no job behind, and no upstream is asked", async () => {
+test("a caller that leaves while it waits for a worker leaves no job behind, and no upstream is called", async () => {
   const controller = new AbortController();
   const outcome = gateway.post({ model: "unserved", messages }, { signal: controller.signal }).catch(() => undefined);
   await until("it waits", async () => (await isWaiting()) && (await jobsOf("image")) === 1);
@@ -119,7 +119,7 @@ const largeBody = (model: string) =>
 const marker = picture.slice(-2_000, -1_900);
 const holdsMarker = async () => (await contentsOf(redis)).includes(marker);
 
-test("a body of eight megabytes reaches the upstream intact, and stays nowhere", async () => {
+test("a body of eight megabytes reaches the upstream intact, and is deleted everywhere", async () => {
   const body = largeBody("fast");
   assert.ok(body.length > 8 << 20);
   const response = await gateway.post(body);
@@ -132,7 +132,7 @@ test("a body of eight megabytes reaches the upstream intact, and stays nowhere",
   await until("the ingress holds nothing of it", async () => /sluice_bodies_bytes 0\n/.test(await metricsText()));
 });
 
-test("a large body whose caller leaves, waiting or running, stays nowhere", async () => {
+test("a large body whose caller leaves, waiting or running, is deleted everywhere", async () => {
   for (const model of ["unserved", "silent"]) {
     const controller = new AbortController();
     const outcome = gateway.post(largeBody(model), { signal: controller.signal }).catch(() => undefined);
@@ -150,7 +150,7 @@ test("a large body whose caller leaves, waiting or running, stays nowhere", asyn
   }
 });
 
-test("bodies whose callers leave while they send them are given back", async () => {
+test("memory of bodies whose callers leave during the upload is released", async () => {
   const { hostname, port } = new URL(gateway.url);
   const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Type: application/json\r\n`;
   for (const length of ["Content-Length: 5000000", "Transfer-Encoding: chunked"]) {
@@ -172,7 +172,7 @@ async function assertOverloaded(response: Response): Promise<void> {
   assert.match(await response.text(), /"code":"server_is_overloaded"/);
 }
 
-test("no request waits longer than its queue lets it", async () => {
+test("no request waits longer than its queue allows", async () => {
   const startedAt = performance.now();
   const waiting = [false, true].map((stream) => gateway.post({ model: "impatient", messages, stream }));
   for (const response of await Promise.all(waiting)) await assertOverloaded(response);
@@ -182,7 +182,7 @@ test("no request waits longer than its queue lets it", async () => {
   await until("no job is left", async () => (await jobsOf("short")) === 0);
 });
 
-test("no more requests wait than may", async () => {
+test("no more requests wait than the queue allows", async () => {
   const bothWait = async () => /sluice_generations\{queue="narrow",state="waiting"\} 2\n/.test(await metricsText());
   const controller = new AbortController();
   const waiting = [false, true].map((stream) =>
@@ -196,7 +196,7 @@ test("no more requests wait than may", async () => {
   await until("no job is left", async () => (await jobsOf("narrow")) === 0);
 });
 
-test("a caller's own wait counts from the beginning, also when its worker is lost", async () => {
+test("x-sluice-max-wait counts from the beginning, also when the worker is lost", async () => {
   const doomed = await gateway.addWorker("fragile=4", {}, true);
   const before = (await gateway.seen(headless)).length;
   const startedAt = performance.now();
@@ -224,7 +224,7 @@ test("a caller's own wait counts from the beginning, also when its worker is los
   await until("no job is left", async () => (await jobsOf("fragile")) === 0);
 });
 
-test("the settings of a queue that Redis lost are written again", async () => {
+test("queue settings that Redis lost are written again", async () => {
   const [meta = ""] = await redis.keys("*:queue:chat:meta");
   assert.equal(await redis.hget(meta, "opts.maxLenEvents"), "0");
   await redis.del(meta);

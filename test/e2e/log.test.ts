@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { startRedis } from "../support/redis.ts";
 
-test("a process whose log nobody reads any more still ends when it is told to", async () => {
+test("a process whose log has no reader still ends on a signal", async () => {
   await using redis = await startRedis();
   const worker = spawn(process.execPath, ["apps/worker/main.ts", "--queues", "chat=1"], {
     cwd: join(import.meta.dirname, "../.."),

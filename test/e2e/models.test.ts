@@ -31,7 +31,7 @@ async function idsOf(listing: OpenAI): Promise<string[]> {
   return ids;
 }
 
-test("the list is that of the catalogue, in its order and in OpenAI's shape, and shows nothing of routes", async () => {
+test("the list has the catalogue's models in its order and OpenAI's shape, and shows nothing of routes", async () => {
   const response = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${gateway.key}` } });
   assert.match(response.headers.get("content-type") ?? "", /^application\/json/);
   assert.deepEqual(await response.json(), {
@@ -51,7 +51,7 @@ test("the list is that of the catalogue, in its order and in OpenAI's shape, and
   assert.deepEqual(await idsOf(client), ["alpha", "maker/model:7b", "beta@1+x"]);
 });
 
-test("one model can be asked for by its id, whatever characters are in it, encoded or bare", async () => {
+test("a model can be looked up by its id, with any characters, encoded or bare", async () => {
   for (const id of await idsOf(client)) assert.equal((await client.models.retrieve(id)).id, id);
   const bare = await fetch(`${gateway.url}/v1/models/maker/model:7b`, { headers: { "x-api-key": gateway.key } });
   assert.equal(((await bare.json()) as { id: string }).id, "maker/model:7b");
@@ -59,7 +59,7 @@ test("one model can be asked for by its id, whatever characters are in it, encod
   assert.equal(completion.model, "maker/model:7b");
 });
 
-test("HEAD asks whether a list or a model is there", async () => {
+test("HEAD works for lists and models", async () => {
   const status = async (path: string) => {
     const response = await fetch(`${gateway.url}${path}`, { method: "HEAD", headers: { "x-api-key": gateway.key } });
     assert.equal(await response.text(), "");
@@ -70,7 +70,7 @@ test("HEAD asks whether a list or a model is there", async () => {
   assert.equal(await status("/v1/models/gamma"), 404);
 });
 
-test("a key sees its group's models and no others, and those it can't see do not exist for it", async () => {
+test("a key sees only its group's models", async () => {
   const narrow = gateway.client({ key: narrowKey });
   assert.deepEqual(await idsOf(narrow), ["alpha", "maker/model:7b"]);
   assert.deepEqual(await idsOf(gateway.client({ key: emptyKey })), []);
@@ -82,7 +82,7 @@ test("a key sees its group's models and no others, and those it can't see do not
   );
 });
 
-test("an unknown model and one of another group get the same answer, but for the name, on every path", async () => {
+test("an unknown model and one of another group get the same error except for the name, on every path", async () => {
   const bodies = new Set<string>();
   const ask = async (key: string, id: string) => {
     const headers = { authorization: `Bearer ${key}` };
@@ -121,7 +121,7 @@ async function change(text: string, holds: (ids: string[]) => boolean): Promise<
     );
 }
 
-test("a change of the catalogue is in force at every ingress within a second: models come and go", async () => {
+test("a change of the catalogue applies at every ingress within a second: models come and go", async () => {
   await change(catalogue + modelLine({ id: "gamma", model: fast }), (ids) => ids.includes("gamma"));
   await until(
     "the worker has it too",
@@ -136,7 +136,7 @@ test("a change of the catalogue is in force at every ingress within a second: mo
   await change(catalogue, () => true);
 });
 
-test("a queue that is new is worked on by workers of every other queue, from then on and from the start", async () => {
+test("a new queue is served by workers with `*`, when it is added and at their start", async () => {
   const text = `${catalogue}${modelLine({ id: "apart", model: fast, queue: "new" })}queues: { new: {} }\n`;
   const queuesOf = async (urls: Record<string, string>) => {
     const { queues } = (await (await fetch(`${urls.operations}/status`)).json()) as {
@@ -160,7 +160,7 @@ test("a queue that is new is worked on by workers of every other queue, from the
   await change(catalogue, (ids) => !ids.includes("apart"));
 });
 
-test("a stream goes on when its model is taken out of the catalogue", async () => {
+test("a stream continues when its model is removed from the catalogue", async () => {
   await change(catalogue + modelLine({ id: "leaving", model: "sim-text;rate=20;tokens=30" }), (ids) =>
     ids.includes("leaving"),
   );
@@ -175,7 +175,7 @@ test("a stream goes on when its model is taken out of the catalogue", async () =
   assert.ok(text.endsWith("data: [DONE]\n\n"));
 });
 
-test("a broken catalogue changes nothing, and the next good one does", async () => {
+test("an invalid catalogue changes nothing, and the next valid one applies", async () => {
   const before = await idsOf(client);
   for (const broken of [
     "models: [",

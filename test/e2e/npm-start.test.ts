@@ -63,7 +63,7 @@ const tools = [
   },
 ];
 
-test("it offers models and answers, streamed with usage as asked, and not", async () => {
+test("it lists models and answers, whole and streamed with usage", async () => {
   const models = [];
   for await (const model of client.models.list()) models.push(model.id);
   assert.ok(models.includes("sim-text"));
@@ -89,7 +89,7 @@ test("it offers models and answers, streamed with usage as asked, and not", asyn
   assert.equal(tokens, answer.usage?.completion_tokens);
 });
 
-test("tools make their round trip, streamed and not", async () => {
+test("tool calls make a round trip, streamed and whole", async () => {
   const first = await client.chat.completions.create({ model: "sim-fast", messages, tools, tool_choice: "required" });
   const message = first.choices[0]?.message;
   const call = message?.tool_calls?.[0];
@@ -125,7 +125,7 @@ test("a stream that is aborted in the middle ends its generation", async () => {
   await until("no generation is held", async () => /sluice_worker_generations{queue="chat"} 0/.test(await metrics()));
 });
 
-test("Ctrl-C ends it in order and leaves no process behind", async () => {
+test("Ctrl-C stops it in order and leaves no process behind", async () => {
   process.kill(-(gateway.pid as number), "SIGINT");
   const [code, signal] = await ended;
   assert.ok(code === 0 || signal === "SIGINT", `${code} ${signal} ${output}`);

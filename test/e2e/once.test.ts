@@ -141,7 +141,7 @@ const breaks = [0, 1, 7, wordsMax, wordsMax + 1];
 for (const [place, { name, path, body, end, stream }] of Object.entries(callers)
   .flatMap(([name, caller]) => flags.map((stream) => ({ name, stream, ...caller })))
   .entries())
-  test(`no word twice, none left out, none of two answers mixed: ${name}, ${stream ? "streamed" : "whole"}`, async () => {
+  test(`no word is repeated, lost, or mixed from another answer: ${name}, ${stream ? "streamed" : "whole"}`, async () => {
     const complaints: string[] = [];
     const outcomes = { complete: 0, failed: 0 };
     const play = async (setup: Setup, first: number, second: number) => {

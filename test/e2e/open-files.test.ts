@@ -32,7 +32,7 @@ const metric = async (name: string) => {
   return Number(new RegExp(`^${name} (\\d+)`, "m").exec(text)?.[1]);
 };
 
-test("an ingress whose open files come near their limit is not ready until some are closed, and its metrics say how near", async () => {
+test("an ingress near its open file limit is not ready until some are closed, and its metrics show the usage", async () => {
   assert.equal((await readiness()).code, 200);
   assert.equal(await metric("process_max_fds"), openFilesMax);
   const few = await metric("process_open_fds");

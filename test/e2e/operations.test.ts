@@ -119,7 +119,7 @@ test("traffic of every kind", async () => {
   await leaving;
 });
 
-test("every process says that it lives and is ready", async () => {
+test("every process reports that it is alive and ready", async () => {
   for (const role of [ingress, worker]) {
     assert.equal(await textAt(`${role.urls.operations}/healthz`), '{"status":"ok"}');
     assert.equal(await textAt(`${role.urls.operations}/readyz`), '{"status":"ready"}');
@@ -132,7 +132,7 @@ const numberIn = (metrics: string, series: string): number => {
   return Number(line.slice(series.length));
 };
 
-test("an ingress tells its numbers in Prometheus' format", async () => {
+test("an ingress reports its metrics in Prometheus' format", async () => {
   const response = await fetch(`${ingress.urls.operations}/metrics`);
   assert.match(response.headers.get("content-type") ?? "", /^text\/plain; version=0\.0\.4/);
   const path = 'path="/v1/chat/completions"';
@@ -180,7 +180,7 @@ test("an ingress tells its numbers in Prometheus' format", async () => {
   assert.ok(number("process_resident_memory_bytes") > 1e7);
 });
 
-test("a worker tells its numbers too, and the tokens are those that the callers were told", async () => {
+test("a worker reports its metrics, and its token counts equal the callers'", async () => {
   await until(
     "all is over",
     async () => numberIn(await metricsOf(worker), 'sluice_worker_generations{queue="chat"}') === 0,
@@ -222,7 +222,7 @@ test("logs are JSON lines, one for each answer with the request id that its call
   for (const line of worker.log().trim().split("\n")) assert.equal(JSON.parse(line).role, "worker");
 });
 
-test("no key and no word of a caller's is in any log, in any metric, or left in Redis", async () => {
+test("no key and no content of a caller is in any log, in any metric, or left in Redis", async () => {
   await until("Redis holds nothing", async () => !(await contentsOf(redis)).includes(words));
   const places = {
     ingress: ingress.log(),
@@ -240,14 +240,14 @@ test("no key and no word of a caller's is in any log, in any metric, or left in 
   }
 });
 
-test("jobs can't be looked at unless the operator set a password", async () => {
+test("jobs cannot be inspected unless the operator set a password", async () => {
   for (const path of ["/queues", "/queues/", "/queues/api/queues"])
     assert.equal((await fetch(`${gateway.ingresses[0]?.urls.operations}${path}`)).status, 404);
   for (const path of ["/healthz", "/metrics", "/queues"])
     assert.equal((await fetch(`${url}${path}`)).status, 401, "nothing of it is on the callers' port");
 });
 
-test("with a password jobs can be looked at and not touched, and what their callers wrote is not shown", async () => {
+test("with a password jobs can be inspected but not changed, and callers' content is not shown", async () => {
   const operations = ingress.urls.operations as string;
   const ask = (path: string, secret?: string, method = "GET") =>
     fetch(`${operations}${path}`, {

@@ -63,7 +63,7 @@ const statusOf = async (response: Promise<Response>) => {
 const headersOf = (response: Response, beginning: string) =>
   Object.fromEntries([...response.headers].filter(([name]) => name.startsWith(beginning)));
 
-test("two ingresses share a key's requests, refusals cost nothing, and other keys of the group have their own", async () => {
+test("two ingresses count a key's requests together, refusals cost nothing, and other keys of the group have their own limit", async () => {
   const [one, other] = [await gateway.createKey("requests"), await gateway.createKey("requests")];
   const statuses = [];
   for (const url of [urls[0], urls[1], urls[0], urls[1]]) statuses.push(await statusOf(ask(one, url)));
@@ -73,7 +73,7 @@ test("two ingresses share a key's requests, refusals cost nothing, and other key
   assert.deepEqual([await statusOf(ask(key)), await statusOf(ask(key))], [200, 429]);
 });
 
-test("keys share the requests of their group, and those of one account the account's", async () => {
+test("keys share the requests of their group, and keys of an account those of the account", async () => {
   const shared = await Promise.all(Array.from({ length: 4 }, () => gateway.createKey("shared")));
   const statuses = await Promise.all(shared.map((key, index) => statusOf(ask(key, urls[index % 2]))));
   assert.deepEqual(statuses.sort(), [200, 200, 200, 429]);
@@ -83,7 +83,7 @@ test("keys share the requests of their group, and those of one account the accou
   for (const key of others) assert.equal(await statusOf(ask(key)), 200);
 });
 
-test("OpenAI's callers are told how their limits stand, and when to come back", async () => {
+test("OpenAI's callers get rate-limit headers and a Retry-After", async () => {
   const key = await gateway.createKey("requests");
   const first = await ask(key);
   await first.text();
@@ -110,7 +110,7 @@ test("OpenAI's callers are told how their limits stand, and when to come back", 
   assert.match(refusal.message, /This key may make 2 requests a minute; try again in \d+ s\./);
 });
 
-test("Anthropic's and Google's callers are told in their own way", async () => {
+test("Anthropic's and Google's callers get them in their dialect's form", async () => {
   const key = await gateway.createKey("requests");
   const anthropic = new Anthropic({ apiKey: key, baseURL: urls[0], maxRetries: 0 });
   const asked = { model: "fast", max_tokens: 30, messages };
@@ -135,7 +135,7 @@ test("Anthropic's and Google's callers are told in their own way", async () => {
   });
 });
 
-test("an exhausted budget is told in each dialect's way, and not to be tried again", async () => {
+test("a spent budget is an error in each dialect's form that tells clients not to retry", async () => {
   const key = await gateway.createKey("budget");
   assert.equal(await statusOf(ask(key)), 200);
   const openai = await ask(key);
@@ -167,7 +167,7 @@ test("an exhausted budget is told in each dialect's way, and not to be tried aga
   });
 });
 
-test("a budget that running requests have reserved is told as a limit that soon has room, in each dialect's way", async () => {
+test("a budget reserved by running requests is a temporary limit, in each dialect's form", async () => {
   const key = await gateway.createKey("budget");
   const leaving = new AbortController();
   const running = await ask(key, urls[0], "slow", { stream: true, signal: leaving.signal });
@@ -196,7 +196,7 @@ test("a budget that running requests have reserved is told as a limit that soon 
   await until("it is settled", async () => Number(await redis.hget(budget, "dayMoney")) > 0);
 });
 
-test("all choices of a request are reserved: sixty at once for a hundred choices each do not pass a budget", async () => {
+test("all choices of a request are reserved: sixty concurrent requests with a hundred choices do not exceed a budget", async () => {
   const key = await gateway.createKey("default", { limits: { budgetPerDay: 5 } });
   const leaving = new AbortController();
   const post = (_: unknown, index: number) =>
@@ -210,7 +210,7 @@ test("all choices of a request are reserved: sixty at once for a hundred choices
   await Promise.allSettled(responses.map(({ body }) => body?.cancel()));
 });
 
-test("tokens are settled by what the answer took; a failed one takes none", async () => {
+test("tokens are settled by the answer's usage; a failed answer costs none", async () => {
   const key = await gateway.createKey("tokens");
   const window = keyspace.limit("group", "tokens", "window");
   for (let call = 0; call < 3; call++) {
@@ -232,7 +232,7 @@ test("tokens are settled by what the answer took; a failed one takes none", asyn
   for (const { body } of responses) await body?.cancel();
 });
 
-test("of a stream that its caller left, about what it was sent is taken", async () => {
+test("a stream that its caller left is charged approximately for what was sent", async () => {
   const key = await gateway.createKey("left");
   const leaving = new AbortController();
   // It is sent no more than that, however late it leaves.
@@ -249,7 +249,7 @@ test("of a stream that its caller left, about what it was sent is taken", async 
   });
 });
 
-test("a slot returns when its answer ends, fails, or is left by its caller", async () => {
+test("a slot is released when its answer ends, fails, or is left by its caller", async () => {
   const key = await gateway.createKey("slots");
   const running = runningOf(key);
   const free = async (what: string) => {
@@ -279,7 +279,7 @@ test("a slot returns when its answer ends, fails, or is left by its caller", asy
   await free("a connection that closed");
 });
 
-test("a turn over a WebSocket is refused in a frame, which says when to come back", async () => {
+test("a turn over a WebSocket is refused with a frame that says when to retry", async () => {
   const key = await gateway.createKey("requests", { limits: { requestsPerMinute: 1 } });
   assert.equal(await statusOf(ask(key)), 200);
   using socket = await Bare.open(urls[0], key);
@@ -294,7 +294,7 @@ test("a turn over a WebSocket is refused in a frame, which says when to come bac
   assert.equal(frame.error.headers["x-ratelimit-limit-requests"], "1");
 });
 
-test("the operator sees refusals by limit and by whose it is", async () => {
+test("the operator sees refusals by limit and scope", async () => {
   const texts = await Promise.all(
     gateway.ingresses.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()),
   );
@@ -309,7 +309,7 @@ test("the operator sees refusals by limit and by whose it is", async () => {
     );
 });
 
-test("slots outlive their time while their ingress lives, and return within seconds when it is killed", async () => {
+test("leases outlive their time while their ingress lives, and expire within seconds when it is killed", async () => {
   const key = await gateway.createKey("slots");
   const doomed = await gateway.addIngress({}, true);
   const url = doomed.urls.api as string;
@@ -329,7 +329,7 @@ test("slots outlive their time while their ingress lives, and return within seco
   await reading;
 });
 
-test("an ingress that is killed leaves no reservation behind: the budget is whole again within seconds", async () => {
+test("a killed ingress leaves no reservation behind: the budget is available again within seconds", async () => {
   const key = await gateway.createKey("budget");
   const doomed = await gateway.addIngress({}, true);
   const stream = await ask(key, doomed.urls.api as string, "slow", { stream: true });
@@ -341,7 +341,7 @@ test("an ingress that is killed leaves no reservation behind: the budget is whol
   await reading;
 });
 
-test("what was answered while Redis stood still is settled once it serves again, and what was refused costs nothing", async () => {
+test("answers given while Redis was frozen are settled once it is back, and refused requests cost nothing", async () => {
   const key = await gateway.createKey("spending");
   const subject = `key_${hashOf(key).slice(0, 24)}`;
   const budget = keyspace.limit("key", subject, "budget");
@@ -368,7 +368,7 @@ test("what was answered while Redis stood still is settled once it serves again,
   assert.ok(Number(spent) < price(60), `one answer of 40 tokens and its prompt was spent, not ${spent}`);
 });
 
-test("what is spent after Redis lost its data counts, of requests too that it lost", async () => {
+test("usage after Redis lost its data counts, also of requests whose reservation was lost", async () => {
   const key = await gateway.createKey("spending");
   const subject = `key_${hashOf(key).slice(0, 24)}`;
   const stream = await ask(key, urls[0], "brief", { stream: true });
@@ -393,7 +393,7 @@ test("without Redis a limited caller gets a 503, and none of its slots is lost",
   await until("the key is served again", async () => (await statusOf(ask(key))) === 200, 10_000);
 });
 
-test("what its caller left while Redis was away is settled when Redis is back", async () => {
+test("requests whose callers left while Redis was away are settled when it is back", async () => {
   const key = await gateway.createKey("spending");
   const leaving = new AbortController();
   const stream = await ask(key, urls[0], "slow", { stream: true, signal: leaving.signal });

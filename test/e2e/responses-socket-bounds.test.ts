@@ -54,7 +54,7 @@ const refusal = async (opened: Promise<Bare>): Promise<Refusal> => {
   return refused;
 };
 
-test("a handshake without a valid key is refused with 401, and the official client says so", async () => {
+test("a handshake without a valid key is refused with 401, and the official client reports it", async () => {
   const { response, body } = await refusal(open(gateway.url, "sk-wrong"));
   assert.equal(response.statusCode, 401);
   assert.equal(JSON.parse(body).error.code, "invalid_api_key");
@@ -63,7 +63,7 @@ test("a handshake without a valid key is refused with 401, and the official clie
   assert.match(error.message, /Unexpected server response: 401/);
 });
 
-test("switched off, a handshake is refused with 426 at once, and so is a GET that asks for no WebSocket", async () => {
+test("with WebSockets off, a handshake is refused with 426 at once, and so is a GET without a handshake", async () => {
   const { response, body } = await refusal(open(off.url));
   assert.equal(response.statusCode, 426);
   assert.deepEqual([JSON.parse(body).error.code, response.headers.upgrade], ["upgrade_required", "websocket"]);
@@ -76,7 +76,7 @@ test("switched off, a handshake is refused with 426 at once, and so is a GET tha
   }
 });
 
-test("a POST that offers another protocol is answered in this one", async () => {
+test("a POST with an Upgrade header is answered over HTTP/1.1", async () => {
   const body = JSON.stringify({ model: "sim", input: "Hello." });
   const head = [
     "POST /v1/responses HTTP/1.1",
@@ -95,7 +95,7 @@ test("a POST that offers another protocol is answered in this one", async () => 
   assert.equal(status, 200);
 });
 
-test("more WebSockets than an ingress may hold are refused, and one that is too old is told to go", async () => {
+test("WebSockets beyond the limit are refused, and one that is too old is closed", async () => {
   using _held = await open(full.url);
   const { response, body } = await refusal(open(full.url));
   assert.deepEqual([response.statusCode, JSON.parse(body).error.code], [503, "server_is_overloaded"]);
@@ -105,7 +105,7 @@ test("more WebSockets than an ingress may hold are refused, and one that is too 
   assert.equal((await socket.closed).code, 1001);
 });
 
-test("callers that answer no more, are idle, send too much, or stop in mid-frame are closed, each in its way, and one that waits for its answer stays", async () => {
+test("connections that are dead, idle, too busy or stalled in a frame are closed with the right code, and one that waits for its answer stays", async () => {
   const [deaf, idle, large, pinged, waiting] = await Promise.all([
     Bare.open(pinging.url, gateway.key, { autoPong: false }),
     open(idling.url),
@@ -149,7 +149,7 @@ test("callers that answer no more, are idle, send too much, or stop in mid-frame
   );
 });
 
-test("frames that arrive count among all bodies", async () => {
+test("arriving frames count as request bodies", async () => {
   const many = await Promise.all(Array.from({ length: 8 }, () => open()));
   for (const one of many) one.socket.send("x".repeat(190_000), { fin: false });
   const { status, error } = await Promise.race(many.map((one) => one.until("error")));
@@ -158,7 +158,7 @@ test("frames that arrive count among all bodies", async () => {
   await until("nothing is held", async () => /sluice_bodies_bytes 0\n/.test(await metricsText()));
 });
 
-test("a conversation that is too large is not kept, nor sent", async () => {
+test("a conversation that is too large is neither kept nor sent", async () => {
   using socket = await open();
   const large = await socket.turn({ model: "sim", input: "x".repeat(30_000) });
   const { error } = await socket.turn({ model: "sim", input: "On.", previous_response_id: large.response.id });
@@ -187,7 +187,7 @@ test("a conversation that is too large is not kept, nor sent", async () => {
   });
 });
 
-test("a caller asks for the models of its key alone, and for none with a key that was revoked meanwhile", async () => {
+test("a turn may use only models of its key, and none after the key is revoked", async () => {
   const key = await gateway.createKey("narrow");
   const redis = await connectRedis(gateway.redis.url, "request");
   try {
@@ -207,7 +207,7 @@ test("a caller asks for the models of its key alone, and for none with a key tha
   }
 });
 
-test("a stopping ingress lets a turn end, fails what takes too long, sends every caller away, and ends", async () => {
+test("a stopping ingress lets turns end, fails those that take too long, closes every connection, and ends", async () => {
   const [idle, running, stuck, unread] = await Promise.all([
     open(stopping.url),
     open(stopping.url),

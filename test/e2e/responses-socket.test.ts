@@ -53,7 +53,7 @@ const openOfficial = () => {
 const open = () => Bare.open(gateway.url, gateway.key);
 const metricsText = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
 
-test("the official client speaks many turns over one connection, each with what is new alone", async () => {
+test("the official client runs many turns over one connection, each with only the new items", async () => {
   using connection = openOfficial();
   const { socket } = connection;
   const seen: number[] = [];
@@ -81,7 +81,7 @@ test("the official client speaks many turns over one connection, each with what 
   assert.ok(seen[0] && seen[1] && seen[2] && seen[0] < seen[1] && seen[1] < seen[2], `${seen}`);
 });
 
-test("a reasoning model's turns go on with default settings, from the connection's memory and with everything sent again", async () => {
+test("a reasoning model's turns continue with default settings, from the connection's memory and with everything sent again", async () => {
   using connection = openOfficial();
   const { socket } = connection;
   const turn = (fields: object) => {
@@ -154,7 +154,7 @@ const answerWith = (id: string, items: object[], repeats: boolean) =>
     );
   });
 
-test("an upstream is sent the whole conversation, every byte of it as it came, but for thoughts that it could not find", async () => {
+test("an upstream gets the whole conversation byte for byte, except reasoning that it cannot resolve", async () => {
   using socket = await open();
   answerWith("resp_a", [thought, sealed, said], true);
   const first =
@@ -187,7 +187,7 @@ test("an upstream is sent the whole conversation, every byte of it as it came, b
   assert.deepEqual([items.length, items.at(-2)], [8, said]);
 });
 
-test("a prewarmed turn asks no upstream, and the next goes on from it", async () => {
+test("a warm-up turn calls no upstream, and the next turn continues from it", async () => {
   using socket = await open();
   socket.create({
     model: "warmed",
@@ -215,7 +215,7 @@ test("a prewarmed turn asks no upstream, and the next goes on from it", async ()
   );
 });
 
-test("a previous answer is known to its own connection alone, and only the latest", async () => {
+test("a previous answer is known only to its own connection, and only the latest", async () => {
   using one = await open();
   using other = await open();
   const first = (await one.turn({ model: "sim", input: "One." })).response.id;
@@ -237,7 +237,7 @@ test("a previous answer is known to its own connection alone, and only the lates
   );
 });
 
-test("a caller that closes takes its upstream along, and leaves nothing behind", async () => {
+test("a caller that closes ends its upstream call, and leaves nothing behind", async () => {
   using connection = openOfficial();
   const { socket } = connection;
   socket.send({ type: "response.create", model: "paced", input: "x".repeat(1_000) });
@@ -252,7 +252,7 @@ test("a caller that closes takes its upstream along, and leaves nothing behind",
   );
 });
 
-test("a second turn is refused while one is in progress, which goes on", async () => {
+test("a second turn is refused while one is in progress, which continues", async () => {
   using socket = await open();
   const refused = Promise.withResolvers<void>();
   upstream.answerWith((response) => {
@@ -288,7 +288,7 @@ test("a second turn is refused while one is in progress, which goes on", async (
   assert.deepEqual([type, response.output.length], ["response.completed", 1]);
 });
 
-test("a failure is one frame with its status, before content and after, and the next turn is not taken for its rest", async () => {
+test("a failure is one frame with its status, before and after content, and does not affect the next turn", async () => {
   using connection = openOfficial();
   const lane = connection.session.lane();
   await connection.opened;
@@ -309,7 +309,7 @@ test("a failure is one frame with its status, before content and after, and the 
   assert.match((await lane.finalResponse()).output_text, /^You said: Hello/);
 });
 
-test("every bad frame is told apart, and the connection goes on", async () => {
+test("every invalid frame gets its own error, and the connection continues", async () => {
   using socket = await open();
   const create = (fields: object) => JSON.stringify({ type: "response.create", model: "sim", input: "x", ...fields });
   const bad: [string | Buffer, string | null, RegExp][] = [
@@ -346,7 +346,7 @@ test("every bad frame is told apart, and the connection goes on", async () => {
   await until("nothing is held", async () => /sluice_bodies_bytes 0\n/.test(await metricsText()));
 });
 
-test("a caller that does not read stops its upstream, and gets the rest when it reads again", async () => {
+test("a caller that does not read pauses its upstream, and gets the rest when it reads again", async () => {
   using socket = await open();
   socket.create({ model: "endless", input: "Hello." });
   await socket.until("response.output_text.delta");

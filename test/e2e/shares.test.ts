@@ -89,7 +89,7 @@ class Sender implements Disposable {
   }
 }
 
-test("stalled senders of one key leave room for the small and the large requests of another", async () => {
+test("stalled senders of one key leave memory for small and large requests of another", async () => {
   const announced = 500_000;
   const senders = Array.from(
     { length: 17 },
@@ -116,7 +116,7 @@ test("stalled senders of one key leave room for the small and the large requests
   await until("nothing is held", async () => (await usedOf(bodies, "bodies")) === 0);
 });
 
-test("senders of many keys whose large bodies stall leave room for small ones", async () => {
+test("stalled large bodies of many keys leave memory for small ones", async () => {
   const keys = await Promise.all(Array.from({ length: 6 }, () => gateway.createKey("default")));
   const announced = 400_000;
   const senders = keys.flatMap((key) =>
@@ -138,7 +138,7 @@ test("senders of many keys whose large bodies stall leave room for small ones", 
   await until("nothing is held", async () => (await usedOf(bodies, "bodies")) === 0);
 });
 
-test("one key that fills a queue is refused before another, which is queued and answered in its turn", async () => {
+test("one key that fills a queue is refused before another, which is queued and answered in turn", async () => {
   const answers: Promise<Response>[] = [];
   const statuses: number[] = [];
   const ask = (key: string, words: string) => {
@@ -173,7 +173,7 @@ test("one key that fills a queue is refused before another, which is queued and 
   assert.equal(await usedOf(ingress, "waiting", "narrow"), 0);
 });
 
-test("one key that has all the generations it may leaves some to others", async () => {
+test("one key with its maximum of generations leaves some to others", async () => {
   const controller = new AbortController();
   const asked = Array.from({ length: 8 }, () =>
     gateway
@@ -192,7 +192,7 @@ test("one key that has all the generations it may leaves some to others", async 
   await until("none is left", async () => (await usedOf(few, "generations")) === 0);
 });
 
-test("requests that wait for the answer to an Idempotency-Key count among their key's generations", async () => {
+test("requests that wait for another's answer by Idempotency-Key count among their key's generations", async () => {
   const statuses: number[] = [];
   const asked = Array.from({ length: 20 }, async () => {
     const { status } = await gateway.post(saying("once", "narrow"), {
@@ -217,7 +217,7 @@ test("requests that wait for the answer to an Idempotency-Key count among their 
   assert.deepEqual(statuses, [...Array.from({ length: 12 }, () => 503), ...Array.from({ length: 8 }, () => 200)]);
 });
 
-test("one key that has all the WebSockets it may leaves some to others", async () => {
+test("one key with its maximum of WebSockets leaves some to others", async () => {
   const sockets = await Promise.all(Array.from({ length: 8 }, () => Bare.open(apiOf(few), greedy)));
   const { response, body } = await Bare.open(apiOf(few), greedy).then(
     () => assert.fail("it was opened"),
@@ -234,7 +234,7 @@ test("one key that has all the WebSockets it may leaves some to others", async (
   await until("there is room again", async () => (await usedOf(few, "websockets")) === 0);
 });
 
-test("one key whose conversations fill their space leaves some to another's", async () => {
+test("one key whose conversations fill their memory leaves some to another", async () => {
   const open = (key: string) => Bare.open(apiOf(kept), key);
   const [one, two, three] = [await open(greedy), await open(greedy), await open(other)];
   const goesOn = async (socket: Bare, size: number) => {
@@ -252,7 +252,7 @@ test("one key whose conversations fill their space leaves some to another's", as
   await until("nothing is kept", async () => (await usedOf(kept, "conversations")) === 0);
 });
 
-test("whatever ends requests and WebSockets, nothing of what their key held stays taken", async () => {
+test("however requests and WebSockets end, all capacity of their key is released", async () => {
   const url = apiOf(few);
   const options = { url, key: other };
   const post = (body: object | string, more: object = {}) =>

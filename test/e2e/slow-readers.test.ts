@@ -36,7 +36,7 @@ async function readSome(response: IncomingMessage): Promise<string> {
   }
 }
 
-test("a caller who takes nothing of what there is has left: its connection and its upstream call end", async () => {
+test("a caller that reads nothing is disconnected, and its upstream call ends", async () => {
   const before = (await gateway.seen(large)).length;
   const response = await ask("large");
   await within(
@@ -47,7 +47,7 @@ test("a caller who takes nothing of what there is has left: its connection and i
   await assert.rejects(response.toArray(), { code: "ECONNRESET" });
 });
 
-test("a caller who reads slowly, but reads, gets all", async () => {
+test("a caller that reads slowly gets everything", async () => {
   const response = await ask("large");
   let end = "";
   for (const slowUntil = performance.now() + 1.5 * sendTimeoutMs; performance.now() < slowUntil; await delay(20))
@@ -56,7 +56,7 @@ test("a caller who reads slowly, but reads, gets all", async () => {
   assert.match(end, /data: \[DONE\]\n\n$/);
 });
 
-test("a model that is silent for longer is no fault of its caller's", async () => {
+test("a silent model does not disconnect its caller", async () => {
   const response = await ask("quiet");
   assert.match(Buffer.concat(await response.toArray()).toString(), /data: \[DONE\]\n\n$/);
 });

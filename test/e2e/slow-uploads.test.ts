@@ -62,7 +62,7 @@ const uploads: Record<string, Upload> = {
   "a large body that drips": { lines: ["Transfer-Encoding: chunked"], begin: "", drip: "1\r\n \r\n", drips: 1_000 },
 };
 
-test("a sender of a body that is too slow gets a 408 in its dialect, and its connection is closed", async () => {
+test("a body that arrives too slowly gets a 408 in its dialect, and its connection is closed", async () => {
   const paths = {
     "/v1/chat/completions": '"code":"request_timeout"',
     "/v1/messages": '"type":"timeout_error"',
@@ -83,14 +83,14 @@ test("a sender of a body that is too slow gets a 408 in its dialect, and its con
   assert.match(await metrics(), /sluice_errors_total\{code="request_timeout"\} 21\n/);
 });
 
-test("a sender that is slow but keeps the rate is answered", async () => {
+test("a slow sender that keeps the minimum rate is answered", async () => {
   const body = JSON.stringify({ model: "sim", messages: [{ role: "user", content: "hello" }] });
   const drips = 40;
   const lines = [`Content-Length: ${body.length + drips * 100}`, "Connection: close"];
   assert.match(await told({ lines, begin: body, drip: " ".repeat(100), drips }), /^HTTP\/1\.1 200 /);
 });
 
-test("a WebSocket whose message stalls is told and closed; one without a message is not", async () => {
+test("a WebSocket whose message stalls gets an error and is closed; one without a message stays", async () => {
   using quiet = await Bare.open(gateway.url, gateway.key);
   using slow = await Bare.open(gateway.url, gateway.key);
   slow.socket.send("x".repeat(1_000), { fin: false });

@@ -108,7 +108,7 @@ test("one key whose callers read none of their WebSockets' frames loses connecti
   await isAllGivenBack();
 });
 
-test("one key whose callers ask for a stored answer again and again and read none of them loses connections, and another key's answers arrive", async () => {
+test("one key whose callers request a stored answer repeatedly and do not read it loses connections, and another key's answers arrive", async () => {
   const before = (await numbers()).cut;
   const name = "idempotency-key";
   const stored = await gateway.post(saying("sim", false), { headers: { [name]: "one" } });

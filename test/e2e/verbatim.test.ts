@@ -42,7 +42,7 @@ const chunkText = (delta: object, finish: string | null = null) =>
 const events = (...data: string[]) => data.map((text) => `data: ${text}\n\n`).join("");
 const streamHead = { "content-type": "text/event-stream" };
 
-test("a request reaches the upstream byte for byte, but for the model's name", async () => {
+test("a request reaches the upstream byte for byte, except the model's name", async () => {
   upstream.answerWith(jsonAnswer(wholeText));
   const text =
     '\r\n{ "model" : "mine",\t"messages":[ {"role":"user","content":"h\\u00e9 \u00e9 😀", "new_field":[1.0,-0,1e400]} ],\n "top_k" : 12345678901234567890, "seed":9007199254740991, "__proto__":{"x":1}, "thinking":{"type":"enabled","model":"mine"}}\n ';
@@ -52,7 +52,7 @@ test("a request reaches the upstream byte for byte, but for the model's name", a
   assert.equal(upstream.last().path, "/v1/chat/completions");
 });
 
-test("what servers of the format accept beyond OpenAI reaches them as it was sent", async () => {
+test("extensions of OpenAI's format reach the upstream unchanged", async () => {
   upstream.answerWith(jsonAnswer(wholeText));
   const user = { role: "user", content: "hi" };
   for (const fields of [
@@ -85,7 +85,7 @@ test("what servers of the format accept beyond OpenAI reaches them as it was sen
   }
 });
 
-test("a stream that breaks is an error in the stream, and never a complete answer", async () => {
+test("a stream that breaks ends with an error, and never as a complete answer", async () => {
   const call = (input: string) =>
     chunkText({ tool_calls: [{ index: 0, id: "c", type: "function", function: { name: "move", arguments: input } }] });
   const broken: string[] = [
@@ -118,7 +118,7 @@ test("a stream that breaks is an error in the stream, and never a complete answe
   }
 });
 
-test("a whole answer reaches the caller byte for byte, but for the model's name", async () => {
+test("a whole answer reaches the caller byte for byte, except the model's name", async () => {
   const text =
     ' {"id":"x", "model" : "their/Model-7","new":{"model":"their/Model-7"},"big":12345678901234567890,\r\n"choices":[{"message":{"content":"\\u00e9","x":1.0}}] , "usage":null}\n';
   upstream.answerWith(jsonAnswer(text));
@@ -126,7 +126,7 @@ test("a whole answer reaches the caller byte for byte, but for the model's name"
   assert.equal(await response.text(), text.replace("their/Model-7", "mine"));
 });
 
-test("a stream's events reach the caller byte for byte, but for the model's name, however they were cut and ended", async () => {
+test("a stream's events reach the caller byte for byte, except the model's name, however they are split and ended", async () => {
   const first =
     '{ "model":"their/Model-7", "choices":[{"index":0,"delta":{"content":"é\u2028😀"},"new":12345678901234567890}]}';
   const text = `: comment\r\n\r\nid: 1\r\ndata:${first}\r\n\r\n\n\nevent: x\ndata: ${chunkText({ content: "b" })}\r\rdata: ${chunkText({}, "stop")}\n\ndata: [DONE]`;
@@ -144,7 +144,7 @@ test("a stream's events reach the caller byte for byte, but for the model's name
   );
 });
 
-test("the client finds unknown fields of an answer where the upstream put them", async () => {
+test("the client sees unknown fields of an answer", async () => {
   upstream.answerWith(jsonAnswer(wholeText.replace('"content":"hi"', '"content":"hi","reasoning_details":[{"a":1}]')));
   const completion = await client.chat.completions.create({ model: "mine", messages });
   assert.deepEqual(
@@ -190,7 +190,7 @@ test("a caller gets none of an upstream's headers", async () => {
   ]);
 });
 
-test("usage is asked for in a stream alone, and of upstreams alone that know how", async () => {
+test("usage is requested only in streams, and only from upstreams that support it", async () => {
   const bodyFor = async (body: object) => {
     upstream.answerWith((response) => {
       const streams = JSON.parse(upstream.last().body.toString()).stream === true;
@@ -218,7 +218,7 @@ test("usage is asked for in a stream alone, and of upstreams alone that know how
 const lingerMs = 2_000;
 const usageText = '{"id":"x","model":"their/Model-7","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}';
 
-test("a stream that has its usage is ended at once, and one that has its finish alone soon, while the upstream still holds the line", async () => {
+test("a stream with its usage ends at once, and one with only its finish soon, even if the upstream keeps the connection open", async () => {
   const timed = async (...rest: string[]) => {
     upstream.answerWith(
       (response) =>
@@ -236,7 +236,7 @@ test("a stream that has its usage is ended at once, and one that has its finish 
   assert.ok(soon >= lingerMs && soon < 10_000, `${soon} ms`);
 });
 
-test("an upstream that holds the line after its answer was complete is hung up on", async () => {
+test("the connection of an upstream that keeps it open after a complete answer is closed", async () => {
   upstream.answerWith(
     (response) =>
       void response
@@ -251,7 +251,7 @@ test("an upstream that holds the line after its answer was complete is hung up o
   await until("the connection is closed", () => closed);
 });
 
-test("an upstream that calls every chunk finished with an empty reason is not cut short when it pauses", async () => {
+test("a stream with an empty finish reason in every chunk is not cut short at a pause", async () => {
   upstream.answerWith(async (response) => {
     response
       .writeHead(200, streamHead)
@@ -264,7 +264,7 @@ test("an upstream that calls every chunk finished with an empty reason is not cu
   assert.ok(text.endsWith("data: [DONE]\n\n"));
 });
 
-test("a stream is read as one whatever its upstream calls it", async () => {
+test("a stream is recognised whatever content type its upstream declares", async () => {
   for (const headers of [{}, { "content-type": "text/plain" }, { "content-type": "Text/Event-Stream;charset=utf-8" }]) {
     upstream.answerWith(
       (response) =>
@@ -279,7 +279,7 @@ test("a stream is read as one whatever its upstream calls it", async () => {
   }
 });
 
-test("an upstream that answers whole where a stream was asked for, or streams unasked, is answered as was asked", async () => {
+test("an upstream that answers whole instead of streaming, or the reverse, is adapted to the request", async () => {
   upstream.answerWith(jsonAnswer(wholeText));
   const streamed = await gateway.post({ model: "mine", messages, stream: true });
   assert.match(streamed.headers.get("content-type") ?? "", /^text\/event-stream/);
@@ -302,7 +302,7 @@ test("an upstream that answers whole where a stream was asked for, or streams un
   );
 });
 
-test("an upstream's answer of another kind than was asked for is an error that shows nothing of it", async () => {
+test("a response of another kind than requested is an error that repeats nothing of it", async () => {
   const cases: [string, boolean, Parameters<typeof upstream.answerWith>[0]][] = [
     ["a page", false, (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>theirs")],
     [
@@ -346,7 +346,7 @@ test("an upstream's answer of another kind than was asked for is an error that s
   }
 });
 
-test("an error that comes with a good status is an error for the caller, with a status of its own", async () => {
+test("an error with a success status is an error for the caller, with its own status", async () => {
   for (const stream of [false, true]) {
     upstream.answerWith(jsonAnswer('{"error":{"message":"at 10.0.0.1","code":429}}'));
     assert.equal((await gateway.post({ model: "mine", messages, stream })).status, 429);
@@ -359,7 +359,7 @@ test("an error that comes with a good status is an error for the caller, with a 
   }
 });
 
-test("an upstream that refuses the credential, or the model, is a fault of the gateway's operator and not of the caller's", async () => {
+test("an upstream that refuses the credential or the model is the operator's fault, not the caller's", async () => {
   const body =
     '{"error":{"message":"Incorrect API key upstream-credential-1234 for their/Model-7 at 10.0.0.1","type":"invalid_request_error","code":"invalid_api_key"}}';
   for (const status of refusals) {
@@ -371,7 +371,7 @@ test("an upstream that refuses the credential, or the model, is a fault of the g
   }
 });
 
-test("an upstream that can't be reached is an error at once, which names no address", async () => {
+test("an unreachable upstream is an error at once, which names no address", async () => {
   const gone = await startScriptedUpstream();
   await gone[Symbol.asyncDispose]();
   const text = await readFile(gateway.catalogueFile, "utf8");

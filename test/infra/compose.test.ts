@@ -41,7 +41,7 @@ const roles = Object.entries(services).filter(
   ([, { command, image }]) => image.startsWith("sluice:") && command?.[0] === "node",
 ) as [string, Service & { command: string[]; environment: Record<string, string> }][];
 
-test("every role runs by npm start's own command, from one image, chat and image workers apart", () => {
+test("every role uses npm start's command, from one image, with separate chat and image workers", () => {
   assert.deepEqual(
     roles.map(([name, { command }]) => [name, command.join(" ")]),
     [
@@ -62,7 +62,7 @@ test("every role runs by npm start's own command, from one image, chat and image
   );
 });
 
-test("everything that stays up is looked after, starts after what it needs, and is given time to drain", () => {
+test("every service restarts, has a health check, starts after its dependencies, and has time to drain", () => {
   for (const [name, service] of Object.entries(services)) {
     if (service.profiles) continue;
     assert.ok(service.healthcheck, `${name} has a health check`);
@@ -79,7 +79,7 @@ test("everything that stays up is looked after, starts after what it needs, and 
   }
 });
 
-test("settings bear names that the processes read, and credentials are the workers' alone", () => {
+test("environment variables are ones that the processes read, and only workers get credentials", () => {
   const sources = [
     ...globSync("apps/{ingress,worker,simulator}/**/*.ts", { cwd: root }),
     ...globSync("libs/**/*.ts", { cwd: root }),
@@ -113,7 +113,7 @@ test("settings bear names that the processes read, and credentials are the worke
   assert.match(services["worker-chat"]!.environment!.REDIS_URL!, /REDIS_PASSWORD:\?/);
 });
 
-test("files that containers are given exist, and the image holds what the roles need", () => {
+test("mounted files exist, and the image contains what the roles need", () => {
   for (const { volumes = [] } of Object.values(services)) {
     for (const [, file] of volumes
       .flatMap((volume) => [/^\.\/([^:]+):/.exec(volume)])
@@ -129,7 +129,7 @@ test("files that containers are given exist, and the image holds what the roles 
     assert.ok(context.includes(`!${name}\n`), name);
 });
 
-test("every container is confined alike: no root, no capability, nothing to write to, a limit of memory", () => {
+test("every container has no root, no capabilities, a read-only file system, and a memory limit", () => {
   for (const [name, service] of Object.entries(services)) {
     assert.equal(service.read_only, true, name);
     assert.deepEqual(
@@ -142,7 +142,7 @@ test("every container is confined alike: no root, no capability, nothing to writ
   }
 });
 
-test("images of others are pinned by digest, with the version that it is of", () => {
+test("third-party images are pinned by digest and version", () => {
   const images = Object.values(services).flatMap(({ image }) => (image.startsWith("sluice:") ? [] : [image]));
   const bases = [...textOf("infra/Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, image]) => image!);
   for (const image of [...images, ...bases])
@@ -150,13 +150,13 @@ test("images of others are pinned by digest, with the version that it is of", ()
   assert.ok(images.length >= 3 && bases.length === 2);
 });
 
-test("no secret is put into a command line", () => {
+test("no secret is in a command line", () => {
   for (const [name, { command = [], entrypoint = [], healthcheck }] of Object.entries(services))
     for (const argument of [...command, ...entrypoint, ...(healthcheck?.test ?? [])])
       assert.doesNotMatch(argument.replaceAll("$$", ""), /\$\{?\w*(?:PASSWORD|KEY|SECRET|TOKEN|AUTH)/, name);
 });
 
-test("the proxy bounds what comes from one address, and refuses it in words that clients understand", () => {
+test("the proxy limits each address, and refuses with errors that clients understand", () => {
   const text = textOf("infra/nginx/nginx.conf");
   const numberOf = (pattern: RegExp) => Number(pattern.exec(text)?.[1]);
   // More than the agents of one office have open, and less than what an ingress holds: GENERATIONS_MAX.
@@ -169,7 +169,7 @@ test("the proxy bounds what comes from one address, and refuses it in words that
   assert.equal((JSON.parse(body) as { error: { code: string } }).error.code, "rate_limit_exceeded");
 });
 
-test("Redis runs by its container's command: with a password that is in no arguments, and its data on disk", async () => {
+test("Redis runs by its container's command: with a password outside its arguments, and its data on disk", async () => {
   const directory = mkdtempSync(join(tmpdir(), "valkey-conf-"));
   const port = await freePort();
   const found = await findRedisProgram(process.env.PATH ?? "");
@@ -213,7 +213,7 @@ test("Redis runs by its container's command: with a password that is in no argum
   }
 });
 
-test("each role runs by its container's command and is healthy by its container's check, until SIGTERM", async () => {
+test("each role runs by its container's command and passes its health check, until SIGTERM", async () => {
   await using redis = await startRedis();
   const running: ChildProcess[] = [];
   try {

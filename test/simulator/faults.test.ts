@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ask, begin, chatOf, closedEntryOf, startSimulator, tokensIn, until } from "./support.ts";
 
-test("a status is answered with the body of the dialect and its Retry-After", async (t) => {
+test("a status fault has the dialect's error body and Retry-After", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const heard = await ask({ url, body: chatOf("sim-text;status=429;retry-after=7") });
   assert.equal(heard.status, 429);
@@ -12,7 +12,7 @@ test("a status is answered with the body of the dialect and its Retry-After", as
   assert.equal((await closedEntryOf(simulator, "sim-text;status=429;retry-after=7")).outcome, "fault");
 });
 
-test("a Retry-After that is an instant is sent as an HTTP date", async (t) => {
+test("a Retry-After with an instant is sent as an HTTP date", async (t) => {
   const { url } = await startSimulator(t);
   const heard = await ask({
     url,
@@ -22,7 +22,7 @@ test("a Retry-After that is an instant is sent as an HTTP date", async (t) => {
   assert.equal(heard.headers["retry-after"], "Tue, 01 Jan 2030 00:00:00 GMT");
 });
 
-test("a reset before the head gives no byte, streaming and not", async (t) => {
+test("a reset before the head sends no byte, streamed or whole", async (t) => {
   const { url, simulator } = await startSimulator(t);
   for (const stream of [true, false]) {
     const heard = await ask({ url, body: chatOf(`sim-${stream};reset=0`, { stream }) });
@@ -32,7 +32,7 @@ test("a reset before the head gives no byte, streaming and not", async (t) => {
   }
 });
 
-test("a reset after some tokens delivers just these, each time", async (t) => {
+test("a reset after some tokens delivers exactly these, each time", async (t) => {
   const { url, simulator } = await startSimulator(t);
   for (const pace of ["", ";rate=1000"]) {
     for (let turn = 0; turn < 30; turn++) {
@@ -46,7 +46,7 @@ test("a reset after some tokens delivers just these, each time", async (t) => {
   }
 });
 
-test("a stall is silence on an open connection until the caller leaves", async (t) => {
+test("a stall keeps the connection open and silent until the caller leaves", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const model = "sim-text;tokens=8;stall=2";
   const stalled = begin({ url, body: chatOf(model) });
@@ -63,7 +63,7 @@ test("a stall is silence on an open connection until the caller leaves", async (
   assert.equal(simulator.journal.active(), 0);
 });
 
-test("a stall at 0 gives the head and nothing more, or the opening if it is early", async (t) => {
+test("a stall at 0 sends only the head, with the opening if that is early", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const bare = begin({ url, body: chatOf("sim-text;stall=0") });
   const opened = begin({ url, body: chatOf("sim-text;stall=0;early-opening") });
@@ -74,7 +74,7 @@ test("a stall at 0 gives the head and nothing more, or the opening if it is earl
   opened.leave();
 });
 
-test("a cut is a clean end of the body without a finish", async (t) => {
+test("a cut ends the body normally without a finish", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const heard = await ask({ url, body: chatOf("sim-text;tokens=8;cut=5") });
   assert.equal(heard.ended, "clean");
@@ -83,7 +83,7 @@ test("a cut is a clean end of the body without a finish", async (t) => {
   assert.equal((await closedEntryOf(simulator, "sim-text;tokens=8;cut=5")).outcome, "fault");
 });
 
-test("a cut behind the last token still comes before the finish, and one beyond it never comes", async (t) => {
+test("a cut after the last token comes before the finish, and a later one never happens", async (t) => {
   const { url } = await startSimulator(t);
   const behind = await ask({ url, body: chatOf("sim-text;tokens=4;cut=4") });
   assert.equal(tokensIn(behind.events).length, 4);
@@ -92,7 +92,7 @@ test("a cut behind the last token still comes before the finish, and one beyond 
   assert.equal(beyond.events.at(-1), "[DONE]");
 });
 
-test("a malformed event is broken JSON, and the stream goes on to its end", async (t) => {
+test("a malformed event is broken JSON, and the stream continues to its end", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const heard = await ask({ url, body: chatOf("sim-text;tokens=6;malformed=3") });
   const broken = heard.events.filter((event) => event !== "[DONE]").filter((event) => !isJson(event));
@@ -102,14 +102,14 @@ test("a malformed event is broken JSON, and the stream goes on to its end", asyn
   assert.equal((await closedEntryOf(simulator, "sim-text;tokens=6;malformed=3")).outcome, "fault");
 });
 
-test("without an end, all is sent but the terminator", async (t) => {
+test("no-end sends everything except the terminator", async (t) => {
   const { url } = await startSimulator(t);
   const heard = await ask({ url, body: chatOf("sim-text;tokens=4;no-end") });
   assert.equal(heard.ended, "clean");
   assert.match(heard.events.at(-1) ?? "", /"finish_reason":"stop"/);
 });
 
-test("an error in the stream comes after as many tokens, or before all content, and ends the body", async (t) => {
+test("an error in the stream comes after the given tokens, or before all content, and ends the body", async (t) => {
   const { url, openai } = await startSimulator(t);
   for (const count of [0, 3]) {
     const heard = await ask({ url, body: chatOf(`sim-text;tokens=6;error=${count}`) });
@@ -130,7 +130,7 @@ test("an error in the stream comes after as many tokens, or before all content, 
   );
 });
 
-test("an answer in one piece is spoilt in proportion", async (t) => {
+test("faults of a whole answer apply in proportion to its tokens", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const whole = await ask({ url, body: chatOf("sim-text;tokens=10", { stream: false }) });
   assert.doesNotThrow(() => JSON.parse(whole.text));
@@ -150,7 +150,7 @@ test("an answer in one piece is spoilt in proportion", async (t) => {
   assert.equal((await closedEntryOf(simulator, "sim-text;tokens=10;stall=5")).outcome, "client-closed");
 });
 
-test("only the first requests of a name fail: the model's, or that of x-simulate-id", async (t) => {
+test("fail-first applies to the first requests of the model or of an x-simulate-id", async (t) => {
   const { url } = await startSimulator(t);
   const statusOf = async (headers: Record<string, string>, model = "sim-text;fail-first=2") =>
     (await ask({ url, body: chatOf(model), headers })).status;
@@ -169,7 +169,7 @@ test("only the first requests of a name fail: the model's, or that of x-simulate
   assert.equal(await statusOf(named), 503);
 });
 
-test("a slow head, a slow first token and a pace each take at least as long as is asked for, and one after the other", async (t) => {
+test("a slow head, a slow first token and a pace each take at least their time, one after the other", async (t) => {
   const { url } = await startSimulator(t);
   const tookAtLeast = async (ms: number, settings: string) => {
     const startedAt = performance.now();

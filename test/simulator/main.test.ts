@@ -13,7 +13,7 @@ function start(t: TestContext, env: Record<string, string>): { child: ChildProce
   return { child, errors: () => errors };
 }
 
-test("it announces its address, serves with its defaults and ends with code 0 at SIGTERM", async (t) => {
+test("the simulator announces its address, serves with its defaults and exits with code 0 on SIGTERM", async (t) => {
   const { child } = start(t, { SIMULATOR_DEFAULTS: "tokens=5" });
   const [message] = await once(child, "message");
   const { urls } = message as { urls: { simulator: string } };
@@ -23,7 +23,7 @@ test("it announces its address, serves with its defaults and ends with code 0 at
   assert.deepEqual(await once(child, "exit"), [0, null]);
 });
 
-test("bad defaults are one line and code 78", async (t) => {
+test("invalid defaults give a one-line error and exit code 78", async (t) => {
   const { child, errors } = start(t, { SIMULATOR_DEFAULTS: "speed=5" });
   assert.deepEqual(await once(child, "close"), [78, null]);
   assert.match(errors(), /^sluice simulator: SIMULATOR_DEFAULTS: There is no simulator setting "speed"[^\n]*\n$/);

@@ -9,7 +9,7 @@ import { givenOf } from "../../apps/simulator/settings.ts";
 import { within } from "../support/time.ts";
 import { ask, begin, chatOf, closedEntryOf, startSimulator, tokensIn, until } from "./support.ts";
 
-test("the model's settings override the defaults, and the header's both", async (t) => {
+test("the model's settings override the defaults, and the header overrides both", async (t) => {
   const defaults = givenOf("tokens=3");
   assert.equal(defaults.kind, "ok");
   const { url } = await startSimulator(t, defaults.kind === "ok" ? { defaults: defaults.value } : {});
@@ -29,7 +29,7 @@ test("a bad setting is a 400 that names it", async (t) => {
   assert.match(JSON.parse(fromModel.text).error.message, /no simulator setting "speed"/);
 });
 
-test("with a key, a request without it is a 401", async (t) => {
+test("with a key configured, a request without it is a 401", async (t) => {
   const { url, openai } = await startSimulator(t, { key: "sk-right" });
   await openai.models.list();
   const wrong = await ask({ url, body: chatOf("m") });
@@ -39,7 +39,7 @@ test("with a key, a request without it is a 401", async (t) => {
   await none.body?.cancel();
 });
 
-test("models are listed, any model can be looked up, and the health is good", async (t) => {
+test("models are listed, any model can be looked up, and the health check succeeds", async (t) => {
   const { url, openai } = await startSimulator(t);
   const { data } = await openai.models.list();
   assert.ok(data.some(({ id }) => id === "sim-text"));
@@ -49,7 +49,7 @@ test("models are listed, any model can be looked up, and the health is good", as
   assert.equal((await ask({ url, method: "GET", path: "/%E0%A4%A" })).status, 404);
 });
 
-test("the journal tells what was asked and how it ended, without secrets", async (t) => {
+test("the journal has requests and outcomes without secrets", async (t) => {
   const { url } = await startSimulator(t);
   const body = JSON.stringify(chatOf("sim-text;tokens=4"));
   await ask({
@@ -92,7 +92,7 @@ test("the journal tells what was asked and how it ended, without secrets", async
   assert.equal((await read("")).length, 0);
 });
 
-test("the journal forgets the oldest beyond its bound", async (t) => {
+test("the journal is bounded and drops the oldest entries", async (t) => {
   const { url, simulator } = await startSimulator(t);
   for (let turn = 0; turn < 1_010; turn++) await ask({ url, method: "GET", path: `/v1/models/m${turn}` });
   const entries = simulator.journal.list({});
@@ -124,7 +124,7 @@ test("an abort of the official client in mid-stream ends the answer", async (t) 
   assert.equal((await closedEntryOf(simulator, "m;tokens=1000;rate=100")).outcome, "client-closed");
 });
 
-test("a reader that is slow loses nothing", async (t) => {
+test("a slow reader loses nothing", async (t) => {
   const { url } = await startSimulator(t);
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: "POST",
@@ -142,7 +142,7 @@ test("a reader that is slow loses nothing", async (t) => {
   assert.ok(tokens > 2_900);
 });
 
-test("answers on one connection keep their order, pipelined ones too", async (t) => {
+test("answers on one connection keep their order, also when pipelined", async (t) => {
   const { url } = await startSimulator(t);
   const socket = connect(Number(new URL(url).port), "127.0.0.1");
   t.after(() => socket.destroy());
@@ -164,7 +164,7 @@ test("answers on one connection keep their order, pipelined ones too", async (t)
   assert.equal(text.match(/"content":"[^"]/g)?.length, 30);
 });
 
-test("two hundred paced streams run at once, each whole", async (t) => {
+test("two hundred paced streams run at once, and each completes", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const heard = await Promise.all(
     Array.from({ length: 200 }, (_, index) =>
@@ -179,7 +179,7 @@ test("two hundred paced streams run at once, each whole", async (t) => {
   await until(() => simulator.journal.active() === 0);
 });
 
-test("a close waits for what is under way as long as it may, and no longer", async (t) => {
+test("close waits for running answers up to its limit", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const running = ask({ url, body: chatOf("m;tokens=20;rate=100") });
   await until(() => simulator.journal.active() === 1);
@@ -192,13 +192,13 @@ test("a close waits for what is under way as long as it may, and no longer", asy
   assert.notEqual((await stalled).ended, "clean");
 });
 
-test("a taken port is the system's error", async (t) => {
+test("a port in use is the system's error", async (t) => {
   const { url } = await startSimulator(t);
   const { createSimulator } = await import("../../apps/simulator/server.ts");
   await assert.rejects(createSimulator({ port: Number(new URL(url).port) }).listen(), { code: "EADDRINUSE" });
 });
 
-test("the client waits as Retry-After says and then succeeds", async (t) => {
+test("the client waits for the Retry-After and then succeeds", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: "k", maxRetries: 2 });
   const answer = await openai.chat.completions.create({
@@ -209,7 +209,7 @@ test("the client waits as Retry-After says and then succeeds", async (t) => {
   assert.equal(simulator.journal.list({}).length, 3);
 });
 
-test("a connection that breaks off in the middle of a request is no request", async (t) => {
+test("a connection that breaks in the middle of a request is not recorded", async (t) => {
   const { url, simulator } = await startSimulator(t);
   const socket = connect(Number(new URL(url).port), "127.0.0.1");
   socket.write("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");

@@ -24,19 +24,19 @@ const faultOf = (text: string) => {
   return outcome.kind === "bad" ? outcome.fault : undefined;
 };
 
-test("both separators and spaces are understood", () => {
+test("both separators and spaces are accepted", () => {
   const { tokens, rate, firstMs, headMs, tokenBytes, faults } = settings(
     " tokens = 64 ; rate=2.5,first=200;head=0,,size=8; no-end ;",
   );
   assert.deepEqual([tokens, rate, firstMs, headMs, tokenBytes, faults.noEnd], [64, 2.5, 200, 0, 8, true]);
 });
 
-test("a later source wins, setting by setting", () => {
+test("for each setting, the later source wins", () => {
   const { tokens, rate, faults } = settings("tokens=1,rate=5", "tokens=2;reset=3", "tokens=3");
   assert.deepEqual([tokens, rate, faults.reset], [3, 5, 3]);
 });
 
-test("each setting is bounded, and a fault names it", () => {
+test("each setting is bounded, and an error names it", () => {
   for (const [name, setting] of Object.entries(settingTable)) {
     const values =
       setting.kind === "integer" || setting.kind === "number"
@@ -54,13 +54,13 @@ test("each setting is bounded, and a fault names it", () => {
   assert.match(faultOf("tokens=1,tokens=2") ?? "", /"tokens" is given twice/);
 });
 
-test("tokens and size together are bounded", () => {
+test("tokens and size are bounded together", () => {
   const outcome = settingsOf(given("tokens=200000"), given("size=65536"));
   assert.equal(outcome.kind, "bad");
   assert.match(outcome.kind === "bad" ? outcome.fault : "", /"tokens" and "size"/);
 });
 
-test("of a series only the failing requests keep their faults, and 503 is what they fail with if nothing else is said", () => {
+test("only the failing requests of a series keep their faults, with 503 by default", () => {
   const plain = settings("fail-first=2");
   assert.equal(settingsAmong(plain, true).faults.status, 503);
   assert.equal(settingsAmong(plain, false).faults.status, undefined);

@@ -17,7 +17,7 @@ function wheelOf(t: TestContext): { wheel: Wheel; pass(ms: number): void } {
   };
 }
 
-test("entries run in the order of their times, never early, near ones and far ones", (t) => {
+test("entries run in the order of their times, never early, near and far", (t) => {
   const { wheel, pass } = wheelOf(t);
   const ran: { dueMs: number; atMs: number }[] = [];
   const dues = [0, 1, 2.5, 20, 63, 64, 65, 4_095, 4_096, 4_097, 9_000, 20_000].map((ms) => wheel.now() + ms);
@@ -34,7 +34,7 @@ test("entries run in the order of their times, never early, near ones and far on
   for (const { dueMs, atMs } of ran) assert.ok(atMs >= dueMs && atMs - dueMs < 3, `${dueMs} ran at ${atMs}`);
 });
 
-test("an entry that is removed does not run, one that is set again runs once, at the later time set", (t) => {
+test("a removed entry does not run, and one that is set again runs once, at the later time", (t) => {
   const { wheel, pass } = wheelOf(t);
   const ran: string[] = [];
   const removed = createWheelEntry(() => ran.push("removed"));
@@ -50,7 +50,7 @@ test("an entry that is removed does not run, one that is set again runs once, at
   assert.deepEqual(ran, ["moved"]);
 });
 
-test("without an entry there is no timer, so that the process can end", (t) => {
+test("without an entry there is no timer, so the process can end", (t) => {
   const { wheel } = wheelOf(t);
   const cleared = t.mock.method(globalThis, "clearTimeout");
   const entry = createWheelEntry(() => assert.fail("it was removed"));
@@ -60,7 +60,7 @@ test("without an entry there is no timer, so that the process can end", (t) => {
   assert.equal(cleared.mock.callCount(), 1);
 });
 
-test("a run may set and remove any entry, its own too", (t) => {
+test("a run may set and remove any entry, including its own", (t) => {
   const { wheel, pass } = wheelOf(t);
   let runs = 0;
   const entries: WheelEntry[] = [];

@@ -143,7 +143,7 @@ for (const [name, schema] of Object.entries(satisfiable)) {
   });
 }
 
-test("Gemini's capital types and bounds in texts are understood", () => {
+test("Gemini's capitalised types and bounds in strings are understood", () => {
   const value = exampleValueOf({
     type: "OBJECT",
     properties: { count: { type: "INTEGER", minimum: "4", maximum: "4" } },
@@ -152,7 +152,7 @@ test("Gemini's capital types and bounds in texts are understood", () => {
   assert.deepEqual(value, { count: 4 });
 });
 
-test("hints fill texts that are free, in order, where they fit", () => {
+test("hints fill free texts in order, where they fit", () => {
   const hints = ["Oslo", "much too long", "x"];
   const value = exampleValueOf(
     {
@@ -183,7 +183,7 @@ test("examples and defaults are used", () => {
   );
 });
 
-test("a schema that nothing satisfies has no example, and says why", () => {
+test("a contradictory schema has no example, and the error says why", () => {
   const impossible: unknown[] = [
     false,
     { type: "string", minLength: 5, maxLength: 4 },
@@ -201,13 +201,13 @@ test("a schema that nothing satisfies has no example, and says why", () => {
   }
 });
 
-test("a schema that is broad and deep is bounded", async () => {
+test("a broad and deep schema is bounded", async () => {
   const properties = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`p${index}`, { $ref: "#" }]));
   const ms = await workMsOf(() => exampleOf({ type: "object", properties }, { seed: 1, hints: [] }));
   assert.ok(ms < 5_000, `${ms} ms`);
 });
 
-test("a property named like one of every object's own is made as any other", () => {
+test("a property with the name of an inherited one is made like any other", () => {
   const value = exampleValueOf(
     JSON.parse(
       '{"type":"object","properties":{"__proto__":{"type":"integer"},"constructor":{"type":"string"}},"required":["__proto__","constructor"]}',

@@ -31,11 +31,11 @@ for (const pattern of patterns) {
   });
 }
 
-test("what is unbounded grows to the length that is wanted", () => {
+test("unbounded patterns grow to the requested length", () => {
   assert.equal((textMatching("^\\w+$", 40) ?? "").length >= 40, true);
 });
 
-test("what is not understood or too large has no text", () => {
+test("unsupported or too large patterns have no text", () => {
   for (const pattern of [
     "(?=a)b",
     "(?<!a)b",

@@ -90,7 +90,7 @@ test("an answer repeats what the user said and counts its tokens", async (t) => 
   assert.match(answer._request_id ?? "", /^req_[0-9a-f]{24}$/);
 });
 
-test("a stream says the same as the whole answer, whatever it is made of", async (t) => {
+test("a stream has the same content as the whole answer", async (t) => {
   const { client, post } = await start(t);
   const tools = [weather, noArguments];
   const cases: { name: string; request: Request; blocks: string[] }[] = [
@@ -138,7 +138,7 @@ test("a stream says the same as the whole answer, whatever it is made of", async
   }
 });
 
-test("why an answer ended is told, with the stop sequence or the reason of a refusal", async (t) => {
+test("the stop reason is reported, with the stop sequence or the reason of a refusal", async (t) => {
   const { client } = await start(t);
   const endOf = async (content: string, more: Partial<Request>) => {
     const {
@@ -159,7 +159,7 @@ test("why an answer ended is told, with the stop sequence or the reason of a ref
   assert.deepEqual(await endOf("x", { model: "sim-text;filter=0" }), ["refusal", null, "refusal"]);
 });
 
-test("the prompt's cached tokens are counted apart, read and written, and usage can be withheld", async (t) => {
+test("cached tokens are counted separately, read and written, and usage can be withheld", async (t) => {
   const { client, post } = await start(t);
   const system: Anthropic.TextBlockParam[] = [
     { type: "text", text: "long ".repeat(2_000), cache_control: { type: "ephemeral" } },
@@ -172,7 +172,7 @@ test("the prompt's cached tokens are counted apart, read and written, and usage 
   assert.doesNotMatch(silent.text, /"usage"/);
 });
 
-test("images and documents are acknowledged and counted, in results too", async (t) => {
+test("images and documents are acknowledged and counted, also in results", async (t) => {
   const { client } = await start(t);
   const image: Anthropic.ImageBlockParam = {
     type: "image",
@@ -203,7 +203,7 @@ test("images and documents are acknowledged and counted, in results too", async 
   assert.match(textIn(result), /^The tool paint failed: half\nI see 1 image \(image\/png, 70 bytes\)/);
 });
 
-test("a tool is called as the choice says", async (t) => {
+test("a tool is called according to the choice", async (t) => {
   const { client } = await start(t);
   const namesOf = async (content: string, choice?: Anthropic.ToolChoice) => {
     const answer = await client.messages.create(
@@ -222,7 +222,7 @@ test("a tool is called as the choice says", async (t) => {
   ]);
 });
 
-test("a loop of calls with thinking goes round when everything is sent back as it came", async (t) => {
+test("a loop of calls with thinking completes if everything is sent back unchanged", async (t) => {
   const { client } = await start(t);
   for (const model of ["sim-text", "sim-text;redacted"]) {
     const messages = [user('list_all and get_weather for "Oslo"')];
@@ -251,7 +251,7 @@ test("a loop of calls with thinking goes round when everything is sent back as i
   }
 });
 
-test("the client's runner of tools learns that no thread is kept, and ends with a text that uses the result", async (t) => {
+test("the client's tool runner learns that threads are not stored, and ends with a text that uses the result", async (t) => {
   const { client } = await start(t);
   const run = async (input: unknown) => `snow in ${(input as { city: string }).city}`;
   const tool = { ...weather, type: "custom" as const, run, parse: (content: unknown) => content };
@@ -267,7 +267,7 @@ test("the client's runner of tools learns that no thread is kept, and ends with 
   );
 });
 
-test("an answer in JSON fits the schema", async (t) => {
+test("a JSON answer matches the schema", async (t) => {
   const { client } = await start(t);
   const schema = {
     type: "object",
@@ -281,7 +281,7 @@ test("an answer in JSON fits the schema", async (t) => {
   assert.deepEqual([Object.keys(person), person.age >= 18], [["name", "age"], true]);
 });
 
-test("tokens are counted as the answer counts them", async (t) => {
+test("token counts match the answer's", async (t) => {
   const { client } = await start(t);
   const prompt = { model: "sim-text", system: "Be short.", tools: [weather], messages: [user("Good morning")] };
   const { input_tokens: counted } = await client.messages.countTokens(prompt);
@@ -289,7 +289,7 @@ test("tokens are counted as the answer counts them", async (t) => {
   assert.equal(counted, usage.input_tokens);
 });
 
-test("errors are what the client makes its classes of, before the answer and within", async (t) => {
+test("errors map to the client's error classes, before the answer and within", async (t) => {
   const { client, post } = await start(t);
   await assert.rejects(client.messages.create(requestOf("x", { model: "m;status=429" })), Anthropic.RateLimitError);
   await assert.rejects(client.messages.create(requestOf("x", { model: "m;status=529" })), (error) => {
@@ -309,7 +309,7 @@ test("errors are what the client makes its classes of, before the answer and wit
   );
 });
 
-test("with a key, its own header bears it as well as a bearer's", async (t) => {
+test("a required key may come in its header or as a bearer token", async (t) => {
   const { url } = await start(t, { key: "sk-right" });
   const statusWith = async (headers: Record<string, string>) =>
     (
@@ -325,7 +325,7 @@ test("with a key, its own header bears it as well as a bearer's", async (t) => {
   assert.equal(await statusWith({ "x-api-key": "sk-wrong" }), 401);
 });
 
-test("what is not sent back as it came, or has no place, is a 400 that says where", async (t) => {
+test("changed or invalid input is a 400 that names the field", async (t) => {
   const { post, client } = await start(t);
   const thought = await client.messages.create(requestOf("get_weather", { tools: [weather], thinking }));
   const [proof, call] = thought.content;
@@ -426,7 +426,7 @@ test("what is not sent back as it came, or has no place, is a 400 that says wher
   );
 });
 
-test("the version is demanded, and says what may be set", async (t) => {
+test("the version is required, and decides which fields are allowed", async (t) => {
   const { post } = await start(t);
   const faultWith = async (headers: Record<string, string>, more: object = {}) => {
     const heard = await post({ ...requestOf("x"), ...more }, headers);

@@ -81,7 +81,7 @@ test("an answer repeats what the user said and counts its tokens", async (t) => 
   );
 });
 
-test("a stream says the same as the whole answer, whatever it is made of", async (t) => {
+test("a stream has the same content as the whole answer", async (t) => {
   const { generate, stream } = await start(t);
   const cases: [name: string, contents: string, config: GenerateContentConfig, model: string, kinds: string[]][] = [
     ["text", "Grüße, 😀 and\n two lines", {}, "sim-text", ["text"]],
@@ -134,7 +134,7 @@ test("a stream says the same as the whole answer, whatever it is made of", async
   }
 });
 
-test("a stream has neither names of events nor a terminator, or it is one array that grows", async (t) => {
+test("a stream has neither event names nor a terminator, or is one growing array", async (t) => {
   const { post } = await start(t);
   const body = { contents: [user({ text: "x" })], generationConfig: { candidateCount: 2 } };
   const events = await post(body, "sim-text:streamGenerateContent?alt=sse", "v1");
@@ -154,7 +154,7 @@ test("a stream has neither names of events nor a terminator, or it is one array 
   assert.deepEqual([failed.length, failed[0].error.status], [1, "INTERNAL"]);
 });
 
-test("why an answer ended is told, a prompt may be blocked, and usage withheld", async (t) => {
+test("the finish reason is reported, a prompt may be blocked, and usage withheld", async (t) => {
   const { generate, stream, post } = await start(t);
   const endOf = async (contents: string, config: GenerateContentConfig, model?: string) =>
     (await generate(contents, config, model)).candidates?.[0]?.finishReason;
@@ -169,7 +169,7 @@ test("why an answer ended is told, a prompt may be blocked, and usage withheld",
   assert.equal((await generate("x", {}, "sim-text;cached=3")).usageMetadata?.cachedContentTokenCount, 3);
 });
 
-test("a function is called as the mode says", async (t) => {
+test("a function is called according to the mode", async (t) => {
   const { generate } = await start(t);
   const namesOf = async (contents: string, mode?: FunctionCallingConfigMode, allowedFunctionNames?: string[]) => {
     const functionCallingConfig = { ...(mode && { mode }), ...(allowedFunctionNames && { allowedFunctionNames }) };
@@ -189,7 +189,7 @@ const answered = (calls: FunctionCall[], response: Record<string, unknown>): Con
     ...calls.map(({ id, name = "" }) => ({ functionResponse: { ...(id !== undefined && { id }), name, response } })),
   );
 
-test("a chat goes round a loop of calls with its thought signatures, streamed and not", async (t) => {
+test("a loop of calls with thought signatures completes, streamed and whole", async (t) => {
   const { client } = await start(t);
   for (const model of ["sim-text", "sim-reasoning"]) {
     const chat = client.chats.create({ model, config: { tools } });
@@ -219,7 +219,7 @@ test("a chat goes round a loop of calls with its thought signatures, streamed an
   }
 });
 
-test("images and documents are acknowledged and counted, in responses too", async (t) => {
+test("images and documents are acknowledged and counted, also in responses", async (t) => {
   const { generate } = await start(t);
   const image = { inlineData: { mimeType: "image/png", data: png } };
   const linked = { fileData: { fileUri: "https://example.com/a.pdf", mimeType: "application/pdf" } };
@@ -239,7 +239,7 @@ test("images and documents are acknowledged and counted, in responses too", asyn
   assert.match(result.text ?? "", /^The tool paint failed: half\nI see 1 image/);
 });
 
-test("an answer in JSON fits the schema of either kind, and an enumeration is bare", async (t) => {
+test("a JSON answer matches schemas of both kinds, and an enum is bare", async (t) => {
   const { generate } = await start(t);
   const person = {
     type: "object",
@@ -264,7 +264,7 @@ test("an answer in JSON fits the schema of either kind, and an enumeration is ba
   );
 });
 
-test("an image has the proportions and the size that are asked for", async (t) => {
+test("an image has the requested proportions and size", async (t) => {
   const { generate } = await start(t);
   const answer = await generate(
     "a cat",
@@ -279,7 +279,7 @@ test("an image has the proportions and the size that are asked for", async (t) =
   assert.equal(answer.usageMetadata?.candidatesTokenCount, 272);
 });
 
-test("tokens are counted as the answer counts them, and texts become vectors of the length that is asked for", async (t) => {
+test("token counts match the answer's, and embeddings have the requested length", async (t) => {
   const { client, generate, post } = await start(t);
   const { totalTokens } = await client.models.countTokens({ model: "sim-text", contents: "Good morning" });
   assert.equal(totalTokens, (await generate("Good morning")).usageMetadata?.promptTokenCount);
@@ -309,7 +309,7 @@ test("tokens are counted as the answer counts them, and texts become vectors of 
   );
 });
 
-test("settings stand in the address, as it is or encoded, under every version and for Vertex AI", async (t) => {
+test("settings may be part of the path, encoded or not, under every version and for Vertex AI", async (t) => {
   const { url } = await start(t);
   const body = {
     contents: [{ parts: [{ text: "x" }] }],
@@ -329,7 +329,7 @@ test("settings stand in the address, as it is or encoded, under every version an
   assert.equal((await ask({ url, path: "/v1/models/sim-text:predict", body })).status, 404);
 });
 
-test("errors have Google's status and say when to try again, before the answer and within", async (t) => {
+test("errors have Google's status and say when to retry, before the answer and within", async (t) => {
   const { generate, stream, post, url } = await start(t);
   await assert.rejects(generate("x", {}, "m;status=503"), (error) => error instanceof ApiError && error.status === 503);
   const limited = await post({ contents: [user({ text: "x" })] }, "m;status=429;retry-after=7:generateContent");
@@ -350,7 +350,7 @@ test("errors have Google's status and say when to try again, before the answer a
   );
 });
 
-test("with a key, its own header, the query or a bearer's bears it", async (t) => {
+test("a required key may come in its header, the query or as a bearer token", async (t) => {
   const { url } = await start(t, { key: "sk-right" });
   const statusOf = async (query: string, headers: Record<string, string>) =>
     (
@@ -367,7 +367,7 @@ test("with a key, its own header, the query or a bearer's bears it", async (t) =
   assert.equal(await statusOf("?key=sk-wrong", {}), 401);
 });
 
-test("what is not sent back as it came, or has no place, is a 400 that says where", async (t) => {
+test("changed or invalid input is a 400 that names the field", async (t) => {
   const { post, generate } = await start(t);
   const first = await generate("list_all and get_weather", { tools, ...thinking });
   const calls = partsIn([first]).filter(({ functionCall }) => functionCall);

@@ -48,7 +48,7 @@ test("an answer repeats what the user said and counts its tokens", async (t) => 
   assert.match(answer._request_id ?? "", /^req_[0-9a-f]{24}$/);
 });
 
-test("a stream says the same as the whole answer, one token an event", async (t) => {
+test("a stream has the same content as the whole answer, one token per event", async (t) => {
   const { openai, url } = await startSimulator(t);
   const messages = [user("Grüße, 😀 and\n two lines")];
   const whole = await openai.chat.completions.create({ model: "sim-text", messages });
@@ -68,7 +68,7 @@ test("a stream says the same as the whole answer, one token an event", async (t)
   assert.equal(heard.headers["content-type"], "text/event-stream; charset=utf-8");
 });
 
-test("usage is streamed when asked for, or as a setting says", async (t) => {
+test("usage is streamed on request, or according to a setting", async (t) => {
   const { url } = await startSimulator(t);
   const usagesOf = async (model: string) =>
     chunksOf((await ask({ url, body: chatOf(model) })).events).map(({ usage }) => usage);
@@ -111,7 +111,7 @@ test("the text does not depend on the model's name, so that replicas agree", asy
   assert.equal(texts[0], texts[1]);
 });
 
-test("tokens and size set the length of the answer to the byte", async (t) => {
+test("tokens and size set the exact length of the answer", async (t) => {
   const { url } = await startSimulator(t);
   const heard = await ask({ url, body: chatOf("sim-text;tokens=50;size=17") });
   const tokens = tokensIn(heard.events);
@@ -120,7 +120,7 @@ test("tokens and size set the length of the answer to the byte", async (t) => {
   assert.deepEqual(tokensIn((await ask({ url, body: chatOf("sim-text;tokens=0") })).events), []);
 });
 
-test("a limit of tokens ends the answer with length, a stop string before it with stop", async (t) => {
+test("a token limit ends the answer with length, an earlier stop sequence with stop", async (t) => {
   const { openai } = await startSimulator(t);
   for (const limit of [{ max_tokens: 3 }, { max_completion_tokens: 3 }]) {
     const short = await openai.chat.completions.create({ model: "sim-text", messages: [user("x")], ...limit });
@@ -136,7 +136,7 @@ test("a limit of tokens ends the answer with length, a stop string before it wit
   assert.equal(stopped.choices[0]?.finish_reason, "stop");
 });
 
-test("a content filter ends the answer where a setting says, and no tool is called", async (t) => {
+test("a content filter ends the answer at its setting, and no tool is called", async (t) => {
   const { openai } = await startSimulator(t);
   const { choices } = await openai.chat.completions.create({
     model: "sim-text;filter=2",
@@ -146,7 +146,7 @@ test("a content filter ends the answer where a setting says, and no tool is call
   assert.deepEqual([choices[0]?.message.content, choices[0]?.finish_reason], ["You said:", "content_filter"]);
 });
 
-test("several choices are streamed in turns and are told apart", async (t) => {
+test("several choices are streamed in turns with their indexes", async (t) => {
   const { openai, url } = await startSimulator(t);
   const whole = await openai.chat.completions.create({ model: "sim-text", messages: [user("x")], n: 3 });
   assert.deepEqual(
@@ -164,7 +164,7 @@ test("several choices are streamed in turns and are told apart", async (t) => {
   }
 });
 
-test("reasoning comes before the text and is counted apart", async (t) => {
+test("reasoning comes before the text and is counted separately", async (t) => {
   const { openai, url } = await startSimulator(t);
   const whole = await openai.chat.completions.create({
     model: "sim-text",
@@ -190,7 +190,7 @@ test("reasoning comes before the text and is counted apart", async (t) => {
   assert.equal(model.usage?.completion_tokens_details?.reasoning_tokens, 16);
 });
 
-test("a limit that reasoning uses up leaves an empty text", async (t) => {
+test("a limit that reasoning uses up leaves the text empty", async (t) => {
   const { openai } = await startSimulator(t);
   const answer = await openai.chat.completions.create({
     model: "sim-text",
@@ -263,7 +263,7 @@ test("a tool is called when the user names it, speaks of a call, or a call is re
   assert.deepEqual(await callsOf("Good morning", { tool_choice: allowed }), ["get_time"]);
 });
 
-test("arguments fit the tool's schema and take what the user put into quotes", async (t) => {
+test("arguments match the tool's schema and use the user's quoted texts", async (t) => {
   const { openai } = await startSimulator(t);
   const answer = await openai.chat.completions.create({
     model: "sim-text",
@@ -281,7 +281,7 @@ test("arguments fit the tool's schema and take what the user put into quotes", a
   assert.equal(new Set(message.tool_calls?.map(({ id }) => id)).size, 2);
 });
 
-test("streamed calls add up to the whole ones", async (t) => {
+test("streamed calls assemble to the whole ones", async (t) => {
   const { openai } = await startSimulator(t);
   const request = {
     model: "sim-text",
@@ -296,7 +296,7 @@ test("streamed calls add up to the whole ones", async (t) => {
   assert.equal(final.choices[0]?.finish_reason, "tool_calls");
 });
 
-test("a tool of free text is called with free text", async (t) => {
+test("a free-text tool is called with free text", async (t) => {
   const { openai } = await startSimulator(t);
   const answer = await openai.chat.completions.create({
     model: "sim-text",
@@ -307,7 +307,7 @@ test("a tool of free text is called with free text", async (t) => {
   assert.deepEqual(message && functionCalls(message), [{ name: "run_code", input: "print(1)" }]);
 });
 
-test("runTools goes through the loop and ends with a text that uses the result", async (t) => {
+test("runTools completes the loop and ends with a text that uses the result", async (t) => {
   const { openai } = await startSimulator(t);
   const asked: string[] = [];
   const runner = openai.chat.completions.runTools({
@@ -333,7 +333,7 @@ test("runTools goes through the loop and ends with a text that uses the result",
   assert.deepEqual(asked, ["Oslo"]);
 });
 
-test("an answer in JSON is JSON, and fits the schema if there is one", async (t) => {
+test("a JSON answer is JSON, and matches the schema if there is one", async (t) => {
   const { openai } = await startSimulator(t);
   const free = await openai.chat.completions.create({
     model: "sim-text",
@@ -361,7 +361,7 @@ test("an answer in JSON is JSON, and fits the schema if there is one", async (t)
   assert.ok(person.age >= 18 && person.tags.length === 2);
 });
 
-test("a body that is wrong is a 400 that names the field", async (t) => {
+test("an invalid body is a 400 that names the field", async (t) => {
   const { url } = await startSimulator(t);
   const faultOf = async (body: unknown) => {
     const heard = await ask({ url, body });

@@ -6,7 +6,7 @@ import { ask, startSimulator } from "../support.ts";
 const path = "/v1/embeddings";
 const lengthOf = (vector: number[]) => Math.hypot(...vector);
 
-test("a text has a vector of length 1, the same in both encodings and each time", async (t) => {
+test("a text has the same unit vector in both encodings and each time", async (t) => {
   const { openai } = await startSimulator(t);
   const otherwise = await openai.embeddings.create({ model: "sim-embedding", input: "a cat" });
   const vector = otherwise.data[0]?.embedding ?? [];
@@ -22,7 +22,7 @@ test("a text has a vector of length 1, the same in both encodings and each time"
   );
 });
 
-test("texts and tokens come one by one or many at once", async (t) => {
+test("texts and tokens are accepted singly and in lists", async (t) => {
   const { openai } = await startSimulator(t);
   const vectorsOf = async (input: string | string[] | number[] | number[][], dimensions?: number) => {
     const { data, usage } = await openai.embeddings.create({ model: "m", input, ...(dimensions && { dimensions }) });
@@ -45,7 +45,7 @@ test("texts and tokens come one by one or many at once", async (t) => {
   );
 });
 
-test("what has no vector is refused with the name of the field, and faults strike", async (t) => {
+test("invalid input is rejected with the name of the field, and faults apply", async (t) => {
   const { url } = await startSimulator(t);
   const cases: [object, string][] = [
     [{ model: "m" }, "input"],

@@ -24,7 +24,7 @@ function pictureIn(file: Buffer): { width: number; height: number } {
   return { width, height };
 }
 
-test("images are valid, of the size asked for, small, different from each other and always the same", async (t) => {
+test("images are valid, small, different from each other, deterministic, and of the requested size", async (t) => {
   const { openai } = await startSimulator(t);
   const answer = await openai.images.generate({ model: "sim-image", prompt: "a cat", n: 2, size: "1536x1024" });
   const files = (answer.data ?? []).map(({ b64_json: data }) => Buffer.from(data ?? "", "base64"));
@@ -39,7 +39,7 @@ test("images are valid, of the size asked for, small, different from each other 
   assert.ok(answer.usage && answer.usage.total_tokens === answer.usage.input_tokens + answer.usage.output_tokens);
 });
 
-test("an image can be made as large as a test needs it, and stays valid", async (t) => {
+test("an image can be made as large as a test needs, and stays valid", async (t) => {
   const { openai } = await startSimulator(t);
   const answer = await openai.images.generate({ model: "sim-image;image-bytes=3000000", prompt: "a cat" });
   const file = Buffer.from(answer.data?.[0]?.b64_json ?? "", "base64");
@@ -47,7 +47,7 @@ test("an image can be made as large as a test needs it, and stays valid", async 
   assert.deepEqual(pictureIn(file), { width: 1_024, height: 1_024 });
 });
 
-test("the faults strike images too", async (t) => {
+test("faults apply to images", async (t) => {
   const { url } = await startSimulator(t);
   const heard = await ask({
     url,
@@ -59,7 +59,7 @@ test("the faults strike images too", async (t) => {
   assert.equal(cut.status, 0);
 });
 
-test("what cannot be made is refused with the name of the field", async (t) => {
+test("an unsupported request is rejected with the name of the field", async (t) => {
   const { url } = await startSimulator(t);
   const paramOf = async (body: object) =>
     JSON.parse((await ask({ url, path: "/v1/images/generations", body })).text).error.param;
@@ -75,7 +75,7 @@ async function eventsIn(stream: AsyncIterable<OpenAI.ImageGenStreamEvent | OpenA
   return events.map(({ b64_json: data, ...event }) => ({ ...event, file: Buffer.from(data, "base64") }));
 }
 
-test("a streamed image comes after pictures of it, and is the whole one", async (t) => {
+test("a streamed image follows its partial images and equals the whole one", async (t) => {
   const { openai } = await startSimulator(t);
   const request = { model: "sim-image", prompt: "a cat", size: "1024x1536" as const };
   const whole = await openai.images.generate(request);
@@ -97,7 +97,7 @@ test("a streamed image comes after pictures of it, and is the whole one", async 
   assert.deepEqual({ ...last.usage }, { ...whole.usage });
 });
 
-test("several images are streamed one after the other, and large ones whole", async (t) => {
+test("several images are streamed in order, and large ones complete", async (t) => {
   const { openai } = await startSimulator(t);
   const request = { model: "sim-image;image-bytes=2000000", prompt: "a cat", n: 2, stream: true as const };
   const events = await eventsIn(await openai.images.generate({ ...request, partial_images: 1 }));
@@ -113,7 +113,7 @@ test("several images are streamed one after the other, and large ones whole", as
   );
 });
 
-test("images are edited: what comes in the form is told, counted and changes the result", async (t) => {
+test("an edit reports and counts its images, and they change the result", async (t) => {
   const { openai, simulator } = await startSimulator(t);
   const fileOf = (bytes: number, type = "image/png", name = "a.png") => toFile(Buffer.alloc(bytes, 7), name, { type });
   const request = { model: "sim-image", prompt: "a hat", size: "1024x1024" as const };
@@ -138,7 +138,7 @@ test("images are edited: what comes in the form is told, counted and changes the
   assert.equal(simulator.journal.list({ model: "sim-image" }).length, 3);
 });
 
-test("a form that no image can be edited by is refused with the name of the field", async (t) => {
+test("an invalid form is rejected with the name of the field", async (t) => {
   const { openai, url } = await startSimulator(t);
   const edit = async (more: object) => {
     const image = await toFile(Buffer.alloc(9), "a.png", { type: "image/png" });
@@ -184,7 +184,7 @@ test("a form that no image can be edited by is refused with the name of the fiel
   assert.deepEqual([json.status, JSON.parse(json.text).error.param], [400, "image"]);
 });
 
-test("the faults strike streamed images after as many of their tokens", async (t) => {
+test("faults apply to streamed images after the given tokens", async (t) => {
   const { url, openai } = await startSimulator(t);
   const typesOf = async (settings: string) => {
     const body = { model: `sim-image;${settings}`, prompt: "x", stream: true, partial_images: 1 };

@@ -81,7 +81,7 @@ function openId(events: Event[], place: number): string | null | undefined {
   return added?.type === "response.output_item.added" && "id" in added.item ? added.item.id : undefined;
 }
 
-test("streams keep to the life cycle and end as the whole answer does", async (t) => {
+test("streams follow the life cycle and end like the whole answer", async (t) => {
   const { url, openai } = await startSimulator(t);
   const bodies: OpenAI.Responses.ResponseCreateParamsNonStreaming[] = [
     { model: "sim-text", input: "Grüße, 😀 and\n two lines" },
@@ -127,7 +127,7 @@ test("streams keep to the life cycle and end as the whole answer does", async (t
   }
 });
 
-test("a response repeats what was asked and says it was stored unless told otherwise", async (t) => {
+test("a response repeats the request's settings, including storage", async (t) => {
   const { openai } = await startSimulator(t);
   const kept = await openai.responses.create({ model: "sim-text", input: "Good morning" });
   assert.match(kept.output_text, /^You said: Good morning/);
@@ -155,7 +155,7 @@ test("a response repeats what was asked and says it was stored unless told other
   assert.ok((other.usage?.input_tokens ?? 0) > (kept.usage?.input_tokens ?? 0));
 });
 
-test("the stream helper gathers text, reasoning and calls", async (t) => {
+test("the stream helper assembles text, reasoning and calls", async (t) => {
   const { openai } = await startSimulator(t);
   const heard: string[] = [];
   const stream = openai.responses.stream({
@@ -176,7 +176,7 @@ test("the stream helper gathers text, reasoning and calls", async (t) => {
   assert.match(text.output_text, /^You said: x/);
 });
 
-test("reasoning is there, but shown and handed out only when asked for", async (t) => {
+test("reasoning is shown and returned only on request", async (t) => {
   const { openai } = await startSimulator(t);
   const reasoningOf = async (body: object) => {
     const { output, usage } = await openai.responses.create({ model: "sim-text", input: "x", ...body });
@@ -193,7 +193,7 @@ test("reasoning is there, but shown and handed out only when asked for", async (
   assert.deepEqual(await reasoningOf({ model: "sim-reasoning", include }), [0, "string", 16]);
 });
 
-test("a limit of tokens leaves the response incomplete, and so does a content filter", async (t) => {
+test("a token limit or a content filter makes the response incomplete", async (t) => {
   const { openai } = await startSimulator(t);
   const short = await openai.responses.create({ model: "sim-text;tokens=100", input: "x", max_output_tokens: 16 });
   assert.deepEqual(
@@ -217,7 +217,7 @@ test("a limit of tokens leaves the response incomplete, and so does a content fi
   assert.deepEqual([blocked.status, blocked.output], ["incomplete", []]);
 });
 
-test("a loop of calls goes on with the reasoning that is sent back, and ends with a text that uses the results", async (t) => {
+test("a loop of calls continues with the returned reasoning, and ends with a text that uses the results", async (t) => {
   const { openai } = await startSimulator(t);
   const input: Input[] = [{ role: "user", content: 'get_weather for "Oslo" and run_code' }];
   const request = { model: "sim-reasoning", tools: [weather, code], store: false, include };
@@ -256,7 +256,7 @@ test("a loop of calls goes on with the reasoning that is sent back, and ends wit
   );
 });
 
-test("tools are called as the choice says", async (t) => {
+test("tools are called according to the choice", async (t) => {
   const { openai } = await startSimulator(t);
   const callsOf = async (input: string, more: object = {}) => {
     const { output } = await openai.responses.create({
@@ -282,7 +282,7 @@ test("tools are called as the choice says", async (t) => {
   assert.deepEqual(await callsOf("get_time, then get_weather", { parallel_tool_calls: false }), ["get_time"]);
 });
 
-test("an answer in JSON is parsed by the client's helper", async (t) => {
+test("the client's helper parses a JSON answer", async (t) => {
   const { openai } = await startSimulator(t);
   const schema = {
     type: "object",
@@ -327,7 +327,7 @@ test("images and files are acknowledged", async (t) => {
   assert.ok((answer.usage?.input_tokens ?? 0) > 400);
 });
 
-test("the tokens of an input are counted as an answer counts them", async (t) => {
+test("token counts match the answer's", async (t) => {
   const { openai } = await startSimulator(t);
   const body = { model: "sim-text", input: "Good morning", instructions: "Be short.", tools: [weather] };
   const counted = await openai.responses.inputTokens.count(body);
@@ -336,7 +336,7 @@ test("the tokens of an input are counted as an answer counts them", async (t) =>
   assert.equal((await openai.responses.inputTokens.count({})).input_tokens, 0);
 });
 
-test("what the upstream would refuse is refused, by the name of the field", async (t) => {
+test("requests that the vendor would reject are rejected, with the name of the field", async (t) => {
   const { url } = await startSimulator(t);
   const user = { role: "user", content: "x" };
   const call = { type: "function_call", call_id: "call_1", name: "get_weather", arguments: "{}" };
@@ -436,7 +436,7 @@ test("what the upstream would refuse is refused, by the name of the field", asyn
   assert.equal(waiting.status, 200);
 });
 
-test("reasoning comes back as it was or not at all", async (t) => {
+test("changed reasoning is rejected", async (t) => {
   const { openai } = await startSimulator(t);
   const { output } = await openai.responses.create({ model: "sim-reasoning", input: "x", include });
   const [thought] = output;
@@ -457,7 +457,7 @@ test("reasoning comes back as it was or not at all", async (t) => {
     );
 });
 
-test("an error in the stream is an error event and a failed response, in sequence wherever it strikes", async (t) => {
+test("an error in the stream is an error event and a failed response, in sequence at any position", async (t) => {
   const { url, openai } = await startSimulator(t);
   const body = { input: "x", stream: true, reasoning: { effort: "low" } };
   for (const [model, reasoning, tokens] of [
@@ -497,7 +497,7 @@ test("an error in the stream is an error event and a failed response, in sequenc
   );
 });
 
-test("the other faults strike after as many tokens, and nothing then looks finished", async (t) => {
+test("other faults apply after the given tokens, and the answer never looks finished", async (t) => {
   const { url } = await startSimulator(t);
   const typesOf = async (settings: string) => {
     const heard = await ask({ url, path, body: { model: `sim-text;tokens=10;${settings}`, input: "x", stream: true } });
