@@ -1,4 +1,4 @@
-/** What an ingress opens before it can serve: the catalogue, the connections to Redis, the queues, its mailbox and the API keys. */
+/** Everything that an ingress opens before it can serve: the catalogue, the connections to Redis, the queues, its mailbox and the API keys. */
 
 import type { Logger } from "pino";
 import { followKeys, type KeyFollower } from "#access/follow.ts";
@@ -12,7 +12,7 @@ import { OpenQueues } from "./open-queues.ts";
 
 export interface BackendDeps {
   log: Logger;
-  /** Reports one line to the operator's terminal, besides the log. */
+  /** Prints one line on the operator's terminal, besides the log. */
   report(line: string): void;
   /** Opens a connection that is ready; its receiver closes it. */
   connectRedis(purpose: RedisPurpose): Promise<Redis>;
@@ -24,14 +24,14 @@ export interface Backends {
   keyspace: Keyspace;
   catalogue: CatalogueWatch;
   redis: Redis;
-  /** A connection of its own for large values, so that they don't delay the others. */
+  /** A separate connection for large values, so that they do not delay others. */
   bodies: Redis;
   queues: OpenQueues;
   mailbox: Mailbox;
   keys: KeyFollower;
 }
 
-/** Opens all of them in order. `resources` closes them, in the reverse order, also when one of them can't be opened. */
+/** Opens all backends in order. `resources` closes them in reverse order, also if one fails to open. */
 export async function openBackends(
   config: { namespace: string; redisUrl: string },
   { log, report, connectRedis, watchCatalogue }: BackendDeps,

@@ -75,7 +75,7 @@ export const ingressSettings = {
     60_000,
     100,
     3_600_000,
-    "A caller that takes none of its waiting bytes for this long is disconnected.",
+    "A caller that reads nothing for this long while bytes wait for it is disconnected.",
   ),
   keepAliveMs: integerSetting(
     "KEEP_ALIVE_MS",
@@ -115,7 +115,7 @@ export const ingressSettings = {
   responsesWebsocket: textSetting(
     "RESPONSES_WEBSOCKET",
     "on",
-    "OpenAI's Responses over WebSockets, at GET /v1/responses. Where it is off, callers get a 426 that asks them to POST.",
+    "OpenAI's Responses over WebSockets, at GET /v1/responses. If it is off, callers get a 426 that asks them to use POST.",
     "on or off",
     /^(on|off)$/,
   ),

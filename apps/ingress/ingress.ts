@@ -1,6 +1,6 @@
 /**
- * One ingress: speaks HTTP to callers, puts their generations on queues and relays the answers. It keeps no state that another ingress would
- * need. A process may have several of them.
+ * Composes an ingress: serves HTTP to callers, puts their generations on queues and relays the answers. It keeps no state that another ingress would need. A
+ * process may run several.
  */
 import { randomUUID } from "node:crypto";
 import type { Server } from "node:http";
@@ -96,7 +96,7 @@ export async function createIngress(config: IngressProcessConfig, deps: IngressD
 type Path = ReturnType<typeof createPath>;
 type Http = ReturnType<typeof createHttp>;
 
-/** The path of a generation, and what it needs: events with their subscribers, shared capacities, rate limits, idempotency. */
+/** The path of a generation and its dependencies: events with their subscribers, shared capacities, rate limits, idempotency. */
 function createPath(
   config: IngressProcessConfig,
   { log, clock, bounds, registry, subscribers = [] }: IngressDeps,
@@ -152,7 +152,7 @@ function createHttp(
   { events, capacities, limits, generations, idempotency }: Path,
 ) {
   const draining = new AbortController();
-  /** Random: callers could guess a counter, and read from it how much others ask. */
+  /** Random, because a counter could be guessed and would reveal the number of requests. */
   const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
   const unread = new UnreadAnswers(capacities.answers, (scope, keyId) =>
     events.emit("limitReached", { limit: "answers", scope, keyId }),
@@ -182,7 +182,7 @@ function createHttp(
   return { draining, bodies, reader, server, sockets, connections };
 }
 
-/** Everything that this ingress does at an interval. */
+/** All tasks that this ingress runs at an interval. */
 function periodicTasksOf(
   config: IngressProcessConfig,
   { bounds, log }: IngressDeps,

@@ -11,7 +11,7 @@ import type { RedisJobQueue } from "#relay/redis/job-queue.ts";
 const basePath = "/queues";
 const operatorName = "operator";
 
-/** Serves the board of these queues, by name, under /queues to the user `operator` with this password. It is read-only, for jobs belong to their owners. */
+/** Serves the board of these queues, by name, under /queues for the user `operator` with this password. It is read-only, because jobs belong to their owners. */
 export async function addInspection(
   operations: FastifyInstance,
   queues: ReadonlyMap<string, RedisJobQueue>,
@@ -21,7 +21,7 @@ export async function addInspection(
   board.setBasePath(basePath);
   const { addQueue } = createBullBoard({ queues: [], serverAdapter: board });
   const shown = new Set<string>();
-  /** The catalogue may have added queues since. */
+  /** The catalogue may have added queues. */
   const showQueues = async () => {
     for (const [queue, { bull }] of queues) {
       if (shown.has(queue)) continue;

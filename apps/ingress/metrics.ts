@@ -5,7 +5,7 @@ import type { IngressEvents } from "#events/ingress-events.ts";
 
 const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
-/** Counts what happens to requests and generations. */
+/** Counts events of requests and generations. */
 export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents> {
   const counters = countersOf(registry);
   const histograms = histogramsOf(registry);
@@ -92,7 +92,7 @@ function histogramsOf(registry: Registry) {
   };
 }
 
-/** The state that a scrape reads. */
+/** The state read at a scrape. */
 export interface IngressReadings {
   /** Generations of this process by queue and state, and how long the oldest has waited. */
   queues(): { queue: string; waiting: number; held: number; running: number; oldestWaitMs: number }[];
@@ -104,7 +104,7 @@ export interface IngressReadings {
   keys(): number;
 }
 
-/** Registers the gauges of the ingress's state. Await the function it returns before each scrape: it reads the state. */
+/** Registers the gauges of the ingress's state. Await the returned function before each scrape: it reads the state. */
 export function registerIngressGauges(registry: Registry, readings: IngressReadings): () => Promise<void> {
   const gauges = gaugesOf(registry);
   return async () => {

@@ -1,4 +1,4 @@
-/** The BullMQ queues that this ingress has open: all that the catalogue names, or has named since the ingress started. */
+/** The BullMQ queues that this ingress has open: all that the catalogue names, or has named since the start. */
 import type { RedisJobQueue } from "#relay/redis/job-queue.ts";
 
 export class OpenQueues {
@@ -17,7 +17,7 @@ export class OpenQueues {
     return this.#queues;
   }
 
-  /** Opens those that are not open. Settles when each is open or has failed to open; never rejects. Call it again to retry. */
+  /** Opens missing queues. Settles when each is open or has failed to open; never rejects. Call it again to retry. */
   async open(names: Iterable<string>): Promise<void> {
     for (const name of names) {
       if (this.#queues.has(name) || this.#opening.has(name)) continue;

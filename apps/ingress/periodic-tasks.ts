@@ -1,4 +1,4 @@
-/** The mechanism for everything that an ingress does at an interval. */
+/** Runs everything that an ingress does at an interval. */
 import type { Clock } from "#service/clock.ts";
 
 export interface PeriodicTask {
@@ -7,7 +7,7 @@ export interface PeriodicTask {
   run(now: number): unknown;
 }
 
-/** Runs each task at its interval, first after one interval. The function it returns stops all of them. */
+/** Runs each task at its interval, first after one interval. The returned function stops all of them. */
 export function startPeriodicTasks(clock: Clock, tasks: readonly PeriodicTask[]): () => void {
   const timers = tasks.map((task) => setInterval(() => task.run(clock.now()), task.everyMs));
   return () => {

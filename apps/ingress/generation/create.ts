@@ -15,7 +15,7 @@ interface Claimed {
   waitingSlot: Claim;
 }
 
-/** Claims a slot among all generations, and one among those that wait on the queue. A refused request holds neither. */
+/** Claims a slot among all generations, and one among those waiting on the queue. A refused request keeps neither. */
 export function claimSlots(
   { caller, queue: { waitingMax } }: GenerationRequest,
   queue: IngressQueue,
@@ -44,7 +44,7 @@ export interface Beginning {
   number: number;
   queue: IngressQueue;
   claimed: Claimed;
-  /** Called as its caller takes the answer. */
+  /** Called as the caller's socket takes the answer. */
   listener: AnswerListener;
 }
 

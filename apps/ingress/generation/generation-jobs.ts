@@ -1,4 +1,4 @@
-/** Generations as jobs of their queues: puts them there with their bodies, takes them off, and asks the queues about them. */
+/** Puts generations on their queues with their bodies, removes them, and asks the queues for their states. */
 
 import { allowsModel } from "#access/record.ts";
 import { type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
@@ -14,13 +14,13 @@ import type { Generation, GenerationRequest } from "./generation.ts";
 const bodyLifeMs = 120_000;
 
 export interface GenerationJobsOptions {
-  /** A connection of its own for large bodies, so that they don't delay jobs. */
+  /** A separate connection for large bodies, so that they do not delay jobs. */
   bodies: Redis;
   keyspace: Keyspace;
   clock: Clock;
 }
 
-/** An attempt that the owner asks its queue about. */
+/** An attempt whose state the owner requests from its queue. */
 export interface ProbedAttempt {
   client: Generation;
   number: number;
@@ -34,7 +34,7 @@ export class GenerationJobs {
     this.#options = options;
   }
 
-  /** Calls `failed` when the job is not on its queue, or when that is unknown. */
+  /** Calls `failed` if the job is not on its queue, or if that is unknown. */
   enqueue(generation: Generation, attempt: number, owner: string, failed: Failed): void {
     const { body } = generation;
     const job = jobOf(generation, attempt, owner);
@@ -83,7 +83,7 @@ export class GenerationJobs {
     this.#options.bodies.pexpire(this.#bodyKey(generation), bodyLifeMs).catch(() => undefined);
   }
 
-  /** No further attempt can need the body: releases it here and in Redis. */
+  /** No further attempt needs the body: releases it here and in Redis. */
   releaseBody(generation: Generation): void {
     const { body } = generation;
     if (body === undefined) return;
@@ -92,7 +92,7 @@ export class GenerationJobs {
     if (isApart(generation, body)) this.#deleteBody(generation);
   }
 
-  /** In order. Rejects when Redis is away. */
+  /** In the order of `generations`. Rejects while Redis is away. */
   async #statesOf(generations: readonly Generation[]): Promise<JobState[]> {
     const states = new Map<Generation, JobState>();
     for (const queue of new Set(generations.map(({ ingressQueue }) => ingressQueue))) {
@@ -136,6 +136,6 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
   };
 }
 
-/** Large bodies, and bodies that are not text, are stored under a key of their own instead of in the job. */
+/** Large bodies, and bodies that are not text, have their own key instead of being part of the job. */
 const isApart = ({ contentType }: GenerationRequest, body: Buffer): boolean =>
   body.length > jobBodyBytesMax || contentType !== "application/json";

@@ -32,9 +32,9 @@ export interface AnswerListener {
   taken(seq: number): void;
 }
 
-/** The response that an answer is written to: an HTTP response, or something that acts like one. */
+/** The response that an answer is written to: an HTTP response, or an object with the same interface. */
 export interface AnswerResponse {
-  /** The status can't change any more. */
+  /** The status can no longer change. */
   readonly headersSent: boolean;
   /** Everything was sent, or the caller left. */
   readonly closed: boolean;
@@ -55,7 +55,7 @@ export interface AnswerOptions {
   requestId: string;
   /** Sent with the answer and with an error alike. */
   headers: Record<string, string>;
-  /** Another attempt may resume an answer that has begun. The delivered part is kept for it, as far as its key gets memory. */
+  /** Another attempt may resume an answer that has begun. The delivered part is kept for that, as far as its key gets memory. */
   resumed: boolean;
   deliveredClaim: Claim;
   /** The claim on the memory for unread answers, for the buffered part. */
@@ -75,9 +75,9 @@ export class GenerationResponse {
   #contentSent = false;
   /** Server-sent events sent so far. */
   #events = 0;
-  /** What the caller has, as long as another attempt may resume it. */
+  /** The delivered part, as long as another attempt may resume it. */
   #delivered: Buffer[] | undefined;
-  /** The bytes sent so far end where an event ends. */
+  /** The sent bytes end at the end of an event. */
   #betweenEvents = true;
   #lastByte: number | undefined;
   #writtenAt: number;
@@ -93,7 +93,7 @@ export class GenerationResponse {
     if (options.resumed && options.framing === "sse") this.#delivered = [];
   }
 
-  /** The whole events of content that the caller has, for another attempt to resume; undefined where there are none. */
+  /** The whole content events that the caller has, for another attempt to resume; undefined if there are none. */
   get delivered(): string | undefined {
     return this.#contentSent && this.#delivered !== undefined
       ? Buffer.concat(this.#delivered).toString("utf8")
@@ -105,7 +105,7 @@ export class GenerationResponse {
     return this.#contentSent;
   }
 
-  /** Can another attempt replace or resume the answer? */
+  /** True if another attempt may replace or resume the answer. */
   get mayRestart(): boolean {
     return !this.#contentSent || (this.#delivered !== undefined && this.#betweenEvents);
   }

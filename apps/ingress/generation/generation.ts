@@ -1,4 +1,4 @@
-/** What an ingress knows of one generation, from its admission to the end of its answer. */
+/** The state of a generation in its ingress, from its admission to the end of its answer. */
 import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
@@ -19,9 +19,9 @@ export interface GenerationRequest extends Demand {
   caller: KeyRecord;
   dialect: ConversationDialect;
   model: CatalogueModel;
-  /** How many generations may wait on its queue in this ingress, and for how long. */
+  /** How many generations may wait on its queue in this ingress, and how long. */
   queue: { readonly waitingMax: number; readonly waitMs: number };
-  /** How long the caller lets it wait for a worker, in milliseconds from its admission. */
+  /** The caller's limit on the wait for a worker, in milliseconds from its admission. */
   maxWaitMs?: number | undefined;
   /** Of the caller's group. */
   weight: number;
@@ -73,20 +73,20 @@ export interface Generation extends GenerationRequest {
   /** From its start to its first worker, and to its first content; undefined until then. */
   waitedMs: number | undefined;
   firstTokenMs: number | undefined;
-  /** What its caller is billed, once it is over; before that, the usage that its upstream reported at the end. */
+  /** The billed usage, once it is over; before that, the usage that its upstream reported at the end. */
   usage: Usage | null;
   /** What its upstream has produced so far; undefined until the upstream begins to answer, and where it does not stream. */
   progress: AnswerProgress | undefined;
   /** The upstream's own id of the request, if it gave one. */
   upstreamRequestId: string | undefined;
-  /** The model that answered: the one that was asked for, or a fallback. */
+  /** The model that answered: the requested one, or a fallback. */
   modelAnswered: string;
-  /** What it has reserved of its caller's limits; undefined where there are none. */
+  /** Its reservation in the caller's limits; undefined if it has none. */
   reservation: LimitsReservation | undefined;
   isUsageRecorded: boolean;
 }
 
-/** Does it wait for a worker? */
+/** True while it waits for a worker. */
 export const isWaiting = ({ state }: Pick<Generation, "state">): boolean =>
   state === "admitting" || state === "queued" || state === "dispatched";
 

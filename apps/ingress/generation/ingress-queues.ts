@@ -1,7 +1,4 @@
-/**
- * The queues as one ingress uses them: for each, its admission queue, where generations are fair to each other before they are dispatched,
- * and the bound on how many may wait.
- */
+/** The queues of one ingress: for each, its admission queue, which orders generations fairly before their dispatch, and the bound on how many may wait. */
 
 import { AdmissionQueue } from "#relay/admission-queue.ts";
 import type { JobQueue } from "#relay/ports.ts";
@@ -22,7 +19,7 @@ export interface IngressQueue {
 
 export interface QueueStatistics {
   queue: string;
-  /** The workers' slots that no other ingress takes; undefined where that is not known. */
+  /** The workers' slots that no other ingress uses; undefined if unknown. */
   slots: number | undefined;
   /** Generations of this ingress that wait for a worker, and those of them that are in its admission queue. */
   waiting: number;
@@ -39,7 +36,7 @@ export interface IngressQueuesOptions {
   clock: Clock;
   /** The name of this process. */
   self: string;
-  /** Can jobs be dispatched? While they can't, generations stay in their admission queue. */
+  /** True if jobs can be dispatched. Otherwise generations stay in their admission queue. */
   isOpen(): boolean;
   /** A generation left its admission queue. */
   dispatch(number: number): void;
@@ -74,7 +71,7 @@ export class IngressQueues {
     return [...this.#queues].filter(([, { waiting }]) => waiting.max > 0).map(([name, { waiting }]) => [name, waiting]);
   }
 
-  /** Shares the workers' slots with the other ingresses, and dispatches what can be dispatched. Call it with every heartbeat. */
+  /** Shares the workers' slots with the other ingresses, and dispatches what is possible. Call it with every heartbeat. */
   tick(now: number): void {
     for (const queue of this.#queues.values()) {
       this.#shareSlots(queue);
@@ -102,7 +99,7 @@ export class IngressQueues {
     return [...byQueue.values()];
   }
 
-  /** While Redis does not report how many slots a queue has, its keys do not share them. */
+  /** While Redis does not report a queue's slots, its keys do not share them. */
   #shareSlots({ jobs, admission }: IngressQueue): void {
     const { redis, keyspace, self } = this.#options;
     if (redis.status !== "ready") {

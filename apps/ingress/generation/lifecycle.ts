@@ -76,14 +76,14 @@ export class GenerationLifecycle implements TransportHandlers {
   readonly #jobs: GenerationJobs;
   readonly #queues: IngressQueues;
   readonly #owner: Owner<Generation>;
-  /** Those that are not over, by number. */
+  /** The generations that are not over, by number. */
   readonly #live = new LiveMap<number, Generation>();
-  /** How many are not over, or not read to their end. */
+  /** The number of generations that are not over, or not read to their end. */
   #openCount = 0;
   #isStopping = false;
   /** When this process last heard its own heartbeat. */
   #selfHeardAt = 0;
-  /** When a job last could not be put on its queue because Redis seemed to be away; -1 for never. Not ready until a later heartbeat. */
+  /** When adding a job last failed because Redis seemed to be away; -1 for never. The ingress is not ready until a later heartbeat. */
   #enqueueFailedAt = -1;
 
   constructor(options: GenerationLifecycleOptions) {
@@ -207,7 +207,7 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#options.events.emit("bound", { generation: facts, attempt, waitedMs });
   }
 
-  /** The worker or the job was lost: the owner enqueues another attempt, which begins anew or resumes the answer that its caller has. */
+  /** The worker or the job was lost: the owner enqueues another attempt, which starts from the beginning or resumes the delivered part. */
   #restart(generation: Generation): void {
     const { answer, ingressQueue, number } = generation;
     this.#emit("restarted", generation);
@@ -337,7 +337,7 @@ export class GenerationLifecycle implements TransportHandlers {
     }
   }
 
-  /** Gives back everything but the slot, which the open response holds. */
+  /** Releases everything except the slot, which the open response holds. */
   #release(generation: Generation, outcome: GenerationOutcome): void {
     const { answer, ingressQueue, number, startedAt, waitedMs } = generation;
     const now = this.#now();
@@ -393,7 +393,7 @@ export class GenerationLifecycle implements TransportHandlers {
     this.tick();
   }
 
-  /** Can a generation be begun, with hope of an answer? */
+  /** True if a new generation can expect an answer. */
   get isReady(): boolean {
     const { redis, mailbox } = this.#options;
     return (
@@ -466,7 +466,7 @@ export class GenerationLifecycle implements TransportHandlers {
     return waitExpired(retryAfterSecondsOf(ingressQueue, this.#now()));
   }
 
-  /** Once. A reservation is settled once by its id, also if Redis has to be asked again. */
+  /** Runs once. The id of a reservation ensures that it is settled once, even if Redis must be asked again. */
   #recordUsage(generation: Generation, outcome: GenerationOutcome): void {
     if (generation.isUsageRecorded) return;
     const record = usageRecordOf(generation, outcome);
@@ -494,7 +494,7 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 }
 
-/** An attempt that resumes another's answer may know of fewer tokens than that one did. */
+/** An attempt that resumes another's answer may know fewer tokens than that one did. */
 function updateProgress(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
   const before = generation.answer.hasBegun ? (generation.progress?.outputTokens ?? 0) : 0;
   generation.progress = progress;

@@ -1,4 +1,4 @@
-/** Finds out who a caller is, by the API key in the request's headers or query. */
+/** Authenticates the caller by the API key in the request's headers or query. */
 import type { IncomingHttpHeaders } from "node:http";
 import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";

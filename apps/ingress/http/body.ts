@@ -66,7 +66,7 @@ export async function readForm(
 /** Fields of the outermost object, at most. */
 export const fieldsMax = 1_000;
 
-/** Checks a parsed value against its endpoint. */
+/** Checks a parsed value against its endpoint's schema and rules. */
 export function checkBody({ schema, operation, dialect, faultOf }: ServedEndpoint, value: unknown): BodyRead<ReadBody> {
   const fault = faultIn(schema, value);
   if (fault !== undefined) return { kind: "refused", failure: fault };
@@ -83,7 +83,9 @@ const settingLengthMax = 1_000;
 const settingElementsMax = 16;
 const settingMembersMax = 1_000;
 
-/** The settings of a body: all that an ingress reads of a body that was checked in the thread, besides its demand. Content, and everything long, is left out. */
+/**
+ * The settings of a body: everything that an ingress reads of a body that was checked in the thread, besides its demand. Content and long values are left out.
+ */
 export function settingsOf(body: Body, depth = 3, left = { members: settingMembersMax }): Body {
   return Object.fromEntries(
     Object.entries(body).flatMap(([name, value]): [string, unknown][] => {

@@ -14,7 +14,7 @@ const served: readonly ServedEndpoint[] = operationNames.flatMap((operation) =>
   operations[operation].endpoints.map((endpoint) => ({ ...endpoint, operation })),
 );
 
-/** A name by which an endpoint can be found in another thread. */
+/** Identifies an endpoint in another thread. */
 export const nameOf = ({ path, method }: Endpoint): string => path ?? (method as string);
 
 /** By path, or by method for endpoints whose path names a model. */
@@ -25,7 +25,7 @@ export const endpoints: ReadonlyMap<string, ServedEndpoint> = new Map(
 /** The endpoint of requests on a WebSocket. */
 export const socketEndpoint = endpoints.get(responsesEndpoint.path) as ServedEndpoint;
 
-/** Does the request ask for a WebSocket, at the path that has them? HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
+/** True for a WebSocket handshake at the path that serves WebSockets. HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
 export const isSocketHandshake = ({ method, url = "", headers, httpVersion }: IncomingMessage): boolean =>
   method === "GET" &&
   httpVersion !== "1.0" &&
@@ -35,13 +35,16 @@ export const isSocketHandshake = ({ method, url = "", headers, httpVersion }: In
 /** The versions under which Google's clients call. */
 export const googleVersions = ["v1beta", "v1", "v1alpha", "v1beta1"] as const;
 
-/** `models/vendor/name:generateContent` or the like, from behind the version; undefined when there is no method. Names may hold slashes and colons. */
+/** Parses `models/vendor/name:generateContent`, without the version; undefined if there is no method. Names may contain slashes and colons. */
 export function modelCallOf(path: string): { model: string; method: string } | undefined {
   const colon = path.lastIndexOf(":");
   return colon <= 0 ? undefined : { model: path.slice(0, colon), method: path.slice(colon + 1) };
 }
 
-/** The model and the method of a path without its version; undefined unless the method is one of Google's, for other vendors' model names may end in a colon and a word, too. */
+/**
+ * The model and the method of a path without its version; undefined unless the method is one of Google's, because other vendors' model names may also end in a
+ * colon and a word.
+ */
 export function modelCallIn(path: string): { model: string; method: string } | undefined {
   const call = path.startsWith("/models/") ? modelCallOf(path.slice("/models/".length)) : undefined;
   return call !== undefined && endpoints.get(call.method)?.method !== undefined ? call : undefined;

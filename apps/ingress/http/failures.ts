@@ -1,4 +1,4 @@
-/** The failures that the ingress itself answers requests with. */
+/** The ingress's own failures, and the mapping of Fastify's errors to failures. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { invalidFieldOf, type ValidationFault } from "#dialects/invalid-field.ts";
@@ -11,14 +11,14 @@ import type { UploadLimits } from "./upload-pace.ts";
 
 export const invalidKey: Failure = {
   code: "invalid_key",
-  // Clients recognize a wrong key by OpenAI's first words: https://platform.openai.com/docs/guides/error-codes
+  // Clients recognise a wrong key by OpenAI's wording: https://platform.openai.com/docs/guides/error-codes
   message:
     "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key.",
 };
 
 export const unavailable: Failure = {
   code: "unavailable",
-  message: "The gateway can't take requests at the moment; try again in a moment.",
+  message: "The gateway is not accepting requests at the moment; try again in a moment.",
   retryAfterSeconds: 1,
 };
 
@@ -27,13 +27,13 @@ export const workerLost: Failure = {
   message: "The process that ran this request was lost; send it again.",
 };
 
-/** Begins as clients expect it of a key that is not valid. */
+/** Begins with the words by which clients recognise an invalid key. */
 export const revokedKey: Failure = {
   code: "invalid_key",
   message: "Incorrect API key provided: it was revoked while this request was running.",
 };
 
-/** A worker sent a frame that this version can't read, or the gateway has a fault. */
+/** A worker sent a frame that this version cannot read, or the gateway's own code failed. */
 
 export const waitExpired = (retryAfterSeconds: number): Failure => ({
   code: "overloaded",
@@ -51,23 +51,23 @@ export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => (
   message: `The request arrived too slowly: send at least ${uploadBytesPerSecondMin} bytes per second, without long pauses.`,
 });
 
-/** By limit, as the metrics name it: the message for a caller whose key is above its share, and for one that the ingress has too little left for. */
+/** By limit, as in the metrics: the message if the caller's key exceeds its share, and the one if the ingress is full. */
 const overloads = {
   bodies: {
-    key: "This API key's requests hold as much of the gateway's memory as one key may. Wait until some of them are answered, then send this one again.",
+    key: "This API key's requests have reached their share of the gateway's memory. Wait until some of them finish, then send this one again.",
     ingress: "The gateway's memory for requests is full; try again in a moment.",
   },
   generations: {
-    key: "This API key has as many requests under way as one key may at this gateway. Wait until some of them are answered, then send this one again.",
-    ingress: "The gateway has as many requests under way as it can; try again in a moment.",
+    key: "This API key has reached its share of running requests. Wait until some of them finish, then send this one again.",
+    ingress: "The gateway has reached its limit of running requests; try again in a moment.",
   },
   waiting: {
-    key: "This API key has as many requests waiting for this model as one key may. Wait until some of them are answered, then send this one again.",
+    key: "This API key has reached its share of requests waiting for this model. Wait until some of them finish, then send this one again.",
     ingress: "Too many requests are waiting; try again in a moment.",
   },
   websockets: {
-    key: "This API key has as many WebSockets open as one key may at this gateway. Close some of them, or POST instead.",
-    ingress: "The gateway holds as many WebSockets as it can; POST instead.",
+    key: "This API key has reached its share of WebSockets. Close some of them, or use POST instead.",
+    ingress: "The gateway has reached its limit of WebSockets; use POST instead.",
   },
 } satisfies Record<string, Record<Shortage, string>>;
 
@@ -91,7 +91,7 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
       return {
         code: "unsupported_media_type",
         message:
-          "Send the body as JSON, with 'Content-Type: application/json'; but pictures to edit as a form, with 'multipart/form-data'.",
+          "Send the body as JSON, with 'Content-Type: application/json'. Send images to edit as a form, with 'multipart/form-data'.",
       };
     case "FST_ERR_CTP_EMPTY_JSON_BODY":
     case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
@@ -132,7 +132,7 @@ export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server:
   return { code: "path_not_found", message: `There is no ${request.method} ${printable(path)} here.${hint}` };
 }
 
-/** The path that a client with a wrong base URL meant; undefined when there is none. `isServed` says whether a path has a route. */
+/** The path that a client with a wrong base URL meant; undefined if there is none. `isServed` tells whether a path has a route. */
 function meantPathOf(path: string, isServed: (url: string) => boolean): string | undefined {
   const { rest } = versionedPathOf(path);
   const call = modelCallIn(rest);

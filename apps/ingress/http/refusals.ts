@@ -1,4 +1,4 @@
-/** Answers with errors, in the caller's dialect, and what happens to the connection after one. */
+/** Sends errors in the caller's dialect, and decides what happens to the connection after one. */
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -23,11 +23,11 @@ export function failureHeadersOf({ code, retryAfterSeconds, upstreamRequestId }:
   };
 }
 
-/** Is the body in a transfer coding that the sender and a proxy may read differently? https://www.rfc-editor.org/rfc/rfc9112#section-6.1 */
+/** True for a body in a transfer coding that the sender and a proxy may read differently: https://www.rfc-editor.org/rfc/rfc9112#section-6.1 */
 export const hasUnknownCoding = ({ headers }: FastifyRequest): boolean =>
   (headers["transfer-encoding"] ?? "chunked").toLowerCase() !== "chunked";
 
-/** Sends the error response. The connection is kept where the rest of the request can be read safely, unless `isDraining`. */
+/** Sends the error response. The connection is kept if the rest of the request can be read safely, unless `isDraining`. */
 export function sendFailure(
   failure: Failure,
   request: FastifyRequest,
@@ -45,7 +45,7 @@ export function sendFailure(
   return reply.code(statusOf(failure.code)).headers(failureHeadersOf(failure)).send(errorBodyOf(failure, request.id));
 }
 
-/** The responses that are in progress on each connection: nothing else may be written into them. */
+/** The running responses of each connection: nothing else may be written into them. */
 export class ResponsesInProgress {
   readonly #responses = new WeakMap<Socket, ServerResponse[]>();
 
@@ -56,7 +56,7 @@ export class ResponsesInProgress {
     response.once("close", () => responses.splice(responses.indexOf(response), 1));
   }
 
-  /** Answers bytes that are no HTTP request, or a request that did not arrive in time, and closes the connection. */
+  /** Answers bytes that are not an HTTP request, or a request that did not arrive in time, and closes the connection. */
   refuseConnection(error: Error & { code?: string }, socket: Socket): void {
     const isResponding = (this.#responses.get(socket) ?? []).some(({ headersSent }) => headersSent);
     if (isResponding || error.code === "ECONNRESET" || !socket.writable) {
@@ -79,14 +79,14 @@ export class ResponsesInProgress {
   }
 }
 
-/** Ends a connection on which everything is written, and discards what still arrives: a reset because of unread bytes would destroy the response at its receiver. */
+/** Ends a connection on which everything is written, and discards later input: a reset because of unread bytes would destroy the response at its receiver. */
 export function closeWithin(socket: Socket, ms: number): void {
   socket.end();
   socket.resume();
   destroyWithin(socket, ms);
 }
 
-/** Destroys a socket unless it, or the request that is still read from it, is closed in time. */
+/** Destroys a socket unless it closes in time, or the request that is still being read from it does. */
 function destroyWithin(socket: Socket, ms: number, until: Socket | IncomingMessage = socket): void {
   const timer = setTimeout(() => socket.destroy(), ms);
   until.once("close", () => clearTimeout(timer));

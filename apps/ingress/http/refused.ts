@@ -1,6 +1,6 @@
 import type { Failure } from "#dialects/errors.ts";
 
-/** Thrown where a request can't be served; the error handler of its transport answers it with `failure`. */
+/** Thrown for a request that cannot be served; the error handler of its transport responds with `failure`. */
 export class Refused extends Error {
   readonly failure: Failure;
 

@@ -1,6 +1,6 @@
 /**
- * Request bodies while they arrive: how large each may be, how fast it must come, and how much memory all of them share. A handler gets
- * the bytes as they were sent, in `request.bytes`; body-reader.ts reads them.
+ * Receives request bodies: bounds the size of each, its minimum rate, and the memory of all together. A handler gets the bytes as they were sent, in
+ * `request.bytes`; body-reader.ts parses them.
  */
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -66,7 +66,7 @@ export class RequestBodies {
       if (pace.isTooSlow(socket.bytesRead, now)) cutOff(body, new Refused(tooSlow(this.#options.config)));
   }
 
-  /** Makes the server take JSON bodies. */
+  /** Makes the server accept JSON bodies. */
   addTo(server: FastifyInstance): void {
     server.decorateRequest("bytes");
     server.decorateRequest("held");
@@ -75,7 +75,7 @@ export class RequestBodies {
     server.addContentTypeParser("application/json", { parseAs: "buffer" }, this.#keepBytes);
   }
 
-  /** Makes the routes of a scope take forms instead of JSON. */
+  /** Makes the routes of a scope accept forms instead of JSON. */
   takeForms(scope: FastifyInstance): void {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("multipart/form-data", { parseAs: "buffer" }, this.#keepBytes);
@@ -93,7 +93,7 @@ export class RequestBodies {
       throw new Refused(overloadOf(this.#options.events, "bodies", shortage, request.caller.id));
   }
 
-  /** The upload is complete, or refused: its pace does not matter any more. */
+  /** The upload is complete or refused: its rate no longer matters. */
   uploadEnded(request: FastifyRequest): void {
     this.#uploads.delete(request.id);
   }
@@ -114,7 +114,7 @@ export class RequestBodies {
     return body;
   }
 
-  /** The body as it is to be read. Throws Refused before any of it is read. */
+  /** Returns the stream of the body. Throws Refused before any of it is read. */
   #admit(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
     const { config, events } = this.#options;
     const { headers, held } = request;
@@ -181,7 +181,7 @@ export class RequestBodies {
 
 /** Makes the reader of a body fail with this error. */
 function cutOff(body: RequestPayload, error: Refused): void {
-  // To destroy the request itself would break its connection before it is answered.
+  // Destroying the request itself would break its connection before the response is sent.
   if (body instanceof Transform) body.destroy(error);
   else if (body.listenerCount("error") > 0) body.emit("error", error);
 }

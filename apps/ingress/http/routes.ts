@@ -23,7 +23,7 @@ export interface RoutesOptions {
   reader: BodyReader;
 }
 
-/** What a path of Google's names: a model, and a method behind a colon. */
+/** The model and the method in a Google path, separated by a colon. */
 interface ModelCall {
   model: string;
   method: string;
@@ -74,7 +74,7 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
   );
 }
 
-/** What every POST route does, in this order: checkEarly, handle. */
+/** The steps of every POST route, in this order: checkEarly, handle. */
 class GenerationRoutes {
   readonly #options: RoutesOptions;
 
@@ -137,7 +137,7 @@ class GenerationRoutes {
   }
 }
 
-/** The headers that report the caller's limits. Sets them on the reply and throws Refused where the limits refuse the request. */
+/** The headers that report the caller's limits. Sets them on the reply and throws Refused if the limits refuse the request. */
 function limitHeadersOrThrow(answer: ReplayAnswer | undefined, reply: FastifyReply): Record<string, string> {
   if (answer?.kind !== "refused") return answer?.headers ?? {};
   reply.headers(answer.headers);

@@ -23,9 +23,9 @@ import { noBytes, type RequestBodies } from "./request-bodies.ts";
 import { destroyWhenUnread } from "./send-timeout.ts";
 import { CallerResponse, type UnreadAnswers } from "./unread.ts";
 
-/** The status that counts for a response whose caller left before its end; nobody receives it. */
+/** The status in metrics for a response whose caller left before its end; nobody receives it. */
 export const callerLeftStatus = 499;
-/** The status that counts for a request that became a WebSocket. */
+/** The status in metrics for a request that became a WebSocket. */
 const upgradedStatus = 101;
 
 declare module "fastify" {
@@ -51,7 +51,7 @@ export interface RequestServerOptions {
   draining: AbortSignal;
 }
 
-/** A server without routes. A handler throws Refused for a request that it can't serve. */
+/** A server without routes. A handler throws Refused for a request that it cannot serve. */
 export function createRequestServer(options: RequestServerOptions): FastifyInstance {
   const { config, events, bodies, draining } = options;
   const responses = new ResponsesInProgress();
@@ -72,11 +72,11 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     http: {
       ServerResponse: CallerResponse,
       maxHeaderSize: headerBytesMax,
-      // Node compares the two before Fastify sets its own.
+      // Node validates this timeout before Fastify sets its own.
       requestTimeout: config.requestTimeoutMs,
       headersTimeout: config.requestTimeoutMs / 4,
       connectionsCheckingInterval: 1_000,
-      // Some clients ask for HTTP/2 with every request: such a request is answered in HTTP/1.1.
+      // Some clients offer HTTP/2 with every request: such a request is answered over HTTP/1.1.
       shouldUpgradeCallback: isUpgrade,
     },
     clientErrorHandler: (error, socket) => responses.refuseConnection(error, socket),
@@ -87,12 +87,12 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   server.addHook("onRequest", async (request, reply) => {
     openResponse(options, request, reply);
     responses.add(request.raw.socket, reply.raw);
-    // Node leaves the socket of an upgrade to us: a refusal is all that is ever written to it.
+    // Node does not manage the socket of an upgrade, so it is closed after the refusal.
     if (isUpgrade(request.raw)) reply.raw.once("finish", () => closeWithin(request.raw.socket, refusedMs));
     admitCaller(options, request, reply);
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
-  // By default Node asks for the body before anything has looked at the headers.
+  // By default Node sends 100 Continue before any handler sees the headers.
   server.server.on("checkContinue", (request, response) => server.routing(request, response));
   bodies.addTo(server);
   server.setErrorHandler<FastifyError | Refused>((error, request, reply) => {
@@ -103,7 +103,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   return server;
 }
 
-/** Sets up what every response needs, whatever becomes of the request. */
+/** Sets up what every response needs, whatever its outcome. */
 function openResponse(
   { config, clock, events, bodies, draining }: RequestServerOptions,
   request: FastifyRequest,

@@ -1,6 +1,6 @@
 /**
- * The bytes of responses that wait in this process until callers take them. All API keys share the capacity for them: a key that gets no more
- * of it loses the connections whose callers have taken nothing for longest. Bytes that a socket takes at once don't count.
+ * Counts the bytes of responses that wait in this process until callers take them. All API keys share the capacity: a key that gets no more loses the
+ * connections whose callers have taken nothing for longest. Bytes that a socket takes at once are not counted.
  */
 import { type IncomingMessage, ServerResponse } from "node:http";
 import { LiveMap } from "#relay/live-map.ts";
@@ -10,7 +10,7 @@ import type { Capacity, Claim, Shortage } from "../admission/capacity.ts";
 const checkMs = 100;
 
 interface UnreadPort {
-  /** Bytes that were written and that the operating system has not taken. */
+  /** Written bytes that the operating system has not taken. */
   bytes(): number;
   /** Breaks the connection. */
   cut(): void;
@@ -126,7 +126,7 @@ export class UnreadAnswers {
     }
   }
 
-  /** The caller took some bytes and `left` are left: of all waiting connections it is now the last to be cut off. */
+  /** The caller took some bytes and `left` remain: its connection is now the last to be broken. */
   #took(unread: Unread, left: number): void {
     this.#remove(unread);
     unread.claim.hold(left);

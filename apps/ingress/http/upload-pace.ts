@@ -1,4 +1,4 @@
-/** Judges whether the sender of a body is too slow: further behind the minimum rate than the grace allows. A burst earns no more than the grace. */
+/** Detects a sender whose body arrives too slowly: further behind the minimum rate than the grace allows. A burst earns no more than the grace. */
 import type { IngressConfig } from "../config.ts";
 
 /** How often the pace is checked within one grace, and the longest time between two checks in milliseconds. */
@@ -26,7 +26,7 @@ export class UploadPace {
     this.#graceMs = limits.uploadGraceMs;
   }
 
-  /** `bytes` have arrived by now, in all. Time in which this process was too busy to check does not count against the sender. */
+  /** `bytes` have arrived in total. Time in which this process was too busy to check does not count against the sender. */
   isTooSlow(bytes: number, now: number): boolean {
     const { uploadBytesPerSecondMin, uploadGraceMs } = this.#limits;
     const earnedMs = ((bytes - this.#bytes) / uploadBytesPerSecondMin) * 1_000;

@@ -1,4 +1,4 @@
-/** Checks bodies against the schemas of their endpoints with Fastify's own validator, in the process and in its thread alike. */
+/** Checks bodies against their endpoints' schemas with Fastify's own validator, in the main thread and in the body thread. */
 import Fastify, { type FastifyServerOptions } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import type { ValidationFault } from "#dialects/invalid-field.ts";
@@ -29,7 +29,7 @@ const server = Fastify({
     plugins: [quickMinLength],
   },
 });
-// A server has a validator as soon as one of its routes needs one.
+// A server has a validator only if one of its routes needs one.
 server.post("/", { schema: { body: {} } }, () => undefined);
 await server.ready();
 
@@ -49,7 +49,7 @@ export function validatorOf(schema: object): Validator {
   return validator;
 }
 
-/** The failure of a body that does not match the schema; undefined for one that does. */
+/** The failure of a body that does not match the schema; undefined if it matches. */
 export function faultIn(schema: object, body: unknown): Failure | undefined {
   const validate = validatorOf(schema);
   return validate(body) === true ? undefined : invalidBodyOf(validate.errors?.[0] as ValidationFault);

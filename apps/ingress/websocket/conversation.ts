@@ -1,6 +1,6 @@
 /**
- * The conversation of one connection up to its latest answer, so that the next turn needs to send only the new items. It is kept for this
- * connection alone, within a capacity that all connections share.
+ * The conversation of one connection up to its latest answer, so that the next turn needs only the new items. Kept for this connection only, within a capacity
+ * that all connections share.
  */
 import type { Claim } from "../admission/capacity.ts";
 
@@ -11,7 +11,7 @@ export class Conversation {
   readonly #held: Claim;
   #id: string | undefined;
   #items: Items = [];
-  /** The items of the turn in progress; undefined when there is none, or when they are too large to keep. */
+  /** The items of the turn in progress; undefined if there is none, or if they are too large to keep. */
   #next: Items | undefined;
   /** Finished items of its answer, by their index. */
   #answered = new Map<number, Buffer>();
@@ -21,7 +21,7 @@ export class Conversation {
     this.#held = held;
   }
 
-  /** The items up to and including the answer with this id; undefined when it is not the latest answer, or not kept. */
+  /** The items up to and including the answer with this id; undefined if it is not the latest answer, or not kept. */
   upTo(id: string): Items | undefined {
     return id === this.#id ? this.#items : undefined;
   }
@@ -39,7 +39,7 @@ export class Conversation {
     this.#hold();
   }
 
-  /** The answer is complete. Where `output` is empty, the items that were added are its output. */
+  /** The answer is complete. If `output` is empty, the added items are its output. */
   complete(id: string, output: readonly unknown[]): void {
     if (this.#next !== undefined) {
       const answered = [...this.#answered].sort(([one], [other]) => one - other).map(([, item]) => item);
@@ -53,7 +53,7 @@ export class Conversation {
     this.abandon();
   }
 
-  /** The turn ended without an answer: the answer before it stays the latest. */
+  /** The turn ended without an answer, so the previous answer stays the latest. */
   abandon(): void {
     this.#next = undefined;
     this.#answered.clear();
@@ -67,7 +67,7 @@ export class Conversation {
     this.abandon();
   }
 
-  /** Counts the bytes, and drops the items of the new turn when they don't fit. */
+  /** Counts the bytes, and drops the items of the new turn if they do not fit. */
   #hold(): void {
     const parts = new Set([...this.#items, ...(this.#next ?? []), ...this.#answered.values()]);
     const bytes = [...parts].reduce((sum, { length }) => sum + length, 0);

@@ -26,7 +26,7 @@ export class ResponsesSockets {
     this.#options = { ...options, conversations: this.conversations, isClosing: () => this.#isClosing };
   }
 
-  /** Adds the route. Where WebSockets are switched off it answers 426, which makes clients POST. */
+  /** Adds the route. With WebSockets off it answers 426, which makes clients use POST. */
   addTo(server: FastifyInstance): void {
     const { config } = this.#options;
     const options = {
@@ -63,7 +63,7 @@ export class ResponsesSockets {
     for (const connection of this.#connections) connection.tick(now);
   }
 
-  /** From now on each connection is closed as soon as it has no turn in progress. */
+  /** From now on each connection closes as soon as it has no turn in progress. */
   retire(): void {
     this.#isClosing = true;
     for (const connection of this.#connections) connection.retire(this.#options.clock.now());

@@ -1,6 +1,6 @@
 /**
- * One WebSocket of a caller and its bounds: arriving frames count as request bodies, leaving frames as unread responses, and a connection
- * that is dead, idle or too old is closed.
+ * One WebSocket of a caller and its bounds: arriving frames count as request bodies, leaving frames as unread responses, and a connection that is dead, idle or
+ * too old is closed.
  */
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyError, FastifyRequest } from "fastify";
@@ -41,7 +41,7 @@ export class Connection {
   readonly #unread: Unread;
   readonly #openedAt: number;
   #pingedAt: number;
-  /** Bytes came or went since the last ping. */
+  /** Bytes were received or sent since the last ping. */
   #moved = true;
   /** The frame that is arriving: its bytes so far, its beginning, and its pace. */
   #arrivingBytes = 0;
@@ -95,14 +95,14 @@ export class Connection {
     this.retire(now);
   }
 
-  /** While a large frame is read, nothing more is taken from the socket, so its sender can't be too slow. */
+  /** While a large frame is read, the socket is paused, so its sender cannot be too slow. */
   #isTooSlow(now: number): boolean {
     if (this.#arrivingBytes === 0 || this.#serving !== undefined) this.#pace = undefined;
     else this.#pace ??= new UploadPace(this.#options.config, this.#arrivingBytes, now);
     return this.#pace?.isTooSlow(this.#arrivingBytes, now) === true;
   }
 
-  /** Closes the connection if it is time to and no turn is in progress. */
+  /** Closes the connection if it should close and no turn is in progress. */
   retire(now: number): void {
     const { config, isClosing } = this.#options;
     if (this.#turns.isRunning || !this.#isOpen) return;
@@ -124,7 +124,7 @@ export class Connection {
     return this.#socket.bufferedAmount > fullBytes;
   }
 
-  /** Clients recognize the name of the error and open another connection. */
+  /** Clients recognise the error's name and open another connection. */
   #refuseMore(why: string): void {
     if (this.#socket.bufferedAmount > 0) return;
     this.#shut(
@@ -149,7 +149,7 @@ export class Connection {
     if (this.#arrivingBytes === 0) this.#request.held.hold(0);
   }
 
-  /** Serves frames in order. While a large one is read, nothing more is taken from the socket. */
+  /** Serves frames in order. While a large one is read, the socket is paused. */
   #receive(bytes: Buffer, isBinary: boolean): void {
     if (!this.#isOpen) return;
     this.#arrivingBytes = 0;

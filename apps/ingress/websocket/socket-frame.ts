@@ -63,7 +63,7 @@ const memberOf = (
   return readSpan(bytes, span);
 };
 
-/** The answer that a turn continues from, and whether it wants an answer of its own. Throws Refused for members of the wrong type. */
+/** The answer that a turn continues, and whether it wants an answer of its own. Throws Refused for members of the wrong type. */
 export function turnOf(frame: CallerFrame): { previousId: string | undefined; generates: boolean } {
   const previousId = memberOf(frame, "previous_response_id") ?? undefined;
   if (previousId !== undefined && typeof previousId !== "string")
@@ -114,7 +114,7 @@ export function bodyOf({ bytes, spans }: CallerFrame, items?: readonly Buffer[])
   );
 }
 
-/** A failure with a name of its own in this dialect, by which clients recognize it. */
+/** A failure with its own name in this dialect, by which clients recognise it. */
 export const socketFailure = (name: string, message: string, param?: string): Failure => ({
   code: "invalid_request",
   upstreamCode: name,

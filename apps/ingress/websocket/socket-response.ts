@@ -1,6 +1,6 @@
 /**
- * The answer of one turn on a WebSocket, in place of an HTTP response: each server-sent event becomes a frame. It ends in exactly one final
- * frame, which is sent only when nothing can follow it: callers take every later frame for a part of their next turn.
+ * The answer of one turn on a WebSocket, in place of an HTTP response: each server-sent event becomes a frame. It ends with exactly one final frame, which is
+ * sent only when nothing can follow: callers take every later frame as part of their next turn.
  */
 import { isUtf8 } from "node:buffer";
 import { EventEmitter } from "node:events";
@@ -21,9 +21,9 @@ export interface TurnPort {
   readonly streamId: string | undefined;
   /** Calls `sent` when the operating system has the frame; never if the connection breaks before. */
   send(frame: Buffer, sent: () => void): void;
-  /** The caller has too many unread bytes to be sent more. */
+  /** The caller has too many unread bytes to receive more. */
   isFull(): boolean;
-  /** An event is sent; the final one is reported when it is certain. */
+  /** An event is sent; the final one is reported once it is certain. */
   passed(type: string | undefined, data: Buffer): void;
   /** The last frame was sent. */
   over(status: number): void;

@@ -1,4 +1,4 @@
-/** The turns on one WebSocket, one at a time. Each is a generation like that of a POST request, and may continue the turn before it. */
+/** The turns on one WebSocket, one at a time. Each is a generation like that of a POST request, and may continue the previous turn. */
 import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
@@ -63,7 +63,7 @@ export class Turns {
   readonly #options: TurnsOptions;
   readonly #port: TurnsPort;
   readonly #conversation: Conversation;
-  /** The response of the running turn, and those that are complete but not sent to their end. */
+  /** The response of the running turn, and complete ones that are not fully sent. */
   readonly #unread = new Set<SocketResponse>();
   #left = false;
   #running: { response: SocketResponse; requestId: string; startedAt: number } | undefined;
@@ -80,7 +80,7 @@ export class Turns {
     return this.#running !== undefined;
   }
 
-  /** Throws Refused for a frame that can't be answered. A large frame is read until the promise settles, and the next frame must wait for that. */
+  /** Throws Refused for a frame that cannot be answered. A large frame is read until the promise settles, and the next frame must wait for that. */
   receive(frame: CallerFrame, requestId: string): Promise<void> | undefined {
     switch (frame.type) {
       case "response.create":
@@ -137,7 +137,7 @@ export class Turns {
         generates,
         bytes: bodyOf(frame, previousId === undefined ? undefined : items),
       });
-    // Copying many bytes gets a turn of the event loop of its own.
+    // Copying many bytes gets its own turn of the event loop.
     return isReadAtOnce({ length: items.reduce((sum, { length }) => sum + length, 0) })
       ? readBody()
       : setImmediate().then(readBody);
@@ -189,7 +189,7 @@ export class Turns {
     });
   }
 
-  /** A caller that warms up its connection wants no answer, only an id that the next turn can continue from. */
+  /** A warm-up turn needs no answer, only an id that the next turn can continue from. */
   #answerWarmUp(
     streamId: string | undefined,
     requestId: string,
@@ -213,7 +213,7 @@ export class Turns {
     this.#emitEnded({ requestId, status: 200, outcome: "answered" });
   }
 
-  /** Steering has an event for failures of its own; an error event would look like the end of the response in progress. */
+  /** Steering has its own failure event; an error event would look like the end of the running response. */
   #refuseSteering({ bytes, streamId }: CallerFrame): void {
     if (bytes.length > steerBytesMax) throw new Refused(tooLarge(steerBytesMax));
     const read = readJson(bytes);
@@ -232,7 +232,7 @@ export class Turns {
     );
   }
 
-  /** Keeps what the next turn may continue from. */
+  /** Keeps the data that the next turn may continue from. */
   #remember(type: string | undefined, data: Buffer): void {
     switch (type) {
       case "response.output_item.done": {
