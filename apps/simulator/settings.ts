@@ -23,13 +23,13 @@ export const settingTable = {
     min: 0,
     max: tokensMax,
     description:
-      "Length of a text answer in tokens; each token is one event of the stream. Unset: as long as the text is.",
+      "Length of a text answer in tokens; each token is one event of the stream. Unset: the length of the text.",
   },
   rate: {
     kind: "number",
     min: 0,
     max: 100_000,
-    description: "Tokens per second; 0 is as fast as possible. An image is as many as its usage says.",
+    description: "Tokens per second; 0 is as fast as possible. An image takes the tokens of its usage.",
   },
   first: {
     kind: "integer",
@@ -43,18 +43,18 @@ export const settingTable = {
     kind: "integer",
     min: 0,
     max: tokensMax,
-    description: "Reasoning tokens before the answer. Unset: by the effort that the request asks for.",
+    description: "Reasoning tokens before the answer. Unset: according to the requested effort.",
   },
   redacted: {
     kind: "flag",
-    description: "Reasoning that would be shown comes as data that nobody can read, in dialects that have such a form.",
+    description: "Reasoning comes as redacted data instead of text, in dialects that have such a form.",
   },
   filter: {
     kind: "integer",
     min: 0,
     max: tokensMax,
     description:
-      "After this many tokens, or a shorter text, a content filter ends the answer; 0 blocks the prompt, in dialects that tell. No tool is called.",
+      "After this many tokens, or a shorter text, a content filter ends the answer; 0 blocks the prompt, in dialects that report it. No tool is called.",
   },
   cached: {
     kind: "integer",
@@ -66,7 +66,7 @@ export const settingTable = {
     kind: "integer",
     min: 0,
     max: 33_554_432,
-    description: "Least size of a generated image, in bytes.",
+    description: "Minimum size of a generated image, in bytes.",
   },
   usage: {
     kind: "choice",
@@ -75,14 +75,13 @@ export const settingTable = {
   },
   "early-opening": {
     kind: "flag",
-    description:
-      "The event that opens a stream, which has no content, leaves with the head and not with the first token.",
+    description: "Sends the opening event of a stream, which has no content, with the head instead of the first token.",
   },
   status: { kind: "integer", min: 400, max: 599, description: "Fault: the answer is this HTTP status." },
   "retry-after": {
     kind: "instant",
     description:
-      "The Retry-After of `status`: seconds, or an ISO 8601 instant, which is sent as an HTTP date. Gemini says it in the body.",
+      "The Retry-After of `status`: seconds, or an ISO 8601 instant, which is sent as an HTTP date. Gemini has it in the body.",
   },
   reset: {
     kind: "integer",
@@ -94,34 +93,34 @@ export const settingTable = {
     kind: "integer",
     min: 0,
     max: tokensMax,
-    description: "Fault: silence for ever after this many tokens, on an open connection.",
+    description: "Fault: the connection stays open and silent after this many tokens.",
   },
   cut: {
     kind: "integer",
     min: 0,
     max: tokensMax,
-    description: "Fault: the body ends cleanly after this many tokens, without a finish.",
+    description: "Fault: the body ends normally after this many tokens, without a finish.",
   },
   error: {
     kind: "integer",
     min: 0,
     max: tokensMax,
-    description: "Fault: after this many tokens an error in the stream, and its end.",
+    description: "Fault: an error event ends the stream after this many tokens.",
   },
   malformed: {
     kind: "integer",
     min: 1,
     max: tokensMax,
     description:
-      "Fault: this token's event, counted from 1, or the next that shows is broken JSON; the stream goes on.",
+      "Fault: this token's event (counted from 1), or the next token's with an event, is broken JSON; the stream continues.",
   },
-  "no-end": { kind: "flag", description: "Fault: everything is sent but the terminator." },
+  "no-end": { kind: "flag", description: "Fault: everything except the terminator is sent." },
   "fail-first": {
     kind: "integer",
     min: 1,
     max: 1_000_000,
     description:
-      "The faults strike only the first so many requests with the same x-simulate-id, or else the same model; with no other fault it is status 503.",
+      "The faults apply only to this many first requests with the same x-simulate-id, or otherwise the same model. Without another fault, the fault is status 503.",
   },
 } as const satisfies Record<string, Setting>;
 

@@ -17,7 +17,7 @@ const attachmentNetworks: Setting<Network[]> = {
   variable: "ATTACHMENT_NETWORKS",
   formerVariable: "SOURCE_NETWORKS",
   description:
-    "Networks that are not public and from which the worker may fetch images and documents that requests name by address, as 10.0.0.0/8,fd00::/8. None by default.",
+    "Private networks from which the worker may fetch images and documents that requests name by address, such as 10.0.0.0/8,fd00::/8. None by default.",
   default: "",
   bounds: "networks in CIDR notation, separated by commas",
   read(environment) {
@@ -41,7 +41,7 @@ export const workerSettings = {
       memoryShare(8, 512 * mebibyte),
       mebibyte,
       64 * 1024 * mebibyte,
-      "Bytes of fetched images and documents, in base64, that one worker holds at most, each until it is sent. Requests beyond that wait; one key has half of it at most. A request that needs more than all of it is refused.",
+      "Bytes of fetched images and documents (as base64) that one worker keeps until they are sent. Requests beyond that wait. One key gets at most half of it. A request that needs more than all of it is refused.",
     ),
   },
 };
@@ -51,7 +51,7 @@ const capacityMax = 100_000;
 export const workerArguments = {
   queues: {
     default: "chat=512,image=8,*=8",
-    description: `The queues to work on, each with how many generations at once (1 to ${capacityMax}); \`*\`: every other queue of the catalogue, also one that is named there later.`,
+    description: `The queues to serve, each with its number of concurrent generations (1 to ${capacityMax}). \`*\` means every other queue of the catalogue, including queues that are added later.`,
   },
 };
 

@@ -48,7 +48,7 @@ const limitTable = {
     option: "generations",
     unit: " at once",
     ...count(1_000_000),
-    description: "Generations at once, over all ingresses.",
+    description: "Concurrent generations, over all ingresses.",
   },
   budgetPerDay: {
     ...money,

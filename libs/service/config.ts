@@ -138,7 +138,7 @@ export const serviceSettings = {
     0,
     0,
     65_535,
-    "The port of /healthz, /readyz and /metrics; 0 takes any free one.",
+    "The port of /healthz, /readyz and /metrics; 0 uses any free port.",
   ),
   logLevel: textSetting(
     "LOG_LEVEL",
@@ -156,7 +156,7 @@ export const serviceConfigOf = (environment: Environment): ServiceConfig => read
 /** The address of an ingress for callers. */
 export const listenSettings = {
   host: textSetting("HOST", "127.0.0.1", "The address that listens for callers.", "a host name or address"),
-  port: integerSetting("PORT", 8080, 0, 65_535, "The port for callers; 0 takes any free one."),
+  port: integerSetting("PORT", 8080, 0, 65_535, "The port for callers; 0 uses any free port."),
 };
 
 /** Graceful shutdown of ingresses and workers after SIGTERM. */

@@ -31,7 +31,7 @@ const guessedBytes = 1 << 20;
 export class AttachmentsBusy extends Error {
   readonly failure: Failure = {
     code: "overloaded",
-    message: "The gateway is fetching as many images and documents as it can hold; try again in a moment.",
+    message: "The gateway's memory for fetched images and documents is full; try again in a moment.",
     retryAfterSeconds: 5,
   };
 }

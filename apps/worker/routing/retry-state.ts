@@ -235,7 +235,7 @@ export class RetryState {
       default:
         return {
           code: "unavailable",
-          message: "No upstream of this model can take requests at the moment; try again in a moment.",
+          message: "No upstream of this model can accept requests at the moment; try again in a moment.",
           retryAfterSeconds,
         };
     }

@@ -24,7 +24,7 @@ interface Context {
 const exchangeOf = (event: string, isForm: boolean): CallExchange<Context> => ({
   wantedOf: () => "openai-images",
   async prepare({ framing, body, contentType, spoken, target, createdAt }) {
-    if (spoken !== "openai-images" && spoken !== "gemini") return refusedFor("pictures on these paths");
+    if (spoken !== "openai-images" && spoken !== "gemini") return refusedFor("images on these paths");
     const form = isForm ? await formOf(body, contentType) : undefined;
     const values = form === undefined ? (parsedObject(body) ?? {}) : valuesOf(form);
     const request =
