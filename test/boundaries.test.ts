@@ -1,4 +1,4 @@
-/** Which folder may import which (ARCHITECTURE.md, "Folders"): a new edge fails here until it stands in the table. */
+/** The allowed imports between folders (ARCHITECTURE.md, "Folders"): a new edge fails here until it is in the table. */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
@@ -7,7 +7,7 @@ import { test } from "node:test";
 
 const root = resolve(import.meta.dirname, "..");
 
-/** What each folder may import besides itself. */
+/** The folders that each folder may import besides itself. */
 const folders: Record<string, string[]> = {
   "libs/dialects": [],
   "libs/operations": ["libs/dialects"],

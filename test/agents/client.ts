@@ -1,4 +1,4 @@
-/** What every row of the table is: a client that runs its checks against the gateway, in a process of its own that is bounded in time. */
+/** A row of the table: a client that runs its checks against the gateway, in its own process with a time limit. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 
@@ -7,9 +7,9 @@ export interface Run {
   /** A fresh folder, also the client's home. */
   folder: string;
   gateway: { url: string; key: string };
-  /** A model behind the upstream. */
+  /** A model of the upstream. */
   model: string;
-  /** One that reasons without being asked to, of the client's family. */
+  /** A model of the client's family that reasons without being asked to. */
   reasoner: string;
   /** Where the packages are installed. */
   installed: Installed;
@@ -31,7 +31,7 @@ export interface Outcome {
   output: string;
 }
 
-/** How the names of reasoning models begin: what clients send depends on it. */
+/** Prefixes of reasoning models' names, which affect what clients send. */
 export const families = ["gpt-5", "claude-opus-5", "gemini-3-pro"] as const;
 
 export interface Client {

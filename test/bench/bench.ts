@@ -85,7 +85,7 @@ const systemNames = namesOf(
 const sectionNames = namesOf(flags.only, Object.keys(sections), Object.keys(sections));
 wrkProgram();
 
-// Whoever stops it may say so twice: a terminal to all of its group, and what started this.
+// A stop may arrive twice: from the terminal to the whole group, and from the parent.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
 const began = performance.now();
 const tell = (text: string) =>
@@ -94,7 +94,7 @@ await using held = new AsyncDisposableStack();
 const upstream = await startUpstream();
 held.defer(() => upstream.stop());
 const systems: (System | Absent)[] = [];
-/** What stands still would not notice that the bench is gone. */
+/** Stopped processes would not notice the end of the bench. */
 process.on("exit", () => {
   for (const system of systems) if (isPresent(system)) signalAll(pidsOf(system), "SIGCONT");
 });

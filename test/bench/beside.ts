@@ -1,4 +1,4 @@
-/** Heavy neighbours: what requests of megabytes, and pictures on a queue of their own, do to the light ones beside them. */
+/** Effects of heavy requests (bodies of megabytes, and images on their own queue) on light requests beside them. */
 import { setTimeout as delay } from "node:timers/promises";
 import { chatBodyOf, chatPath, runShort, type ShortResult, startStreams } from "./load.ts";
 import { type Column, record, rowOf, type Table } from "./report.ts";
@@ -6,7 +6,7 @@ import { type Bench, figuresOf, interleaved } from "./rounds.ts";
 import { streamChunks, streamModel, streamMs } from "./streams.ts";
 import { isPresent, type System } from "./system.ts";
 
-/** A picture of 2 MB that takes a second to make; and a smaller one for a quick run. */
+/** An image of 2 MB that takes a second; and a smaller one for a quick run. */
 export const imageModels = { full: "image-2000000-1000", quick: "image-200000-100" };
 const shortModel = "short-20";
 const lightStreams = 16;
@@ -34,7 +34,7 @@ const columns: Column[] = [
 
 const light = `${lightStreams} callers of streams of 64 chunks at 20 ms and ${lightShort} of short answers that take 20 ms`;
 
-/** A request with a picture in it, of so many megabytes as base64. */
+/** A request with an image of this many megabytes, as base64. */
 const pictureBody = (megabytes: number): string =>
   JSON.stringify({
     model: "short-0",

@@ -1,6 +1,6 @@
-/** The one clock that all processes of this machine share, so that what one stamped another can subtract. */
+/** A clock that all processes of this machine share, so that their time stamps can be subtracted. */
 
-/** Between this process's own clock and the machine's, by the look of several during which the least time passed. */
+/** The difference between this process's clock and the machine's, from the fastest of several readings. */
 const offset = (() => {
   let best = { took: Number.POSITIVE_INFINITY, offset: 0 };
   for (let look = 0; look < 50; look++) {

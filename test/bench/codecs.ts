@@ -12,7 +12,7 @@ import { TranslatedStream } from "#dialects/translated.ts";
 
 const rounds = 5;
 const roundMs = Number(process.env.BENCH_ROUND_MS ?? 150);
-/** As much as a socket usually brings at once. */
+/** About as much as a socket delivers at once. */
 const chunkBytes = 1_400;
 
 const request: NeutralRequest = { system: [], messages: [], tools: [], settings: {} };
@@ -25,7 +25,7 @@ const context: AnswerContext = {
   body: { stream: true },
 };
 
-/** An answer as models give it: some thinking, a text of 200 tokens, a call. */
+/** A typical answer: some thinking, a text of 200 tokens, a call. */
 const events: AnswerEvent[] = [
   ...spread("reasoning", 20),
   ...spread("text", 200),
@@ -44,7 +44,7 @@ function spread(kind: "text" | "reasoning", count: number): AnswerEvent[] {
   return [{ kind: "block", block: { kind } }, ...deltas, { kind: "block-end" }];
 }
 
-/** What an upstream of the dialect sends, cut as a network cuts it. */
+/** An upstream's stream in this dialect, split into chunks. */
 function streamOf(dialect: ConversationDialect): { chunks: Buffer[]; bytes: number; events: number } {
   const encoder = codecs[dialect].streamEncoder(context);
   const text = events.map((event) => (event.kind === "error" ? "" : encoder.push(event))).join("");

@@ -1,11 +1,11 @@
-/** Very many callers at once, cheaply: requests sent down a few connections one behind the other, without waiting for answers (HTTP/1.1 pipelining). */
+/** Very many callers at low cost: requests pipelined over a few connections (HTTP/1.1). */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
 export interface Crowd {
   /** How many were answered so far. */
   readonly seen: number;
-  /** Settles when all are answered; resolves to how many were not 200. Rejects after `msMax`, and when a connection breaks. */
+  /** Settles when all are answered; resolves to the number of statuses other than 200. Rejects after `msMax`, and when a connection breaks. */
   answered(msMax: number): Promise<number>;
   leave(): void;
 }
@@ -13,7 +13,7 @@ export interface Crowd {
 const perConnection = 1_000;
 const statusLength = "HTTP/1.1 200".length;
 
-/** Sends `count` times the same request, and resolves when all are on their way. */
+/** Sends the same request `count` times, and resolves when all are on their way. */
 export async function gather(url: string, request: string, count: number): Promise<Crowd> {
   const { hostname, port } = new URL(url);
   const sockets: Socket[] = [];
@@ -46,7 +46,7 @@ export async function gather(url: string, request: string, count: number): Promi
   };
 }
 
-/** How many of the answers were not 200, when there are so many. */
+/** The number of statuses other than 200 among `count` responses. */
 function answersOf(socket: Socket, count: number, onAnswer: () => void): Promise<number> {
   return new Promise((resolve, reject) => {
     let seen = 0;

@@ -1,13 +1,13 @@
 /**
- * The reference: the cheapest honest proxy of the kind that people write, Fastify and undici in one process, without a queue and without a look
- * at what passes. `UPSTREAM_URL` says where to.
+ * The reference: the cheapest realistic proxy, Fastify and undici in one process, without a queue and without reading the content. `UPSTREAM_URL` is its
+ * upstream.
  */
 import { fastify } from "fastify";
 import { Pool } from "undici";
 
 const bodyBytesMax = 64 << 20;
 const connectionsMax = 20_000;
-/** Of the hop, not of the message (RFC 9110, 7.6.1), and what the pool says itself. */
+/** Hop-by-hop headers (RFC 9110, 7.6.1), and those that the pool sets itself. */
 const hopHeaders = new Set(["connection", "keep-alive", "transfer-encoding", "upgrade", "host", "expect"]);
 
 const pool = new Pool(process.env.UPSTREAM_URL as string, {

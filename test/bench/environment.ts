@@ -1,4 +1,4 @@
-/** On what, with what and when a bench ran. */
+/** The machine, the versions and the date of a bench run. */
 import { spawnSync } from "node:child_process";
 import { cpus, release, totalmem, type } from "node:os";
 import { wrkProgram } from "./load.ts";
@@ -11,7 +11,7 @@ export interface BenchEnvironment {
   date: string;
   machine: string;
   versions: string;
-  /** What each of the compared systems is, by name. */
+  /** Describes each compared system, by name. */
   systems: Record<string, string>;
 }
 

@@ -1,4 +1,4 @@
-/** The callers, each kind a process of its own: wrk for short answers, stream-load.ts for streams. */
+/** The callers, each kind in its own process: wrk for short answers, stream-load.ts for streams. */
 import { type ChildProcess, execFile, fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -32,7 +32,7 @@ export interface ShortResult {
   seconds: number;
   p50Ms: number;
   p99Ms: number;
-  /** What went wrong, in words; empty when nothing did. */
+  /** The errors, as text. */
   errors: string[];
 }
 
@@ -113,7 +113,7 @@ export async function runShort({ system, path, bodies, keys, connections, second
 export interface StreamLoad extends Target {
   body: string;
   callers: number;
-  /** The time over which the callers begin. */
+  /** The time over which the callers start. */
   rampMs: number;
   /** Of each answer. */
   chunks: number;
@@ -122,12 +122,12 @@ export interface StreamLoad extends Target {
 
 export interface Streams {
   pid: number;
-  /** What the callers see during the next so many ms; `during` runs meanwhile, and the window ends with it if that takes longer. */
+  /** The callers' observations during this many milliseconds; `during` runs meanwhile, and the window ends with it if it takes longer. */
   watch(ms: number, during?: () => Promise<unknown>): Promise<StreamWindow>;
   stop(): Promise<void>;
 }
 
-/** Callers that have streams, one after the other; resolves when each has had its first chunk. */
+/** Callers with consecutive streams; resolves when each has had its first chunk. */
 export async function startStreams({
   system,
   path,

@@ -87,7 +87,7 @@ export async function measureMemory(bench: Bench): Promise<Table> {
   return table;
 }
 
-/** What is left at the end of a run, of systems that were measured in it. */
+/** Memory at the end of a run, for the systems measured in it. */
 export function memoryAfterRun(bench: Bench): Table {
   const table: Table = {
     key: "memory-after",
@@ -131,7 +131,7 @@ export async function measureStart(bench: Bench): Promise<Table> {
   return table;
 }
 
-/** What `npm start` needs, in a directory of its own: nothing of the checkout's own state is touched. */
+/** A copy of the files that `npm start` needs, so that the checkout's own state stays unchanged. */
 function copyOfCheckout(): string {
   const root = mkdtempSync(join(tmpdir(), "sluice-bench-start-"));
   for (const name of ["apps", "libs", "package.json", "package-lock.json", "catalogue.yaml"])

@@ -1,4 +1,4 @@
-/** What Sluice is compared with: no proxy, nginx as a plain proxy, a plain proxy on Node, and other gateways. */
+/** The systems compared with Sluice: no proxy, nginx as a plain proxy, a plain proxy on Node, and other gateways. */
 import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -83,7 +83,7 @@ http {
 }
 
 const portkey = { name: "@portkey-ai/gateway", version: "1.15.2" };
-/** The newest with which that Portkey streams: with later ones it fails with "immutable", whatever the Node. */
+/** The newest version with which that Portkey can stream; later ones fail with "immutable". */
 const portkeyServer = { name: "@hono/node-server", version: "1.14.0" };
 
 /** Another gateway on Node, from npm into a directory beside the system's other temporary files, where the next run finds it. */

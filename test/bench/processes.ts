@@ -1,4 +1,4 @@
-/** Processes of the bench: starting them, and what the system says of what they took (Linux: /proc). */
+/** Starts processes of the bench and reads their resource usage (Linux: /proc). */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
@@ -14,7 +14,7 @@ export interface Started {
   stop(): Promise<void>;
 }
 
-/** Runs a script of this repository, which says when it listens as the roles of the gateway do. */
+/** Runs a script of this repository, which reports its address as the gateway's roles do. */
 export async function startScript(script: string, environment: Record<string, string> = {}): Promise<Started> {
   const child = spawn(process.execPath, [script], {
     cwd: root,
@@ -29,7 +29,7 @@ export async function startScript(script: string, environment: Record<string, st
   return { pid: child.pid as number, child, urls: message.urls, stop: () => end(child) };
 }
 
-/** Processes that do not notice the bench's end by themselves are ended with it. */
+/** Ends processes that do not notice the bench's end themselves. */
 export function endWithBench(child: ChildProcess): void {
   process.on("exit", () => void child.kill("SIGKILL"));
 }
@@ -44,7 +44,7 @@ export async function end(child: ChildProcess, signal: NodeJS.Signals = "SIGTERM
   clearTimeout(timer);
 }
 
-/** Waits until something answers at the address; what the process said last before it ended is the error. */
+/** Waits until the address answers; if the process ends first, its last output is the error. */
 export async function untilServing(url: string, child: ChildProcess): Promise<void> {
   let complaints = "";
   child.stderr?.on("data", (data) => {
@@ -69,7 +69,7 @@ export function programOf(name: string): string | undefined {
   return directories.map((directory) => join(directory, name)).find((file) => existsSync(file));
 }
 
-/** A process and all that it started. */
+/** A process and its descendants. */
 function familyOf(pid: number): number[] {
   try {
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
@@ -79,14 +79,14 @@ function familyOf(pid: number): number[] {
   }
 }
 
-/** To processes and all that they started. */
+/** Sends a signal to processes and their descendants. */
 export function signalAll(pids: readonly number[], name: "SIGSTOP" | "SIGCONT"): void {
   for (const pid of pids.flatMap(familyOf)) process.kill(pid, name);
 }
 
 const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
-/** Seconds of CPU that processes took so far, all of their threads, user and system; to within 10 ms. */
+/** Seconds of CPU used by processes, all threads, user and system; to within 10 ms. */
 export function cpuSecondsOf(pids: readonly number[]): number {
   let ticks = 0;
   for (const pid of pids.flatMap(familyOf)) {

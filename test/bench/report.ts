@@ -1,4 +1,4 @@
-/** What was measured, as tables: on the terminal, as Markdown and as JSON. */
+/** Tables of the results: on the terminal, as Markdown and as JSON. */
 
 /** The figures of one row, a list for each: one of every round. */
 export interface Row {
@@ -17,14 +17,14 @@ export interface Column {
 export interface Table {
   key: string;
   title: string;
-  /** What the columns mean, in sentences. */
+  /** Explanations of the columns. */
   notes: string[];
   labels: string[];
   columns: Column[];
   rows: Row[];
 }
 
-/** Before the name of a kind of process, in the key of what it took. */
+/** The prefix, in the key of a CPU figure, of the name of a kind of process. */
 export const cpuOf = "cpu of ";
 
 export const median = (values: readonly number[]): number => {
@@ -61,7 +61,7 @@ export function record(
   row.errors.push(...errors);
 }
 
-/** A figure's median; undefined when it was not measured. */
+/** A figure's median; undefined if it was not measured. */
 export function figureOf(
   tables: readonly Table[],
   table: string,
@@ -78,7 +78,7 @@ export const numberText = (value: number, digits: number): string =>
     ? "–"
     : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
-/** A table in Markdown, its columns as wide as they must be. */
+/** A Markdown table with aligned columns. */
 export function gridOf(head: readonly string[], lines: readonly (readonly string[])[], labels: number): string {
   const widths = head.map((_, place) => Math.max(3, ...[head, ...lines].map((line) => (line[place] ?? "").length)));
   const lineOf = (cells: readonly string[]) =>
@@ -99,7 +99,7 @@ export function textOf(table: Table): string {
   return `## ${table.title}\n\n${table.notes.join(" ")}\n\n${gridOf(head, lines, table.labels.length)}`;
 }
 
-/** Of a table's rows, those whose system is of several kinds of processes: what each kind took. Undefined when there are none. */
+/** The CPU of each kind of process, for systems with several. Undefined if there are none. */
 export function byProcess(table: Table): Table | undefined {
   const rows = table.rows.filter(
     ({ figures }) => Object.keys(figures).filter((key) => key.startsWith(cpuOf)).length > 1,

@@ -1,4 +1,4 @@
-/** How everything is measured: case by case, each in several rounds, in each of which every system has its turn. */
+/** The procedure of all measurements: case by case, in several rounds, with a turn for every system in each. */
 import { setTimeout as delay } from "node:timers/promises";
 import { chatBodyOf, chatPath, runShort, type StreamLoad, startStreams } from "./load.ts";
 import { cpuSecondsOf, signalAll } from "./processes.ts";
@@ -11,15 +11,15 @@ export interface Bench {
   systems: (System | Absent)[];
   upstream: System & { url: string };
   rounds: number;
-  /** As short as shows that everything works. */
+  /** As short as possible while still exercising everything. */
   quick: boolean;
-  /** That all systems know, for a first word with one. */
+  /** A model of all systems, for a first answer. */
   shortModel: string;
-  /** A word on what is measured now. */
+  /** Reports the current measurement. */
   tell(text: string): void;
 }
 
-/** Runtimes compile what they run often: this is for the time before that, so that it is in nobody's figures. */
+/** Runs load before a measurement, so that compilation by the runtimes does not count. */
 export async function warmUp(
   system: System,
   { quick }: { quick: boolean },
@@ -40,13 +40,13 @@ export async function warmUp(
   await untilCalm(system);
 }
 
-/** Stops a system in its tracks: idle ones beside it cost the one that is measured more than the CPU they take. */
+/** Stops a system's processes, because idle systems would slow the measured one. */
 export const pause = (system: System): void => signalAll(pidsOf(system), "SIGSTOP");
 
 const resumeMsMax = 20_000;
 const resumeAnswers = 20;
 
-/** Lets it go on, and waits until it answers at all of its addresses; connections that broke meanwhile are made anew. */
+/** Continues a system, and waits until all of its addresses answer; broken connections are reopened. */
 async function resume(system: System, shortModel: string): Promise<void> {
   signalAll(pidsOf(system), "SIGCONT");
   const deadline = performance.now() + resumeMsMax;
@@ -63,7 +63,7 @@ async function resume(system: System, shortModel: string): Promise<void> {
     }
 }
 
-/** A system's turn, for which it comes back, and after which it comes to rest and stands still again. */
+/** A system's turn: continues it, measures, waits until it is idle, and stops it again. */
 export async function inTurn(system: System, shortModel: string, use: () => Promise<void>): Promise<void> {
   try {
     await resume(system, shortModel);
@@ -74,7 +74,7 @@ export async function inTurn(system: System, shortModel: string, use: () => Prom
   }
 }
 
-/** Has each system its turn in each round; each round begins with another one. */
+/** Gives each system its turn in each round; each round begins with another one. */
 export async function interleaved(
   bench: Bench,
   what: string,
@@ -93,7 +93,7 @@ export async function interleaved(
     }
 }
 
-/** Seconds of CPU by kind of process, and `cpu` over all of them, from now until it is asked. */
+/** Measures CPU seconds by kind of process, and `cpu` as their sum, from now until the call. */
 export function meterOf(system: System): () => Record<string, number> {
   const before = system.processes.map(({ pid }) => cpuSecondsOf([pid]));
   return () => {
@@ -111,7 +111,7 @@ const calmCpu = 0.2;
 const calmLookMs = 500;
 const calmLooksMax = 60;
 
-/** When a system has done what was put upon it, connections that close and generations that are cancelled among it: hardly any CPU for a while. */
+/** Waits until a system is idle, after closing connections and cancelled generations: hardly any CPU for a while. */
 export async function untilCalm(system: System): Promise<void> {
   for (let look = 0; look < calmLooksMax; look++) {
     const meter = meterOf(system);
@@ -121,11 +121,11 @@ export async function untilCalm(system: System): Promise<void> {
   throw new Error(`${system.name} does not come to rest`);
 }
 
-/** Microseconds for each of so many. */
+/** Microseconds per item. */
 export const perOne = (seconds: Record<string, number>, count: number): Record<string, number> =>
   Object.fromEntries(Object.entries(seconds).map(([key, value]) => [key, (value * 1e6) / count]));
 
-/** One load of streams, from its begin to its end: what callers saw of it in `windowMs`, and what it cost. */
+/** One load of streams from start to end: the callers' observations in `windowMs`, and the CPU cost. */
 export async function measureStreams(
   upstream: System,
   load: StreamLoad,

@@ -1,4 +1,4 @@
-/** Scale: what one more costs when there are many already: open streams, workers, waiting jobs, keys, models. The lines should be flat. */
+/** Scale: the cost of one more stream, worker, waiting job, key or model when there are many. The lines should be flat. */
 import { setTimeout as delay } from "node:timers/promises";
 import { openJobQueue } from "#relay/redis/job-queue.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
@@ -15,7 +15,7 @@ import { isPresent, type System } from "./system.ts";
 const shortModel = "short-0";
 /** Over all streams, however many. */
 const chunksPerSecond = 2_000;
-/** Longer than they are looked at. */
+/** Longer than the measurement. */
 const streamLastsMs = 40_000;
 const filesBeside = 500;
 /** For reference. */
@@ -24,7 +24,7 @@ const directCounts = [10, 5_000];
 const intervalOf = (streams: number): number => (streams * 1_000) / chunksPerSecond;
 const slowChunksOf = (streams: number): number => streamLastsMs / intervalOf(streams);
 export const slowModelOf = (streams: number): string => `stream-${slowChunksOf(streams)}-${intervalOf(streams)}`;
-/** Callers who begin spread over one interval, so that chunks come evenly. */
+/** Callers whose starts are spread over one interval, so that chunks come evenly. */
 export const slowStreamsOf = (system: System, streams: number) => ({
   system,
   path: chatPath,
@@ -54,7 +54,7 @@ const withFresh = async (
   }
 };
 
-/** Requests as fast as they are answered: what each costs, less what goes on without them anyway, in seconds of CPU a second by kind of process. */
+/** The cost of each request at full speed, in CPU seconds by kind of process, minus the background load. */
 async function measureRequests(
   table: Table,
   labels: Row["labels"],
@@ -249,7 +249,7 @@ export async function measureWaiting(bench: Bench): Promise<Table> {
   return table;
 }
 
-/** Puts jobs on the queue that nobody works on, as an ingress does. */
+/** Puts jobs on a queue without workers, as an ingress does. */
 async function layJobs(sluice: Sluice, count: number): Promise<void> {
   const connection = await connectRedis(sluice.redisUrl, "request");
   const keyspace = keyspaceOf("sluice");

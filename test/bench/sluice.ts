@@ -1,4 +1,4 @@
-/** Sluice as its operators run it: the roles and the private Redis of `npm start`, with their logs, on a catalogue of the bench's own. */
+/** Sluice as operators run it: the roles and the private Redis of `npm start`, with their logs, on a catalogue of the bench. */
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -19,7 +19,7 @@ export interface SluiceOptions {
   ingresses: number;
   workers: number;
   upstreamUrl: string;
-  /** What the bench asks for, by the upstream's own names. */
+  /** The requested models, by the upstream's own names. */
   models: readonly string[];
   /** The checkout to run; this one by default. */
   checkout?: string;
@@ -33,11 +33,11 @@ export interface Sluice extends System {
   createKeys(group: string, count: number): Promise<string[]>;
 }
 
-/** Beyond its defaults, so that 10,000 streams at once are a matter of cost and not of bounds. */
+/** Above the default, so that 10,000 concurrent streams do not reach a limit. */
 const generationsMax = 200_000;
 const queueCapacity = 20_000;
 const connectionsMax = 20_000;
-/** Its jobs wait: no worker works on it. */
+/** A queue without workers, where jobs wait. */
 export const unattendedQueue = "unattended";
 export const unattendedModel = "unattended";
 

@@ -1,4 +1,4 @@
-/** What each chunk of the bench's upstream says: its number and when it was sent, in as many characters always. */
+/** The content of each chunk of the bench's upstream: its number and its time, in a fixed number of characters. */
 
 const numberDigits = 6;
 const timeDigits = 14;

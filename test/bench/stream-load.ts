@@ -9,7 +9,7 @@ import { nowMicroseconds } from "./clock.ts";
 import { findStamp, microsecondsAt, numberAt, stampLength } from "./stamp.ts";
 import type { StreamOptions, StreamOrder, StreamReport } from "./stream-messages.ts";
 
-/** A chunk that is so late has stalled. */
+/** A chunk that is later than this has stalled. */
 const stallMicroseconds = 1_000_000;
 const samplesMax = 4_000_000;
 const errorsMax = 5;
@@ -58,7 +58,7 @@ function fault(text: string): void {
   if (window.errors.length < errorsMax) window.errors.push(text);
 }
 
-/** One caller: its connection, and the answer that it reads. Resolves to how it asks for the first time, when it is connected. */
+/** A caller: its connection, and the answer that it reads. Resolves, once connected, to a function that sends its first request. */
 function callerOf(options: StreamOptions, url: URL): Promise<() => void> {
   let socket: Socket;
   let flows = false;

@@ -1,4 +1,4 @@
-/** What the bench and its process of streams' callers say to each other. */
+/** The messages between the bench and its process of streaming callers. */
 
 export interface StreamOptions {
   /** Callers take them in turn. */
@@ -10,7 +10,7 @@ export interface StreamOptions {
   rampMs: number;
   /** Of each answer. */
   chunks: number;
-  /** What the last of an answer says, by which it is known to be complete. */
+  /** The end of a complete answer. */
   terminator: string;
 }
 
@@ -19,7 +19,7 @@ export type StreamOrder =
   | { type: "open-window" }
   | { type: "close-window" };
 
-/** What was seen between `open-window` and `close-window`; times in milliseconds. */
+/** Observations between `open-window` and `close-window`; times in milliseconds. */
 export interface StreamWindow {
   seconds: number;
   chunks: number;

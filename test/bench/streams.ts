@@ -1,4 +1,4 @@
-/** Streams of 64 chunks at 20 ms: what the way through a system adds, and what a chunk costs. */
+/** Streams of 64 chunks at 20 ms: the delay that a system adds, and the cost of a chunk. */
 import { chatBodyOf, chatPath } from "./load.ts";
 import { type Column, record, type Table } from "./report.ts";
 import { type Bench, interleaved, measureStreams } from "./rounds.ts";

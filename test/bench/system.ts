@@ -1,19 +1,19 @@
-/** What is measured: something that answers callers on some addresses and consists of processes. */
+/** A measured system: it answers callers at some addresses and consists of processes. */
 
 export interface System {
   name: string;
-  /** What a reader of the tables must know of it. */
+  /** Its version and configuration, for readers of the tables. */
   version: string;
-  /** Where callers may go; they share themselves among them. */
+  /** Addresses among which callers are spread. */
   urls: string[];
-  /** What each request must bear. */
+  /** Headers of each request. */
   headers: Record<string, string>;
-  /** All that it consists of, by what each is; processes that these start count too. */
+  /** All of its processes by kind; their children count too. */
   processes: { name: string; pid: number }[];
   stop(): Promise<void>;
 }
 
-/** A system that this machine can't run, and what would change that. */
+/** A system that this machine cannot run, and how to enable it. */
 export interface Absent {
   name: string;
   absent: string;

@@ -1,4 +1,4 @@
-/** What is to be reached, as ratios to the direct proxy of the same run, beside what was measured. Nothing fails on it. */
+/** The performance targets, as ratios to the direct proxy of the same run, beside the results. Nothing fails on them. */
 import { figureOf, gridOf, numberText, type Table } from "./report.ts";
 
 interface Target {
@@ -14,7 +14,7 @@ export interface Verdict {
   met: boolean;
 }
 
-/** Above what noise gives when two figures should be the same. */
+/** Equal figures differ by less than this factor. */
 const noise = 1.15;
 
 export function verdictsOf(tables: readonly Table[]): Verdict[] {

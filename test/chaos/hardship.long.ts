@@ -21,7 +21,7 @@ const ask = (gateway: Gateway, model: keyof typeof models, stream = false, url =
   gateway.post({ model, stream, messages: [{ role: "user", content: "hello" }] }, { url });
 const metricsOf = async (urls: Record<string, string>) => (await fetch(`${urls.operations}/metrics`)).text();
 
-/** A way to Redis whose connections can fall silent: no byte passes any more, and nobody is told. */
+/** A proxy to Redis whose connections can fall silent: bytes no longer pass, and neither end is notified. */
 async function openProxy(path: string) {
   const pairs = new Set<{ silent: boolean }>();
   const sockets = new Set<Socket>();
@@ -83,7 +83,7 @@ test("jobs left by a dead ingress do not delay the callers of another", async ()
   );
   await dying?.kill();
   await Promise.all(abandoned);
-  // One time of grace for each four of the jobs would be longer than a request may wait.
+  // One grace time for every four jobs would exceed the wait of a request.
   assert.equal((await ask(gateway, "fast", false, living?.urls.api)).status, 200);
 });
 

@@ -1,4 +1,4 @@
-/** Answers that go on after the worker that ran them is gone, in every dialect. */
+/** Streamed answers that are resumed after their worker died, in every dialect. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ConversationDialect } from "#dialects/dialect.ts";
@@ -28,7 +28,7 @@ ${dialects.map((dialect) => `  ${dialect}: { dialect: ${dialect}, baseUrl: "\${S
 models:
 ${dialects.map((dialect) => model(`repeats-${dialect}`, dialect, pace, "resume: true, deterministic: true, ") + model(`stops-${dialect}`, dialect, endless, "resume: true, ")).join("")}`;
 
-/** Sends a stream's request, tells when its first content is there, and reads it to its end. */
+/** Starts a stream, reports its first content, and reads it to its end. */
 async function streamed(
   gateway: Gateway,
   dialect: ConversationDialect,

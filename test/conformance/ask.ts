@@ -1,4 +1,4 @@
-/** What the conformance matrix asks of a model, in words of no dialect, and what it looks for in the answer. Each caller writes and reads its own dialect. */
+/** The questions of the conformance matrix, in no dialect, and the expected parts of the answers. Each caller writes and reads its own dialect. */
 
 export interface Attachment {
   kind: "image" | "document";
@@ -17,9 +17,9 @@ export interface OfferedTool {
 
 export interface Ask {
   system?: string;
-  /** The conversation so far, the last of it what is asked. */
+  /** The conversation so far, ending with the question. */
   turns: { role: "user" | "assistant" | "system"; text: string }[];
-  /** Beside the last turn. */
+  /** Attached to the last turn. */
   attachments?: Attachment[];
   tools?: OfferedTool[];
   toolChoice?: "none" | "required" | { name: string };
@@ -43,14 +43,14 @@ export interface Called {
   input: unknown;
 }
 
-/** An answer as its caller understands it. */
+/** An answer as its caller reads it. */
 export interface Observed {
   text: string;
   thinking: string;
   calls: Called[];
   finish: "stop" | "length" | "calls" | "filtered" | undefined;
   usage: { input: number; cached: number; output: number; thinking: number } | undefined;
-  /** In a stream: every rule of the dialect's order of events was kept, terminator included. */
+  /** Violations of the dialect's order of events in a stream, including the terminator. */
   faults: string[];
   error: { status: number | undefined; message: string; field: string | undefined } | undefined;
   /** The answer as the caller would send it back. */
@@ -62,7 +62,7 @@ export interface Caller {
   requestOf(ask: Ask, model: string, streams: boolean): { path: string; body: Record<string, unknown> };
   readWhole(status: number, text: string): Observed;
   readStream(text: string): Observed;
-  /** The request that follows an answer with calls. */
+  /** The request that follows an answer with tool calls. */
   withResults(body: Record<string, unknown>, answer: Observed, results: readonly ToolResult[]): Record<string, unknown>;
 }
 

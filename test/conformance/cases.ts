@@ -1,4 +1,4 @@
-/** The cases of the conformance matrix: what is asked, how the simulated upstream is set, and what every caller must understand of every upstream's answer. */
+/** The cases of the conformance matrix: the question, the settings of the simulated upstream, and what every caller must read from every upstream's answer. */
 import assert from "node:assert/strict";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Ask, Observed, ToolResult } from "./ask.ts";
@@ -10,13 +10,13 @@ export interface Case {
   settings?: string;
   /** Asked again with these results of the calls that came. */
   results?: ToolResult[];
-  /** What the last answer must be. `upstream` is its dialect. */
+  /** Checks the last answer. `upstream` is its dialect. */
   expect(answer: Observed, upstream: ConversationDialect, caller: ConversationDialect): void;
-  /** Pairs that can't: the caller must get a 400 that names a field. */
+  /** Pairs that are not supported: the caller must get a 400 that names a field. */
   refused?(caller: ConversationDialect, upstream: ConversationDialect): boolean;
-  /** Callers whose dialect has no word for it. */
+  /** Callers whose dialect cannot express the case. */
   unsaid?: readonly ConversationDialect[];
-  /** Cases that only a stream has. */
+  /** Only for streams. */
   streamOnly?: true;
   /** Its bytes are kept in golden files. */
   golden?: true;
@@ -64,7 +64,7 @@ function failing(message: RegExp, status?: number): Case["expect"] {
   };
 }
 
-/** `address` is where pictures can be fetched from. */
+/** `address` serves images. */
 export const casesOf = (address: string): Case[] => [
   { name: "text", ask: asking("hello there"), expect: saying(greeting), golden: true },
   {
@@ -170,7 +170,7 @@ export const casesOf = (address: string): Case[] => [
     ask: asking('Use get_weather twice, for "Paris" and "Rome".', { tools: [weather], parallelCalls: false }),
     expect(answer, upstream, caller) {
       complete(answer, "calls");
-      // Gemini's format has no word for it.
+      // Gemini's format cannot express it.
       assert.equal(answer.calls.length, upstream === "gemini" || caller === "gemini" ? 2 : 1);
     },
   },

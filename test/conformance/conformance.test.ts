@@ -1,6 +1,6 @@
 /**
- * The conformance matrix: every caller's dialect against every upstream's, through real processes, for every case. It makes the table of
- * docs/conformance.md and the golden files; `npm run conformance` writes them, the test compares.
+ * The conformance matrix: every caller's dialect against every upstream's, through real processes, for every case. Produces the table of docs/conformance.md
+ * and the golden files; `npm run conformance` writes them, the test compares.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -69,7 +69,7 @@ after(async () => {
 
 interface Exchange {
   answer: Observed;
-  /** What the caller got, and what the upstream was asked. */
+  /** The caller's response, and the upstream's request. */
   text: string;
   asked: string;
   body: Record<string, unknown>;
@@ -82,7 +82,7 @@ async function ask(caller: Caller, path: string, body: Record<string, unknown>, 
     headers: { "x-api-key": gateway.key, "content-type": "application/json", "anthropic-version": "2023-06-01" },
     body: JSON.stringify(body),
   });
-  // Google's older clients are told of a failure by a connection that breaks.
+  // Google's older clients detect a failure only by a broken connection.
   const text = await textOf(response);
   const isStream = (response.headers.get("content-type") ?? "").startsWith("text/event-stream");
   assert.equal(isStream, streams && response.status === 200);

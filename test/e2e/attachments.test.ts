@@ -1,4 +1,4 @@
-/** Images and documents that requests name by address: who fetches them, and what their upstream gets. */
+/** Images and documents that requests name by address: who fetches them, and what their upstream receives. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";

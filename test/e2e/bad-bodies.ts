@@ -1,4 +1,4 @@
-/** Bodies of chat requests that no upstream of another format should see, with what their senders are told. */
+/** Chat requests that no upstream of another format should receive, with the errors that their senders get. */
 export const user = { role: "user", content: "hello" };
 /** A good request with these fields. */
 export const requestWith = (fields: object) => JSON.stringify({ model: "sim", messages: [user], ...fields });
@@ -6,7 +6,7 @@ export const requestWith = (fields: object) => JSON.stringify({ model: "sim", me
 export const saying = (...messages: unknown[]) => JSON.stringify({ model: "sim", messages });
 const tool = (id: unknown) => ({ type: "function", function: { name: id } });
 
-/** Body, the field at fault, and what the message says of it. */
+/** Body, field at fault, and the pattern of the message. */
 export const badBodies: [string, string | null, RegExp][] = [
   ["", null, /empty/],
   ["{", null, /not valid JSON/],

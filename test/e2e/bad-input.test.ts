@@ -1,4 +1,7 @@
-/** Every field of every endpoint with the wrong type, out of range, missing or contradictory: its caller is told the field in the endpoint's own format, whoever serves the model. */
+/**
+ * Every field of every endpoint with the wrong type, out of range, missing or contradictory: the error names the field in the endpoint's own format, whichever
+ * upstream serves the model.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { ConversationDialect } from "#dialects/dialect.ts";
@@ -72,7 +75,7 @@ const plain = (path: string) =>
   path.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()).replace(/\.(\d+)(?=\.|$)/g, "[$1]");
 const parentOf = (path: string) => path.replace(/(^|\.)[^.[\]]*$|\[\d+\]$/, "");
 
-/** What contradicts each other is told by either name. */
+/** Of contradictory fields, either may be named. */
 const partners: readonly [RegExp, RegExp][] = [
   [/(^|\.)tools(\[0\]\.(functionDeclarations|function\.name))?$/, /(^|\.)tool_?[cC]ho?o?[a-zA-Z]*|toolConfig/],
   [/^logprobs$/, /^topLogprobs$/],
@@ -86,7 +89,7 @@ const partners: readonly [RegExp, RegExp][] = [
   ],
 ];
 
-/** Does it name what was changed, what is in it, what it is in, or what stands beside it there? */
+/** True if the error names the changed field, a field in it, its parent, or a neighbour. */
 function isNamed(field: string, path: string): boolean {
   const [named, asked] = [plain(field), plain(path)];
   if (named === "") return false;

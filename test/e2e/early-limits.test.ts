@@ -1,4 +1,4 @@
-/** A caller over one of its limits is refused before a large body is sent, with what a small one would be told. */
+/** A caller over one of its limits is refused before it sends a large body, with the same error as for a small one. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Limits } from "#access/rate-limits.ts";

@@ -1,4 +1,4 @@
-/** What an ingress decides by a request's headers alone: the sender is answered and its connection closed, whatever else it would send. */
+/** Decisions of an ingress by a request's headers alone: the sender gets its error, and the connection is closed. */
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, test } from "node:test";

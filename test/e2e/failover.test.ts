@@ -1,4 +1,4 @@
-/** What callers get, and what each target sees, when upstreams misbehave: routes, retries, circuit breakers, credentials, concurrency. */
+/** Responses to callers and calls of targets when upstreams misbehave: routes, retries, circuit breakers, credentials, concurrency. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
@@ -8,7 +8,7 @@ import { gzipSync } from "node:zlib";
 import { type Gateway, startGateway, until } from "../support/gateway.ts";
 import { chatCompletion } from "../support/upstream.ts";
 
-/** An upstream whose every target does what a test tells it to, and remembers who asked. */
+/** An upstream whose targets behave as a test demands, and which records its callers. */
 interface Target {
   seen: {
     at: number;
@@ -403,7 +403,7 @@ for (const stream of [false, true]) {
     for (const [label, sent] of [
       [stream ? "application/json" : "text/event-stream", body],
       ["text/plain", `\n ${body}`],
-      // The other way round than asked for, and labelled wrongly.
+      // The other framing than requested, with the wrong content type.
       [type, stream ? chatCompletion : `${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`],
     ] as const) {
       targets.clear();

@@ -1,4 +1,4 @@
-/** Bodies that mean harm, or are as large and odd as bodies may be: work is bounded, the answer is clear, and the neighbours don't notice. */
+/** Hostile, very large and odd bodies: work is bounded, the error is clear, and other callers are not affected. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";

@@ -1,4 +1,4 @@
-/** What a caller pays who leaves in the middle of an answer. */
+/** The charge of a caller that leaves in the middle of an answer. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { hashOf } from "#access/key.ts";
@@ -60,7 +60,7 @@ after(async () => {
 const keyspace = keyspaceOf("sluice");
 const subjectOf = (key: string) => `key_${hashOf(key).slice(0, 24)}`;
 
-/** What a key has spent, once nothing of it runs any more. */
+/** What a key has spent, once none of its requests runs. */
 async function spentBy(key: string): Promise<number> {
   const ended = async () => (await redis.zcard(keyspace.limit("key", subjectOf(key), "running"))) === 0;
   await until("nothing runs", ended);

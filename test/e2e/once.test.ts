@@ -1,6 +1,6 @@
 /**
- * Whatever fails and whoever continues: an answer has every word once and in order, and one that looks complete is complete. Played over all combinations of
- * where the answer continues, what the catalogue allows there, where it broke, how it is asked for and in which dialect.
+ * In any failure, an answer has every word once and in order, and one that looks complete is complete. Runs all combinations of where the answer continues,
+ * what the catalogue allows there, where it broke, how it is requested and in which dialect.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";

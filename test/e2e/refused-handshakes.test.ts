@@ -1,4 +1,4 @@
-/** WebSocket handshakes that are refused before a socket is open: the server answers, closes its side, and keeps nothing that would delay its end. */
+/** WebSocket handshakes that are refused: the server responds, closes its side, and keeps nothing that would delay its end. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";

@@ -1,4 +1,4 @@
-/** What the keys of an ingress share: one key that takes all it can leaves its share to every other, and nothing stays taken. */
+/** Shared capacities of an ingress: a key that takes its maximum leaves a share to every other, and all of it is released. */
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, test } from "node:test";
@@ -183,7 +183,7 @@ test("one key with its maximum of generations leaves some to others", async () =
   await until("all are under way", async () => (await usedOf(few, "generations")) === 8);
   const refused = await gateway.post(saying("x"), { url: apiOf(few) });
   assert.equal(refused.status, 503);
-  assert.match((await errorOf(refused)).message, /^This API key .*under way/);
+  assert.match((await errorOf(refused)).message, /^This API key .*running requests/);
   assert.equal(await refusalsOf(few, "generations"), 1);
   const response = await gateway.post(saying("x"), { url: apiOf(few), key: other });
   assert.equal(response.status, 200, await response.text());

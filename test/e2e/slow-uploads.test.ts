@@ -1,4 +1,4 @@
-/** Senders that are too slow are cut off long before the time in which a request must have arrived. */
+/** Slow senders are disconnected long before the time limit of a request. */
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, test } from "node:test";

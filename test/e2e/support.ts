@@ -1,4 +1,4 @@
-/** What the end-to-end tests share: catalogue lines, an upstream that says what a test tells it to, and bytes on a bare socket. */
+/** The common part of the end-to-end tests: catalogue lines, a scripted upstream, and bytes on a bare socket. */
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
@@ -35,7 +35,7 @@ export interface ScriptedUpstream extends AsyncDisposable {
   answerWith(answer: (response: ServerResponse, request: UpstreamRequest) => void): void;
 }
 
-/** An upstream of a test's own, for what the simulator can't show. */
+/** An upstream whose responses a test sets, for cases that the simulator cannot produce. */
 export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
   const requests: UpstreamRequest[] = [];
   let answer: (response: ServerResponse, request: UpstreamRequest) => void = (response) =>
@@ -148,7 +148,7 @@ function exchangeOf(text: string): RawExchange {
   };
 }
 
-/** Everything that lies in a Redis, as text: names, and values of every kind. */
+/** The whole content of a Redis as text: keys, and values of every kind. */
 export async function contentsOf(redis: Redis): Promise<string> {
   const parts: string[] = [];
   for await (const keys of redis.scanStream({ count: 1_000 }) as AsyncIterable<string[]>)

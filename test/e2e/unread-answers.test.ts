@@ -1,4 +1,4 @@
-/** Answers that nobody reads: an ingress holds no more of them than it may, and breaks connections of the key that is above its share and of no other. */
+/** Answers that nobody reads: an ingress keeps them within its bound, and breaks only connections of the key above its share. */
 import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { after, test } from "node:test";

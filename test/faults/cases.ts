@@ -1,12 +1,12 @@
 /**
- * Every fault that an upstream may have, and what must follow from it: what the caller gets, when each target is asked, what is billed. What is expected
- * stands here in words of its own and is never read from the gateway's code.
+ * Every fault of an upstream and its expected consequences: the caller's response, the times of the calls, and the charge. Expectations are stated here and
+ * never read from the gateway's code.
  */
 
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { isLong } from "../support/long.ts";
 
-/** How an error reads in each dialect. `code` is that of OpenAI's two dialects; null where only the status tells. */
+/** The format of an error in each dialect. `code` is that of OpenAI's two dialects; null if only the status tells. */
 export const errorShapes = {
   refused: {
     status: 400,
@@ -65,7 +65,7 @@ export const errorShapes = {
 
 export type ErrorName = keyof typeof errorShapes;
 
-/** What a caller of this dialect reads as the status. */
+/** The status that a caller of this dialect reads. */
 export function statusOf(error: ErrorName, dialect: ConversationDialect): number {
   const shape: { status: number; anthropicStatus?: number } = errorShapes[error];
   return dialect === "anthropic-messages" ? (shape.anthropicStatus ?? shape.status) : shape.status;
@@ -74,22 +74,22 @@ export function statusOf(error: ErrorName, dialect: ConversationDialect): number
 /** From the least to the most; times in ms. */
 export type Span = readonly [least: number, most: number];
 
-/** What a fault leads to where it is met. */
+/** The consequence of a fault for one call. */
 type Course =
-  /** The answer is whole all the same. */
+  /** The answer is complete anyway. */
   | { kind: "harmless"; uncounted?: true }
-  /** The caller's own fault: passed on at once. */
+  /** The caller's own error: passed on at once. */
   | { kind: "passed"; error: ErrorName }
-  /** Tried again, at the next target or after these pauses; `seconds` is the Retry-After that the caller is given. */
+  /** Retried at the next target or after these pauses; `seconds` is the caller's Retry-After. */
   | { kind: "retried"; error: ErrorName; pauses: readonly Span[]; seconds?: Span }
-  /** Over when it is met again. */
+  /** Gone at the next call. */
   | { kind: "once" }
-  /** Nothing comes: found out when the time for it is over. */
+  /** Silence, detected by a timeout. */
   | { kind: "silent"; by: "quiet" | "begin" | "connect" }
-  /** After content: told in the stream. */
+  /** After content: an error event. */
   | { kind: "broken"; error: ErrorName; afterMs?: "quiet" };
 
-/** `patient` targets have the limits that are the defaults, `hasty` ones shorter limits that their operator has set. */
+/** `patient` targets have the default timeouts, `hasty` ones shorter timeouts set by their operator. */
 type Patience = "patient" | "hasty";
 
 export interface Row {
@@ -105,7 +105,7 @@ export interface Row {
   dialects: readonly ConversationDialect[];
   /** The fault may strike only so many times, so that the same model is healthy after it. */
   recovers: boolean;
-  /** The target is not asked for a while after the fault, whatever it would say. */
+  /** The target is blocked for a while after the fault. */
   blocks: boolean;
   /** Over which it can happen. */
   transports: readonly Transport[];
@@ -355,7 +355,7 @@ const sumOf = (spans: readonly Span[]): Span => [
   spans.reduce((sum, [, most]) => sum + most, 0),
 ];
 
-/** What must be seen in a cell. */
+/** The expected observations in a cell. */
 export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, pace: Pace): Expected {
   const { row, streams, arrangement } = cell;
   const course = streams ? row.stream : row.whole;

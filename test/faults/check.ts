@@ -1,4 +1,4 @@
-/** Judges what was seen in a cell. */
+/** Compares the observations in a cell with the expectations. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import {
   asksSameModel,
@@ -13,15 +13,15 @@ import {
 } from "./cases.ts";
 import { type Heard, type Played, prices } from "./play.ts";
 
-/** How much later than it should something may happen on a busy machine, in ms. */
+/** How much later something may happen on a busy machine, in ms. */
 const slackMs = 5_000;
-/** How much sooner, for the clocks of two processes are not one. */
+/** How much earlier, because the clocks of two processes differ. */
 const earlyMs = 20;
 
 const answer = "You said: Hello, how are you?\nThis is the simulator: the same words always get the same answer.";
 /** Its first three tokens. */
 const beginning = "You said: Hello,";
-/** What a caller has of the answer when this fault strikes after content. */
+/** The content that a caller has when this fault happens after content. */
 function contentBefore(fault: string): string {
   if (fault === "no-end") return answer;
   return fault === "malformed=2" ? "You" : beginning;
@@ -34,7 +34,7 @@ interface GoogleError {
   details?: { "@type": string; retryDelay?: string }[];
 }
 
-/** Everything that differs from what is expected, in sentences; none if nothing does. */
+/** Every difference from the expectations, in sentences. */
 export function complaintsOf(cell: Cell, played: Played, pace: Pace, secrets: readonly string[]): string[] {
   const expected = expectedOf(cell, pace);
   const complaints: string[] = [];
@@ -115,7 +115,7 @@ function checkWhole({ id, dialect, streams }: Cell, { status, read, text, broken
   if (streams) same("an end", hasEnd(dialect, text), true);
 }
 
-/** What only a complete stream has. */
+/** Parts that only a complete stream has. */
 function hasEnd(dialect: ConversationDialect, text: string): boolean {
   switch (dialect) {
     case "openai-chat":
@@ -157,7 +157,7 @@ function checkError(
     return;
   }
   same("an end", hasEnd(dialect, text), false);
-  // Google's older clients see of a failing stream only that its connection breaks.
+  // Google's older clients detect a failing stream only by its broken connection.
   same("the connection broke", broken, dialect === "gemini");
   same("breaches of the dialect", read?.faults, []);
   same("content before the error", read?.text, content ? contentBefore(cell.row.fault) : "");

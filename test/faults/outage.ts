@@ -1,4 +1,4 @@
-/** An outage of one of two targets under steady traffic over two workers: what it costs, and how soon the target is used again. */
+/** An outage of one of two targets under steady traffic over two workers: its cost, and when the target is used again. */
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

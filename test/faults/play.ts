@@ -1,4 +1,4 @@
-/** Plays every cell of the fault suite through real processes, many at once, and says what was seen. */
+/** Plays every cell of the fault suite through real processes, many at once, and records the observations. */
 import { once } from "node:events";
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
@@ -42,7 +42,7 @@ export interface Heard {
   reserved: number;
 }
 
-/** What was seen in a cell. */
+/** The observations in a cell. */
 export interface Played {
   /** In ms since 1970. */
   askedAt: number;
@@ -52,7 +52,7 @@ export interface Played {
   second: number[];
   /** How often the first target was called, where it can't say. */
   callsOfAbsent: number;
-  /** What was taken of the caller's budget. */
+  /** The charge to the caller's budget. */
   spent: number;
   /** Tokens that the worker counted for the model of this cell, over both requests. */
   counted: { input: number; output: number };
@@ -62,7 +62,7 @@ export interface Played {
 
 export interface Play {
   played: Map<Cell, Played>;
-  /** What no caller may see: where upstreams are. */
+  /** Texts that no caller may see: addresses of upstreams. */
   secrets: string[];
 }
 

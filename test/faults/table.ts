@@ -1,4 +1,4 @@
-/** The fault suite at the limits that are the catalogue's defaults: `npm run faults` plays it, which takes some ten minutes, and writes docs/faults.md. */
+/** The fault suite with the catalogue's default timeouts: `npm run faults` runs it in some ten minutes and writes docs/faults.md. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -53,7 +53,7 @@ function gotText({ got, tookMs }: Expected): string {
   if (got.kind === "whole") return "the answer";
   const { error, seconds, where, content } = got;
   const after = tookMs[0] >= 1_000 && seconds === undefined ? ` after ${secondsOf(tookMs[0])}` : "";
-  if (where === "stream") return `${content ? "what came" : "signs of life"}, then _${error}_ in the stream${after}`;
+  if (where === "stream") return `${content ? "the content" : "keep-alives"}, then _${error}_ in the stream${after}`;
   const [least = 0, most = 0] = seconds ?? [];
   return `${errorShapes[error].status} _${error}_${seconds === undefined ? "" : `, Retry-After: ${least === most ? least : "about 40"}`}${after}`;
 }
@@ -126,11 +126,11 @@ function documentOf(exceptions: readonly string[], ofOutages: readonly OutageSee
   const sections = [...new Set(rows.map(({ section }) => section))];
   const head = [
     "fault of the first target",
-    "what stands behind it",
+    "next target",
     "caller of a whole answer gets",
     "caller of a stream gets",
-    "first is asked",
-    "second is asked",
+    "first is called",
+    "second is called",
     "billed",
   ];
   const shapes = Object.entries(errorShapes).map(([name, { status, openai, anthropic, google }]) => [
@@ -142,33 +142,33 @@ function documentOf(exceptions: readonly string[], ofOutages: readonly OutageSee
   ]);
   return `# When an upstream fails
 
-\`npm run faults\` makes this page. It plays every fault through real processes against the simulator, at the limits and circuit breakers of a catalogue that sets none
+\`npm run faults\` generates this page. It plays every fault through real processes against the simulator, with the catalogue's default timeouts and circuit breakers
 (5 s to connect; 30 s to a stream's head, to its first token and between tokens; 5 minutes to the first content of any answer; 10 minutes in all; 2 retries), and checks
-every cell. \`npm test\` checks a selection of the same cells with shorter limits of silence. Each fault is played for callers of all four dialects (openai-chat,
-openai-responses, anthropic-messages, gemini), streamed and not, and over HTTP, HTTPS with HTTP/1.1 and HTTPS with HTTP/2: ${allCells.length} cells. The transport makes no
+every cell. \`npm test\` checks a selection of the same cells with shorter timeouts. Each fault is played for callers of all four dialects (openai-chat,
+openai-responses, anthropic-messages, gemini), streamed and whole, and over HTTP, HTTPS with HTTP/1.1 and HTTPS with HTTP/2: ${allCells.length} cells. The transport makes no
 difference, so the tables do not repeat it.
 
-The first target has the fault and speaks the caller's dialect. What stands behind it is healthy and speaks another dialect:
+The first target has the fault and speaks the caller's dialect. The next target is healthy and speaks another dialect:
 
-- **one target**: nothing.
+- **one target**: there is no next target.
 - **two targets**: a second target of the same model.
-- **two targets, resumed**: the same, with \`resume: true\`, \`deterministic: true\` and limits of ten seconds (to the head, to the first token, to the first content and
-  between tokens). Played over plain HTTP.
+- **two targets, resumed**: the same, with \`resume: true\`, \`deterministic: true\` and timeouts of ten seconds (to the head, to the first token, to the first content and
+  between tokens). Runs over plain HTTP only.
 - **a fallback, resumed**: another model in \`fallbacks\`, with the same settings.
 
-The last two are the plain configuration that we recommend. It answers every fault on this page with a complete answer, except the caller's own faults, which no other
-target would answer either. The simulator gives the same answer to the same request, which is what \`deterministic\` promises. Where your targets do not, leave it out: an
-answer that breaks after its first content is then resumed only at a target with \`prefill\`, and only while it is plain text.
+The last two are the recommended configuration. With it, every fault on this page ends in a complete answer, except the caller's own errors. \`deterministic\` states that a
+target gives the same answer to the same request, as the simulator does. Omit it if your targets do not: an answer that breaks after its first content is then resumed only
+at a target with \`prefill\`, and only while it is plain text.
 
-Until the first content nothing is lost: the request moves to the next target, or is retried at the only one after a pause, and the caller sees none of it. A fallback
-model is asked only after the model's own target used up its retries. The caller's own fault is passed on at once, with the upstream's reason. After content the error is
-told in the stream, and no end that looks like success follows, unless the answer is resumed. A stream that waits for longer than ten seconds is kept alive, so its status
-is 200 from then on and an error is told in it. A Retry-After of more than five seconds is not waited for: the next target is asked, or the caller is told, 60 seconds at
-most. The gateway remembers it, for an hour at most, and does not ask that target with that credential again before.
+Before the first content, the request moves to the next target, or is retried at the only one after a pause; the caller does not notice. A fallback model is called only
+after the model's own target used up its retries. The caller's own error is passed on at once, with the upstream's reason. After content, the stream ends with an error
+event and no terminator, unless the answer is resumed. A stream that waits for longer than ten seconds gets keep-alives, so its status is 200 and a later error is an event.
+The gateway does not wait for a Retry-After of more than five seconds: it calls the next target, or passes the Retry-After on to the caller (60 seconds at most). It does not
+use that credential at that target before the Retry-After is over (an hour at most).
 
-Billed is what the caller's budget loses. What fails costs nothing. Where an upstream does not report its usage, what was reserved is billed, and \`sluice_tokens_total\` counts
-nothing. In every cell the next request for the same model, healthy again, was answered whole at once by the first target. Where the fault stays, or the target is left
-alone for a while, the next request was for another model at the same upstream.
+"Billed" is the amount taken from the caller's budget. Failed requests cost nothing. If an upstream does not report its usage, the reservation is billed, and
+\`sluice_tokens_total\` counts nothing. In every cell the next request for the same model was answered at once by the first target, healthy again. If the fault persists or the
+target is blocked for a while, the next request was for another model at the same upstream.
 
 ${sections
   .map((section) => {
@@ -178,21 +178,20 @@ ${sections
   .join("\n")}
 ## An outage of a minute
 
-What this run saw of a target that is down for 60 s while 20 requests a second ask for its model over two workers, with a healthy target behind it. While a target's
-circuit breaker is open, its upstream is asked for the list of its models before a generation is risked; only where that is answered well and generations are not, each proof
-costs one, every four seconds.
+A target is down for 60 s while 20 requests a second ask for its model over two workers; the next target is healthy. While a target's circuit breaker is open, the worker
+requests the upstream's model list before it sends a generation as a probe. If the list succeeds and generations fail, each probe costs one generation, every four seconds.
 
 ${tableOf(
-  ["the target, while it is down", "requests", "not answered", "calls while it was down", "used again after"],
+  ["the target while it is down", "requests", "unanswered", "calls while it was down", "used again after"],
   outages.map((outage, place) => {
     const { requests, failed, callsWhileDown, usedAgainMs } = ofOutages[place] as OutageSeen;
     return [outage, String(requests), String(failed), String(callsWhileDown), `${(usedAgainMs / 1_000).toFixed(1)} s`];
   }),
 )}
 
-## How errors read
+## Error formats
 
-Callers of anthropic-messages get 529 for _overloaded_, as from Anthropic. In a stream: an event with the same body for openai-chat; \`error\` and \`response.failed\` for openai-responses; \`error\` for anthropic-messages; for gemini an event
+Callers of anthropic-messages get 529 for _overloaded_, as from Anthropic. In a stream, an error is an event with the same body for openai-chat; \`error\` and \`response.failed\` for openai-responses; \`error\` for anthropic-messages; for gemini an event
 with the same body, after which the connection breaks. Retry-After is a header, for gemini also a \`RetryInfo\`.
 
 ${tableOf(["error", "status", "OpenAI: type, code", "Anthropic: type", "Google: status"], shapes)}

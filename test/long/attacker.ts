@@ -1,6 +1,4 @@
-/**
- * The process of the attacker: begins the attacks that it is told, a second apart, and ends them when it is told the next.
- */
+/** The attacker's process: starts attacks on command, a second apart, and ends them at the next command. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";

@@ -1,4 +1,4 @@
-/** What a hostile or careless holder of one key may do to a gateway. Each attack goes on until its signal aborts. */
+/** Attacks by a hostile or careless holder of one key. Each runs until its signal aborts. */
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -24,7 +24,7 @@ const times = (count: number, text: (place: number) => string) =>
 /** New connections a second: more of them delay whoever comes behind them, and only a proxy in front can tell them apart before they are accepted. */
 const connectionsPerSecond = 500;
 
-/** So many at once, one after the other in each place; a fault is the gateway's way to say no. */
+/** This many at once, each place repeating; an error is the gateway's way to refuse. */
 async function together(count: number, signal: AbortSignal, act: (place: number) => Promise<void>): Promise<void> {
   const line = async (_: unknown, place: number) => {
     await delay((1_000 * place) / connectionsPerSecond, undefined, { signal }).catch(() => undefined);

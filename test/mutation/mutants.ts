@@ -1,6 +1,6 @@
 /**
- * Small faults, one at a time, in the text of a source file: what a slip of the pen would do. Biome formats the sources, so spaces tell operators from the rest;
- * Lua within TypeScript is changed alike.
+ * Small faults, one at a time, in the text of a source file, like typical slips. Biome formats the sources, so spaces tell operators from the rest; Lua inside
+ * TypeScript is changed as well.
  */
 
 export interface Mutant {

@@ -1,4 +1,4 @@
-/** Each fault that can be asked for, over real sockets: exactly after as many tokens as asked for. */
+/** Each fault over real sockets: exactly after the given number of tokens. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ask, begin, chatOf, closedEntryOf, startSimulator, tokensIn, until } from "./support.ts";

@@ -1,4 +1,4 @@
-/** Two Redis servers of a test's own, and an address that leads to the primary of the moment, as a name or a proxy does. */
+/** Two Redis servers of a test, and an address that leads to the current primary, as a DNS name or a proxy does. */
 import { mkdtemp, rename, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

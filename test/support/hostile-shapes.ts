@@ -1,4 +1,4 @@
-/** Requests that are as large or as odd as the default limits admit, in the words of every dialect. */
+/** The largest and oddest requests that the default limits admit, in every dialect. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { words } from "../e2e/bad-input/raw.ts";
 
@@ -264,7 +264,7 @@ export const shapesOf = (bytes: number): Shape[] => [
   ),
 ];
 
-/** Much like others: asked by who has the time. */
+/** Similar to others; included only in long runs. */
 const further = new Set([
   "colliding integer keys",
   "one long number",

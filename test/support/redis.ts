@@ -1,4 +1,4 @@
-/** A Redis of a test's own: a real server on a Unix socket in a directory of its own, which can die, freeze and forget. */
+/** A test's own Redis: a real server on a Unix socket in its own directory, which can die, freeze and lose its data. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";

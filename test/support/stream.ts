@@ -1,4 +1,4 @@
-/** Reads a streamed chat completion as bytes, so that nothing a client library forgives stays hidden. */
+/** Reads a streamed chat completion as bytes, so that errors which client libraries tolerate are visible. */
 
 export interface StreamRead {
   status: number;

@@ -1,4 +1,4 @@
-/** Bounds in time that hold on a busy machine as well: they count what a test itself is not held up for. */
+/** Time limits that hold on a busy machine: they count only time in which the test itself could run. */
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Role } from "./gateway.ts";

@@ -1,4 +1,4 @@
-/** What the JavaScript scripts share: what they ask, and how they report. The environment names the gateway, the key and the models. */
+/** The common part of the JavaScript scripts: questions and reports. The environment names the gateway, the key and the models. */
 import assert from "node:assert/strict";
 
 const {

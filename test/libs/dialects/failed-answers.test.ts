@@ -1,4 +1,4 @@
-/** Answers that fail, break or say nothing although their status is 200: in every dialect, streamed or whole, verbatim or translated. */
+/** Answers that fail, break or are empty although their status is 200: in every dialect, streamed or whole, verbatim or translated. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext, StreamRelay, WholeAnswer } from "#dialects/codec.ts";

@@ -1,4 +1,4 @@
-/** Conversations that hold other vendors' thoughts, on their way to an upstream of the caller's own format: all around the thoughts stays as it was, to the byte. */
+/** Conversations with other vendors' reasoning, sent to an upstream of the caller's own format: all other bytes stay unchanged. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";

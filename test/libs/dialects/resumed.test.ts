@@ -1,4 +1,4 @@
-/** Answers that another attempt goes on with, from what their caller has: cut behind every event, in every dialect. */
+/** Answers that another attempt resumes from the part that their caller has: cut after every event, in every dialect. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext, Codec, StreamDecoder } from "#dialects/codec.ts";

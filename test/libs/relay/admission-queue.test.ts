@@ -5,7 +5,7 @@ import { AdmissionQueue } from "#relay/admission-queue.ts";
 const burst = { group: "default", weight: 1, key: "burst" };
 const single = { group: "default", weight: 1, key: "single" };
 
-/** A queue in virtual time: workers with so many places in all, jobs that take so long, a dispatch of two milliseconds. */
+/** A queue in virtual time: workers with this many slots, jobs of this duration, a dispatch of two milliseconds. */
 class QueueSettings {
   now = 1_000;
   open = true;
@@ -31,7 +31,7 @@ class QueueSettings {
     return admissionQueue;
   }
 
-  /** Every second each gate learns what the others run. */
+  /** Every second each ingress learns what the others run. */
   #share(): void {
     const running = this.#admissionQueues.reduce((sum, admissionQueue) => sum + admissionQueue.runningSize, 0);
     for (const admissionQueue of this.#admissionQueues)

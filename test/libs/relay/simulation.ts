@@ -1,6 +1,6 @@
 /**
- * A world in one process: owners and workers on a pub/sub and a queue that lose, repeat, delay, reorder and lie, all from one seed.
- * Processes crash, freeze and wake, and lose one half of their link. `run` plays it to the end and returns what went wrong.
+ * A world in one process: owners and workers on a pub/sub and a queue that lose, repeat, delay, reorder and misreport, all from one seed. Processes crash,
+ * freeze and wake, and lose one half of their link. `run` plays it to the end and returns all violations.
  */
 
 import { type RelayBounds, relayBounds } from "#relay/bounds.ts";
@@ -634,7 +634,7 @@ export class World {
     for (const client of this.#clients) if (client.over === "end") this.#checkSettled(client);
   }
 
-  /** What a caller got in full is in the ledger, as the attempt that it got, unless the worker died with it. */
+  /** A complete answer is in the ledger, as the attempt that the caller got, unless the worker died with it. */
   #checkSettled(client: Client): void {
     if (client.attempt === undefined) return;
     const id = `${client.owner.name}/${client.number}-${client.attempt}`;

@@ -29,7 +29,7 @@ const include: OpenAI.Responses.ResponseIncludable[] = ["reasoning.encrypted_con
 
 const eventsOf = (events: string[]): Event[] => events.map((event) => JSON.parse(event));
 
-/** What every stream must keep to; gives its last response. */
+/** Checks the rules of every stream; returns its last response. */
 function checkedLifeCycle(events: Event[]): OpenAI.Responses.Response {
   assert.deepEqual(
     events.map(({ sequence_number: number }) => number),

@@ -1,4 +1,4 @@
-/** What libs/relay/redis/bullmq-internals.ts assumes of BullMQ. A new version that fails here needs a look at that file. */
+/** The assumptions of libs/relay/redis/bullmq-internals.ts about BullMQ. If a new version fails here, check that file. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Job, Queue, Worker } from "bullmq";
