@@ -47,7 +47,7 @@ export interface Target {
   tokenLimitField: "max_completion_tokens" | "max_tokens";
 }
 
-/** What writing an answer in the caller's dialect needs of its request. */
+/** The parts of a request that are needed to write its answer in the caller's dialect. */
 export interface AnswerContext {
   /** Unique, of a-z and 0-9. Each dialect adds its own prefix. */
   id: string;
@@ -107,7 +107,7 @@ export interface StreamRelay {
   readonly malformedEvents: number;
 }
 
-/** What reading a whole answer of an upstream leads to. */
+/** The result of reading an upstream's whole answer. */
 export type WholeAnswer =
   | { kind: "answer"; body: Buffer; usage: Usage | undefined }
   | { kind: "error"; error: UpstreamError }

@@ -29,7 +29,7 @@ interface ConversationEndpoints {
   compaction?: readonly Endpoint[];
 }
 
-/** What a request says about the length of its answers. */
+/** The requested length and number of answers. */
 interface AskedLength {
   /** Output tokens of each choice, if the caller limits them. */
   outputTokensMax: number | undefined;
@@ -72,7 +72,7 @@ interface LimitState {
   resetsAt: number;
 }
 
-/** What the worker needs to call an upstream of a dialect. */
+/** The part of a profile for calling an upstream. */
 export interface UpstreamProfile {
   /** Where the vendor expects the credential. */
   authentication: "bearer" | "x-api-key" | "x-goog-api-key";

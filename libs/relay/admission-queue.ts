@@ -148,7 +148,7 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   /**
-   * Whole seconds, from 1 to 60, until a request behind `waiting` others should find a free place. Computed from how many items workers took in the last ten
+   * Whole seconds, from 1 to 60, until a request behind `waiting` others should find a free slot. Computed from how many items workers took in the last ten
    * seconds, as far as something was waiting.
    */
   retryAfterSeconds(waiting: number, now: number): number {

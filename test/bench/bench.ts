@@ -147,17 +147,17 @@ for (const { title, rows } of tables)
     faults.push(...new Set(errors.map((error) => `${title}, ${labels.join(", ")}: ${error}`)));
 if (faults.length > 0) {
   process.exitCode = 1;
-  process.stderr.write(`bench: not all went as it should:\n${faults.map((fault) => `  ${fault}\n`).join("")}`);
+  process.stderr.write(`bench: some results are wrong or missing:\n${faults.map((fault) => `  ${fault}\n`).join("")}`);
 }
 
 function documentOf({ command, date, machine, versions, systems: described }: BenchEnvironment): string {
   const about = [
     "# Performance",
-    `Made by \`${command}\` on ${date}; each figure is the median of ${bench.rounds} ${bench.rounds === 1 ? "round" : "rounds"} in which all systems had their turn, warm, while the others stood still. ${machine}. ${versions}. The load generator and the upstream share the cores with what is measured.`,
+    `Made by \`${command}\` on ${date}; each figure is the median of ${bench.rounds} ${bench.rounds === 1 ? "round" : "rounds"} in which every system was measured in turn, warmed up, with the others paused. ${machine}. ${versions}. The load generator and the upstream share the cores with the measured system.`,
     Object.entries(described)
       .map(([name, what]) => `- **${name}**: ${what}`)
       .join("\n"),
   ];
-  const toReach = verdicts.length === 0 ? [] : [`## To reach\n\n${verdictText(verdicts)}`];
+  const toReach = verdicts.length === 0 ? [] : [`## Targets\n\n${verdictText(verdicts)}`];
   return `${[...about, ...toReach, ...tables.flatMap((table) => [table, byProcess(table) ?? []].flat()).map(textOf)].join("\n\n")}\n`;
 }

@@ -92,7 +92,7 @@ export function memoryAfterRun(bench: Bench): Table {
   const table: Table = {
     key: "memory-after",
     title: "Memory after the run",
-    notes: ["Resident memory of the systems that were compared, when all was measured."],
+    notes: ["Resident memory of the compared systems at the end of the run."],
     labels: ["system", "process"],
     columns: [{ key: "after", head: "MiB", digits: 0 }],
     rows: [],

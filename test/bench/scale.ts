@@ -142,7 +142,9 @@ export async function measureWorkers(bench: Bench): Promise<Table> {
   const table: Table = {
     key: "workers",
     title: "Scale: workers",
-    notes: ["One ingress and so many workers: short answers for 64 callers, and 300 streams of 64 chunks at 20 ms."],
+    notes: [
+      "One ingress and a growing number of workers: short answers for 64 callers, and 300 streams of 64 chunks at 20 ms.",
+    ],
     labels: ["workers"],
     columns: [
       ...requestColumns,

@@ -12,7 +12,7 @@ export async function measureShortAnswers(bench: Bench): Promise<Table> {
     key: "short",
     title: "Short answers",
     notes: [
-      "Answers that do not stream, of an upstream that answers at once or after 20 ms, asked for by so many callers who ask again as soon as they are answered (wrk).",
+      "Whole answers from an upstream that answers at once or after 20 ms. Each caller sends its next request as soon as it is answered (wrk).",
       "CPU is of all of a system's processes, Redis included.",
     ],
     labels: ["upstream answers", "callers", "system"],

@@ -53,7 +53,7 @@ export async function measureStreamCases(bench: Bench): Promise<Table[]> {
     key: "streams",
     title: "Streams",
     notes: [
-      "Answers of 64 chunks, one every 20 ms, asked for by so many callers who ask again as soon as they are answered.",
+      "Answers of 64 chunks, one every 20 ms. Each caller sends its next request as soon as its answer is complete.",
       "First: from the request to the first chunk, which the upstream sends at once. Gap: by how much the time between two chunks differs from the upstream's own.",
       "Delay: from the upstream's sending of a chunk to the caller. Whole: streams whose every chunk came in order, none a second late, and the end.",
       "CPU is of all of a system's processes, Redis included (µs/chunk is seconds per million); what the load generator and the upstream took beside it is in the last column.",
@@ -66,7 +66,7 @@ export async function measureStreamCases(bench: Bench): Promise<Table[]> {
     ...table,
     key: "translated",
     title: "Translated streams",
-    notes: ["The same streams for callers who speak another dialect than the upstream, which speaks openai-chat."],
+    notes: ["The same streams for callers of other dialects; the upstream speaks openai-chat."],
     labels: ["caller's dialect", "callers", "system"],
     rows: [],
   };

@@ -69,13 +69,13 @@ const secondText = ({ second }: Expected) =>
 const billedText = ({ billed }: Expected) =>
   ({ answer: "the answer", nothing: "nothing", reservation: "its reservation", estimate: "an estimate" })[billed];
 
-/** What is said of a whole answer and of a streamed one, where they differ. */
+/** The text for whole and streamed answers, separately if they differ. */
 function bothWays([whole, streamed]: Ways, textOf: (expected: Expected) => string): string {
   const texts = [textOf(whole), textOf(streamed)];
   return texts[0] === texts[1] ? (texts[0] as string) : `whole: ${texts[0]}; streamed: ${texts[1]}`;
 }
 
-/** Padded as formatters do it. */
+/** Padded as Biome formats tables. */
 function tableOf(head: string[], lines: string[][]): string {
   const widths = head.map((title, column) =>
     Math.max(title.length, ...lines.map((line) => (line[column] as string).length)),

@@ -161,7 +161,7 @@ function pageOf(results: { part: Part; judged: Judged[] }[]): string {
   const totals = results.map(({ part, judged }) => `**${part.name}** ${percent(judged)} % of ${judged.length}`);
   return `# Mutation score
 
-\`npm run test:mutation -- --write\` makes this page. It changes one place of the sources at a time (an operator, a condition, a statement left out) and runs
+\`npm run test:mutation -- --write\` generates this page. It changes one place of the sources at a time (an operator, a condition, a removed statement) and runs
 the tests beside it. A mutant that no test notices survives; some survivors change nothing that anybody could see. End-to-end tests are not run for it.
 With \`--sample 30\` it judges thirty mutants of each part, spread evenly over its files.
 

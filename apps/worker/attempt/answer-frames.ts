@@ -57,7 +57,7 @@ export class AnswerFrames {
     this.#drain();
   }
 
-  /** What was produced before the failure is sent first, whatever the window says. */
+  /** Sends everything produced before the failure first, regardless of the window. */
   fail(failure: AnswerFailure): void {
     for (const bytes of this.#queued.splice(0)) this.#sendData(bytes);
     this.#send("fail", encodePayload(failure));

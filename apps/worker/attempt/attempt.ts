@@ -220,7 +220,7 @@ export class Attempt {
         name: target.model,
         preparation: this.#preparation,
         attachments: this.#attachments,
-        // What this attempt has sent; what an earlier attempt delivered stands in the job.
+        // This attempt's own answer so far; the job has the part that an earlier attempt delivered.
         resumed: this.#frames.hasHead ? this.#call?.exchange.resumed : undefined,
         signal,
       });
@@ -538,12 +538,12 @@ export class Attempt {
     return this.#call?.model ?? this.#job.model;
   }
 
-  /** What the upstream counted. */
+  /** The upstream's own count. */
   get #usage(): Usage | undefined {
     return this.#call?.usage;
   }
 
-  /** What was produced, where the caller left before the upstream counted anything; undefined for nothing. */
+  /** An estimate of what was produced if the caller left before the upstream counted anything; undefined for nothing. */
   get #estimatedUsage(): Usage | undefined {
     const outputTokens = this.#call?.produced?.outputTokens ?? 0;
     const inputTokens = Math.ceil((this.#request?.body.length ?? 0) / bytesPerToken);

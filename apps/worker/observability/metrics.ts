@@ -84,7 +84,7 @@ const countsOf = (usage: Usage): [kind: string, count: number][] => [
   ["reasoning", usage.reasoningTokens],
 ];
 
-/** What the gauges read. */
+/** The state that the gauges read. */
 export interface GaugeDeps {
   queues: { readonly opened: readonly JobWorker[] };
   circuitBreakers: Pick<CircuitBreakers, "states">;
