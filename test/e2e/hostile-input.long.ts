@@ -347,7 +347,7 @@ test("unmatched calls and results and empty turns are rejected by field; results
     await check(calls(model, ["a", "a"], ["a", "a"]), 200);
     await check(calls(model, ["a", "b"], ["a"]), 400, /^\S+\[[12]\]\S* is a call without a result/);
     // Google's responses are known by their functions' names as well.
-    await check(calls(model, ["a"], ["a", "b"]), 400, /^\S+\[[23]\]\S* is the result of no call/);
+    await check(calls(model, ["a"], ["a", "b"]), 400, /^\S+\[[23]\]\S* does not match a call/);
     await check(
       turns(model, [
         ["user", ""],
@@ -363,7 +363,7 @@ test("unmatched calls and results and empty turns are rejected by field; results
     await check(
       begins,
       upstream === "anthropic-messages" ? 400 : 200,
-      upstream === "anthropic-messages" ? /^\S+\[0\]\S* must be the user's/ : undefined,
+      upstream === "anthropic-messages" ? /^\S+\[0\]\S* must be a user message/ : undefined,
     );
   });
 });
