@@ -1,4 +1,5 @@
 /** What a server-sent event of an upstream's stream holds, before its dialect reads it. */
+import { markLengthMax } from "./bounds.ts";
 import { parsedObject } from "./json.ts";
 import type { SseEvent } from "./sse.ts";
 
@@ -13,8 +14,6 @@ export type EventContent =
   /** No JSON object: content of the answer may have been lost with it. */
   | { kind: "unreadable" };
 
-/** Longer data is neither `[DONE]` nor a keep-alive. */
-const markLengthMax = 64;
 const doneMark = /^"?\[DONE\]"?$/i;
 const keepAliveMark = /^[:[(<]?\s?(?:|ping|pong|keep[-_ ]?alive|heartbeat|(?:openrouter )?processing)[\])>]?$/i;
 const keepAliveName = /^(?:ping|pong|keep[-_]?alive|heartbeat)$/i;

@@ -1,5 +1,7 @@
 /** What is wrong with one field of a request, told by the path that its caller would write. */
+
 import Schema from "typebox/schema";
+import { pathLengthMax } from "./bounds.ts";
 
 export interface ValidationFault {
   /** A JSON pointer (RFC 6901). */
@@ -14,9 +16,6 @@ export interface InvalidField {
   param: string;
   message: string;
 }
-
-/** Characters of a path, which may hold names of the caller's own. */
-const pathLengthMax = 300;
 
 export function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): InvalidField {
   const steps = stepsOf(instancePath.slice(0, pathLengthMax));

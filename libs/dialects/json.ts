@@ -2,7 +2,9 @@
  * Finds members of a JSON object in its bytes without parsing it (RFC 8259), so that one value can be read or replaced and all the
  * rest stays as it was sent, to the byte: unknown fields, number formats, order, white space.
  */
+
 import { isAscii } from "node:buffer";
+import { knownNameBytesMax, namedLevelsMax } from "./bounds.ts";
 
 /** The value of JSON in UTF-8; throws SyntaxError. ASCII is read as Latin-1, which it is too: of megabytes V8 then makes its text in a ninth of the time. */
 export const parseJson = (bytes: Buffer): unknown => JSON.parse(textOfJson(bytes));
@@ -289,10 +291,6 @@ interface Frame {
   names: string | undefined;
 }
 
-/** Levels of objects and arrays around a string that is looked at: no dialect knows half as many. */
-const namedLevelsMax = 40;
-/** Bytes of a name, with its quotes, that may be one that a dialect knows. */
-const knownNameBytesMax = 64;
 const plainName = /^[A-Za-z0-9_]+$/;
 
 /**

@@ -2,13 +2,11 @@
  * An answer that may go on from another upstream when its own dies in the middle. What was delivered is remembered in the neutral form; the next stream
  * either continues it (its request ended in the text so far) or repeats it, and is held back for as long as it does.
  */
+import { resumableLengthMax } from "./bounds.ts";
 import type { StreamDecoder, StreamEncoder } from "./codec.ts";
 import type { AnswerEvent } from "./neutral.ts";
 import { type SseEvent, SseReader } from "./sse.ts";
 import { bytesPerToken, type Usage } from "./usage.ts";
-
-/** Characters of an answer that are remembered at most; a longer one is not resumed. */
-const deliveredMax = 1 << 20;
 
 interface Delivered {
   /** Of its start: what has to be the same when it is repeated. */
@@ -39,7 +37,7 @@ export class ResumedAnswer implements StreamEncoder {
 
   /** Not too long to be remembered. */
   get canResume(): boolean {
-    return !this.#ended && this.#length <= deliveredMax;
+    return !this.#ended && this.#length <= resumableLengthMax;
   }
 
   /** About how many tokens were delivered. */
@@ -60,7 +58,7 @@ export class ResumedAnswer implements StreamEncoder {
     if (event.kind === "block")
       this.blocks.push({ what: whatOf(event), chunks: [], length: 0, signed: false, ended: false });
     else if (event.kind === "delta" && open !== undefined) {
-      if (this.#length <= deliveredMax) open.chunks.push(event.text);
+      if (this.#length <= resumableLengthMax) open.chunks.push(event.text);
       open.length += event.text.length;
       this.#length += event.text.length;
     } else if (event.kind === "signature" && open !== undefined) open.signed = true;

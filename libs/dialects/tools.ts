@@ -1,5 +1,7 @@
 /** Names of tools that fit every dialect, and the way back to what the caller wrote. */
+
 import { randomBytes } from "node:crypto";
+import { argumentsDepthMax, toolsMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
 import { nestsDeeperThan, parseExact } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
@@ -7,9 +9,6 @@ import type { NeutralRequest, Tool } from "./neutral.ts";
 /** Fits all of them: https://platform.openai.com/docs/api-reference/chat/create has the shortest and Google's the strictest beginning. */
 const fitting = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 const nameLengthMax = 64;
-
-/** More than any upstream takes. */
-const toolsMax = 4_096;
 
 /**
  * The tools with their neutral names: the caller's own where it fits, else one made of it. Two tools of one caller's name and namespace stay two. Throws
@@ -100,9 +99,6 @@ export function textOfCall(input: string): string {
   const value = argumentsOf(input)?.input;
   return typeof value === "string" ? value : input;
 }
-
-/** Levels of objects and arrays in a call's arguments, which are a text of their own: what is nested deeper could not be written again. */
-const argumentsDepthMax = 200;
 
 /** A call's arguments as an object; {} for none; undefined when they are no JSON object, or nested deeper than 200 levels. */
 export function argumentsOf(input: string): Record<string, unknown> | undefined {

@@ -2,6 +2,8 @@
  * What a generation used, in tokens, as the ledger counts: cached tokens, read and written, are a part of the input, reasoning tokens a part of
  * the output. Dialects count differently; each codec converts.
  */
+import { reportedTokensMax } from "./bounds.ts";
+
 export interface Usage {
   inputTokens: number;
   cachedInputTokens: number;
@@ -25,9 +27,6 @@ export const plainUsageOf = (inputTokens: number, outputTokens = 0): Usage =>
 export const tokensOf = (value: unknown): number =>
   typeof value === "number" && Number.isInteger(value) && value > 0 ? value : 0;
 
-/** Tokens of one answer, in or out, at most: ten times the largest context window on offer, for answers with hosted tools count their prompt several times. */
-const tokensMax = 100_000_000;
-
 /** What can be true of a report: a counter beyond the bound is cut to it and told as capped, and no part is larger than its whole. */
 export function plausible({
   inputTokens,
@@ -36,8 +35,8 @@ export function plausible({
   outputTokens,
   reasoningTokens,
 }: Usage): Usage {
-  const input = Math.min(inputTokens, tokensMax);
-  const output = Math.min(outputTokens, tokensMax);
+  const input = Math.min(inputTokens, reportedTokensMax);
+  const output = Math.min(outputTokens, reportedTokensMax);
   const cached = Math.min(cachedInputTokens, input);
   return {
     inputTokens: input,
@@ -45,6 +44,6 @@ export function plausible({
     cacheWriteTokens: Math.min(cacheWriteTokens, input - cached),
     outputTokens: output,
     reasoningTokens: Math.min(reasoningTokens, output),
-    ...((inputTokens > tokensMax || outputTokens > tokensMax) && { isCapped: true as const }),
+    ...((inputTokens > reportedTokensMax || outputTokens > reportedTokensMax) && { isCapped: true as const }),
   };
 }

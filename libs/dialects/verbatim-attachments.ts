@@ -1,6 +1,7 @@
 /** Images and documents that a request names by address, in the caller's own bytes: found, and replaced by what was fetched, while every other byte stays. */
 
 import { type AttachmentAddress, type Data, dataUrlOf } from "./attachments.ts";
+import { addressLengthMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
 import {
   type NamedString,
@@ -85,9 +86,6 @@ export function withAddresses(
 const dataUrlStart = Buffer.from("data:");
 const isDataUrl = (bytes: Buffer, { start }: Span): boolean =>
   bytes.compare(dataUrlStart, 0, dataUrlStart.length, start + 1, start + 6) === 0;
-
-/** Longer than any address: what may also be base64 without more is then not looked at. */
-const addressLengthMax = 16_384;
 
 /** Is this string an http(s) address, where it may also be base64? */
 export const isHttp = (bytes: Buffer, string: Span): boolean =>

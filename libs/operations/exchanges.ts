@@ -1,17 +1,12 @@
 /** The registry of how workers carry operations out (operations.ts has what ingresses need), and the way into it. */
+
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { Refusal, refuse } from "#dialects/field-support.ts";
 import { answerExchange } from "./answer/exchange.ts";
+import { addressesMax } from "./bounds.ts";
 import { compactionExchange } from "./compaction/exchange.ts";
 import { embeddingExchange } from "./embeddings/exchange.ts";
-import {
-  addressesMax,
-  type CallExchange,
-  type OperationExchange,
-  type PreparationTask,
-  type Prepared,
-  type ResolveAddresses,
-} from "./exchange.ts";
+import type { CallExchange, OperationExchange, PreparationTask, Prepared, ResolveAddresses } from "./exchange.ts";
 import { imageEditExchange, imageGenerationExchange } from "./images/exchange.ts";
 import type { OperationName } from "./operations.ts";
 import { tokenCountExchange } from "./token-count/exchange.ts";

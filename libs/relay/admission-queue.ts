@@ -12,6 +12,7 @@
  * four fifths of them, through two ingresses 24 of 25 (dynamic thresholds: Choudhury and Hahne 1998). A key of a heavier group may have proportionally more. A key
  * with fewer than five slots may always go, so one key may take all of very few slots.
  */
+import { retryAfterSecondsMax } from "./bounds.ts";
 import { FairQueue, type Share } from "./fair-queue.ts";
 import { LiveMap } from "./live-map.ts";
 
@@ -19,8 +20,6 @@ import { LiveMap } from "./live-map.ts";
 const shortMs = 100;
 /** A key may have this many times the free slots. */
 const slotsPerFree = 4;
-/** The largest Retry-After in seconds; queues change quickly. */
-const retryAfterSecondsMax = 60;
 
 /** An item that is not over. */
 interface Known {

@@ -1,12 +1,11 @@
 /** What all readers of responses have in common: their interface, the steps that bytes lead to, and the failures of unusable answers. */
+
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
 import type { Produced } from "#dialects/produced.ts";
 import { type SseEvent, SseEventTooLarge, type SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
-
-/** Bytes of a whole answer, and of one event of a stream, at most. */
-export const answerBytesMax = 32 << 20;
+import { answerBytesMax } from "../bounds.ts";
 
 /** What the bytes of a response lead to. */
 export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep | LateStep;

@@ -1,4 +1,5 @@
 /** JSON schemas as Anthropic's structured outputs take them: https://platform.claude.com/docs/en/build-with-claude/structured-outputs */
+import { definitionChainMax } from "../bounds.ts";
 import { listOf, objectOf } from "../json.ts";
 
 type Schema = Record<string, unknown>;
@@ -51,9 +52,6 @@ export function structuredSchemaOf(root: Schema): Schema | undefined {
   return isOpen ? undefined : schema;
 }
 
-/** Definitions that lead to each other in a row: more are taken for recursion. */
-const chainMax = 100;
-
 /** Does a definition lead back to itself, or a reference out of the schema? */
 function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   const known: Record<string, Schema> = { $defs: objectOf($defs), definitions: objectOf(definitions) };
@@ -69,7 +67,7 @@ function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   const refers = (reference: string): boolean => {
     const [, keyword = "", name = ""] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(reference) ?? [];
     const definitions = known[keyword] ?? {};
-    if (!Object.hasOwn(definitions, name) || under.has(reference) || under.size >= chainMax) return true;
+    if (!Object.hasOwn(definitions, name) || under.has(reference) || under.size >= definitionChainMax) return true;
     if (finished.has(reference)) return false;
     under.add(reference);
     const back = leadsBack(definitions[name]);

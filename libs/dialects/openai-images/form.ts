@@ -1,9 +1,7 @@
 /** Forms (multipart/form-data, RFC 7578): requests that bring files. Node's own reader is used. */
+import { formFieldsMax } from "../bounds.ts";
 
 const integers = ["n", "output_compression", "partial_images", "frame_count", "frame_duration_ms"];
-
-/** Fields of a form. */
-export const formFieldsMax = 1_000;
 
 /** Rejects for what is no form, or has too many fields. */
 export async function formOf(bytes: Buffer, contentType: string): Promise<FormData> {
