@@ -16,11 +16,12 @@ import type { RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
 import type { Clock } from "#service/clock.ts";
 import type { ServiceConfig } from "#service/config.ts";
+import { leaseMs, renewEveryMsOf } from "#service/lease.ts";
 import { OpenFiles } from "#service/open-files.ts";
 import { listen } from "#service/operations.ts";
 import { Admission } from "./admission/admission.ts";
 import { Capacity } from "./admission/capacity.ts";
-import { RateLimiter, renewEveryMs } from "./admission/rate-limits.ts";
+import { RateLimiter } from "./admission/rate-limits.ts";
 import { type BackendDeps, type Backends, openBackends } from "./backends.ts";
 import {
   checkEveryMs,
@@ -197,7 +198,7 @@ function periodicTasksOf(
     { everyMs: bounds.heartbeatMs, run: () => generations.tick() },
     { everyMs: checkEveryMs, run: (now) => idempotency.tick(now) },
     { everyMs: checkEveryMs, run: (now) => limits.retryRecords(now) },
-    { everyMs: renewEveryMs, run: () => limits.renew() },
+    { everyMs: renewEveryMsOf(leaseMs), run: () => limits.renew() },
     { everyMs: checkEveryMs, run: (now) => sockets.tick(now) },
     { everyMs: bodies.checkEveryMs, run: (now) => bodies.tick(now) },
     { everyMs: checkEveryMs, run: () => openFiles.tick() },

@@ -1,6 +1,7 @@
 /** Rate limits and budgets, counted in Redis over all processes: reserved at admission in one round trip, settled when the generation ends. */
 
 import type { Keyspace } from "#service/keyspace.ts";
+import { leaseMs } from "#service/lease.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import { forgottenMax, knownMax, renewalsMax, settledMs } from "./bounds.ts";
@@ -8,9 +9,6 @@ import { type LimitName, type Limits, limitRows, limitsCount } from "./limits.ts
 import { admitScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
 
 export type { LimitName, Limits };
-
-/** How long a lease lives without a renewal. After a crash, the reservations of a process are free again after this time. */
-export const leaseMs = 6_000;
 
 /** A key, group or account with its limits. Days and months are in UTC, budgets in the catalogue's currency. */
 export interface LimitedSubject {

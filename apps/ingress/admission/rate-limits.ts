@@ -5,7 +5,6 @@ import {
   LimitCounters,
   type LimitDecision,
   type LimitedSubject,
-  leaseMs,
   type Reservation,
   requestLimitsOf,
   reservationOf,
@@ -26,9 +25,6 @@ import type { Redis } from "#service/redis.ts";
 import { recordMsMax, repeatedRecordsMax, unrecordedMax } from "../bounds.ts";
 import { type LimitedRequest, moneyOf, tokensOf } from "./estimate.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
-
-/** How often reservations must be renewed. */
-export const renewEveryMs = leaseMs / 3;
 
 export interface RateLimiterOptions {
   /** Of the purpose `request`. */
@@ -112,7 +108,7 @@ export class RateLimiter {
     return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, caller, dialect));
   }
 
-  /** Renews the leases of all reservations. Call it every `renewEveryMs`. */
+  /** Renews the leases of all reservations. Call it every `renewEveryMsOf(leaseMs)`. */
   renew(): void {
     if (this.#reserved.size === 0) return;
     this.#counters

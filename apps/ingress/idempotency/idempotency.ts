@@ -12,8 +12,9 @@ import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
+import { renewEveryMsOf } from "#service/lease.ts";
 import type { Capacity, Claim } from "../admission/capacity.ts";
-import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax } from "../bounds.ts";
+import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { requestIdHeadersOf } from "../http/endpoints.ts";
 import { overloadOf, unavailable } from "../http/failures.ts";
@@ -21,8 +22,8 @@ import { Refused } from "../http/refused.ts";
 import { headersOf, SharedResponse } from "./shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
 
-/** How often the claim of a running generation is renewed. */
-const renewMs = 5_000;
+/** How often the claim of a running generation is renewed. Each has a turn of its own, so that thousands do not renew in one turn of the event loop. */
+const renewMs = renewEveryMsOf(idempotencyLeaseMs);
 
 const header = "idempotency-key";
 
