@@ -532,6 +532,9 @@ export function jsonOf(value: unknown): string {
 
 const separators = /[\u2028\u2029]/;
 
+/** Whether there is a value: `null` stands for none. */
+export const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
+
 /** The value as an object; {} for what is none. For reading what may be anything. */
 export const objectOf = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};

@@ -169,6 +169,16 @@ export interface Answer {
   usage?: Usage;
 }
 
+/** How an answer ended: what is not known of it is no member. */
+export const endWith = (
+  finish: Finish,
+  { stopSequence, usage }: { stopSequence?: string | undefined; usage?: Usage | undefined },
+): Omit<Answer, "blocks"> => ({
+  finish,
+  ...(stopSequence !== undefined && { stopSequence }),
+  ...(usage !== undefined && { usage }),
+});
+
 /** What the events of a complete answer come to; the first error, if there is one; undefined when the answer breaks off. */
 export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: UpstreamError } | undefined {
   const blocks: Block[] = [];
@@ -196,15 +206,8 @@ export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: Upst
         if (open?.kind === "call") open.input = chunks.join("");
         else if (open !== undefined && open.kind !== "image") open.text = chunks.join("");
         break;
-      case "finish": {
-        const { finish, stopSequence, usage } = event;
-        return {
-          blocks,
-          finish,
-          ...(stopSequence !== undefined && { stopSequence }),
-          ...(usage !== undefined && { usage }),
-        };
-      }
+      case "finish":
+        return { blocks, ...endWith(event.finish, event) };
       case "error":
         return { error: event.error };
       default:
@@ -215,7 +218,7 @@ export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: Upst
 }
 
 /** The events of a whole answer: `foldedOf` undoes it. */
-export function eventsOf({ blocks, finish, stopSequence, usage }: Answer): AnswerEvent[] {
+export function eventsOf({ blocks, ...end }: Answer): AnswerEvent[] {
   const events: AnswerEvent[] = [];
   for (const block of blocks) {
     events.push({ kind: "block", block: startOf(block) });
@@ -225,12 +228,7 @@ export function eventsOf({ blocks, finish, stopSequence, usage }: Answer): Answe
       events.push({ kind: "signature", signature: block.signature });
     events.push({ kind: "block-end" });
   }
-  events.push({
-    kind: "finish",
-    finish,
-    ...(stopSequence !== undefined && { stopSequence }),
-    ...(usage !== undefined && { usage }),
-  });
+  events.push({ kind: "finish", ...endWith(end.finish, end) });
   return events;
 }
 

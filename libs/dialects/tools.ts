@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { argumentsDepthMax, toolsMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
-import { nestsDeeperThan, parseExact } from "./json.ts";
+import { isGiven, nestsDeeperThan, parseExact } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
 /** Fits all of them: https://platform.openai.com/docs/api-reference/chat/create has the shortest and Google's the strictest beginning. */
@@ -93,6 +93,10 @@ export const textToolParameters = {
 
 /** The arguments that stand for free text. */
 export const inputOfText = (text: string): string => JSON.stringify({ input: text });
+
+/** The arguments of a call as JSON text, which some servers send as a value; "" for none. */
+export const inputTextOf = (input: unknown): string =>
+  typeof input === "string" ? input : isGiven(input) ? JSON.stringify(input) : "";
 
 /** The free text of a call whose arguments are `{"input": "…"}`; the arguments themselves when they are anything else. */
 export function textOfCall(input: string): string {

@@ -4,7 +4,15 @@ import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, stoppedBy } from "../finish.ts";
 import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish, type Signature } from "../neutral.ts";
+import {
+  type Answer,
+  type AnswerEvent,
+  type Block,
+  endWith,
+  eventsOf,
+  type Finish,
+  type Signature,
+} from "../neutral.ts";
 import { calledTool } from "../tools.ts";
 import { upstreamErrorOf as readError } from "../upstream-errors.ts";
 import { plausible, tokensOf, type Usage } from "../usage.ts";
@@ -162,15 +170,11 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
     blocks.some(({ kind }) => kind === "call"),
   );
   if (finish === undefined) return [{ kind: "error", error: stoppedBy(String(reason)) }];
-  const stopSequence = textOf(body.stop_sequence);
   const reader = new UsageReader();
   reader.read(body.usage);
-  const { usage } = reader;
   return eventsOf({
     blocks,
-    finish,
-    ...(stopSequence !== undefined && { stopSequence }),
-    ...(usage !== undefined && { usage }),
+    ...endWith(finish, { stopSequence: textOf(body.stop_sequence), usage: reader.usage }),
   });
 }
 

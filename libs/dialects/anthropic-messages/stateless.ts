@@ -1,5 +1,5 @@
 /** What of a request refers to what its vendor would have stored. */
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 
 export interface StatefulField {
   /** The field at fault, such as `messages[3].content[0].source.file_id`. */
@@ -14,7 +14,7 @@ export interface StatefulField {
  * translated or not: what an upstream stores, it stores for all callers of this gateway together.
  */
 export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
-  if (body.thread !== undefined && body.thread !== null)
+  if (isGiven(body.thread))
     return {
       param: "thread",
       message:

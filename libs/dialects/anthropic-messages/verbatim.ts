@@ -1,7 +1,17 @@
 /** Requests and answers in Anthropic's Messages format between a caller and an upstream that both speak it: bytes stay as they were sent, but for the model's name. */
 import type { Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
-import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, textOf, withMembers } from "../json.ts";
+import {
+  isGiven,
+  listOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  readSpan,
+  replaceSpans,
+  textOf,
+  withMembers,
+} from "../json.ts";
 import { messagesChunk, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
@@ -110,9 +120,7 @@ class MessagesWatcher implements Watcher {
       case "error":
         return failedWith(upstreamErrorOf(value));
       default:
-        return value.error === undefined || value.error === null
-          ? relayed(type, data, false)
-          : failedWith(upstreamErrorOf(value));
+        return isGiven(value.error) ? failedWith(upstreamErrorOf(value)) : relayed(type, data, false);
     }
   }
 }
@@ -132,8 +140,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const { error, content, stop_reason: reason } = body;
-  if ((error !== undefined && error !== null) || body.type === "error")
-    return failedWith(upstreamErrorOf({ error: objectOf(error) }));
+  if (isGiven(error) || body.type === "error") return failedWith(upstreamErrorOf({ error: objectOf(error) }));
   if (!Array.isArray(content)) return { kind: "malformed" };
   if (isFailure(reason)) return failedWith(stoppedBy(reason));
   if (content.length === 0 && textOf(reason) === undefined) return failedWith(emptyAnswer);

@@ -2,8 +2,8 @@
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, stoppedBy } from "../finish.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import { type Answer, type AnswerEvent, eventsOf, type Finish } from "../neutral.ts";
+import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { plausible, tokensOf, type Usage } from "../usage.ts";
 import { PartReader } from "./part-reader.ts";
@@ -74,12 +74,12 @@ export class AnswerReader {
 
   read(response: Record<string, unknown>): AnswerEvent[] {
     if (this.over) return [];
-    if (response.error !== undefined && response.error !== null) return this.fail(upstreamErrorOf(response));
+    if (isGiven(response.error)) return this.fail(upstreamErrorOf(response));
     const events: AnswerEvent[] = [];
     this.usage = usageOf(response.usageMetadata) ?? this.usage;
     if (isBlocked(response.promptFeedback)) this.#finish = "content-filter";
     for (const { index, content, finishReason } of listOf(response.candidates).map(objectOf)) {
-      if (index !== undefined && index !== null && index !== 0) continue;
+      if (isGiven(index) && index !== 0) continue;
       for (const part of listOf(objectOf(content).parts)) this.#parts.read(objectOf(part), events);
       if (!isFinish(finishReason)) continue;
       const finish = finishOf(finishReason, false);
@@ -93,15 +93,10 @@ export class AnswerReader {
   end(): AnswerEvent[] {
     if (this.over) return [];
     this.over = true;
-    const { usage } = this;
     const finish = this.#finish ?? "stop";
     const events: AnswerEvent[] = [];
     this.#parts.close(events);
-    events.push({
-      kind: "finish",
-      finish: finish === "stop" && this.#parts.called ? "calls" : finish,
-      ...(usage !== undefined && { usage }),
-    });
+    events.push({ kind: "finish", ...endWith(finish === "stop" && this.#parts.called ? "calls" : finish, this) });
     return events;
   }
 
@@ -136,7 +131,7 @@ export function responseOf(
     candidates: [
       {
         content: { role: "model", parts },
-        ...(reason !== undefined && { finishReason: reason }),
+        finishReason: reason,
         index: 0,
         ...(reason === "MALFORMED_FUNCTION_CALL" && {
           finishMessage: "The model made a call whose arguments are no JSON object.",

@@ -2,7 +2,7 @@
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Setting, Settings } from "../neutral.ts";
 import { decodeContents, decodeSystem, encodeConversation } from "./contents.ts";
 import { enumMimeType, enumObjectSchemaOf } from "./enum.ts";
@@ -40,8 +40,7 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
   const body = objectOf(camelOf(written));
   const config = objectOf(body.generationConfig);
   for (const [name, asksNothing] of refused)
-    if (config[name] !== undefined && config[name] !== null && !asksNothing(config[name]))
-      refuse(`generationConfig.${name}`);
+    if (isGiven(config[name]) && !asksNothing(config[name])) refuse(`generationConfig.${name}`);
   const tools = decodeTools(body.tools);
   const toolChoice = decodeToolChoice(body.toolConfig, tools);
   return {

@@ -2,10 +2,10 @@
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, reasonIn, stoppedBy } from "../finish.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import type { Answer, AnswerEvent, Block, Finish } from "../neutral.ts";
+import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { type Answer, type AnswerEvent, type Block, endWith, type Finish } from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
-import { calledTool, inputOfText, newCallId, textOfCall } from "../tools.ts";
+import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { reasoningDetailOf } from "./messages.ts";
@@ -24,7 +24,7 @@ export const finishNameOf = (finish: Finish): string => finishes[finish];
 /** The error of the first choice that failed. https://openrouter.ai/docs/api/reference/errors-and-debugging */
 export function failureIn(choices: readonly Record<string, unknown>[]): UpstreamError | undefined {
   for (const { error, finish_reason: reason } of choices) {
-    if (error !== undefined && error !== null) return upstreamErrorOf(error);
+    if (isGiven(error)) return upstreamErrorOf(error);
     if (isFailure(reason)) return stoppedBy(reason);
   }
   return undefined;
@@ -43,8 +43,10 @@ export function stopSequenceOf({
 }
 
 /** How an answer ended, as its `finish` event says it. */
-export const endOf = (finish: Finish, stopSequence: string | undefined) =>
-  finish === "stop" && stopSequence !== undefined ? { finish: "stop-sequence" as const, stopSequence } : { finish };
+export const endOf = (finish: Finish, stopSequence: string | undefined, usage: Usage | undefined) =>
+  finish === "stop" && stopSequence !== undefined
+    ? endWith("stop-sequence", { stopSequence, usage })
+    : endWith(finish, { usage });
 
 /** Undefined for what is no object. */
 export const usageOf = (value: unknown): Usage | undefined => openaiUsageOf(value, "prompt", "completion");
@@ -78,7 +80,7 @@ export function callOf(call: Record<string, unknown>): { name: string; input: st
   if (call.function !== undefined || call.custom === undefined)
     return {
       name: textOf(name) ?? "",
-      input: typeof input === "string" ? input : input === undefined || input === null ? "" : JSON.stringify(input),
+      input: inputTextOf(input),
     };
   const custom = objectOf(call.custom);
   return { name: textOf(custom.name) ?? "", input: inputOfText(textOf(custom.input) ?? "") };
@@ -87,7 +89,7 @@ export function callOf(call: Record<string, unknown>): { name: string; input: st
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
   const [choice] = choices;
-  if (body.error !== undefined && body.error !== null) return [failed(upstreamErrorOf(body))];
+  if (isGiven(body.error)) return [failed(upstreamErrorOf(body))];
   if (choice === undefined) return [failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer)];
   const failure = failureIn(choices);
   if (failure !== undefined) return [failed(failure)];
@@ -114,7 +116,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const finish = finishOf(reason ?? "stop", calls.length > 0);
   if (finish === undefined) return [failed(stoppedBy(String(reason)))];
   const usage = usageOf(body.usage);
-  events.push({ kind: "finish", ...endOf(finish, stopSequenceOf(choice)), ...(usage !== undefined && { usage }) });
+  events.push({ kind: "finish", ...endOf(finish, stopSequenceOf(choice), usage) });
   return events;
 }
 
@@ -144,7 +146,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
     created: context.createdAt,
     model: context.model,
     choices: [{ index: 0, message, logprobs: null, finish_reason: finishNameOf(finish) }],
-    ...(usage !== undefined && { usage: usageBodyOf(usage) }),
+    usage: usage && usageBodyOf(usage),
   });
 }
 

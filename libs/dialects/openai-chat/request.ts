@@ -3,7 +3,7 @@
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { invalidFieldIn } from "../invalid-field.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import {
   type Effort,
   efforts,
@@ -34,8 +34,7 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   const fault = invalidFieldIn(readableRequestSchema, body);
   if (fault !== undefined) throw new Refusal(fault.param, fault.message);
-  for (const [name, asksNothing] of refused)
-    if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
+  for (const [name, asksNothing] of refused) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
   const tools = namedTools(listOf(body.tools).map(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
   const toolChoice = toolChoiceOf(body.tool_choice, tools);
@@ -60,7 +59,7 @@ function toolOf(value: unknown, place: number) {
 }
 
 function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoice | undefined {
-  if (choice === undefined || choice === null) return undefined;
+  if (!isGiven(choice)) return undefined;
   const path = "tool_choice";
   if (choice === "auto" || choice === "none" || choice === "required") return { mode: choice, path };
   const { type, function: named, custom, allowed_tools: allowed } = objectOf(choice);
@@ -181,16 +180,16 @@ export function encodeRequest(
     ...(settings.outputTokensMax !== undefined && {
       [tokenLimitField]: Math.min(settings.outputTokensMax.value, outputTokensMax ?? Number.POSITIVE_INFINITY),
     }),
-    ...(settings.temperature !== undefined && { temperature: settings.temperature.value }),
-    ...(settings.topP !== undefined && { top_p: settings.topP.value }),
-    ...(settings.stop !== undefined && { stop: settings.stop.value }),
-    ...(settings.seed !== undefined && { seed: settings.seed.value }),
-    ...(settings.presencePenalty !== undefined && { presence_penalty: settings.presencePenalty.value }),
-    ...(settings.frequencyPenalty !== undefined && { frequency_penalty: settings.frequencyPenalty.value }),
-    ...(settings.format !== undefined && { response_format: encodeFormat(settings.format.value) }),
-    ...(effort !== undefined && { reasoning_effort: effort }),
-    ...(settings.verbosity !== undefined && { verbosity: settings.verbosity.value }),
-    ...(settings.user !== undefined && { user: settings.user.value }),
+    temperature: settings.temperature?.value,
+    top_p: settings.topP?.value,
+    stop: settings.stop?.value,
+    seed: settings.seed?.value,
+    presence_penalty: settings.presencePenalty?.value,
+    frequency_penalty: settings.frequencyPenalty?.value,
+    response_format: settings.format && encodeFormat(settings.format.value),
+    reasoning_effort: effort,
+    verbosity: settings.verbosity?.value,
+    user: settings.user?.value,
     ...(stream && { stream: true }),
     ...(stream && streamUsage && { stream_options: { include_usage: true } }),
   };
@@ -201,7 +200,7 @@ const encodeTool = ({ name, description, parameters, strict, takesText }: Neutra
   type: "function",
   function: {
     name,
-    ...(description !== undefined && { description }),
+    description,
     parameters: takesText ? textToolParameters : (parameters ?? { type: "object", properties: {} }),
     ...(strict === true && { strict }),
   },
@@ -223,8 +222,8 @@ function encodeFormat(format: NonNullable<Settings["format"]>["value"]) {
     json_schema: {
       name,
       schema,
-      ...(description !== undefined && { description }),
-      ...(strict !== undefined && { strict }),
+      description,
+      strict,
     },
   };
 }

@@ -4,6 +4,7 @@ import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, reasonIn } from "../finish.ts";
 import {
   isEmptyArray,
+  isGiven,
   isNull,
   listOf,
   memberSpansOf,
@@ -151,11 +152,11 @@ class ChatWatcher implements Watcher {
 
   look({ data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const { error, usage, choices: listed } = value;
-    if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(error));
+    if (isGiven(error)) return failedWith(upstreamErrorOf(error));
     const choices = listOf(listed).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return failedWith(failure);
-    if (usage !== undefined && usage !== null) {
+    if (isGiven(usage)) {
       this.usage = usageOf(usage) ?? this.usage;
       if (choices.length === 0) {
         this.#usageChunkSeen = true;
@@ -180,7 +181,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const { error, usage } = body;
-  if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(error));
+  if (isGiven(error)) return failedWith(upstreamErrorOf(error));
   if (body.choices === undefined) return { kind: "malformed" };
   const choices = listOf(body.choices).map(objectOf);
   const failure = failureIn(choices);

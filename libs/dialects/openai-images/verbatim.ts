@@ -1,7 +1,17 @@
 /** Pictures between a caller and an upstream that both speak OpenAI's images format. */
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
-import { elementSpansOf, isNull, jsonOf, listOf, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
+import {
+  elementSpansOf,
+  isGiven,
+  isNull,
+  jsonOf,
+  listOf,
+  objectOf,
+  objectSpansOf,
+  readSpan,
+  replaceSpans,
+} from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "../usage.ts";
@@ -97,7 +107,7 @@ class ImageWatcher implements Watcher {
   look({ event, data }: SseEvent, value: Record<string, unknown>): Passing {
     const { type, error, usage } = value;
     const name = event ?? type;
-    if (name === "error" || (error !== undefined && error !== null)) return failedWith(upstreamErrorOf(value));
+    if (name === "error" || isGiven(error)) return failedWith(upstreamErrorOf(value));
     this.usage = usageOf(usage) ?? this.usage;
     if (typeof name === "string" && name.endsWith(".completed")) this.#completed++;
     return { kind: "relay", bytes: eventBytesOf(event, data), content: true };

@@ -118,13 +118,13 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...(outputTokensMax !== undefined && {
       max_output_tokens: boundedTokensOf(outputTokensMax.value, target.outputTokensMax),
     }),
-    ...(temperature !== undefined && { temperature: temperature.value }),
-    ...(topP !== undefined && { top_p: topP.value }),
-    ...(reasoning !== undefined && { reasoning }),
+    temperature: temperature?.value,
+    top_p: topP?.value,
+    reasoning,
     ...(Object.keys(text).length > 0 && { text }),
     ...(includesReasoning(request, target) && { include: [encryptedReasoning] }),
-    ...(user !== undefined && { safety_identifier: shortened(user.value) }),
-    ...(cacheKey !== undefined && { prompt_cache_key: shortened(cacheKey.value) }),
+    safety_identifier: user && shortened(user.value),
+    prompt_cache_key: cacheKey && shortened(cacheKey.value),
     store: false,
     ...(framing !== "whole" && { stream: true }),
   };
@@ -137,9 +137,7 @@ const boundedTokensOf = (asked: number, most = Number.POSITIVE_INFINITY): number
 function encodeReasoning(settings: Settings): object | undefined {
   const effort = askedEffortOf(settings);
   const isShown = settings.thinkingShown?.value === true;
-  return effort === undefined && !isShown
-    ? undefined
-    : { ...(effort !== undefined && { effort }), ...(isShown && { summary: "auto" }) };
+  return effort === undefined && !isShown ? undefined : { effort, ...(isShown && { summary: "auto" }) };
 }
 
 /** The value of `include` by which reasoning comes with its content, so that it can be sent back to an upstream that has not stored it. */
@@ -166,5 +164,5 @@ function encodeFormat(format: NonNullable<Settings["format"]>["value"] | undefin
   if (format === undefined) return {};
   if (format.kind === "json") return { format: { type: "json_object" } };
   const { schema, name = "answer", description, strict = fitsStrict(schema) } = format;
-  return { format: { type: "json_schema", name, ...(description !== undefined && { description }), schema, strict } };
+  return { format: { type: "json_schema", name, description, schema, strict } };
 }

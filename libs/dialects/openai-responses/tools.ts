@@ -1,6 +1,6 @@
 /** Tools and the choice among them in OpenAI's Responses format, both ways. Callers also give tools inside of their input, and group them in namespaces. */
 import { refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
 import { namedTools, offeredTool, toolNamed, toolNameOf } from "../tools.ts";
 
@@ -68,7 +68,7 @@ export function neutralNameOf(tools: readonly Tool[], name: string, namespace: u
 const path = "tool_choice";
 
 export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolChoice | undefined {
-  if (choice === undefined || choice === null) return undefined;
+  if (!isGiven(choice)) return undefined;
   if (choice === "auto" || choice === "none") return tools.length > 0 ? { mode: choice, path } : undefined;
   if (choice === "required")
     return tools.length > 0
@@ -107,7 +107,7 @@ function chosenIn(reference: unknown, tools: readonly Tool[]): string {
 }
 
 export function encodeTool({ name, description, parameters, strict, takesText }: Tool): object {
-  const described = { name, ...(description !== undefined && { description }) };
+  const described = { name, description };
   if (takesText === true) return { type: "custom", ...described };
   const schema = parameters ?? { type: "object", properties: {}, required: [], additionalProperties: false };
   return { type: "function", ...described, parameters: schema, strict: strict === true && fitsStrict(schema) };

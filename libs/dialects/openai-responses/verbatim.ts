@@ -2,7 +2,17 @@
 
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
-import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, type Span, textOf } from "../json.ts";
+import {
+  isGiven,
+  listOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  readSpan,
+  replaceSpans,
+  type Span,
+  textOf,
+} from "../json.ts";
 import { type Produced, responsesChunk } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
@@ -96,9 +106,7 @@ class ResponsesWatcher implements Watcher {
       case "response.cancelled":
         return failedWith(upstreamErrorOf(value));
       case undefined:
-        return value.error === undefined || value.error === null
-          ? this.#relay(event, false)
-          : failedWith(upstreamErrorOf(value));
+        return isGiven(value.error) ? failedWith(upstreamErrorOf(value)) : this.#relay(event, false);
       case "response.created":
       case "response.queued":
       case "response.in_progress":
