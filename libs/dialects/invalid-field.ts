@@ -2,6 +2,7 @@
 
 import Schema from "typebox/schema";
 import { pathLengthMax } from "./bounds.ts";
+import { isObject } from "./json.ts";
 
 export interface ValidationFault {
   /** A JSON pointer (RFC 6901). */
@@ -85,7 +86,7 @@ function* partsOf(
 ): Generator<[step: string | number, schema: Node, part: unknown]> {
   if (Array.isArray(value)) {
     if (items !== undefined) for (const [place, item] of value.entries()) yield [place, items as Node, item];
-  } else if (typeof value === "object" && value !== null) {
+  } else if (isObject(value)) {
     const known = (properties ?? {}) as Record<string, Node>;
     for (const [name, inner] of Object.entries(known))
       if (Object.hasOwn(value, name)) yield [name, inner, (value as Node)[name]];

@@ -35,9 +35,7 @@ export function parseExact(text: string): unknown {
 export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined {
   try {
     const value = parseExact(textOfJson(bytes));
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
+    return isObject(value) && !Array.isArray(value) ? value : undefined;
   } catch {
     return undefined;
   }
@@ -532,12 +530,19 @@ export function jsonOf(value: unknown): string {
 
 const separators = /[\u2028\u2029]/;
 
+/** The value as JSON in UTF-8. */
+export const jsonBytesOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
+
+/** An object or an array. */
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null;
+
 /** Whether there is a value: `null` stands for none. */
 export const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
 
 /** The value as an object; {} for what is none. For reading what may be anything. */
 export const objectOf = (value: unknown): Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+  isObject(value) && !Array.isArray(value) ? value : {};
 
 /** The value as a list; [] for what is none. */
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);

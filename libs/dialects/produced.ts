@@ -2,7 +2,7 @@
  * What an upstream has produced of a streamed answer so far, in tokens: its own count as of its last report, and an estimate of what came since. The estimate
  * takes a token for every `bytesPerToken` bytes, and at least one for each event with content; thinking counts whether or not the caller sees it.
  */
-import { listOf, objectOf, textOf } from "./json.ts";
+import { isObject, listOf, objectOf, textOf } from "./json.ts";
 import type { AnswerEvent, BlockStart } from "./neutral.ts";
 import { bytesPerToken, plausible, type Usage } from "./usage.ts";
 
@@ -190,7 +190,7 @@ export function geminiPart(part: Record<string, unknown>, produced: Produced): v
   else produced.text(text);
   produced.sealed(signature);
   produced.text(objectOf(code).code);
-  if (typeof call === "object" && call !== null) produced.text(JSON.stringify(call));
+  if (isObject(call)) produced.text(JSON.stringify(call));
   const { mimeType, data } = objectOf(media);
   if (String(mimeType).startsWith("audio/")) produced.speech(data);
   else if (textOf(data) !== undefined) produced.picture();

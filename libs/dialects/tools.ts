@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { argumentsDepthMax, toolsMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
-import { isGiven, nestsDeeperThan, parseExact } from "./json.ts";
+import { isGiven, isObject, nestsDeeperThan, parseExact } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
 /** Fits all of them: https://platform.openai.com/docs/api-reference/chat/create has the shortest and Google's the strictest beginning. */
@@ -110,9 +110,7 @@ export function argumentsOf(input: string): Record<string, unknown> | undefined 
   if (nestsDeeperThan(input, argumentsDepthMax)) return undefined;
   try {
     const value = parseExact(input);
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
+    return isObject(value) && !Array.isArray(value) ? value : undefined;
   } catch {
     return undefined;
   }

@@ -10,7 +10,7 @@ import {
   violationsMax,
 } from "./bounds.ts";
 import type { UpstreamError } from "./errors.ts";
-import { listOf, objectOf, textOf } from "./json.ts";
+import { isObject, listOf, objectOf, textOf } from "./json.ts";
 import { scrubbed } from "./scrub.ts";
 import { meaningOf } from "./upstream-error-rules.ts";
 
@@ -106,7 +106,7 @@ function read(value: unknown, layers: Layer[], depth: number): void {
   if (depth > upstreamErrorDepthMax) return;
   if (typeof value === "string") readText(value, layers, depth);
   else if (Array.isArray(value)) readList(value, layers, depth);
-  else if (typeof value === "object" && value !== null) readObject(value as Record<string, unknown>, layers, depth);
+  else if (isObject(value)) readObject(value, layers, depth);
 }
 
 /** A list of FastAPI's violations, or a list that holds an error: https://fastapi.tiangolo.com/tutorial/handling-errors/ */
@@ -187,8 +187,7 @@ function typeOf({ status, ...error }: Record<string, unknown>): string | undefin
     : type.slice(type.lastIndexOf("#") + 1);
 }
 
-const isPresent = (value: unknown): boolean =>
-  (typeof value === "string" && value.trim() !== "") || (typeof value === "object" && value !== null);
+const isPresent = (value: unknown): boolean => (typeof value === "string" && value.trim() !== "") || isObject(value);
 
 /** A code, also one that is a number; undefined where it repeats the status. */
 const codeOf = (code: unknown): string | undefined =>

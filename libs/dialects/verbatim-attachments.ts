@@ -4,6 +4,7 @@ import { type AttachmentAddress, type Data, dataUrlOf } from "./attachments.ts";
 import { addressLengthMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
 import {
+  jsonBytesOf,
   type NamedString,
   namedStringsOf,
   objectSpansOf,
@@ -94,7 +95,7 @@ export const isHttp = (bytes: Buffer, string: Span): boolean =>
 /** A place whose value is replaced by a data URL. */
 export const dataUrlAt = ({ start, end }: Span, part: Place["part"]): Place => ({
   part,
-  edits: (data) => [{ start, end, by: Buffer.from(JSON.stringify(dataUrlOf(data))) }],
+  edits: (data) => [{ start, end, by: jsonBytesOf(dataUrlOf(data)) }],
 });
 
 /** Offset of an object around a string; 0 is the one that has it. */

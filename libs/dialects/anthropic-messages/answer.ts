@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, stoppedBy } from "../finish.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -49,7 +49,7 @@ export class UsageReader {
   readonly #counters: Record<string, number> = {};
 
   read(value: unknown): void {
-    if (typeof value !== "object" || value === null) return;
+    if (!isObject(value)) return;
     const counters = objectOf(value);
     const read = (name: string, tokens: unknown) => {
       if (tokensOf(tokens) > 0) this.#counters[name] = tokensOf(tokens);

@@ -2,7 +2,7 @@
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral.ts";
 import { boundCacheMarks } from "./cache.ts";
@@ -173,7 +173,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...(user !== undefined && user.value.length <= userIdLengthMax && { metadata: { user_id: user.value } }),
     ...(framing !== "whole" && { stream: true }),
   };
-  return { path: "/messages", headers: { "anthropic-version": apiVersion }, body: Buffer.from(JSON.stringify(body)) };
+  return { path: "/messages", headers: { "anthropic-version": apiVersion }, body: jsonBytesOf(body) };
 }
 
 /** The format has no JSON without a schema, older models have no formats, and not every schema can be enforced: then the model is asked for it in words. */

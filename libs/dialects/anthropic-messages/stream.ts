@@ -3,7 +3,7 @@ import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { finishOf, stoppedBy } from "../finish.ts";
-import { jsonOf, objectOf, textOf } from "../json.ts";
+import { isObject, jsonOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, type BlockStart, endWith, type Finish, type Signature } from "../neutral.ts";
 import type { Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
@@ -73,7 +73,7 @@ export class MessagesDecoder extends EventDecoder {
       case "error":
         return this.fail(upstreamErrorOf(body));
       default:
-        if (typeof body.error === "object" && body.error !== null) return this.fail(upstreamErrorOf(body));
+        if (isObject(body.error)) return this.fail(upstreamErrorOf(body));
     }
     return events;
   }

@@ -1,6 +1,6 @@
 /** JSON schemas as Anthropic's structured outputs take them: https://platform.claude.com/docs/en/build-with-claude/structured-outputs */
 import { definitionChainMax } from "../bounds.ts";
-import { listOf, objectOf } from "../json.ts";
+import { isObject, listOf, objectOf } from "../json.ts";
 
 type Schema = Record<string, unknown>;
 
@@ -59,7 +59,7 @@ function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   const under = new Set<string>();
   const leadsBack = (value: unknown): boolean => {
     if (Array.isArray(value)) return value.some(leadsBack);
-    if (typeof value !== "object" || value === null) return false;
+    if (!isObject(value)) return false;
     return Object.entries(value).some(([keyword, inner]) =>
       keyword === "$ref" && typeof inner === "string" ? refers(inner) : leadsBack(inner),
     );

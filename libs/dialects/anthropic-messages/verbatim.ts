@@ -3,6 +3,7 @@ import type { Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
 import {
   isGiven,
+  jsonBytesOf,
   listOf,
   objectOf,
   objectSpansOf,
@@ -45,7 +46,7 @@ export const verbatim: Verbatim = {
 function requestOf(bytes: Buffer, { model }: Target): Buffer | undefined {
   const spans = objectSpansOf(bytes, ["model"]);
   if (spans?.members.model === undefined) return undefined;
-  const by = Buffer.from(JSON.stringify(model));
+  const by = jsonBytesOf(model);
   return replaceSpans(
     bytes,
     spans.all.map(({ start, end }) => ({ start, end, by })),
@@ -58,7 +59,7 @@ function withoutWrappedSignatures(bytes: Buffer): Buffer {
   return withMembers(kept, "thinking", (thinking) => {
     const { messages } = parsedObject(kept) ?? {};
     const instead = thinkingInstead(readSpan(thinking, { start: 0, end: thinking.length }), listOf(messages));
-    return instead === undefined ? thinking : Buffer.from(JSON.stringify(instead));
+    return instead === undefined ? thinking : jsonBytesOf(instead);
   });
 }
 
@@ -77,7 +78,7 @@ class MessagesWatcher implements Watcher {
   readonly #usage = new UsageReader();
 
   constructor(model: string) {
-    this.#model = Buffer.from(JSON.stringify(model));
+    this.#model = jsonBytesOf(model);
   }
 
   get hasAllContent(): boolean {
@@ -148,7 +149,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   reader.read(body.usage);
   return {
     kind: "answer",
-    body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))),
+    body: withMember(bytes, ["model"], jsonBytesOf(model)),
     usage: reader.usage,
   };
 }

@@ -2,7 +2,7 @@
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, stoppedBy } from "../finish.ts";
-import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { plausible, tokensOf, type Usage } from "../usage.ts";
@@ -36,7 +36,7 @@ export function failureIn(candidates: readonly Record<string, unknown>[]): Upstr
 
 /** Undefined for what is no object. What hosted tools added to the prompt is counted beside it, and thoughts beside what was said. */
 export function usageOf(value: unknown): Usage | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
+  if (!isObject(value)) return undefined;
   const usage = objectOf(value);
   const reasoningTokens = tokensOf(usage.thoughtsTokenCount);
   return plausible({

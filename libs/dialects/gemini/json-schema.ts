@@ -2,7 +2,7 @@
  * Schemas: Google's own kind (https://ai.google.dev/api/caching#Schema) becomes JSON Schema; JSON Schema for Google's models loses what is none of its
  * keywords. Callers mix the kinds, so that one reader serves for both.
  */
-import { objectOf } from "../json.ts";
+import { isObject, objectOf } from "../json.ts";
 import { camelNameOf } from "./names.ts";
 
 type Schema = Record<string, unknown>;
@@ -39,14 +39,14 @@ const schemaMaps = new Set(["properties", "patternProperties", "$defs", "definit
 /** A schema with each schema inside of it changed; what is no schema stays. */
 function eachInner(name: string, value: unknown, change: (schema: unknown) => unknown): unknown {
   if (schemaMembers.has(name) || schemaLists.has(name)) return Array.isArray(value) ? value.map(change) : change(value);
-  if (!schemaMaps.has(name) || typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  if (!schemaMaps.has(name) || !isObject(value) || Array.isArray(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, schema]) => [key, change(schema)]));
 }
 
 export const jsonSchemaOf = (schema: unknown): Schema => objectOf(standard(schema));
 
 function standard(schema: unknown): unknown {
-  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
+  if (!isObject(schema) || Array.isArray(schema)) return schema;
   const members = Object.entries(schema).flatMap(([written, value]): [string, unknown][] => {
     const camel = camelNameOf(written);
     const name = doubleKeywords.has(camel) ? camel : written;
@@ -128,7 +128,7 @@ const keywords = new Set(
 export const plainSchemaOf = (schema: Schema): Schema => objectOf(plain(schema));
 
 function plain(schema: unknown): unknown {
-  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
+  if (!isObject(schema) || Array.isArray(schema)) return schema;
   return Object.fromEntries(
     Object.entries(schema).flatMap(([name, value]) =>
       keywords.has(name) ? [[name, eachInner(name, value, plain)]] : [],

@@ -1,4 +1,5 @@
 /** Names in Google's formats: of fields, which may be written in two ways (https://protobuf.dev/programming-guides/json/), and of models in paths. */
+import { isObject } from "../json.ts";
 
 /** Members whose value is the caller's own, whatever its keys look like. */
 const opaque = new Set([
@@ -19,7 +20,7 @@ export const camelNameOf = (name: string): string =>
 
 /** The same JSON with every field in camel case; where both spellings are given, that one counts. What is the caller's own stays as it is. */
 export function camelOf(value: unknown): unknown {
-  if (typeof value !== "object" || value === null) return value;
+  if (!isObject(value)) return value;
   if (Array.isArray(value)) return value.map(camelOf);
   const names = Object.keys(value);
   if (!names.some((name) => name.includes("_"))) {
@@ -44,7 +45,7 @@ const entryOf = ({ name, member }: { name: string; member: unknown }): [string, 
 /** The items of a list and their paths; where one item stands for a list of one, as it may in this format, that item. */
 export function itemsOf(value: unknown, path: string): [item: unknown, path: string][] {
   if (Array.isArray(value)) return value.map((item, place) => [item, `${path}[${place}]`]);
-  return typeof value === "object" && value !== null ? [[value, path]] : [];
+  return isObject(value) ? [[value, path]] : [];
 }
 
 /** What a model is called beside its tuned kin, who have a collection of their own. */

@@ -1,6 +1,6 @@
 /** Functions that a caller offers, and the choice among them, in Google's Gemini format, both ways: https://ai.google.dev/gemini-api/docs/function-calling */
 import { refuse } from "../field-support.ts";
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
 import { namedTools, textToolParameters, toolNamed, toolNameOf } from "../tools.ts";
 import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
@@ -28,7 +28,7 @@ function toolOf(
     path,
     callerName: String(name),
     ...(textOf(description) !== undefined && { description: description as string }),
-    ...(typeof schema === "object" && schema !== null && { parameters: jsonSchemaOf(schema) }),
+    ...(isObject(schema) && { parameters: jsonSchemaOf(schema) }),
   };
 }
 

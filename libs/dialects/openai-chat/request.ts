@@ -3,7 +3,7 @@
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { invalidFieldIn } from "../invalid-field.ts";
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import {
   type Effort,
   efforts,
@@ -52,9 +52,7 @@ function toolOf(value: unknown, place: number) {
     callerName: String(name),
     ...(typeof description === "string" && { description }),
     ...(typeof strict === "boolean" && { strict }),
-    ...(type === "custom"
-      ? { takesText: true }
-      : typeof parameters === "object" && parameters !== null && { parameters: objectOf(parameters) }),
+    ...(type === "custom" ? { takesText: true } : isObject(parameters) && { parameters: objectOf(parameters) }),
   };
 }
 
@@ -107,8 +105,7 @@ function settingsOf(body: Record<string, unknown>): Settings {
   const verbosity = word("verbosity");
   if (verbosity !== undefined) put("verbosity", { value: knownVerbosityOf(verbosity), path: verbosity.path });
   put("user", word("safety_identifier") ?? word("user"));
-  if (typeof body.metadata === "object" && body.metadata !== null)
-    put("metadata", { value: objectOf(body.metadata), path: "metadata" });
+  if (isObject(body.metadata)) put("metadata", { value: objectOf(body.metadata), path: "metadata" });
   put("serviceTier", word("service_tier"));
   put("cacheKey", word("prompt_cache_key"));
   return settings;
@@ -193,7 +190,7 @@ export function encodeRequest(
     ...(stream && { stream: true }),
     ...(stream && streamUsage && { stream_options: { include_usage: true } }),
   };
-  return { path: "/chat/completions", headers: {}, body: Buffer.from(JSON.stringify(body)) };
+  return { path: "/chat/completions", headers: {}, body: jsonBytesOf(body) };
 }
 
 const encodeTool = ({ name, description, parameters, strict, takesText }: NeutralRequest["tools"][number]) => ({

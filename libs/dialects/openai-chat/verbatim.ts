@@ -6,6 +6,7 @@ import {
   isEmptyArray,
   isGiven,
   isNull,
+  jsonBytesOf,
   listOf,
   memberSpansOf,
   objectOf,
@@ -52,7 +53,7 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
   const spans = objectSpansOf(bytes, ["model", "stream_options", "store"]);
   if (spans?.members.model === undefined) return undefined;
   const options = spans.members.stream_options;
-  const name = Buffer.from(JSON.stringify(model));
+  const name = jsonBytesOf(model);
   const replacements: (Span & { by: Buffer })[] = spans.all
     .filter((member) => member.name === "model")
     .map(({ start, end }) => ({ start, end, by: name }));
@@ -128,7 +129,7 @@ class ChatWatcher implements Watcher {
   #committed = false;
 
   constructor(model: string, { usageShown, choices }: { usageShown: boolean; choices: number }) {
-    this.#model = Buffer.from(JSON.stringify(model));
+    this.#model = jsonBytesOf(model);
     this.#usageShown = usageShown;
     this.#choices = choices;
   }
@@ -189,7 +190,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   if (!choices.some(isAnswered)) return failedWith(emptyAnswer);
   return {
     kind: "answer",
-    body: replaceSpans(bytes, namedBy(bytes, body, Buffer.from(JSON.stringify(model)))),
+    body: replaceSpans(bytes, namedBy(bytes, body, jsonBytesOf(model))),
     usage: usageOf(usage),
   };
 }

@@ -5,6 +5,8 @@ import {
   elementSpansOf,
   isGiven,
   isNull,
+  isObject,
+  jsonBytesOf,
   jsonOf,
   listOf,
   objectOf,
@@ -22,7 +24,7 @@ import { bytesOfForm } from "./form.ts";
 export function imageRequestOf(bytes: Buffer, model: string): WireRequest | undefined {
   const spans = objectSpansOf(bytes, ["model"]);
   if (spans?.members.model === undefined) return undefined;
-  const by = Buffer.from(JSON.stringify(model));
+  const by = jsonBytesOf(model);
   return {
     path: "/images/generations",
     headers: {},
@@ -115,7 +117,7 @@ class ImageWatcher implements Watcher {
 }
 
 function usageOf(value: unknown): Usage | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
+  if (!isObject(value)) return undefined;
   const { input_tokens: input, output_tokens: output } = objectOf(value);
   return plainUsageOf(tokensOf(input), tokensOf(output));
 }

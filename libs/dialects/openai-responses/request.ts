@@ -2,7 +2,7 @@
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import { efforts, type NeutralRequest, type Setting, type SettingName, type Settings, turnsOf } from "../neutral.ts";
 import { schemaFormatOf } from "../openai-parts.ts";
 import { askedEffortOf } from "../reasoning.ts";
@@ -128,7 +128,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     store: false,
     ...(framing !== "whole" && { stream: true }),
   };
-  return { path: "/responses", headers: {}, body: Buffer.from(JSON.stringify(body)) };
+  return { path: "/responses", headers: {}, body: jsonBytesOf(body) };
 }
 
 const boundedTokensOf = (asked: number, most = Number.POSITIVE_INFINITY): number =>

@@ -1,6 +1,6 @@
 /** What of a request refers to what a vendor would have stored, and how a caller's own connection continues its previous answer instead. */
 import { refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isObject, listOf, objectOf, textOf } from "../json.ts";
 
 export interface StatefulField {
   /** The field at fault, such as `input[3]`. */
@@ -33,8 +33,7 @@ export function statefulFieldIn(body: Record<string, unknown>): StatefulField | 
   return undefined;
 }
 
-const isNamed = (value: unknown): boolean =>
-  textOf(value) !== undefined || (typeof value === "object" && value !== null);
+const isNamed = (value: unknown): boolean => textOf(value) !== undefined || isObject(value);
 
 function statefulItem(item: Record<string, unknown>, path: string): StatefulField | undefined {
   const { type, role, id } = item;

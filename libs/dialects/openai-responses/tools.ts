@@ -1,6 +1,6 @@
 /** Tools and the choice among them in OpenAI's Responses format, both ways. Callers also give tools inside of their input, and group them in namespaces. */
 import { refuse } from "../field-support.ts";
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
 import { namedTools, offeredTool, toolNamed, toolNameOf } from "../tools.ts";
 
@@ -44,7 +44,7 @@ function toolOf(tool: Record<string, unknown>, path: string, namespace: string |
     ...(tool.type === "custom"
       ? { takesText: true }
       : {
-          ...(typeof parameters === "object" && parameters !== null && { parameters: objectOf(parameters) }),
+          ...(isObject(parameters) && { parameters: objectOf(parameters) }),
           ...(typeof strict === "boolean" && { strict }),
         }),
   };
@@ -131,12 +131,12 @@ export function encodeToolChoice({ mode, only }: ToolChoice, tools: readonly Too
  */
 export function fitsStrict(schema: unknown): boolean {
   if (Array.isArray(schema)) return schema.every(fitsStrict);
-  if (typeof schema !== "object" || schema === null) return true;
-  const { type, properties, required, additionalProperties, ...others } = schema as Record<string, unknown>;
+  if (!isObject(schema)) return true;
+  const { type, properties, required, additionalProperties, ...others } = schema;
   const names = Object.keys(objectOf(properties));
   const demanded = new Set(listOf(required));
-  const isObject = type === "object" || properties !== undefined || (Array.isArray(type) && type.includes("object"));
-  if (isObject && (additionalProperties !== false || names.some((name) => !demanded.has(name)))) return false;
+  const isOfObjects = type === "object" || properties !== undefined || (Array.isArray(type) && type.includes("object"));
+  if (isOfObjects && (additionalProperties !== false || names.some((name) => !demanded.has(name)))) return false;
   if (["allOf", "oneOf", "not", "if"].some((keyword) => keyword in others)) return false;
   const { items, anyOf, $defs, definitions } = others;
   return [

@@ -4,6 +4,7 @@ import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
 import {
   isGiven,
+  jsonBytesOf,
   listOf,
   objectOf,
   objectSpansOf,
@@ -32,7 +33,7 @@ export const verbatim: Verbatim = {
   compaction(bytes, model) {
     const spans = objectSpansOf(bytes, ["model"]);
     if (spans?.members.model === undefined) return undefined;
-    const body = withResolvableReasoning(withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))));
+    const body = withResolvableReasoning(withMember(bytes, ["model"], jsonBytesOf(model)));
     return { path: "/responses/compact", headers: {}, body };
   },
   stream: (_bytes, _framing, model) => new VerbatimStream(new ResponsesWatcher(model)),
@@ -86,7 +87,7 @@ class ResponsesWatcher implements Watcher {
   readonly #model: Buffer;
 
   constructor(model: string) {
-    this.#model = Buffer.from(JSON.stringify(model));
+    this.#model = jsonBytesOf(model);
   }
 
   get complete(): boolean {
@@ -158,7 +159,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   if (output.length === 0 && status === undefined) return failedWith(emptyAnswer);
   return {
     kind: "answer",
-    body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))),
+    body: withMember(bytes, ["model"], jsonBytesOf(model)),
     usage: usageOf(body.usage),
   };
 }

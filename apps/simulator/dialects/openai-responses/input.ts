@@ -30,35 +30,10 @@ const idPrefixes: Record<string, string> = {
 };
 
 /** Items that are taken, but say nothing to the simulator. */
-const otherTypes = [
-  ...[
-    "additional_tools",
-    "apply_patch_call",
-    "apply_patch_call_output",
-    "code_interpreter_call",
-    "compaction_trigger",
-    "computer_call",
-  ],
-  ...[
-    "computer_call_output",
-    "configuration_update",
-    "file_search_call",
-    "image_generation_call",
-    "local_shell_call",
-    "local_shell_call_output",
-  ],
-  ...[
-    "mcp_approval_request",
-    "mcp_approval_response",
-    "mcp_call",
-    "mcp_list_tools",
-    "program",
-    "program_output",
-    "shell_call",
-    "shell_call_output",
-  ],
-  ...["tool_search_call", "tool_search_output", "web_search_call"],
-];
+const otherTypes =
+  "additional_tools apply_patch_call apply_patch_call_output code_interpreter_call compaction_trigger computer_call computer_call_output configuration_update file_search_call image_generation_call local_shell_call local_shell_call_output mcp_approval_request mcp_approval_response mcp_call mcp_list_tools program program_output shell_call shell_call_output tool_search_call tool_search_output web_search_call".split(
+    " ",
+  );
 
 /** What a compacted conversation costs: rough but constant. */
 const compactedTokens = 16;

@@ -15,28 +15,10 @@ export const toolChoice = Type.Union([
 ]);
 
 /** Tools of the upstream itself and other kinds that are taken, but never called. */
-const otherTypes = [
-  ...[
-    "apply_patch",
-    "code_interpreter",
-    "computer",
-    "computer_use_preview",
-    "file_search",
-    "image_generation",
-    "local_shell",
-    "mcp",
-    "namespace",
-  ],
-  ...[
-    "programmatic_tool_calling",
-    "shell",
-    "tool_search",
-    "web_search",
-    "web_search_2025_08_26",
-    "web_search_preview",
-    "web_search_preview_2025_03_11",
-  ],
-];
+const otherTypes =
+  "apply_patch code_interpreter computer computer_use_preview file_search image_generation local_shell mcp namespace programmatic_tool_calling shell tool_search web_search web_search_2025_08_26 web_search_preview web_search_preview_2025_03_11".split(
+    " ",
+  );
 
 const readers: Record<string, Reader<Tool>> = {
   function: readerOf(Type.Object({ name: toolName, parameters: nullable(Type.Object({})) }), ({ name, parameters }) => {
