@@ -169,6 +169,9 @@ export interface Answer {
   usage?: Usage;
 }
 
+/** The events of an answer that failed. */
+export const failed = (error: UpstreamError): AnswerEvent[] => [{ kind: "error", error }];
+
 /** How an answer ended: what is not known of it is no member. */
 export const endWith = (
   finish: Finish,

@@ -11,6 +11,7 @@ import {
   endWith,
   eventsOf,
   type Finish,
+  failed,
   type Signature,
 } from "../neutral.ts";
 import { calledTool } from "../tools.ts";
@@ -161,15 +162,15 @@ export function blockOf(block: WireBlock): Block | undefined {
 }
 
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
-  if (body.type === "error" || !Array.isArray(body.content)) return [{ kind: "error", error: upstreamErrorOf(body) }];
+  if (body.type === "error" || !Array.isArray(body.content)) return failed(upstreamErrorOf(body));
   const blocks = listOf(body.content).flatMap((block) => blockOf(objectOf(block)) ?? []);
   const reason = textOf(body.stop_reason);
-  if (reason === undefined && blocks.length === 0) return [{ kind: "error", error: emptyAnswer }];
+  if (reason === undefined && blocks.length === 0) return failed(emptyAnswer);
   const finish = finishOf(
     reason ?? "end_turn",
     blocks.some(({ kind }) => kind === "call"),
   );
-  if (finish === undefined) return [{ kind: "error", error: stoppedBy(String(reason)) }];
+  if (finish === undefined) return failed(stoppedBy(String(reason)));
   const reader = new UsageReader();
   reader.read(body.usage);
   return eventsOf({

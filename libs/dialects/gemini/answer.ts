@@ -3,7 +3,7 @@ import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, stoppedBy } from "../finish.ts";
 import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish } from "../neutral.ts";
+import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { plausible, tokensOf, type Usage } from "../usage.ts";
 import { PartReader } from "./part-reader.ts";
@@ -102,7 +102,7 @@ export class AnswerReader {
 
   fail(error: UpstreamError): AnswerEvent[] {
     this.over = true;
-    return [{ kind: "error", error }];
+    return failed(error);
   }
 }
 
@@ -112,10 +112,9 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const last = events.at(-1);
   if (last?.kind === "error") return [last];
   const { finishReason } = objectOf(listOf(body.candidates)[0]);
-  if (!reader.finished && textOf(finishReason) !== undefined)
-    return [{ kind: "error", error: stoppedBy(String(finishReason)) }];
+  if (!reader.finished && textOf(finishReason) !== undefined) return failed(stoppedBy(String(finishReason)));
   if (!reader.finished && reader.empty)
-    return [{ kind: "error", error: body.candidates === undefined ? upstreamErrorOf(body) : emptyAnswer }];
+    return failed(body.candidates === undefined ? upstreamErrorOf(body) : emptyAnswer);
   return [...events, ...reader.end()];
 }
 

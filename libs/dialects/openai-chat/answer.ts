@@ -3,7 +3,7 @@ import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, reasonIn, stoppedBy } from "../finish.ts";
 import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import { type Answer, type AnswerEvent, type Block, endWith, type Finish } from "../neutral.ts";
+import { type Answer, type AnswerEvent, type Block, endWith, type Finish, failed } from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
@@ -89,10 +89,10 @@ export function callOf(call: Record<string, unknown>): { name: string; input: st
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
   const [choice] = choices;
-  if (isGiven(body.error)) return [failed(upstreamErrorOf(body))];
-  if (choice === undefined) return [failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer)];
+  if (isGiven(body.error)) return failed(upstreamErrorOf(body));
+  if (choice === undefined) return failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer);
   const failure = failureIn(choices);
-  if (failure !== undefined) return [failed(failure)];
+  if (failure !== undefined) return failed(failure);
   const message = objectOf(choice.message);
   const events: AnswerEvent[] = [];
   const text = (kind: "reasoning" | "text" | "refusal", value: unknown) => {
@@ -112,15 +112,13 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
     );
   }
   const reason = reasonIn(choice.finish_reason);
-  if (reason === undefined && events.length === 0) return [failed(emptyAnswer)];
+  if (reason === undefined && events.length === 0) return failed(emptyAnswer);
   const finish = finishOf(reason ?? "stop", calls.length > 0);
-  if (finish === undefined) return [failed(stoppedBy(String(reason)))];
+  if (finish === undefined) return failed(stoppedBy(String(reason)));
   const usage = usageOf(body.usage);
   events.push({ kind: "finish", ...endOf(finish, stopSequenceOf(choice), usage) });
   return events;
 }
-
-const failed = (error: UpstreamError): AnswerEvent => ({ kind: "error", error });
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
   const textsOf = (kind: "text" | "refusal" | "reasoning") =>

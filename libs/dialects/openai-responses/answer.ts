@@ -3,7 +3,7 @@ import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
 import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import { type Answer, type AnswerEvent, type Block, endWith, eventsOf, type Finish } from "../neutral.ts";
+import { type Answer, type AnswerEvent, type Block, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
@@ -196,11 +196,11 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const { status, output, usage: counted, incomplete_details: details } = body;
   const failure = failureIn(body);
-  if (failure !== undefined) return [{ kind: "error", error: failure }];
+  if (failure !== undefined) return failed(failure);
   const isWhole = Array.isArray(output) && (status === undefined || status === "completed" || status === "incomplete");
-  if (!isWhole) return [{ kind: "error", error: upstreamErrorOf(body) }];
+  if (!isWhole) return failed(upstreamErrorOf(body));
   const blocks = output.flatMap((item) => blocksOf(objectOf(item)));
-  if (blocks.length === 0 && status === undefined) return [{ kind: "error", error: emptyAnswer }];
+  if (blocks.length === 0 && status === undefined) return failed(emptyAnswer);
   const called = blocks.some(({ kind }) => kind === "call");
   return eventsOf({ blocks, ...endWith(finishOf(status, details, called), { usage: usageOf(counted) }) });
 }
