@@ -14,6 +14,7 @@ import { eventStreamSettings, jobStatesOf, restoreEventStreamSettings } from "./
 
 const jobName = "generation";
 const priority = 1;
+/** The part of the free slots that one job may take. */
 const freeSlotsShare = 1 / 16;
 
 /** A queue that operators may inspect. */
