@@ -1,4 +1,5 @@
 /** The ingress's settings, each with its bounds. */
+
 import {
   drainSettings,
   integerSetting,
@@ -9,14 +10,9 @@ import {
   textSetting,
 } from "#service/config.ts";
 import { largestClaimOf } from "./admission/capacity.ts";
+import { smallBodyBytesMax } from "./bounds.ts";
 
 const mebibyte = 1 << 20;
-
-/** Bytes. A larger body leaves a part of `BODIES_BYTES_MAX` to small ones, and reserves memory as it arrives; a smaller one by its Content-Length. */
-export const smallBodyBytesMax = 64 * 1024;
-
-/** Bytes. An answer with more unread bytes leaves a part of `ANSWERS_BYTES_MAX` to others. */
-export const smallAnswerBytesMax = 64 * 1024;
 
 export const ingressSettings = {
   ...listenSettings,

@@ -7,9 +7,7 @@
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-
-/** How often an ingress checks at most whether a rewrite is due. */
-const checkMsMax = 10_000;
+import { fileRewriteCheckMsMax } from "./bounds.ts";
 
 export interface FileRewritesOptions {
   redis: Redis;
@@ -28,7 +26,7 @@ export class FileRewrites {
 
   /** How often `rewriteIfDue` must be called. */
   get checkEveryMs(): number {
-    return Math.min(checkMsMax, this.#options.everyMs);
+    return Math.min(fileRewriteCheckMsMax, this.#options.everyMs);
   }
 
   /** Never rejects. */

@@ -2,6 +2,7 @@
  * Composes an ingress: serves HTTP to callers, puts their generations on queues and relays the answers. It keeps no state that another ingress would need. A
  * process may run several.
  */
+
 import { randomUUID } from "node:crypto";
 import type { Server } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
@@ -15,13 +16,21 @@ import type { RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
 import type { Clock } from "#service/clock.ts";
 import type { ServiceConfig } from "#service/config.ts";
+import { leaseMs, renewEveryMsOf } from "#service/lease.ts";
 import { OpenFiles } from "#service/open-files.ts";
 import { listen } from "#service/operations.ts";
 import { Admission } from "./admission/admission.ts";
 import { Capacity } from "./admission/capacity.ts";
-import { RateLimiter, renewEveryMs } from "./admission/rate-limits.ts";
+import { RateLimiter } from "./admission/rate-limits.ts";
 import { type BackendDeps, type Backends, openBackends } from "./backends.ts";
-import { type IngressConfig, smallAnswerBytesMax, smallBodyBytesMax } from "./config.ts";
+import {
+  checkEveryMs,
+  firstHeartbeatMsMax,
+  restoreSettingsEveryMs,
+  smallAnswerBytesMax,
+  smallBodyBytesMax,
+} from "./bounds.ts";
+import type { IngressConfig } from "./config.ts";
 import { FileRewrites } from "./file-rewrites.ts";
 import { GenerationLifecycle } from "./generation/lifecycle.ts";
 import { BodyReader } from "./http/body-reader.ts";
@@ -36,13 +45,6 @@ import { metricsSubscriber } from "./metrics.ts";
 import { createIngressOperations } from "./operations.ts";
 import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
 import { ResponsesSockets } from "./websocket/responses-sockets.ts";
-
-/** How often things are checked that need no check of their own at an exact time. */
-const checkEveryMs = 1_000;
-/** How often the settings of the queues are restored: a Redis that lost its data has lost them. */
-const restoreSettingsEveryMs = 10_000;
-/** How long a starting ingress waits at most until it hears its own heartbeat. */
-const firstHeartbeatMsMax = 5_000;
 
 const stopping: Failure = {
   code: "unavailable",
@@ -196,7 +198,7 @@ function periodicTasksOf(
     { everyMs: bounds.heartbeatMs, run: () => generations.tick() },
     { everyMs: checkEveryMs, run: (now) => idempotency.tick(now) },
     { everyMs: checkEveryMs, run: (now) => limits.retryRecords(now) },
-    { everyMs: renewEveryMs, run: () => limits.renew() },
+    { everyMs: renewEveryMsOf(leaseMs), run: () => limits.renew() },
     { everyMs: checkEveryMs, run: (now) => sockets.tick(now) },
     { everyMs: bodies.checkEveryMs, run: (now) => bodies.tick(now) },
     { everyMs: checkEveryMs, run: () => openFiles.tick() },

@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Dialect, SentFault, SimulatedRequest } from "./dialects/dialect.ts";
+import { type Dialect, Refused, type SentFault, type SimulatedRequest } from "./dialects/dialect.ts";
 import { openaiErrorBody } from "./dialects/openai-error.ts";
 import { dialects } from "./dialects/registry.ts";
 import { createJournal, type Journal } from "./journal.ts";
@@ -116,14 +116,13 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   };
 
   const perform = (dialect: Dialect, playing: Playing, request: Omit<SimulatedRequest, "settings">) => {
-    const answer = dialect.answer({ ...request, settings: playing.settings });
-    switch (answer.kind) {
-      case "refused":
-        return playRefusal(playing, answer.status, playing.errorBody(answer));
-      case "whole":
-        return playWhole(playing, answer.body, answer.tokens);
-      case "events":
-        return playEvents(playing, answer);
+    try {
+      const answer = dialect.answer({ ...request, settings: playing.settings });
+      if (answer.kind === "whole") playWhole(playing, answer.body, answer.tokens);
+      else playEvents(playing, answer);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      playRefusal(playing, error.fault.status, playing.errorBody(error.fault));
     }
   };
 

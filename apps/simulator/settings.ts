@@ -16,58 +16,45 @@ const usageModes = ["asked", "always", "never", "every"] as const;
 const delayMsMax = 3_600_000;
 const tokensMax = 200_000;
 
+const integer = (min: number, max: number, description: string) => ({
+  kind: "integer" as const,
+  min,
+  max,
+  description,
+});
+
 /** Every setting with its bounds; also the source of the reference page. */
 export const settingTable = {
-  tokens: {
-    kind: "integer",
-    min: 0,
-    max: tokensMax,
-    description:
-      "Length of a text answer in tokens; each token is one event of the stream. Unset: the length of the text.",
-  },
+  tokens: integer(
+    0,
+    tokensMax,
+    "Length of a text answer in tokens; each token is one event of the stream. Unset: the length of the text.",
+  ),
   rate: {
     kind: "number",
     min: 0,
     max: 100_000,
     description: "Tokens per second; 0 is as fast as possible. An image takes the tokens of its usage.",
   },
-  first: {
-    kind: "integer",
-    min: 0,
-    max: delayMsMax,
-    description: "Delay before the first token, after the head, in ms.",
-  },
-  head: { kind: "integer", min: 0, max: delayMsMax, description: "Delay before the head of the response, in ms." },
-  size: { kind: "integer", min: 1, max: 65_536, description: "Bytes of each text token. Unset: one word." },
-  reasoning: {
-    kind: "integer",
-    min: 0,
-    max: tokensMax,
-    description: "Reasoning tokens before the answer. Unset: according to the requested effort.",
-  },
+  first: integer(0, delayMsMax, "Delay before the first token, after the head, in ms."),
+  head: integer(0, delayMsMax, "Delay before the head of the response, in ms."),
+  size: integer(1, 65_536, "Bytes of each text token. Unset: one word."),
+  reasoning: integer(0, tokensMax, "Reasoning tokens before the answer. Unset: according to the requested effort."),
   redacted: {
     kind: "flag",
     description: "Reasoning comes as redacted data instead of text, in dialects that have such a form.",
   },
-  filter: {
-    kind: "integer",
-    min: 0,
-    max: tokensMax,
-    description:
-      "After this many tokens, or a shorter text, a content filter ends the answer; 0 blocks the prompt, in dialects that report it. No tool is called.",
-  },
-  cached: {
-    kind: "integer",
-    min: 0,
-    max: 10_000_000,
-    description: "Prompt tokens reported as cached, at most all of them. Unset: a prefix of long prompts.",
-  },
-  "image-bytes": {
-    kind: "integer",
-    min: 0,
-    max: 33_554_432,
-    description: "Minimum size of a generated image, in bytes.",
-  },
+  filter: integer(
+    0,
+    tokensMax,
+    "After this many tokens, or a shorter text, a content filter ends the answer; 0 blocks the prompt, in dialects that report it. No tool is called.",
+  ),
+  cached: integer(
+    0,
+    10_000_000,
+    "Prompt tokens reported as cached, at most all of them. Unset: a prefix of long prompts.",
+  ),
+  "image-bytes": integer(0, 33_554_432, "Minimum size of a generated image, in bytes."),
   usage: {
     kind: "choice",
     of: usageModes,
@@ -77,51 +64,27 @@ export const settingTable = {
     kind: "flag",
     description: "Sends the opening event of a stream, which has no content, with the head instead of the first token.",
   },
-  status: { kind: "integer", min: 400, max: 599, description: "Fault: the answer is this HTTP status." },
+  status: integer(400, 599, "Fault: the answer is this HTTP status."),
   "retry-after": {
     kind: "instant",
     description:
       "The Retry-After of `status`: seconds, or an ISO 8601 instant, which is sent as an HTTP date. Gemini has it in the body.",
   },
-  reset: {
-    kind: "integer",
-    min: 0,
-    max: tokensMax,
-    description: "Fault: the connection is reset after this many tokens; 0 is before the head.",
-  },
-  stall: {
-    kind: "integer",
-    min: 0,
-    max: tokensMax,
-    description: "Fault: the connection stays open and silent after this many tokens.",
-  },
-  cut: {
-    kind: "integer",
-    min: 0,
-    max: tokensMax,
-    description: "Fault: the body ends normally after this many tokens, without a finish.",
-  },
-  error: {
-    kind: "integer",
-    min: 0,
-    max: tokensMax,
-    description: "Fault: an error event ends the stream after this many tokens.",
-  },
-  malformed: {
-    kind: "integer",
-    min: 1,
-    max: tokensMax,
-    description:
-      "Fault: this token's event (counted from 1), or the next token's with an event, is broken JSON; the stream continues.",
-  },
+  reset: integer(0, tokensMax, "Fault: the connection is reset after this many tokens; 0 is before the head."),
+  stall: integer(0, tokensMax, "Fault: the connection stays open and silent after this many tokens."),
+  cut: integer(0, tokensMax, "Fault: the body ends normally after this many tokens, without a finish."),
+  error: integer(0, tokensMax, "Fault: an error event ends the stream after this many tokens."),
+  malformed: integer(
+    1,
+    tokensMax,
+    "Fault: this token's event (counted from 1), or the next token's with an event, is broken JSON; the stream continues.",
+  ),
   "no-end": { kind: "flag", description: "Fault: everything except the terminator is sent." },
-  "fail-first": {
-    kind: "integer",
-    min: 1,
-    max: 1_000_000,
-    description:
-      "The faults apply only to this many first requests with the same x-simulate-id, or otherwise the same model. Without another fault, the fault is status 503.",
-  },
+  "fail-first": integer(
+    1,
+    1_000_000,
+    "The faults apply only to this many first requests with the same x-simulate-id, or otherwise the same model. Without another fault, the fault is status 503.",
+  ),
 } as const satisfies Record<string, Setting>;
 
 type SettingName = keyof typeof settingTable;
@@ -218,7 +181,16 @@ function settingValueOf(name: string, setting: Setting, text: string | undefined
 
 /** Merges the sources; for each setting, a later source wins. */
 export function settingsOf(...sources: Given[]): Outcome<Settings> {
-  const given = new Map(sources.flatMap((source) => [...source]));
+  const settings = mergedOf(new Map(sources.flatMap((source) => [...source])));
+  if ((settings.tokens ?? 0) * (settings.tokenBytes ?? 8) > answerBytesMax)
+    return {
+      kind: "bad",
+      fault: `The simulator settings "tokens" and "size" together make an answer of more than ${answerBytesMax} bytes.`,
+    };
+  return { kind: "ok", value: settings };
+}
+
+function mergedOf(given: Given): Settings {
   const number = (name: SettingName): number | undefined => {
     const value = given.get(name);
     return typeof value === "number" ? value : undefined;
@@ -227,7 +199,7 @@ export function settingsOf(...sources: Given[]): Outcome<Settings> {
     const value = given.get(name);
     return typeof value === "string" ? value : undefined;
   };
-  const settings: Settings = {
+  return {
     tokens: number("tokens"),
     rate: number("rate") ?? 0,
     firstMs: number("first") ?? 0,
@@ -252,25 +224,9 @@ export function settingsOf(...sources: Given[]): Outcome<Settings> {
       failFirst: number("fail-first"),
     },
   };
-  if ((settings.tokens ?? 0) * (settings.tokenBytes ?? 8) > answerBytesMax)
-    return {
-      kind: "bad",
-      fault: `The simulator settings "tokens" and "size" together make an answer of more than ${answerBytesMax} bytes.`,
-    };
-  return { kind: "ok", value: settings };
 }
 
-const noFaults: Faults = {
-  status: undefined,
-  retryAfter: undefined,
-  reset: undefined,
-  stall: undefined,
-  cut: undefined,
-  error: undefined,
-  malformed: undefined,
-  noEnd: false,
-  failFirst: undefined,
-};
+const { faults: noFaults } = mergedOf(new Map());
 
 /** The settings of one request of a `fail-first` series. */
 export function settingsAmong(settings: Settings, failing: boolean): Settings {

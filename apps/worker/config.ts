@@ -1,4 +1,5 @@
 /** The worker's settings and its command line. */
+
 import { parseArgs } from "node:util";
 import type { Environment } from "#catalogue/environment.ts";
 import {
@@ -12,6 +13,7 @@ import {
 } from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
 import { type Network, networksOf } from "./attachments/attachment-fetcher.ts";
+import { capacityMax } from "./bounds.ts";
 
 const attachmentNetworks: Setting<Network[]> = {
   variable: "ATTACHMENT_NETWORKS",
@@ -45,8 +47,6 @@ export const workerSettings = {
     ),
   },
 };
-
-const capacityMax = 100_000;
 
 export const workerArguments = {
   queues: {

@@ -5,11 +5,9 @@ import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { JobSlot, JobWorker } from "#relay/ports.ts";
 import { announce, withdraw } from "#relay/redis/queue-slots.ts";
 import type { Redis } from "#service/redis.ts";
+import { queueCheckMs } from "./bounds.ts";
 import { capacitiesOf } from "./config.ts";
 import type { WorkerRedis } from "./redis.ts";
-
-/** How often the catalogue is checked for new queues. */
-const checkMs = 1_000;
 
 export interface WorkerQueuesDeps {
   /** Queues and their capacities, as the command line gives them. */
@@ -92,7 +90,7 @@ export class WorkerQueues {
     this.#check = setTimeout(async () => {
       await this.#openMissing().catch(this.#deps.onRedisError);
       this.#checkLater();
-    }, checkMs);
+    }, queueCheckMs);
   }
 
   #announce({ name, capacity: slots }: JobWorker): void {

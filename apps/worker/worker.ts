@@ -17,6 +17,7 @@ import { AttachmentBudget } from "./attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
 import { RequestAttachments } from "./attachments/request-attachments.ts";
 import { Attempt, type AttemptDeps } from "./attempt/attempt.ts";
+import { drainCheckMs, watchMs } from "./bounds.ts";
 import { followCatalogue } from "./catalogue.ts";
 import type { WorkerConfig } from "./config.ts";
 import { createAttemptLog } from "./observability/attempt-log.ts";
@@ -31,11 +32,6 @@ import { Routing } from "./routing/routing.ts";
 import { Slots } from "./routing/slots.ts";
 import { isProxied } from "./upstream/connections.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
-
-/** How often timeouts are checked, so they are kept to within this. */
-const watchMs = 250;
-/** How often a draining worker checks whether attempts are left. */
-const drainCheckMs = 20;
 
 /** The worker owns what it is given, and closes it. */
 export interface WorkerDeps {

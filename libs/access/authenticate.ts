@@ -1,9 +1,7 @@
 /** Authenticates a caller by its API key. */
+import { credentialsMax } from "./bounds.ts";
 import { hashOf, looksLikeKey } from "./key.ts";
 import { type KeyRecord, stateOf } from "./record.ts";
-
-/** More than the number of places in a request that can contain a key. */
-const credentialsMax = 8;
 
 /** A refusal does not distinguish missing, malformed, unknown, expired and revoked keys. */
 export type Authentication = { kind: "admitted"; record: KeyRecord } | { kind: "refused" };

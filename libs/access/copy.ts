@@ -8,13 +8,9 @@
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
+import { noticeLatenessMs, noticesMax } from "./bounds.ts";
 import { type Notice, readRecords, readSome, readVersion, restoreRecords } from "./projection.ts";
 import type { KeyRecord } from "./record.ts";
-
-/** How long a notice may arrive after the version that it announces is visible. */
-const noticeLatenessMs = 50;
-/** With more pending notices than this, the copy reads all records again. */
-const noticesMax = 1_000;
 
 export interface KeyCopy {
   find(hash: string): KeyRecord | undefined;

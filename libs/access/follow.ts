@@ -7,10 +7,9 @@
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
+import { compareEveryMs } from "./bounds.ts";
 import { createKeyCopy, type KeyCopy } from "./copy.ts";
 import { noticeOf } from "./projection.ts";
-
-const compareEveryMs = 300;
 
 export interface KeyFollower extends Pick<KeyCopy, "find" | "isRevoked" | "count"> {
   close(): void;

@@ -3,16 +3,14 @@
  * Records are never deleted, and a revocation is final. So a missing record was lost, and the union of two copies is always correct.
  * The scripts also run while Redis' memory is full, so that a key can always be revoked.
  */
-import { randomBytes } from "node:crypto";
 
+import { randomBytes } from "node:crypto";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
+import { pageSize, revokeAttemptsMax } from "./bounds.ts";
 import { createKey } from "./key.ts";
 import { type KeyRecord, parseRecord } from "./record.ts";
-
-const pageSize = 1_000;
-const revokeAttemptsMax = 5;
 
 /** Replaces the hash in a notice when several records changed. */
 const wholeMark = "*";

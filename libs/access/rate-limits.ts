@@ -1,22 +1,14 @@
 /** Rate limits and budgets, counted in Redis over all processes: reserved at admission in one round trip, settled when the generation ends. */
 
 import type { Keyspace } from "#service/keyspace.ts";
+import { leaseMs } from "#service/lease.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
+import { forgottenMax, knownMax, renewalsMax, settledMs } from "./bounds.ts";
 import { type LimitName, type Limits, limitRows, limitsCount } from "./limits.ts";
 import { admitScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
 
 export type { LimitName, Limits };
-
-/** How long a lease lives without a renewal. After a crash, the reservations of a process are free again after this time. */
-export const leaseMs = 6_000;
-/** How long Redis remembers that a generation is settled. Repeating `settle` after this time counts twice. */
-export const settledMs = 3_600_000;
-/** The approximate number of leases that one call renews. */
-const renewalsMax = 1_000;
-/** How many settled generations one call forgets, and how many may wait for that. */
-const forgottenMax = 500;
-const knownMax = 100_000;
 
 /** A key, group or account with its limits. Days and months are in UTC, budgets in the catalogue's currency. */
 export interface LimitedSubject {

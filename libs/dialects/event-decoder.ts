@@ -3,7 +3,7 @@ import type { StreamDecoder } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
 import { contentOf } from "./event.ts";
 import { unreadableEvent } from "./finish.ts";
-import type { AnswerEvent } from "./neutral.ts";
+import { type AnswerEvent, failed } from "./neutral.ts";
 import type { SseEvent } from "./sse.ts";
 import { upstreamErrorOf } from "./upstream-errors.ts";
 import type { Usage } from "./usage.ts";
@@ -51,6 +51,6 @@ export abstract class EventDecoder implements StreamDecoder {
 
   protected fail(error: UpstreamError): AnswerEvent[] {
     this.over = true;
-    return [{ kind: "error", error }];
+    return failed(error);
   }
 }

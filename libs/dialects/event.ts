@@ -1,4 +1,5 @@
 /** The first step of reading a server-sent event, common to all dialects. */
+import { markLengthMax } from "./bounds.ts";
 import { parsedObject } from "./json.ts";
 import type { SseEvent } from "./sse.ts";
 
@@ -13,8 +14,6 @@ export type EventContent =
   /** Not a JSON object: content of the answer may be lost. */
   | { kind: "unreadable" };
 
-/** Longer data is neither `[DONE]` nor a keep-alive. */
-const markLengthMax = 64;
 const doneMark = /^"?\[DONE\]"?$/i;
 const keepAliveMark = /^[:[(<]?\s?(?:|ping|pong|keep[-_ ]?alive|heartbeat|(?:openrouter )?processing)[\])>]?$/i;
 const keepAliveName = /^(?:ping|pong|keep[-_]?alive|heartbeat)$/i;

@@ -1,5 +1,8 @@
 /** Describes the first invalid field of a request, by the path that its caller would write. */
+
 import Schema from "typebox/schema";
+import { pathLengthMax } from "./bounds.ts";
+import { isObject } from "./json.ts";
 
 export interface ValidationFault {
   /** A JSON pointer (RFC 6901). */
@@ -14,9 +17,6 @@ export interface InvalidField {
   param: string;
   message: string;
 }
-
-/** In characters; a path may contain the caller's own names. */
-const pathLengthMax = 300;
 
 export function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): InvalidField {
   const steps = stepsOf(instancePath.slice(0, pathLengthMax));
@@ -86,7 +86,7 @@ function* partsOf(
 ): Generator<[step: string | number, schema: Node, part: unknown]> {
   if (Array.isArray(value)) {
     if (items !== undefined) for (const [place, item] of value.entries()) yield [place, items as Node, item];
-  } else if (typeof value === "object" && value !== null) {
+  } else if (isObject(value)) {
     const known = (properties ?? {}) as Record<string, Node>;
     for (const [name, inner] of Object.entries(known))
       if (Object.hasOwn(value, name)) yield [name, inner, (value as Node)[name]];

@@ -2,7 +2,9 @@
  * Finds members of a JSON object in its bytes without parsing it (RFC 8259), so that one value can be read or replaced while all other bytes stay unchanged:
  * unknown fields, number formats, order and white space.
  */
+
 import { isAscii } from "node:buffer";
+import { knownNameBytesMax, namedLevelsMax } from "./bounds.ts";
 
 /** Parses JSON in UTF-8; throws SyntaxError. ASCII is decoded as Latin-1, which V8 does nine times faster for megabytes. */
 export const parseJson = (bytes: Buffer): unknown => JSON.parse(textOfJson(bytes));
@@ -33,9 +35,7 @@ export function parseExact(text: string): unknown {
 export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined {
   try {
     const value = parseExact(textOfJson(bytes));
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
+    return isObject(value) && !Array.isArray(value) ? value : undefined;
   } catch {
     return undefined;
   }
@@ -292,10 +292,6 @@ interface Frame {
   names: string | undefined;
 }
 
-/** Strings nested deeper are ignored: no dialect nests half as deep. */
-const namedLevelsMax = 40;
-/** Longest name that a dialect may know, in bytes with its quotes. */
-const knownNameBytesMax = 64;
 const plainName = /^[A-Za-z0-9_]+$/;
 
 /**
@@ -537,9 +533,19 @@ export function jsonOf(value: unknown): string {
 
 const separators = /[\u2028\u2029]/;
 
+/** The value's JSON in UTF-8. */
+export const jsonBytesOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
+
+/** An object or an array. */
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null;
+
+/** False for undefined and null. */
+export const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
+
 /** The value if it is an object, otherwise {}. For reading untrusted values. */
 export const objectOf = (value: unknown): Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+  isObject(value) && !Array.isArray(value) ? value : {};
 
 /** The value if it is a list, otherwise []. */
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);

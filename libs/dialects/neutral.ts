@@ -170,6 +170,19 @@ export interface Answer {
   usage?: Usage;
 }
 
+/** The events of an answer that failed. */
+export const failed = (error: UpstreamError): AnswerEvent[] => [{ kind: "error", error }];
+
+/** The end of an answer, without members that are unknown. */
+export const endWith = (
+  finish: Finish,
+  { stopSequence, usage }: { stopSequence?: string | undefined; usage?: Usage | undefined },
+): Omit<Answer, "blocks"> => ({
+  finish,
+  ...(stopSequence !== undefined && { stopSequence }),
+  ...(usage !== undefined && { usage }),
+});
+
 /** The answer of these events; the first error, if there is one; undefined if the answer breaks off. */
 export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: UpstreamError } | undefined {
   const blocks: Block[] = [];
@@ -197,15 +210,8 @@ export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: Upst
         if (open?.kind === "call") open.input = chunks.join("");
         else if (open !== undefined && open.kind !== "image") open.text = chunks.join("");
         break;
-      case "finish": {
-        const { finish, stopSequence, usage } = event;
-        return {
-          blocks,
-          finish,
-          ...(stopSequence !== undefined && { stopSequence }),
-          ...(usage !== undefined && { usage }),
-        };
-      }
+      case "finish":
+        return { blocks, ...endWith(event.finish, event) };
       case "error":
         return { error: event.error };
       default:
@@ -216,7 +222,7 @@ export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: Upst
 }
 
 /** The events of a whole answer; the inverse of `foldedOf`. */
-export function eventsOf({ blocks, finish, stopSequence, usage }: Answer): AnswerEvent[] {
+export function eventsOf({ blocks, ...end }: Answer): AnswerEvent[] {
   const events: AnswerEvent[] = [];
   for (const block of blocks) {
     events.push({ kind: "block", block: startOf(block) });
@@ -226,12 +232,7 @@ export function eventsOf({ blocks, finish, stopSequence, usage }: Answer): Answe
       events.push({ kind: "signature", signature: block.signature });
     events.push({ kind: "block-end" });
   }
-  events.push({
-    kind: "finish",
-    finish,
-    ...(stopSequence !== undefined && { stopSequence }),
-    ...(usage !== undefined && { usage }),
-  });
+  events.push({ kind: "finish", ...endWith(end.finish, end) });
   return events;
 }
 

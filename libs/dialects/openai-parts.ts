@@ -1,6 +1,6 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
 import { attachmentOf, checkedBase64 } from "./attachments.ts";
-import { objectOf } from "./json.ts";
+import { isObject, objectOf } from "./json.ts";
 import type { Part, Settings } from "./neutral.ts";
 import { plausible, tokensOf, type Usage } from "./usage.ts";
 
@@ -44,7 +44,7 @@ export function openaiUsageOf(
   input: "prompt" | "input",
   output: "completion" | "output",
 ): Usage | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
+  if (!isObject(value)) return undefined;
   const usage = objectOf(value);
   const details = objectOf(usage[`${input}_tokens_details`]);
   return plausible({

@@ -45,8 +45,8 @@ const modelBodyOf = ({ id, created, ownedBy, contextWindow, outputTokensMax }: L
   object: "model",
   created,
   owned_by: ownedBy,
-  ...(contextWindow !== undefined && { context_window: contextWindow }),
-  ...(outputTokensMax !== undefined && { max_output_tokens: outputTokensMax }),
+  context_window: contextWindow,
+  max_output_tokens: outputTokensMax,
 });
 
 export const openaiProfile = {

@@ -2,7 +2,7 @@
  * Counts the tokens that an upstream has produced of a streamed answer: its own count as of its last report, plus an estimate of later content. The estimate
  * takes a token for every `bytesPerToken` bytes and at least one for each event with content. Thinking counts whether or not the caller sees it.
  */
-import { listOf, objectOf, textOf } from "./json.ts";
+import { isObject, listOf, objectOf, textOf } from "./json.ts";
 import type { AnswerEvent, BlockStart } from "./neutral.ts";
 import { bytesPerToken, plausible, type Usage } from "./usage.ts";
 
@@ -195,7 +195,7 @@ export function geminiPart(part: Record<string, unknown>, produced: Produced): v
   else produced.text(text);
   produced.sealed(signature);
   produced.text(objectOf(code).code);
-  if (typeof call === "object" && call !== null) produced.text(JSON.stringify(call));
+  if (isObject(call)) produced.text(JSON.stringify(call));
   const { mimeType, data } = objectOf(media);
   if (String(mimeType).startsWith("audio/")) produced.speech(data);
   else if (textOf(data) !== undefined) produced.picture();

@@ -2,13 +2,11 @@
  * An answer that another upstream can resume if its own fails midway. The delivered part is kept in the neutral form. The next stream either continues it (its
  * request ended with the text so far) or repeats it; the repeated part is dropped.
  */
+import { resumableLengthMax } from "./bounds.ts";
 import type { StreamDecoder, StreamEncoder } from "./codec.ts";
 import type { AnswerEvent } from "./neutral.ts";
 import { type SseEvent, SseReader } from "./sse.ts";
 import { bytesPerToken, type Usage } from "./usage.ts";
-
-/** The longest answer that is kept, in characters; a longer one cannot be resumed. */
-const deliveredMax = 1 << 20;
 
 interface Delivered {
   /** The part of a block's start that must be equal when it is repeated. */
@@ -39,7 +37,7 @@ export class ResumedAnswer implements StreamEncoder {
 
   /** False once the answer is too long to keep. */
   get canResume(): boolean {
-    return !this.#ended && this.#length <= deliveredMax;
+    return !this.#ended && this.#length <= resumableLengthMax;
   }
 
   /** The approximate number of delivered tokens. */
@@ -60,7 +58,7 @@ export class ResumedAnswer implements StreamEncoder {
     if (event.kind === "block")
       this.blocks.push({ what: whatOf(event), chunks: [], length: 0, signed: false, ended: false });
     else if (event.kind === "delta" && open !== undefined) {
-      if (this.#length <= deliveredMax) open.chunks.push(event.text);
+      if (this.#length <= resumableLengthMax) open.chunks.push(event.text);
       open.length += event.text.length;
       this.#length += event.text.length;
     } else if (event.kind === "signature" && open !== undefined) open.signed = true;

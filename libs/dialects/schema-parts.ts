@@ -9,6 +9,27 @@ export const optional = (schema: Schema) => Type.Optional(Type.Unsafe<unknown>(s
 export const optionalNumber = (minimum: number, maximum: number) => optional(nullable("number", { minimum, maximum }));
 export const optionalInteger = (minimum: number, maximum?: number) =>
   optional(nullable("integer", { minimum, ...(maximum !== undefined && { maximum }) }));
+export const text = Type.Unsafe<string>({ type: "string" });
+export const name = Type.String({ minLength: 1 });
+export const modelName = Type.String({ minLength: 1, maxLength: 256 });
+export const optionalText = optional(nullable("string"));
+export const optionalFlag = optional(nullable("boolean"));
+export const objectWith = (properties: Schema, ...required: string[]): Schema =>
+  nullable("object", { properties, required });
+export const optionalObject = (properties: Schema = {}, ...required: string[]) =>
+  optional(objectWith(properties, ...required));
+export const optionalList = (items: object) => optional(nullable("array", { items }));
+/** OpenAI's: https://platform.openai.com/docs/api-reference/chat/create#chat-create-metadata */
+export const metadata = optional(
+  nullable("object", {
+    maxProperties: 16,
+    propertyNames: { maxLength: 64 },
+    additionalProperties: { type: "string", maxLength: 512 },
+  }),
+);
+export const cacheOptions = optionalObject({ mode: nullable("string"), ttl: nullable("string") });
+export const safetyIdentifier = optional(nullable("string", { maxLength: 128 }));
+export const when = (condition: Schema, ...required: string[]): Schema => ({ if: condition, then: { required } });
 /** The member is present and has one of these values. A missing member is reported as missing, rather than by the rules that depend on it. */
 export const has = (member: string, ...values: string[]) => ({
   required: [member],

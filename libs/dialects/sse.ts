@@ -2,6 +2,7 @@
  * Reads server-sent events from bytes split anywhere, with any line ending
  * (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Each dialect writes its own events.
  */
+import { dataLinesMax, loosePartsMax } from "./bounds.ts";
 
 export interface SseEvent {
   /** The last `event:` field; undefined if there was none. */
@@ -15,11 +16,6 @@ const carriageReturn = 0x0d;
 const colon = 0x3a;
 const space = 0x20;
 const lineFeedByte = Buffer.from([lineFeed]);
-
-/** Each data line of an unfinished event is a buffer, which takes some 100 bytes however short the line is. */
-const dataLinesMax = 16_384;
-/** More chunks of an unfinished line are joined to one, for the same reason. */
-const loosePartsMax = 256;
 
 /** An event exceeded one of its bounds. */
 export class SseEventTooLarge extends Error {}

@@ -1,15 +1,14 @@
 /** Tool names that fit every dialect, and the mapping to the caller's names. */
+
 import { randomBytes } from "node:crypto";
+import { argumentsDepthMax, toolsMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
-import { nestsDeeperThan, parseExact } from "./json.ts";
+import { isGiven, isObject, nestsDeeperThan, parseExact } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
 /** Fits all dialects: https://platform.openai.com/docs/api-reference/chat/create has the shortest maximum, Google the strictest first character. */
 const fitting = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 const nameLengthMax = 64;
-
-/** More than any upstream accepts. */
-const toolsMax = 4_096;
 
 /**
  * The tools with their neutral names: the caller's own if it fits, otherwise one derived from it. Two tools with the same caller's name and namespace stay
@@ -95,14 +94,15 @@ export const textToolParameters = {
 /** The arguments of a free-text call. */
 export const inputOfText = (text: string): string => JSON.stringify({ input: text });
 
+/** The arguments of a call as JSON text; "" for none. Some servers send them as a value. */
+export const inputTextOf = (input: unknown): string =>
+  typeof input === "string" ? input : isGiven(input) ? JSON.stringify(input) : "";
+
 /** The free text of a call whose arguments are `{"input": "…"}`; otherwise the arguments themselves. */
 export function textOfCall(input: string): string {
   const value = argumentsOf(input)?.input;
   return typeof value === "string" ? value : input;
 }
-
-/** Levels of objects and arrays in a call's arguments: deeper ones could not be written again. */
-const argumentsDepthMax = 200;
 
 /** A call's arguments as an object; {} for none; undefined if they are not a JSON object, or nested deeper than 200 levels. */
 export function argumentsOf(input: string): Record<string, unknown> | undefined {
@@ -110,9 +110,7 @@ export function argumentsOf(input: string): Record<string, unknown> | undefined 
   if (nestsDeeperThan(input, argumentsDepthMax)) return undefined;
   try {
     const value = parseExact(input);
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
+    return isObject(value) && !Array.isArray(value) ? value : undefined;
   } catch {
     return undefined;
   }

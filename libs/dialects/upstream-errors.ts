@@ -2,21 +2,17 @@
  * Reads an upstream's error. One reader serves all dialects: it knows their error objects, those of servers and gateways that follow a dialect only roughly,
  * errors nested by proxies, and plain text.
  */
+import {
+  embeddedErrorLengthMax,
+  upstreamErrorDepthMax,
+  upstreamMessageLengthMax,
+  upstreamNameLengthMax,
+  violationsMax,
+} from "./bounds.ts";
 import type { UpstreamError } from "./errors.ts";
-import { listOf, objectOf, textOf } from "./json.ts";
+import { isObject, listOf, objectOf, textOf } from "./json.ts";
 import { scrubbed } from "./scrub.ts";
 import { meaningOf } from "./upstream-error-rules.ts";
-
-/** Characters of an upstream's message that a caller receives. */
-const messageLengthMax = 2_000;
-/** Characters of its code, its type and the name of a field. */
-const nameLengthMax = 200;
-/** Levels of nested error objects. */
-const depthMax = 8;
-/** Characters of a text that are parsed as JSON. */
-const embeddedLengthMax = 65_536;
-/** Violations listed in a message. */
-const violationsMax = 3;
 
 /** One object or text of an error. An error is a list of layers, the outermost first. */
 interface Layer {
@@ -49,11 +45,11 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
   const { means, evidence } = layersMeaningOf(layers);
   return {
     message:
-      shownTextOf(innermost("message"), messageLengthMax) ??
+      shownTextOf(innermost("message"), upstreamMessageLengthMax) ??
       "The upstream of this model reported an error without a message.",
     code,
     type,
-    param: shownTextOf(innermost("param"), nameLengthMax),
+    param: shownTextOf(innermost("param"), upstreamNameLengthMax),
     status:
       layers.find(({ status }) => status !== undefined)?.status ??
       statuses.find(([names]) => names.test(code ?? "") || names.test(type ?? ""))?.[1],
@@ -68,9 +64,9 @@ function layersMeaningOf(layers: readonly Layer[]): Pick<UpstreamError, "means" 
   const namesOf = (some: readonly Layer[]) =>
     some
       .flatMap(({ code = "", type = "", reasons = [] }) => [code, type, ...reasons])
-      .map((name) => name.slice(0, nameLengthMax));
+      .map((name) => name.slice(0, upstreamNameLengthMax));
   // One vendor sends its messages percent-encoded.
-  const messages = layers.map(({ message = "" }) => message.slice(0, messageLengthMax).replaceAll("%20", " "));
+  const messages = layers.map(({ message = "" }) => message.slice(0, upstreamMessageLengthMax).replaceAll("%20", " "));
   const names = namesOf(layers.filter(({ isQuoted }) => !isQuoted));
   const quotedNames = namesOf(layers.filter(({ isQuoted }) => isQuoted));
   return (
@@ -86,7 +82,7 @@ function shownTextOf(text: string | undefined, lengthMax: number): string | unde
 
 /** A code or type for the caller; undefined for the sentences that some upstreams send instead. */
 function shownNameOf(name: string | undefined): string | undefined {
-  const shown = shownTextOf(name, nameLengthMax);
+  const shown = shownTextOf(name, upstreamNameLengthMax);
   return shown !== undefined && !/\s/.test(shown) ? shown : undefined;
 }
 
@@ -107,10 +103,10 @@ const statuses: readonly [RegExp, number][] = [
 ];
 
 function read(value: unknown, layers: Layer[], depth: number): void {
-  if (depth > depthMax) return;
+  if (depth > upstreamErrorDepthMax) return;
   if (typeof value === "string") readText(value, layers, depth);
   else if (Array.isArray(value)) readList(value, layers, depth);
-  else if (typeof value === "object" && value !== null) readObject(value as Record<string, unknown>, layers, depth);
+  else if (isObject(value)) readObject(value, layers, depth);
 }
 
 /** A list of FastAPI's violations, or a list that holds an error: https://fastapi.tiangolo.com/tutorial/handling-errors/ */
@@ -132,7 +128,9 @@ const pathOf = (location: readonly unknown[]): string =>
   location
     .slice(location[0] === "body" ? 1 : 0, 20)
     .map((step, index) =>
-      typeof step === "number" ? `[${step}]` : `${index === 0 ? "" : "."}${String(step).slice(0, nameLengthMax)}`,
+      typeof step === "number"
+        ? `[${step}]`
+        : `${index === 0 ? "" : "."}${String(step).slice(0, upstreamNameLengthMax)}`,
     )
     .join("");
 
@@ -189,8 +187,7 @@ function typeOf({ status, ...error }: Record<string, unknown>): string | undefin
     : type.slice(type.lastIndexOf("#") + 1);
 }
 
-const isPresent = (value: unknown): boolean =>
-  (typeof value === "string" && value.trim() !== "") || (typeof value === "object" && value !== null);
+const isPresent = (value: unknown): boolean => (typeof value === "string" && value.trim() !== "") || isObject(value);
 
 /** A code, also a numeric one; undefined if it repeats the status. */
 const codeOf = (code: unknown): string | undefined =>
@@ -212,7 +209,7 @@ function readText(text: string, layers: Layer[], depth: number): void {
   if (/^<(?:!doctype|\?xml|html|head|body|center|h1|title|error)\b/i.test(words)) layers.push({ isMarkup: true });
   else if (/^[{[]/.test(words) && (readEmbedded(words, layers, depth) || brokenJson.test(words))) return;
   // Control characters mean compressed or binary data.
-  else if (words !== "" && !/[^\P{Cc}\s]|\ufffd/u.test(words.slice(0, messageLengthMax)))
+  else if (words !== "" && !/[^\P{Cc}\s]|\ufffd/u.test(words.slice(0, upstreamMessageLengthMax)))
     layers.push({ message: words.replace(suffix, "") });
 }
 
@@ -222,7 +219,7 @@ const brokenJson = /^(?:\{\s*"|\[\s*(?:\{\s*"|"))/;
 /** Reads the JSON at the beginning of a text; false if there is none, or it has no error. */
 function readEmbedded(text: string, layers: Layer[], depth: number): boolean {
   const inner: Layer[] = [];
-  read(jsonAtStartOf(text.slice(0, embeddedLengthMax)), inner, depth + 1);
+  read(jsonAtStartOf(text.slice(0, embeddedErrorLengthMax)), inner, depth + 1);
   if (
     !inner.some(
       ({ message, code, type, isMarkup }) =>

@@ -2,6 +2,8 @@
  * The tokens that a generation used. Cached tokens, read and written, are part of the input; reasoning tokens are part of the output. Dialects count
  * differently; each codec converts.
  */
+import { reportedTokensMax } from "./bounds.ts";
+
 export interface Usage {
   inputTokens: number;
   cachedInputTokens: number;
@@ -25,11 +27,6 @@ export const plainUsageOf = (inputTokens: number, outputTokens = 0): Usage =>
 export const tokensOf = (value: unknown): number =>
   typeof value === "number" && Number.isInteger(value) && value > 0 ? value : 0;
 
-/**
- * The most tokens of one answer, in or out: ten times the largest context window on offer, because answers with hosted tools count their prompt several times.
- */
-const tokensMax = 100_000_000;
-
 /** Bounds a report: a counter beyond the bound is cut and marked as capped, and no part exceeds its whole. */
 export function plausible({
   inputTokens,
@@ -38,8 +35,8 @@ export function plausible({
   outputTokens,
   reasoningTokens,
 }: Usage): Usage {
-  const input = Math.min(inputTokens, tokensMax);
-  const output = Math.min(outputTokens, tokensMax);
+  const input = Math.min(inputTokens, reportedTokensMax);
+  const output = Math.min(outputTokens, reportedTokensMax);
   const cached = Math.min(cachedInputTokens, input);
   return {
     inputTokens: input,
@@ -47,6 +44,6 @@ export function plausible({
     cacheWriteTokens: Math.min(cacheWriteTokens, input - cached),
     outputTokens: output,
     reasoningTokens: Math.min(reasoningTokens, output),
-    ...((inputTokens > tokensMax || outputTokens > tokensMax) && { isCapped: true as const }),
+    ...((inputTokens > reportedTokensMax || outputTokens > reportedTokensMax) && { isCapped: true as const }),
   };
 }

@@ -1,8 +1,10 @@
 /** Finds the addresses of images and documents in a request's bytes, and replaces them with the fetched data. Every other byte stays. */
 
 import { type AttachmentAddress, type Data, dataUrlOf } from "./attachments.ts";
+import { addressLengthMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
 import {
+  jsonBytesOf,
   type NamedString,
   namedStringsOf,
   objectSpansOf,
@@ -86,9 +88,6 @@ const dataUrlStart = Buffer.from("data:");
 const isDataUrl = (bytes: Buffer, { start }: Span): boolean =>
   bytes.compare(dataUrlStart, 0, dataUrlStart.length, start + 1, start + 6) === 0;
 
-/** Longer than any address; longer strings are taken as base64. */
-const addressLengthMax = 16_384;
-
 /** True for an http(s) address in a field that may also have base64. */
 export const isHttp = (bytes: Buffer, string: Span): boolean =>
   string.end - string.start <= addressLengthMax && /^\s*https?:/i.test(String(readSpan(bytes, string)));
@@ -96,7 +95,7 @@ export const isHttp = (bytes: Buffer, string: Span): boolean =>
 /** A place whose value a data URL replaces. */
 export const dataUrlAt = ({ start, end }: Span, part: Place["part"]): Place => ({
   part,
-  edits: (data) => [{ start, end, by: Buffer.from(JSON.stringify(dataUrlOf(data))) }],
+  edits: (data) => [{ start, end, by: jsonBytesOf(dataUrlOf(data)) }],
 });
 
 /** Offset of an object around a string; level 0 is the innermost. */

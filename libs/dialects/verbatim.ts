@@ -1,4 +1,5 @@
 /** Relays a stream between an upstream and a caller of the same dialect: every byte is kept except the model's name. The dialect's watcher interprets the events. */
+import { uncommittedEventsMax } from "./bounds.ts";
 import type { StreamRelay } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
 import { contentOf } from "./event.ts";
@@ -8,9 +9,6 @@ import { Produced } from "./produced.ts";
 import type { SseEvent } from "./sse.ts";
 import { upstreamErrorOf } from "./upstream-errors.ts";
 import type { Usage } from "./usage.ts";
-
-/** The most events without content that are held back. With one more, the answer is committed. */
-const heldEventsMax = 32;
 
 /** What to do with an event. `terminator` is the upstream's own end of its answer, `relay` any other event. */
 export type Passing =
@@ -116,7 +114,7 @@ export class VerbatimStream implements StreamRelay {
         if (this.committed) out.push(passing.bytes);
         else {
           this.#held.push(passing.bytes);
-          if (passing.content || this.#held.length > heldEventsMax) this.#commit(out);
+          if (passing.content || this.#held.length > uncommittedEventsMax) this.#commit(out);
         }
         return;
       case "terminator":

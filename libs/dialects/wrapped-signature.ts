@@ -2,7 +2,9 @@
  * Wraps a signature for a caller that speaks another dialect than the upstream that made it: one opaque text, which that caller sends back in the same place.
  * Base64, because one dialect accepts nothing else; a fixed prefix identifies it.
  */
+
 import { type ConversationDialect, conversationDialects } from "./dialect.ts";
+import { jsonBytesOf } from "./json.ts";
 import type { ReasoningPart, Signature } from "./neutral.ts";
 
 interface Contents {
@@ -29,7 +31,7 @@ export function wrappedSignatureOf({ dialect, data, redacted, itemId }: Signatur
     ...(itemId !== undefined && { itemId }),
     ...(text !== undefined && text !== "" && { text }),
   };
-  return Buffer.from(JSON.stringify(contents)).toString("base64");
+  return jsonBytesOf(contents).toString("base64");
 }
 
 export const isWrappedSignature = (text: string): boolean => text.startsWith(wrappedSignatureMark);

@@ -1,11 +1,13 @@
 /** The common part of operations on conversations, for the worker: decoding and attachments. */
+
 import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/attachments.ts";
 import type { Codec, Framing } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { Refusal } from "#dialects/field-support.ts";
 import type { NeutralRequest } from "#dialects/neutral.ts";
-import { addressesMax, type PreparationTask, type ResolveAddresses } from "./exchange.ts";
+import { addressesMax } from "./bounds.ts";
+import type { PreparationTask, ResolveAddresses } from "./exchange.ts";
 
 export const isConversation = (dialect: string): dialect is ConversationDialect =>
   conversationDialects.some((known) => known === dialect);

@@ -1,7 +1,9 @@
 /** The demand of a request according to its body: the base of the estimate that is reserved in its caller's limits. */
+
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { objectOf } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
+import { choicesMax } from "./bounds.ts";
 
 export interface Demand {
   /** Output tokens of each choice, if the caller limits them. */
@@ -14,8 +16,6 @@ export interface Demand {
   attachedTokens: number;
 }
 
-/** More answers than any upstream gives to one request. */
-export const choicesMax = 1_000;
 /** For a file sent by its address. An image takes less at every vendor, a long document more. */
 const referenceTokens = 2_000;
 /** Speech or images in a conversation: the most that the models for them produce. */

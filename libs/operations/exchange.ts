@@ -2,6 +2,7 @@
  * An operation as the worker sees it: how the upstream's request is made from the caller's, and how the response is read. Pure except for the
  * attachments, which `resolve` fetches, so that a thread can handle large bodies.
  */
+
 import type { AttachmentAddress, Data } from "#dialects/attachments.ts";
 import type { Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#dialects/codec.ts";
 import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
@@ -35,9 +36,6 @@ export interface PreparationTask {
 
 /** Fetches or checks these attachments, in order; undefined for one that the upstream fetches itself. */
 export type ResolveAddresses = (found: readonly AttachmentAddress[]) => Promise<readonly (Data | undefined)[]>;
-
-/** Addresses of attachments in one request: more than any upstream accepts. */
-export const addressesMax = 4_096;
 
 export type Prepared = Refused | PreparedConversation | PreparedCall | GatewayAnswer;
 

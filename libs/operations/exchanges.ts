@@ -1,17 +1,12 @@
 /** The registry of operations for workers, and its entry points; operations.ts has the part for ingresses. */
+
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { Refusal, refuse } from "#dialects/field-support.ts";
 import { answerExchange } from "./answer/exchange.ts";
+import { addressesMax } from "./bounds.ts";
 import { compactionExchange } from "./compaction/exchange.ts";
 import { embeddingExchange } from "./embeddings/exchange.ts";
-import {
-  addressesMax,
-  type CallExchange,
-  type OperationExchange,
-  type PreparationTask,
-  type Prepared,
-  type ResolveAddresses,
-} from "./exchange.ts";
+import type { CallExchange, OperationExchange, PreparationTask, Prepared, ResolveAddresses } from "./exchange.ts";
 import { imageEditExchange, imageGenerationExchange } from "./images/exchange.ts";
 import type { OperationName } from "./operations.ts";
 import { tokenCountExchange } from "./token-count/exchange.ts";

@@ -2,11 +2,11 @@
  * Estimates the tokens of a prompt without its upstream: texts, tools and schemas by one of OpenAI's public vocabularies, images and documents by their size.
  * The work is bounded: a long text is estimated from evenly spread samples.
  */
+
 import { imageSize } from "image-size";
 import type { Attachment, NeutralRequest, Part } from "#dialects/neutral.ts";
+import { tokenizedLengthMax } from "./bounds.ts";
 
-/** Characters of one prompt that are tokenized. */
-const sampleMax = 60_000;
 /** A tokenizer's work grows with the square of a run's length, so runs are cut. */
 const run = /\s?\S{1,100}|\s{1,100}/g;
 const messageTokens = 4;
@@ -59,7 +59,7 @@ export async function estimatedTokensOf({ system, messages, tools, settings }: N
 export async function textTokensOf(texts: readonly string[]): Promise<number> {
   const { countTokens } = await loadTokenizer();
   const text = texts.join("\n");
-  const sample = text.length <= sampleMax ? text : sampleOf(text);
+  const sample = text.length <= tokenizedLengthMax ? text : sampleOf(text);
   let tokens = 0;
   for (const [chunk] of sample.matchAll(run)) tokens += countTokens(chunk);
   return text.length === 0 ? 0 : tokens * (text.length / sample.length);
@@ -69,9 +69,9 @@ export async function textTokensOf(texts: readonly string[]): Promise<number> {
 function sampleOf(text: string): string {
   const chunks = 20;
   const step = Math.floor(text.length / chunks);
-  return Array.from({ length: chunks }, (_, index) => text.slice(index * step, index * step + sampleMax / chunks)).join(
-    "",
-  );
+  return Array.from({ length: chunks }, (_, index) =>
+    text.slice(index * step, index * step + tokenizedLengthMax / chunks),
+  ).join("");
 }
 
 function imageTokensOf(source: Attachment): number {

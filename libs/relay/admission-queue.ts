@@ -8,19 +8,17 @@
  * 50 ms of work while the workers are busy, and one job if work is slow. When workers have free slots, the number grows by half with each round trip. Short work
  * may have another quarter of a second on the queue: there the way to the workers takes most of the time, and jobs that travel together cost less.
  *
- * Keys share the workers' slots. A key gets another slot only while it has at most four times as many as are free. Through one ingress one key takes at most
- * four fifths of them, through two ingresses 24 of 25 (dynamic thresholds: Choudhury and Hahne 1998). A key of a heavier group may have proportionally more. A key
- * with fewer than five slots may always go, so one key may take all of very few slots.
+ * Keys share the workers' slots (`fair-share.ts`). What counts is what a key has before it gets another slot. Through one ingress one key takes at most four
+ * fifths of the slots, through two ingresses 24 of 25. A key of a heavier group may have proportionally more. A key with fewer than five slots may always go, so
+ * one key may take all of very few slots.
  */
+import { retryAfterSecondsMax } from "./bounds.ts";
 import { FairQueue, type Share } from "./fair-queue.ts";
+import { isFairShare } from "./fair-share.ts";
 import { LiveMap } from "./live-map.ts";
 
 /** Work that ends within this time is short. */
 const shortMs = 100;
-/** A key may have this many times the free slots. */
-const slotsPerFree = 4;
-/** The largest Retry-After in seconds; queues change quickly. */
-const retryAfterSecondsMax = 60;
 
 /** An item that is not over. */
 interface Known {
@@ -171,9 +169,7 @@ export class AdmissionQueue<Item extends string | number> {
     const free = Math.max(1, slots - this.#runningSize - this.#onQueue.size + this.#shortLately.total(now));
     let lightest = Number.POSITIVE_INFINITY;
     for (const { weight } of this.#groups.values()) lightest = Math.min(lightest, weight);
-    return (key, weight) => {
-      return this.#passedOfKey(key) <= (slotsPerFree * free * weight) / lightest;
-    };
+    return (key, weight) => isFairShare(this.#passedOfKey(key), (free * weight) / lightest);
   }
 
   #setRunning(known: Known | undefined, isRunning: boolean): void {

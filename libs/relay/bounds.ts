@@ -43,3 +43,41 @@ export const relayBounds: RelayBounds = {
 
 /** The most payload bytes of one frame. A large answer is many frames, so that small answers never wait long behind it. */
 export const payloadBytesMax = 64 * 1024 - 64;
+/** The largest Retry-After of a full queue; queues change quickly. */
+export const retryAfterSecondsMax = 60;
+/** Characters of a body's content type; more than any client sends. */
+export const contentTypeLengthMax = 500;
+/** Generations of one job: a worker takes a job whole, and may exceed its capacity by the rest. */
+export const generationsPerJobMax = 16;
+/** Characters of the bodies of one job together. */
+export const jobCharactersMax = 64 * 1024;
+/** A body up to this size is part of its job; a larger one has its own key in Redis. */
+export const jobBodyBytesMax = 32 * 1024;
+/** Bytes of an answer that another attempt may resume; a longer answer is not resumed. */
+export const deliveredBytesMax = 1 << 20;
+/** Owners without work that a worker remembers, so that their next job can start immediately. */
+export const idleOwnersMax = 1_000;
+/** Bytes of one PUBLISH, unless a single frame is larger. */
+export const envelopeBytesMax = 256 * 1024;
+/** Bytes that gather for one mailbox. More is dropped, as if lost on the wire, and requested again. */
+export const gatheredBytesMax = 32 << 20;
+/** The longest delay of a frame that nobody waits for. */
+export const idleFrameMs = 5;
+/** Jobs of one pipeline. */
+export const bulkJobsMax = 64;
+/** Characters of a pipeline before its last job. */
+export const bulkCharactersMax = 1 << 20;
+/** How long a worker's report of its free slots is valid. */
+export const freeSlotsLifeMs = 1_000;
+/** How long a job is locked after it was fetched. A dispatch ends well within this time. */
+export const jobLockMs = 90_000;
+/** Concurrent fetches of one queue. Only a burst reaches it; an idle queue costs one blocked command. */
+export const fetchesMax = 16;
+/** How soon a failed fetch is tried again. */
+export const fetchRetryMs = 250;
+/** How long one fetch waits for a job. */
+export const fetchWaitSeconds = 1;
+/** How long a stop waits for fetches under way. While Redis is away they do not return. */
+export const fetchesStopMs = 2_500;
+/** An announcement of a queue's workers expires after this time. */
+export const announcementLifeMs = 5_000;

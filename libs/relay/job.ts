@@ -6,10 +6,7 @@ import { conversationDialects } from "#dialects/dialect.ts";
 import { type Failure, isErrorCode } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { operationNames } from "#operations/operations.ts";
-import { payloadBytesMax } from "./bounds.ts";
-
-/** Characters of a body's content type; more than any client sends. */
-export const contentTypeLengthMax = 500;
+import { contentTypeLengthMax, generationsPerJobMax, payloadBytesMax } from "./bounds.ts";
 
 /** One attempt of one generation: the caller's request, its key, and the mailbox for the answer. */
 const generationJobSchema = Type.Object({
@@ -50,10 +47,6 @@ const generationJobSchema = Type.Object({
 
 export type GenerationJob = Type.Static<typeof generationJobSchema>;
 
-/** The most generations of one job, and the most characters of their bodies together. */
-export const generationsPerJobMax = 16;
-export const jobCharactersMax = 64 * 1024;
-
 /** The data of a job: generations of one owner that were added together. */
 export interface QueuedJob {
   generations: GenerationJob[];
@@ -71,12 +64,6 @@ export const sizeOf = (data: unknown): number => Math.max(1, membersOf(data).len
 /** The valid generations of a job. Nothing else on a queue is run. */
 export const generationsIn = (data: unknown): GenerationJob[] =>
   membersOf(data).filter((member): member is GenerationJob => validator.Check(member));
-
-/** A body up to this size is part of its job; a larger one has its own key in Redis. */
-export const jobBodyBytesMax = 32 * 1024;
-
-/** The most bytes of an answer that another attempt may resume; a longer answer is not resumed. */
-export const deliveredBytesMax = 1 << 20;
 
 /** A job has the id of its first generation. */
 export const jobIdOf = ({ generation, attempt }: Pick<GenerationJob, "generation" | "attempt">): string =>

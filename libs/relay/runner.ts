@@ -8,6 +8,7 @@
  */
 
 import type { RelayBounds } from "./bounds.ts";
+import { idleOwnersMax } from "./bounds.ts";
 import { encodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
 import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
@@ -77,9 +78,6 @@ interface OwnerPeer<Task> {
   /** The numbers of attempts whose window is closed. */
   closed: Set<number>;
 }
-
-/** The most owners without work that are remembered, so that their next job can start immediately. */
-const idleOwnersMax = 1_000;
 
 export class Runner<Task> {
   readonly #self: string;

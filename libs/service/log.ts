@@ -1,9 +1,7 @@
 /** Structured logs: JSON lines on stdout. Never log callers' content or secrets. */
-import { type Logger, pino } from "pino";
 
-/** Lines are written in batches: after this many characters, after this time, and at the end of the process. A killed process loses the last batch. */
-const batchMax = 8 * 1024;
-const batchMs = 200;
+import { type Logger, pino } from "pino";
+import { logBatchLengthMax, logBatchMs } from "./bounds.ts";
 
 /** Reads LOG_LEVEL; an invalid one, which the configuration then refuses, counts as `info`. Call it once. */
 export function createLog(role: string): Logger {
@@ -15,7 +13,7 @@ export function createLog(role: string): Logger {
     batch = "";
     if (lines !== "") stdout.write(lines);
   };
-  setInterval(flush, batchMs).unref();
+  setInterval(flush, logBatchMs).unref();
   process.on("exit", flush);
   return pino(
     {
@@ -26,7 +24,7 @@ export function createLog(role: string): Logger {
     {
       write(line) {
         batch += line;
-        if (batch.length > batchMax) flush();
+        if (batch.length > logBatchLengthMax) flush();
       },
     },
   );

@@ -1,9 +1,8 @@
 /** Counts this process's open files and sockets against their limit. Only Linux reports them; elsewhere there is never a shortage. */
+
 import { readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-
-/** Above this share of the limit a process should accept no more connections. The rest is for Redis connections and files. */
-const shareMax = 0.9;
+import { openFilesShareMax } from "./bounds.ts";
 
 export class OpenFiles {
   readonly #max = openFilesMax();
@@ -28,7 +27,7 @@ export class OpenFiles {
 
   /** Describes the shortage in a few words; undefined without one. */
   get shortage(): string | undefined {
-    return this.#open > shareMax * this.#max ? `${this.#open} of ${this.#max} open files` : undefined;
+    return this.#open > openFilesShareMax * this.#max ? `${this.#open} of ${this.#max} open files` : undefined;
   }
 }
 

@@ -1,20 +1,20 @@
 /** Redis connections for requests and for patient waits. */
+
 import { type RedisOptions as AllRedisOptions, Redis } from "ioredis";
+import {
+  commandTimeoutMs,
+  connectTimeoutMs,
+  disconnectTimeoutMs,
+  firstConnectTimeoutMs,
+  leaveEveryMs,
+  silenceMs,
+} from "./bounds.ts";
 import { StartupFault } from "./startup.ts";
 
 /** A connection to Redis. */
 export type { Redis };
 
 type RedisOptions = Omit<AllRedisOptions, "replyMapping">;
-
-/** After this time the outcome of a command counts as unknown. */
-const commandTimeoutMs = 1_500;
-
-/**
- * How long a connection with a pending command may stay silent before it is replaced, because a vanished host does not close it.
- * Longer than any command blocks.
- */
-const silenceMs = 4_000;
 
 /**
  * `request`: commands that a caller waits for. They fail at once while Redis is unavailable, and are never sent twice.
@@ -25,8 +25,6 @@ export type RedisPurpose = "request" | "patient";
 
 /** The open connections of this process. */
 const connections = new Set<Redis>();
-/** The minimum interval between reconnects away from a demoted Redis. Its address may still lead to it for a while. */
-const leaveEveryMs = 1_000;
 let leftAt = Number.NEGATIVE_INFINITY;
 
 /**
@@ -39,13 +37,6 @@ function leaveReplica({ message }: Error): boolean {
   for (const connection of connections) connection.disconnect(true);
   return true;
 }
-
-/** How long a connection may take to open again; and at the start, when the process may still be busy loading. */
-const connectTimeoutMs = 2_000;
-const firstConnectTimeoutMs = 10_000;
-
-/** How long a closed connection waits for the end of its socket. The process cannot exit earlier. */
-const disconnectTimeoutMs = 100;
 
 const reconnectDelayMs = (attempt: number) => Math.min(25 * attempt, 250);
 

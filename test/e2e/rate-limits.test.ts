@@ -4,8 +4,8 @@ import Anthropic, { RateLimitError as AnthropicRateLimitError } from "@anthropic
 import { ApiError, GoogleGenAI } from "@google/genai";
 import OpenAI, { RateLimitError } from "openai";
 import { hashOf } from "#access/key.ts";
-import { leaseMs } from "#access/rate-limits.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { leaseMs } from "#service/lease.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway, until } from "../support/gateway.ts";
 import { Bare } from "./socket-support.ts";

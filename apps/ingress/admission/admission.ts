@@ -1,4 +1,5 @@
 /** Turns a request into a generation, whether it came as a POST or as a frame of a WebSocket: finds its model, checks its headers, and begins it. */
+
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
@@ -6,7 +7,7 @@ import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
-import { contentTypeLengthMax } from "#relay/job.ts";
+import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { ReadBody } from "../http/body.ts";

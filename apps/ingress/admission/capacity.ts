@@ -1,11 +1,7 @@
-/**
- * A bounded resource that all API keys share, such as bytes or connections, with a fair share for each key. A key may take more only while it
- * then holds at most four times what is left free (Choudhury and Hahne, "Dynamic queue length thresholds", 1998). One key alone gets at most
- * 4/5, two keys get 4/9 each, and so on: some is always left for the next key, and no key ever loses what it holds.
- */
+/** A bounded resource that all API keys share, such as bytes or connections, with a fair share for each key (`fair-share.ts`). */
+import { isFairShare, largestShareOf } from "#relay/fair-share.ts";
 import { LiveMap } from "#relay/live-map.ts";
 
-const timesFree = 4;
 /** A smaller capacity is not divided: it is first come, first served. */
 const sharedFrom = 6;
 /** Large claims leave this part of a capacity to small ones. */
@@ -46,7 +42,7 @@ export class Capacity {
     const free = freeOf(this.max, this.#smallMax, total) - this.#used - more;
     if (this.max < sharedFrom) return free >= 0 ? undefined : "ingress";
     const held = (this.#held.get(key) ?? 0) + more;
-    if (held <= timesFree * free) return undefined;
+    if (isFairShare(held, free)) return undefined;
     const keys = this.#held.size + (held === more ? 1 : 0);
     return held > this.max / Math.max(2, keys) ? "key" : "ingress";
   }
@@ -63,7 +59,7 @@ export class Capacity {
 /** The largest claim that an empty capacity can serve. */
 export function largestClaimOf(max: number, smallMax: number): number {
   const free = freeOf(max, smallMax, max);
-  return max < sharedFrom ? free : Math.floor((free * timesFree) / (timesFree + 1));
+  return max < sharedFrom ? free : largestShareOf(free);
 }
 
 const freeOf = (max: number, smallMax: number, total: number): number =>

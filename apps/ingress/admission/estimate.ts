@@ -1,15 +1,15 @@
 /** What a request is estimated to use, in tokens and in money, before its usage is known. */
+
 import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { bytesPerToken, type Usage } from "#dialects/usage.ts";
 import type { Demand } from "#operations/demand.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
+import { estimatedOutputTokensMax } from "../bounds.ts";
 
 /** The estimate of an answer's length when the caller does not bound it. */
 const outputTokensDefault = 1_000;
-/** The longest answer that is estimated, where the catalogue does not bound the model's answers. */
-const outputTokensBound = 1_000_000;
 
 /** A request, as far as its limits depend on it. */
 export interface LimitedRequest extends Demand {
@@ -29,7 +29,7 @@ export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequ
   const { bills, inputTokensMax = Number.POSITIVE_INFINITY } = operations[operation];
   if (bills === "nothing") return { inputTokens: 0, outputTokens: 0 };
   const inputTokens = Math.min(Math.ceil(bodyBytes / bytesPerToken), inputTokensMax) + demand.attachedTokens;
-  const eachMax = model.outputTokensMax ?? model.contextWindow ?? outputTokensBound;
+  const eachMax = model.outputTokensMax ?? model.contextWindow ?? estimatedOutputTokensMax;
   const each = Math.min(demand.outputTokensMax ?? demand.mediaTokens ?? outputTokensDefault, eachMax);
   return {
     inputTokens: Math.min(inputTokens, model.contextWindow ?? Number.POSITIVE_INFINITY),

@@ -1,14 +1,13 @@
 /** Rate limits and budgets of callers: admits requests by reserving their estimate, and replaces the estimate by the usage record at the end. */
+
 import type { Logger } from "pino";
 import {
   LimitCounters,
   type LimitDecision,
   type LimitedSubject,
-  leaseMs,
   type Reservation,
   requestLimitsOf,
   reservationOf,
-  settledMs,
   type Used,
 } from "#access/rate-limits.ts";
 import { allowsModel, type KeyRecord } from "#access/record.ts";
@@ -23,16 +22,9 @@ import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
+import { recordMsMax, repeatedRecordsMax, unrecordedMax } from "../bounds.ts";
 import { type LimitedRequest, moneyOf, tokensOf } from "./estimate.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
-
-/** How often reservations must be renewed. */
-export const renewEveryMs = leaseMs / 3;
-/** How long a usage record that Redis did not take is sent again: until Redis may have forgotten whether it has it. */
-const recordMsMax = settledMs / 2;
-/** Usage records that Redis has not taken, at most, and how many of them are sent again at once. */
-const unrecordedMax = 100_000;
-const repeatedMax = 1_000;
 
 export interface RateLimiterOptions {
   /** Of the purpose `request`. */
@@ -116,7 +108,7 @@ export class RateLimiter {
     return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, caller, dialect));
   }
 
-  /** Renews the leases of all reservations. Call it every `renewEveryMs`. */
+  /** Renews the leases of all reservations. Call it every `renewEveryMsOf(leaseMs)`. */
   renew(): void {
     if (this.#reserved.size === 0) return;
     this.#counters
@@ -130,7 +122,7 @@ export class RateLimiter {
     let repeated = 0;
     for (const record of this.#pending.values()) {
       if (record.isUnderWay) continue;
-      if (repeated++ === repeatedMax) return;
+      if (repeated++ === repeatedRecordsMax) return;
       if (now - record.since < recordMsMax) void this.#send(record);
       else {
         this.#pending.delete(record.reservation.generation);
@@ -141,7 +133,7 @@ export class RateLimiter {
 
   /** Sends the pending usage records once more, as far as Redis answers. */
   async close(): Promise<void> {
-    await Promise.all([...this.#pending.values()].slice(0, repeatedMax).map((record) => this.#send(record)));
+    await Promise.all([...this.#pending.values()].slice(0, repeatedRecordsMax).map((record) => this.#send(record)));
   }
 
   async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {

@@ -1,17 +1,16 @@
 /** Puts generations on their queues with their bodies, removes them, and asks the queues for their states. */
 
 import { allowsModel } from "#access/record.ts";
-import { type GenerationJob, jobBodyBytesMax } from "#relay/job.ts";
+import { jobBodyBytesMax } from "#relay/bounds.ts";
+import type { GenerationJob } from "#relay/job.ts";
 import type { JobState, Owner } from "#relay/owner.ts";
 import type { Failed } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
+import { bodyLifeMs } from "../bounds.ts";
 import type { Generation, GenerationRequest } from "./generation.ts";
-
-/** How long a body lives under its own key in Redis; it is renewed at half of that while its job waits. */
-const bodyLifeMs = 120_000;
 
 export interface GenerationJobsOptions {
   /** A separate connection for large bodies, so that they do not delay jobs. */

@@ -2,18 +2,18 @@
  * The caller's side of an answer: delays the head until there is content, keeps the connection alive meanwhile, writes what the relay
  * delivers, and reports to the relay what the socket took.
  */
+
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { newline } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";
-import { type AnswerHead, deliveredBytesMax } from "#relay/job.ts";
+import { deliveredBytesMax } from "#relay/bounds.ts";
+import type { AnswerHead } from "#relay/job.ts";
 import type { Claim } from "../admission/capacity.ts";
+import { bufferedAnswerBytesMax } from "../bounds.ts";
 import { failureHeadersOf } from "../http/refusals.ts";
-
-/** A whole answer is buffered up to this size, as far as its key gets memory for it, so that another attempt can replace it until it is complete. A larger one is passed on as it arrives. */
-const bufferedBytesMax = 512 * 1024;
 
 /** Headers that keep proxies and content-delivery networks from buffering or changing a stream. */
 const streamHeaders = {
@@ -130,7 +130,7 @@ export class GenerationResponse {
     this.#buffered.push(Buffer.from(payload));
     const { bufferClaim } = this.#options;
     const bufferedBytes = bufferClaim.amount + payload.length;
-    if (bufferedBytes > bufferedBytesMax || bufferClaim.hold(bufferedBytes) !== undefined) {
+    if (bufferedBytes > bufferedAnswerBytesMax || bufferClaim.hold(bufferedBytes) !== undefined) {
       const buffered = Buffer.concat(this.#buffered);
       this.#dropBuffered();
       this.#write(buffered, seq, now);

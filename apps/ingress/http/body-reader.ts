@@ -1,6 +1,8 @@
 /** Reads small bodies at once and large ones in a thread, so that no body blocks the event loop for long. */
+
 import type { Failure } from "#dialects/errors.ts";
 import { copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task-thread.ts";
+import { bodyReadAtOnceBytesMax, bodyReadTimeoutMs } from "../bounds.ts";
 import type { CallerFrame } from "../websocket/socket-frame.ts";
 import { type BodyRead, checkBody, type ReadBody, readForm, readJson } from "./body.ts";
 import type { BodyAnswer, BodyTask } from "./body-thread.ts";
@@ -9,20 +11,18 @@ import { tooLarge } from "./failures.ts";
 import { Refused } from "./refused.ts";
 import { validatorOf } from "./validation.ts";
 
-/** A body up to this size takes about 20 ms at most, whatever its content. */
-const readAtOnceBytesMax = 128 * 1024;
+export const isReadAtOnce = ({ length }: { length: number }): boolean => length <= bodyReadAtOnceBytesMax;
 
-export const isReadAtOnce = ({ length }: { length: number }): boolean => length <= readAtOnceBytesMax;
-
-/** A body of the largest size takes a second or two, whatever its content. */
-const readTimeoutMs = 10_000;
 const tookTooLong: Failure = {
   code: "invalid_request",
-  message: `The gateway could not read this request within ${readTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
+  message: `The gateway could not read this request within ${bodyReadTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
 };
 
 export class BodyReader {
-  readonly #thread = new TaskThread<BodyTask, BodyAnswer>(new URL("./body-thread.ts", import.meta.url), readTimeoutMs);
+  readonly #thread = new TaskThread<BodyTask, BodyAnswer>(
+    new URL("./body-thread.ts", import.meta.url),
+    bodyReadTimeoutMs,
+  );
 
   constructor() {
     // Compiling a schema takes as long as reading a large body, so it is done at the start.

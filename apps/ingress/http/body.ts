@@ -1,10 +1,13 @@
 /** Reads and checks a request's body: UTF-8, JSON or a form, bounds, and its endpoint's schema. Pure, so that a thread can do it for large bodies. */
+
 import { isUtf8 } from "node:buffer";
+import { formFieldsMax } from "#dialects/bounds.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { boundBroken, type JsonBounds, parseJson } from "#dialects/json.ts";
-import { formFieldsMax, formOf } from "#dialects/openai-images/form.ts";
+import { formOf } from "#dialects/openai-images/form.ts";
 import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
+import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../bounds.ts";
 import type { ServedEndpoint } from "./endpoints.ts";
 import { faultIn } from "./validation.ts";
 
@@ -63,25 +66,17 @@ export async function readForm(
   }
 }
 
-/** Fields of the outermost object, at most. */
-export const fieldsMax = 1_000;
-
 /** Checks a parsed value against its endpoint's schema and rules. */
 export function checkBody({ schema, operation, dialect, faultOf }: ServedEndpoint, value: unknown): BodyRead<ReadBody> {
   const fault = faultIn(schema, value);
   if (fault !== undefined) return { kind: "refused", failure: fault };
   const body = value as Body;
-  if (Object.keys(body).length > fieldsMax) return refused(`The body has more than ${fieldsMax} fields.`);
+  if (Object.keys(body).length > bodyFieldsMax) return refused(`The body has more than ${bodyFieldsMax} fields.`);
   const failure = faultOf?.(body);
   return failure === undefined
     ? { kind: "read", value: { body, demand: operations[operation].demandOf(body, dialect) } }
     : { kind: "refused", failure };
 }
-
-/** Longer texts and lists are content and not settings; so are the members of nested objects beyond this number. */
-const settingLengthMax = 1_000;
-const settingElementsMax = 16;
-const settingMembersMax = 1_000;
 
 /**
  * The settings of a body: everything that an ingress reads of a body that was checked in the thread, besides its demand. Content and long values are left out.

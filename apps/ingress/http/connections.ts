@@ -1,12 +1,10 @@
 /** The open TCP connections of the callers' server, and graceful shutdown for them. */
+
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
-
-/** A connection without a request for this long is idle. */
-const silentMs = 1_000;
-const checkEveryMs = 50;
+import { connectionCheckMs, connectionSilentMs } from "../bounds.ts";
 
 interface Connection {
   socket: Socket;
@@ -35,7 +33,7 @@ export class Connections {
    */
   drain(timeoutMs: number): Promise<void> {
     return new Promise((resolve) => {
-      const closing = setInterval(() => this.#closeIdle(), checkEveryMs);
+      const closing = setInterval(() => this.#closeIdle(), connectionCheckMs);
       const settle = () => {
         clearInterval(closing);
         clearTimeout(timeout);
@@ -50,6 +48,6 @@ export class Connections {
     this.#server.closeIdleConnections();
     const now = this.#clock.now();
     for (const { socket, since } of this.#open.values())
-      if (socket.bytesRead === 0 && now - since > silentMs) socket.destroy();
+      if (socket.bytesRead === 0 && now - since > connectionSilentMs) socket.destroy();
   }
 }

@@ -1,17 +1,13 @@
 /** Sends errors in the caller's dialect, and decides what happens to the connection after one. */
+
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { upstreamRequestIdHeader } from "#relay/job.ts";
+import { discardedBytesMax, headerBytesMax, refusedMs } from "../bounds.ts";
 import { dialectOf, requestIdHeadersOf } from "./endpoints.ts";
-
-export const headerBytesMax = 32 * 1024;
-/** The rest of a refused body is read and discarded up to this size: many clients don't see the response when their connection is closed while they send. */
-const discardedBytesMax = 128 << 20;
-/** How long the sender of a refused request may take to read the response and to finish sending, before its connection is closed. */
-export const refusedMs = 2_000;
 
 /** The headers of an error response. */
 export function failureHeadersOf({ code, retryAfterSeconds, upstreamRequestId }: Failure): Record<string, string> {

@@ -2,6 +2,7 @@
  * Receives request bodies: bounds the size of each, its minimum rate, and the memory of all together. A handler gets the bytes as they were sent, in
  * `request.bytes`; body-reader.ts parses them.
  */
+
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Transform } from "node:stream";
@@ -11,7 +12,8 @@ import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Capacity, Claim } from "../admission/capacity.ts";
-import { type IngressConfig, smallBodyBytesMax } from "../config.ts";
+import { smallBodyBytesMax } from "../bounds.ts";
+import type { IngressConfig } from "../config.ts";
 import { overloadOf, tooLarge, tooSlow } from "./failures.ts";
 import { Refused } from "./refused.ts";
 import { UploadPace, uploadCheckMsOf } from "./upload-pace.ts";

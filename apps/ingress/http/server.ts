@@ -1,4 +1,5 @@
 /** The callers' HTTP server, without its routes: bounds on what may arrive, authentication, and errors in the caller's dialect. */
+
 import type { IncomingMessage } from "node:http";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { KeyRecord } from "#access/record.ts";
@@ -6,18 +7,12 @@ import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
+import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
 import { callerOf, type KeyDirectory } from "./authentication.ts";
 import { isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
 import { failureOf, notFoundOf } from "./failures.ts";
-import {
-  closeWithin,
-  hasUnknownCoding,
-  headerBytesMax,
-  ResponsesInProgress,
-  refusedMs,
-  sendFailure,
-} from "./refusals.ts";
+import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
 import { destroyWhenUnread } from "./send-timeout.ts";

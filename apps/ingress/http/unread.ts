@@ -2,12 +2,11 @@
  * Counts the bytes of responses that wait in this process until callers take them. All API keys share the capacity: a key that gets no more loses the
  * connections whose callers have taken nothing for longest. Bytes that a socket takes at once are not counted.
  */
+
 import { type IncomingMessage, ServerResponse } from "node:http";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Capacity, Claim, Shortage } from "../admission/capacity.ts";
-
-/** How often the connections with waiting bytes are checked for what their callers have taken. */
-const checkMs = 100;
+import { unreadCheckMs } from "../bounds.ts";
 
 interface UnreadPort {
   /** Written bytes that the operating system has not taken. */
@@ -101,7 +100,7 @@ export class UnreadAnswers {
   #checkLater(): void {
     if (this.#isChecking || this.#waiting.size === 0) return;
     this.#isChecking = true;
-    setTimeout(this.#check, checkMs).unref();
+    setTimeout(this.#check, unreadCheckMs).unref();
   }
 
   #count(unread: Unread): void {

@@ -1,15 +1,15 @@
 /** Detects a sender whose body arrives too slowly: further behind the minimum rate than the grace allows. A burst earns no more than the grace. */
+import { uploadCheckMsMax } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
 
-/** How often the pace is checked within one grace, and the longest time between two checks in milliseconds. */
+/** How often the pace is checked within one grace. */
 const checksPerGrace = 4;
-const checkMsMax = 1_000;
 
 export type UploadLimits = Pick<IngressConfig, "uploadBytesPerSecondMin" | "uploadGraceMs">;
 
 /** Milliseconds between two calls of `isTooSlow`. */
 export const uploadCheckMsOf = ({ uploadGraceMs }: UploadLimits): number =>
-  Math.min(checkMsMax, uploadGraceMs / checksPerGrace);
+  Math.min(uploadCheckMsMax, uploadGraceMs / checksPerGrace);
 
 /** Times are milliseconds of one clock that never goes back. */
 export class UploadPace {

@@ -3,6 +3,7 @@
  * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). A failed answer is not stored: its Idempotency-Key is free
  * again.
  */
+
 import { createHash, randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { setTimeout } from "node:timers/promises";
@@ -11,7 +12,9 @@ import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
+import { renewEveryMsOf } from "#service/lease.ts";
 import type { Capacity, Claim } from "../admission/capacity.ts";
+import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { requestIdHeadersOf } from "../http/endpoints.ts";
 import { overloadOf, unavailable } from "../http/failures.ts";
@@ -19,18 +22,14 @@ import { Refused } from "../http/refused.ts";
 import { headersOf, SharedResponse } from "./shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
 
-/** How often the claim of a running generation is renewed. */
-const renewMs = 5_000;
-/** How long a request waits for an answer that runs at another ingress, and how often it checks. */
-const elsewhereMsMax = 30_000;
-const checkMs = 200;
-const headerLengthMax = 255;
+/** How often the claim of a running generation is renewed. Each has a turn of its own, so that thousands do not renew in one turn of the event loop. */
+const renewMs = renewEveryMsOf(idempotencyLeaseMs);
 
 const header = "idempotency-key";
 
 const invalidHeader: Failure = {
   code: "invalid_request",
-  message: `The header ${header} must be 1 to ${headerLengthMax} printable ASCII characters.`,
+  message: `The header ${header} must be 1 to ${idempotencyKeyLengthMax} printable ASCII characters.`,
   param: header,
 };
 const otherRequest: Failure = {
@@ -126,13 +125,13 @@ export class Idempotency {
         return;
       }
       if (clock.now() > until) throw new Refused(stillRunning);
-      if (this.#running.get(claim.key) === undefined) await setTimeout(checkMs);
+      if (this.#running.get(claim.key) === undefined) await setTimeout(elsewhereCheckMs);
     }
   }
 
   #claimOf(request: FastifyRequest): EntryClaim {
     const name = request.headers[header];
-    if (typeof name !== "string" || name.length > headerLengthMax || !/^[\x20-\x7e]+$/.test(name))
+    if (typeof name !== "string" || name.length > idempotencyKeyLengthMax || !/^[\x20-\x7e]+$/.test(name))
       throw new Refused(invalidHeader);
     const hash = createHash("sha256").update(name).digest("hex");
     return this.#stored.claimOf(request.caller.id, hash, fingerprintOf(request), `${this.#self} ${request.id}`);

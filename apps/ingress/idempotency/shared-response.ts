@@ -3,15 +3,12 @@
  * first. The fastest caller sets the pace; one that falls too far behind is disconnected. When all callers have left, it goes on as long as
  * its bytes are kept, for callers that may still join.
  */
+
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Claim } from "../admission/capacity.ts";
+import { sharedUnreadBytesMax, storableAnswerBytesMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
-
-/** Bytes of one answer that are kept at most. */
-const keptBytesMax = 1 << 20;
-/** Unread bytes of one caller among several, at most: more than the kept bytes and the relay's window together. */
-const unreadBytesMax = 4 << 20;
 
 /** Headers that belong to the first caller alone, or to the moment. */
 const notShared = /ratelimit|request-id|^connection$/;
@@ -144,7 +141,7 @@ export class SharedResponse implements AnswerResponse {
 
   #wrote(member: Member, took: boolean): void {
     if (took) return;
-    if (this.#members.size > 1 && member.writableLength > unreadBytesMax) member.destroy();
+    if (this.#members.size > 1 && member.writableLength > sharedUnreadBytesMax) member.destroy();
     if (this.#blocked.has(member)) return;
     this.#blocked.add(member);
     member.once("drain", () => {
@@ -167,7 +164,7 @@ export class SharedResponse implements AnswerResponse {
     const bytes = Buffer.from(chunk as Buffer);
     if (this.#kept === undefined) return bytes;
     const keptBytes = this.#held.amount + bytes.length;
-    if (keptBytes > keptBytesMax || this.#held.hold(keptBytes) !== undefined) this.forget();
+    if (keptBytes > storableAnswerBytesMax || this.#held.hold(keptBytes) !== undefined) this.forget();
     else this.#kept.push(bytes);
     return bytes;
   }

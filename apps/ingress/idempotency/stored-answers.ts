@@ -2,17 +2,13 @@
  * The entries of Idempotency-Keys in Redis. An entry is first the claim of the ingress that runs the generation, then the stored answer.
  * Stored bytes are bounded per API key and in all, and no answer is stored while Redis uses more than half of its memory.
  */
+
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { type Redis, usedMemoryShare } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
+import { idempotencyLeaseMs, redisMemoryAgeMsMax, redisMemoryShareMax } from "../bounds.ts";
 import type { KeptAnswer } from "./shared-response.ts";
-
-/** How long the claim of a running generation outlives its ingress. */
-const claimMs = 15_000;
-/** Answers are stored while Redis uses no more than this part of its memory; the number may be this old. */
-const memoryShareMax = 0.5;
-const memoryAgeMsMax = 1_000;
 
 /**
  * KEYS[1] the entry. ARGV: the claim's value; the new value, which is the claim or empty to delete it; its life in ms.
@@ -116,7 +112,7 @@ export class StoredAnswers {
 
   /** Claims a free entry; resolves to false when it is not free. Rejects when Redis does not answer. */
   async claim({ key, value }: EntryClaim): Promise<boolean> {
-    return (await this.#options.redis.set(key, value, "PX", claimMs, "NX")) === "OK";
+    return (await this.#options.redis.set(key, value, "PX", idempotencyLeaseMs, "NX")) === "OK";
   }
 
   /** Undefined for a free entry. Rejects when Redis does not answer. */
@@ -132,7 +128,9 @@ export class StoredAnswers {
 
   /** Keeps the claim for another while, also in a Redis that lost it. Never rejects. */
   async renew({ key, value }: EntryClaim): Promise<void> {
-    await runScript(this.#options.redis, replaceScript, [key], [value, value, claimMs]).catch(() => undefined);
+    await runScript(this.#options.redis, replaceScript, [key], [value, value, idempotencyLeaseMs]).catch(
+      () => undefined,
+    );
   }
 
   /** Frees the entry, unless it is another request's. Never rejects. */
@@ -156,9 +154,9 @@ export class StoredAnswers {
   #hasSpace(): Promise<boolean> {
     const { redis, clock } = this.#options;
     const now = clock.now();
-    if (this.#memory === undefined || now - this.#memory.readAt > memoryAgeMsMax) {
+    if (this.#memory === undefined || now - this.#memory.readAt > redisMemoryAgeMsMax) {
       const hasSpace = usedMemoryShare(redis).then(
-        (share) => share <= memoryShareMax,
+        (share) => share <= redisMemoryShareMax,
         () => false,
       );
       this.#memory = { readAt: now, hasSpace };

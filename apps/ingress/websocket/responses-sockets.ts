@@ -1,16 +1,13 @@
 /** OpenAI's Responses over WebSockets, at GET /v1/responses: the route, and the bounds on all connections together. */
+
 import fastifyWebsocket from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { Capacity } from "../admission/capacity.ts";
+import { socketCloseMs, socketRetryAfterSeconds } from "../bounds.ts";
 import { overloadOf } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { Connection, type ConnectionOptions } from "./socket-connection.ts";
-
-/** How long a caller may take to answer a close frame. */
-const closeMs = 2_000;
-/** Seconds after which a caller may try to open another connection. */
-const retryAfterSeconds = 5;
 
 export class ResponsesSockets {
   /** The number of connections, and the bytes of their conversations. */
@@ -33,7 +30,7 @@ export class ResponsesSockets {
       maxPayload: config.bodyBytesMax,
       perMessageDeflate: false,
       autoPong: false,
-      closeTimeout: closeMs,
+      closeTimeout: socketCloseMs,
     };
     server.register(async (scope) => {
       if (config.responsesWebsocket === "on")
@@ -79,7 +76,7 @@ export class ResponsesSockets {
     const slot = this.websockets.claim(caller.id);
     const shortage = slot.hold(1);
     if (shortage !== undefined)
-      throw new Refused(overloadOf(this.#options.events, "websockets", shortage, caller.id, retryAfterSeconds));
+      throw new Refused(overloadOf(this.#options.events, "websockets", shortage, caller.id, socketRetryAfterSeconds));
     reply.raw.once("close", () => slot.end());
   }
 

@@ -2,10 +2,12 @@
  * One WebSocket of a caller and its bounds: arriving frames count as request bodies, leaving frames as unread responses, and a connection that is dead, idle or
  * too old is closed.
  */
+
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyError, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { openaiResponsesProfile, responsesEndpoint } from "#dialects/openai-responses/profile.ts";
+import { socketFullBytes, socketPendingBytesMax } from "../bounds.ts";
 import { isReadAtOnce } from "../http/body-reader.ts";
 import { failureOf, tooSlow } from "../http/failures.ts";
 import { failureHeadersOf } from "../http/refusals.ts";
@@ -15,10 +17,6 @@ import { UploadPace } from "../http/upload-pace.ts";
 import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "./socket-frame.ts";
 import { Turns, type TurnsOptions, turnEndedOf } from "./socket-turns.ts";
 
-/** With this many bytes on their way to the caller, the connection counts as full and the answer waits. */
-const fullBytes = 64 * 1024;
-/** Unread bytes of frames that the gateway itself wrote, at most: a caller that provokes more is disconnected. */
-const pendingBytesMax = 1 << 20;
 /** Bytes of a client's control frame besides its payload: https://www.rfc-editor.org/rfc/rfc6455#section-5.2 */
 const controlBytes = 6;
 /** https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1 */
@@ -121,7 +119,7 @@ export class Connection {
   }
 
   get #isFull(): boolean {
-    return this.#socket.bufferedAmount > fullBytes;
+    return this.#socket.bufferedAmount > socketFullBytes;
   }
 
   /** Clients recognise the error's name and open another connection. */
@@ -227,7 +225,7 @@ export class Connection {
 
   /** Sends a frame that the gateway itself wrote. */
   #sendOwn(frame: Buffer): void {
-    if (this.#pendingBytes > pendingBytesMax) {
+    if (this.#pendingBytes > socketPendingBytesMax) {
       this.terminate();
       return;
     }

@@ -1,8 +1,10 @@
 /** The frames of a WebSocket, each one JSON object (https://platform.openai.com/docs/guides/websocket-mode). */
+
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#dialects/errors.ts";
 import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#dialects/json.ts";
-import { fieldsMax, readJson } from "../http/body.ts";
+import { bodyFieldsMax, frameMemberBytesMax } from "../bounds.ts";
+import { readJson } from "../http/body.ts";
 import { Refused } from "../http/refused.ts";
 
 /** Members of a frame that do not belong to the request's body; `stream` is for POST requests alone. */
@@ -27,18 +29,15 @@ const openList = Buffer.from("[");
 const closeList = Buffer.from("]");
 const stringMessage = [Buffer.from('{"type":"message","role":"user","content":'), Buffer.from("}")] as const;
 
-/** Bytes of a member outside the body, at most. */
-const memberBytesMax = 4_096;
-
 /** Throws Refused for bytes that are not a JSON object. */
 export function callerFrameOf(bytes: Buffer): CallerFrame {
-  const spans = objectSpansOf(bytes, frameNames, fieldsMax);
+  const spans = objectSpansOf(bytes, frameNames, bodyFieldsMax);
   if (spans === undefined) {
     const read = readJson(bytes);
     if (read.kind === "refused") throw new Refused(read.failure);
     throw new Refused({
       code: "invalid_request",
-      message: `A frame must be a JSON object of at most ${fieldsMax} fields.`,
+      message: `A frame must be a JSON object of at most ${bodyFieldsMax} fields.`,
     });
   }
   const frame = { bytes, spans, type: memberOf({ bytes, spans }, "type") };
@@ -58,7 +57,7 @@ const memberOf = (
 ): unknown => {
   const span = spans.members[name];
   if (span === undefined) return undefined;
-  if (span.end - span.start > memberBytesMax)
+  if (span.end - span.start > frameMemberBytesMax)
     throw new Refused({ code: "invalid_request", message: `'${name}' is too long.`, param: name });
   return readSpan(bytes, span);
 };

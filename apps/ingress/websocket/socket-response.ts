@@ -2,6 +2,7 @@
  * The answer of one turn on a WebSocket, in place of an HTTP response: each server-sent event becomes a frame. It ends with exactly one final frame, which is
  * sent only when nothing can follow: callers take every later frame as part of their next turn.
  */
+
 import { isUtf8 } from "node:buffer";
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
@@ -9,11 +10,10 @@ import { internalFailure } from "#dialects/errors.ts";
 import { objectSpansOf, readSpan } from "#dialects/json.ts";
 import { openaiResponsesProfile } from "#dialects/openai-responses/profile.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
+import { socketEventBytesMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { errorFrameOf, withStreamId } from "./socket-frame.ts";
 
-/** Bytes of one event at most: the most that a worker lets pass, and some for what it adds. */
-const eventBytesMax = 33 << 20;
 const endings = ["response.completed", "response.incomplete"];
 
 /** The connection of a turn. */
@@ -35,7 +35,7 @@ export class SocketResponse implements AnswerResponse {
   readonly headersSent = false;
   closed = false;
   readonly #port: TurnPort;
-  readonly #reader = new SseReader(eventBytesMax);
+  readonly #reader = new SseReader(socketEventBytesMax);
   readonly #emitter = new EventEmitter();
   #status = 200;
   #headers: OutgoingHttpHeaders = {};

@@ -1,4 +1,5 @@
 /** The turns on one WebSocket, one at a time. Each is a generation like that of a POST request, and may continue the previous turn. */
+
 import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
@@ -9,6 +10,7 @@ import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
+import { steeringBytesMax, unreadAnswersMax } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
 import { callerOf, type KeyDirectory } from "../http/authentication.ts";
 import { type BodyRead, type ReadBody, readJson } from "../http/body.ts";
@@ -21,11 +23,6 @@ import { callerLeftStatus } from "../http/server.ts";
 import { Conversation } from "./conversation.ts";
 import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
 import { SocketResponse, type TurnPort } from "./socket-response.ts";
-
-/** How many answers may be unread by the caller when the next turn begins. */
-const unreadMax = 4;
-/** Bytes of a steering frame at most: its refusal repeats a part of it. */
-const steerBytesMax = 64 * 1024;
 
 export interface TurnsOptions {
   config: IngressConfig;
@@ -107,7 +104,7 @@ export class Turns {
   }
 
   #create(frame: CallerFrame, requestId: string): Promise<void> | undefined {
-    if (this.#running !== undefined || this.#unread.size >= unreadMax)
+    if (this.#running !== undefined || this.#unread.size >= unreadAnswersMax)
       throw new Refused(
         socketFailure(
           "response_in_progress",
@@ -215,7 +212,7 @@ export class Turns {
 
   /** Steering has its own failure event; an error event would look like the end of the running response. */
   #refuseSteering({ bytes, streamId }: CallerFrame): void {
-    if (bytes.length > steerBytesMax) throw new Refused(tooLarge(steerBytesMax));
+    if (bytes.length > steeringBytesMax) throw new Refused(tooLarge(steeringBytesMax));
     const read = readJson(bytes);
     if (read.kind === "refused") throw new Refused(read.failure);
     const { input, previous_response_id } = objectOf(read.value);

@@ -25,14 +25,13 @@ export interface Usage {
   reasoningTokens: number;
 }
 
-/** `of` names the part of the question that cannot be answered. */
-interface Impossible {
-  kind: "impossible";
-  of: "format" | "length";
-  fault: string;
+export interface Composition {
+  choices: Choice[];
+  usage: Usage;
 }
 
-export type Composition = { kind: "answer"; choices: Choice[]; usage: Usage } | Impossible;
+/** Refuses a question that cannot be answered, in the dialect of its caller; `of` says what of it is at fault. */
+type RefuseQuestion = (fault: string, of: "format" | "length") => never;
 
 const reasoningTokensByEffort: Record<string, number> = {
   minimal: 4,
@@ -53,22 +52,16 @@ const echoCharactersMax = 400;
 export const tokensOf = ({ reasoning, text, calls }: Choice): number =>
   reasoning.length + (text?.length ?? 0) + calls.reduce((sum, call) => sum + 1 + call.input.length, 0);
 
-export function compose(question: Question, settings: Settings): Composition {
+export function compose(question: Question, settings: Settings, refuse: RefuseQuestion): Composition {
   if (question.choices * (settings.tokens ?? 0) * (settings.tokenBytes ?? 8) > answerBytesMax)
-    return {
-      kind: "impossible",
-      of: "length",
-      fault: `So many choices of ${settings.tokens} tokens are more than ${answerBytesMax} bytes.`,
-    };
-  const structured = structuredTextOf(question);
-  if (structured?.kind === "impossible") return structured;
+    refuse(`So many choices of ${settings.tokens} tokens are more than ${answerBytesMax} bytes.`, "length");
+  const structured = structuredTextOf(question, refuse);
   const choices = Array.from({ length: question.choices }, (_, index) =>
-    choiceOf(question, settings, index, structured?.text),
+    choiceOf(question, settings, index, structured),
   );
   const completionTokens = choices.reduce((sum, choice) => sum + tokensOf(choice), 0);
   const reasoningTokens = choices.reduce((sum, choice) => sum + choice.reasoning.length, 0);
   return {
-    kind: "answer",
     choices,
     usage: {
       promptTokens: question.promptTokens,
@@ -123,21 +116,13 @@ function callsWithin(calls: Call[], budget: number): { calls: Call[]; whole: boo
   return { calls: kept, whole: true };
 }
 
-function structuredTextOf({ format, userText }: Question): { kind: "text"; text: string } | Impossible | undefined {
+function structuredTextOf({ format, userText }: Question, refuse: RefuseQuestion): string | undefined {
   if (format.kind === "text") return undefined;
-  if (format.kind === "json")
-    return { kind: "text", text: JSON.stringify({ answer: shortened(userText), simulated: true }) };
+  if (format.kind === "json") return JSON.stringify({ answer: shortened(userText), simulated: true });
   const example = exampleOf(format.schema, { seed: seedOf(userText), hints: [] });
   if (example.kind === "none")
-    return {
-      kind: "impossible",
-      of: "format",
-      fault: `The simulator finds no value for the response schema: ${example.fault}.`,
-    };
-  return {
-    kind: "text",
-    text: format.bare && typeof example.value === "string" ? example.value : JSON.stringify(example.value),
-  };
+    return refuse(`The simulator finds no value for the response schema: ${example.fault}.`, "format");
+  return format.bare && typeof example.value === "string" ? example.value : JSON.stringify(example.value);
 }
 
 function textOf(question: Question, { tokens, tokenBytes }: Settings, index: number, seed: number): Chunks {

@@ -56,16 +56,30 @@ export interface SentFault extends Fault {
 }
 
 /** A rejected request. */
-export interface Refused extends Fault {
-  kind: "refused";
+export class Refused extends Error {
+  readonly fault: Fault;
+
+  constructor(fault: Fault) {
+    super(fault.message);
+    this.fault = fault;
+  }
 }
+
+/** Throws Refused: with the status 400, unless another is given. */
+export function refuse(message: string, param?: string, more: Partial<Fault> = {}): never {
+  throw new Refused({ status: 400, message, ...(param !== undefined && { param }), ...more });
+}
+
+/** `body` is what becomes JSON. */
+export const wholeOf = (body: object, tokens = 0): Whole => ({ kind: "whole", body: JSON.stringify(body), tokens });
 
 export interface Dialect {
   name: string;
   serves(method: string, path: string): boolean;
   /** The model that the request names, if any. */
   modelOf(request: { path: string; body: unknown }): string | undefined;
-  answer(request: SimulatedRequest): Script | Whole | Refused;
+  /** Throws Refused. */
+  answer(request: SimulatedRequest): Script | Whole;
   /** The body of an error, in JSON. */
   errorBody(fault: SentFault): string;
   /** The credential, in dialects that do not only use a bearer token. */

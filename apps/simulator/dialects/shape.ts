@@ -1,12 +1,34 @@
-/** Describes a fault in the shape of a body in one sentence, with the field's path. */
+/** The shared parts of the schemas of bodies, and the description of a fault in one sentence, with the field's path. */
+import Type from "typebox";
 import type { TLocalizedValidationError } from "typebox/error";
-import type { Refused } from "./dialect.ts";
+import { refuse } from "./dialect.ts";
 
-/**
- * Describes the deepest fault, because that is in the alternative of a union which the caller meant. `at` is the path of the value in the body, if it is
- * nested.
- */
-export function faultIn(errors: TLocalizedValidationError[], at = ""): Refused {
+export const text = Type.String();
+export const filledText = Type.String({ minLength: 1 });
+export const flag = Type.Boolean();
+export const anything = Type.Unknown();
+export const optional = Type.Optional;
+export const nullable = <Schema extends Type.TSchema>(schema: Schema) => optional(Type.Union([schema, Type.Null()]));
+export const nullableText = nullable(text);
+export const nullableFlag = nullable(flag);
+export const nullableNumber = (minimum: number, maximum: number) => nullable(Type.Number({ minimum, maximum }));
+export const nullableInteger = (minimum: number, maximum?: number) =>
+  nullable(Type.Integer({ minimum, ...(maximum !== undefined && { maximum }) }));
+
+export interface Shape<Value> {
+  Check(value: unknown): value is Value;
+  Errors(value: unknown): TLocalizedValidationError[];
+}
+
+/** Returns the value, or refuses it if it does not have this shape. `at` is its path in the body, if it is nested. */
+export function shaped<Value>(shape: Shape<Value>, value: unknown, at = ""): Value {
+  if (shape.Check(value)) return value;
+  const { message, param } = faultIn(shape.Errors(value), at);
+  return refuse(message, param);
+}
+
+/** Describes the deepest fault, because that is in the alternative of a union which the caller meant. */
+export function faultIn(errors: TLocalizedValidationError[], at = ""): { message: string; param: string } {
   const error = errors.reduce<TLocalizedValidationError | undefined>(
     (deepest, one) => (deepest && deepest.instancePath.length >= one.instancePath.length ? deepest : one),
     undefined,
@@ -17,10 +39,5 @@ export function faultIn(errors: TLocalizedValidationError[], at = ""): Refused {
     (error?.instancePath ?? "").replace(/\/(\d+)(?=\/|$)/g, "[$1]").replaceAll("/", ".") +
     missing
   ).replace(/^\./, "");
-  return {
-    kind: "refused",
-    status: 400,
-    message: `${param || "The body"}: ${error?.message ?? "is not understood"}.`,
-    param,
-  };
+  return { message: `${param || "The body"}: ${error?.message ?? "is not understood"}.`, param };
 }

@@ -1,12 +1,11 @@
 /** The common part of all readers of responses: their interface, their steps, and the failures of unusable answers. */
+
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
 import type { Produced } from "#dialects/produced.ts";
 import { type SseEvent, SseEventTooLarge, type SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
-
-/** The most bytes of a whole answer, and of one event of a stream. */
-export const answerBytesMax = 32 << 20;
+import { answerBytesMax } from "../bounds.ts";
 
 /** The result of reading some bytes of a response. */
 export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep | LateStep;

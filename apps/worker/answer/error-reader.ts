@@ -1,13 +1,9 @@
 /** Reads the reason of an error response, or of a response that is not an answer. */
+
 import { type Failure, failureOf } from "#dialects/errors.ts";
+import { errorBytesMax, retryAfterSecondsMax } from "../bounds.ts";
 import type { Reading } from "../preparation/exchange.ts";
 import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, unreadable } from "./answer-reader.ts";
-
-/** Bytes of an error response that are read. */
-const errorBytesMax = 64 * 1024;
-
-/** The longest Retry-After that is passed on, so that no caller sleeps for hours. */
-const retryAfterSecondsMax = 60;
 
 const redirected: Failure = {
   code: "upstream_failed",

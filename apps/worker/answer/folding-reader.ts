@@ -1,18 +1,12 @@
 /** Folds a stream into one body, for an upstream that streamed without being asked to. */
+
 import type { AnswerEvent } from "#dialects/neutral.ts";
 import { Produced } from "#dialects/produced.ts";
 import { SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
+import { answerBytesMax } from "../bounds.ts";
 import type { Reading } from "../preparation/exchange.ts";
-import {
-  type AnswerReader,
-  type AnswerStep,
-  answerBytesMax,
-  eventsIn,
-  incomplete,
-  stepOf,
-  tooLarge,
-} from "./answer-reader.ts";
+import { type AnswerReader, type AnswerStep, eventsIn, incomplete, stepOf, tooLarge } from "./answer-reader.ts";
 
 type FoldedStream = ReturnType<NonNullable<NonNullable<Reading["adapted"]>["events"]>>;
 

@@ -1,16 +1,11 @@
 /** Reads a stream for a caller who wants a stream. */
+
 import type { StreamRelay } from "#dialects/codec.ts";
 import type { Produced } from "#dialects/produced.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
-import {
-  type AnswerReader,
-  type AnswerStep,
-  answerBytesMax,
-  eventsIn,
-  failedWith,
-  incomplete,
-} from "./answer-reader.ts";
+import { answerBytesMax } from "../bounds.ts";
+import { type AnswerReader, type AnswerStep, eventsIn, failedWith, incomplete } from "./answer-reader.ts";
 
 export class StreamReader implements AnswerReader {
   readonly #events = new SseReader(answerBytesMax);

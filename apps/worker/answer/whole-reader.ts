@@ -1,8 +1,10 @@
 /** Reads a whole answer, for a caller with or without a stream. */
+
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Usage } from "#dialects/usage.ts";
+import { answerBytesMax } from "../bounds.ts";
 import type { Reading } from "../preparation/exchange.ts";
-import { type AnswerReader, type AnswerStep, answerBytesMax, stepOf, tooLarge } from "./answer-reader.ts";
+import { type AnswerReader, type AnswerStep, stepOf, tooLarge } from "./answer-reader.ts";
 
 export class WholeReader implements AnswerReader {
   usage: Usage | undefined;

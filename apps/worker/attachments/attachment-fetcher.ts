@@ -2,6 +2,7 @@
  * Fetches images and documents that a request names by address, for upstreams that do not fetch them. Only public addresses are called,
  * which is checked after DNS resolution and at every redirect. Size, time and type are bounded.
  */
+
 import { lookup as resolve } from "node:dns";
 import { lookup as resolveAll } from "node:dns/promises";
 import type { LookupFunction } from "node:net";
@@ -10,20 +11,21 @@ import { Agent, type Dispatcher, request } from "undici";
 import { type AttachmentAddress, mimeTypeOf } from "#dialects/attachments.ts";
 import { Refusal } from "#dialects/field-support.ts";
 import { type Clock, systemClock } from "#service/clock.ts";
+import {
+  attachmentBytesMax,
+  attachmentConnectTimeoutMs,
+  discardedAttachmentBytesMax,
+  hostConnectionsMax,
+  hostKnownMs,
+  knownHostsMax,
+  redirectsMax,
+  textAttachmentBytesMax,
+} from "../bounds.ts";
 import { type Base64, Base64Writer, type BlockPool } from "./base64.ts";
 import type { Pace } from "./pace.ts";
 
-export const attachmentBytesMax = 20 << 20;
-/** A text is written into its request in one step, and no model reads a longer one. */
-const textBytesMax = 2 << 20;
-const redirectsMax = 3;
-const connectTimeoutMs = 5_000;
 /** The first bytes of an attachment, which tell its type. */
 const headBytes = 64;
-
-/** How long the addresses of an upstream's host are cached, and for how many hosts. */
-const hostKnownMs = 30_000;
-const knownHostsMax = 1_000;
 
 const text = "text/plain";
 /** The types that may be fetched for each kind of part; none where only an upstream can use the content. */
@@ -98,7 +100,11 @@ export function createAttachmentFetcher(
       else if (options.all === true) callback(null, reachable);
       else callback(null, first.address, first.family);
     });
-  const agent = new Agent({ connect: { lookup, timeout: connectTimeoutMs }, connections: 16, pipelining: 1 });
+  const agent = new Agent({
+    connect: { lookup, timeout: attachmentConnectTimeoutMs },
+    connections: hostConnectionsMax,
+    pipelining: 1,
+  });
   const publicHosts = new Map<string, { isPublic: Promise<boolean>; until: number }>();
   return {
     async fetch(attachment, sink, signal) {
@@ -160,13 +166,13 @@ async function fetchWith(
     const response = await request(at, { dispatcher: agent, signal, headers });
     const { location } = response.headers;
     if (response.statusCode >= 300 && response.statusCode < 400 && typeof location === "string") {
-      await response.body.dump({ limit: 16_384 });
+      await response.body.dump({ limit: discardedAttachmentBytesMax });
       if (redirects >= redirectsMax) throw unfetched(path, "it redirects too often");
       at = new URL(location, at);
       continue;
     }
     if (response.statusCode !== 200) {
-      await response.body.dump({ limit: 16_384 });
+      await response.body.dump({ limit: discardedAttachmentBytesMax });
       throw unfetched(path, `its server answered ${response.statusCode}`);
     }
     return readResponse(response, path, part, sink);
@@ -247,7 +253,7 @@ async function read(
   let limit = attachmentBytesMax;
   let mimeType: string | undefined;
   const count = (bytes: number, isKnown: boolean) => {
-    if (mimeType === text) limit = textBytesMax;
+    if (mimeType === text) limit = textAttachmentBytesMax;
     if (bytes > limit) throw unfetched(path, `it has more than ${limit} bytes`);
     claim(bytes, isKnown);
   };

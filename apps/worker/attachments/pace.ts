@@ -1,8 +1,7 @@
 /** Keeps the event loop responsive while many bytes are moved: a mover yields to other work after every megabyte. */
-import { setImmediate } from "node:timers/promises";
 
-/** Some milliseconds of reading, encoding and writing. */
-const bytesAtOnce = 1 << 20;
+import { setImmediate } from "node:timers/promises";
+import { writtenAtOnceBytes } from "../bounds.ts";
 
 /** One for all movers of a worker. */
 export class Pace {
@@ -12,7 +11,7 @@ export class Pace {
   /** Counts moved bytes. Wait for the returned promise, if there is one, before more are moved. */
   moved(bytes: number): Promise<void> | undefined {
     this.#bytes += bytes;
-    if (this.#bytes < bytesAtOnce) return undefined;
+    if (this.#bytes < writtenAtOnceBytes) return undefined;
     this.#yielding ??= setImmediate().then(() => {
       this.#bytes = 0;
       this.#yielding = undefined;

@@ -2,30 +2,23 @@
  * The attachments (images and documents) that are fetched for one request. Their base64 stays out of the request while it is decoded and
  * encoded: a mark stands for each. When the request is sent, the base64 replaces the marks block by block.
  */
+
 import { randomBytes } from "node:crypto";
 import { type Data, isTextType, type RemoteAttachment } from "#dialects/attachments.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { Refusal } from "#dialects/field-support.ts";
-import type { AttachmentBudget, Grant } from "./attachment-budget.ts";
 import {
-  type AttachmentFetcher,
+  allAttachmentsBytesMax,
   attachmentBytesMax,
-  type Claim,
-  type Fetched,
-  TooMuch,
-  unfetched,
-} from "./attachment-fetcher.ts";
+  attachmentsMax,
+  attachmentsTimeoutMs,
+  fetchesAtOnceMax,
+  guessedAttachmentBytes,
+} from "../bounds.ts";
+import type { AttachmentBudget, Grant } from "./attachment-budget.ts";
+import { type AttachmentFetcher, type Claim, type Fetched, TooMuch, unfetched } from "./attachment-fetcher.ts";
 import { blockBytes, memoryOf, partsOf } from "./base64.ts";
 import type { Pace } from "./pace.ts";
-
-/** All attachments of a request together; one that is named twice counts twice. */
-const allBytesMax = 50 << 20;
-const attachmentsMax = 32;
-/** For all attachments of a request together. */
-const timeoutMs = 15_000;
-const atOnceMax = 4;
-/** Reserved for an attachment of unknown size. */
-const guessedBytes = 1 << 20;
 
 /** Other requests used the budget for too long. */
 export class AttachmentsBusy extends Error {
@@ -154,9 +147,9 @@ export class RequestAttachments {
    * free, because a request must not wait while it has a reservation. The third round reserves as much as any request may need.
    */
   async #fetchAll(wanted: readonly Wanted[], waitMs: number, signal: AbortSignal): Promise<Batch> {
-    const most = Math.min(memoryOf(allBytesMax) + blockBytes * attachmentsMax, this.#budget.bytesMax);
+    const most = Math.min(memoryOf(allAttachmentsBytesMax) + blockBytes * attachmentsMax, this.#budget.bytesMax);
     const inLine = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
-    let bytes = guessedBytes * wanted.length;
+    let bytes = guessedAttachmentBytes * wanted.length;
     for (let round = 1; ; round++) {
       const grant = await this.#budget.acquire(this.#key, Math.min(bytes, most), inLine).catch((error: unknown) => {
         throw signal.aborted ? error : new AttachmentsBusy();
@@ -181,7 +174,7 @@ export class RequestAttachments {
     const left = [...wanted];
     const all = new Map<string, MarkedAttachment>();
     const failed = new AbortController();
-    const until = AbortSignal.any([signal, failed.signal, AbortSignal.timeout(timeoutMs)]);
+    const until = AbortSignal.any([signal, failed.signal, AbortSignal.timeout(attachmentsTimeoutMs)]);
     const work = async () => {
       for (let next = left.shift(); next !== undefined; next = left.shift()) {
         const { key, attachments } = next;
@@ -195,7 +188,7 @@ export class RequestAttachments {
       }
     };
     try {
-      await allOf(Array.from({ length: Math.min(atOnceMax, left.length) }, work), () => failed.abort());
+      await allOf(Array.from({ length: Math.min(fetchesAtOnceMax, left.length) }, work), () => failed.abort());
       claims.settle();
       return all;
     } catch (error) {
@@ -251,7 +244,8 @@ class Claims {
     const { path } = wanted.attachments[0] as RemoteAttachment;
     let inAll = 0;
     for (const [{ attachments }, claimed] of this.#claimed) inAll += claimed.bytes * attachments.length;
-    if (inAll > allBytesMax) throw unfetched(path, `all that the request names has more than ${allBytesMax} bytes`);
+    if (inAll > allAttachmentsBytesMax)
+      throw unfetched(path, `all that the request names has more than ${allAttachmentsBytesMax} bytes`);
     const needed = this.#needed;
     if (needed > this.#bytesMax)
       throw unfetched(
@@ -260,7 +254,7 @@ class Claims {
       );
     if (needed <= this.#grant.bytes) return;
     // An attachment of unknown size grows in few steps.
-    const grown = isKnown ? needed : Math.min(this.#bytesMax, needed + guessedBytes);
+    const grown = isKnown ? needed : Math.min(this.#bytesMax, needed + guessedAttachmentBytes);
     if (!this.#grant.tryResize(grown)) throw new TooMuch();
   }
 

@@ -1,8 +1,7 @@
 /** Checks whether an upstream's message quotes the caller's request: quoted words prove nothing about the operator's account. */
-import { parseJson } from "#dialects/json.ts";
 
-/** Larger requests are not searched. */
-const searchedBytesMax = 1 << 20;
+import { parseJson } from "#dialects/json.ts";
+import { searchedBytesMax } from "../bounds.ts";
 
 /** Whether the request contains `text`, which is in lower case. True for a request that is too large to be searched. */
 export function isQuotedIn(body: Buffer, text: string): boolean {

@@ -1,10 +1,12 @@
 /** One call of one target: the connection, the progress of the answer, and its times. It only reads; the attempt decides. */
+
 import type { UpstreamTimeouts } from "#catalogue/catalogue.ts";
 import type { Produced } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import { readerOf, type UpstreamHead } from "../answer/answer.ts";
 import { type AnswerReader, type AnswerStep, isAnswerStatus } from "../answer/answer-reader.ts";
+import { leadingBytesMax, lingerMs } from "../bounds.ts";
 import type { Exchange } from "../preparation/exchange.ts";
 import type { Candidate } from "../routing/route.ts";
 import type { Permit } from "../routing/routing.ts";
@@ -12,10 +14,6 @@ import { type UpstreamCall, upstreamRequestIdOf } from "../upstream/upstreams.ts
 import type { CallProgress } from "./timeouts.ts";
 import type { AnsweringCall } from "./usage-reports.ts";
 
-/** How long a missing terminator, the rest of an error body, or the close of a connection whose answer is complete is waited for. */
-const lingerMs = 2_000;
-/** White space before an answer. More than this counts as the answer itself, which is bounded by its reader. */
-const leadingBytesMax = 1 << 20;
 const openBrace = 0x7b;
 
 interface CallOptions {

@@ -1,13 +1,13 @@
 /** The part of a request that is needed to read its answer, shortened so that it is cheap to send to a thread. */
+
 import type { NeutralRequest, Settings } from "#dialects/neutral.ts";
 import { profiles } from "#dialects/profiles.ts";
+import { settingLengthMax, settingsLengthMax } from "../bounds.ts";
 
 /** The conversation's fields in all dialects, with the short values that replace them. */
 const conversations: Record<string, unknown> = Object.fromEntries(
   Object.values(profiles).map(({ conversation }) => [conversation.field, conversation.empty]),
 );
-/** The most characters of all settings together. Some answers repeat them. */
-const settingsLengthMax = 256 * 1024;
 
 /** The JSON of a body without its conversation, and without the settings that exceed the limit. */
 export function settingsTextOf(body: Record<string, unknown>): string {
@@ -20,9 +20,6 @@ export function settingsTextOf(body: Record<string, unknown>): string {
   });
   return `{${members.join()}}`;
 }
-
-/** Reading an answer needs no longer texts or lists. */
-const valueLengthMax = 1_000;
 
 /** A request without its messages, with the names of its tools, and with settings that are short. */
 export function shortened({ tools, toolChoice, settings }: NeutralRequest): NeutralRequest {
@@ -45,6 +42,6 @@ export function shortened({ tools, toolChoice, settings }: NeutralRequest): Neut
 
 function shortOf(value: unknown): unknown {
   if (typeof value === "string" || Array.isArray(value))
-    return value.length <= valueLengthMax ? value : value.slice(0, 0);
+    return value.length <= settingLengthMax ? value : value.slice(0, 0);
   return typeof value === "object" ? {} : value;
 }

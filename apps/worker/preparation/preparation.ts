@@ -1,4 +1,5 @@
 /** Prepares requests and reads whole answers without blocking the event loop: small ones at once, large ones and token estimates in a thread. */
+
 import type { Data } from "#dialects/attachments.ts";
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Failure, UpstreamError } from "#dialects/errors.ts";
@@ -6,13 +7,9 @@ import { parsedObject } from "#dialects/json.ts";
 import type { PreparationTask, Prepared, ResolveAddresses } from "#operations/exchange.ts";
 import { isEstimated, prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
 import { bufferOf, copyOf, TaskThread, TaskTimeout } from "#service/task-thread.ts";
+import { preparedAtOnceBytesMax, taskTimeoutMs } from "../bounds.ts";
 import type { ThreadAnswer, ThreadTask } from "./prepare-thread.ts";
 
-/** A request or an answer up to this size takes about 20 ms at most, whatever its content. */
-const atOnceBytesMax = 128 * 1024;
-
-/** A request or an answer of the largest size takes a few seconds at most. */
-const taskTimeoutMs = 10_000;
 const tookTooLong: Failure = {
   code: "invalid_request",
   message: `The gateway could not prepare this request for its upstream within ${taskTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
@@ -83,7 +80,7 @@ export class Preparation {
       isResolved = true;
       return resolve(found);
     };
-    const isAtOnce = body.length <= atOnceBytesMax && !isEstimated(task);
+    const isAtOnce = body.length <= preparedAtOnceBytesMax && !isEstimated(task);
     const prepared = isAtOnce ? await prepare(task, resolving) : await this.#inThread(task, resolving, signal);
     // Fetched attachments are freed between two targets, so a request with their marks can't be reused.
     this.#kept = isResolved ? undefined : { name, prepared };
@@ -92,7 +89,7 @@ export class Preparation {
 
   /** Reads a whole answer. */
   read(task: () => WholeTask, bytes: Buffer): WholeAnswer | Promise<WholeAnswer> {
-    if (bytes.length <= atOnceBytesMax) return readWhole(task(), bytes);
+    if (bytes.length <= preparedAtOnceBytesMax) return readWhole(task(), bytes);
     return this.#thread.read(task(), bytes, this.#key).catch((error: unknown): WholeAnswer => {
       if (error instanceof TaskTimeout) return { kind: "error", error: unreadInTime };
       throw error;

@@ -7,16 +7,7 @@
 import { type Clock, systemClock } from "#service/clock.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-
-/** Failures that are further apart do not count as in a row. */
-const rowMs = 30_000;
-/** How long a circuit breaker is open the first time, and at most. The time doubles with every failed probe. */
-const openMs = 1_000;
-const openMsMax = 4_000;
-/** How long a probe keeps other calls out. */
-const probeMs = 5_000;
-const pollMs = 500;
-const entryLifeSeconds = 600;
+import { circuitBreakerLifeSeconds, circuitBreakerPollMs, openMs, openMsMax, probeMs, rowMs } from "../bounds.ts";
 
 /**
  * KEYS[1] the circuit breakers, a hash from target to JSON. KEYS[2] the holder that probes this target, if any.
@@ -89,7 +80,7 @@ export class CircuitBreakers {
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.#poll(), pollMs);
+    this.#timer = setInterval(() => void this.#poll(), circuitBreakerPollMs);
   }
 
   close(): void {
@@ -112,7 +103,7 @@ export class CircuitBreakers {
         await runScript(this.#redis, enterScript, [this.#key, this.#probeKey(target)], [target, holder, probeMs]),
       );
       if (forMs > 0) this.#known.set(target, { openUntil: now + forMs });
-      return forMs < 0 ? pollMs : forMs;
+      return forMs < 0 ? circuitBreakerPollMs : forMs;
     } catch {
       return 0;
     }
@@ -142,7 +133,7 @@ export class CircuitBreakers {
       this.#redis,
       failScript,
       [this.#key, this.#probeKey(target)],
-      [target, failuresMax, rowMs, openMs, openMsMax, entryLifeSeconds],
+      [target, failuresMax, rowMs, openMs, openMsMax, circuitBreakerLifeSeconds],
     ).then(
       (answer) => {
         const forMs = Number(answer);

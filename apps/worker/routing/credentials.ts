@@ -1,15 +1,8 @@
 /** The credentials of upstreams. They take turns, and each cools down by itself when its upstream refuses it or limits its rate. */
-import { credentialNamesOf } from "#catalogue/environment.ts";
-import type { Candidate } from "./route.ts";
 
-/** The first cooldown after a refusal. It doubles with each further refusal in a row, so a single odd answer costs little. */
-const firstCooldownMs: Record<Refusal, number> = { credential: 1_000, quota: 5_000, missing: 1_000 };
-const cooldownMsMax: Record<Refusal, number> = { credential: 60_000, quota: 300_000, missing: 60_000 };
-/** The cooldown of a rate-limited credential if its upstream names no time and has other credentials. */
-const rateLimitedMs = 5_000;
-/** The longest cooldown that an upstream can ask for. */
-const retryAfterMsMax = 3_600_000;
-const cooldownsMax = 10_000;
+import { credentialNamesOf } from "#catalogue/environment.ts";
+import { cooldownAskedMsMax, cooldownMsMax, cooldownsMax, firstCooldownMs, rateLimitedMs } from "../bounds.ts";
+import type { Candidate } from "./route.ts";
 
 /** `credential` is a name; undefined for an upstream without credentials. */
 export type Chosen =
@@ -63,7 +56,7 @@ export class Credentials {
     const id = idOf(key, credential);
     const refusals = (this.#cooldowns.get(id)?.refusals ?? 0) + 1;
     const cooldownMs = retryAfterMs ?? Math.min(cooldownMsMax[why], firstCooldownMs[why] * 2 ** (refusals - 1));
-    this.#set(id, { until: now + Math.min(retryAfterMsMax, cooldownMs), by: "credential", refusals });
+    this.#set(id, { until: now + Math.min(cooldownAskedMsMax, cooldownMs), by: "credential", refusals });
   }
 
   /** The upstream limits the rate. Without a time from the upstream and without other credentials, only this attempt's retries wait. */
@@ -76,7 +69,7 @@ export class Credentials {
     const cooldownMs = retryAfterMs ?? (credentialNamesOf(upstream).length > 1 ? rateLimitedMs : undefined);
     if (cooldownMs !== undefined)
       this.#set(idOf(key, credential), {
-        until: now + Math.min(retryAfterMsMax, cooldownMs),
+        until: now + Math.min(cooldownAskedMsMax, cooldownMs),
         by: "rate-limit",
         refusals: 0,
       });

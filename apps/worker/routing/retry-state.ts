@@ -4,8 +4,10 @@
  * A model's own targets serve the same model, so a failure moves on to the next of them at once. A fallback is a different model. It is called
  * only after the model's own targets used up their retries, are given up, are blocked, or ask for a wait that is too long.
  */
+
 import { credentialNamesOf } from "#catalogue/environment.ts";
 import type { Failure } from "#dialects/errors.ts";
+import { backOffMs, backOffMsMax, blockedMsMax, retryAfterSecondsMax, waitMsMax } from "../bounds.ts";
 import type { Candidate } from "./route.ts";
 import type { BlockedBy, CallOutcome } from "./routing.ts";
 
@@ -80,13 +82,6 @@ export function outcomeOf(failureClass: FailureClass): CallOutcome | undefined {
       return failureClass;
   }
 }
-
-const backOffMs = 200;
-const backOffMsMax = 5_000;
-/** A longer wait is the caller's decision, so the caller gets an error with a Retry-After. */
-const waitMsMax = 5_000;
-/** How long an attempt waits for targets that are full or rate limited. */
-const blockedMsMax = 60_000;
 
 /** Why a target may not be called yet: a pause after a failure of this attempt, or something that blocks it for all attempts. */
 interface Pause {
@@ -218,7 +213,10 @@ export class RetryState {
   /** The failure that the caller gets if no target is left. */
   get failure(): Failure {
     if (this.#failure !== undefined) return this.#failure;
-    const retryAfterSeconds = Math.min(60, Math.max(1, Math.ceil((this.#blocked?.forMs ?? 1_000) / 1_000)));
+    const retryAfterSeconds = Math.min(
+      retryAfterSecondsMax,
+      Math.max(1, Math.ceil((this.#blocked?.forMs ?? 1_000) / 1_000)),
+    );
     switch (this.#blocked?.by) {
       case "concurrency":
         return {

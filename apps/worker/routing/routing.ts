@@ -1,19 +1,13 @@
 /** Decides whether a target may be called now, and applies the outcomes of calls. */
+
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Clock } from "#service/clock.ts";
+import { absencesMax, absentMs, busyMs } from "../bounds.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { CircuitBreakers } from "./circuit-breakers.ts";
 import type { Credentials, Refusal } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
 import type { Slots } from "./slots.ts";
-
-/** How soon a slot at a full upstream is requested again. */
-const busyMs = 150;
-
-/** How soon an upstream that does not answer at all is checked again. */
-const absentMs = 1_000;
-/** After this many failed checks in a row, which takes about a minute, the upstream is called all the same. */
-const absencesMax = 16;
 
 export type BlockedBy = "circuit breaker" | "concurrency" | "credential" | "rate-limit";
 

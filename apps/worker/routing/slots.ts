@@ -1,10 +1,7 @@
 /** Limits how many calls an upstream gets at once from all workers together, by leases in Redis that expire when their worker dies. */
+import { leaseMs, renewEveryMsOf } from "#service/lease.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-
-/** A dead worker's slots are free after this long. */
-const leaseMs = 6_000;
-const renewMs = 2_000;
 
 /**
  * KEYS[1] an upstream's slots, a sorted set of holders by the end of their lease. ARGV holder, slots at most, lease in ms.
@@ -37,7 +34,7 @@ export class Slots {
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.#renew(), renewMs);
+    this.#timer = setInterval(() => this.#renew(), renewEveryMsOf(leaseMs));
   }
 
   close(): void {

@@ -1,4 +1,5 @@
 /** Authorizes requests to upstreams: headers made from the upstream's credential. Handles secrets, so it logs nothing. */
+
 import { createHash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import type { SignatureV4 } from "@smithy/signature-v4";
@@ -6,6 +7,7 @@ import type { GoogleAuth } from "google-auth-library";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Environment, secretOf } from "#catalogue/environment.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
+import { hashedAtOnceBytes } from "../bounds.ts";
 
 interface SignedRequest {
   method: "GET" | "POST";
@@ -23,7 +25,6 @@ export type Authorize = (
 
 /** The signer uses the hash in this header: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html */
 const contentHashHeader = "x-amz-content-sha256";
-const hashedAtOnce = 4 << 20;
 
 const googleScope = "https://www.googleapis.com/auth/cloud-platform";
 
@@ -104,7 +105,7 @@ async function sha256Of(body: Buffer | BodyWithAttachments): Promise<string> {
   for (const chunk of body.chunks()) {
     hash.update(chunk);
     hashed += chunk.length;
-    if (hashed < hashedAtOnce) continue;
+    if (hashed < hashedAtOnceBytes) continue;
     hashed = 0;
     await setImmediate();
   }

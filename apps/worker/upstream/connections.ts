@@ -1,11 +1,10 @@
 /** How an upstream is reached: TLS files, proxies, HTTP/1.1 or HTTP/2. */
+
 import { readFileSync } from "node:fs";
 import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
-
-/** An HTTP/2 connection whose upstream does not answer a ping within this time is closed. */
-const pingIntervalMs = 15_000;
+import { pingIntervalMs } from "../bounds.ts";
 
 /** Loopback addresses are never reached through a proxy. */
 const localHosts = ["localhost", "127.0.0.1", "::1"];

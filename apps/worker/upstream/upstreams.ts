@@ -1,4 +1,5 @@
 /** Calls upstreams over HTTP, with a pool of connections for each upstream. */
+
 import { Readable, type Transform } from "node:stream";
 import { type Dispatcher, errors } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
@@ -8,6 +9,7 @@ import type { Failure } from "#dialects/errors.ts";
 import { upstreamProfiles } from "#dialects/profiles.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
+import { presenceMs, requestIdLengthMax } from "../bounds.ts";
 import type { Authorize } from "./authorization.ts";
 import { openConnections } from "./connections.ts";
 import { decompressorOf } from "./decompress.ts";
@@ -37,8 +39,6 @@ type Controller = Dispatcher.DispatchController;
 
 const aborted = new Error("aborted");
 
-/** How long an upstream may take to show that it is reachable. */
-const presenceMs = 2_000;
 const absentStatuses = [502, 503, 504];
 
 /** The connections to one upstream, and the calls that wait for one. */
@@ -333,7 +333,6 @@ const dispatchedOf = (body: Buffer | BodyWithAttachments): Buffer | Readable =>
 
 /** The request id headers of OpenAI and most others, Anthropic, Azure (two), and AWS. */
 const requestIdHeaders = ["x-request-id", "request-id", "apim-request-id", "x-ms-request-id", "x-amzn-requestid"];
-const requestIdLengthMax = 100;
 
 /** The upstream's own id of a request, if it sends one in printable ASCII. */
 export function upstreamRequestIdOf(headers: UpstreamHeaders): string | undefined {

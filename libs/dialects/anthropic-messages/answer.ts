@@ -3,8 +3,17 @@ import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, stoppedBy } from "../finish.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish, type Signature } from "../neutral.ts";
+import { isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import {
+  type Answer,
+  type AnswerEvent,
+  type Block,
+  endWith,
+  eventsOf,
+  type Finish,
+  failed,
+  type Signature,
+} from "../neutral.ts";
 import { calledTool } from "../tools.ts";
 import { upstreamErrorOf as readError } from "../upstream-errors.ts";
 import { plausible, tokensOf, type Usage } from "../usage.ts";
@@ -41,7 +50,7 @@ export class UsageReader {
   readonly #counters: Record<string, number> = {};
 
   read(value: unknown): void {
-    if (typeof value !== "object" || value === null) return;
+    if (!isObject(value)) return;
     const counters = objectOf(value);
     const read = (name: string, tokens: unknown) => {
       if (tokensOf(tokens) > 0) this.#counters[name] = tokensOf(tokens);
@@ -153,24 +162,20 @@ export function blockOf(block: WireBlock): Block | undefined {
 }
 
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
-  if (body.type === "error" || !Array.isArray(body.content)) return [{ kind: "error", error: upstreamErrorOf(body) }];
+  if (body.type === "error" || !Array.isArray(body.content)) return failed(upstreamErrorOf(body));
   const blocks = listOf(body.content).flatMap((block) => blockOf(objectOf(block)) ?? []);
   const reason = textOf(body.stop_reason);
-  if (reason === undefined && blocks.length === 0) return [{ kind: "error", error: emptyAnswer }];
+  if (reason === undefined && blocks.length === 0) return failed(emptyAnswer);
   const finish = finishOf(
     reason ?? "end_turn",
     blocks.some(({ kind }) => kind === "call"),
   );
-  if (finish === undefined) return [{ kind: "error", error: stoppedBy(String(reason)) }];
-  const stopSequence = textOf(body.stop_sequence);
+  if (finish === undefined) return failed(stoppedBy(String(reason)));
   const reader = new UsageReader();
   reader.read(body.usage);
-  const { usage } = reader;
   return eventsOf({
     blocks,
-    finish,
-    ...(stopSequence !== undefined && { stopSequence }),
-    ...(usage !== undefined && { usage }),
+    ...endWith(finish, { stopSequence: textOf(body.stop_sequence), usage: reader.usage }),
   });
 }
 

@@ -178,7 +178,7 @@ export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => st
       return {
         type: "document",
         source: encodeFileSource(part),
-        ...(part.name !== undefined && { title: part.name }),
+        title: part.name,
         ...cacheControlOf(part),
       };
     case "audio":

@@ -1,5 +1,5 @@
 /** Cache breakpoints: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
-import { objectOf } from "../json.ts";
+import { isObject, objectOf } from "../json.ts";
 import type { TextPart } from "../neutral.ts";
 
 type Mark = TextPart["cache"];
@@ -8,9 +8,7 @@ export type WireBlock = Record<string, unknown>;
 const marksMax = 4;
 
 export const cacheOf = (control: unknown): { cache?: NonNullable<Mark> } =>
-  typeof control === "object" && control !== null
-    ? { cache: { ttl: objectOf(control).ttl === "1h" ? "long" : "short" } }
-    : {};
+  isObject(control) ? { cache: { ttl: objectOf(control).ttl === "1h" ? "long" : "short" } } : {};
 
 export const cacheControlOf = ({ cache }: { cache?: Mark }): WireBlock =>
   cache === undefined ? {} : { cache_control: { type: "ephemeral", ...(cache.ttl === "long" && { ttl: "1h" }) } };

@@ -2,7 +2,7 @@
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral.ts";
 import { boundCacheMarks } from "./cache.ts";
@@ -32,8 +32,7 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(body);
   if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
-  for (const [name, asksNothing] of refused)
-    if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
+  for (const [name, asksNothing] of refused) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
   checkContextEdits(body.context_management);
   checkThinking(body, headers?.["anthropic-beta"] ?? "");
   if (body.max_tokens === 0)
@@ -161,20 +160,20 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...(system.length > 0 && { system }),
     messages,
     ...(tools.length > 0 && { tools }),
-    ...(choice !== undefined && { tool_choice: choice }),
-    ...(thinking.thinking !== undefined && { thinking: thinking.thinking }),
+    tool_choice: choice,
+    thinking: thinking.thinking,
     ...((thinking.effort !== undefined || format !== undefined) && {
       output_config: {
-        ...(thinking.effort !== undefined && { effort: thinking.effort }),
-        ...(format !== undefined && { format }),
+        effort: thinking.effort,
+        format,
       },
     }),
     ...samplingOf(settings, traits, thinking),
-    ...(stop !== undefined && { stop_sequences: stop.value }),
+    stop_sequences: stop?.value,
     ...(user !== undefined && user.value.length <= userIdLengthMax && { metadata: { user_id: user.value } }),
     ...(framing !== "whole" && { stream: true }),
   };
-  return { path: "/messages", headers: { "anthropic-version": apiVersion }, body: Buffer.from(JSON.stringify(body)) };
+  return { path: "/messages", headers: { "anthropic-version": apiVersion }, body: jsonBytesOf(body) };
 }
 
 /**
@@ -193,8 +192,8 @@ function formatOf(asked: Settings["format"], { jsonSchemas }: ModelTraits): { fo
 function samplingOf({ temperature, topP, topK }: Settings, { sampling }: ModelTraits, { isOn }: Thinking): object {
   if (sampling === "none" || isOn) return {};
   return {
-    ...(temperature !== undefined && { temperature: Math.min(1, temperature.value) }),
+    temperature: temperature && Math.min(1, temperature.value),
     ...(topP !== undefined && !(sampling === "one" && temperature !== undefined) && { top_p: topP.value }),
-    ...(topK !== undefined && { top_k: topK.value }),
+    top_k: topK?.value,
   };
 }

@@ -1,8 +1,21 @@
 /** The schemas of requests in Anthropic's Messages format: https://platform.claude.com/docs/en/api/messages/create */
 import Type from "typebox";
-import { has, int32Max, nullable, optional, optionalInteger, optionalNumber, type Schema } from "../schema-parts.ts";
+import {
+  has,
+  int32Max,
+  modelName,
+  nullable,
+  optional,
+  optionalFlag,
+  optionalInteger,
+  optionalList,
+  optionalNumber,
+  optionalObject,
+  optionalText,
+  type Schema,
+  text,
+} from "../schema-parts.ts";
 
-const text = { type: "string" };
 const given = { type: "string", minLength: 1 };
 const object = { type: "object" };
 const when = (types: readonly string[], required: readonly string[], properties: Schema = {}) => ({
@@ -137,16 +150,13 @@ const edit = {
 
 /** Fields that both endpoints accept. */
 const counted = {
-  model: Type.String({ minLength: 1, maxLength: 256 }),
+  model: modelName,
   messages: Type.Unsafe<unknown[]>({ type: "array", minItems: 1, maxItems: 100_000, items: message }),
   system: optional({ type: ["string", "array", "null"], items: textBlock }),
   cache_control: optional(cacheControl),
-  output_config: optional({
-    ...nullable("object"),
-    properties: { effort: nullable("string"), format, task_budget: nullable("object") },
-  }),
+  output_config: optionalObject({ effort: nullable("string"), format, task_budget: nullable("object") }),
   output_format: optional(format),
-  speed: optional(nullable("string")),
+  speed: optionalText,
   thinking: optional({
     ...nullable("object"),
     required: ["type"],
@@ -161,15 +171,12 @@ const counted = {
     properties: { type: text, name: given, disable_parallel_tool_use: nullable("boolean") },
     allOf: [when(["tool"], ["name"])],
   }),
-  tools: optional({ ...nullable("array"), items: tool }),
-  context_management: optional({
-    ...nullable("object"),
-    properties: { edits: { ...nullable("array"), items: edit } },
-  }),
-  compaction: optional(nullable("object")),
-  mcp_servers: optional({ ...nullable("array"), items: object }),
-  billing_policy: optional(nullable("object")),
-  thread: optional(nullable("object")),
+  tools: optionalList(tool),
+  context_management: optionalObject({ edits: nullable("array", { items: edit }) }),
+  compaction: optionalObject(),
+  mcp_servers: optionalList(object),
+  billing_policy: optionalObject(),
+  thread: optionalObject(),
 };
 
 const maxTokens = { type: "integer", minimum: 0, maximum: int32Max };
@@ -181,16 +188,16 @@ const maxTokens = { type: "integer", minimum: 0, maximum: int32Max };
 export const messagesRequestSchema = Type.Object({
   ...counted,
   max_tokens: Type.Unsafe<number>(maxTokens),
-  stream: optional(nullable("boolean")),
-  stop_sequences: optional({ ...nullable("array"), items: text }),
+  stream: optionalFlag,
+  stop_sequences: optionalList(text),
   temperature: optionalNumber(0, 1),
   top_p: optionalNumber(0, 1),
   top_k: optionalInteger(0, int32Max),
-  metadata: optional({ ...nullable("object"), properties: { user_id: nullable("string") } }),
-  service_tier: optional(nullable("string")),
+  metadata: optionalObject({ user_id: nullable("string") }),
+  service_tier: optionalText,
   container: optional({ type: ["string", "object", "null"] }),
-  diagnostics: optional(nullable("object")),
-  inference_geo: optional(nullable("string")),
+  diagnostics: optionalObject(),
+  inference_geo: optionalText,
   fallbacks: optional({ type: ["string", "array", "null"] }),
 });
 

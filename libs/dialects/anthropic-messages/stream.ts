@@ -3,8 +3,8 @@ import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { finishOf, stoppedBy } from "../finish.ts";
-import { jsonOf, objectOf, textOf } from "../json.ts";
-import type { AnswerEvent, BlockStart, Finish, Signature } from "../neutral.ts";
+import { isObject, jsonOf, objectOf, textOf } from "../json.ts";
+import { type AnswerEvent, type BlockStart, endWith, type Finish, type Signature } from "../neutral.ts";
 import type { Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import { blockOf, calledNameOf, endingOf, messageOf, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
@@ -73,7 +73,7 @@ export class MessagesDecoder extends EventDecoder {
       case "error":
         return this.fail(upstreamErrorOf(body));
       default:
-        if (typeof body.error === "object" && body.error !== null) return this.fail(upstreamErrorOf(body));
+        if (isObject(body.error)) return this.fail(upstreamErrorOf(body));
     }
     return events;
   }
@@ -92,13 +92,7 @@ export class MessagesDecoder extends EventDecoder {
     this.over = true;
     const events: AnswerEvent[] = [];
     this.#close(events);
-    const { usage } = this.#usage;
-    events.push({
-      kind: "finish",
-      finish,
-      ...(this.#stopSequence !== undefined && { stopSequence: this.#stopSequence }),
-      ...(usage !== undefined && { usage }),
-    });
+    events.push({ kind: "finish", ...endWith(finish, { stopSequence: this.#stopSequence, usage: this.usage }) });
     return events;
   }
 

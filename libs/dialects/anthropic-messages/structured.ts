@@ -1,5 +1,6 @@
 /** JSON schemas for Anthropic's structured outputs: https://platform.claude.com/docs/en/build-with-claude/structured-outputs */
-import { listOf, objectOf } from "../json.ts";
+import { definitionChainMax } from "../bounds.ts";
+import { isObject, listOf, objectOf } from "../json.ts";
 
 type Schema = Record<string, unknown>;
 
@@ -51,9 +52,6 @@ export function structuredSchemaOf(root: Schema): Schema | undefined {
   return isOpen ? undefined : schema;
 }
 
-/** A longer chain of references counts as recursion. */
-const chainMax = 100;
-
 /** True if a definition refers to itself, or a reference leaves the schema. */
 function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   const known: Record<string, Schema> = { $defs: objectOf($defs), definitions: objectOf(definitions) };
@@ -61,7 +59,7 @@ function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   const under = new Set<string>();
   const leadsBack = (value: unknown): boolean => {
     if (Array.isArray(value)) return value.some(leadsBack);
-    if (typeof value !== "object" || value === null) return false;
+    if (!isObject(value)) return false;
     return Object.entries(value).some(([keyword, inner]) =>
       keyword === "$ref" && typeof inner === "string" ? refers(inner) : leadsBack(inner),
     );
@@ -69,7 +67,7 @@ function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   const refers = (reference: string): boolean => {
     const [, keyword = "", name = ""] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(reference) ?? [];
     const definitions = known[keyword] ?? {};
-    if (!Object.hasOwn(definitions, name) || under.has(reference) || under.size >= chainMax) return true;
+    if (!Object.hasOwn(definitions, name) || under.has(reference) || under.size >= definitionChainMax) return true;
     if (finished.has(reference)) return false;
     under.add(reference);
     const back = leadsBack(definitions[name]);

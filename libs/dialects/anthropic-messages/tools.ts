@@ -1,7 +1,7 @@
 /** Tools and tool choice in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
 
 import { refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
 import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
@@ -49,7 +49,7 @@ function toolOf(
       parameters: known.parameters,
       ...cacheOf(control),
     };
-  if (type !== undefined && type !== null && type !== "custom")
+  if (isGiven(type) && type !== "custom")
     refuse(
       `${path}.type`,
       `is ${JSON.stringify(type)}, a tool that its vendor runs, which the upstream of this model does not support`,
@@ -65,7 +65,7 @@ function toolOf(
 }
 
 export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolChoice | undefined {
-  if (value === undefined || value === null) return undefined;
+  if (!isGiven(value)) return undefined;
   const path = "tool_choice";
   const { type, name } = objectOf(value);
   switch (type) {
@@ -119,7 +119,7 @@ function encodeTool({ name, description, parameters, strict, takesText, cache }:
     name,
     ...(description !== undefined && description !== "" && { description }),
     input_schema: structured ?? schema,
-    ...(structured !== undefined && { strict: true }),
+    strict: structured && true,
     ...cacheControlOf({ cache }),
   };
 }

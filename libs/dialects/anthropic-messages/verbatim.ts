@@ -1,7 +1,18 @@
 /** Verbatim relay between a caller and an upstream that both speak Anthropic's Messages: bytes stay unchanged except for the model's name. */
 import type { Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
-import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, textOf, withMembers } from "../json.ts";
+import {
+  isGiven,
+  jsonBytesOf,
+  listOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  readSpan,
+  replaceSpans,
+  textOf,
+  withMembers,
+} from "../json.ts";
 import { messagesChunk, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
@@ -35,7 +46,7 @@ export const verbatim: Verbatim = {
 function requestOf(bytes: Buffer, { model }: Target): Buffer | undefined {
   const spans = objectSpansOf(bytes, ["model"]);
   if (spans?.members.model === undefined) return undefined;
-  const by = Buffer.from(JSON.stringify(model));
+  const by = jsonBytesOf(model);
   return replaceSpans(
     bytes,
     spans.all.map(({ start, end }) => ({ start, end, by })),
@@ -48,7 +59,7 @@ function withoutWrappedSignatures(bytes: Buffer): Buffer {
   return withMembers(kept, "thinking", (thinking) => {
     const { messages } = parsedObject(kept) ?? {};
     const instead = thinkingInstead(readSpan(thinking, { start: 0, end: thinking.length }), listOf(messages));
-    return instead === undefined ? thinking : Buffer.from(JSON.stringify(instead));
+    return instead === undefined ? thinking : jsonBytesOf(instead);
   });
 }
 
@@ -67,7 +78,7 @@ class MessagesWatcher implements Watcher {
   readonly #usage = new UsageReader();
 
   constructor(model: string) {
-    this.#model = Buffer.from(JSON.stringify(model));
+    this.#model = jsonBytesOf(model);
   }
 
   get hasAllContent(): boolean {
@@ -110,9 +121,7 @@ class MessagesWatcher implements Watcher {
       case "error":
         return failedWith(upstreamErrorOf(value));
       default:
-        return value.error === undefined || value.error === null
-          ? relayed(type, data, false)
-          : failedWith(upstreamErrorOf(value));
+        return isGiven(value.error) ? failedWith(upstreamErrorOf(value)) : relayed(type, data, false);
     }
   }
 }
@@ -132,8 +141,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const { error, content, stop_reason: reason } = body;
-  if ((error !== undefined && error !== null) || body.type === "error")
-    return failedWith(upstreamErrorOf({ error: objectOf(error) }));
+  if (isGiven(error) || body.type === "error") return failedWith(upstreamErrorOf({ error: objectOf(error) }));
   if (!Array.isArray(content)) return { kind: "malformed" };
   if (isFailure(reason)) return failedWith(stoppedBy(reason));
   if (content.length === 0 && textOf(reason) === undefined) return failedWith(emptyAnswer);
@@ -141,7 +149,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   reader.read(body.usage);
   return {
     kind: "answer",
-    body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))),
+    body: withMember(bytes, ["model"], jsonBytesOf(model)),
     usage: reader.usage,
   };
 }

@@ -2,8 +2,8 @@
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, stoppedBy } from "../finish.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import { type Answer, type AnswerEvent, eventsOf, type Finish } from "../neutral.ts";
+import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { plausible, tokensOf, type Usage } from "../usage.ts";
 import { PartReader } from "./part-reader.ts";
@@ -36,7 +36,7 @@ export function failureIn(candidates: readonly Record<string, unknown>[]): Upstr
 
 /** Undefined if the value is not an object. Google counts the input of hosted tools and the thinking separately from prompt and answer. */
 export function usageOf(value: unknown): Usage | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
+  if (!isObject(value)) return undefined;
   const usage = objectOf(value);
   const reasoningTokens = tokensOf(usage.thoughtsTokenCount);
   return plausible({
@@ -74,12 +74,12 @@ export class AnswerReader {
 
   read(response: Record<string, unknown>): AnswerEvent[] {
     if (this.over) return [];
-    if (response.error !== undefined && response.error !== null) return this.fail(upstreamErrorOf(response));
+    if (isGiven(response.error)) return this.fail(upstreamErrorOf(response));
     const events: AnswerEvent[] = [];
     this.usage = usageOf(response.usageMetadata) ?? this.usage;
     if (isBlocked(response.promptFeedback)) this.#finish = "content-filter";
     for (const { index, content, finishReason } of listOf(response.candidates).map(objectOf)) {
-      if (index !== undefined && index !== null && index !== 0) continue;
+      if (isGiven(index) && index !== 0) continue;
       for (const part of listOf(objectOf(content).parts)) this.#parts.read(objectOf(part), events);
       if (!isFinish(finishReason)) continue;
       const finish = finishOf(finishReason, false);
@@ -93,21 +93,16 @@ export class AnswerReader {
   end(): AnswerEvent[] {
     if (this.over) return [];
     this.over = true;
-    const { usage } = this;
     const finish = this.#finish ?? "stop";
     const events: AnswerEvent[] = [];
     this.#parts.close(events);
-    events.push({
-      kind: "finish",
-      finish: finish === "stop" && this.#parts.called ? "calls" : finish,
-      ...(usage !== undefined && { usage }),
-    });
+    events.push({ kind: "finish", ...endWith(finish === "stop" && this.#parts.called ? "calls" : finish, this) });
     return events;
   }
 
   fail(error: UpstreamError): AnswerEvent[] {
     this.over = true;
-    return [{ kind: "error", error }];
+    return failed(error);
   }
 }
 
@@ -117,10 +112,9 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const last = events.at(-1);
   if (last?.kind === "error") return [last];
   const { finishReason } = objectOf(listOf(body.candidates)[0]);
-  if (!reader.finished && textOf(finishReason) !== undefined)
-    return [{ kind: "error", error: stoppedBy(String(finishReason)) }];
+  if (!reader.finished && textOf(finishReason) !== undefined) return failed(stoppedBy(String(finishReason)));
   if (!reader.finished && reader.empty)
-    return [{ kind: "error", error: body.candidates === undefined ? upstreamErrorOf(body) : emptyAnswer }];
+    return failed(body.candidates === undefined ? upstreamErrorOf(body) : emptyAnswer);
   return [...events, ...reader.end()];
 }
 
@@ -136,7 +130,7 @@ export function responseOf(
     candidates: [
       {
         content: { role: "model", parts },
-        ...(reason !== undefined && { finishReason: reason }),
+        finishReason: reason,
         index: 0,
         ...(reason === "MALFORMED_FUNCTION_CALL" && {
           finishMessage: "The model made a call whose arguments are not a JSON object.",

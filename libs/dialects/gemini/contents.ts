@@ -1,7 +1,7 @@
 /** The turns of a conversation in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Content */
 
 import { refuse } from "../field-support.ts";
-import { objectOf, textOf } from "../json.ts";
+import { isGiven, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import {
   type CallPart,
@@ -16,7 +16,7 @@ import {
 import { toolNameOf } from "../tools.ts";
 import { bypassOf, encodeModelTurn, ModelTurn } from "./model-turn.ts";
 import { itemsOf } from "./names.ts";
-import { detailOf, encodeMedia, isGiven, mediaOf, mintedOf, nothingIn, responseOf, resultOf } from "./parts.ts";
+import { detailOf, encodeMedia, mediaOf, mintedOf, nothingIn, responseOf, resultOf } from "./parts.ts";
 
 type Json = Record<string, unknown>;
 

@@ -2,7 +2,7 @@
  * Converts between Google's schemas (https://ai.google.dev/api/caching#Schema) and JSON Schema, and removes keywords that Google does not know. Callers mix
  * both kinds, so one reader serves both.
  */
-import { objectOf } from "../json.ts";
+import { isObject, objectOf } from "../json.ts";
 import { camelNameOf } from "./names.ts";
 
 type Schema = Record<string, unknown>;
@@ -39,14 +39,14 @@ const schemaMaps = new Set(["properties", "patternProperties", "$defs", "definit
 /** Applies `change` to every nested schema; other values stay unchanged. */
 function eachInner(name: string, value: unknown, change: (schema: unknown) => unknown): unknown {
   if (schemaMembers.has(name) || schemaLists.has(name)) return Array.isArray(value) ? value.map(change) : change(value);
-  if (!schemaMaps.has(name) || typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  if (!schemaMaps.has(name) || !isObject(value) || Array.isArray(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, schema]) => [key, change(schema)]));
 }
 
 export const jsonSchemaOf = (schema: unknown): Schema => objectOf(standard(schema));
 
 function standard(schema: unknown): unknown {
-  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
+  if (!isObject(schema) || Array.isArray(schema)) return schema;
   const members = Object.entries(schema).flatMap(([written, value]): [string, unknown][] => {
     const camel = camelNameOf(written);
     const name = doubleKeywords.has(camel) ? camel : written;
@@ -128,7 +128,7 @@ const keywords = new Set(
 export const plainSchemaOf = (schema: Schema): Schema => objectOf(plain(schema));
 
 function plain(schema: unknown): unknown {
-  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
+  if (!isObject(schema) || Array.isArray(schema)) return schema;
   return Object.fromEntries(
     Object.entries(schema).flatMap(([name, value]) =>
       keywords.has(name) ? [[name, eachInner(name, value, plain)]] : [],

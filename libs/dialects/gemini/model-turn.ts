@@ -4,12 +4,12 @@
  */
 
 import { refuse } from "../field-support.ts";
-import { objectOf, textOf } from "../json.ts";
+import { isGiven, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import type { CallPart, ImagePart, Part, ReasoningPart, Tool } from "../neutral.ts";
 import { argumentsOf, toolNameOf } from "../tools.ts";
 import { unwrappedSignature } from "../wrapped-signature.ts";
-import { detailOf, dialect, isGiven, mediaOf, mintedOf, nothingIn } from "./parts.ts";
+import { detailOf, dialect, mediaOf, mintedOf, nothingIn } from "./parts.ts";
 
 type Json = Record<string, unknown>;
 type SignedPart = ReasoningPart & Required<Pick<ReasoningPart, "signature">>;
@@ -121,7 +121,7 @@ export function encodeModelTurn(parts: readonly Part[], unsigned: string | undef
         const { id, name, input } = part;
         encoded.push({
           functionCall: { id, name, args: argumentsOf(input) ?? { _raw: input } },
-          ...(thoughtSignature !== undefined && { thoughtSignature }),
+          thoughtSignature,
         });
         break;
       }

@@ -1,4 +1,5 @@
 /** Names in Google's formats: of fields, which have two spellings (https://protobuf.dev/programming-guides/json/), and of models in paths. */
+import { isObject } from "../json.ts";
 
 /** Members whose value is the caller's own data, so its keys are not respelled. */
 const opaque = new Set([
@@ -19,7 +20,7 @@ export const camelNameOf = (name: string): string =>
 
 /** The same JSON with every field name in camel case, which wins if both spellings are given. The caller's own data stays unchanged. */
 export function camelOf(value: unknown): unknown {
-  if (typeof value !== "object" || value === null) return value;
+  if (!isObject(value)) return value;
   if (Array.isArray(value)) return value.map(camelOf);
   const names = Object.keys(value);
   if (!names.some((name) => name.includes("_"))) {
@@ -44,7 +45,7 @@ const entryOf = ({ name, member }: { name: string; member: unknown }): [string, 
 /** The items of a list with their paths; the format also allows a single item in place of a list. */
 export function itemsOf(value: unknown, path: string): [item: unknown, path: string][] {
   if (Array.isArray(value)) return value.map((item, place) => [item, `${path}[${place}]`]);
-  return typeof value === "object" && value !== null ? [[value, path]] : [];
+  return isObject(value) ? [[value, path]] : [];
 }
 
 /** A tuned model's name, which has its own collection. */

@@ -115,8 +115,6 @@ export class PartWriter {
     const thoughtSignature = this.#signature?.data;
     this.#signature = undefined;
     const callerName = calledTool(this.#context.request, name)?.callerName ?? name;
-    return [
-      { functionCall: { id, name: callerName, args }, ...(thoughtSignature !== undefined && { thoughtSignature }) },
-    ];
+    return [{ functionCall: { id, name: callerName, args }, thoughtSignature }];
   }
 }

@@ -2,7 +2,7 @@
 
 import { attachmentOf, checkedBase64 } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
-import { objectOf, textOf } from "../json.ts";
+import { isGiven, objectOf, textOf } from "../json.ts";
 import type { AudioPart, FilePart, ImagePart, ResultPart } from "../neutral.ts";
 import { argumentsOf } from "../tools.ts";
 import { itemsOf } from "./names.ts";
@@ -46,8 +46,6 @@ export function nothingIn(part: Record<string, unknown>, path: string): [] {
   const [unknown] = Object.entries(part).filter(([name, value]) => isGiven(value) && !beside.includes(name));
   return unknown === undefined ? [] : refuse(`${path}.${unknown[0]}`);
 }
-
-export const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
 
 function inlineOf(
   { mimeType, data, displayName }: Record<string, unknown>,

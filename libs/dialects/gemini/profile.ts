@@ -71,8 +71,8 @@ const modelBodyOf = ({ id, name, ownedBy, contextWindow, outputTokensMax, capabi
   version: "001",
   displayName: name,
   description: `${name}, by ${ownedBy}`,
-  ...(contextWindow !== undefined && { inputTokenLimit: contextWindow }),
-  ...(outputTokensMax !== undefined && { outputTokenLimit: outputTokensMax }),
+  inputTokenLimit: contextWindow,
+  outputTokenLimit: outputTokensMax,
   supportedGenerationMethods: capabilities.includes("embedding")
     ? ["embedContent", "batchEmbedContents"]
     : ["generateContent", "streamGenerateContent", "countTokens"],

@@ -2,7 +2,7 @@
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Setting, Settings } from "../neutral.ts";
 import { decodeContents, decodeSystem, encodeConversation } from "./contents.ts";
 import { enumMimeType, enumObjectSchemaOf } from "./enum.ts";
@@ -40,8 +40,7 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
   const body = objectOf(camelOf(written));
   const config = objectOf(body.generationConfig);
   for (const [name, asksNothing] of refused)
-    if (config[name] !== undefined && config[name] !== null && !asksNothing(config[name]))
-      refuse(`generationConfig.${name}`);
+    if (isGiven(config[name]) && !asksNothing(config[name])) refuse(`generationConfig.${name}`);
   const tools = decodeTools(body.tools);
   const toolChoice = decodeToolChoice(body.toolConfig, tools);
   return {
@@ -96,10 +95,9 @@ function formatOf({
       );
     return { value: { kind: "schema", schema: values, strict: true }, path };
   }
-  if (typeof schema === "object" && schema !== null && type === "text/plain")
+  if (isObject(schema) && type === "text/plain")
     refuse("generationConfig.responseMimeType", "must be application/json for a schema");
-  if (typeof schema === "object" && schema !== null)
-    return { value: { kind: "schema", schema: jsonSchemaOf(schema) }, path };
+  if (isObject(schema)) return { value: { kind: "schema", schema: jsonSchemaOf(schema) }, path };
   return type === "application/json"
     ? { value: { kind: "json" }, path: "generationConfig.responseMimeType" }
     : undefined;
@@ -143,7 +141,7 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...encodeTools(tools, toolChoice),
     ...(Object.keys(generationConfig).length > 0 && { generationConfig }),
   };
-  return { path: answerPathOf(target.model, framing), headers: {}, body: Buffer.from(JSON.stringify(body)) };
+  return { path: answerPathOf(target.model, framing), headers: {}, body: jsonBytesOf(body) };
 }
 
 function encodeConfig(

@@ -1,6 +1,6 @@
 /** Functions and tool choice in Google's Gemini format, in both directions: https://ai.google.dev/gemini-api/docs/function-calling */
 import { refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
 import { namedTools, textToolParameters, toolNamed, toolNameOf } from "../tools.ts";
 import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
@@ -10,9 +10,7 @@ import { itemsOf } from "./names.ts";
 export function decodeTools(value: unknown): Tool[] {
   const declared = itemsOf(value, "tools").flatMap(([tool, path]) => {
     const { functionDeclarations, ...others } = objectOf(tool);
-    const [hosted] = Object.entries(others).filter(
-      ([, setting]) => setting !== undefined && setting !== null && !isEmptyList(setting),
-    );
+    const [hosted] = Object.entries(others).filter(([, setting]) => isGiven(setting) && !isEmptyList(setting));
     if (hosted !== undefined) refuse(`${path}.${hosted[0]}`);
     return itemsOf(functionDeclarations, `${path}.functionDeclarations`);
   });
@@ -30,7 +28,7 @@ function toolOf(
     path,
     callerName: String(name),
     ...(textOf(description) !== undefined && { description: description as string }),
-    ...(typeof schema === "object" && schema !== null && { parameters: jsonSchemaOf(schema) }),
+    ...(isObject(schema) && { parameters: jsonSchemaOf(schema) }),
   };
 }
 
@@ -81,7 +79,7 @@ export function encodeTools(tools: readonly Tool[], choice: ToolChoice | undefin
   };
   return {
     tools: [{ functionDeclarations: offered.map(declarationOf) }],
-    ...(functionCallingConfig !== undefined && { toolConfig: { functionCallingConfig } }),
+    toolConfig: functionCallingConfig && { functionCallingConfig },
   };
 }
 
@@ -89,7 +87,7 @@ function declarationOf({ name, description, parameters, takesText }: Tool): obje
   const schema = takesText === true ? textToolParameters : parameters && plainSchemaOf(parameters);
   return {
     name,
-    ...(description !== undefined && { description }),
-    ...(schema !== undefined && { parametersJsonSchema: schema }),
+    description,
+    parametersJsonSchema: schema,
   };
 }

@@ -5,6 +5,7 @@ import { emptyAnswer } from "../finish.ts";
 import {
   elementSpansOf,
   isEmptyArray,
+  isGiven,
   isNull,
   jsonOf,
   listOf,
@@ -131,7 +132,7 @@ class GeminiWatcher implements Watcher {
 
   look({ data: sent }: SseEvent, response: Record<string, unknown>, produced: Produced): Passing {
     const { error, candidates: listed, promptFeedback, usageMetadata } = response;
-    if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(response));
+    if (isGiven(error)) return failedWith(upstreamErrorOf(response));
     const candidates = listOf(listed).map(objectOf);
     const failure = failureIn(candidates);
     if (failure !== undefined) return failedWith(failure);
@@ -201,7 +202,7 @@ function answerOf(sent: Buffer, model: string): WholeAnswer {
   const body = parsedObject(sent);
   if (body === undefined) return { kind: "malformed" };
   const { error, promptFeedback } = body;
-  if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(body));
+  if (isGiven(error)) return failedWith(upstreamErrorOf(body));
   if (body.candidates === undefined && promptFeedback === undefined) return { kind: "malformed" };
   const candidates = listOf(body.candidates).map(objectOf);
   const failure = failureIn(candidates);

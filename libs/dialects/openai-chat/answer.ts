@@ -2,10 +2,10 @@
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, reasonIn, stoppedBy } from "../finish.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import type { Answer, AnswerEvent, Block, Finish } from "../neutral.ts";
+import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { type Answer, type AnswerEvent, type Block, endWith, type Finish, failed } from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
-import { calledTool, inputOfText, newCallId, textOfCall } from "../tools.ts";
+import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { reasoningDetailOf } from "./messages.ts";
@@ -24,7 +24,7 @@ export const finishNameOf = (finish: Finish): string => finishes[finish];
 /** The error of the first choice that failed. https://openrouter.ai/docs/api/reference/errors-and-debugging */
 export function failureIn(choices: readonly Record<string, unknown>[]): UpstreamError | undefined {
   for (const { error, finish_reason: reason } of choices) {
-    if (error !== undefined && error !== null) return upstreamErrorOf(error);
+    if (isGiven(error)) return upstreamErrorOf(error);
     if (isFailure(reason)) return stoppedBy(reason);
   }
   return undefined;
@@ -43,8 +43,10 @@ export function stopSequenceOf({
 }
 
 /** The `finish` event of an answer. */
-export const endOf = (finish: Finish, stopSequence: string | undefined) =>
-  finish === "stop" && stopSequence !== undefined ? { finish: "stop-sequence" as const, stopSequence } : { finish };
+export const endOf = (finish: Finish, stopSequence: string | undefined, usage: Usage | undefined) =>
+  finish === "stop" && stopSequence !== undefined
+    ? endWith("stop-sequence", { stopSequence, usage })
+    : endWith(finish, { usage });
 
 /** Undefined if the value is not an object. */
 export const usageOf = (value: unknown): Usage | undefined => openaiUsageOf(value, "prompt", "completion");
@@ -78,7 +80,7 @@ export function callOf(call: Record<string, unknown>): { name: string; input: st
   if (call.function !== undefined || call.custom === undefined)
     return {
       name: textOf(name) ?? "",
-      input: typeof input === "string" ? input : input === undefined || input === null ? "" : JSON.stringify(input),
+      input: inputTextOf(input),
     };
   const custom = objectOf(call.custom);
   return { name: textOf(custom.name) ?? "", input: inputOfText(textOf(custom.input) ?? "") };
@@ -87,10 +89,10 @@ export function callOf(call: Record<string, unknown>): { name: string; input: st
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
   const [choice] = choices;
-  if (body.error !== undefined && body.error !== null) return [failed(upstreamErrorOf(body))];
-  if (choice === undefined) return [failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer)];
+  if (isGiven(body.error)) return failed(upstreamErrorOf(body));
+  if (choice === undefined) return failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer);
   const failure = failureIn(choices);
-  if (failure !== undefined) return [failed(failure)];
+  if (failure !== undefined) return failed(failure);
   const message = objectOf(choice.message);
   const events: AnswerEvent[] = [];
   const text = (kind: "reasoning" | "text" | "refusal", value: unknown) => {
@@ -110,15 +112,13 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
     );
   }
   const reason = reasonIn(choice.finish_reason);
-  if (reason === undefined && events.length === 0) return [failed(emptyAnswer)];
+  if (reason === undefined && events.length === 0) return failed(emptyAnswer);
   const finish = finishOf(reason ?? "stop", calls.length > 0);
-  if (finish === undefined) return [failed(stoppedBy(String(reason)))];
+  if (finish === undefined) return failed(stoppedBy(String(reason)));
   const usage = usageOf(body.usage);
-  events.push({ kind: "finish", ...endOf(finish, stopSequenceOf(choice)), ...(usage !== undefined && { usage }) });
+  events.push({ kind: "finish", ...endOf(finish, stopSequenceOf(choice), usage) });
   return events;
 }
-
-const failed = (error: UpstreamError): AnswerEvent => ({ kind: "error", error });
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
   const textsOf = (kind: "text" | "refusal" | "reasoning") =>
@@ -144,7 +144,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
     created: context.createdAt,
     model: context.model,
     choices: [{ index: 0, message, logprobs: null, finish_reason: finishNameOf(finish) }],
-    ...(usage !== undefined && { usage: usageBodyOf(usage) }),
+    usage: usage && usageBodyOf(usage),
   });
 }
 

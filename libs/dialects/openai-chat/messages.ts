@@ -2,7 +2,7 @@
 
 import { attachmentOf, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type {
   CallPart,
   FilePart,
@@ -117,24 +117,22 @@ function textPartsOf(content: unknown, path: string): TextPart[] {
 }
 
 function assistantPartsOf(message: Record<string, unknown>, path: string, tools: readonly Tool[]): Part[] {
-  if (message.audio !== undefined && message.audio !== null) refuse(`${path}.audio`);
-  if (message.function_call !== undefined && message.function_call !== null)
-    refuse(`${path}.function_call`, "is no longer supported; use tool_calls");
+  if (isGiven(message.audio)) refuse(`${path}.audio`);
+  if (isGiven(message.function_call)) refuse(`${path}.function_call`, "is no longer supported; use tool_calls");
   const thoughts = listOf(message.reasoning_details).map((detail, place) =>
     thoughtOf(objectOf(detail), `${path}.reasoning_details[${place}]`),
   );
   const parts: Part[] = thoughts.flatMap(({ part, callId }) =>
     part === undefined || callId !== undefined ? [] : [part],
   );
-  if (message.content !== undefined && message.content !== null)
+  if (isGiven(message.content))
     for (const part of partsOf(message.content, `${path}.content`)) parts.push(checkedAssistant(part));
   if (textOf(message.refusal) !== undefined)
     parts.push({ kind: "refusal", text: message.refusal as string, path: `${path}.refusal` });
   const thoughtBefore = new Map(thoughts.toReversed().map(({ callId, part }) => [callId, part]));
   for (const [place, value] of listOf(message.tool_calls).entries()) {
     const { id, type, function: called, custom } = objectOf(value);
-    if (type !== undefined && type !== null && type !== "function" && type !== "custom")
-      refuse(`${path}.tool_calls[${place}].type`);
+    if (isGiven(type) && type !== "function" && type !== "custom") refuse(`${path}.tool_calls[${place}].type`);
     const { name, arguments: input } = objectOf(called);
     const { name: customName, input: text } = objectOf(custom);
     const before = typeof id === "string" ? thoughtBefore.get(id) : undefined;
@@ -278,7 +276,7 @@ const encodeImage = ({ source, detail, path }: ImagePart) => ({
   type: "image_url",
   image_url: {
     url: source.kind === "url" ? source.url : dataUrlOf(checkedPicture(source, path)),
-    ...(detail !== undefined && { detail }),
+    detail,
   },
 });
 

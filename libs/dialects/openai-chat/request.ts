@@ -3,7 +3,7 @@
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { invalidFieldIn } from "../invalid-field.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import {
   type Effort,
   efforts,
@@ -34,8 +34,7 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   const fault = invalidFieldIn(readableRequestSchema, body);
   if (fault !== undefined) throw new Refusal(fault.param, fault.message);
-  for (const [name, asksNothing] of refused)
-    if (body[name] !== undefined && body[name] !== null && !asksNothing(body[name])) refuse(name);
+  for (const [name, asksNothing] of refused) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
   const tools = namedTools(listOf(body.tools).map(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
   const toolChoice = toolChoiceOf(body.tool_choice, tools);
@@ -53,14 +52,12 @@ function toolOf(value: unknown, place: number) {
     callerName: String(name),
     ...(typeof description === "string" && { description }),
     ...(typeof strict === "boolean" && { strict }),
-    ...(type === "custom"
-      ? { takesText: true }
-      : typeof parameters === "object" && parameters !== null && { parameters: objectOf(parameters) }),
+    ...(type === "custom" ? { takesText: true } : isObject(parameters) && { parameters: objectOf(parameters) }),
   };
 }
 
 function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoice | undefined {
-  if (choice === undefined || choice === null) return undefined;
+  if (!isGiven(choice)) return undefined;
   const path = "tool_choice";
   if (choice === "auto" || choice === "none" || choice === "required") return { mode: choice, path };
   const { type, function: named, custom, allowed_tools: allowed } = objectOf(choice);
@@ -108,8 +105,7 @@ function settingsOf(body: Record<string, unknown>): Settings {
   const verbosity = word("verbosity");
   if (verbosity !== undefined) put("verbosity", { value: knownVerbosityOf(verbosity), path: verbosity.path });
   put("user", word("safety_identifier") ?? word("user"));
-  if (typeof body.metadata === "object" && body.metadata !== null)
-    put("metadata", { value: objectOf(body.metadata), path: "metadata" });
+  if (isObject(body.metadata)) put("metadata", { value: objectOf(body.metadata), path: "metadata" });
   put("serviceTier", word("service_tier"));
   put("cacheKey", word("prompt_cache_key"));
   return settings;
@@ -181,27 +177,27 @@ export function encodeRequest(
     ...(settings.outputTokensMax !== undefined && {
       [tokenLimitField]: Math.min(settings.outputTokensMax.value, outputTokensMax ?? Number.POSITIVE_INFINITY),
     }),
-    ...(settings.temperature !== undefined && { temperature: settings.temperature.value }),
-    ...(settings.topP !== undefined && { top_p: settings.topP.value }),
-    ...(settings.stop !== undefined && { stop: settings.stop.value }),
-    ...(settings.seed !== undefined && { seed: settings.seed.value }),
-    ...(settings.presencePenalty !== undefined && { presence_penalty: settings.presencePenalty.value }),
-    ...(settings.frequencyPenalty !== undefined && { frequency_penalty: settings.frequencyPenalty.value }),
-    ...(settings.format !== undefined && { response_format: encodeFormat(settings.format.value) }),
-    ...(effort !== undefined && { reasoning_effort: effort }),
-    ...(settings.verbosity !== undefined && { verbosity: settings.verbosity.value }),
-    ...(settings.user !== undefined && { user: settings.user.value }),
+    temperature: settings.temperature?.value,
+    top_p: settings.topP?.value,
+    stop: settings.stop?.value,
+    seed: settings.seed?.value,
+    presence_penalty: settings.presencePenalty?.value,
+    frequency_penalty: settings.frequencyPenalty?.value,
+    response_format: settings.format && encodeFormat(settings.format.value),
+    reasoning_effort: effort,
+    verbosity: settings.verbosity?.value,
+    user: settings.user?.value,
     ...(stream && { stream: true }),
     ...(stream && streamUsage && { stream_options: { include_usage: true } }),
   };
-  return { path: "/chat/completions", headers: {}, body: Buffer.from(JSON.stringify(body)) };
+  return { path: "/chat/completions", headers: {}, body: jsonBytesOf(body) };
 }
 
 const encodeTool = ({ name, description, parameters, strict, takesText }: NeutralRequest["tools"][number]) => ({
   type: "function",
   function: {
     name,
-    ...(description !== undefined && { description }),
+    description,
     parameters: takesText ? textToolParameters : (parameters ?? { type: "object", properties: {} }),
     ...(strict === true && { strict }),
   },
@@ -223,8 +219,8 @@ function encodeFormat(format: NonNullable<Settings["format"]>["value"]) {
     json_schema: {
       name,
       schema,
-      ...(description !== undefined && { description }),
-      ...(strict !== undefined && { strict }),
+      description,
+      strict,
     },
   };
 }

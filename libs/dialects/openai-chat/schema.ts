@@ -3,15 +3,31 @@
  * Servers of this format accept more than OpenAI does, so a request for one of them is checked only for the fields that the gateway itself reads.
  */
 import Type from "typebox";
-import { has, int32Max, nullable, optional, optionalInteger, optionalNumber } from "../schema-parts.ts";
+import {
+  cacheOptions,
+  has,
+  int32Max,
+  metadata,
+  modelName,
+  name,
+  nullable,
+  objectWith,
+  optional,
+  optionalFlag,
+  optionalInteger,
+  optionalList,
+  optionalNumber,
+  optionalObject,
+  optionalText,
+  safetyIdentifier,
+  text,
+  when,
+} from "../schema-parts.ts";
 
-const text = Type.Unsafe<string>({ type: "string" });
-const optionalText = optional(nullable("string"));
-const optionalObject = (members: Record<string, unknown> = {}, ...required: string[]) =>
-  optional({ ...nullable("object"), properties: members, required });
+/** What has one of these types has a member of that name. */
+const whenNamed = (...types: string[]) => types.map((type) => when(has("type", type), type));
 const isOrLacks = (member: string, ...values: (string | null)[]) => ({ properties: { [member]: { enum: values } } });
 const lacksAll = (...members: string[]) => ({ not: { anyOf: members.map((member) => ({ required: [member] })) } });
-const cacheOptions = optionalObject({ mode: nullable("string"), ttl: nullable("string") });
 
 const contentPart = Type.Object(
   {
@@ -31,13 +47,7 @@ const contentPart = Type.Object(
     prompt_cache_breakpoint: cacheOptions,
   },
   {
-    allOf: [
-      { if: has("type", "text"), then: { required: ["text"] } },
-      { if: has("type", "image_url"), then: { required: ["image_url"] } },
-      { if: has("type", "input_audio"), then: { required: ["input_audio"] } },
-      { if: has("type", "file"), then: { required: ["file"] } },
-      { if: has("type", "refusal"), then: { required: ["refusal"] } },
-    ],
+    allOf: whenNamed("text", "image_url", "input_audio", "file", "refusal"),
   },
 );
 
@@ -49,10 +59,7 @@ const toolCall = Type.Object(
     custom: Type.Optional(Type.Object({ name: text, input: text })),
   },
   {
-    allOf: [
-      { if: isOrLacks("type", "function", null), then: { required: ["function"] } },
-      { if: has("type", "custom"), then: { required: ["custom"] } },
-    ],
+    allOf: [when(isOrLacks("type", "function", null), "function"), ...whenNamed("custom")],
   },
 );
 
@@ -62,22 +69,22 @@ const message = Type.Object(
       type: "string",
       enum: ["system", "developer", "user", "assistant", "tool", "function"],
     }),
-    content: Type.Optional(Type.Unsafe<unknown>({ type: ["string", "array", "null"], items: contentPart })),
+    content: optional({ type: ["string", "array", "null"], items: contentPart }),
     name: optionalText,
     tool_call_id: optionalText,
-    tool_calls: Type.Optional(Type.Unsafe<unknown>({ type: ["array", "null"], items: toolCall })),
+    tool_calls: optionalList(toolCall),
     refusal: optionalText,
     audio: optionalObject({ id: text }, "id"),
     function_call: optionalObject({ name: text, arguments: text }, "name"),
   },
   {
     allOf: [
-      { if: has("role", "tool"), then: { required: ["content"] } },
-      { if: has("role", "function"), then: { required: ["name", "content"] } },
-      {
-        if: { allOf: [has("role", "assistant"), lacksAll("tool_calls", "function_call", "audio", "refusal")] },
-        then: { required: ["content"] },
-      },
+      when(has("role", "tool"), "content"),
+      when(has("role", "function"), "name", "content"),
+      when(
+        { allOf: [has("role", "assistant"), lacksAll("tool_calls", "function_call", "audio", "refusal")] },
+        "content",
+      ),
       {
         if: has("role", "system", "developer", "user"),
         then: { required: ["content"], properties: { content: { type: ["string", "array"] } } },
@@ -93,31 +100,25 @@ const tool = Type.Object(
     type: optionalText,
     function: Type.Optional(
       Type.Object({
-        name: Type.String({ minLength: 1 }),
+        name,
         description: optionalText,
         parameters: optionalObject(),
-        strict: optional(nullable("boolean")),
+        strict: optionalFlag,
       }),
     ),
     custom: Type.Optional(
       Type.Object({
-        name: Type.String({ minLength: 1 }),
+        name,
         description: optionalText,
         format: optional({
-          ...nullable("object"),
-          required: ["type"],
-          properties: { type: text, grammar },
-          if: has("type", "grammar"),
-          then: { required: ["grammar"] },
+          ...objectWith({ type: text, grammar }, "type"),
+          ...when(has("type", "grammar"), "grammar"),
         }),
       }),
     ),
   },
   {
-    allOf: [
-      { if: isOrLacks("type", "function", null), then: { required: ["function"] } },
-      { if: has("type", "custom"), then: { required: ["custom"] } },
-    ],
+    allOf: [when(isOrLacks("type", "function", null), "function"), ...whenNamed("custom")],
   },
 );
 
@@ -142,31 +143,20 @@ const toolChoice = {
         properties: { mode: text, tools: { type: "array", items: toolReference } },
       },
     },
-    allOf: ["function", "custom", "allowed_tools"].map((type) => ({
-      if: has("type", type),
-      then: { required: [type] },
-    })),
+    allOf: whenNamed("function", "custom", "allowed_tools"),
   },
-};
-
-/** https://platform.openai.com/docs/api-reference/chat/create#chat-create-metadata */
-const metadata = {
-  ...nullable("object"),
-  maxProperties: 16,
-  propertyNames: { maxLength: 64 },
-  additionalProperties: { type: "string", maxLength: 512 },
 };
 
 const asksTopLogprobs = { required: ["top_logprobs"], properties: { top_logprobs: { type: "integer", minimum: 1 } } };
 
 /** The fields that the gateway itself reads for every upstream: to choose a target, to reserve tokens and to relay the answer. */
 const read = {
-  model: Type.String({ minLength: 1, maxLength: 256 }),
-  stream: optional(nullable("boolean")),
-  stream_options: optional({ ...nullable("object"), properties: { include_usage: nullable("boolean") } }),
+  model: modelName,
+  stream: optionalFlag,
+  stream_options: optionalObject({ include_usage: nullable("boolean") }),
   n: optionalInteger(1, 128),
   /** `true` is replaced by `false`, so a value that a server takes for `true` must not pass. */
-  store: optional(nullable("boolean")),
+  store: optionalFlag,
 };
 
 export const chatRequestSchema = Type.Object({
@@ -195,7 +185,7 @@ export const readableRequestSchema = Type.Object(
     frequency_penalty: optionalNumber(-2, 2),
     presence_penalty: optionalNumber(-2, 2),
     top_logprobs: optionalInteger(0, 20),
-    logprobs: optional(nullable("boolean")),
+    logprobs: optionalFlag,
     logit_bias: optional({
       ...nullable("object"),
       additionalProperties: { type: "number", minimum: -100, maximum: 100 },
@@ -219,20 +209,17 @@ export const readableRequestSchema = Type.Object(
           },
         },
       },
-      if: has("type", "json_schema"),
-      then: { required: ["json_schema"] },
+      ...when(has("type", "json_schema"), "json_schema"),
     }),
-    tools: Type.Optional(Type.Unsafe<unknown>({ type: ["array", "null"], items: tool })),
+    tools: optionalList(tool),
     tool_choice: optional(toolChoice),
-    parallel_tool_calls: optional(nullable("boolean")),
-    functions: optional({ ...nullable("array"), items: named }),
+    parallel_tool_calls: optionalFlag,
+    functions: optionalList(named),
     function_call: optional({ type: ["string", "object", "null"], if: { type: "object" }, then: named }),
     stop: optional({ type: ["string", "array", "null"], items: { type: "string" } }),
-    modalities: optional({ type: ["array", "null"], items: { type: "string" } }),
-    audio: optional({
-      ...nullable("object"),
-      required: ["format", "voice"],
-      properties: {
+    modalities: optionalList(text),
+    audio: optionalObject(
+      {
         format: text,
         voice: {
           type: ["string", "object"],
@@ -240,18 +227,20 @@ export const readableRequestSchema = Type.Object(
           then: { required: ["id"], properties: { id: text } },
         },
       },
-    }),
-    prediction: optional({
-      ...nullable("object"),
-      required: ["type", "content"],
-      properties: { type: text, content: { type: ["string", "array"], items: { type: "object" } } },
-    }),
+      "format",
+      "voice",
+    ),
+    prediction: optionalObject(
+      { type: text, content: { type: ["string", "array"], items: { type: "object" } } },
+      "type",
+      "content",
+    ),
     web_search_options: optionalObject({ search_context_size: nullable("string"), user_location: nullable("object") }),
     moderation: optionalObject({ model: nullable("string"), policy: nullable("object") }),
-    metadata: optional(metadata),
+    metadata,
     service_tier: optionalText,
     user: optionalText,
-    safety_identifier: optional({ ...nullable("string"), maxLength: 128 }),
+    safety_identifier: safetyIdentifier,
     prompt_cache_key: optionalText,
     prompt_cache_options: cacheOptions,
     prompt_cache_retention: optionalText,

@@ -3,7 +3,7 @@
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { finishOf, reasonIn, stoppedBy } from "../finish.ts";
-import { JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
 import { calledTool, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
@@ -53,7 +53,7 @@ export class ChatDecoder extends EventDecoder {
   }
 
   protected override read(chunk: Record<string, unknown>): AnswerEvent[] {
-    if (chunk.error !== undefined && chunk.error !== null) return this.fail(upstreamErrorOf(chunk));
+    if (isGiven(chunk.error)) return this.fail(upstreamErrorOf(chunk));
     const events: AnswerEvent[] = [];
     const usage = usageOf(chunk.usage);
     if (usage !== undefined) this.#usage = usage;
@@ -85,11 +85,7 @@ export class ChatDecoder extends EventDecoder {
       this.#start(call, events);
       this.#close(events);
     }
-    events.push({
-      kind: "finish",
-      ...endOf(this.#finish, this.#stopSequence),
-      ...(this.#usage !== undefined && { usage: this.#usage }),
-    });
+    events.push({ kind: "finish", ...endOf(this.#finish, this.#stopSequence, this.#usage) });
     return events;
   }
 

@@ -4,7 +4,9 @@ import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, reasonIn } from "../finish.ts";
 import {
   isEmptyArray,
+  isGiven,
   isNull,
+  jsonBytesOf,
   listOf,
   memberSpansOf,
   objectOf,
@@ -51,7 +53,7 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
   const spans = objectSpansOf(bytes, ["model", "stream_options", "store"]);
   if (spans?.members.model === undefined) return undefined;
   const options = spans.members.stream_options;
-  const name = Buffer.from(JSON.stringify(model));
+  const name = jsonBytesOf(model);
   const replacements: (Span & { by: Buffer })[] = spans.all
     .filter((member) => member.name === "model")
     .map(({ start, end }) => ({ start, end, by: name }));
@@ -127,7 +129,7 @@ class ChatWatcher implements Watcher {
   #committed = false;
 
   constructor(model: string, { usageShown, choices }: { usageShown: boolean; choices: number }) {
-    this.#model = Buffer.from(JSON.stringify(model));
+    this.#model = jsonBytesOf(model);
     this.#usageShown = usageShown;
     this.#choices = choices;
   }
@@ -151,11 +153,11 @@ class ChatWatcher implements Watcher {
 
   look({ data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const { error, usage, choices: listed } = value;
-    if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(error));
+    if (isGiven(error)) return failedWith(upstreamErrorOf(error));
     const choices = listOf(listed).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return failedWith(failure);
-    if (usage !== undefined && usage !== null) {
+    if (isGiven(usage)) {
       this.usage = usageOf(usage) ?? this.usage;
       if (choices.length === 0) {
         this.#usageChunkSeen = true;
@@ -180,7 +182,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const { error, usage } = body;
-  if (error !== undefined && error !== null) return failedWith(upstreamErrorOf(error));
+  if (isGiven(error)) return failedWith(upstreamErrorOf(error));
   if (body.choices === undefined) return { kind: "malformed" };
   const choices = listOf(body.choices).map(objectOf);
   const failure = failureIn(choices);
@@ -188,7 +190,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   if (!choices.some(isAnswered)) return failedWith(emptyAnswer);
   return {
     kind: "answer",
-    body: replaceSpans(bytes, namedBy(bytes, body, Buffer.from(JSON.stringify(model)))),
+    body: replaceSpans(bytes, namedBy(bytes, body, jsonBytesOf(model))),
     usage: usageOf(usage),
   };
 }

@@ -1,8 +1,7 @@
 /** Forms (multipart/form-data, RFC 7578), for requests with files. Uses Node's own reader. */
+import { formFieldsMax } from "../bounds.ts";
 
 const integers = ["n", "output_compression", "partial_images", "frame_count", "frame_duration_ms"];
-
-export const formFieldsMax = 1_000;
 
 /** Rejects if the bytes are not a form, or have too many fields. */
 export async function formOf(bytes: Buffer, contentType: string): Promise<FormData> {

@@ -5,7 +5,7 @@ import type { WholeAnswer, WireRequest } from "../codec.ts";
 import { codecs } from "../codecs.ts";
 import { refuse } from "../field-support.ts";
 import { pathOf } from "../gemini/names.ts";
-import { jsonOf } from "../json.ts";
+import { isGiven, jsonOf } from "../json.ts";
 import { foldedOf } from "../neutral.ts";
 import { imagesOf } from "./form.ts";
 
@@ -27,7 +27,7 @@ export async function geminiImageRequestOf(
   model: string,
 ): Promise<WireRequest> {
   for (const [name, harmless] of Object.entries(refused))
-    if (values[name] !== undefined && values[name] !== null && !harmless.includes(values[name])) refuse(name);
+    if (isGiven(values[name]) && !harmless.includes(values[name])) refuse(name);
   const pictures = await Promise.all((form === undefined ? [] : imagesOf(form)).map(partOf));
   const size = sizeOf(values.size);
   const body = {

@@ -1,28 +1,37 @@
 /** The schemas of requests for images in OpenAI's format: https://platform.openai.com/docs/api-reference/images */
 import Type from "typebox";
-import { nullable, optional, optionalInteger } from "../schema-parts.ts";
+import {
+  modelName,
+  nullable,
+  optional,
+  optionalFlag,
+  optionalInteger,
+  optionalObject,
+  optionalText,
+  safetyIdentifier,
+} from "../schema-parts.ts";
 
 const common = {
-  model: Type.String({ minLength: 1, maxLength: 256 }),
+  model: modelName,
   prompt: Type.String({ minLength: 1, maxLength: 32_000 }),
   n: optionalInteger(1, 10),
   size: optional({ ...nullable("string"), pattern: "^(auto|[1-9]\\d{0,4}x[1-9]\\d{0,4})$" }),
-  quality: optional(nullable("string")),
-  background: optional(nullable("string")),
-  output_format: optional(nullable("string")),
+  quality: optionalText,
+  background: optionalText,
+  output_format: optionalText,
   output_compression: optionalInteger(0, 100),
-  moderation: optional(nullable("string")),
+  moderation: optionalText,
   partial_images: optionalInteger(0, 3),
-  stream: optional(nullable("boolean")),
+  stream: optionalFlag,
   response_format: optional({ type: ["string", "null"], enum: ["url", "b64_json", null] }),
-  input_fidelity: optional(nullable("string")),
-  style: optional(nullable("string")),
-  complexity: optional(nullable("string")),
+  input_fidelity: optionalText,
+  style: optionalText,
+  complexity: optionalText,
   frame_count: optionalInteger(2, 16),
   frame_duration_ms: optionalInteger(1, 3_600_000),
-  svg: optional(nullable("object")),
-  user: optional(nullable("string")),
-  safety_identifier: optional({ ...nullable("string"), maxLength: 128 }),
+  svg: optionalObject(),
+  user: optionalText,
+  safety_identifier: safetyIdentifier,
 };
 
 export const imageRequestSchema = Type.Object(common);

@@ -1,7 +1,19 @@
 /** Verbatim relay of images between a caller and an upstream that both speak OpenAI's images format. */
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
-import { elementSpansOf, isNull, jsonOf, listOf, objectOf, objectSpansOf, readSpan, replaceSpans } from "../json.ts";
+import {
+  elementSpansOf,
+  isGiven,
+  isNull,
+  isObject,
+  jsonBytesOf,
+  jsonOf,
+  listOf,
+  objectOf,
+  objectSpansOf,
+  readSpan,
+  replaceSpans,
+} from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "../usage.ts";
@@ -12,7 +24,7 @@ import { bytesOfForm } from "./form.ts";
 export function imageRequestOf(bytes: Buffer, model: string): WireRequest | undefined {
   const spans = objectSpansOf(bytes, ["model"]);
   if (spans?.members.model === undefined) return undefined;
-  const by = Buffer.from(JSON.stringify(model));
+  const by = jsonBytesOf(model);
   return {
     path: "/images/generations",
     headers: {},
@@ -97,7 +109,7 @@ class ImageWatcher implements Watcher {
   look({ event, data }: SseEvent, value: Record<string, unknown>): Passing {
     const { type, error, usage } = value;
     const name = event ?? type;
-    if (name === "error" || (error !== undefined && error !== null)) return failedWith(upstreamErrorOf(value));
+    if (name === "error" || isGiven(error)) return failedWith(upstreamErrorOf(value));
     this.usage = usageOf(usage) ?? this.usage;
     if (typeof name === "string" && name.endsWith(".completed")) this.#completed++;
     return { kind: "relay", bytes: eventBytesOf(event, data), content: true };
@@ -105,7 +117,7 @@ class ImageWatcher implements Watcher {
 }
 
 function usageOf(value: unknown): Usage | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
+  if (!isObject(value)) return undefined;
   const { input_tokens: input, output_tokens: output } = objectOf(value);
   return plainUsageOf(tokensOf(input), tokensOf(output));
 }

@@ -2,10 +2,10 @@
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import { type Answer, type AnswerEvent, type Block, eventsOf, type Finish } from "../neutral.ts";
+import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { type Answer, type AnswerEvent, type Block, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
-import { calledTool, inputOfText, newCallId } from "../tools.ts";
+import { calledTool, inputOfText, inputTextOf, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
@@ -72,7 +72,7 @@ export function itemOf(
         id: itemIdOf("reasoning", context, index),
         type: "reasoning",
         summary,
-        ...(signature !== undefined && { encrypted_content: wrappedSignatureOf(signature, text) }),
+        encrypted_content: signature && wrappedSignatureOf(signature, text),
       };
     }
     case "call": {
@@ -196,19 +196,18 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const { status, output, usage: counted, incomplete_details: details } = body;
   const failure = failureIn(body);
-  if (failure !== undefined) return [{ kind: "error", error: failure }];
+  if (failure !== undefined) return failed(failure);
   const isWhole = Array.isArray(output) && (status === undefined || status === "completed" || status === "incomplete");
-  if (!isWhole) return [{ kind: "error", error: upstreamErrorOf(body) }];
+  if (!isWhole) return failed(upstreamErrorOf(body));
   const blocks = output.flatMap((item) => blocksOf(objectOf(item)));
-  if (blocks.length === 0 && status === undefined) return [{ kind: "error", error: emptyAnswer }];
+  if (blocks.length === 0 && status === undefined) return failed(emptyAnswer);
   const called = blocks.some(({ kind }) => kind === "call");
-  const usage = usageOf(counted);
-  return eventsOf({ blocks, finish: finishOf(status, details, called), ...(usage !== undefined && { usage }) });
+  return eventsOf({ blocks, ...endWith(finishOf(status, details, called), { usage: usageOf(counted) }) });
 }
 
 /** The error of a failed response, in any event. */
 export function failureIn({ error, status }: Record<string, unknown>): UpstreamError | undefined {
-  if (error !== undefined && error !== null) return upstreamErrorOf({ error });
+  if (isGiven(error)) return upstreamErrorOf({ error });
   return isFailure(status) ? stoppedBy(status) : undefined;
 }
 
@@ -260,5 +259,5 @@ export const callIdOf = (id: unknown): string => textOf(id) ?? newCallId();
 /** The JSON input of a whole call item. */
 export function inputOfItem({ type, input, arguments: given }: Record<string, unknown>): string {
   if (type === "custom_tool_call") return inputOfText(textOf(input) ?? "");
-  return typeof given === "string" ? given : given === undefined || given === null ? "" : JSON.stringify(given);
+  return inputTextOf(given);
 }

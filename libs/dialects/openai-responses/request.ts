@@ -2,7 +2,7 @@
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import { efforts, type NeutralRequest, type Setting, type SettingName, type Settings, turnsOf } from "../neutral.ts";
 import { schemaFormatOf } from "../openai-parts.ts";
 import { askedEffortOf } from "../reasoning.ts";
@@ -118,17 +118,17 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...(outputTokensMax !== undefined && {
       max_output_tokens: boundedTokensOf(outputTokensMax.value, target.outputTokensMax),
     }),
-    ...(temperature !== undefined && { temperature: temperature.value }),
-    ...(topP !== undefined && { top_p: topP.value }),
-    ...(reasoning !== undefined && { reasoning }),
+    temperature: temperature?.value,
+    top_p: topP?.value,
+    reasoning,
     ...(Object.keys(text).length > 0 && { text }),
     ...(includesReasoning(request, target) && { include: [encryptedReasoning] }),
-    ...(user !== undefined && { safety_identifier: shortened(user.value) }),
-    ...(cacheKey !== undefined && { prompt_cache_key: shortened(cacheKey.value) }),
+    safety_identifier: user && shortened(user.value),
+    prompt_cache_key: cacheKey && shortened(cacheKey.value),
     store: false,
     ...(framing !== "whole" && { stream: true }),
   };
-  return { path: "/responses", headers: {}, body: Buffer.from(JSON.stringify(body)) };
+  return { path: "/responses", headers: {}, body: jsonBytesOf(body) };
 }
 
 const boundedTokensOf = (asked: number, most = Number.POSITIVE_INFINITY): number =>
@@ -137,9 +137,7 @@ const boundedTokensOf = (asked: number, most = Number.POSITIVE_INFINITY): number
 function encodeReasoning(settings: Settings): object | undefined {
   const effort = askedEffortOf(settings);
   const isShown = settings.thinkingShown?.value === true;
-  return effort === undefined && !isShown
-    ? undefined
-    : { ...(effort !== undefined && { effort }), ...(isShown && { summary: "auto" }) };
+  return effort === undefined && !isShown ? undefined : { effort, ...(isShown && { summary: "auto" }) };
 }
 
 /** The value of `include` that adds encrypted content to reasoning, so that it can be sent back to an upstream that did not store it. */
@@ -166,5 +164,5 @@ function encodeFormat(format: NonNullable<Settings["format"]>["value"] | undefin
   if (format === undefined) return {};
   if (format.kind === "json") return { format: { type: "json_object" } };
   const { schema, name = "answer", description, strict = fitsStrict(schema) } = format;
-  return { format: { type: "json_schema", name, ...(description !== undefined && { description }), schema, strict } };
+  return { format: { type: "json_schema", name, description, schema, strict } };
 }

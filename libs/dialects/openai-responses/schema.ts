@@ -1,35 +1,40 @@
 /** The schemas of requests in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses/create */
 import Type from "typebox";
-import { has, int32Max, nullable, optional, optionalInteger, optionalNumber } from "../schema-parts.ts";
+import {
+  cacheOptions,
+  has,
+  int32Max,
+  metadata,
+  modelName,
+  nullable,
+  objectWith,
+  optional,
+  optionalFlag,
+  optionalInteger,
+  optionalList,
+  optionalNumber,
+  optionalObject,
+  optionalText,
+  safetyIdentifier,
+  text,
+  when,
+} from "../schema-parts.ts";
 
-const text = Type.Unsafe<string>({ type: "string" });
-const optionalText = (lengthMax?: number) =>
-  optional({ ...nullable("string"), ...(lengthMax !== undefined && { maxLength: lengthMax }) });
-const optionalBoolean = optional(nullable("boolean"));
-const objectWith = (properties: Record<string, unknown>, ...required: string[]) => ({
-  ...nullable("object"),
-  properties,
-  required,
-});
-const optionalObject = (properties: Record<string, unknown> = {}) => optional(objectWith(properties));
 const lacks = (member: string) => ({ properties: { [member]: { type: "null" } } });
-const when = (condition: object, ...required: string[]) => ({ if: condition, then: { required } });
-
-const cacheOptions = optionalObject({ mode: nullable("string"), ttl: nullable("string") });
 
 const contentPart = Type.Object(
   {
     type: text,
     text: Type.Optional(text),
     refusal: Type.Optional(text),
-    image_url: optionalText(),
-    file_id: optionalText(),
-    file_data: optionalText(),
-    file_url: optionalText(),
-    filename: optionalText(),
-    detail: optionalText(),
+    image_url: optionalText,
+    file_id: optionalText,
+    file_data: optionalText,
+    file_url: optionalText,
+    filename: optionalText,
+    detail: optionalText,
     input_audio: Type.Optional(Type.Object({ data: Type.String({ minLength: 1 }), format: text })),
-    annotations: optional({ ...nullable("array"), items: { type: "object" } }),
+    annotations: optionalList({ type: "object" }),
     prompt_cache_breakpoint: cacheOptions,
   },
   {
@@ -44,9 +49,9 @@ const contentPart = Type.Object(
 const toolMembers = {
   type: text,
   name: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-  description: optionalText(),
+  description: optionalText,
   parameters: optionalObject(),
-  strict: optionalBoolean,
+  strict: optionalFlag,
   format: optional({
     ...objectWith({ type: text, syntax: text, definition: text }, "type"),
     ...when(has("type", "grammar"), "syntax", "definition"),
@@ -58,7 +63,7 @@ const tool = Type.Object(
   { allOf: [namedTool, when(has("type", "namespace"), "name", "tools")] },
 );
 
-const reference = { type: "object", required: ["type"], properties: { type: text, name: optionalText() } };
+const reference = { type: "object", required: ["type"], properties: { type: text, name: optionalText } };
 
 /** A mode, or an object with the members that its type requires. */
 const toolChoice = {
@@ -75,21 +80,21 @@ const partsOrText = { type: ["string", "array"], items: contentPart };
 
 const item = Type.Object(
   {
-    type: optionalText(),
-    id: optionalText(),
+    type: optionalText,
+    id: optionalText,
     role: Type.Optional(Type.Unsafe<string>({ type: "string", enum: ["user", "assistant", "system", "developer"] })),
     content: optional({ type: ["string", "array", "null"], items: contentPart }),
-    name: optionalText(),
-    namespace: optionalText(),
-    call_id: optionalText(),
-    summary: optional({ ...nullable("array"), items: contentPart }),
-    encrypted_content: optionalText(),
-    status: optionalText(),
-    phase: optionalText(),
+    name: optionalText,
+    namespace: optionalText,
+    call_id: optionalText,
+    summary: optionalList(contentPart),
+    encrypted_content: optionalText,
+    status: optionalText,
+    phase: optionalText,
   },
   {
     allOf: [
-      { if: { allOf: [lacks("type"), lacks("id")] }, then: { required: ["role", "content"] } },
+      when({ allOf: [lacks("type"), lacks("id")] }, "role", "content"),
       { if: has("type", "message"), then: { required: ["role", "content"], properties: { content: partsOrText } } },
       {
         if: has("type", "function_call"),
@@ -121,66 +126,58 @@ const item = Type.Object(
  * same fields.
  */
 export const responsesRequestSchema = Type.Object({
-  model: Type.String({ minLength: 1, maxLength: 256 }),
+  model: modelName,
   input: Type.Unsafe<unknown>({ type: ["string", "array"], items: item }),
   stream: Type.Optional(Type.Unsafe<boolean | null>(nullable("boolean"))),
-  instructions: optionalText(),
+  instructions: optionalText,
   max_output_tokens: optionalInteger(1, int32Max),
   max_tool_calls: optionalInteger(1, int32Max),
   temperature: optionalNumber(0, 2),
   top_p: optionalNumber(0, 1),
   top_logprobs: optionalInteger(0, 20),
-  parallel_tool_calls: optionalBoolean,
-  tools: optional({ ...nullable("array"), items: tool }),
+  parallel_tool_calls: optionalFlag,
+  tools: optionalList(tool),
   tool_choice: optional(toolChoice),
   reasoning: optionalObject(
     Object.fromEntries(
       ["effort", "summary", "generate_summary", "context", "mode"].map((name) => [name, nullable("string")]),
     ),
   ),
-  text: optional({
-    ...nullable("object"),
-    properties: {
-      verbosity: nullable("string"),
-      format: {
-        ...nullable("object"),
-        required: ["type"],
-        properties: {
-          type: { type: "string" },
-          name: { ...nullable("string"), minLength: 1 },
+  text: optionalObject({
+    verbosity: nullable("string"),
+    format: {
+      ...objectWith(
+        {
+          type: text,
+          name: nullable("string", { minLength: 1 }),
           description: nullable("string"),
           schema: nullable("object"),
           strict: nullable("boolean"),
         },
-        if: has("type", "json_schema"),
-        then: { required: ["name", "schema"] },
-      },
+        "type",
+      ),
+      ...when(has("type", "json_schema"), "name", "schema"),
     },
   }),
-  metadata: optional({
-    ...nullable("object"),
-    maxProperties: 16,
-    propertyNames: { maxLength: 64 },
-    additionalProperties: { type: "string", maxLength: 512 },
-  }),
-  include: optional({ ...nullable("array"), items: { type: "string" } }),
-  store: optionalBoolean,
-  background: optionalBoolean,
-  previous_response_id: optionalText(),
+  metadata,
+  include: optionalList(text),
+  store: optionalFlag,
+  background: optionalFlag,
+  previous_response_id: optionalText,
   conversation: optional({ type: ["string", "object", "null"] }),
   prompt: optionalObject(),
-  prompt_cache_key: optionalText(),
+  prompt_cache_key: optionalText,
   prompt_cache_options: cacheOptions,
-  prompt_cache_retention: optionalText(),
-  context_management: optional({ ...nullable("array"), items: { type: "object" } }),
+  prompt_cache_retention: optionalText,
+  context_management: optionalList({ type: "object" }),
   stream_options: optionalObject({ include_obfuscation: nullable("boolean") }),
   client_metadata: optionalObject(),
   moderation: optionalObject({ model: nullable("string"), policy: nullable("object") }),
   access_programs: optionalObject({ cyber: nullable("string") }),
   image: optionalObject({ context_compression: nullable("string") }),
-  personality: optionalText(),
-  safety_identifier: optionalText(128),
-  user: optionalText(),
-  service_tier: optionalText(),
-  truncation: optionalText(),
+  personality: optionalText,
+  safety_identifier: safetyIdentifier,
+  user: optionalText,
+  service_tier: optionalText,
+  truncation: optionalText,
 });

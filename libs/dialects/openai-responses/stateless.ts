@@ -1,6 +1,6 @@
 /** References in a request to objects that a vendor would have stored, and continuing the previous answer of the caller's own connection without storing it. */
 import { refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isObject, listOf, objectOf, textOf } from "../json.ts";
 
 export interface StatefulField {
   /** The field at fault, such as `input[3]`. */
@@ -15,8 +15,8 @@ export interface StatefulField {
 export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
   if (textOf(body.previous_response_id) !== undefined)
     return refusalOf("previous_response_id", "names an earlier answer");
-  if (isGiven(body.conversation)) return refusalOf("conversation", "names a stored conversation");
-  if (isGiven(body.prompt)) return refusalOf("prompt", "names a stored prompt");
+  if (isNamed(body.conversation)) return refusalOf("conversation", "names a stored conversation");
+  if (isNamed(body.prompt)) return refusalOf("prompt", "names a stored prompt");
   if (body.background === true) return refusalOf("background", "asks for an answer to be fetched later");
   for (const [place, value] of listOf(body.tools).entries()) {
     const { vector_store_ids: stores, container, input_image_mask: mask } = objectOf(value);
@@ -33,8 +33,7 @@ export function statefulFieldIn(body: Record<string, unknown>): StatefulField | 
   return undefined;
 }
 
-const isGiven = (value: unknown): boolean =>
-  textOf(value) !== undefined || (typeof value === "object" && value !== null);
+const isNamed = (value: unknown): boolean => textOf(value) !== undefined || isObject(value);
 
 function statefulItem(item: Record<string, unknown>, path: string): StatefulField | undefined {
   const { type, role, id } = item;

@@ -1,8 +1,8 @@
 /** Decodes streamed answers of upstreams in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses-streaming */
 
 import { EventDecoder } from "../event-decoder.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
-import { type AnswerEvent, eventsOf } from "../neutral.ts";
+import { isGiven, listOf, objectOf, textOf } from "../json.ts";
+import { type AnswerEvent, endWith, eventsOf } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { blocksOf, failureIn, finishOf, usageOf } from "./answer.ts";
@@ -61,9 +61,7 @@ export class ResponsesDecoder extends EventDecoder {
       else this.#itemOf(event).wholeText(kind, part, textOf(event.text) ?? textOf(event.refusal) ?? "");
       return this.#drained();
     }
-    return type === undefined && event.error !== undefined && event.error !== null
-      ? this.fail(upstreamErrorOf(event))
-      : [];
+    return type === undefined && isGiven(event.error) ? this.fail(upstreamErrorOf(event)) : [];
   }
 
   #itemOf({ output_index: index }: Record<string, unknown>): ItemReader {
@@ -100,14 +98,9 @@ export class ResponsesDecoder extends EventDecoder {
       this.#called = blocks.some(({ kind }) => kind === "call");
       events.push(...eventsOf({ blocks, finish: "stop" }).slice(0, -1));
     }
-    const usage = usageOf(response.usage);
-    this.usage = usage;
+    this.usage = usageOf(response.usage);
     const status = type === "response.incomplete" ? "incomplete" : response.status;
-    events.push({
-      kind: "finish",
-      finish: finishOf(status, response.incomplete_details, this.#called),
-      ...(usage !== undefined && { usage }),
-    });
+    events.push({ kind: "finish", ...endWith(finishOf(status, response.incomplete_details, this.#called), this) });
     this.finished = true;
     this.over = true;
     return events;

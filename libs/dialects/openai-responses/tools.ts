@@ -1,6 +1,6 @@
 /** Tools and tool choice in OpenAI's Responses format, in both directions. Callers may also put tools in their input, and group them in namespaces. */
 import { refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
 import { namedTools, offeredTool, toolNamed, toolNameOf } from "../tools.ts";
 
@@ -44,7 +44,7 @@ function toolOf(tool: Record<string, unknown>, path: string, namespace: string |
     ...(tool.type === "custom"
       ? { takesText: true }
       : {
-          ...(typeof parameters === "object" && parameters !== null && { parameters: objectOf(parameters) }),
+          ...(isObject(parameters) && { parameters: objectOf(parameters) }),
           ...(typeof strict === "boolean" && { strict }),
         }),
   };
@@ -68,7 +68,7 @@ export function neutralNameOf(tools: readonly Tool[], name: string, namespace: u
 const path = "tool_choice";
 
 export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolChoice | undefined {
-  if (choice === undefined || choice === null) return undefined;
+  if (!isGiven(choice)) return undefined;
   if (choice === "auto" || choice === "none") return tools.length > 0 ? { mode: choice, path } : undefined;
   if (choice === "required")
     return tools.length > 0
@@ -101,7 +101,7 @@ function chosenIn(reference: unknown, tools: readonly Tool[]): string {
 }
 
 export function encodeTool({ name, description, parameters, strict, takesText }: Tool): object {
-  const described = { name, ...(description !== undefined && { description }) };
+  const described = { name, description };
   if (takesText === true) return { type: "custom", ...described };
   const schema = parameters ?? { type: "object", properties: {}, required: [], additionalProperties: false };
   return { type: "function", ...described, parameters: schema, strict: strict === true && fitsStrict(schema) };
@@ -125,12 +125,12 @@ export function encodeToolChoice({ mode, only }: ToolChoice, tools: readonly Too
  */
 export function fitsStrict(schema: unknown): boolean {
   if (Array.isArray(schema)) return schema.every(fitsStrict);
-  if (typeof schema !== "object" || schema === null) return true;
-  const { type, properties, required, additionalProperties, ...others } = schema as Record<string, unknown>;
+  if (!isObject(schema)) return true;
+  const { type, properties, required, additionalProperties, ...others } = schema;
   const names = Object.keys(objectOf(properties));
   const demanded = new Set(listOf(required));
-  const isObject = type === "object" || properties !== undefined || (Array.isArray(type) && type.includes("object"));
-  if (isObject && (additionalProperties !== false || names.some((name) => !demanded.has(name)))) return false;
+  const isOfObjects = type === "object" || properties !== undefined || (Array.isArray(type) && type.includes("object"));
+  if (isOfObjects && (additionalProperties !== false || names.some((name) => !demanded.has(name)))) return false;
   if (["allOf", "oneOf", "not", "if"].some((keyword) => keyword in others)) return false;
   const { items, anyOf, $defs, definitions } = others;
   return [

@@ -5,7 +5,18 @@
 
 import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
-import { listOf, objectOf, objectSpansOf, parsedObject, readSpan, replaceSpans, type Span, textOf } from "../json.ts";
+import {
+  isGiven,
+  jsonBytesOf,
+  listOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  readSpan,
+  replaceSpans,
+  type Span,
+  textOf,
+} from "../json.ts";
 import { type Produced, responsesChunk } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
@@ -25,7 +36,7 @@ export const verbatim: Verbatim = {
   compaction(bytes, model) {
     const spans = objectSpansOf(bytes, ["model"]);
     if (spans?.members.model === undefined) return undefined;
-    const body = withResolvableReasoning(withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))));
+    const body = withResolvableReasoning(withMember(bytes, ["model"], jsonBytesOf(model)));
     return { path: "/responses/compact", headers: {}, body };
   },
   stream: (_bytes, _framing, model) => new VerbatimStream(new ResponsesWatcher(model)),
@@ -79,7 +90,7 @@ class ResponsesWatcher implements Watcher {
   readonly #model: Buffer;
 
   constructor(model: string) {
-    this.#model = Buffer.from(JSON.stringify(model));
+    this.#model = jsonBytesOf(model);
   }
 
   get complete(): boolean {
@@ -99,9 +110,7 @@ class ResponsesWatcher implements Watcher {
       case "response.cancelled":
         return failedWith(upstreamErrorOf(value));
       case undefined:
-        return value.error === undefined || value.error === null
-          ? this.#relay(event, false)
-          : failedWith(upstreamErrorOf(value));
+        return isGiven(value.error) ? failedWith(upstreamErrorOf(value)) : this.#relay(event, false);
       case "response.created":
       case "response.queued":
       case "response.in_progress":
@@ -153,7 +162,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   if (output.length === 0 && status === undefined) return failedWith(emptyAnswer);
   return {
     kind: "answer",
-    body: withMember(bytes, ["model"], Buffer.from(JSON.stringify(model))),
+    body: withMember(bytes, ["model"], jsonBytesOf(model)),
     usage: usageOf(body.usage),
   };
 }

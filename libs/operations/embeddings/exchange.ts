@@ -1,8 +1,10 @@
 /** Embeddings from upstreams of either format. */
+
 import type { UpstreamDialect } from "#dialects/dialect.ts";
 import { parsedObject } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { plainUsageOf } from "#dialects/usage.ts";
+import { embeddingsErrorBytesMax } from "../bounds.ts";
 import { isConversation, ownBytesOf } from "../conversation.ts";
 import { type CallExchange, estimatedHeader, refusedFor } from "../exchange.ts";
 import { textTokensOf } from "../token-estimate.ts";
@@ -14,9 +16,6 @@ import {
   embeddingRequestOf,
   withEmbeddingUsage,
 } from "./formats.ts";
-
-/** A response with a success status is read as an error only up to this size. */
-const errorBytesMax = 64 * 1024;
 
 /** `from` is the caller's format, `to` the upstream's. */
 interface Context {
@@ -60,7 +59,7 @@ export const embeddingExchange: CallExchange<Context> = {
       return tokens === undefined
         ? { kind: "answer", ...answer }
         : { kind: "answer", body: withEmbeddingUsage(answer.body, tokens), usage: plainUsageOf(tokens) };
-    const body = bytes.length > errorBytesMax ? undefined : parsedObject(bytes);
+    const body = bytes.length > embeddingsErrorBytesMax ? undefined : parsedObject(bytes);
     if (body?.error === undefined || body.error === null) return { kind: "malformed" };
     const errorOf = from === to ? errorReaderOf(spoken) : foreignErrorReaderOf(spoken, undefined);
     return { kind: "error", error: errorOf(body) };

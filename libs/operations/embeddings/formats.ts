@@ -2,6 +2,7 @@
  * Embeddings in OpenAI's and Google's formats, in both directions.
  * https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings
  */
+
 import type { WireRequest } from "#dialects/codec.ts";
 import { refuse } from "#dialects/field-support.ts";
 import { camelOf, pathOf, resourceOf } from "#dialects/gemini/names.ts";
@@ -20,7 +21,7 @@ import {
 import type { Profile } from "#dialects/profile.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
-import { inputsMax } from "./schema.ts";
+import { embeddedTextsMax } from "../bounds.ts";
 
 /** In one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
 const googleInputsMax = 100;
@@ -42,7 +43,7 @@ function wantedOf(format: EmbeddingFormat, written: Record<string, unknown>): Wa
         ? input
         : refuse(`input[${place}]`, "must be a text: tokens of one model mean nothing to another"),
     );
-    if (texts.length > inputsMax) refuse("input", `may hold ${inputsMax} texts at most`);
+    if (texts.length > embeddedTextsMax) refuse("input", `may hold ${embeddedTextsMax} texts at most`);
     return { texts, dimensions: typeof body.dimensions === "number" ? body.dimensions : undefined };
   }
   const body = objectOf(camelOf(written));

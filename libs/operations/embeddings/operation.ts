@@ -1,15 +1,23 @@
 /** Embeddings of texts: https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings */
+import { embeddingsBodyBytesMax } from "../bounds.ts";
 import type { Operation } from "../operation.ts";
 import { batchEmbedContentsSchema, embedContentSchema, embeddingRequestSchema } from "./schema.ts";
 
-/** Workers parse these bodies completely. 300,000 tokens (https://platform.openai.com/docs/api-reference/embeddings/create) take half of this size. */
-const bodyBytesMax = 4 << 20;
-
 export const embedding: Operation = {
   endpoints: [
-    { path: "/v1/embeddings", dialect: "openai-chat", schema: embeddingRequestSchema, bodyBytesMax },
-    { method: "embedContent", dialect: "gemini", schema: embedContentSchema, bodyBytesMax },
-    { method: "batchEmbedContents", dialect: "gemini", schema: batchEmbedContentsSchema, bodyBytesMax },
+    {
+      path: "/v1/embeddings",
+      dialect: "openai-chat",
+      schema: embeddingRequestSchema,
+      bodyBytesMax: embeddingsBodyBytesMax,
+    },
+    { method: "embedContent", dialect: "gemini", schema: embedContentSchema, bodyBytesMax: embeddingsBodyBytesMax },
+    {
+      method: "batchEmbedContents",
+      dialect: "gemini",
+      schema: batchEmbedContentsSchema,
+      bodyBytesMax: embeddingsBodyBytesMax,
+    },
   ],
   bills: "input",
   isRepeatable: true,

@@ -1,9 +1,8 @@
 /** The schemas of requests for embeddings, in OpenAI's and in Google's format. */
+
 import Type from "typebox";
 import { nullable, optional } from "#dialects/schema-parts.ts";
-
-/** The most texts of one request. */
-export const inputsMax = 2_048;
+import { embeddedTextsMax } from "../bounds.ts";
 
 export const embeddingRequestSchema = Type.Object({
   model: Type.String({ minLength: 1, maxLength: 256 }),
@@ -52,7 +51,7 @@ export const batchEmbedContentsSchema = Type.Unsafe<Record<string, unknown>>({
     requests: {
       type: "array",
       minItems: 1,
-      maxItems: inputsMax,
+      maxItems: embeddedTextsMax,
       items: { type: "object", required: ["content"], properties: googleEmbedding },
     },
   },

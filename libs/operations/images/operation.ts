@@ -1,14 +1,14 @@
 /** Images from a prompt, and edits of images: https://platform.openai.com/docs/api-reference/images */
+
 import { valuesOf } from "#dialects/openai-images/form.ts";
 import { imageEditSchema, imageRequestSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";
-import { choicesMax, type Demand } from "../demand.ts";
+import { choicesMax, imagePromptBytesMax } from "../bounds.ts";
+import type { Demand } from "../demand.ts";
 import type { Operation } from "../operation.ts";
 
 type Body = Record<string, unknown>;
 
-/** Far more than a prompt has. */
-const promptBytesMax = 1 << 20;
 /** A form is mostly images, which are counted separately. */
 const formTokensMax = 1_000;
 /** Output tokens for 1024 × 1024 pixels: https://platform.openai.com/docs/guides/image-generation#cost-and-latency. Where no number is published, four times the highest. */
@@ -58,7 +58,7 @@ export const imageGeneration: Operation = {
       path: "/v1/images/generations",
       dialect: "openai-chat",
       schema: imageRequestSchema,
-      bodyBytesMax: promptBytesMax,
+      bodyBytesMax: imagePromptBytesMax,
     },
   ],
   bills: "input and output",

@@ -2,21 +2,19 @@
  * The producer's end of a queue, with BullMQ. All jobs have the same priority: prioritized jobs cost the same as plain ones, and removing one from a long
  * queue stays cheap. While workers have many free slots, generations that are added together share a job and its cost.
  */
+
 import { type Job, Queue } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
-import { type GenerationJob, generationsPerJobMax, jobCharactersMax, jobIdOf, type QueuedJob } from "../job.ts";
+import { bulkCharactersMax, bulkJobsMax, freeSlotsLifeMs, generationsPerJobMax, jobCharactersMax } from "../bounds.ts";
+import { type GenerationJob, jobIdOf, type QueuedJob } from "../job.ts";
 import type { JobQueue, Queued } from "../ports.ts";
 import { eventStreamSettings, jobStatesOf, restoreEventStreamSettings } from "./bullmq-internals.ts";
 
-/** The most jobs of one pipeline, and the most characters before its last job. */
-const bulkMax = 64;
-const bulkCharactersMax = 1 << 20;
 const jobName = "generation";
 const priority = 1;
-/** How long a worker's report of its free slots is valid, and the part of them that one job may take. */
-const freeSlotsLifeMs = 1_000;
+/** The part of the free slots that one job may take. */
 const freeSlotsShare = 1 / 16;
 
 /** A queue that operators may inspect. */
@@ -54,7 +52,7 @@ export async function openJobQueue(
           : Math.max(1, Math.min(generationsPerJobMax, Math.floor(freeSlots * freeSlotsShare)));
       const members: Queued[] = [];
       const jobs: BulkJob[] = [];
-      for (let characters = 0; jobs.length < bulkMax && characters < bulkCharactersMax && gathered.length > 0; ) {
+      for (let characters = 0; jobs.length < bulkJobsMax && characters < bulkCharactersMax && gathered.length > 0; ) {
         const some = gathered.splice(0, fittingIn(gathered, sizeMax));
         for (const queued of some) characters += charactersOf(queued);
         members.push(...some);

@@ -2,23 +2,22 @@
  * The consumer's end of a queue, with BullMQ. A job ends when its owners have bound all its generations, so few jobs are active at a time and no lock is ever
  * renewed. Jobs are fetched without BullMQ's own loop (see bullmq-internals.ts).
  */
+
 import { setImmediate as afterThisTurn } from "node:timers/promises";
 import { type Job, Worker } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { generationsIn, generationsPerJobMax, sizeOf } from "../job.ts";
+import {
+  fetchesMax,
+  fetchesStopMs,
+  fetchRetryMs,
+  fetchWaitSeconds,
+  generationsPerJobMax,
+  jobLockMs,
+} from "../bounds.ts";
+import { generationsIn, sizeOf } from "../job.ts";
 import type { JobSlot, JobWorker } from "../ports.ts";
 import { JobFetcher } from "./bullmq-internals.ts";
-
-/** How long a job is locked after it was fetched. A dispatch ends well within this time. */
-const lockMs = 90_000;
-/** The most concurrent fetches of one queue. Only a burst reaches it; an idle queue costs one blocked command. */
-const fetchesMax = 16;
-const retryMs = 250;
-/** How long one fetch waits for a job. */
-const waitSeconds = 1;
-/** How long a stop waits for fetches under way. While Redis is away they do not return. */
-const stopMs = 2_500;
 
 export interface JobWorkerOptions {
   name: string;
@@ -39,8 +38,8 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     connection: redis,
     prefix: keyspace.queuePrefix,
     autorun: false,
-    lockDuration: lockMs,
-    stalledInterval: lockMs,
+    lockDuration: jobLockMs,
+    stalledInterval: jobLockMs,
     maxStalledCount: 0,
   });
   worker.on("error", onError);
@@ -76,7 +75,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     retry ??= setTimeout(() => {
       retry = undefined;
       pump();
-    }, retryMs);
+    }, fetchRetryMs);
   };
 
   /** A fetch is over. `empty`: no further job waits on the queue. */
@@ -105,7 +104,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     let job: Job | undefined;
     let quiet: Promise<boolean> | false = false;
     try {
-      const woken = waits && (await fetcher.waitForJob(waitSeconds, onError));
+      const woken = waits && (await fetcher.waitForJob(fetchWaitSeconds, onError));
       if (!stopping || woken) {
         const coming = fetcher.next();
         quiet = waits && nothingWaits();
@@ -184,7 +183,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
       await worker.pause(true);
       await fetcher.interrupt();
       await new Promise<void>((resolve) => {
-        const timeout = setTimeout(resolve, stopMs);
+        const timeout = setTimeout(resolve, fetchesStopMs);
         settleStop = () => {
           clearTimeout(timeout);
           resolve();

@@ -3,19 +3,14 @@
  * under way, further frames gather. Frames that nobody waits for leave with the next PUBLISH, or after a few milliseconds. The transport is unreliable; the
  * owner and the runner make up for losses.
  */
+
 import { randomBytes } from "node:crypto";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
+import { envelopeBytesMax, gatheredBytesMax, idleFrameMs } from "../bounds.ts";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf } from "../frame.ts";
 import type { Transport, TransportHandlers, TransportStatistics } from "../ports.ts";
-
-/** The most bytes of one PUBLISH, unless a single frame is larger. */
-const envelopeBytesMax = 256 * 1024;
-/** The most bytes that gather for one mailbox. More is dropped, as if lost on the wire, and requested again. */
-const gatheredBytesMax = 32 << 20;
-/** The longest delay of a frame that nobody waits for. */
-const idleMs = 5;
 
 interface Destination {
   readonly mailbox: string;
@@ -99,7 +94,7 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
     idle.add(destination);
     if (idling) return;
     idling = true;
-    setTimeout(flushIdle, idleMs);
+    setTimeout(flushIdle, idleFrameMs);
   };
 
   const pending = (mailbox: string, idly: boolean): Destination => {

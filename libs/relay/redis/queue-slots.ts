@@ -2,11 +2,10 @@
  * The number of worker slots of a queue and how many are in use. Every worker announces its slots and every ingress its running generations, once a second.
  * An announcement expires if its process stops renewing it.
  */
+
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-
-/** An announcement expires after this time. */
-const lifetimeMs = 5_000;
+import { announcementLifeMs } from "../bounds.ts";
 
 /** What one process announces about a queue. */
 export interface Announced {
@@ -51,7 +50,7 @@ export async function announce(
     redis,
     announceScript,
     [key],
-    [name, slots, running, lifetimeMs],
+    [name, slots, running, announcementLifeMs],
   )) as [number, number];
   return { slots: allSlots, running: othersRunning };
 }

@@ -1,16 +1,11 @@
 /** Compares rate limits with a model of them under failures: lost replies, late commands, dead holders, lost data and the passing of time. */
+
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import fc from "fast-check";
-import {
-  LimitCounters,
-  type LimitedSubject,
-  leaseMs,
-  type Reservation,
-  reservationOf,
-  type Used,
-} from "#access/rate-limits.ts";
+import { LimitCounters, type LimitedSubject, type Reservation, reservationOf, type Used } from "#access/rate-limits.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { leaseMs } from "#service/lease.ts";
 import { connectRedis } from "#service/redis.ts";
 import { isLong } from "../../support/long.ts";
 import { startRedis } from "../../support/redis.ts";

@@ -7,11 +7,11 @@ import {
   type LimitedSubject,
   type LimitName,
   type Limits,
-  leaseMs,
   type Reservation,
   reservationOf,
 } from "#access/rate-limits.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { leaseMs } from "#service/lease.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startRedis } from "../../support/redis.ts";
 import { age } from "./aging.ts";

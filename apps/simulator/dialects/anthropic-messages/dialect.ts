@@ -1,6 +1,6 @@
 /** Anthropic messages: POST /v1/messages, streamed and whole, and POST /v1/messages/count_tokens. */
 import { type Choice, compose } from "../../answer/compose.ts";
-import { type Dialect, headerIn, stringOf } from "../dialect.ts";
+import { type Dialect, headerIn, refuse, stringOf, wholeOf } from "../dialect.ts";
 import { anthropicErrorBody } from "./error.ts";
 import { askedOf, countOf } from "./request.ts";
 import { type MessageAnswer, messageWholeOf } from "./response.ts";
@@ -21,17 +21,9 @@ export const anthropicMessages: Dialect = {
   credentialOf: ({ headers }) => headerIn(headers["x-api-key"]),
   requestIdHeader: "request-id",
   answer({ path, body, headers, digest, settings }) {
-    if (path === countPath) {
-      const count = countOf(body, headers);
-      return count.kind === "refused"
-        ? count
-        : { kind: "whole", body: JSON.stringify({ input_tokens: count.tokens }), tokens: 0 };
-    }
+    if (path === countPath) return wholeOf({ input_tokens: countOf(body, headers) });
     const asked = askedOf(body, headers, digest);
-    if (asked.kind === "refused") return asked;
-    const composed = compose(asked.question, settings);
-    if (composed.kind === "impossible")
-      return { kind: "refused", status: 400, message: `output_config.format.schema: ${composed.fault}` };
+    const composed = compose(asked.question, settings, (fault) => refuse(`output_config.format.schema: ${fault}`));
     const { promptTokens, cachedTokens } = composed.usage;
     const isWritten = asked.marksCache && promptTokens >= cacheTokensMin;
     const answer: MessageAnswer = {

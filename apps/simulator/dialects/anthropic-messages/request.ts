@@ -3,9 +3,9 @@ import type { IncomingHttpHeaders } from "node:http";
 import { describedAddress, describedData } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
-import type { Refused } from "../dialect.ts";
-import { faultIn } from "../shape.ts";
-import { blocksOf, cacheMarksIn, faultAmong, type Turn, turnsOf } from "./rules.ts";
+import { refuse } from "../dialect.ts";
+import { faultIn, type Shape } from "../shape.ts";
+import { blocksOf, cacheMarksIn, checkMessages, type Turn, turnsOf } from "./rules.ts";
 import {
   type Block,
   type CountRequest,
@@ -17,7 +17,6 @@ import {
 } from "./schema.ts";
 
 export interface Asked {
-  kind: "question";
   model: string;
   stream: boolean;
   question: Question;
@@ -31,26 +30,22 @@ const versions = ["2023-06-01", "2026-10-21"];
 /** From this version on, sampling fields are rejected. */
 const versionWithoutSampling = "2026-10-21";
 
-const refused = (message: string): Refused => ({ kind: "refused", status: 400, message });
-
-/** Nothing is stored. With this code, the client's helpers send the whole conversation each time. */
-const threadRefused: Refused = {
-  ...refused("thread: message threads are not supported here; send all messages."),
-  code: "thread_unsupported_request",
-};
-
 /** `digest` is the hex SHA-256 of the body. */
-export function askedOf(body: unknown, headers: IncomingHttpHeaders, digest: string): Asked | Refused {
-  const version = versionFault(headers);
-  if (version !== undefined) return refused(version);
-  if (!checkedMessage.Check(body)) return shapeFault(checkedMessage.Errors(body));
-  if (body.thread) return threadRefused;
+export function askedOf(raw: unknown, headers: IncomingHttpHeaders, digest: string): Asked {
+  checkVersion(headers);
+  const body = shaped(checkedMessage, raw);
+  // Nothing is stored here. By this code the client's helpers know to send the whole conversation each time.
+  if (body.thread)
+    refuse("thread: message threads are not supported here; send all messages.", undefined, {
+      code: "thread_unsupported_request",
+    });
   const turns = turnsOf(body.messages);
-  const fault = samplingFault(body, headers) ?? limitFault(body) ?? toolFault(body) ?? faultAmong(body, turns);
-  if (fault !== undefined) return refused(fault);
+  checkSampling(body, headers);
+  checkLimits(body);
+  checkTools(body);
+  checkMessages(body, turns);
   const tokens = tokensIn(body);
   return {
-    kind: "question",
     model: body.model,
     stream: body.stream ?? false,
     display: displayOf(body),
@@ -73,58 +68,55 @@ export function askedOf(body: unknown, headers: IncomingHttpHeaders, digest: str
 }
 
 /** The tokens of the prompt, for a request that only counts them. */
-export function countOf(body: unknown, headers: IncomingHttpHeaders): { kind: "count"; tokens: number } | Refused {
-  const version = versionFault(headers);
-  if (version !== undefined) return refused(version);
-  if (!checkedCount.Check(body)) return shapeFault(checkedCount.Errors(body));
-  const fault = toolFault(body) ?? faultAmong(body, turnsOf(body.messages));
-  return fault === undefined ? { kind: "count", tokens: tokensIn(body).all } : refused(fault);
+export function countOf(raw: unknown, headers: IncomingHttpHeaders): number {
+  checkVersion(headers);
+  const body = shaped(checkedCount, raw);
+  checkTools(body);
+  checkMessages(body, turnsOf(body.messages));
+  return tokensIn(body).all;
 }
 
 /** With the path of the field in dots, as this dialect writes it. */
-function shapeFault(errors: Parameters<typeof faultIn>[0]): Refused {
-  const { param = "", message } = faultIn(errors);
+function shaped<Value>(shape: Shape<Value>, value: unknown): Value {
+  if (shape.Check(value)) return value;
+  const { param, message } = faultIn(shape.Errors(value));
   const path = param.replace(/\[(\d+)\]/g, ".$1").replace(/^\./, "");
-  if (message.includes("must have required")) return refused(`${path}: Field required`);
-  return refused(param === "" ? message : path + message.slice(param.length));
+  if (message.includes("must have required")) refuse(`${path}: Field required`);
+  return refuse(param === "" ? message : path + message.slice(param.length));
 }
 
-function versionFault({ "anthropic-version": version }: IncomingHttpHeaders): string | undefined {
-  if (version === undefined) return "anthropic-version: header is required";
-  return versions.includes(String(version))
-    ? undefined
-    : `anthropic-version: ${JSON.stringify(version)} is not a valid version`;
+function checkVersion({ "anthropic-version": version }: IncomingHttpHeaders): void {
+  if (version === undefined) refuse("anthropic-version: header is required");
+  if (!versions.includes(String(version)))
+    refuse(`anthropic-version: ${JSON.stringify(version)} is not a valid version`);
 }
 
-function samplingFault(body: MessageRequest, headers: IncomingHttpHeaders): string | undefined {
+function checkSampling(body: MessageRequest, headers: IncomingHttpHeaders): void {
   const set = (["temperature", "top_p", "top_k"] as const).filter((name) => (body[name] ?? undefined) !== undefined);
   if (set.length > 0 && headers["anthropic-version"] === versionWithoutSampling)
-    return `${set[0]}: is not supported in this API version`;
+    refuse(`${set[0]}: is not supported in this API version`);
   const isThinking = body.thinking !== undefined && body.thinking.type !== "disabled";
-  return isThinking && (body.temperature ?? 1) !== 1
-    ? "`temperature` may only be set to 1 when thinking is enabled."
-    : undefined;
+  if (isThinking && (body.temperature ?? 1) !== 1)
+    refuse("`temperature` may only be set to 1 when thinking is enabled.");
 }
 
-function limitFault({ thinking, max_tokens: tokensMax, stop_sequences: stops }: MessageRequest): string | undefined {
+function checkLimits({ thinking, max_tokens: tokensMax, stop_sequences: stops }: MessageRequest): void {
   if (thinking?.type === "enabled" && thinking.budget_tokens >= tokensMax)
-    return "`max_tokens` must be greater than `thinking.budget_tokens`.";
-  return stops?.some((stop) => stop.trim() === "")
-    ? "stop_sequences: each stop sequence must contain non-whitespace"
-    : undefined;
+    refuse("`max_tokens` must be greater than `thinking.budget_tokens`.");
+  if (stops?.some((stop) => stop.trim() === ""))
+    refuse("stop_sequences: each stop sequence must contain non-whitespace");
 }
 
-function toolFault({ tools = [], tool_choice: choice, thinking }: CountRequest): string | undefined {
+function checkTools({ tools = [], tool_choice: choice, thinking }: CountRequest): void {
   for (const [index, tool] of tools.entries())
-    if (isCustom(tool) && tool.input_schema === undefined) return `tools.${index}.custom.input_schema: Field required`;
-  if (new Set(tools.map(({ name }) => name)).size < tools.length) return "tools: Tool names must be unique.";
-  if (choice?.type !== "any" && choice?.type !== "tool") return undefined;
-  if (tools.length === 0) return "tool_choice: may only be specified while providing tools";
+    if (isCustom(tool) && tool.input_schema === undefined) refuse(`tools.${index}.custom.input_schema: Field required`);
+  if (new Set(tools.map(({ name }) => name)).size < tools.length) refuse("tools: Tool names must be unique.");
+  if (choice?.type !== "any" && choice?.type !== "tool") return;
+  if (tools.length === 0) refuse("tool_choice: may only be specified while providing tools");
   if (thinking !== undefined && thinking.type !== "disabled")
-    return "Thinking may not be enabled when tool_choice forces tool use.";
+    refuse("Thinking may not be enabled when tool_choice forces tool use.");
   if (choice.type === "tool" && !tools.some(({ name }) => name === choice.name))
-    return `tool_choice: Tool '${choice.name}' not found in provided tools`;
-  return undefined;
+    refuse(`tool_choice: Tool '${choice.name}' not found in provided tools`);
 }
 
 type OfferedTool = NonNullable<CountRequest["tools"]>[number];

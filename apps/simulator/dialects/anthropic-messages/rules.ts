@@ -1,4 +1,5 @@
 /** Rules for the messages of a request beyond their shape, above all that the simulator's own output comes back unchanged. */
+import { refuse } from "../dialect.ts";
 import type { Block, CountRequest, InnerBlock, Message } from "./schema.ts";
 import { isRedacted, signatureOf } from "./signature.ts";
 
@@ -43,86 +44,88 @@ export function turnsOf(messages: Message[]): Turn[] {
   return turns;
 }
 
-/** The first fault, as one sentence; undefined if there is none. */
-export function faultAmong(request: CountRequest, turns: Turn[]): string | undefined {
+/** Refuses messages that contradict each other. */
+export function checkMessages(request: CountRequest, turns: Turn[]): void {
   const { messages, system } = request;
-  if (messages[0]?.role !== "user") return `messages: first message must use the "user" role`;
+  if (messages[0]?.role !== "user") refuse(`messages: first message must use the "user" role`);
   if (Array.isArray(system) && system.some(({ text }) => text === ""))
-    return "system: text content blocks must be non-empty";
+    refuse("system: text content blocks must be non-empty");
   if (cacheMarksIn(request) > cacheMarksMax)
-    return `A maximum of ${cacheMarksMax} blocks with cache_control may be provided. Found ${cacheMarksIn(request)}.`;
+    refuse(`A maximum of ${cacheMarksMax} blocks with cache_control may be provided. Found ${cacheMarksIn(request)}.`);
   for (const [index, message] of messages.entries()) {
     const isLast = index === messages.length - 1;
     if (message.content.length === 0 && !(isLast && message.role === "assistant"))
-      return `messages.${index}: all messages must have non-empty content except for the optional final assistant message`;
+      refuse(
+        `messages.${index}: all messages must have non-empty content except for the optional final assistant message`,
+      );
     if (message.content.length === 0) continue;
-    for (const [place, block] of blocksOf(message).entries()) {
-      const fault = faultOf(block, message.role);
-      if (fault !== undefined) return `messages.${index}.content.${place}${fault}`;
-    }
+    for (const [place, block] of blocksOf(message).entries())
+      checkBlock(block, message.role, (fault) => refuse(`messages.${index}.content.${place}${fault}`));
   }
   const final = turns.at(-1);
   const said = final?.role === "assistant" ? final.blocks.at(-1)?.block.text : undefined;
   if (said !== undefined && said !== said.trimEnd())
-    return "messages: final assistant content cannot end with trailing whitespace";
-  return faultAmongCalls(turns) ?? (request.thinking?.type === "enabled" ? faultOfLostThinking(turns) : undefined);
+    refuse("messages: final assistant content cannot end with trailing whitespace");
+  checkCalls(turns);
+  if (request.thinking?.type === "enabled") checkThinkingKept(turns);
 }
 
-/** Begins with the separator after the path. */
-function faultOf(block: Block, role: Message["role"]): string | undefined {
+/** Refuses a block; the fault begins with the separator after the path. */
+type RefuseBlock = (fault: string) => never;
+
+function checkBlock(block: Block, role: Message["role"], refuseBlock: RefuseBlock): void {
   const { type } = block;
   const known = Object.hasOwn(blockTypes, type) ? blockTypes[type] : undefined;
-  if (role === "system" && type !== "text") return `: \`${type}\` blocks are not permitted in \`system\` messages`;
-  if (known === undefined)
-    return foreignType.test(type)
-      ? undefined
-      : `: Input tag '${type.slice(0, 40)}' found using 'type' does not match any of the expected tags`;
-  if (known.from !== "all" && known.from !== role)
-    return `: \`${type}\` blocks can only be in \`${known.from}\` messages`;
-  const missing = known.needs.find((name) => block[name] === undefined);
-  if (missing !== undefined) return `.${type}.${missing}: Field required`;
-  if (type === "thinking" && block.signature !== signatureOf(block.thinking ?? ""))
-    return ": Invalid `signature` in `thinking` block";
-  if (type === "redacted_thinking" && !isRedacted(block.data ?? ""))
-    return ": Invalid `data` in `redacted_thinking` block";
-  for (const inner of type === "tool_result" && Array.isArray(block.content) ? block.content : [block]) {
-    const fault = faultOfContent(inner);
-    if (fault !== undefined) return fault;
+  if (role === "system" && type !== "text")
+    refuseBlock(`: \`${type}\` blocks are not permitted in \`system\` messages`);
+  if (known === undefined) {
+    if (foreignType.test(type)) return;
+    refuseBlock(`: Input tag '${type.slice(0, 40)}' found using 'type' does not match any of the expected tags`);
   }
-  return undefined;
+  if (known.from !== "all" && known.from !== role)
+    refuseBlock(`: \`${type}\` blocks can only be in \`${known.from}\` messages`);
+  const missing = known.needs.find((name) => block[name] === undefined);
+  if (missing !== undefined) refuseBlock(`.${type}.${missing}: Field required`);
+  if (type === "thinking" && block.signature !== signatureOf(block.thinking ?? ""))
+    refuseBlock(": Invalid `signature` in `thinking` block");
+  if (type === "redacted_thinking" && !isRedacted(block.data ?? ""))
+    refuseBlock(": Invalid `data` in `redacted_thinking` block");
+  for (const inner of type === "tool_result" && Array.isArray(block.content) ? block.content : [block])
+    checkContent(inner, refuseBlock);
 }
 
-function faultOfContent({ type, text, source }: InnerBlock): string | undefined {
-  if (type === "text" && text === "") return ": text content blocks must be non-empty";
-  if (type === "text" && text?.trim() === "") return ": text content blocks must contain non-whitespace text";
-  if (source === undefined) return undefined;
+function checkContent({ type, text, source }: InnerBlock, refuseBlock: RefuseBlock): void {
+  if (type === "text" && text === "") refuseBlock(": text content blocks must be non-empty");
+  if (type === "text" && text?.trim() === "") refuseBlock(": text content blocks must contain non-whitespace text");
+  if (source === undefined) return;
   const needed = { base64: "data", text: "data", url: "url", file: "file_id", content: "content" } as const;
-  const missing = source[needed[source.type]] === undefined ? needed[source.type] : undefined;
-  if (missing !== undefined) return `.${type}.source.${source.type}.${missing}: Field required`;
-  if (source.type !== "base64") return undefined;
+  const name = needed[source.type];
+  if (source[name] === undefined) refuseBlock(`.${type}.source.${source.type}.${name}: Field required`);
+  if (source.type !== "base64") return;
   const types = type === "image" ? imageTypes : documentTypes;
   if (!types.includes(source.media_type ?? ""))
-    return `.${type}.source.base64.media_type: Input should be ${types.map((one) => `'${one}'`).join(" or ")}`;
-  return /^[A-Za-z0-9+/]+={0,2}$/.test(source.data ?? "") ? undefined : `.${type}.source.base64: invalid base64 data`;
+    refuseBlock(`.${type}.source.base64.media_type: Input should be ${types.map((one) => `'${one}'`).join(" or ")}`);
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(source.data ?? "")) refuseBlock(`.${type}.source.base64: invalid base64 data`);
 }
 
 /** Every call is answered exactly once, at the beginning of the next turn. */
-function faultAmongCalls(turns: Turn[]): string | undefined {
+function checkCalls(turns: Turn[]): void {
   const seen = new Set<string>();
   for (const [index, { role, blocks, at }] of turns.entries()) {
     if (role === "user") {
       const called = new Set(
         turns[index - 1]?.blocks.map(({ block }) => (block.type === "tool_use" ? block.id : undefined)),
       );
-      for (const { block, at: place } of blocks) {
-        if (block.type !== "tool_result" || called.delete(block.tool_use_id)) continue;
-        return `${place}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${block.tool_use_id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`;
-      }
+      for (const { block, at: place } of blocks)
+        if (block.type === "tool_result" && !called.delete(block.tool_use_id))
+          refuse(
+            `${place}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${block.tool_use_id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
+          );
       continue;
     }
     const ids = blocks.flatMap(({ block }) => (block.type === "tool_use" ? [block.id ?? ""] : []));
     for (const id of ids) {
-      if (seen.has(id)) return "messages: `tool_use` ids must be unique";
+      if (seen.has(id)) refuse("messages: `tool_use` ids must be unique");
       seen.add(id);
     }
     const next = turns[index + 1]?.blocks ?? [];
@@ -130,25 +133,27 @@ function faultAmongCalls(turns: Turn[]): string | undefined {
     const answered = next.slice(0, others < 0 ? next.length : others).map(({ block }) => block.tool_use_id);
     const open = ids.filter((id) => !answered.includes(id));
     if (open.length > 0)
-      return `${at}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${open.join(", ")}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`;
+      refuse(
+        `${at}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${open.join(", ")}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`,
+      );
   }
-  return undefined;
 }
 
 /** A loop of calls that continues with thinking must have begun with it. */
-function faultOfLostThinking(turns: Turn[]): string | undefined {
+function checkThinkingKept(turns: Turn[]): void {
   const asked = turns.findLastIndex(
     ({ role, blocks }) => role === "user" && blocks.some(({ block }) => block.type !== "tool_result"),
   );
-  const first = turns[asked + 1]?.blocks;
-  const [start] = first ?? [];
+  const first = turns[asked + 1]?.blocks ?? [];
+  const [start] = first;
   if (
-    start === undefined ||
-    !first?.some(({ block }) => block.type === "tool_use") ||
-    /thinking$/.test(start.block.type)
+    start !== undefined &&
+    first.some(({ block }) => block.type === "tool_use") &&
+    !/thinking$/.test(start.block.type)
   )
-    return undefined;
-  return `${start.at}.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${start.block.type}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceding the lastmost set of \`tool_use\` and \`tool_result\` blocks).`;
+    refuse(
+      `${start.at}.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${start.block.type}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceding the lastmost set of \`tool_use\` and \`tool_result\` blocks).`,
+    );
 }
 
 export function cacheMarksIn({ cache_control: automatic, messages, system, tools }: CountRequest): number {

@@ -2,70 +2,79 @@
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 
-const optional = Type.Optional;
-const nullable = <Schema extends Type.TSchema>(schema: Schema) => Type.Optional(Type.Union([schema, Type.Null()]));
-const anything = Type.Unknown();
+import {
+  anything,
+  filledText,
+  flag,
+  nullable,
+  nullableFlag,
+  nullableInteger,
+  nullableNumber,
+  nullableText,
+  optional,
+  text,
+} from "../shape.ts";
 
 const cacheControl = nullable(Type.Object({ type: Type.Literal("ephemeral"), ttl: optional(Type.Enum(["5m", "1h"])) }));
 
 const source = Type.Object({
   type: Type.Enum(["base64", "url", "file", "text", "content"]),
-  media_type: optional(Type.String()),
-  data: optional(Type.String()),
-  url: optional(Type.String()),
-  file_id: optional(Type.String()),
+  media_type: optional(text),
+  data: optional(text),
+  url: optional(text),
+  file_id: optional(text),
   content: optional(anything),
 });
 
 /** The blocks of a tool result. */
 const innerBlock = Type.Object({
-  type: Type.String(),
-  text: optional(Type.String()),
+  type: text,
+  text: optional(text),
   source: optional(source),
   cache_control: cacheControl,
 });
 
 /** The required members and the sender depend on the type: see rules.ts. */
 const block = Type.Object({
-  type: Type.String(),
-  text: optional(Type.String()),
+  type: text,
+  text: optional(text),
   source: optional(source),
   id: optional(Type.String({ pattern: "^[a-zA-Z0-9_-]+$" })),
-  name: optional(Type.String({ minLength: 1 })),
-  input: optional(Type.Record(Type.String(), anything)),
-  tool_use_id: optional(Type.String()),
-  content: optional(Type.Union([Type.String(), Type.Array(innerBlock)])),
-  is_error: nullable(Type.Boolean()),
-  thinking: optional(Type.String()),
-  signature: optional(Type.String()),
-  data: optional(Type.String()),
+  name: optional(filledText),
+  input: optional(Type.Record(text, anything)),
+  tool_use_id: optional(text),
+  content: optional(Type.Union([text, Type.Array(innerBlock)])),
+  is_error: nullableFlag,
+  thinking: optional(text),
+  signature: optional(text),
+  data: optional(text),
   cache_control: cacheControl,
 });
 
 const message = Type.Object({
   role: Type.Enum(["user", "assistant", "system"]),
-  content: Type.Union([Type.String(), Type.Array(block)]),
+  content: Type.Union([text, Type.Array(block)]),
 });
 
-const textBlock = Type.Object({ type: Type.Literal("text"), text: Type.String(), cache_control: cacheControl });
+const textBlock = Type.Object({ type: Type.Literal("text"), text: text, cache_control: cacheControl });
 
 const display = nullable(Type.Enum(["summarized", "omitted"]));
-const disableParallel = optional(Type.Boolean());
+const disableParallel = optional(flag);
 
-const format = Type.Object({ type: Type.Literal("json_schema"), schema: Type.Record(Type.String(), anything) });
+const format = Type.Object({ type: Type.Literal("json_schema"), schema: Type.Record(text, anything) });
 
 const tool = Type.Object({
   name: Type.String({ pattern: "^[a-zA-Z0-9_-]{1,128}$" }),
-  type: nullable(Type.String()),
+  type: nullableText,
   input_schema: optional(Type.Object({ type: Type.Literal("object") })),
-  defer_loading: optional(Type.Boolean()),
+  defer_loading: optional(flag),
   cache_control: cacheControl,
 });
 
 const counted = {
-  model: Type.String({ minLength: 1 }),
+  model: filledText,
   messages: Type.Array(message, { minItems: 1, maxItems: 100_000 }),
-  system: optional(Type.Union([Type.String(), Type.Array(textBlock)])),
+  system: optional(Type.Union([text, Type.Array(textBlock)])),
   cache_control: cacheControl,
   thread: nullable(Type.Object({ type: Type.Enum(["create", "continue"]) })),
   output_config: nullable(
@@ -81,7 +90,7 @@ const counted = {
   tool_choice: optional(
     Type.Union([
       Type.Object({ type: Type.Enum(["auto", "any"]), disable_parallel_tool_use: disableParallel }),
-      Type.Object({ type: Type.Literal("tool"), name: Type.String(), disable_parallel_tool_use: disableParallel }),
+      Type.Object({ type: Type.Literal("tool"), name: text, disable_parallel_tool_use: disableParallel }),
       Type.Object({ type: Type.Literal("none") }),
     ]),
   ),
@@ -93,11 +102,11 @@ const countRequest = Type.Object(counted);
 const messageRequest = Type.Object({
   ...counted,
   max_tokens: Type.Integer({ minimum: 0 }),
-  stop_sequences: nullable(Type.Array(Type.String())),
-  stream: nullable(Type.Boolean()),
-  temperature: nullable(Type.Number({ minimum: 0, maximum: 1 })),
-  top_p: nullable(Type.Number({ minimum: 0, maximum: 1 })),
-  top_k: nullable(Type.Integer({ minimum: 0 })),
+  stop_sequences: nullable(Type.Array(text)),
+  stream: nullableFlag,
+  temperature: nullableNumber(0, 1),
+  top_p: nullableNumber(0, 1),
+  top_k: nullableInteger(0),
 });
 
 export type MessageRequest = Static<typeof messageRequest>;

@@ -3,7 +3,7 @@
 import { seedOf } from "../../answer/chunks.ts";
 import { compose } from "../../answer/compose.ts";
 import { pngOf } from "../../answer/png.ts";
-import { type Dialect, headerIn, type Refused, type SimulatedRequest } from "../dialect.ts";
+import { type Dialect, headerIn, refuse, type SimulatedRequest, wholeOf } from "../dialect.ts";
 import { embeddingOf, embeddingsOf } from "./embed.ts";
 import { geminiErrorBody } from "./error.ts";
 import { askedOf, countOf } from "./request.ts";
@@ -40,42 +40,24 @@ export const gemini: Dialect = {
     const withUsage = request.settings.usage !== "never";
     switch (verb) {
       case "countTokens": {
-        const count = countOf(request.body);
-        if (count.kind === "refused") return count;
-        const details = [{ modality: "TEXT", tokenCount: count.tokens }];
-        return {
-          kind: "whole",
-          body: JSON.stringify({ totalTokens: count.tokens, promptTokensDetails: details }),
-          tokens: 0,
-        };
+        const tokenCount = countOf(request.body);
+        return wholeOf({ totalTokens: tokenCount, promptTokensDetails: [{ modality: "TEXT", tokenCount }] });
       }
       case "embedContent":
         return embeddingOf(request.body, withUsage);
       case "batchEmbedContents":
         return embeddingsOf(request.body, withUsage);
-      case "generateContent": {
-        const answer = answerOf(request, model);
-        return answer.kind === "refused" ? answer : contentWholeOf(answer);
-      }
-      case "streamGenerateContent": {
-        const answer = answerOf(request, model);
-        return answer.kind === "refused"
-          ? answer
-          : contentScriptOf(answer, request.query.get("alt") === "sse" ? "sse" : "array");
-      }
+      case "generateContent":
+        return contentWholeOf(answerOf(request, model));
+      case "streamGenerateContent":
+        return contentScriptOf(answerOf(request, model), request.query.get("alt") === "sse" ? "sse" : "array");
     }
   },
 };
 
-function answerOf(
-  { body, digest, settings }: SimulatedRequest,
-  model: string,
-): ({ kind: "answer" } & ContentAnswer) | Refused {
+function answerOf({ body, digest, settings }: SimulatedRequest, model: string): ContentAnswer {
   const asked = askedOf(body, model, digest);
-  if (asked.kind === "refused") return asked;
-  const composed = compose(asked.question, settings);
-  if (composed.kind === "impossible")
-    return { kind: "refused", status: 400, message: composed.fault, param: "generation_config" };
+  const composed = compose(asked.question, settings, (fault) => refuse(fault, "generation_config"));
   const isPromptBlocked = settings.filterTokens === 0;
   const seed = seedOf(asked.question.userText);
   const imageAt = (index: number) =>
@@ -84,7 +66,6 @@ function answerOf(
       "base64",
     );
   return {
-    kind: "answer",
     id: digest.slice(0, 22),
     model,
     usage: composed.usage,

@@ -1,8 +1,8 @@
 /** Embeddings of one content or of a batch. */
 import { vectorOf } from "../../answer/vector.ts";
 import { answerBytesMax } from "../../settings.ts";
-import type { Refused, Whole } from "../dialect.ts";
-import { faultIn } from "../shape.ts";
+import { refuse, type Whole } from "../dialect.ts";
+import { shaped } from "../shape.ts";
 import { contentTokensOf, textOf } from "./request.ts";
 import { camelOf, checkedEmbed, checkedEmbedBatch, type EmbedRequest } from "./schema.ts";
 
@@ -10,26 +10,18 @@ const dimensionsOtherwise = 768;
 /** The most characters of a number in JSON. */
 const numberBytes = 16;
 
-export function embeddingOf(raw: unknown, withUsage: boolean): Whole | Refused {
-  const body = camelOf(raw);
-  if (!checkedEmbed.Check(body)) return faultIn(checkedEmbed.Errors(body));
+export function embeddingOf(raw: unknown, withUsage: boolean): Whole {
+  const body = shaped(checkedEmbed, camelOf(raw));
   return wholeOf(`"embedding":${vectorJsonOf(body)}`, [body], withUsage);
 }
 
-export function embeddingsOf(raw: unknown, withUsage: boolean): Whole | Refused {
-  const body = camelOf(raw);
-  if (!checkedEmbedBatch.Check(body)) return faultIn(checkedEmbedBatch.Errors(body));
+export function embeddingsOf(raw: unknown, withUsage: boolean): Whole {
+  const body = shaped(checkedEmbedBatch, camelOf(raw));
   const bytes = body.requests.reduce(
     (sum, { outputDimensionality }) => sum + (outputDimensionality ?? dimensionsOtherwise) * numberBytes,
     0,
   );
-  if (bytes > answerBytesMax)
-    return {
-      kind: "refused",
-      status: 400,
-      message: `So many vectors are more than ${answerBytesMax} bytes.`,
-      param: "requests",
-    };
+  if (bytes > answerBytesMax) refuse(`So many vectors are more than ${answerBytesMax} bytes.`, "requests");
   return wholeOf(`"embeddings":[${body.requests.map(vectorJsonOf).join(",")}]`, body.requests, withUsage);
 }
 

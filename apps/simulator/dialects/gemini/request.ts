@@ -2,13 +2,12 @@
 import { describedAddress, describedData } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
-import type { Refused } from "../dialect.ts";
-import { faultIn } from "../shape.ts";
-import { faultAmong, faultInSchemas, lastSpokenIn, type RuleFault, type Turn, turnsOf } from "./rules.ts";
+import { refuse } from "../dialect.ts";
+import { shaped } from "../shape.ts";
+import { checkSchemas, checkTurns, lastSpokenIn, type Turn, turnsOf } from "./rules.ts";
 import { type Content, camelOf, checkedCount, checkedGenerate, type GenerateRequest, type Part } from "./schema.ts";
 
 export interface Asked {
-  kind: "question";
   question: Question;
   isThinking: boolean;
   showsThoughts: boolean;
@@ -22,22 +21,20 @@ export interface Asked {
 const imageModel = "sim-image";
 const imageSidePixels = 1_024;
 
-const refused = ({ message, param }: RuleFault): Refused => ({ kind: "refused", status: 400, message, param });
-
 /** `model` comes from the path; `digest` is the hex SHA-256 of the body. */
-export function askedOf(raw: unknown, model: string, digest: string): Asked | Refused {
-  const body = camelOf(raw);
-  if (!checkedGenerate.Check(body)) return faultIn(checkedGenerate.Errors(body));
+export function askedOf(raw: unknown, model: string, digest: string): Asked {
+  const body = shaped(checkedGenerate, camelOf(raw));
   const config = body.generationConfig ?? {};
   const effort = effortOf(config, model);
   const isThinking = effort !== undefined && effort !== "none";
   const turns = turnsOf(body.contents);
-  const fault = configFault(config) ?? toolFault(body) ?? faultInSchemas(body) ?? faultAmong(turns, isThinking);
-  if (fault !== undefined) return refused(fault);
+  checkConfig(config);
+  checkTools(body);
+  checkSchemas(body);
+  checkTurns(turns, isThinking);
   const modalities = config.responseModalities ?? (model.startsWith(imageModel) ? ["TEXT", "IMAGE"] : []);
   const tokens = tokensIn(body);
   return {
-    kind: "question",
     isThinking,
     showsThoughts: config.thinkingConfig?.includeThoughts ?? false,
     hasText: modalities.length === 0 || modalities.includes("TEXT"),
@@ -59,43 +56,30 @@ export function askedOf(raw: unknown, model: string, digest: string): Asked | Re
 }
 
 /** The tokens of the prompt, for a request that only counts them. */
-export function countOf(raw: unknown): { kind: "count"; tokens: number } | Refused {
-  const body = camelOf(raw);
-  if (!checkedCount.Check(body)) return faultIn(checkedCount.Errors(body));
-  return { kind: "count", tokens: tokensIn("generateContentRequest" in body ? body.generateContentRequest : body).all };
+export function countOf(raw: unknown): number {
+  const body = shaped(checkedCount, camelOf(raw));
+  return tokensIn("generateContentRequest" in body ? body.generateContentRequest : body).all;
 }
 
 type Config = NonNullable<GenerateRequest["generationConfig"]>;
 
-function configFault({
-  thinkingConfig,
-  responseMimeType: type,
-  responseSchema,
-  responseJsonSchema,
-}: Config): RuleFault | undefined {
-  const budget = thinkingConfig?.thinkingBudget ?? undefined;
-  if (budget !== undefined && (thinkingConfig?.thinkingLevel ?? undefined) !== undefined)
-    return {
-      message: "You can only set only one of thinking budget and thinking level.",
-      param: "generation_config.thinking_config",
-    };
-  const schemas = [responseSchema, responseJsonSchema].filter(
-    (schema) => schema !== undefined && schema !== null,
-  ).length;
-  if (schemas > 1)
-    return { message: "Only one of response_schema and response_json_schema may be set.", param: "generation_config" };
+function checkConfig({ thinkingConfig, responseMimeType: type, responseSchema, responseJsonSchema }: Config): void {
+  const { thinkingBudget: budget = null, thinkingLevel: level = null } = thinkingConfig ?? {};
+  if (budget !== null && level !== null)
+    refuse("You can only set only one of thinking budget and thinking level.", "generation_config.thinking_config");
+  const schemas = [responseSchema, responseJsonSchema].filter((schema) => (schema ?? undefined) !== undefined).length;
+  if (schemas > 1) refuse("Only one of response_schema and response_json_schema may be set.", "generation_config");
   if (schemas === 1 && type !== "application/json" && type !== "text/x.enum")
-    return {
-      message: "A response schema needs the response mime type application/json or text/x.enum.",
-      param: "generation_config.response_mime_type",
-    };
-  return undefined;
+    refuse(
+      "A response schema needs the response mime type application/json or text/x.enum.",
+      "generation_config.response_mime_type",
+    );
 }
 
 const declarationsOf = ({ tools }: GenerateRequest) =>
   (tools ?? []).flatMap(({ functionDeclarations }) => functionDeclarations ?? []);
 
-function toolFault(body: GenerateRequest): RuleFault | undefined {
+function checkTools(body: GenerateRequest): void {
   const declarations = declarationsOf(body);
   const names = declarations.map(({ name }) => name);
   const { mode, allowedFunctionNames: allowed } = body.toolConfig?.functionCallingConfig ?? {};
@@ -103,19 +87,15 @@ function toolFault(body: GenerateRequest): RuleFault | undefined {
     ({ parameters, parametersJsonSchema }) => parameters && parametersJsonSchema !== undefined,
   );
   const param = "tool_config.function_calling_config";
-  if (twice !== undefined)
-    return { message: `Function ${twice.name} has both parameters and parameters_json_schema.`, param: "tools" };
-  if (new Set(names).size < names.length) return { message: "Duplicate function declaration found.", param: "tools" };
+  if (twice !== undefined) refuse(`Function ${twice.name} has both parameters and parameters_json_schema.`, "tools");
+  if (new Set(names).size < names.length) refuse("Duplicate function declaration found.", "tools");
   if (mode === "ANY" && names.length === 0)
-    return { message: "Function calling config is set without function_declarations.", param };
-  if (!allowed || allowed.length === 0) return undefined;
+    refuse("Function calling config is set without function_declarations.", param);
+  if (!allowed || allowed.length === 0) return;
   if (mode !== "ANY" && mode !== "VALIDATED")
-    return {
-      message: "Allowed function names should only be set when function calling mode is ANY or VALIDATED.",
-      param,
-    };
+    refuse("Allowed function names should only be set when function calling mode is ANY or VALIDATED.", param);
   const unknown = allowed.find((name) => !names.includes(name));
-  return unknown === undefined ? undefined : { message: `Allowed function ${unknown} is not declared.`, param };
+  if (unknown !== undefined) refuse(`Allowed function ${unknown} is not declared.`, param);
 }
 
 function callableOf(body: GenerateRequest): Pick<Question, "tools" | "calling"> {

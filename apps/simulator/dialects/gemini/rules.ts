@@ -2,6 +2,7 @@
 
 import { isObject } from "../../answer/schema.ts";
 import { claimIn, sealOf } from "../../answer/seal.ts";
+import { refuse } from "../dialect.ts";
 import { type Content, camelNameOf, type GenerateRequest, type Part } from "./schema.ts";
 
 /** Consecutive contents of one role are a turn. */
@@ -29,46 +30,30 @@ export const lastSpokenIn = (turns: Turn[]): number =>
     ({ role, parts }) => role === "user" && parts.some(({ part }) => part.functionResponse === undefined),
   );
 
-export interface RuleFault {
-  message: string;
-  /** The path of the field. */
-  param: string;
-}
-
-/** The first fault among the turns; undefined if there is none. */
-export function faultAmong(turns: Turn[], isThinking: boolean): RuleFault | undefined {
+/** Refuses turns that contradict each other. */
+export function checkTurns(turns: Turn[], isThinking: boolean): void {
   for (const [index, { role, parts, at }] of turns.entries()) {
     const calls = parts.filter(({ part }) => part.functionCall !== undefined).length;
     const responses = parts.filter(({ part }) => part.functionResponse !== undefined).length;
     const isAnswered =
       (turns[index + 1]?.parts ?? []).filter(({ part }) => part.functionResponse !== undefined).length === calls;
-    if (role === "user" && calls > 0)
-      return { message: "Please ensure that function call turn is of the role model.", param: at };
-    if (role === "model" && responses > 0)
-      return { message: "Please ensure that function response turn is of the role user.", param: at };
+    if (role === "user" && calls > 0) refuse("Please ensure that function call turn is of the role model.", at);
+    if (role === "model" && responses > 0) refuse("Please ensure that function response turn is of the role user.", at);
     if (calls > 0 && index === 0)
-      return {
-        message:
-          "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
-        param: at,
-      };
+      refuse(
+        "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
+        at,
+      );
     if (calls > 0 && !isAnswered)
-      return {
-        message:
-          "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.",
-        param: at,
-      };
+      refuse(
+        "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.",
+        at,
+      );
     if (responses > 0 && !turns[index - 1]?.parts.some(({ part }) => part.functionCall !== undefined))
-      return {
-        message: "Please ensure that function response turn comes immediately after a function call turn.",
-        param: at,
-      };
-    for (const { part, at: place } of parts) {
-      const fault = faultOfPart(part);
-      if (fault !== undefined) return { message: fault, param: place };
-    }
+      refuse("Please ensure that function response turn comes immediately after a function call turn.", at);
+    for (const { part, at: place } of parts) checkPart(part, place);
   }
-  return isThinking ? faultOfLostSignature(turns) : undefined;
+  if (isThinking) checkSignaturesKept(turns);
 }
 
 const data = [
@@ -84,19 +69,17 @@ const data = [
 ];
 const imageTypes = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
 
-function faultOfPart(part: Part): string | undefined {
+function checkPart(part: Part, at: string): void {
   const kinds = data.filter((kind) => kind in part);
-  if (kinds.length !== 1)
-    return kinds.length === 0
-      ? "The part must have one initialized field."
-      : `The part has more than one of its fields: ${kinds.join(", ")}.`;
+  if (kinds.length === 0) refuse("The part must have one initialized field.", at);
+  if (kinds.length > 1) refuse(`The part has more than one of its fields: ${kinds.join(", ")}.`, at);
   const type = part.inlineData?.mimeType ?? "";
-  if (type.startsWith("image/") && !imageTypes.includes(type)) return `Unsupported MIME type: ${type}`;
+  if (type.startsWith("image/") && !imageTypes.includes(type)) refuse(`Unsupported MIME type: ${type}`, at);
   const { thoughtSignature: signature, functionCall: call } = part;
-  if (signature === undefined || signature === null || signature === bypass) return undefined;
+  if (signature === undefined || signature === null || signature === bypass) return;
   const claim = claimIn(signature);
-  const isRight = claim !== undefined && (call === undefined || claim.startsWith(`call ${call.name} `));
-  return isRight ? undefined : "Corrupted thought signature.";
+  if (claim === undefined || !(call === undefined || claim.startsWith(`call ${call.name} `)))
+    refuse("Corrupted thought signature.", at);
 }
 
 /** The value that Google documents for calls that no Gemini model made. */
@@ -107,14 +90,15 @@ export const callSignatureOf = (name: string, answerId: string): string => sealO
 export const textSignatureOf = (answerId: string): string => sealOf(`text ${answerId}`);
 
 /** The first call of each step of the current turn must have its signature. */
-function faultOfLostSignature(turns: Turn[]): RuleFault | undefined {
+function checkSignaturesKept(turns: Turn[]): void {
   for (const { parts } of turns.slice(lastSpokenIn(turns) + 1)) {
     const first = parts.find(({ part }) => part.functionCall !== undefined);
     if (first === undefined || (first.part.thoughtSignature ?? "") !== "") continue;
-    const message = `Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call \`default_api:${first.part.functionCall?.name}\`.`;
-    return { message, param: first.at };
+    refuse(
+      `Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call \`default_api:${first.part.functionCall?.name}\`.`,
+      first.at,
+    );
   }
-  return undefined;
 }
 
 /** The complete keywords of `Schema`; JSON Schema has its own field. */
@@ -125,42 +109,28 @@ const keywords =
 const types = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"];
 const depthMax = 64;
 
-/** A JSON Schema in a field that accepts only Gemini's own form. */
-export function faultInSchemas({ tools, generationConfig }: GenerateRequest): RuleFault | undefined {
+/** Refuses a JSON Schema in a field that accepts only Gemini's own form. */
+export function checkSchemas({ tools, generationConfig }: GenerateRequest): void {
   for (const [index, { functionDeclarations }] of (tools ?? []).entries())
-    for (const [place, { parameters }] of (functionDeclarations ?? []).entries()) {
-      const fault = parameters
-        ? faultInSchema(parameters, `tools[${index}].function_declarations[${place}].parameters`, 0)
-        : undefined;
-      if (fault !== undefined) return fault;
-    }
+    for (const [place, { parameters }] of (functionDeclarations ?? []).entries())
+      if (parameters) checkSchema(parameters, `tools[${index}].function_declarations[${place}].parameters`, 0);
   const schema = generationConfig?.responseSchema;
-  return schema ? faultInSchema(schema, "generation_config.response_schema", 0) : undefined;
+  if (schema) checkSchema(schema, "generation_config.response_schema", 0);
 }
 
-function faultInSchema(schema: unknown, param: string, depth: number): RuleFault | undefined {
-  const invalid = (fault: string): RuleFault => ({ message: `Invalid JSON payload received. ${fault}`, param });
-  if (!isObject(schema) || depth > depthMax) return invalid(`Invalid value at '${param}'.`);
+function checkSchema(schema: unknown, param: string, depth: number): void {
+  const invalid: (fault: string) => never = (fault) => refuse(`Invalid JSON payload received. ${fault}`, param);
+  if (!isObject(schema) || depth > depthMax) invalid(`Invalid value at '${param}'.`);
   for (const [name, value] of Object.entries(schema)) {
     const keyword = camelNameOf(name);
-    if (!keywords.includes(keyword))
-      return invalid(`Unknown name "${name.slice(0, 40)}" at '${param}': Cannot find field.`);
+    if (!keywords.includes(keyword)) invalid(`Unknown name "${name.slice(0, 40)}" at '${param}': Cannot find field.`);
     if (keyword === "type" && !(typeof value === "string" && types.includes(value.toUpperCase())))
-      return invalid(
-        `Invalid value at '${param}.type' (type.googleapis.com/google.ai.generativelanguage.v1beta.Type).`,
-      );
-    const inner: [string, unknown][] =
-      keyword === "items"
-        ? [[`${param}.items`, value]]
-        : keyword === "anyOf" && Array.isArray(value)
-          ? value.map((branch, index) => [`${param}.any_of[${index}]`, branch])
-          : keyword === "properties" && isObject(value)
-            ? Object.entries(value).map(([property, of]) => [`${param}.properties[${property.slice(0, 40)}]`, of])
-            : [];
-    for (const [at, innerSchema] of inner) {
-      const fault = faultInSchema(innerSchema, at, depth + 1);
-      if (fault !== undefined) return fault;
-    }
+      invalid(`Invalid value at '${param}.type' (type.googleapis.com/google.ai.generativelanguage.v1beta.Type).`);
+    if (keyword === "items") checkSchema(value, `${param}.items`, depth + 1);
+    else if (keyword === "anyOf" && Array.isArray(value))
+      for (const [index, branch] of value.entries()) checkSchema(branch, `${param}.any_of[${index}]`, depth + 1);
+    else if (keyword === "properties" && isObject(value))
+      for (const [property, of] of Object.entries(value))
+        checkSchema(of, `${param}.properties[${property.slice(0, 40)}]`, depth + 1);
   }
-  return undefined;
 }

@@ -2,32 +2,38 @@
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 
-const nullable = <Schema extends Type.TSchema>(schema: Schema) => Type.Optional(Type.Union([schema, Type.Null()]));
-const optional = Type.Optional;
-const anything = Type.Unknown();
-const json = Type.Record(Type.String(), anything);
-const count = (minimum: number, maximum: number) => nullable(Type.Integer({ minimum, maximum }));
+import {
+  anything,
+  filledText,
+  nullable,
+  nullableFlag,
+  nullableInteger,
+  nullableNumber,
+  nullableText,
+  optional,
+  text,
+} from "../shape.ts";
+
+const json = Type.Record(text, anything);
 
 /** Base64 in either alphabet. */
 const bytes = Type.String({ pattern: "^[A-Za-z0-9+/_-]*={0,2}$" });
 
 const media = {
-  inlineData: optional(Type.Object({ mimeType: Type.String({ minLength: 1 }), data: bytes })),
-  fileData: optional(Type.Object({ fileUri: Type.String({ minLength: 1 }), mimeType: optional(Type.String()) })),
+  inlineData: optional(Type.Object({ mimeType: filledText, data: bytes })),
+  fileData: optional(Type.Object({ fileUri: filledText, mimeType: optional(text) })),
 };
 
 const part = Type.Object({
   ...media,
-  text: optional(Type.String()),
-  thought: nullable(Type.Boolean()),
+  text: optional(text),
+  thought: nullableFlag,
   thoughtSignature: nullable(bytes),
-  functionCall: optional(
-    Type.Object({ id: nullable(Type.String()), name: Type.String({ minLength: 1 }), args: nullable(json) }),
-  ),
+  functionCall: optional(Type.Object({ id: nullableText, name: filledText, args: nullable(json) })),
   functionResponse: optional(
     Type.Object({
-      id: nullable(Type.String()),
-      name: Type.String({ minLength: 1 }),
+      id: nullableText,
+      name: filledText,
       response: json,
       parts: nullable(Type.Array(Type.Object(media))),
     }),
@@ -52,12 +58,12 @@ const tool = Type.Object({
 });
 
 const generationConfig = Type.Object({
-  candidateCount: count(1, 8),
-  maxOutputTokens: count(1, 2_147_483_647),
-  stopSequences: nullable(Type.Array(Type.String({ minLength: 1 }), { maxItems: 5 })),
-  temperature: nullable(Type.Number({ minimum: 0, maximum: 2 })),
-  topP: nullable(Type.Number({ minimum: 0, maximum: 1 })),
-  topK: count(1, 2_147_483_647),
+  candidateCount: nullableInteger(1, 8),
+  maxOutputTokens: nullableInteger(1, 2_147_483_647),
+  stopSequences: nullable(Type.Array(filledText, { maxItems: 5 })),
+  temperature: nullableNumber(0, 2),
+  topP: nullableNumber(0, 1),
+  topK: nullableInteger(1, 2_147_483_647),
   responseMimeType: nullable(Type.Enum(["text/plain", "application/json", "text/x.enum"])),
   responseSchema: nullable(json),
   responseJsonSchema: optional(anything),
@@ -70,8 +76,8 @@ const generationConfig = Type.Object({
   ),
   thinkingConfig: nullable(
     Type.Object({
-      includeThoughts: nullable(Type.Boolean()),
-      thinkingBudget: count(-1, 1_000_000),
+      includeThoughts: nullableFlag,
+      thinkingBudget: nullableInteger(-1, 1_000_000),
       thinkingLevel: nullable(Type.Enum(["THINKING_LEVEL_UNSPECIFIED", "MINIMAL", "LOW", "MEDIUM", "HIGH"])),
     }),
   ),
@@ -86,7 +92,7 @@ const generateRequest = Type.Object({
       functionCallingConfig: nullable(
         Type.Object({
           mode: nullable(Type.Enum(["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"])),
-          allowedFunctionNames: nullable(Type.Array(Type.String())),
+          allowedFunctionNames: nullable(Type.Array(text)),
         }),
       ),
     }),
@@ -96,7 +102,7 @@ const generateRequest = Type.Object({
 
 const countRequest = Type.Union([generateRequest, Type.Object({ generateContentRequest: generateRequest })]);
 
-const embedRequest = Type.Object({ content, outputDimensionality: count(1, 3_072), taskType: nullable(Type.String()) });
+const embedRequest = Type.Object({ content, outputDimensionality: nullableInteger(1, 3_072), taskType: nullableText });
 
 export type GenerateRequest = Static<typeof generateRequest>;
 export type EmbedRequest = Static<typeof embedRequest>;

@@ -1,6 +1,6 @@
 /** OpenAI chat completions: POST /v1/chat/completions, streamed and whole. */
 import { compose } from "../../answer/compose.ts";
-import { createdOf, type Dialect, stringOf } from "../dialect.ts";
+import { createdOf, type Dialect, refuse, stringOf } from "../dialect.ts";
 import { openaiErrorBody } from "../openai-error.ts";
 import { chatQuestionOf } from "./request.ts";
 import { chatWholeOf } from "./response.ts";
@@ -13,15 +13,9 @@ export const openaiChat: Dialect = {
   errorBody: openaiErrorBody,
   answer({ body, digest, settings }) {
     const asked = chatQuestionOf(body, digest);
-    if (asked.kind === "refused") return asked;
-    const answer = compose(asked.question, settings);
-    if (answer.kind === "impossible")
-      return {
-        kind: "refused",
-        status: 400,
-        message: answer.fault,
-        param: answer.of === "format" ? "response_format" : "n",
-      };
+    const answer = compose(asked.question, settings, (fault, of) =>
+      refuse(fault, of === "format" ? "response_format" : "n"),
+    );
     const envelope = { id: `chatcmpl-${digest.slice(0, 24)}`, created: createdOf(digest), model: asked.model };
     if (!asked.stream) return chatWholeOf(envelope, answer, settings.usage !== "never");
     return chatScriptOf(

@@ -4,64 +4,69 @@ import { Compile } from "typebox/compile";
 import { describedUrl } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
-import type { Refused } from "../dialect.ts";
-import { faultIn } from "../shape.ts";
-
-const optional = Type.Optional;
-const nullable = <Schema extends Type.TSchema>(schema: Schema) => Type.Optional(Type.Union([schema, Type.Null()]));
-const anything = Type.Unknown();
+import { refuse } from "../dialect.ts";
+import {
+  anything,
+  filledText,
+  nullable,
+  nullableFlag,
+  nullableInteger,
+  nullableText,
+  optional,
+  shaped,
+  text,
+} from "../shape.ts";
 
 const part = Type.Object({
-  type: Type.String(),
-  text: optional(Type.String()),
-  image_url: optional(Type.Object({ url: Type.String() })),
+  type: text,
+  text: optional(text),
+  image_url: optional(Type.Object({ url: text })),
 });
 
 const message = Type.Object({
   role: Type.Enum(["developer", "system", "user", "assistant", "tool", "function"]),
-  content: optional(Type.Union([Type.String(), Type.Null(), Type.Array(part)])),
-  tool_call_id: optional(Type.String()),
+  content: optional(Type.Union([text, Type.Null(), Type.Array(part)])),
+  tool_call_id: optional(text),
   tool_calls: nullable(
     Type.Array(
       Type.Object({
-        id: Type.String(),
-        function: optional(Type.Object({ name: Type.String() })),
-        custom: optional(Type.Object({ name: Type.String() })),
+        id: text,
+        function: optional(Type.Object({ name: text })),
+        custom: optional(Type.Object({ name: text })),
       }),
     ),
   ),
 });
 
-const toolName = Type.String({ minLength: 1 });
-const namedTool = Type.Object({ name: toolName });
+const namedTool = Type.Object({ name: filledText });
 
 const tool = Type.Union([
   Type.Object({
     type: Type.Literal("function"),
-    function: Type.Object({ name: toolName, parameters: optional(anything) }),
+    function: Type.Object({ name: filledText, parameters: optional(anything) }),
   }),
   Type.Object({ type: Type.Literal("custom"), custom: namedTool }),
 ]);
 
-const toolReference = Type.Object({ type: Type.String(), function: optional(namedTool), custom: optional(namedTool) });
+const toolReference = Type.Object({ type: text, function: optional(namedTool), custom: optional(namedTool) });
 
 const chatRequest = Type.Object({
-  model: Type.String({ minLength: 1 }),
+  model: filledText,
   messages: Type.Array(message, { minItems: 1 }),
-  max_tokens: nullable(Type.Integer({ minimum: 1 })),
-  max_completion_tokens: nullable(Type.Integer({ minimum: 1 })),
-  n: nullable(Type.Integer({ minimum: 1, maximum: 128 })),
-  parallel_tool_calls: nullable(Type.Boolean()),
-  reasoning_effort: nullable(Type.String()),
+  max_tokens: nullableInteger(1),
+  max_completion_tokens: nullableInteger(1),
+  n: nullableInteger(1, 128),
+  parallel_tool_calls: nullableFlag,
+  reasoning_effort: nullableText,
   response_format: nullable(
     Type.Object({
       type: Type.Enum(["text", "json_object", "json_schema"]),
-      json_schema: optional(Type.Object({ name: Type.String(), schema: optional(anything) })),
+      json_schema: optional(Type.Object({ name: text, schema: optional(anything) })),
     }),
   ),
-  stop: nullable(Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 4 })])),
-  stream: nullable(Type.Boolean()),
-  stream_options: nullable(Type.Object({ include_usage: nullable(Type.Boolean()) })),
+  stop: nullable(Type.Union([text, Type.Array(text, { maxItems: 4 })])),
+  stream: nullableFlag,
+  stream_options: nullable(Type.Object({ include_usage: nullableFlag })),
   tool_choice: nullable(
     Type.Union([
       Type.Enum(["none", "auto", "required"]),
@@ -84,7 +89,6 @@ type Message = ChatRequest["messages"][number];
 const checked = Compile(chatRequest);
 
 export interface ChatQuestion {
-  kind: "question";
   model: string;
   stream: boolean;
   includeUsage: boolean;
@@ -92,13 +96,10 @@ export interface ChatQuestion {
 }
 
 /** `digest` is the hex SHA-256 of the body. */
-export function chatQuestionOf(body: unknown, digest: string): ChatQuestion | Refused {
-  if (!checked.Check(body)) return faultIn(checked.Errors(body));
-  const allTools = (body.tools ?? []).map(toolOf);
-  const choice = toolChoiceOf(body, allTools);
-  if (choice.kind === "refused") return choice;
+export function chatQuestionOf(raw: unknown, digest: string): ChatQuestion {
+  const body = shaped(checked, raw);
+  const callable = callableOf(body, (body.tools ?? []).map(toolOf));
   const format = formatOf(body);
-  if (format.kind === "refused") return format;
   const { messages } = body;
   const lastUser = messages.findLastIndex(({ role }) => role === "user");
   const asked = messages[lastUser];
@@ -106,7 +107,6 @@ export function chatQuestionOf(body: unknown, digest: string): ChatQuestion | Re
   const toolTokens = body.tools ? promptTokensOf(JSON.stringify(body.tools)) : 0;
   const promptTokens = tokens.reduce((sum, count) => sum + count, toolTokens);
   return {
-    kind: "question",
     model: body.model,
     stream: body.stream ?? false,
     includeUsage: body.stream_options?.include_usage ?? false,
@@ -115,8 +115,7 @@ export function chatQuestionOf(body: unknown, digest: string): ChatQuestion | Re
       userText: asked ? textOf(asked) : "",
       images: asked ? imagesOf(asked) : [],
       toolResults: resultsOf(messages, lastUser),
-      tools: choice.tools,
-      calling: choice.calling,
+      ...callable,
       parallelCalls: body.parallel_tool_calls ?? true,
       format,
       effort: body.reasoning_effort ?? (body.model.startsWith(reasoningModel) ? "medium" : undefined),
@@ -134,48 +133,28 @@ const toolOf = (offered: NonNullable<ChatRequest["tools"]>[number]): Tool =>
     ? { name: offered.function.name, schema: offered.function.parameters ?? { type: "object" }, takes: "json" }
     : { name: offered.custom.name, schema: undefined, takes: "text" };
 
-function toolChoiceOf(
-  { tool_choice: choice }: ChatRequest,
-  tools: Tool[],
-): { kind: "tools"; tools: Tool[]; calling: Question["calling"] } | Refused {
-  if (choice === undefined || choice === null) return { kind: "tools", tools, calling: "auto" };
+function callableOf({ tool_choice: choice }: ChatRequest, tools: Tool[]): Pick<Question, "tools" | "calling"> {
+  if (choice === undefined || choice === null) return { tools, calling: "auto" };
   if (typeof choice === "string") {
     if (choice === "required" && tools.length === 0)
-      return {
-        kind: "refused",
-        status: 400,
-        message: "tool_choice is required, but there are no tools.",
-        param: "tool_choice",
-      };
-    return { kind: "tools", tools, calling: choice };
+      refuse("tool_choice is required, but there are no tools.", "tool_choice");
+    return { tools, calling: choice };
   }
   const references = choice.type === "allowed_tools" ? (choice.allowed_tools?.tools ?? []) : [choice];
   const names = references.map((reference) => (reference.function ?? reference.custom)?.name);
   const chosen = tools.filter(({ name }) => names.includes(name));
-  if (chosen.length === 0)
-    return {
-      kind: "refused",
-      status: 400,
-      message: `tool_choice names no tool of tools: ${names.join(", ")}.`,
-      param: "tool_choice",
-    };
+  if (chosen.length === 0) refuse(`tool_choice names no tool of tools: ${names.join(", ")}.`, "tool_choice");
   return {
-    kind: "tools",
     tools: chosen,
     calling: choice.type === "allowed_tools" ? (choice.allowed_tools?.mode ?? "auto") : "required",
   };
 }
 
-function formatOf({ response_format: format }: ChatRequest): Question["format"] | Refused {
+function formatOf({ response_format: format }: ChatRequest): Question["format"] {
   if (format?.type === "json_object") return { kind: "json" };
   if (format?.type !== "json_schema") return { kind: "text" };
   if (format.json_schema === undefined)
-    return {
-      kind: "refused",
-      status: 400,
-      message: "response_format.json_schema is missing.",
-      param: "response_format.json_schema",
-    };
+    return refuse("response_format.json_schema is missing.", "response_format.json_schema");
   return { kind: "schema", schema: format.json_schema.schema ?? {} };
 }
 

@@ -2,7 +2,7 @@
 
 import { joined } from "../../answer/chunks.ts";
 import { type Choice, tokensOf, type Usage } from "../../answer/compose.ts";
-import type { Whole } from "../dialect.ts";
+import { type Whole, wholeOf } from "../dialect.ts";
 
 export interface ChatEnvelope {
   id: string;
@@ -30,11 +30,10 @@ export function chatWholeOf(
     service_tier: "default",
     system_fingerprint: null,
   };
-  return {
-    kind: "whole",
-    body: JSON.stringify(body),
-    tokens: choices.reduce((sum, choice) => sum + tokensOf(choice), 0),
-  };
+  return wholeOf(
+    body,
+    choices.reduce((sum, choice) => sum + tokensOf(choice), 0),
+  );
 }
 
 const finishReasons = { stop: "stop", length: "length", calls: "tool_calls", filtered: "content_filter" } as const;

@@ -4,18 +4,17 @@ import { Compile } from "typebox/compile";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { vectorOf } from "../../answer/vector.ts";
 import { answerBytesMax } from "../../settings.ts";
-import { type Dialect, stringOf } from "../dialect.ts";
+import { type Dialect, refuse, stringOf } from "../dialect.ts";
 import { openaiErrorBody } from "../openai-error.ts";
-import { faultIn } from "../shape.ts";
+import { filledText, shaped } from "../shape.ts";
 
-const text = Type.String({ minLength: 1 });
 const some = { minItems: 1 };
 const tokens = Type.Array(Type.Integer({ minimum: 0 }), some);
 
 const embeddingsRequest = Compile(
   Type.Object({
-    model: Type.String({ minLength: 1 }),
-    input: Type.Union([text, Type.Array(text, some), tokens, Type.Array(tokens, some)]),
+    model: filledText,
+    input: Type.Union([filledText, Type.Array(filledText, some), tokens, Type.Array(tokens, some)]),
     dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096 })),
     encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
   }),
@@ -32,18 +31,12 @@ export const openaiEmbeddings: Dialect = {
   modelOf: ({ body }) => stringOf(body, "model"),
   errorBody: openaiErrorBody,
   answer({ body, settings }) {
-    if (!embeddingsRequest.Check(body)) return faultIn(embeddingsRequest.Errors(body));
-    const { model, dimensions = dimensionsOtherwise, encoding_format: encoding = "float" } = body;
-    const inputs = inputsOf(body.input);
-    if (inputs.length > inputsMax)
-      return { kind: "refused", status: 400, message: `input: there are at most ${inputsMax}.`, param: "input" };
+    const asked = shaped(embeddingsRequest, body);
+    const { model, dimensions = dimensionsOtherwise, encoding_format: encoding = "float" } = asked;
+    const inputs = inputsOf(asked.input);
+    if (inputs.length > inputsMax) refuse(`input: there are at most ${inputsMax}.`, "input");
     if (inputs.length * dimensions * numberBytes > answerBytesMax)
-      return {
-        kind: "refused",
-        status: 400,
-        message: `So many vectors are more than ${answerBytesMax} bytes.`,
-        param: "input",
-      };
+      refuse(`So many vectors are more than ${answerBytesMax} bytes.`, "input");
     const data = inputs.map((input, index) => {
       const vector = vectorOf(typeof input === "string" ? input : input.join(" "), dimensions);
       return `{"object":"embedding","index":${index},"embedding":${encoding === "float" ? floatsOf(vector) : base64Of(vector)}}`;

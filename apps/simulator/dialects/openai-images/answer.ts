@@ -3,7 +3,7 @@ import { crc32 } from "node:zlib";
 import { promptTokensOf, seedOf } from "../../answer/chunks.ts";
 import { pngOf } from "../../answer/png.ts";
 import type { Settings } from "../../settings.ts";
-import { createdOf, type Script, type Whole } from "../dialect.ts";
+import { createdOf, type Script, type Whole, wholeOf } from "../dialect.ts";
 import { eventOf } from "../event.ts";
 import { openaiErrorOf } from "../openai-error.ts";
 import type { ImagesQuestion } from "./request.ts";
@@ -71,11 +71,7 @@ export function imagesWholeOf(asked: Asked): Whole {
     };
   });
   const usage = settings.usage === "never" ? {} : { usage: usageOf(question, question.count) };
-  return {
-    kind: "whole",
-    body: JSON.stringify({ created: createdOf(digest), ...looksOf(question), data, ...usage }),
-    tokens: imageTokens * question.count,
-  };
+  return wholeOf({ created: createdOf(digest), ...looksOf(question), data, ...usage }, imageTokens * question.count);
 }
 
 /** An image takes as many tokens as its usage, most of them without an event; partial images are spread evenly. */

@@ -14,9 +14,6 @@ export const openaiImages: Dialect = {
   errorBody: openaiErrorBody,
   answer({ path, body, digest, settings }) {
     const question = imagesQuestionOf(body, { editing: path === edits });
-    if (question.kind === "refused") return question;
-    return question.stream
-      ? imagesScriptOf({ question, digest, settings })
-      : imagesWholeOf({ question, digest, settings });
+    return (question.stream ? imagesScriptOf : imagesWholeOf)({ question, digest, settings });
   },
 };

@@ -3,11 +3,10 @@ import Type, { type Static } from "typebox";
 import { describedUrl } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens } from "../../answer/question.ts";
-import type { Refused } from "../dialect.ts";
-import { missing, nullable, type Reader, readerAmong, readerOf, refused, unsupported } from "./reading.ts";
+import { nullableText, text as textShape } from "../shape.ts";
+import { missing, type Reader, readerAmong, readerOf, refused, unsupported } from "./reading.ts";
 
 export interface Content {
-  kind: "content";
   text: string;
   /** By media type and size, or by address. */
   images: string[];
@@ -20,61 +19,52 @@ export interface Content {
 const fileTokens = 258;
 
 /** `contentOf` checks the parts. */
-export const content = Type.Union([Type.String(), Type.Array(Type.Object({ type: Type.String() }))]);
+export const content = Type.Union([textShape, Type.Array(Type.Object({ type: textShape }))]);
 
 const imageUrl = /^(?:https?:\/\/|data:image\/(?:png|jpeg|webp|gif);base64,[A-Za-z0-9+/]+={0,2}$)/;
 
 export const textContentOf = (text: string): Content => ({
-  kind: "content",
   text,
   images: [],
   documents: [],
   tokens: promptTokensOf(text),
 });
 
-const textPart = readerOf(Type.Object({ text: Type.String() }), ({ text }) => textContentOf(text));
+const textPart = readerOf(Type.Object({ text: textShape }), ({ text }) => textContentOf(text));
 
-const imagePart = readerOf(
-  Type.Object({ image_url: nullable(Type.String()), file_id: nullable(Type.String()) }),
-  (image, at): Content | Refused => {
-    const { image_url: url, file_id: id } = image;
-    if (url && !imageUrl.test(url))
-      return refused(
-        `${at}.image_url`,
-        `Invalid '${at}.image_url'. Expected an address or a base64-encoded data URL with an image MIME type.`,
-        "invalid_value",
-      );
-    if (!url && !id) return missing(`${at}.image_url`);
-    return {
-      kind: "content",
-      text: "",
-      images: [url ? describedUrl(url) : `file ${id}`],
-      documents: [],
-      tokens: imageTokens,
-    };
-  },
-);
+const imagePart = readerOf(Type.Object({ image_url: nullableText, file_id: nullableText }), (image, at): Content => {
+  const { image_url: url, file_id: id } = image;
+  if (url && !imageUrl.test(url))
+    refused(
+      `${at}.image_url`,
+      `Invalid '${at}.image_url'. Expected an address or a base64-encoded data URL with an image MIME type.`,
+      "invalid_value",
+    );
+  if (!url && !id) missing(`${at}.image_url`);
+  return {
+    text: "",
+    images: [url ? describedUrl(url) : `file ${id}`],
+    documents: [],
+    tokens: imageTokens,
+  };
+});
 
 const fileMembers = {
-  file_data: nullable(Type.String()),
-  file_url: nullable(Type.String()),
-  file_id: nullable(Type.String()),
+  file_data: nullableText,
+  file_url: nullableText,
+  file_id: nullableText,
 };
 
-const filePart = readerOf(
-  Type.Object(fileMembers),
-  ({ file_data: data, file_url: url, file_id: id }, at): Content | Refused => {
-    const address = data || url;
-    if (!address && !id) return missing(`${at}.file_data`);
-    return {
-      kind: "content",
-      text: "",
-      images: [],
-      documents: [address ? describedUrl(address) : `file ${id}`],
-      tokens: fileTokens,
-    };
-  },
-);
+const filePart = readerOf(Type.Object(fileMembers), ({ file_data: data, file_url: url, file_id: id }, at): Content => {
+  const address = data || url;
+  if (!address && !id) missing(`${at}.file_data`);
+  return {
+    text: "",
+    images: [],
+    documents: [address ? describedUrl(address) : `file ${id}`],
+    tokens: fileTokens,
+  };
+});
 
 const ofCaller: Record<string, Reader<Content>> = {
   input_text: textPart,
@@ -83,24 +73,19 @@ const ofCaller: Record<string, Reader<Content>> = {
 };
 const ofModel: Record<string, Reader<Content>> = {
   output_text: textPart,
-  refusal: readerOf(Type.Object({ refusal: Type.String() }), ({ refusal }) => textContentOf(refusal)),
+  refusal: readerOf(Type.Object({ refusal: textShape }), ({ refusal }) => textContentOf(refusal)),
 };
 
 /** The content of the caller, or of an answer that it sends back. */
-export function contentOf(
-  said: Static<typeof content>,
-  at: string,
-  { byModel }: { byModel: boolean },
-): Content | Refused {
+export function contentOf(said: Static<typeof content>, at: string, { byModel }: { byModel: boolean }): Content {
   if (typeof said === "string") return textContentOf(said);
   const readers = byModel ? ofModel : ofCaller;
-  const whole: Content = { kind: "content", text: "", images: [], documents: [], tokens: 0 };
+  const whole: Content = { text: "", images: [], documents: [], tokens: 0 };
   for (const [index, part] of said.entries()) {
     const place = `${at}[${index}]`;
     const read = readerAmong(readers, part.type);
     if (read === undefined) return unsupported(`${place}.type`, part.type, Object.keys(readers));
     const one = read(part, place);
-    if (one.kind === "refused") return one;
     whole.text += one.text;
     whole.images.push(...one.images);
     whole.documents.push(...one.documents);

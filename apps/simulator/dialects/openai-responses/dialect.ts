@@ -1,6 +1,6 @@
 /** OpenAI responses: POST /v1/responses, streamed and whole, POST /v1/responses/compact, and POST /v1/responses/input_tokens. */
 import { compose, tokensOf } from "../../answer/compose.ts";
-import { createdOf, type Dialect, stringOf } from "../dialect.ts";
+import { createdOf, type Dialect, refuse, stringOf, wholeOf } from "../dialect.ts";
 import { openaiErrorBody } from "../openai-error.ts";
 import { compactionOf, doneItemOf, itemsOf } from "./items.ts";
 import { responsesQuestionOf } from "./request.ts";
@@ -19,17 +19,9 @@ export const openaiResponses: Dialect = {
   answer({ path, body, digest, settings }) {
     const counting = path === inputTokens;
     const asked = responsesQuestionOf(body, digest, { counting });
-    if (asked.kind === "refused") return asked;
     const { request, question, reasoning, compaction } = asked;
-    if (counting)
-      return {
-        kind: "whole",
-        body: JSON.stringify({ object: "response.input_tokens", input_tokens: question.promptTokens }),
-        tokens: 0,
-      };
-    const answer = compose(question, settings);
-    if (answer.kind === "impossible")
-      return { kind: "refused", status: 400, message: answer.fault, param: "text.format.schema" };
+    if (counting) return wholeOf({ object: "response.input_tokens", input_tokens: question.promptTokens });
+    const answer = compose(question, settings, (fault) => refuse(fault, "text.format.schema"));
     const [choice] = answer.choices;
     if (choice === undefined) throw new RangeError("an answer has no choice");
     const items =
@@ -37,12 +29,7 @@ export const openaiResponses: Dialect = {
         ? [compactionOf(digest)]
         : [...(compaction === "first" ? [compactionOf(digest)] : []), ...itemsOf(choice, digest, reasoning)];
     const envelope = { id: `resp_${digest.slice(0, 48)}`, created: createdOf(digest), request };
-    if (path === compact)
-      return {
-        kind: "whole",
-        body: JSON.stringify(compactedOf(envelope, doneItemOf(compactionOf(digest)), answer.usage)),
-        tokens: 1,
-      };
+    if (path === compact) return wholeOf(compactedOf(envelope, doneItemOf(compactionOf(digest)), answer.usage), 1);
     const reason =
       choice.finish === "length" ? "max_output_tokens" : choice.finish === "filtered" ? "content_filter" : undefined;
     const outcome = {
@@ -51,10 +38,6 @@ export const openaiResponses: Dialect = {
       usage: settings.usage === "never" ? undefined : answer.usage,
     } as const;
     if (request.stream) return responsesScriptOf(envelope, items, outcome);
-    return {
-      kind: "whole",
-      body: JSON.stringify(responseOf(envelope, { ...outcome, output: items.map(doneItemOf) })),
-      tokens: tokensOf(choice),
-    };
+    return wholeOf(responseOf(envelope, { ...outcome, output: items.map(doneItemOf) }), tokensOf(choice));
   },
 };

@@ -2,10 +2,10 @@
 import Type from "typebox";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { messageTokens } from "../../answer/question.ts";
-import type { Refused } from "../dialect.ts";
+import { nullableText, text as textShape } from "../shape.ts";
 import { content, contentOf, textContentOf } from "./content.ts";
 import { isEncryptedContent } from "./items.ts";
-import { nullable, type Reader, readerAmong, readerOf, refused, toolName, unsupported } from "./reading.ts";
+import { type Reader, readerAmong, readerOf, refused, toolName, unsupported } from "./reading.ts";
 
 /** An item, as far as the answer depends on it. */
 export type Said = { tokens: number } & (
@@ -30,53 +30,27 @@ const idPrefixes: Record<string, string> = {
 };
 
 /** Items that are accepted and ignored. */
-const otherTypes = [
-  ...[
-    "additional_tools",
-    "apply_patch_call",
-    "apply_patch_call_output",
-    "code_interpreter_call",
-    "compaction_trigger",
-    "computer_call",
-  ],
-  ...[
-    "computer_call_output",
-    "configuration_update",
-    "file_search_call",
-    "image_generation_call",
-    "local_shell_call",
-    "local_shell_call_output",
-  ],
-  ...[
-    "mcp_approval_request",
-    "mcp_approval_response",
-    "mcp_call",
-    "mcp_list_tools",
-    "program",
-    "program_output",
-    "shell_call",
-    "shell_call_output",
-  ],
-  ...["tool_search_call", "tool_search_output", "web_search_call"],
-];
+const otherTypes =
+  "additional_tools apply_patch_call apply_patch_call_output code_interpreter_call compaction_trigger computer_call computer_call_output configuration_update file_search_call image_generation_call local_shell_call local_shell_call_output mcp_approval_request mcp_approval_response mcp_call mcp_list_tools program program_output shell_call shell_call_output tool_search_call tool_search_output web_search_call".split(
+    " ",
+  );
 
 /** The tokens of a compacted conversation: rough but constant. */
 const compactedTokens = 16;
 
-const unverified = (itemId: string | null | undefined): Refused =>
+const unverified = (itemId: string | null | undefined): never =>
   refused(
     "input",
     `The encrypted content ${itemId ? `for item ${itemId} ` : ""}could not be verified.`,
     "invalid_encrypted_content",
   );
 
-const id = nullable(Type.String());
+const id = nullableText;
 const callId = Type.String({ minLength: 1, maxLength: 64 });
 
 const resultReader = (isCustom: boolean) =>
-  readerOf(Type.Object({ call_id: callId, output: content }), ({ call_id, output }, at): Said | Refused => {
+  readerOf(Type.Object({ call_id: callId, output: content }), ({ call_id, output }, at): Said => {
     const result = contentOf(output, `${at}.output`, { byModel: false });
-    if (result.kind === "refused") return result;
     const { text, images, documents, tokens } = result;
     return {
       kind: "result",
@@ -87,55 +61,47 @@ const resultReader = (isCustom: boolean) =>
     };
   });
 
+const callOf = (id: string, name: string, input: string, isCustom: boolean): Said => ({
+  kind: "call",
+  callId: id,
+  isCustom,
+  name,
+  tokens: promptTokensOf(name + input),
+});
+
 const readers: Record<string, Reader<Said>> = {
   message: readerOf(
     Type.Object({ id, role: Type.Enum(["user", "assistant", "system", "developer"]), content }),
-    ({ role, content: parts }, at): Said | Refused => {
+    ({ role, content: parts }, at): Said => {
       const said = contentOf(parts, `${at}.content`, { byModel: role === "assistant" });
-      return said.kind === "refused" ? said : { ...said, kind: "message", role };
+      return { ...said, kind: "message", role };
     },
   ),
   function_call: readerOf(
-    Type.Object({ id, call_id: callId, name: toolName, arguments: Type.String() }),
-    (call): Said => {
-      return {
-        kind: "call",
-        callId: call.call_id,
-        isCustom: false,
-        name: call.name,
-        tokens: promptTokensOf(call.name + call.arguments),
-      };
-    },
+    Type.Object({ id, call_id: callId, name: toolName, arguments: textShape }),
+    ({ call_id, name, arguments: input }): Said => callOf(call_id, name, input, false),
   ),
   custom_tool_call: readerOf(
-    Type.Object({ id, call_id: callId, name: toolName, input: Type.String() }),
-    (call): Said => {
-      return {
-        kind: "call",
-        callId: call.call_id,
-        isCustom: true,
-        name: call.name,
-        tokens: promptTokensOf(call.name + call.input),
-      };
-    },
+    Type.Object({ id, call_id: callId, name: toolName, input: textShape }),
+    ({ call_id, name, input }): Said => callOf(call_id, name, input, true),
   ),
   function_call_output: resultReader(false),
   custom_tool_call_output: resultReader(true),
   reasoning: readerOf(
     Type.Object({
       id,
-      summary: Type.Array(Type.Object({ type: Type.Literal("summary_text"), text: Type.String() })),
+      summary: Type.Array(Type.Object({ type: Type.Literal("summary_text"), text: textShape })),
       encrypted_content: id,
     }),
-    ({ id: itemId, summary, encrypted_content: encrypted }): Said | Refused => {
+    ({ id: itemId, summary, encrypted_content: encrypted }): Said => {
       if (typeof encrypted === "string" && !isEncryptedContent(encrypted, "reasoning", itemId ?? undefined))
-        return unverified(itemId);
+        unverified(itemId);
       return { kind: "other", tokens: promptTokensOf(summary.map(({ text }) => text).join("")) };
     },
   ),
   compaction: readerOf(
-    Type.Object({ id, encrypted_content: Type.String() }),
-    ({ id: itemId, encrypted_content: encrypted }): Said | Refused =>
+    Type.Object({ id, encrypted_content: textShape }),
+    ({ id: itemId, encrypted_content: encrypted }): Said =>
       isEncryptedContent(encrypted, "compaction", itemId ?? undefined)
         ? { kind: "other", tokens: compactedTokens }
         : unverified(itemId),
@@ -143,27 +109,21 @@ const readers: Record<string, Reader<Said>> = {
 };
 
 /** `isStored`: the request allows responses to be stored. If not, reasoning without its content cannot be found. */
-export function saidIn(
-  input: string | unknown[],
-  { isStored }: { isStored: boolean },
-): { kind: "said"; items: Said[] } | Refused {
+export function saidIn(input: string | unknown[], { isStored }: { isStored: boolean }): Said[] {
   const items: Said[] = [];
   if (typeof input === "string") items.push({ ...textContentOf(input), kind: "message", role: "user" });
-  for (const [index, item] of typeof input === "string" ? [] : input.entries()) {
-    const said = itemOf(item, `input[${index}]`, isStored);
-    if (said.kind === "refused") return said;
-    items.push(said);
-  }
+  else for (const [index, item] of input.entries()) items.push(itemOf(item, `input[${index}]`, isStored));
   for (const item of items) item.tokens += messageTokens;
-  return faultOfPairs(items) ?? { kind: "said", items };
+  checkPairs(items);
+  return items;
 }
 
-function itemOf(item: unknown, at: string, isStored: boolean): Said | Refused {
+function itemOf(item: unknown, at: string, isStored: boolean): Said {
   const { type: named, id: itemId, encrypted_content: encrypted } = Object(item) as Record<string, unknown>;
   const type = typeof named === "string" ? named : "message";
   const prefix = idPrefixes[type];
   if (typeof itemId === "string" && prefix !== undefined && !itemId.startsWith(prefix))
-    return refused(
+    refused(
       `${at}.id`,
       `Invalid '${at}.id': '${itemId.slice(0, 80)}'. Expected an ID that begins with '${prefix}'.`,
       "invalid_value",
@@ -172,7 +132,7 @@ function itemOf(item: unknown, at: string, isStored: boolean): Said | Refused {
     type === "item_reference" ||
     (type === "reasoning" && typeof encrypted !== "string" && typeof itemId === "string" && !isStored)
   )
-    return refused("input", notFoundOf(String(itemId)), null, 404);
+    refused("input", notFoundOf(String(itemId)), null, 404);
   const read = readerAmong(readers, type);
   if (read !== undefined) return read(item, at);
   return otherTypes.includes(type)
@@ -185,7 +145,7 @@ const notFoundOf = (id: string): string =>
   `Item with id '${id.slice(0, 80)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`;
 
 /** A result needs an earlier call, and a call needs its result before the conversation continues. */
-function faultOfPairs(items: Said[]): Refused | undefined {
+function checkPairs(items: Said[]): void {
   const keyOf = ({ callId, isCustom }: CallPlace) => `${isCustom} ${callId}`;
   const nameOf = ({ isCustom }: CallPlace) => (isCustom ? "custom tool call" : "function call");
   const called = new Set<string>();
@@ -194,12 +154,11 @@ function faultOfPairs(items: Said[]): Refused | undefined {
     if (item.kind === "call") called.add(keyOf(item));
     if (item.kind !== "result") continue;
     if (!called.has(keyOf(item)))
-      return refused("input", `No tool call found for ${nameOf(item)} output with call_id ${item.callId}.`);
+      refused("input", `No tool call found for ${nameOf(item)} output with call_id ${item.callId}.`);
     answered.add(keyOf(item));
   }
   const last = items.findLastIndex(({ kind }) => kind === "message" || kind === "result");
   for (const item of items.slice(0, Math.max(0, last)))
     if (item.kind === "call" && !answered.has(keyOf(item)))
-      return refused("input", `No tool output found for ${nameOf(item)} ${item.callId}.`);
-  return undefined;
+      refused("input", `No tool output found for ${nameOf(item)} ${item.callId}.`);
 }

@@ -1,23 +1,20 @@
 /** Reads the values of a request: each by its schema, and by rules beyond the schema. */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
-import type { Refused } from "../dialect.ts";
-import { faultIn } from "../shape.ts";
-
-export const nullable = <Schema extends Type.TSchema>(schema: Schema) =>
-  Type.Optional(Type.Union([schema, Type.Null()]));
+import { refuse } from "../dialect.ts";
+import { shaped } from "../shape.ts";
 
 export const toolName = Type.String({ pattern: "^[a-zA-Z0-9_-]{1,128}$" });
 
-/** Reads the value `at` a path of the body. */
-export type Reader<Read> = (value: unknown, at: string) => Read | Refused;
+/** Reads the value `at` a path of the body, or refuses it. */
+export type Reader<Read> = (value: unknown, at: string) => Read;
 
 export function readerOf<Schema extends Type.TSchema, Read>(
   schema: Schema,
-  read: (value: Static<Schema>, at: string) => Read | Refused,
+  read: (value: Static<Schema>, at: string) => Read,
 ): Reader<Read> {
   const checked = Compile(schema);
-  return (value, at) => (checked.Check(value) ? read(value as Static<Schema>, at) : faultIn(checked.Errors(value), at));
+  return (value, at) => read(shaped(checked, value, at) as Static<Schema>, at);
 }
 
 /** The reader of a type, if there is one. */
@@ -25,20 +22,15 @@ export const readerAmong = <Read>(readers: Record<string, Reader<Read>>, type: s
   Object.hasOwn(readers, type) ? readers[type] : undefined;
 
 /** `code` is one of OpenAI's. */
-export const refused = (param: string, message: string, code: string | null = null, status = 400): Refused => ({
-  kind: "refused",
-  status,
-  message,
-  param,
-  code,
-});
+export const refused = (param: string, message: string, code: string | null = null, status = 400): never =>
+  refuse(message, param, { code, status });
 
-export const unsupported = (param: string, value: string, supported: string[]): Refused =>
+export const unsupported = (param: string, value: string, supported: string[]): never =>
   refused(
     param,
     `Invalid value: '${value.slice(0, 60)}'. Supported values are: ${supported.join(", ")}.`,
     "invalid_value",
   );
 
-export const missing = (param: string): Refused =>
+export const missing = (param: string): never =>
   refused(param, `Missing required parameter: '${param}'.`, "missing_required_parameter");

@@ -3,38 +3,42 @@ import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { messageTokens, type Question, reasoningModel } from "../../answer/question.ts";
-import type { Refused } from "../dialect.ts";
-import { faultIn } from "../shape.ts";
+import {
+  anything,
+  nullable,
+  nullableFlag,
+  nullableInteger,
+  nullableNumber,
+  nullableText,
+  shaped,
+  text,
+} from "../shape.ts";
 import { type Said, saidIn } from "./input.ts";
 import type { ReasoningWanted } from "./items.ts";
-import { missing, nullable, refused } from "./reading.ts";
+import { missing, refused } from "./reading.ts";
 import { toolChoice, toolsIn } from "./tools.ts";
-
-const anything = Type.Unknown();
 
 const format = Type.Object({
   type: Type.Enum(["text", "json_object", "json_schema"]),
-  name: Type.Optional(Type.String()),
+  name: Type.Optional(text),
   schema: Type.Optional(anything),
 });
 
 const responsesRequest = Type.Object({
-  model: nullable(Type.String()),
-  input: nullable(Type.Union([Type.String(), Type.Array(Type.Object({}))])),
-  instructions: nullable(Type.String()),
-  max_output_tokens: nullable(Type.Integer({ minimum: 16 })),
+  model: nullableText,
+  input: nullable(Type.Union([text, Type.Array(Type.Object({}))])),
+  instructions: nullableText,
+  max_output_tokens: nullableInteger(16),
   max_tool_calls: nullable(Type.Integer()),
   metadata: nullable(Type.Object({})),
-  include: nullable(Type.Array(Type.String())),
-  parallel_tool_calls: nullable(Type.Boolean()),
-  previous_response_id: nullable(Type.String()),
+  include: nullable(Type.Array(text)),
+  parallel_tool_calls: nullableFlag,
+  previous_response_id: nullableText,
   conversation: nullable(anything),
   prompt: nullable(anything),
-  background: nullable(Type.Boolean()),
-  context_management: nullable(
-    Type.Array(Type.Object({ type: Type.String(), compact_threshold: nullable(Type.Integer({ minimum: 1 })) })),
-  ),
-  prompt_cache_key: nullable(Type.String()),
+  background: nullableFlag,
+  context_management: nullable(Type.Array(Type.Object({ type: text, compact_threshold: nullableInteger(1) }))),
+  prompt_cache_key: nullableText,
   reasoning: nullable(
     Type.Object({
       effort: nullable(Type.Enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
@@ -42,16 +46,16 @@ const responsesRequest = Type.Object({
     }),
   ),
   safety_identifier: nullable(Type.String({ maxLength: 128 })),
-  store: nullable(Type.Boolean()),
-  stream: nullable(Type.Boolean()),
-  temperature: nullable(Type.Number({ minimum: 0, maximum: 2 })),
+  store: nullableFlag,
+  stream: nullableFlag,
+  temperature: nullableNumber(0, 2),
   text: nullable(Type.Object({ format: nullable(format), verbosity: nullable(Type.Enum(["low", "medium", "high"])) })),
   tool_choice: nullable(toolChoice),
-  tools: nullable(Type.Array(Type.Object({ type: Type.String() }), { maxItems: 1_024 })),
-  top_logprobs: nullable(Type.Integer({ minimum: 0, maximum: 20 })),
-  top_p: nullable(Type.Number({ minimum: 0, maximum: 1 })),
+  tools: nullable(Type.Array(Type.Object({ type: text }), { maxItems: 1_024 })),
+  top_logprobs: nullableInteger(0, 20),
+  top_p: nullableNumber(0, 1),
   truncation: nullable(Type.Enum(["auto", "disabled"])),
-  user: nullable(Type.String()),
+  user: nullableText,
 });
 
 const checked = Compile(responsesRequest);
@@ -59,7 +63,6 @@ const checked = Compile(responsesRequest);
 export type ResponsesRequest = Static<typeof responsesRequest>;
 
 export interface ResponsesQuestion {
-  kind: "question";
   request: ResponsesRequest;
   reasoning: ReasoningWanted;
   question: Question;
@@ -69,22 +72,17 @@ export interface ResponsesQuestion {
 
 /** `digest` is the hex SHA-256 of the body. Counting tokens requires neither a model nor an input. */
 export function responsesQuestionOf(
-  body: unknown,
+  raw: unknown,
   digest: string,
   { counting }: { counting: boolean },
-): ResponsesQuestion | Refused {
-  if (!checked.Check(body)) return faultIn(checked.Errors(body));
-  const stateful = faultOfState(body);
-  if (stateful !== undefined) return stateful;
-  if (!counting && !body.model) return missing("model");
-  if (!counting && (body.input ?? "").length === 0) return missing("input");
-  const said = saidIn(body.input ?? [], { isStored: body.store ?? true });
-  if (said.kind === "refused") return said;
-  const offered = toolsIn(body.tools ?? [], body.tool_choice ?? "auto");
-  if (offered.kind === "refused") return offered;
+): ResponsesQuestion {
+  const body = shaped(checked, raw);
+  checkState(body);
+  if (!counting && !body.model) missing("model");
+  if (!counting && (body.input ?? "").length === 0) missing("input");
+  const items = saidIn(body.input ?? [], { isStored: body.store ?? true });
+  const callable = toolsIn(body.tools ?? [], body.tool_choice ?? "auto");
   const wanted = formatOf(body);
-  if (wanted.kind === "refused") return wanted;
-  const { items } = said;
   const lastUser = items.findLastIndex((item) => item.kind === "message" && item.role === "user");
   const asked = items[lastUser];
   const {
@@ -97,7 +95,6 @@ export function responsesQuestionOf(
     (body.tools ? promptTokensOf(JSON.stringify(body.tools)) : 0);
   const promptTokens = items.reduce((sum, { tokens }) => sum + tokens, before);
   return {
-    kind: "question",
     request: body,
     compaction: compactionIn(body, promptTokens),
     reasoning: {
@@ -110,8 +107,7 @@ export function responsesQuestionOf(
       images,
       documents,
       toolResults: resultsOf(items, lastUser),
-      tools: offered.tools,
-      calling: offered.calling,
+      ...callable,
       parallelCalls: body.parallel_tool_calls ?? true,
       format: wanted,
       effort: body.reasoning?.effort ?? (body.model?.startsWith(reasoningModel) ? "medium" : undefined),
@@ -138,21 +134,19 @@ function compactionIn(
 }
 
 /** The simulator stores nothing that a request could continue. */
-function faultOfState(request: ResponsesRequest): Refused | undefined {
+function checkState(request: ResponsesRequest): void {
   const { previous_response_id: previous, conversation, prompt, background } = request;
   if (typeof previous === "string")
-    return refused(
+    refused(
       "previous_response_id",
       `Previous response with id '${previous.slice(0, 80)}' not found.`,
       "previous_response_not_found",
     );
   const kept = conversation ? "conversation" : prompt ? "prompt" : background ? "background" : undefined;
-  return kept === undefined
-    ? undefined
-    : refused(kept, `${kept}: the simulator stores nothing.`, "unsupported_parameter");
+  if (kept !== undefined) refused(kept, `${kept}: the simulator stores nothing.`, "unsupported_parameter");
 }
 
-function formatOf({ text }: ResponsesRequest): Question["format"] | Refused {
+function formatOf({ text }: ResponsesRequest): Question["format"] {
   const asked = text?.format;
   if (asked?.type === "json_object") return { kind: "json" };
   if (asked?.type !== "json_schema") return { kind: "text" };

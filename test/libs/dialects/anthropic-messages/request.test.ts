@@ -24,8 +24,7 @@ function encoded(request: NeutralRequest, model = "claude-haiku-4-5", outputToke
   const { path, headers, body } = encodeRequest(request, "whole", claudeOf(model, outputTokensMax));
   assert.deepEqual([path, headers], ["/messages", { "anthropic-version": "2023-06-01" }]);
   const value = JSON.parse(body.toString()) as Body;
-  const asked = askedOf(value, headers, "0".repeat(64));
-  assert.equal(asked.kind === "refused" ? asked.message : "", "");
+  assert.doesNotThrow(() => askedOf(value, headers, "0".repeat(64)));
   return value;
 }
 

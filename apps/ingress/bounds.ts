@@ -1,0 +1,105 @@
+/**
+ * The ingress's fixed bounds: sizes, counts and times. Those that an operator sets are in `config.ts`, those of the relay in `libs/relay/bounds.ts`.
+ * A name says the unit; `Length` is in characters, and a name without a unit is a count.
+ */
+import { settledMs } from "#access/bounds.ts";
+
+// Requests.
+/** All headers of a request together: twice what Node allows by itself. */
+export const headerBytesMax = 32 * 1024;
+/** Fields of a body's outermost object, far more than any dialect has. */
+export const bodyFieldsMax = 1_000;
+/** Characters of a setting. Longer texts are content. */
+export const settingLengthMax = 1_000;
+/** Elements of a list among the settings. Longer lists are content. */
+export const settingElementsMax = 16;
+/** Members of nested objects among the settings. What follows is content. */
+export const settingMembersMax = 1_000;
+/** A larger body leaves a part of `BODIES_BYTES_MAX` to small ones, and reserves memory as it arrives; a smaller one by its Content-Length. */
+export const smallBodyBytesMax = 64 * 1024;
+/** A body up to this size takes an event loop about 20 ms at most, whatever its content. A larger one is read in a thread. */
+export const bodyReadAtOnceBytesMax = 128 * 1024;
+/** How long a thread may read one body. The largest takes a second or two, whatever its content. */
+export const bodyReadTimeoutMs = 10_000;
+/** The longest time between two checks of an upload's pace, so that a long grace does not delay the 408 much. */
+export const uploadCheckMsMax = 1_000;
+/**
+ * The rest of a refused body is read and discarded up to this size: many clients don't see the response when their connection is closed while they
+ * send.
+ */
+export const discardedBytesMax = 128 << 20;
+/** How long the sender of a refused request may take to read the response and to finish sending, before its connection is closed. */
+export const refusedMs = 2_000;
+/** While the ingress drains, a connection without a request for this long is idle. */
+export const connectionSilentMs = 1_000;
+/** How often a draining ingress closes idle connections. A caller may reuse one until then. */
+export const connectionCheckMs = 50;
+
+// Admission and rate limits.
+/** The longest answer that is estimated, where the catalogue does not bound the model's answers. */
+export const estimatedOutputTokensMax = 1_000_000;
+/** How long a usage record that Redis did not take is sent again: until Redis may have forgotten whether it has it. */
+export const recordMsMax = settledMs / 2;
+/** Usage records that Redis has not taken. Beyond that the oldest is logged as lost. */
+export const unrecordedMax = 100_000;
+/** Usage records that are sent again at once, so that a Redis that just came back is not flooded. */
+export const repeatedRecordsMax = 1_000;
+
+// Generations and answers.
+/** How long a body lives under its own key in Redis after its ingress died. It is renewed at half of that while its job waits. */
+export const bodyLifeMs = 120_000;
+/**
+ * A whole answer is buffered up to this size, as far as its key gets memory for it, so that another attempt can replace it until it is complete. A
+ * larger one is passed on as it arrives.
+ */
+export const bufferedAnswerBytesMax = 512 * 1024;
+/** An answer with more unread bytes leaves a part of `ANSWERS_BYTES_MAX` to others. */
+export const smallAnswerBytesMax = 64 * 1024;
+/** How often the connections with waiting bytes are checked for what their callers have taken. */
+export const unreadCheckMs = 100;
+
+// Idempotency.
+/** Characters of an Idempotency-Key: the length that other APIs accept. */
+export const idempotencyKeyLengthMax = 255;
+/** How long the claim of a running generation outlives its ingress. A retry waits for it. */
+export const idempotencyLeaseMs = 15_000;
+/** How long a request waits for an answer that runs at another ingress, so that it does not hold its slot forever. */
+export const elsewhereMsMax = 30_000;
+/** How often a request checks an answer that runs at another ingress. Each check is a round trip to Redis. */
+export const elsewhereCheckMs = 200;
+/** The largest answer that is kept for retries. */
+export const storableAnswerBytesMax = 1 << 20;
+/** Unread bytes of one caller among several of the same answer: more than the kept bytes and the relay's window together. */
+export const sharedUnreadBytesMax = 4 << 20;
+/** Answers are stored while Redis uses no more than this part of its memory, because jobs need the rest. */
+export const redisMemoryShareMax = 0.5;
+/** How old the number for `redisMemoryShareMax` may be. Asking for it is a round trip. */
+export const redisMemoryAgeMsMax = 1_000;
+
+// Responses over WebSocket.
+/** How long a caller may take to answer a close frame. */
+export const socketCloseMs = 2_000;
+/** When a caller may try to open another connection, if there is none left. */
+export const socketRetryAfterSeconds = 5;
+/** With this many bytes on their way to the caller, the connection counts as full and the answer waits. */
+export const socketFullBytes = 64 * 1024;
+/** Unread bytes of frames that the gateway itself wrote. A caller that provokes more is disconnected. */
+export const socketPendingBytesMax = 1 << 20;
+/** Bytes of a frame's member outside the body: a type or an identifier. */
+export const frameMemberBytesMax = 4_096;
+/** Bytes of one event: the most that a worker lets pass, and some for what it adds. */
+export const socketEventBytesMax = 33 << 20;
+/** Answers that may be unread by the caller when the next turn begins. */
+export const unreadAnswersMax = 4;
+/** Bytes of a steering frame, because its refusal repeats a part of it. */
+export const steeringBytesMax = 64 * 1024;
+
+// The process.
+/** How often things are checked that need no check of their own at an exact time. */
+export const checkEveryMs = 1_000;
+/** How often the settings of the queues are restored: a Redis that lost its data has lost them. */
+export const restoreSettingsEveryMs = 10_000;
+/** The longest time between two checks whether a rewrite of Redis' file is due. */
+export const fileRewriteCheckMsMax = 10_000;
+/** How long a starting ingress waits until it hears its own heartbeat. Then it listens all the same, and is not ready. */
+export const firstHeartbeatMsMax = 5_000;

@@ -1,0 +1,114 @@
+/**
+ * The worker's fixed bounds: sizes, counts and times. Those that an operator sets are in `config.ts` and the catalogue, those of the relay in
+ * `libs/relay/bounds.ts`. A name says the unit; `Length` is in characters, and a name without a unit is a count.
+ */
+
+// Queues and attempts.
+/** The most concurrent generations of one queue that an operator may set: beyond it sockets and memory end first. */
+export const capacityMax = 100_000;
+/** How often the catalogue is checked for new queues. */
+export const queueCheckMs = 1_000;
+/** How often timeouts are checked, so they are kept to within this. */
+export const watchMs = 250;
+/** How often a draining worker checks whether attempts are left. */
+export const drainCheckMs = 20;
+/** Larger requests are not searched for what an error quotes, because the search takes a turn of the event loop. */
+export const searchedBytesMax = 1 << 20;
+/** How long a missing terminator, the rest of an error body, or the close of a connection whose answer is complete is waited for. */
+export const lingerMs = 2_000;
+/** White space before an answer. More than this counts as the answer itself, which is bounded by its reader. */
+export const leadingBytesMax = 1 << 20;
+
+// Preparation.
+/** Characters of all settings together that go to a reader of answers. Some answers repeat them. */
+export const settingsLengthMax = 256 * 1024;
+/** Characters or elements of one setting that goes to a reader of answers. None needs more. */
+export const settingLengthMax = 1_000;
+/** A request or an answer up to this size takes an event loop about 20 ms at most, whatever its content. A larger one goes to a thread. */
+export const preparedAtOnceBytesMax = 128 * 1024;
+/** How long a thread may take over one request or answer. The largest takes a few seconds at most. */
+export const taskTimeoutMs = 10_000;
+
+// Attachments.
+/** All attachments of a request together; one that is named twice counts twice. */
+export const allAttachmentsBytesMax = 50 << 20;
+/** One attachment, so that a single one can't take most of a worker's memory for attachments. */
+export const attachmentBytesMax = 20 << 20;
+/** An attached text is written into its request in one step, and no model reads a longer one. */
+export const textAttachmentBytesMax = 2 << 20;
+/** Attachments that are fetched for one request, because each costs a call. */
+export const attachmentsMax = 32;
+/** Attachments of one request that are fetched at once. */
+export const fetchesAtOnceMax = 4;
+/** For all attachments of a request together. */
+export const attachmentsTimeoutMs = 15_000;
+/** How long the host of an attachment may take to accept a connection. */
+export const attachmentConnectTimeoutMs = 5_000;
+/** Redirects of one attachment's address. Each is a new address to check. */
+export const redirectsMax = 3;
+/** Reserved for an attachment of unknown size. */
+export const guessedAttachmentBytes = 1 << 20;
+/** Connections to one host of attachments, so that no host serves all of a worker's requests at once. */
+export const hostConnectionsMax = 16;
+/** Bytes of a redirect's or an error's body that are read and discarded, so that the connection can be used again. */
+export const discardedAttachmentBytesMax = 16 * 1024;
+/** How long the addresses of an upstream's host are cached. */
+export const hostKnownMs = 30_000;
+/** Hosts of upstreams whose addresses are cached. */
+export const knownHostsMax = 1_000;
+/** Bytes of attachments after which other work has a turn: some milliseconds of reading, encoding and writing. */
+export const writtenAtOnceBytes = 1 << 20;
+
+// Upstreams.
+/** How long an upstream may take to show that it is reachable. */
+export const presenceMs = 2_000;
+/** An HTTP/2 connection whose upstream does not answer a ping within this time is closed. */
+export const pingIntervalMs = 15_000;
+/** Bytes of a body that are hashed for its signature before other work has a turn. */
+export const hashedAtOnceBytes = 4 << 20;
+/** Characters of an upstream's request id that are passed on. */
+export const requestIdLengthMax = 100;
+/** A whole answer, and one event of a stream. */
+export const answerBytesMax = 32 << 20;
+/** Bytes of an error response that are read. */
+export const errorBytesMax = 64 * 1024;
+/** The longest Retry-After that is passed on, so that no caller sleeps for hours. */
+export const retryAfterSecondsMax = 60;
+
+// Routing.
+/** Failures of a target that are further apart do not count as in a row. */
+export const rowMs = 30_000;
+/** How long a circuit breaker is open the first time. The time doubles with every failed probe. */
+export const openMs = 1_000;
+/** How long a circuit breaker is open at most, so that a target that recovers is soon used again. */
+export const openMsMax = 4_000;
+/** How long a probe keeps other calls out, if its worker dies. */
+export const probeMs = 5_000;
+/** How often a worker reads what other workers found out about targets. */
+export const circuitBreakerPollMs = 500;
+/** How long Redis remembers circuit breakers after the last failure. */
+export const circuitBreakerLifeSeconds = 600;
+/** The first cooldown after a refusal. It doubles with each further refusal in a row, so a single odd answer costs little. */
+export const firstCooldownMs = { credential: 1_000, quota: 5_000, missing: 1_000 };
+/** The longest cooldown after refusals in a row, so that a credential that was repaired is soon used again. */
+export const cooldownMsMax = { credential: 60_000, quota: 300_000, missing: 60_000 };
+/** The cooldown of a rate-limited credential if its upstream names no time and has other credentials. */
+export const rateLimitedMs = 5_000;
+/** The longest cooldown that an upstream can ask for. */
+export const cooldownAskedMsMax = 3_600_000;
+/** Cooldowns that a worker remembers. */
+export const cooldownsMax = 10_000;
+/** The first pause before a target is called again. */
+export const backOffMs = 200;
+/** The longest pause before a target is called again. */
+export const backOffMsMax = 5_000;
+/** The longest Retry-After that an attempt waits for. A longer wait is the caller's decision, so the caller gets an error with a Retry-After. */
+export const waitMsMax = 5_000;
+/** How long an attempt waits for targets that are full or rate limited. */
+export const blockedMsMax = 60_000;
+/** How soon a slot at a full upstream is requested again. */
+export const busyMs = 150;
+/** How soon an upstream that does not answer at all is checked again. */
+export const absentMs = 1_000;
+/** After this many failed checks in a row, which takes about a minute, the upstream is called all the same. */
+export const absencesMax = 16;

@@ -1,0 +1,21 @@
+/** The bounds of keys, rate limits and budgets: sizes, counts and times. */
+/** Keys of one request that are looked up: more than the number of places in a request that can contain a key. */
+export const credentialsMax = 8;
+/** How long a notice may arrive after the version that it announces is visible. */
+export const noticeLatenessMs = 50;
+/** With more pending notices than this, the copy reads all records again. */
+export const noticesMax = 1_000;
+/** How often a copy compares its version with that in Redis, so how late a lost notice shows. */
+export const compareEveryMs = 300;
+/** Records that one command reads, so that Redis serves others in between. */
+export const pageSize = 1_000;
+/** How often a revocation is tried again when the record changes meanwhile. */
+export const revokeAttemptsMax = 5;
+/** How long Redis remembers that a generation is settled. Repeating `settle` after this time counts twice. */
+export const settledMs = 3_600_000;
+/** The approximate number of leases that one call renews. */
+export const renewalsMax = 1_000;
+/** Settled generations that one call forgets. */
+export const forgottenMax = 500;
+/** Settled generations that wait to be forgotten. Redis forgets the others by itself, after `settledMs`. */
+export const knownMax = 100_000;

@@ -1,0 +1,42 @@
+/** The bounds of reading and writing any dialect. Limits of a vendor's API are in its dialect's folder. */
+/** Data lines of an unfinished event. Each is a buffer, which takes some 100 bytes however short the line is. */
+export const dataLinesMax = 16_384;
+/** More chunks of an unfinished line are joined to one, for the same reason. */
+export const loosePartsMax = 256;
+/** Bytes of an event that may be `[DONE]` or a keep-alive; longer data is neither. */
+export const markLengthMax = 64;
+/** The most events without content that are held back. With one more, the answer is committed. */
+export const uncommittedEventsMax = 32;
+/** Longer than any address; longer strings are taken as base64. */
+export const addressLengthMax = 16_384;
+/** Strings nested deeper are ignored: no dialect nests half as deep. */
+export const namedLevelsMax = 40;
+/** Longest name that a dialect may know, in bytes with its quotes. */
+export const knownNameBytesMax = 64;
+/** Tools of one request: more than any upstream accepts. */
+export const toolsMax = 4_096;
+/** Levels of objects and arrays in a call's arguments: deeper ones could not be written again. */
+export const argumentsDepthMax = 200;
+/** References between definitions of a schema in a row. A longer chain counts as recursion. */
+export const definitionChainMax = 100;
+/** Fields of a form, far more than any endpoint has. */
+export const formFieldsMax = 1_000;
+/**
+ * Tokens of one answer, in or out, that an upstream may report: ten times the largest context window on offer, because answers with hosted tools
+ * count their prompt several times.
+ */
+export const reportedTokensMax = 100_000_000;
+/** The longest answer that is kept, in characters; a longer one cannot be resumed. */
+export const resumableLengthMax = 1 << 20;
+/** Characters of a field's path in an error. A path may contain the caller's own names. */
+export const pathLengthMax = 300;
+/** Characters of an upstream's message that a caller receives. */
+export const upstreamMessageLengthMax = 2_000;
+/** Characters of an upstream error's code, its type and the field it names. */
+export const upstreamNameLengthMax = 200;
+/** Levels of nested error objects. */
+export const upstreamErrorDepthMax = 8;
+/** Characters of a text in an error that are parsed as JSON. */
+export const embeddedErrorLengthMax = 65_536;
+/** Violations that an error's message lists. */
+export const violationsMax = 3;

@@ -1,0 +1,15 @@
+/** The bounds of what callers ask for, whatever the dialect. */
+/** Answers to one request: more than any upstream gives. */
+export const choicesMax = 1_000;
+/** Addresses of attachments in one request: more than any upstream accepts. */
+export const addressesMax = 4_096;
+/** Characters of one prompt that are tokenized, evenly spread; the rest is estimated from them. */
+export const tokenizedLengthMax = 60_000;
+/** Bytes of a request for an image without its attachments: far more than a prompt has. */
+export const imagePromptBytesMax = 1 << 20;
+/** Workers parse these bodies completely. 300,000 tokens (https://platform.openai.com/docs/api-reference/embeddings/create) take half of this size. */
+export const embeddingsBodyBytesMax = 4 << 20;
+/** Texts of one request for embeddings, as at OpenAI. */
+export const embeddedTextsMax = 2_048;
+/** A response with a success status is read as an error only up to this size. */
+export const embeddingsErrorBytesMax = 64 * 1024;

@@ -1,0 +1,22 @@
+/** The bounds of what every process uses: Redis, the log, open files. */
+/** After this time the outcome of a command counts as unknown. */
+export const commandTimeoutMs = 1_500;
+/**
+ * How long a connection with a pending command may stay silent before it is replaced, because a vanished host does not close it. Longer than any
+ * command blocks.
+ */
+export const silenceMs = 4_000;
+/** The minimum interval between reconnects away from a demoted Redis. Its address may still lead to it for a while. */
+export const leaveEveryMs = 1_000;
+/** How long a connection may take to open again. */
+export const connectTimeoutMs = 2_000;
+/** How long a connection may take to open at the start, when the process may still be busy loading. */
+export const firstConnectTimeoutMs = 10_000;
+/** How long a closed connection waits for the end of its socket. The process cannot exit earlier. */
+export const disconnectTimeoutMs = 100;
+/** Characters of the log that are written together. A killed process loses the last batch. */
+export const logBatchLengthMax = 8 * 1024;
+/** How long lines of the log wait to be written together. */
+export const logBatchMs = 200;
+/** Above this share of the limit a process should accept no more connections. The rest is for Redis connections and files. */
+export const openFilesShareMax = 0.9;
