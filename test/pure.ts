@@ -1,5 +1,25 @@
-/** Runs the tests of pure code in one process: they share no state, and loading a process for each file takes longer than its tests. */
+/**
+ * Runs the tests of pure code in one process: they share no state, and loading a process for each file takes longer than its tests. With `--others` it prints the
+ * other test files instead, which have a process each.
+ */
 import { globSync } from "node:fs";
+import { join, relative } from "node:path";
 
-const folders = "{libs/dialects,libs/operations,simulator/dialects,simulator/answer}";
-for (const file of globSync(`${folders}/**/*.test.ts`, { cwd: import.meta.dirname })) await import(`./${file}`);
+const pure = [
+  "*.test.ts",
+  "ingress/{admission,generation}/*.test.ts",
+  "libs/{dialects,events,operations}/**/*.test.ts",
+  "libs/relay/*.test.ts",
+  "libs/catalogue/load.test.ts",
+  "mutation/*.test.ts",
+  "simulator/{answer,dialects}/*.test.ts",
+  "simulator/settings.test.ts",
+  "worker/{answer,attempt,observability}/*.test.ts",
+];
+const cwd = import.meta.dirname;
+
+if (process.argv.includes("--others")) {
+  for (const file of globSync("**/*.test.ts", { cwd, exclude: pure })) console.log(relative(".", join(cwd, file)));
+} else {
+  for (const file of globSync(pure, { cwd })) await import(`./${file}`);
+}

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { startClientsGateway } from "../clients/support.ts";
+import { isLong } from "../support/long.ts";
 import { countTokens, messages } from "./bad-input/anthropic.ts";
 import { countContent, generateContent, streamGenerateContent } from "./bad-input/google.ts";
 import { type Mutation, mutationsOf, without, withValue } from "./bad-input/mutations.ts";
@@ -122,8 +123,9 @@ async function all(checks: readonly (() => Promise<void>)[]): Promise<void> {
   assert.equal(faults.length, 0, `${faults.length} of ${checks.length}:\n${faults.slice(0, 20).join("\n")}`);
 }
 
+/** `npm test` asks the first two models of each endpoint: one whose upstream has the endpoint's format, and one that is translated. */
 for (const [name, endpoint] of Object.entries(endpoints))
-  for (const [place, model] of endpoint.models.entries())
+  for (const [place, model] of endpoint.models.slice(0, isLong ? undefined : 2).entries())
     test(`${name} of ${model}`, async () => {
       const { opaque, alsoGood, outOfRange, unsuitable = [], readHere } = endpoint;
       const isOwn = place === 0;

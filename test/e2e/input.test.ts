@@ -3,12 +3,11 @@ import { connect } from "node:net";
 import { after, test } from "node:test";
 import OpenAI from "openai";
 import { catalogueOf, startGateway, until } from "../support/gateway.ts";
-import { workedSecondsOf } from "../support/time.ts";
+import { workMsOf } from "../support/time.ts";
 import { badBodies, requestWith, saying, user } from "./bad-bodies.ts";
 import { exchange, modelLine } from "./support.ts";
 
 const gateway = await startGateway({
-  processes: "all",
   catalogue:
     catalogueOf(
       [
@@ -344,27 +343,24 @@ test("HTTP/1.0 is answered", async () => {
   assert.equal(JSON.parse(body).data[0].id, "sim");
 });
 
-/** What the first ingress worked, however often others had their turn. */
-const workedSeconds = () => workedSecondsOf(gateway.ingresses.slice(0, 1));
-
 const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
 
 test("bodies that are deep or have very many parts are refused or accepted in bounded time", async () => {
-  const workedBefore = await workedSeconds();
-  for (const body of [
-    nested(100_000),
-    '{"a":'.repeat(100_000),
-    requestWith({ model: 1 }).replace("1", nested(100_000)),
-    '{"messages":'.repeat(1_000) + "}".repeat(1_000),
-  ])
-    assert.equal((await gateway.post(body)).status, 400);
-  const many = saying(...Array.from({ length: 90_000 }, () => user), { role: "robot", content: "x" });
-  const { error } = (await (await gateway.post(translated(many))).json()) as ErrorBody;
-  assert.equal(error.param, "messages[90000].role");
-  const wide = `{${Array.from({ length: 200_000 }, (_, index) => `"k${index}":0`).join(",")}}`;
-  assert.equal((await gateway.post(wide)).status, 400);
-  const worked = (await workedSeconds()) - workedBefore;
-  assert.ok(worked < 5, `${worked} s`);
+  const workMs = await workMsOf(async () => {
+    for (const body of [
+      nested(100_000),
+      '{"a":'.repeat(100_000),
+      requestWith({ model: 1 }).replace("1", nested(100_000)),
+      '{"messages":'.repeat(1_000) + "}".repeat(1_000),
+    ])
+      assert.equal((await gateway.post(body)).status, 400);
+    const many = saying(...Array.from({ length: 90_000 }, () => user), { role: "robot", content: "x" });
+    const { error } = (await (await gateway.post(translated(many))).json()) as ErrorBody;
+    assert.equal(error.param, "messages[90000].role");
+    const wide = `{${Array.from({ length: 200_000 }, (_, index) => `"k${index}":0`).join(",")}}`;
+    assert.equal((await gateway.post(wide)).status, 400);
+  });
+  assert.ok(workMs < 5_000, `${workMs} ms`);
 });
 
 test("none of these requests reached an upstream", async () => {

@@ -1,45 +1,16 @@
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { parse } from "yaml";
 import { loadCatalogue } from "#catalogue/load.ts";
 import { connectRedis } from "#service/redis.ts";
 import { findRedisProgram } from "../../apps/cli/redis-program.ts";
 import { roleCommands } from "../../apps/cli/roles.ts";
 import { until } from "../cli/gateway.ts";
-import { startRedis } from "../support/redis.ts";
-
-interface Service {
-  image: string;
-  command?: string[];
-  user?: string;
-  read_only?: boolean;
-  tmpfs?: string[];
-  cap_drop?: string[];
-  security_opt?: string[];
-  mem_limit?: string;
-  entrypoint?: string[];
-  environment?: Record<string, string>;
-  healthcheck?: { test: string[] };
-  depends_on?: Record<string, { condition: string }>;
-  deploy?: { replicas: number };
-  stop_grace_period?: string;
-  volumes?: string[];
-  profiles?: string[];
-}
-
-const root = fileURLToPath(new URL("../..", import.meta.url));
-const textOf = (file: string) => readFileSync(`${root}${file}`, "utf8");
-const { services } = parse(textOf("docker-compose.yml"), { merge: true }) as { services: Record<string, Service> };
-const roles = Object.entries(services).filter(
-  ([, { command, image }]) => image.startsWith("sluice:") && command?.[0] === "node",
-) as [string, Service & { command: string[]; environment: Record<string, string> }][];
+import { freePort, roles, root, services, textOf } from "./compose.ts";
 
 test("every role uses npm start's command, from one image, with separate chat and image workers", () => {
   assert.deepEqual(
@@ -212,68 +183,3 @@ test("Redis runs by its container's command: with a password outside its argumen
     rmSync(directory, { recursive: true, force: true });
   }
 });
-
-test("each role runs by its container's command and passes its health check, until SIGTERM", async () => {
-  await using redis = await startRedis();
-  const running: ChildProcess[] = [];
-  try {
-    for (const [name, { command, environment, healthcheck }] of roles) {
-      const [operationsPort, port] = [await freePort(), await freePort()];
-      const own: Record<string, string> = {
-        REDIS_URL: redis.url,
-        OPERATIONS_HOST: "127.0.0.1",
-        OPERATIONS_PORT: String(operationsPort),
-        HOST: "127.0.0.1",
-      };
-      const ports: Record<string, string> = {
-        PORT: String(port),
-        SIMULATOR_PORT: String(port),
-        SIMULATOR_URL: "http://127.0.0.1:1",
-      };
-      const given = Object.keys(environment).map((setting): [string, string] => [
-        setting,
-        own[setting] ?? ports[setting] ?? substitutedOf(environment[setting]!),
-      ]);
-      const env = { PATH: process.env.PATH, NODE_ENV: "production", ...Object.fromEntries(given) };
-      const role = spawn(process.execPath, command.slice(1), { cwd: root, env, stdio: ["ignore", "ignore", "pipe"] });
-      running.push(role);
-      let errors = "";
-      role.stderr!.on("data", (chunk) => {
-        errors += chunk;
-      });
-      const [kind, program, ...args] = healthcheck!.test;
-      assert.deepEqual([kind, program], ["CMD", "node"]);
-      const isHealthy = () => spawnSync(process.execPath, args, { env, timeout: 3_000 }).status === 0;
-      await until(`${name} to be healthy`, () => {
-        assert.equal(role.exitCode, null, errors);
-        return isHealthy();
-      });
-      role.kill("SIGTERM");
-      assert.deepEqual(await once(role, "close"), [0, null], `${name} stops: ${errors}`);
-      assert.equal(errors, "");
-      assert.equal(isHealthy(), false);
-    }
-  } finally {
-    for (const role of running) role.kill("SIGKILL");
-  }
-});
-
-/** What compose makes of `${NAME:-default}` where nothing is set. */
-const substitutedOf = (text: string) =>
-  text.replaceAll(/\$\{\w+(?::-([^}]*))?[^}]*\}/g, (_whole, otherwise: string | undefined) => otherwise ?? "");
-
-/** A port that is free and stays so: from below the range that the system gives out to whoever asks for any. */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 10_000);
-    const server = createServer().listen(port, "127.0.0.1");
-    const isFree = await once(server, "listening").then(
-      () => true,
-      () => false,
-    );
-    if (!isFree) continue;
-    server.close();
-    await once(server, "close");
-    return port;
-  }
-}

@@ -1,0 +1,52 @@
+/** The services of docker-compose.yml. */
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { fileURLToPath } from "node:url";
+import { parse } from "yaml";
+
+interface Service {
+  image: string;
+  command?: string[];
+  user?: string;
+  read_only?: boolean;
+  tmpfs?: string[];
+  cap_drop?: string[];
+  security_opt?: string[];
+  mem_limit?: string;
+  entrypoint?: string[];
+  environment?: Record<string, string>;
+  healthcheck?: { test: string[] };
+  depends_on?: Record<string, { condition: string }>;
+  deploy?: { replicas: number };
+  stop_grace_period?: string;
+  volumes?: string[];
+  profiles?: string[];
+}
+
+/** The path of the checkout, with a slash at the end. */
+export const root = fileURLToPath(new URL("../..", import.meta.url));
+export const textOf = (file: string) => readFileSync(`${root}${file}`, "utf8");
+export const { services } = parse(textOf("docker-compose.yml"), { merge: true }) as {
+  services: Record<string, Service>;
+};
+/** The services that run one of this gateway's roles. */
+export const roles = Object.entries(services).filter(
+  ([, { command, image }]) => image.startsWith("sluice:") && command?.[0] === "node",
+) as [string, Service & { command: string[]; environment: Record<string, string> }][];
+
+/** A free port from below the range of ephemeral ports, so that no other process is given it meanwhile. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const server = createServer().listen(port, "127.0.0.1");
+    const isFree = await once(server, "listening").then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, "close");
+    return port;
+  }
+}
