@@ -35,12 +35,21 @@ import { logSubscriber } from "./log-subscriber.ts";
 import { metricsSubscriber } from "./metrics.ts";
 import { createIngressOperations } from "./operations.ts";
 import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
+import { BoundedStore } from "./stored/bounded-store.ts";
+import { Conversations } from "./stored/conversations.ts";
+import { RedisSpace } from "./stored/redis-space.ts";
+import { addStoredRoutes } from "./stored/routes.ts";
+import { SealedStore } from "./stored/sealed-store.ts";
+import { StoredResponses } from "./stored/stored-responses.ts";
+import { Storing, type StoringOptions } from "./stored/storing.ts";
 import { ResponsesSockets } from "./websocket/responses-sockets.ts";
 
 /** How often things are checked that need no check of their own at an exact time. */
 const checkEveryMs = 1_000;
 /** How often the settings of the queues are restored: a Redis that lost its data has lost them. */
 const restoreSettingsEveryMs = 10_000;
+/** How often the space of expired responses is released. */
+const sweepEveryMs = 10_000;
 /** How long a starting ingress waits at most until it hears its own heartbeat. */
 const firstHeartbeatMsMax = 5_000;
 
@@ -110,6 +119,7 @@ function createPath(
     bodies: new Capacity(config.bodiesBytesMax, smallBodyBytesMax),
     answers: new Capacity(config.answersBytesMax, smallAnswerBytesMax),
     generations: new Capacity(config.generationsMax),
+    recorded: new Capacity(config.keptBytesMax),
   };
   const { bodies: bodyBytes, answers: answerBytes, generations: slots } = capacities;
   const limits = new RateLimiter({ redis, keyspace, catalogue: catalogue.current, clock, events, log });
@@ -130,9 +140,11 @@ function createPath(
     isRevoked: keys.isRevoked,
     events,
   });
+  const space = new RedisSpace(bodies, clock);
   const idempotency = new Idempotency({
     redis: bodies,
     keyspace,
+    space,
     slots,
     bodyBytes,
     clock,
@@ -141,7 +153,15 @@ function createPath(
     keyBytesMax: config.idempotencyKeyBytesMax,
     bytesMax: config.idempotencyBytesMax,
   });
-  return { events, capacities, limits, generations, idempotency };
+  const store = new BoundedStore({
+    redis: bodies,
+    keyspace,
+    space,
+    lifeMs: config.storedMs,
+    keyBytesMax: config.storedKeyBytesMax,
+    bytesMax: config.storedBytesMax,
+  });
+  return { events, capacities, limits, generations, idempotency, store };
 }
 
 /** The callers' server with its routes, for HTTP and for WebSockets. */
@@ -149,7 +169,7 @@ function createHttp(
   config: IngressProcessConfig,
   { clock }: IngressDeps,
   { catalogue, keys }: Backends,
-  { events, capacities, limits, generations, idempotency }: Path,
+  { events, capacities, limits, generations, idempotency, store }: Path,
 ) {
   const draining = new AbortController();
   /** Random: callers could guess a counter, and read from it how much others ask. */
@@ -175,11 +195,42 @@ function createHttp(
     limits,
     draining: draining.signal,
   });
-  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies, reader });
-  const sockets = new ResponsesSockets({ config, clock, events, keys, admission, bodies, reader, unread, nextId });
+  const storing = createStoring(
+    config,
+    { catalogue: catalogue.current, keys, clock, bodies, reader, recorded: capacities.recorded },
+    store,
+  );
+  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies, reader, storing });
+  addStoredRoutes(server, storing, clock);
+  const sockets = new ResponsesSockets({
+    config,
+    clock,
+    events,
+    keys,
+    admission,
+    bodies,
+    reader,
+    storing,
+    unread,
+    nextId,
+  });
   sockets.addTo(server);
   const connections = new Connections(server.server as Server, clock);
   return { draining, bodies, reader, server, sockets, connections };
+}
+
+function createStoring(
+  { bodyBytesMax }: IngressConfig,
+  options: Omit<StoringOptions, "responses" | "conversations">,
+  store: BoundedStore,
+): Storing {
+  const sealed = new SealedStore(store);
+  const conversations = new Conversations(sealed);
+  return new Storing({
+    ...options,
+    conversations,
+    responses: new StoredResponses(sealed, conversations, bodyBytesMax),
+  });
 }
 
 /** Everything that this ingress does at an interval. */
@@ -187,7 +238,7 @@ function periodicTasksOf(
   config: IngressProcessConfig,
   { bounds, log }: IngressDeps,
   { catalogue, keyspace, queues, redis }: Backends,
-  { generations, idempotency, limits }: Path,
+  { generations, idempotency, limits, store }: Path,
   { bodies, sockets }: Http,
   openFiles: OpenFiles,
 ): PeriodicTask[] {
@@ -202,6 +253,7 @@ function periodicTasksOf(
     { everyMs: checkEveryMs, run: () => openFiles.tick() },
     { everyMs: checkEveryMs, run: () => queues.open(catalogue.current().queues.keys()) },
     { everyMs: restoreSettingsEveryMs, run: () => queues.restoreSettings() },
+    { everyMs: sweepEveryMs, run: () => store.sweep() },
     { everyMs: rewrites.checkEveryMs, run: () => rewrites.rewriteIfDue() },
   ];
 }

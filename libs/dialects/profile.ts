@@ -7,6 +7,7 @@ import type { TSchema } from "typebox";
 import type { Framing } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import type { ErrorCode, Failure } from "./errors.ts";
+import type { StoredReferences } from "./openai-responses/stored-references.ts";
 
 /** Where callers POST a request of some operation, and what the request may look like. */
 export interface Endpoint {
@@ -20,6 +21,8 @@ export interface Endpoint {
   bodyBytesMax?: number;
   /** Rules that a schema can't express; undefined for a valid body. */
   faultOf?(body: Record<string, unknown>): Failure | undefined;
+  /** What a body refers to that the gateway has stored for its caller, in dialects with such references. */
+  referencesIn?(body: Record<string, unknown>): StoredReferences | undefined;
 }
 
 /** The operations that each dialect has endpoints of its own for. */

@@ -3,6 +3,7 @@ import { isUtf8 } from "node:buffer";
 import type { Failure } from "#dialects/errors.ts";
 import { boundBroken, type JsonBounds, parseJson } from "#dialects/json.ts";
 import { formFieldsMax, formOf } from "#dialects/openai-images/form.ts";
+import type { StoredReferences } from "#dialects/openai-responses/stored-references.ts";
 import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
 import type { ServedEndpoint } from "./endpoints.ts";
@@ -27,6 +28,8 @@ export type Body = Record<string, unknown>;
 export interface ReadBody {
   body: Body;
   demand: Demand;
+  /** What the body refers to that is stored for its caller. */
+  references?: StoredReferences | undefined;
 }
 
 export type BodyRead<Value> = { kind: "read"; value: Value } | { kind: "refused"; failure: Failure };
@@ -67,14 +70,20 @@ export async function readForm(
 export const fieldsMax = 1_000;
 
 /** Checks a parsed value against its endpoint. */
-export function checkBody({ schema, operation, dialect, faultOf }: ServedEndpoint, value: unknown): BodyRead<ReadBody> {
+export function checkBody(
+  { schema, operation, dialect, faultOf, referencesIn }: ServedEndpoint,
+  value: unknown,
+): BodyRead<ReadBody> {
   const fault = faultIn(schema, value);
   if (fault !== undefined) return { kind: "refused", failure: fault };
   const body = value as Body;
   if (Object.keys(body).length > fieldsMax) return refused(`The body has more than ${fieldsMax} fields.`);
   const failure = faultOf?.(body);
   return failure === undefined
-    ? { kind: "read", value: { body, demand: operations[operation].demandOf(body, dialect) } }
+    ? {
+        kind: "read",
+        value: { body, demand: operations[operation].demandOf(body, dialect), references: referencesIn?.(body) },
+      }
     : { kind: "refused", failure };
 }
 

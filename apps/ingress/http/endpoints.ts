@@ -22,8 +22,8 @@ export const endpoints: ReadonlyMap<string, ServedEndpoint> = new Map(
   served.map((endpoint) => [nameOf(endpoint), endpoint]),
 );
 
-/** The endpoint of requests on a WebSocket. */
-export const socketEndpoint = endpoints.get(responsesEndpoint.path) as ServedEndpoint;
+/** OpenAI's Responses, by POST or on a WebSocket. */
+export const responses = endpoints.get(responsesEndpoint.path) as ServedEndpoint;
 
 /** Does the request ask for a WebSocket, at the path that has them? HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
 export const isSocketHandshake = ({ method, url = "", headers, httpVersion }: IncomingMessage): boolean =>

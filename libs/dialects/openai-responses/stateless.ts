@@ -1,4 +1,4 @@
-/** What of a request refers to what a vendor would have stored, and how a caller's own connection continues its previous answer instead. */
+/** Fields that name objects which a vendor keeps for its own customers. */
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 
@@ -9,13 +9,10 @@ export interface StatefulField {
 }
 
 /**
- * The first field that only makes sense where answers, conversations or files are stored; undefined when there is none. It holds for every request,
- * translated or not: what an upstream stores, it stores for all callers of this gateway together.
+ * The first field that names an object at a vendor, such as a file; undefined when there is none. It holds for every request, translated or not: what an
+ * upstream stores, it stores for all callers of this gateway together. What the gateway stores itself is found by stored-references.ts.
  */
 export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
-  if (textOf(body.previous_response_id) !== undefined)
-    return refusalOf("previous_response_id", "names an earlier answer");
-  if (isGiven(body.conversation)) return refusalOf("conversation", "names a stored conversation");
   if (isGiven(body.prompt)) return refusalOf("prompt", "names a stored prompt");
   if (body.background === true) return refusalOf("background", "asks for an answer to be fetched later");
   for (const [place, value] of listOf(body.tools).entries()) {
@@ -37,9 +34,6 @@ const isGiven = (value: unknown): boolean =>
   textOf(value) !== undefined || (typeof value === "object" && value !== null);
 
 function statefulItem(item: Record<string, unknown>, path: string): StatefulField | undefined {
-  const { type, role, id } = item;
-  if (type === "item_reference" || (typeof type !== "string" && role === undefined && textOf(id) !== undefined))
-    return refusalOf(path, "refers to a stored item", aiSdkHint);
   for (const member of ["content", "output"])
     for (const [place, part] of listOf(item[member]).entries())
       if (textOf(objectOf(part).file_id) !== undefined)
@@ -49,14 +43,9 @@ function statefulItem(item: Record<string, unknown>, path: string): StatefulFiel
     : refusalOf(`${path}.output.file_id`, "names a stored file");
 }
 
-const storeHint = "Clients that rely on storage do so with store: false.";
-/** https://ai-sdk.dev/providers/ai-sdk-providers/openai#responses-models */
-const aiSdkHint =
-  'With the AI SDK, set providerOptions: { openai: { store: false } }, or use openai.chat("<model>") instead of openai("<model>").';
-
-const refusalOf = (param: string, what: string, hint = storeHint): StatefulField => ({
+const refusalOf = (param: string, what: string): StatefulField => ({
   param,
-  message: `${param} ${what}, and this gateway stores nothing: send the whole input with every request. ${hint}`,
+  message: `${param} ${what}, which this gateway does not keep: send the content itself with every request.`,
 });
 
 /**
