@@ -29,7 +29,6 @@ export interface Endpoint {
 interface ConversationEndpoints {
   answer: readonly Endpoint[];
   "token-count"?: readonly Endpoint[];
-  compaction?: readonly Endpoint[];
 }
 
 /** What a request says about the length of its answers. */

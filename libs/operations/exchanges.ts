@@ -2,7 +2,6 @@
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { Refusal, refuse } from "#dialects/field-support.ts";
 import { answerExchange } from "./answer/exchange.ts";
-import { compactionExchange } from "./compaction/exchange.ts";
 import { embeddingExchange } from "./embeddings/exchange.ts";
 import {
   addressesMax,
@@ -18,7 +17,6 @@ import { tokenCountExchange } from "./token-count/exchange.ts";
 
 /** All operations but conversations, which the worker can resume. */
 export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchange> = {
-  compaction: compactionExchange,
   "token-count": tokenCountExchange,
   embedding: embeddingExchange,
   "image-generation": imageGenerationExchange,

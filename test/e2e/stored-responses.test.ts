@@ -234,3 +234,62 @@ test("many requests add to one conversation at the same time, and none is lost",
   const { data } = await client.conversations.items.list(id, { limit: 100 });
   assert.equal(new Set(data.map((item) => JSON.stringify((item as { content: unknown }).content))).size, 8);
 });
+
+for (const model of ["sim", "chat-sim"])
+  test(`${model}: a conversation is compacted to one item, from which any model goes on`, async () => {
+    const history = { role: "user" as const, content: "The word is Xylophonist." };
+    const trigger = { type: "compaction_trigger" } as unknown as typeof history;
+    const stream = await client.responses.create({ model, input: [history, trigger], stream: true, store: false });
+    const done: { type: string; encrypted_content: string }[] = [];
+    const types: string[] = [];
+    for await (const event of stream) {
+      types.push(event.type);
+      if (event.type === "response.output_item.done") done.push(event.item as (typeof done)[0]);
+    }
+    assert.deepEqual([types[0], types.at(-1)], ["response.created", "response.completed"]);
+    const [item] = done;
+    assert.ok(done.length === 1 && item?.type === "compaction");
+    assert.ok(!Buffer.from(item.encrypted_content).toString().includes("Xylophonist"));
+    const question = { role: "user" as const, content: "Which?" };
+    const { bodies } = scripted([message("msg_1", "Xylophonist.")]);
+    await elsewhere.responses.create({ model: "scripted", input: [item as unknown as typeof question, question] });
+    const [summary] = bodies[0]?.input ?? [];
+    assert.equal(summary?.role, "user");
+    assert.match(JSON.stringify(summary?.content), /Summary of the conversation so far.*You said: /);
+    const stranger = gateway.client({ key: await gateway.createKey("default") });
+    const foreign = await errorOf(stranger.responses.create({ model, input: [item as unknown as typeof question] }));
+    assert.match(foreign.message, /another API key/);
+  });
+
+test("a stored conversation is compacted by its id, and goes on from there", async () => {
+  const first = await client.responses.create({ model: "sim", input: "The word is Xylophonist." });
+  const compacted = await elsewhere.responses.compact({ model: "chat-sim", previous_response_id: first.id });
+  assert.equal(compacted.object, "response.compaction");
+  assert.deepEqual(
+    compacted.output.map(({ type }) => type),
+    ["message", "compaction"],
+  );
+  assert.ok(compacted.usage.total_tokens > 0);
+  const question = { role: "user" as const, content: "Which?" };
+  const next = await client.responses.create({ model: "sim", input: [...compacted.output, question] as unknown as [] });
+  assert.equal(next.status, "completed");
+});
+
+test("a response that is a compaction item stands for the responses before it", async () => {
+  const { bodies } = scripted([message("msg_1", "A summary.")]);
+  const first = await client.responses.create({ model: "scripted", input: "One." });
+  const trigger = { type: "compaction_trigger" } as unknown as { role: "user"; content: "" };
+  const second = await client.responses.create({
+    model: "scripted",
+    input: [trigger],
+    previous_response_id: first.id,
+    tools: [{ type: "function", name: "f", parameters: null, strict: false }],
+    text: { verbosity: "low" },
+  });
+  const asked = bodies[1] as unknown as Record<string, unknown>;
+  assert.deepEqual([asked.tool_choice, asked.text], ["none", undefined]);
+  await client.responses.create({ model: "scripted", input: "Two.", previous_response_id: second.id });
+  assert.equal(bodies[2]?.input.length, 2);
+  assert.match(JSON.stringify(bodies[2]?.input[0]?.content), /A summary\."\}\]$/);
+  assert.equal(bodies[2]?.input[1]?.content, "Two.");
+});

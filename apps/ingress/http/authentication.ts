@@ -21,14 +21,15 @@ export function callerOf(
   return authentication.record;
 }
 
-/** The API key of a request whose caller is authenticated. It must not leave the process. Undefined if the key is not valid any more. */
+/** The API key of a request whose caller is authenticated. It must not leave the process. Throws Refused if the key is not valid any more. */
 export function apiKeyOf(
   keys: KeyDirectory,
   now: number,
   { headers, url }: { headers: IncomingHttpHeaders; url: string },
-): string | undefined {
+): string {
   const authentication = authenticate(credentialsOf(headers, url), keys, now);
-  return authentication.kind === "admitted" ? authentication.apiKey : undefined;
+  if (authentication.kind === "refused") throw new Refused(invalidKey);
+  return authentication.apiKey;
 }
 
 /**

@@ -11,7 +11,7 @@ import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
-import { dialectOf, endpoints, googleVersions, modelCallOf, responses, type ServedEndpoint } from "./endpoints.ts";
+import { dialectOf, endpoints, googleVersions, modelCallOf, type ServedEndpoint } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
 
@@ -120,8 +120,8 @@ class GenerationRoutes {
     const framing = profiles[endpoint.dialect].framingOf(body, call?.method, (request.query as { alt?: string }).alt);
     const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { id: requestId } = request;
-      const response = endpoint === responses ? storing.recorded(request, resolved, given, framing !== "whole") : given;
-      admission.begin({ request, requestId, endpoint, model, framing, demand, bytes, response, onEnd });
+      const answered = storing.answered(request, resolved, given, framing, endpoint);
+      admission.begin({ request, requestId, endpoint, model, demand, bytes, ...answered, onEnd });
       request.isGeneration = true;
     };
     const takeOver = () => {

@@ -24,6 +24,13 @@ export const itemNotFound = (id: string): Failure => ({
   param: "input",
 });
 
+export const foreignCompaction: Failure = {
+  code: "invalid_request",
+  message:
+    "The input has a compaction item that can't be read: it was made for another API key, or it was changed. Begin a new conversation, or send the items that it replaces.",
+  param: "input",
+};
+
 export const storesNothing = (param: string): Failure => ({
   code: "invalid_request",
   message: `'${param}' refers to something stored, and the gateway stores nothing for this key: send the whole input with every request, with \`store\` set to false.`,

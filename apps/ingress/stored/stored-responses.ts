@@ -4,6 +4,14 @@
  */
 import { objectSpansOf, parsedObject, textOf } from "#dialects/json.ts";
 import {
+  isCompaction,
+  isTrigger,
+  ownContentOf,
+  summaryItemOf,
+  summaryTask,
+  withoutAnswerSettings,
+} from "#dialects/openai-responses/compaction.ts";
+import {
   inputItemsOf,
   jsonListOf,
   type StoredReferences,
@@ -12,9 +20,10 @@ import {
 import { tooLarge } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { isStorableName } from "./bounded-store.ts";
+import { compactionName } from "./compacted-response.ts";
 import type { Conversations } from "./conversations.ts";
 import { asSent, type Item, itemOf, listIn, valueIn } from "./items.ts";
-import { itemNotFound, notFoundOf, previousNotFound } from "./not-found.ts";
+import { foreignCompaction, itemNotFound, notFoundOf, previousNotFound } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
 /** Responses that one may continue, directly and indirectly. */
@@ -28,6 +37,8 @@ export interface Expansion {
   conversationId: string | undefined;
   /** Its own items, with references replaced. */
   items: readonly Buffer[];
+  /** Set for a request to compact its conversation: the body then asks for a summary. The items of the conversation that are the user's messages. */
+  compacts: { messages: readonly object[] } | undefined;
 }
 
 /** A response to be stored, beside what its request was. `response` is the JSON object that its caller gets. */
@@ -57,7 +68,12 @@ export class StoredResponses {
   }
 
   /** Throws Refused, with OpenAI's codes, for a reference to something that is not stored. */
-  async expand(owner: StoreOwner, body: Buffer, references: StoredReferences): Promise<Expansion> {
+  async expand(
+    owner: StoreOwner,
+    body: Buffer,
+    references: StoredReferences,
+    isCompactEndpoint: boolean,
+  ): Promise<Expansion> {
     const { responseId, conversationId } = references;
     const asked = textOf(valueIn(body, "model"));
     const chain = responseId === undefined ? [] : await this.#chainOf(owner, responseId);
@@ -67,7 +83,16 @@ export class StoredResponses {
     const items = await this.#ownItems(owner, body, references, asked);
     const bytes = [...before, ...items].reduce((sum, { length }) => sum + length, 0);
     if (bytes > this.#bodyBytesMax) throw new Refused(tooLarge(this.#bodyBytesMax));
-    return { body: withInput(body, before.map(asSent), items.map(asSent)), chain, conversationId, items };
+    const sent = (list: readonly Buffer[]) => list.map((item) => unfolded(asSent(item), owner));
+    const common = { chain, conversationId, items };
+    if (!isCompactEndpoint && !isTrigger(items.at(-1)))
+      return { ...common, body: withInput(body, sent(before), sent(items)), compacts: undefined };
+    const compacted = isTrigger(items.at(-1)) ? items.slice(0, -1) : items;
+    return {
+      ...common,
+      body: withoutAnswerSettings(withInput(body, sent(before), [...sent(compacted), summaryTask])),
+      compacts: { messages: [...before, ...compacted].flatMap(userMessageOf) },
+    };
   }
 
   /** Stores a response with its input, if there is space for it and Redis answers. Never rejects. */
@@ -111,11 +136,16 @@ export class StoredResponses {
 
   async #itemsOfChain(owner: StoreOwner, chain: readonly string[], asked: string | undefined): Promise<Buffer[]> {
     const found = await this.#store.read(owner, chain);
-    return found.flatMap((one, index) => {
+    const turns = found.map((one, index) => {
       if (one === undefined) throw new Refused(previousNotFound(chain[index] as string));
       const { input, response } = decoded(one.value);
-      return [...input.map(({ bytes }) => bytes), ...readableOutputOf(response, asked)];
+      return { input: input.map(({ bytes }) => bytes), output: readableOutputOf(response, asked) };
     });
+    // A compaction item stands for everything before it.
+    const latest = turns.findLastIndex(({ output }) => output.some(isCompaction));
+    return turns.flatMap(({ input, output }, index) =>
+      index < latest ? [] : index === latest ? output : [...input, ...output],
+    );
   }
 
   /** The items of the request itself, references to single items replaced by what they name. */
@@ -157,6 +187,20 @@ function namedItemsIn(value: Buffer): [string, Item & { model: string | undefine
     item.id,
     { ...item, model },
   ]);
+}
+
+/** A summary in place of the item that stands for it. Throws Refused for an item that was made for another API key. */
+function unfolded(item: Buffer, { sealing }: StoreOwner): Buffer {
+  const sealed = ownContentOf(item);
+  if (sealed === undefined) return item;
+  const summary = sealing.open(compactionName, sealed);
+  if (summary === undefined) throw new Refused(foreignCompaction);
+  return summaryItemOf(summary.toString("utf8"));
+}
+
+function userMessageOf(bytes: Buffer): object[] {
+  const item = parsedObject(itemOf(bytes).bytes);
+  return item?.type === "message" && item.role === "user" ? [item] : [];
 }
 
 /** Reasoning is of use only to the model that reasoned: https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context */

@@ -1,6 +1,7 @@
 /** What requests use of what is stored for their callers: references are written out, and answers are recorded. */
 import type { FastifyRequest } from "fastify";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Framing } from "#dialects/codec.ts";
 import { inputItemsOf, type StoredReferences } from "#dialects/openai-responses/stored-references.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Capacity } from "../admission/capacity.ts";
@@ -8,9 +9,10 @@ import type { AnswerResponse } from "../generation/generation-response.ts";
 import { apiKeyOf, type KeyDirectory } from "../http/authentication.ts";
 import type { BodyRead, ReadBody } from "../http/body.ts";
 import type { BodyReader } from "../http/body-reader.ts";
-import type { ServedEndpoint } from "../http/endpoints.ts";
+import { compact, responses, type ServedEndpoint } from "../http/endpoints.ts";
 import { Refused } from "../http/refused.ts";
 import type { RequestBodies } from "../http/request-bodies.ts";
+import { CompactedResponse } from "./compacted-response.ts";
 import type { Conversations } from "./conversations.ts";
 import { storesNothing } from "./not-found.ts";
 import { RecordedResponse } from "./recorded-response.ts";
@@ -50,13 +52,16 @@ export class Storing {
     this.conversations = options.conversations;
   }
 
-  /** Undefined where the caller's group stores nothing. */
+  /** Undefined where the caller's group stores nothing. Throws Refused if the key is not valid any more. */
   ownerOf(request: FastifyRequest): StoreOwner | undefined {
-    const { catalogue, keys, clock } = this.#options;
-    const { id, group } = request.caller;
-    const apiKey =
-      catalogue().groups.get(group)?.storesResponses === false ? undefined : apiKeyOf(keys, clock.epoch(), request);
-    return apiKey === undefined ? undefined : { keyId: id, sealing: new Sealing(apiKey, id) };
+    const stores = this.#options.catalogue().groups.get(request.caller.group)?.storesResponses ?? true;
+    return stores ? this.#sealerOf(request) : undefined;
+  }
+
+  #sealerOf(request: FastifyRequest): StoreOwner {
+    const { keys, clock } = this.#options;
+    const { id } = request.caller;
+    return { keyId: id, sealing: new Sealing(apiKeyOf(keys, clock.epoch(), request), id) };
   }
 
   /**
@@ -81,17 +86,34 @@ export class Storing {
     bytes: Buffer,
     references: StoredReferences,
   ): Promise<ResolvedBody> {
-    const { bodies, reader, responses } = this.#options;
-    const owner = this.ownerOf(request);
+    const { bodies, reader, responses: stored } = this.#options;
+    const owner = isOfStored(references) ? this.ownerOf(request) : this.#sealerOf(request);
     if (owner === undefined) throw new Refused(storesNothing(paramOf(references)));
-    const expansion = await responses.expand(owner, bytes, references);
+    const expansion = await stored.expand(owner, bytes, references, endpoint === compact);
     bodies.reserve(request, expansion.body.length);
     const read = readOrThrow(await reader.read(endpoint, expansion.body, { key: request.caller.id }));
     return { ...read, bytes: expansion.body, expansion };
   }
 
+  /** How the caller of this request gets an answer, and the response to answer through: it compacts and stores the answer where that is wanted. */
+  answered(
+    request: FastifyRequest,
+    resolved: ResolvedBody,
+    given: AnswerResponse,
+    framing: Framing,
+    endpoint: ServedEndpoint,
+  ): { response: AnswerResponse; framing: Framing } {
+    const response = endpoint === responses ? this.#recorded(request, resolved, given, framing !== "whole") : given;
+    const compacts = resolved.expansion?.compacts;
+    if (compacts === undefined) return { response, framing };
+    const { sealing, keyId } = this.#sealerOf(request);
+    const form = endpoint === compact ? compacts : framing === "whole" ? "whole" : "sse";
+    const held = this.#options.recorded.claim(keyId);
+    return { response: new CompactedResponse(response, form, sealing, held), framing: "whole" };
+  }
+
   /** The response to answer through, which stores the answer once it is complete: the same one where nothing is to be stored. */
-  recorded(
+  #recorded(
     request: FastifyRequest,
     { bytes, body, expansion }: ResolvedBody,
     response: AnswerResponse,
@@ -120,6 +142,9 @@ function readOrThrow(read: Reading): ReadBody {
   if (read.kind === "refused") throw new Refused(read.failure);
   return read.value;
 }
+
+const isOfStored = ({ responseId, conversationId, items }: StoredReferences): boolean =>
+  responseId !== undefined || conversationId !== undefined || items.length > 0;
 
 const paramOf = ({ responseId, conversationId, items }: StoredReferences): string =>
   responseId !== undefined

@@ -162,9 +162,9 @@ export class Turns {
     const items = expansion === undefined ? given : inputItemsOf(bytes);
     const model = String(body.model);
     if (generates) {
-      const asked = { request, requestId, endpoint: responses, model, framing: "sse", demand, bytes } as const;
+      const asked = { request, requestId, endpoint: responses, model, demand, bytes } as const;
       const response = this.#responseFor(frame.streamId);
-      admission.begin({ ...asked, response: storing.recorded(request, resolved, response, true) });
+      admission.begin({ ...asked, ...storing.answered(request, resolved, response, "sse", responses) });
       this.#unread.add(response);
       response.once("close", () => this.#unread.delete(response));
       this.#running = { response, requestId, startedAt: this.#options.clock.now() };

@@ -4,7 +4,7 @@ import { openaiErrorOf, openaiProfile } from "../openai-profile.ts";
 import { type Endpoint, isCount, type Profile, storedFaultIn } from "../profile.ts";
 import { responsesRequestSchema } from "./schema.ts";
 import { statefulFieldIn } from "./stateless.ts";
-import { storedReferencesIn } from "./stored-references.ts";
+import { noReferences, storedReferencesIn } from "./stored-references.ts";
 
 const endpoint = {
   dialect: "openai-responses",
@@ -27,11 +27,17 @@ function twoHistoriesFaultIn(body: Record<string, unknown>): Failure | undefined
 /** For POST requests and for WebSockets. */
 export const responsesEndpoint = { ...endpoint, path: "/v1/responses" } satisfies Endpoint;
 
+/** Answers with an item that stands for the conversation. */
+export const compactEndpoint = {
+  ...endpoint,
+  path: "/v1/responses/compact",
+  referencesIn: (body) => storedReferencesIn(body) ?? noReferences,
+} satisfies Endpoint;
+
 export const openaiResponsesProfile: Profile = {
   ...openaiProfile,
   endpoints: {
-    answer: [responsesEndpoint],
-    compaction: [{ ...endpoint, path: "/v1/responses/compact" }],
+    answer: [responsesEndpoint, compactEndpoint],
     "token-count": [{ ...endpoint, path: "/v1/responses/input_tokens" }],
   },
   ownsPath: (_versions, rest) => /^\/(responses|conversations)(\/|$)/.test(rest),

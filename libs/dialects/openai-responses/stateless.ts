@@ -49,20 +49,17 @@ const refusalOf = (param: string, what: string): StatefulField => ({
 });
 
 /**
- * Throws Refusal for the first field that asks for compaction, or holds its result. Nothing of it is stored, but only upstreams of this dialect understand it, and of
- * those only the one whose account has made it.
+ * Throws Refusal for a compaction item that a vendor made: only the account that made it can read it. The gateway's own items were replaced before
+ * (compaction.ts). `context_management` only saves tokens: where the vendor does not compact, the conversation goes on as it is.
  */
 export function refuseCompaction(body: Record<string, unknown>): void {
-  const why =
-    "asks for compaction by the vendor, which only a model whose upstream speaks openai-responses offers; the upstream of this model does not";
-  if (listOf(body.context_management).length > 0) refuse("context_management", why);
   for (const [place, value] of listOf(body.input).entries()) {
     const { type } = objectOf(value);
-    if (type === "compaction_trigger") refuse(`input[${place}]`, why);
+    if (type === "compaction_trigger") refuse(`input[${place}]`, "must be the last item of the input");
     if (type === "compaction")
       refuse(
         `input[${place}]`,
-        "is a compaction item, which only an upstream that speaks openai-responses can read; the upstream of this model does not",
+        "is a compaction item of a vendor, which only an upstream that speaks openai-responses can read; the upstream of this model does not",
       );
   }
 }

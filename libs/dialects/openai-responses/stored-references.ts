@@ -19,7 +19,16 @@ export interface StoredReferences {
   conversationId: string | undefined;
   /** Items of the input that only name a stored item. `place` is the index in `input`. */
   items: readonly { place: number; id: string }[];
+  /** Items of the input may stand for a conversation, or ask for such an item (compaction.ts). */
+  hasCompaction: boolean;
 }
+
+export const noReferences: StoredReferences = {
+  responseId: undefined,
+  conversationId: undefined,
+  items: [],
+  hasCompaction: false,
+};
 
 /** Undefined for a request that refers to nothing stored. */
 export function storedReferencesIn(body: Record<string, unknown>): StoredReferences | undefined {
@@ -29,9 +38,10 @@ export function storedReferencesIn(body: Record<string, unknown>): StoredReferen
     const id = referencedIdOf(objectOf(value));
     return id === undefined ? [] : [{ place, id }];
   });
-  return responseId === undefined && conversationId === undefined && items.length === 0
+  const hasCompaction = listOf(body.input).some((value) => String(objectOf(value).type).startsWith("compaction"));
+  return responseId === undefined && conversationId === undefined && items.length === 0 && !hasCompaction
     ? undefined
-    : { responseId, conversationId, items };
+    : { responseId, conversationId, items, hasCompaction };
 }
 
 /** The type of a reference may be absent: `{ "id": "msg_1" }` is one. */
