@@ -71,10 +71,28 @@ export const elsewhereCheckMs = 200;
 export const storableAnswerBytesMax = 1 << 20;
 /** Unread bytes of one caller among several of the same answer: more than the kept bytes and the relay's window together. */
 export const sharedUnreadBytesMax = 4 << 20;
-/** Answers are stored while Redis uses no more than this part of its memory, because jobs need the rest. */
+
+// Stored responses and conversations.
+/** Nothing is stored for callers while Redis uses more than this part of its memory, because jobs need the rest. */
 export const redisMemoryShareMax = 0.5;
 /** How old the number for `redisMemoryShareMax` may be. Asking for it is a round trip. */
 export const redisMemoryAgeMsMax = 1_000;
+/** Names besides its id by which a stored value can be found. */
+export const aliasesMax = 2_000;
+/** Bytes of an event in a stream that is recorded. An answer with a larger event is not stored. */
+export const recordedEventBytesMax = 8 << 20;
+/** How long the end of an answer waits until the answer is stored. */
+export const storeMsMax = 2_000;
+/** Responses that a stored response may continue, directly and indirectly. */
+export const chainMax = 1_000;
+/** Items of one conversation. */
+export const conversationItemsMax = 10_000;
+/** How often a change of a conversation is tried again after another request's change. */
+export const conversationChangesMax = 20;
+/** Bytes of a request that adds items or metadata to a conversation. The size of a conversation is bounded by what its key may store. */
+export const conversationBodyBytesMax = 8 << 20;
+/** How often the space of expired values is released. */
+export const sweepEveryMs = 10_000;
 
 // Responses over WebSocket.
 /** How long a caller may take to answer a close frame. */

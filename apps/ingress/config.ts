@@ -101,6 +101,27 @@ export const ingressSettings = {
     64 * 1024 * mebibyte,
     "Bytes of answers that Redis stores for all callers. No answer is stored while Redis uses more than half of its memory.",
   ),
+  storedMs: integerSetting(
+    "STORED_MS",
+    86_400_000,
+    1_000,
+    31 * 86_400_000,
+    "How long Redis stores a response or a conversation after its last use, for callers who refer to it.",
+  ),
+  storedKeyBytesMax: integerSetting(
+    "STORED_KEY_BYTES_MAX",
+    64 * mebibyte,
+    0,
+    64 * 1024 * mebibyte,
+    "Bytes of responses and conversations that Redis stores for the callers of one key. Where they are used up, the least recently used ones are removed.",
+  ),
+  storedBytesMax: integerSetting(
+    "STORED_BYTES_MAX",
+    256 * mebibyte,
+    0,
+    64 * 1024 * mebibyte,
+    "Bytes of responses and conversations that Redis stores for all callers. Where they are used up, the key that stores most loses its least recently used ones. Nothing is stored while Redis uses more than half of its memory.",
+  ),
   aofRewriteMs: integerSetting(
     "AOF_REWRITE_MS",
     3_600_000,
@@ -148,7 +169,7 @@ export const ingressSettings = {
     memoryShare(12, 256 * mebibyte),
     0,
     64 * 1024 * mebibyte,
-    "Bytes of conversations that one ingress keeps, each while its WebSocket is open, so that the next turn needs to send only new items. One key alone gets 4/5 of them.",
+    "Bytes of conversations that one ingress keeps, each while its WebSocket is open, so that the next turn needs to send only new items. As many again for requests and answers that are stored once the answer is complete. One key alone gets 4/5 of either.",
   ),
   operatorPassword: secretSetting(
     "OPERATOR_PASSWORD",

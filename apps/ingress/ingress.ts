@@ -29,6 +29,7 @@ import {
   restoreSettingsEveryMs,
   smallAnswerBytesMax,
   smallBodyBytesMax,
+  sweepEveryMs,
 } from "./bounds.ts";
 import type { IngressConfig } from "./config.ts";
 import { FileRewrites } from "./file-rewrites.ts";
@@ -44,6 +45,13 @@ import { logSubscriber } from "./log-subscriber.ts";
 import { metricsSubscriber } from "./metrics.ts";
 import { createIngressOperations } from "./operations.ts";
 import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
+import { BoundedStore } from "./stored/bounded-store.ts";
+import { Conversations } from "./stored/conversations.ts";
+import { RedisSpace } from "./stored/redis-space.ts";
+import { addStoredRoutes } from "./stored/routes.ts";
+import { SealedStore } from "./stored/sealed-store.ts";
+import { StoredResponses } from "./stored/stored-responses.ts";
+import { Storing, type StoringOptions } from "./stored/storing.ts";
 import { ResponsesSockets } from "./websocket/responses-sockets.ts";
 
 const stopping: Failure = {
@@ -112,6 +120,7 @@ function createPath(
     bodies: new Capacity(config.bodiesBytesMax, smallBodyBytesMax),
     answers: new Capacity(config.answersBytesMax, smallAnswerBytesMax),
     generations: new Capacity(config.generationsMax),
+    recorded: new Capacity(config.keptBytesMax),
   };
   const { bodies: bodyBytes, answers: answerBytes, generations: slots } = capacities;
   const limits = new RateLimiter({ redis, keyspace, catalogue: catalogue.current, clock, events, log });
@@ -132,9 +141,11 @@ function createPath(
     isRevoked: keys.isRevoked,
     events,
   });
+  const space = new RedisSpace(bodies, clock);
   const idempotency = new Idempotency({
     redis: bodies,
     keyspace,
+    space,
     slots,
     bodyBytes,
     clock,
@@ -143,7 +154,15 @@ function createPath(
     keyBytesMax: config.idempotencyKeyBytesMax,
     bytesMax: config.idempotencyBytesMax,
   });
-  return { events, capacities, limits, generations, idempotency };
+  const store = new BoundedStore({
+    redis: bodies,
+    keyspace,
+    space,
+    lifeMs: config.storedMs,
+    keyBytesMax: config.storedKeyBytesMax,
+    bytesMax: config.storedBytesMax,
+  });
+  return { events, capacities, limits, generations, idempotency, store };
 }
 
 /** The callers' server with its routes, for HTTP and for WebSockets. */
@@ -151,7 +170,7 @@ function createHttp(
   config: IngressProcessConfig,
   { clock }: IngressDeps,
   { catalogue, keys }: Backends,
-  { events, capacities, limits, generations, idempotency }: Path,
+  { events, capacities, limits, generations, idempotency, store }: Path,
 ) {
   const draining = new AbortController();
   /** Random, because a counter could be guessed and would reveal the number of requests. */
@@ -177,11 +196,42 @@ function createHttp(
     limits,
     draining: draining.signal,
   });
-  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies, reader });
-  const sockets = new ResponsesSockets({ config, clock, events, keys, admission, bodies, reader, unread, nextId });
+  const storing = createStoring(
+    config,
+    { catalogue: catalogue.current, keys, clock, bodies, reader, recorded: capacities.recorded },
+    store,
+  );
+  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies, reader, storing });
+  addStoredRoutes(server, storing, clock);
+  const sockets = new ResponsesSockets({
+    config,
+    clock,
+    events,
+    keys,
+    admission,
+    bodies,
+    reader,
+    storing,
+    unread,
+    nextId,
+  });
   sockets.addTo(server);
   const connections = new Connections(server.server as Server, clock);
   return { draining, bodies, reader, server, sockets, connections };
+}
+
+function createStoring(
+  { bodyBytesMax }: IngressConfig,
+  options: Omit<StoringOptions, "responses" | "conversations">,
+  store: BoundedStore,
+): Storing {
+  const sealed = new SealedStore(store);
+  const conversations = new Conversations(sealed);
+  return new Storing({
+    ...options,
+    conversations,
+    responses: new StoredResponses(sealed, conversations, bodyBytesMax),
+  });
 }
 
 /** All tasks that this ingress runs at an interval. */
@@ -189,7 +239,7 @@ function periodicTasksOf(
   config: IngressProcessConfig,
   { bounds, log }: IngressDeps,
   { catalogue, keyspace, queues, redis }: Backends,
-  { generations, idempotency, limits }: Path,
+  { generations, idempotency, limits, store }: Path,
   { bodies, sockets }: Http,
   openFiles: OpenFiles,
 ): PeriodicTask[] {
@@ -204,6 +254,7 @@ function periodicTasksOf(
     { everyMs: checkEveryMs, run: () => openFiles.tick() },
     { everyMs: checkEveryMs, run: () => queues.open(catalogue.current().queues.keys()) },
     { everyMs: restoreSettingsEveryMs, run: () => queues.restoreSettings() },
+    { everyMs: sweepEveryMs, run: () => store.sweep() },
     { everyMs: rewrites.checkEveryMs, run: () => rewrites.rewriteIfDue() },
   ];
 }

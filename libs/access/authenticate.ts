@@ -4,7 +4,7 @@ import { hashOf, looksLikeKey } from "./key.ts";
 import { type KeyRecord, stateOf } from "./record.ts";
 
 /** A refusal does not distinguish missing, malformed, unknown, expired and revoked keys. */
-export type Authentication = { kind: "admitted"; record: KeyRecord } | { kind: "refused" };
+export type Authentication = { kind: "admitted"; record: KeyRecord; apiKey: string } | { kind: "refused" };
 
 /**
  * Finds the first live key among the credentials, which are in order of precedence: an expired or foreign credential does not hide a valid one.
@@ -17,7 +17,7 @@ export function authenticate(
 ): Authentication {
   for (const credential of credentials.slice(0, credentialsMax)) {
     const record = looksLikeKey(credential) ? keys.find(hashOf(credential)) : undefined;
-    if (record && stateOf(record, now) === "live") return { kind: "admitted", record };
+    if (record && stateOf(record, now) === "live") return { kind: "admitted", record, apiKey: credential };
   }
   return { kind: "refused" };
 }

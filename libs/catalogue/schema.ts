@@ -65,6 +65,11 @@ const group = Type.Object(
       description:
         "The models that keys of this group may use: model ids, or prefixes followed by `*`. `*` alone allows every model.",
     }),
+    storesResponses: Type.Boolean({
+      default: true,
+      description:
+        "Whether responses are stored for callers who ask for it or do not set `store`, encrypted with a key derived from the caller's API key. Where they are not, `previous_response_id`, conversations and references to items are refused.",
+    }),
     limits: callerLimits("Limits for all keys of this group together. An absent limit does not apply."),
     keyLimits: callerLimits("Limits for each key of this group. A key's own limits override them."),
     accountLimits: callerLimits("Limits for all keys of one account together, for keys that name an account."),

@@ -117,8 +117,6 @@ export type WholeAnswer =
 export interface Verbatim {
   /** The caller's bytes for the upstream. Undefined if they do not match the dialect's schema. */
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined;
-  /** The caller's bytes for an upstream that compacts the conversation, in dialects with an endpoint for it. Undefined as above. */
-  compaction?(bytes: Buffer, model: string): WireRequest | undefined;
   /** The caller's bytes with the addresses of attachments replaced, and every other byte unchanged. Throws Refusal, naming the field, if an attachment is given twice. */
   withAddresses(bytes: Buffer, replace: ReplaceAddress): Buffer;
   stream(bytes: Buffer, framing: Framing, model: string): StreamRelay;

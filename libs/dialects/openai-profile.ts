@@ -16,6 +16,7 @@ const errors: Record<ErrorCode, readonly [type: string, code: string | null]> = 
   content_filter: [request, "content_filter"],
   invalid_key: [request, "invalid_api_key"],
   path_not_found: [request, "unknown_url"],
+  not_found: [request, null],
   model_not_found: [request, "model_not_found"],
   method_not_allowed: [request, "method_not_allowed"],
   request_timeout: [request, "request_timeout"],

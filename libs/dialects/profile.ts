@@ -7,6 +7,7 @@ import type { TSchema } from "typebox";
 import type { Framing } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import type { ErrorCode, Failure } from "./errors.ts";
+import type { StoredReferences } from "./openai-responses/stored-references.ts";
 
 /** An endpoint for POST requests of an operation, with the schema of their body. */
 export interface Endpoint {
@@ -20,13 +21,14 @@ export interface Endpoint {
   bodyBytesMax?: number;
   /** Checks rules that a schema cannot express; undefined for a valid body. */
   faultOf?(body: Record<string, unknown>): Failure | undefined;
+  /** What a body refers to that the gateway has stored for its caller, in dialects with such references. */
+  referencesIn?(body: Record<string, unknown>): StoredReferences | undefined;
 }
 
 /** The operations for which each dialect has its own endpoints. */
 interface ConversationEndpoints {
   answer: readonly Endpoint[];
   "token-count"?: readonly Endpoint[];
-  compaction?: readonly Endpoint[];
 }
 
 /** The requested length and number of answers. */

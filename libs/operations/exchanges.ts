@@ -4,7 +4,6 @@ import type { WholeAnswer } from "#dialects/codec.ts";
 import { Refusal, refuse } from "#dialects/field-support.ts";
 import { answerExchange } from "./answer/exchange.ts";
 import { addressesMax } from "./bounds.ts";
-import { compactionExchange } from "./compaction/exchange.ts";
 import { embeddingExchange } from "./embeddings/exchange.ts";
 import type { CallExchange, OperationExchange, PreparationTask, Prepared, ResolveAddresses } from "./exchange.ts";
 import { imageEditExchange, imageGenerationExchange } from "./images/exchange.ts";
@@ -13,7 +12,6 @@ import { tokenCountExchange } from "./token-count/exchange.ts";
 
 /** All operations except conversations, which the worker can resume. */
 export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchange> = {
-  compaction: compactionExchange,
   "token-count": tokenCountExchange,
   embedding: embeddingExchange,
   "image-generation": imageGenerationExchange,

@@ -1,6 +1,5 @@
 /** The registry of operations: each is a folder, a line here and a line in exchanges.ts. */
 import { answer } from "./answer/operation.ts";
-import { compaction } from "./compaction/operation.ts";
 import { embedding } from "./embeddings/operation.ts";
 import { imageEdit, imageGeneration } from "./images/operation.ts";
 import type { Operation } from "./operation.ts";
@@ -8,7 +7,6 @@ import { tokenCount } from "./token-count/operation.ts";
 
 const registry = {
   answer,
-  compaction,
   "token-count": tokenCount,
   embedding,
   "image-generation": imageGeneration,

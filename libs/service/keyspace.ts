@@ -16,6 +16,10 @@ export function keyspaceOf(namespace: string) {
     idempotencyStored: `${prefix}:idempotent:stored`,
     /** Hash: an API key's id → the bytes of its stored answers; `total` → the bytes of all. */
     idempotencyBytes: `${prefix}:idempotent:bytes`,
+    /** The beginning of the names of all that apps/ingress/stored/bounded-store.ts stores. */
+    stored: `${prefix}:stored`,
+    storedEntry: (keyId: string, id: string) => `${prefix}:stored:entry:${keyId}:${id}`,
+    storedAliases: (keyId: string) => `${prefix}:stored:aliases:${keyId}`,
     /** Hash: an upstream's target → its circuit breaker (JSON). */
     circuitBreakers: `${prefix}:circuit-breakers`,
     /** Sorted set: the used slots of an upstream with `concurrencyMax` → when each expires. */

@@ -211,7 +211,9 @@ test("token counts and compaction include the content of attachments", async () 
     assert.ok(!upstream.last().body.toString().includes(here));
   }
   upstream.answerWith(
-    jsonAnswer('{"object":"response.compaction","output":[{"type":"compaction","encrypted_content":"x"}]}'),
+    jsonAnswer(
+      '{"id":"resp_1","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"A summary."}]}]}',
+    ),
   );
   const { body, image } = callers["openai-responses"];
   const { status, text } = await post("/v1/responses/compact", body("openai-responses", image(`${here}/a.png`)));

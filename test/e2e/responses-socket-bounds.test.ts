@@ -160,10 +160,10 @@ test("arriving frames count as request bodies", async () => {
 
 test("a conversation that is too large is neither kept nor sent", async () => {
   using socket = await open();
-  const large = await socket.turn({ model: "sim", input: "x".repeat(30_000) });
+  const large = await socket.turn({ model: "sim", store: false, input: "x".repeat(30_000) });
   const { error } = await socket.turn({ model: "sim", input: "On.", previous_response_id: large.response.id });
   assert.equal(error?.code, "previous_response_not_found");
-  const kept = await socket.turn({ model: "sim", input: "x".repeat(15_000) });
+  const kept = await socket.turn({ model: "sim", store: false, input: "x".repeat(15_000) });
   const { status } = await socket.turn({
     model: "sim",
     input: "x".repeat(bodyBytesMax - 1_000),
@@ -171,7 +171,7 @@ test("a conversation that is too large is neither kept nor sent", async () => {
   });
   assert.equal(status, 413);
   using other = await open();
-  const refused = await other.turn({ model: "sim", input: "x".repeat(15_000) });
+  const refused = await other.turn({ model: "sim", store: false, input: "x".repeat(15_000) });
   assert.equal(
     (await other.turn({ model: "sim", input: "On.", previous_response_id: refused.response.id })).error?.code,
     "previous_response_not_found",
@@ -179,7 +179,7 @@ test("a conversation that is too large is neither kept nor sent", async () => {
   socket.socket.close();
   await socket.closed;
   await until("there is room again", async () => {
-    const again = await other.turn({ model: "sim", input: "x".repeat(15_000) });
+    const again = await other.turn({ model: "sim", store: false, input: "x".repeat(15_000) });
     return (
       (await other.turn({ model: "sim", input: "On.", previous_response_id: again.response.id })).type ===
       "response.completed"

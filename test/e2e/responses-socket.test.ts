@@ -215,11 +215,11 @@ test("a warm-up turn calls no upstream, and the next turn continues from it", as
   );
 });
 
-test("a previous answer is known only to its own connection, and only the latest", async () => {
+test("a connection knows its own latest answer without storing it, and no other", async () => {
   using one = await open();
   using other = await open();
-  const first = (await one.turn({ model: "sim", input: "One." })).response.id;
-  const second = (await one.turn({ model: "sim", input: "Two." })).response.id;
+  const first = (await one.turn({ model: "sim", input: "One.", store: false })).response.id;
+  const second = (await one.turn({ model: "sim", input: "Two.", store: false })).response.id;
   for (const [socket, id] of [
     [other, second],
     [one, first],
@@ -235,6 +235,25 @@ test("a previous answer is known only to its own connection, and only the latest
     (await one.turn({ model: "sim", input: "Three.", previous_response_id: second })).type,
     "response.completed",
   );
+});
+
+test("a stored answer is known to every connection, and to POST requests", async () => {
+  using one = await open();
+  using other = await open();
+  const first = await one.turn({ model: "sim", input: "One." });
+  const second = await other.turn({ model: "sim", input: "Two.", previous_response_id: first.response.id });
+  const item = { type: "item_reference", id: (second.response.output[0] as unknown as { id: string }).id };
+  const third = await one.turn({ model: "sim", input: [item, { role: "user", content: "Three." }] });
+  assert.equal(third.type, "response.completed");
+  const posted = await gateway
+    .client()
+    .responses.create({ model: "sim", input: "Four.", previous_response_id: second.response.id });
+  const counts = [first.response, second.response, posted].map(({ usage }) => usage?.input_tokens ?? 0);
+  assert.deepEqual(
+    counts.toSorted((a, b) => a - b),
+    counts,
+  );
+  assert.equal(new Set(counts).size, 3);
 });
 
 test("a caller that closes ends its upstream call, and leaves nothing behind", async () => {
@@ -326,8 +345,8 @@ test("every invalid frame gets its own error, and the connection continues", asy
     [create({ generate: "no" }), "generate", /boolean/],
     [create({ temperature: 3 }), "temperature", /must be/],
     [create({ generate: false, temperature: 3 }), "temperature", /must be/],
-    [create({ conversation: "conv_1" }), "conversation", /stores nothing/],
-    [create({ input: [{ type: "item_reference", id: "msg_1" }] }), "input[0]", /stores nothing/],
+    [create({ conversation: "conv_1" }), null, /not found/],
+    [create({ input: [{ type: "item_reference", id: "msg_unknown" }] }), "input", /not found/],
     [create({ metadata: JSON.parse(`${'{"a":'.repeat(300)}1${"}".repeat(300)}`) }), null, /nested/],
     [create({ model: "gpt-none" }), "model", /does not exist/],
     [create({ model: "gpt-none", generate: false }), "model", /does not exist/],

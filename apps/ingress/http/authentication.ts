@@ -21,6 +21,17 @@ export function callerOf(
   return authentication.record;
 }
 
+/** The API key of a request whose caller is authenticated. It must not leave the process. Throws Refused if the key is not valid any more. */
+export function apiKeyOf(
+  keys: KeyDirectory,
+  now: number,
+  { headers, url }: { headers: IncomingHttpHeaders; url: string },
+): string {
+  const authentication = authenticate(credentialsOf(headers, url), keys, now);
+  if (authentication.kind === "refused") throw new Refused(invalidKey);
+  return authentication.apiKey;
+}
+
 /**
  * Every credential of a request, wherever a dialect's clients put it: some clients send a stale vendor key beside the good one. Google's
  * clients send the key in the query, which is never logged.

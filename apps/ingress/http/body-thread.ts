@@ -18,8 +18,8 @@ serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer>> => {
   const read = task.contentType === undefined ? readJson(bytes) : await readForm(endpoint, bytes, task.contentType);
   const checked = read.kind === "read" ? checkBody(endpoint, read.value) : read;
   if (checked.kind === "refused") return { value: checked };
-  const { body, demand } = checked.value;
-  return { value: { kind: "read", value: { body: settingsOf(body), demand } } };
+  const { body, ...others } = checked.value;
+  return { value: { kind: "read", value: { body: settingsOf(body), ...others } } };
 });
 
 function readFrame(bytes: Buffer): BodyRead<Omit<CallerFrame, "bytes">> {

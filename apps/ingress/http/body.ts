@@ -5,6 +5,7 @@ import { formFieldsMax } from "#dialects/bounds.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { boundBroken, type JsonBounds, parseJson } from "#dialects/json.ts";
 import { formOf } from "#dialects/openai-images/form.ts";
+import type { StoredReferences } from "#dialects/openai-responses/stored-references.ts";
 import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../bounds.ts";
@@ -30,6 +31,8 @@ export type Body = Record<string, unknown>;
 export interface ReadBody {
   body: Body;
   demand: Demand;
+  /** What the body refers to that is stored for its caller. */
+  references?: StoredReferences | undefined;
 }
 
 export type BodyRead<Value> = { kind: "read"; value: Value } | { kind: "refused"; failure: Failure };
@@ -67,14 +70,20 @@ export async function readForm(
 }
 
 /** Checks a parsed value against its endpoint's schema and rules. */
-export function checkBody({ schema, operation, dialect, faultOf }: ServedEndpoint, value: unknown): BodyRead<ReadBody> {
+export function checkBody(
+  { schema, operation, dialect, faultOf, referencesIn }: ServedEndpoint,
+  value: unknown,
+): BodyRead<ReadBody> {
   const fault = faultIn(schema, value);
   if (fault !== undefined) return { kind: "refused", failure: fault };
   const body = value as Body;
   if (Object.keys(body).length > bodyFieldsMax) return refused(`The body has more than ${bodyFieldsMax} fields.`);
   const failure = faultOf?.(body);
   return failure === undefined
-    ? { kind: "read", value: { body, demand: operations[operation].demandOf(body, dialect) } }
+    ? {
+        kind: "read",
+        value: { body, demand: operations[operation].demandOf(body, dialect), references: referencesIn?.(body) },
+      }
     : { kind: "refused", failure };
 }
 

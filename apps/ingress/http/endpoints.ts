@@ -1,7 +1,7 @@
 /** The paths that callers may POST to, from the registry of operations, and the dialect of each path. */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
+import { compactEndpoint, responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import type { Endpoint } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { type OperationName, operationNames, operations } from "#operations/operations.ts";
@@ -22,8 +22,8 @@ export const endpoints: ReadonlyMap<string, ServedEndpoint> = new Map(
   served.map((endpoint) => [nameOf(endpoint), endpoint]),
 );
 
-/** The endpoint of requests on a WebSocket. */
-export const socketEndpoint = endpoints.get(responsesEndpoint.path) as ServedEndpoint;
+/** OpenAI's Responses, by POST or on a WebSocket. */
+export const responses = endpoints.get(responsesEndpoint.path) as ServedEndpoint;
 
 /** True for a WebSocket handshake at the path that serves WebSockets. HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
 export const isSocketHandshake = ({ method, url = "", headers, httpVersion }: IncomingMessage): boolean =>
@@ -31,6 +31,9 @@ export const isSocketHandshake = ({ method, url = "", headers, httpVersion }: In
   httpVersion !== "1.0" &&
   url.split("?", 1)[0] === responsesEndpoint.path &&
   headers.upgrade?.toLowerCase() === "websocket";
+
+/** The endpoint that compacts conversations of OpenAI's Responses. */
+export const compact = endpoints.get(compactEndpoint.path) as ServedEndpoint;
 
 /** The versions under which Google's clients call. */
 export const googleVersions = ["v1beta", "v1", "v1alpha", "v1beta1"] as const;

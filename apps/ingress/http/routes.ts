@@ -9,7 +9,7 @@ import type { Admission } from "../admission/admission.ts";
 import type { ReplayAnswer } from "../admission/rate-limits.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
-import type { BodyRead, ReadBody } from "./body.ts";
+import type { ResolvedBody, Storing } from "../stored/storing.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
 import { dialectOf, endpoints, googleVersions, modelCallOf, type ServedEndpoint } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
@@ -21,6 +21,7 @@ export interface RoutesOptions {
   idempotency: Idempotency;
   bodies: RequestBodies;
   reader: BodyReader;
+  storing: Storing;
 }
 
 /** The model and the method in a Google path, separated by a colon. */
@@ -101,26 +102,26 @@ class GenerationRoutes {
   ): Promise<void> | undefined {
     const contentType = isForm(endpoint.operation) ? request.headers["content-type"] : undefined;
     const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
-    return read instanceof Promise
-      ? request.held.during(read).then((settled) => this.#begin(request, reply, endpoint, settled, call))
-      : this.#begin(request, reply, endpoint, read, call);
+    const resolved = this.#options.storing.resolve(request, endpoint, request.bytes, read);
+    const begin = (body: ResolvedBody) => this.#begin(request, reply, endpoint, body, call);
+    return resolved instanceof Promise ? request.held.during(resolved).then(begin) : begin(resolved);
   }
 
   #begin(
     request: FastifyRequest,
     reply: FastifyReply,
     endpoint: ServedEndpoint,
-    read: BodyRead<ReadBody>,
+    resolved: ResolvedBody,
     call: ModelCall | undefined,
   ): Promise<void> | undefined {
-    if (read.kind === "refused") throw new Refused(read.failure);
-    const { admission, idempotency } = this.#options;
-    const { body, demand } = read.value;
+    const { admission, idempotency, storing } = this.#options;
+    const { body, demand, bytes } = resolved;
     const model = call?.model ?? String(body.model);
     const framing = profiles[endpoint.dialect].framingOf(body, call?.method, (request.query as { alt?: string }).alt);
-    const begin = (response: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
-      const { id: requestId, bytes } = request;
-      admission.begin({ request, requestId, endpoint, model, framing, demand, bytes, response, onEnd });
+    const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
+      const { id: requestId } = request;
+      const answered = storing.answered(request, resolved, given, framing, endpoint);
+      admission.begin({ request, requestId, endpoint, model, demand, bytes, ...answered, onEnd });
       request.isGeneration = true;
     };
     const takeOver = () => {

@@ -12,6 +12,7 @@ import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
+import type { Clock } from "#service/clock.ts";
 import { renewEveryMsOf } from "#service/lease.ts";
 import type { Capacity, Claim } from "../admission/capacity.ts";
 import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../bounds.ts";
@@ -50,6 +51,7 @@ interface Running {
 }
 
 export interface IdempotencyOptions extends StoredAnswersOptions {
+  clock: Clock;
   /** The slots of generations: a request that waits for another's answer takes one as well. */
   slots: Capacity;
   /** Bytes of request bodies, and of answers that are shared. */

@@ -3,11 +3,11 @@
  * Stored bytes are bounded per API key and in all, and no answer is stored while Redis uses more than half of its memory.
  */
 
-import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
-import { type Redis, usedMemoryShare } from "#service/redis.ts";
+import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-import { idempotencyLeaseMs, redisMemoryAgeMsMax, redisMemoryShareMax } from "../bounds.ts";
+import { idempotencyLeaseMs } from "../bounds.ts";
+import type { RedisSpace } from "../stored/redis-space.ts";
 import type { KeptAnswer } from "./shared-response.ts";
 
 /**
@@ -88,7 +88,7 @@ interface EntryLine {
 export interface StoredAnswersOptions {
   redis: Redis;
   keyspace: Keyspace;
-  clock: Clock;
+  space: RedisSpace;
   /** How long an answer is stored. */
   windowMs: number;
   /** Bytes stored in Redis at most: for the callers of one API key, and for all. */
@@ -98,7 +98,6 @@ export interface StoredAnswersOptions {
 
 export class StoredAnswers {
   readonly #options: StoredAnswersOptions;
-  #memory: { readAt: number; hasSpace: Promise<boolean> } | undefined;
 
   constructor(options: StoredAnswersOptions) {
     this.#options = options;
@@ -140,27 +139,13 @@ export class StoredAnswers {
 
   /** Replaces the claim by the answer; frees the entry where there is no space for it. Never rejects. */
   async store(claim: EntryClaim, { status, headers, body }: KeptAnswer): Promise<void> {
-    const { redis, keyspace, windowMs, keyBytesMax, bytesMax } = this.#options;
+    const { redis, keyspace, space, windowMs, keyBytesMax, bytesMax } = this.#options;
     const { key, keyId, hash, fingerprint, value } = claim;
     const line: EntryLine = { fingerprint, status, headers };
     const entry = Buffer.concat([Buffer.from(`${JSON.stringify(line)}\n`), body]);
-    if (!(await this.#hasSpace())) return this.release(claim);
+    if (!(await space.hasSpace())) return this.release(claim);
     const keys = [key, keyspace.idempotencyStored, keyspace.idempotencyBytes];
     const values = [value, entry, windowMs, entry.length, keyId, hash, keyBytesMax, bytesMax];
     await runScript(redis, storeScript, keys, values).catch(() => this.release(claim));
-  }
-
-  /** Has Redis free memory, as of at most a second ago? */
-  #hasSpace(): Promise<boolean> {
-    const { redis, clock } = this.#options;
-    const now = clock.now();
-    if (this.#memory === undefined || now - this.#memory.readAt > redisMemoryAgeMsMax) {
-      const hasSpace = usedMemoryShare(redis).then(
-        (share) => share <= redisMemoryShareMax,
-        () => false,
-      );
-      this.#memory = { readAt: now, hasSpace };
-    }
-    return this.#memory.hasSpace;
   }
 }

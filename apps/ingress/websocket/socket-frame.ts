@@ -94,11 +94,16 @@ const listOf = (items: readonly Buffer[]): Buffer[] => {
   return [openList, ...given.flatMap((part, index) => (index === 0 ? [part] : [comma, part])), closeList];
 };
 
-/** The frame as the body of a streaming POST request: every byte as it was sent, except the frame's own members, and the input if `items` replace it. */
+/**
+ * The frame as the body of a streaming POST request: every byte as it was sent, except the frame's own members. `items` replace the input and the reference to the
+ * answer before it.
+ */
 export function bodyOf({ bytes, spans }: CallerFrame, items?: readonly Buffer[]): Buffer {
   const { input } = spans.members;
   const type = spans.all.find(({ name }) => name === "type");
-  const removed = spans.all.filter((member) => member !== type && envelopeNames.some((name) => name === member.name));
+  const isOfFrame = (name: string) =>
+    envelopeNames.some((known) => known === name) && !(name === "previous_response_id" && items === undefined);
+  const removed = spans.all.filter((member) => member !== type && isOfFrame(member.name));
   // The parts of the input come before a removal that begins where the input ends.
   const replaced = [
     ...(items === undefined || input === undefined

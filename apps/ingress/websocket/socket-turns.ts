@@ -5,6 +5,7 @@ import type { FastifyRequest } from "fastify";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
 import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
+import { inputItemsOf } from "#dialects/openai-responses/stored-references.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
@@ -13,13 +14,14 @@ import type { Capacity } from "../admission/capacity.ts";
 import { steeringBytesMax, unreadAnswersMax } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
 import { callerOf, type KeyDirectory } from "../http/authentication.ts";
-import { type BodyRead, type ReadBody, readJson } from "../http/body.ts";
+import { readJson } from "../http/body.ts";
 import { type BodyReader, isReadAtOnce } from "../http/body-reader.ts";
-import { socketEndpoint } from "../http/endpoints.ts";
+import { responses } from "../http/endpoints.ts";
 import { tooLarge } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import type { RequestBodies } from "../http/request-bodies.ts";
 import { callerLeftStatus } from "../http/server.ts";
+import type { ResolvedBody, Storing } from "../stored/storing.ts";
 import { Conversation } from "./conversation.ts";
 import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
 import { SocketResponse, type TurnPort } from "./socket-response.ts";
@@ -32,6 +34,7 @@ export interface TurnsOptions {
   admission: Admission;
   bodies: RequestBodies;
   reader: BodyReader;
+  storing: Storing;
   /** Bytes of the conversations that are kept. */
   conversations: Capacity;
 }
@@ -40,7 +43,8 @@ export interface TurnsOptions {
 interface PendingTurn {
   frame: CallerFrame;
   requestId: string;
-  items: Buffer[];
+  /** Of its input, with those before it on this connection. */
+  items: readonly Buffer[];
   bytes: Buffer;
   generates: boolean;
 }
@@ -116,23 +120,16 @@ export class Turns {
     // The key may have been revoked since the connection was opened.
     request.caller = callerOf(keys, clock.epoch(), request);
     const { previousId, generates } = turnOf(frame);
-    const before = previousId === undefined ? [] : this.#conversation.upTo(previousId);
-    if (before === undefined)
-      throw new Refused(
-        socketFailure(
-          "previous_response_not_found",
-          "previous_response_id does not name the latest response of this connection, or that was too large to be kept: send the whole input instead.",
-          "previous_response_id",
-        ),
-      );
-    const items = [...before, itemsOf(frame)];
+    const before = previousId === undefined ? undefined : this.#conversation.upTo(previousId);
+    const items = [...(before ?? []), itemsOf(frame)];
+    // An answer that this connection does not have may be stored: the body then keeps its reference to it.
     const readBody = () =>
       this.#read({
         frame,
         requestId,
         items,
         generates,
-        bytes: bodyOf(frame, previousId === undefined ? undefined : items),
+        bytes: bodyOf(frame, before === undefined ? undefined : items),
       });
     // Copying many bytes gets its own turn of the event loop.
     return isReadAtOnce({ length: items.reduce((sum, { length }) => sum + length, 0) })
@@ -141,29 +138,30 @@ export class Turns {
   }
 
   #read(turn: PendingTurn): Promise<void> | undefined {
-    const { config, bodies, reader } = this.#options;
+    const { config, bodies, reader, storing } = this.#options;
     const request = this.#request;
     const { bytes } = turn;
     if (bytes.length > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
     bodies.reserve(request, bytes.length);
-    const begin = (read: BodyRead<ReadBody>) => this.#begin(turn, read);
-    const read = reader.read(socketEndpoint, bytes, { key: request.caller.id });
-    if (read instanceof Promise) return request.held.during(read).then(begin);
-    begin(read);
+    const read = reader.read(responses, bytes, { key: request.caller.id });
+    const resolved = storing.resolve(request, responses, bytes, read);
+    const begin = (body: ResolvedBody) => this.#begin(turn, body);
+    if (resolved instanceof Promise) return request.held.during(resolved).then(begin);
+    begin(resolved);
     return undefined;
   }
 
-  #begin({ frame, requestId, items, bytes, generates }: PendingTurn, read: BodyRead<ReadBody>): void {
+  #begin({ frame, requestId, items: given, generates }: PendingTurn, resolved: ResolvedBody): void {
     if (this.#left) return;
-    if (read.kind === "refused") throw new Refused(read.failure);
-    const { admission } = this.#options;
+    const { admission, storing } = this.#options;
     const request = this.#request;
-    const { body, demand } = read.value;
+    const { body, demand, bytes, expansion } = resolved;
+    const items = expansion === undefined ? given : inputItemsOf(bytes);
     const model = String(body.model);
     if (generates) {
-      const asked = { request, requestId, endpoint: socketEndpoint, model, framing: "sse", demand, bytes } as const;
+      const asked = { request, requestId, endpoint: responses, model, demand, bytes } as const;
       const response = this.#responseFor(frame.streamId);
-      admission.begin({ ...asked, response });
+      admission.begin({ ...asked, ...storing.answered(request, resolved, response, "sse", responses) });
       this.#unread.add(response);
       response.once("close", () => this.#unread.delete(response));
       this.#running = { response, requestId, startedAt: this.#options.clock.now() };

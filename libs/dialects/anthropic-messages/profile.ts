@@ -23,6 +23,7 @@ const errorTypes: Record<ErrorCode, string> = {
   content_filter: request,
   invalid_key: "authentication_error",
   path_not_found: "not_found_error",
+  not_found: "not_found_error",
   model_not_found: "not_found_error",
   method_not_allowed: request,
   request_timeout: "timeout_error",

@@ -22,6 +22,7 @@ const errorStatuses: Record<ErrorCode, string> = {
   content_filter: argument,
   invalid_key: "UNAUTHENTICATED",
   path_not_found: "NOT_FOUND",
+  not_found: "NOT_FOUND",
   model_not_found: "NOT_FOUND",
   method_not_allowed: argument,
   request_timeout: "DEADLINE_EXCEEDED",

@@ -1,26 +1,46 @@
 /** The profile of OpenAI's Responses. */
+import type { Failure } from "../errors.ts";
 import { openaiErrorOf, openaiProfile } from "../openai-profile.ts";
 import { type Endpoint, isCount, type Profile, storedFaultIn } from "../profile.ts";
 import { responsesRequestSchema } from "./schema.ts";
 import { statefulFieldIn } from "./stateless.ts";
+import { noReferences, storedReferencesIn } from "./stored-references.ts";
 
 const endpoint = {
   dialect: "openai-responses",
   schema: responsesRequestSchema,
-  faultOf: storedFaultIn(statefulFieldIn),
+  faultOf: (body: Record<string, unknown>) => storedFaultIn(statefulFieldIn)(body) ?? twoHistoriesFaultIn(body),
+  referencesIn: storedReferencesIn,
 } as const;
+
+function twoHistoriesFaultIn(body: Record<string, unknown>): Failure | undefined {
+  const { responseId, conversationId } = storedReferencesIn(body) ?? {};
+  return responseId === undefined || conversationId === undefined
+    ? undefined
+    : {
+        code: "invalid_request",
+        message: "'previous_response_id' can't be used together with 'conversation'.",
+        param: "previous_response_id",
+      };
+}
 
 /** For POST requests and for WebSockets. */
 export const responsesEndpoint = { ...endpoint, path: "/v1/responses" } satisfies Endpoint;
 
+/** Answers with an item that stands for the conversation. */
+export const compactEndpoint = {
+  ...endpoint,
+  path: "/v1/responses/compact",
+  referencesIn: (body) => storedReferencesIn(body) ?? noReferences,
+} satisfies Endpoint;
+
 export const openaiResponsesProfile: Profile = {
   ...openaiProfile,
   endpoints: {
-    answer: [responsesEndpoint],
-    compaction: [{ ...endpoint, path: "/v1/responses/compact" }],
+    answer: [responsesEndpoint, compactEndpoint],
     "token-count": [{ ...endpoint, path: "/v1/responses/input_tokens" }],
   },
-  ownsPath: (_versions, rest) => /^\/responses(\/|$)/.test(rest),
+  ownsPath: (_versions, rest) => /^\/(responses|conversations)(\/|$)/.test(rest),
   askedLengthOf: ({ max_output_tokens }) => ({
     outputTokensMax: isCount(max_output_tokens) ? max_output_tokens : undefined,
     choices: 1,

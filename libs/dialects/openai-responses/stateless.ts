@@ -1,4 +1,4 @@
-/** References in a request to objects that a vendor would have stored, and continuing the previous answer of the caller's own connection without storing it. */
+/** References in a request to objects that a vendor keeps for its own customers. */
 import { refuse } from "../field-support.ts";
 import { isObject, listOf, objectOf, textOf } from "../json.ts";
 
@@ -9,13 +9,10 @@ export interface StatefulField {
 }
 
 /**
- * The first field that requires stored answers, conversations or files; undefined if there is none. Applies to translated and verbatim requests: an upstream
- * would share stored objects between all callers of this gateway.
+ * The first field that names an object at a vendor, such as a file; undefined if there is none. Applies to translated and verbatim requests: an upstream would
+ * share stored objects between all callers of this gateway. References to objects that the gateway stores itself are in stored-references.ts.
  */
 export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
-  if (textOf(body.previous_response_id) !== undefined)
-    return refusalOf("previous_response_id", "names an earlier answer");
-  if (isNamed(body.conversation)) return refusalOf("conversation", "names a stored conversation");
   if (isNamed(body.prompt)) return refusalOf("prompt", "names a stored prompt");
   if (body.background === true) return refusalOf("background", "asks for an answer to be fetched later");
   for (const [place, value] of listOf(body.tools).entries()) {
@@ -36,9 +33,6 @@ export function statefulFieldIn(body: Record<string, unknown>): StatefulField | 
 const isNamed = (value: unknown): boolean => textOf(value) !== undefined || isObject(value);
 
 function statefulItem(item: Record<string, unknown>, path: string): StatefulField | undefined {
-  const { type, role, id } = item;
-  if (type === "item_reference" || (typeof type !== "string" && role === undefined && textOf(id) !== undefined))
-    return refusalOf(path, "refers to a stored item", aiSdkHint);
   for (const member of ["content", "output"])
     for (const [place, part] of listOf(item[member]).entries())
       if (textOf(objectOf(part).file_id) !== undefined)
@@ -48,31 +42,23 @@ function statefulItem(item: Record<string, unknown>, path: string): StatefulFiel
     : refusalOf(`${path}.output.file_id`, "names a stored file");
 }
 
-const storeHint = "Clients that rely on storage do so with store: false.";
-/** https://ai-sdk.dev/providers/ai-sdk-providers/openai#responses-models */
-const aiSdkHint =
-  'With the AI SDK, set providerOptions: { openai: { store: false } }, or use openai.chat("<model>") instead of openai("<model>").';
-
-const refusalOf = (param: string, what: string, hint = storeHint): StatefulField => ({
+const refusalOf = (param: string, what: string): StatefulField => ({
   param,
-  message: `${param} ${what}, but this gateway stores nothing: send the whole input with every request. ${hint}`,
+  message: `${param} ${what}, which this gateway does not keep: send the content itself with every request.`,
 });
 
 /**
- * Throws Refusal for the first field that asks for compaction, or contains its result. Compaction stores nothing, but only upstreams of this dialect understand
- * it, and its result is valid only for the account that made it.
+ * Throws Refusal for a vendor's compaction item: it is valid only for the account that made it. The gateway's own items were replaced before (compaction.ts).
+ * `context_management` only saves tokens: if the vendor does not compact, the conversation continues unchanged.
  */
 export function refuseCompaction(body: Record<string, unknown>): void {
-  const why =
-    "asks for compaction by the vendor, which only a model whose upstream speaks openai-responses offers; the upstream of this model does not";
-  if (listOf(body.context_management).length > 0) refuse("context_management", why);
   for (const [place, value] of listOf(body.input).entries()) {
     const { type } = objectOf(value);
-    if (type === "compaction_trigger") refuse(`input[${place}]`, why);
+    if (type === "compaction_trigger") refuse(`input[${place}]`, "must be the last item of the input");
     if (type === "compaction")
       refuse(
         `input[${place}]`,
-        "is a compaction item, which only an upstream that speaks openai-responses can read; the upstream of this model does not",
+        "is a compaction item of a vendor, which only an upstream that speaks openai-responses can read; the upstream of this model does not",
       );
   }
 }

@@ -33,12 +33,6 @@ export const verbatim: Verbatim = {
     const body = requestOf(withResolvableReasoning(bytes), framing, target);
     return body === undefined ? undefined : { path: "/responses", headers: {}, body };
   },
-  compaction(bytes, model) {
-    const spans = objectSpansOf(bytes, ["model"]);
-    if (spans?.members.model === undefined) return undefined;
-    const body = withResolvableReasoning(withMember(bytes, ["model"], jsonBytesOf(model)));
-    return { path: "/responses/compact", headers: {}, body };
-  },
   stream: (_bytes, _framing, model) => new VerbatimStream(new ResponsesWatcher(model)),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
   answer: answerOf,

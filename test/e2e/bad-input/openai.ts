@@ -169,8 +169,6 @@ export const chatCompletions: RichRequest = {
   ],
 };
 
-const stored = { type: "item_reference", id: "msg_1" };
-
 export const responses: RichRequest = {
   dialect: "openai-responses",
   pathOf: () => "/v1/responses",
@@ -263,7 +261,7 @@ export const responses: RichRequest = {
   outOfRange: [
     ["model", "", "x".repeat(300)],
     ["input[0].role", "robot"],
-    ["input[2]", { type: "reasoning" }, { type: "function_call", name: "x" }, { content: "x" }, stored],
+    ["input[2]", { type: "reasoning" }, { type: "function_call", name: "x" }, { content: "x" }],
     ["input[0].content[1]", { type: "input_image", file_id: "file_1" }],
     ["temperature", 2.1, -0.1],
     ["top_p", 1.1, -0.1],
@@ -276,7 +274,6 @@ export const responses: RichRequest = {
     ["metadata", ...metadata],
     ["safety_identifier", "x".repeat(129)],
     ["previous_response_id", "resp_1"],
-    ["conversation", "conv_1", { id: "conv_1" }],
     ["prompt", { id: "pmpt_1" }],
     ["background", true],
   ],
@@ -295,7 +292,6 @@ export const responses: RichRequest = {
     ["input[0].content[1].image_url", "ftp://x/y", "data:image/png;base64,@@@"],
     ["input[0].content[2]", { type: "input_file" }, { type: "input_file", file_data: "@@" }],
     ["input[2]", { type: "compaction", encrypted_content: "x" }, { type: "compaction_trigger" }],
-    ["context_management", [{ type: "compaction", compact_threshold: 5 }]],
     ["input[3].type", "weird_call"],
     ["input[5].call_id", "nobody"],
   ],

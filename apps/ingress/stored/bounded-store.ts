@@ -1,0 +1,198 @@
+/**
+ * Values that Redis stores for API keys, for a limited time and in limited space. Where space is short, a key loses the values that it has used least
+ * recently: its own bound first, and the bound on all keys together takes from the key that stores most. So no key displaces the values of a smaller one.
+ */
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+import { redisClock, runScript, scriptOf } from "#service/script.ts";
+import { aliasesMax } from "../bounds.ts";
+import type { RedisSpace } from "./redis-space.ts";
+
+/** Ids and aliases. */
+const nameForm = /^[A-Za-z0-9_.:-]{1,200}$/;
+
+export const isStorableName = (name: string): boolean => nameForm.test(name);
+
+/**
+ * KEYS[1] is the beginning of the names of all keys, which are `entry:<key>:<id>` (hash: value, aliases, bytes, version), `order:<key>` (sorted set:
+ * "<id> <bytes>" → expiry), `aliases:<key>` (hash: alias → id), `bytes` (sorted set: key → its bytes), `total` (bytes of all), and `expiry` (sorted set:
+ * "<key> <id> <bytes>" → expiry).
+ */
+const common = `${redisClock}
+local prefix = KEYS[1]
+local bytesKey, totalKey, expiryKey = prefix .. ":bytes", prefix .. ":total", prefix .. ":expiry"
+local function entryOf(key, id) return prefix .. ":entry:" .. key .. ":" .. id end
+local function orderOf(key) return prefix .. ":order:" .. key end
+local function aliasesOf(key) return prefix .. ":aliases:" .. key end
+local function drop(key, id, bytes)
+  local entry = entryOf(key, id)
+  local aliases = redis.call("HGET", entry, "aliases")
+  for alias in string.gmatch(aliases or "", "%S+") do
+    if redis.call("HGET", aliasesOf(key), alias) == id then redis.call("HDEL", aliasesOf(key), alias) end
+  end
+  redis.call("DEL", entry)
+  redis.call("ZREM", orderOf(key), id .. " " .. bytes)
+  if redis.call("ZREM", expiryKey, key .. " " .. id .. " " .. bytes) == 0 then return end
+  if tonumber(redis.call("ZINCRBY", bytesKey, -bytes, key)) <= 0 then redis.call("ZREM", bytesKey, key) end
+  if redis.call("DECRBY", totalKey, bytes) <= 0 then redis.call("DEL", totalKey) end
+end
+local function dropExpired(most)
+  for _, member in ipairs(redis.call("ZRANGEBYSCORE", expiryKey, "-inf", nowMs, "LIMIT", 0, most)) do
+    drop(string.match(member, "^(%S+) (%S+) (%d+)$"))
+  end
+end`;
+
+/**
+ * ARGV: key, id, value, aliases (separated by spaces), bytes, life in ms, expected version (-1 for any), bytes of one key and of all keys at most.
+ * Returns the new version, 0 where another version was found, -1 where the value does not fit.
+ */
+const putScript = scriptOf(
+  `${common}
+local key, id, bytes, lifeMs = ARGV[1], ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6])
+local expected, keyMax, max = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+dropExpired(100)
+local entry = entryOf(key, id)
+local found = redis.call("HMGET", entry, "version", "bytes")
+local version = tonumber(found[1]) or 0
+if expected >= 0 and version ~= expected then return 0 end
+if bytes > keyMax or bytes > max then return -1 end
+if found[2] then drop(key, id, found[2]) end
+for _ = 1, 1000 do
+  local from
+  if (tonumber(redis.call("ZSCORE", bytesKey, key)) or 0) + bytes > keyMax then from = key
+  elseif (tonumber(redis.call("GET", totalKey)) or 0) + bytes > max then from = redis.call("ZREVRANGE", bytesKey, 0, 0)[1] end
+  if not from then
+    local expiresAt = nowMs + lifeMs
+    redis.call("HSET", entry, "value", ARGV[3], "aliases", ARGV[4], "bytes", bytes, "version", version + 1)
+    redis.call("PEXPIRE", entry, lifeMs)
+    for alias in string.gmatch(ARGV[4], "%S+") do redis.call("HSET", aliasesOf(key), alias, id) end
+    redis.call("ZADD", orderOf(key), expiresAt, id .. " " .. bytes)
+    redis.call("ZADD", expiryKey, expiresAt, key .. " " .. id .. " " .. bytes)
+    redis.call("ZINCRBY", bytesKey, bytes, key)
+    redis.call("INCRBY", totalKey, bytes)
+    for _, name in ipairs({ orderOf(key), aliasesOf(key), bytesKey, totalKey, expiryKey }) do redis.call("PEXPIRE", name, 2 * lifeMs) end
+    return version + 1
+  end
+  local oldest = redis.call("ZRANGE", orderOf(from), 0, 0)[1]
+  if not oldest then
+    redis.call("ZREM", bytesKey, from)
+    return -1
+  end
+  local oldId, oldBytes = string.match(oldest, "^(%S+) (%d+)$")
+  drop(from, oldId, oldBytes)
+end
+return -1`,
+  "refuse",
+);
+
+/** ARGV: key, life in ms, ids. Their lives begin anew. */
+const touchScript = scriptOf(
+  `${common}
+for place = 3, #ARGV do
+  local bytes = redis.call("HGET", entryOf(ARGV[1], ARGV[place]), "bytes")
+  if bytes then
+    local expiresAt = nowMs + ARGV[2]
+    redis.call("PEXPIRE", entryOf(ARGV[1], ARGV[place]), ARGV[2])
+    redis.call("ZADD", orderOf(ARGV[1]), "XX", expiresAt, ARGV[place] .. " " .. bytes)
+    redis.call("ZADD", expiryKey, "XX", expiresAt, ARGV[1] .. " " .. ARGV[place] .. " " .. bytes)
+    for _, name in ipairs({ orderOf(ARGV[1]), aliasesOf(ARGV[1]), bytesKey, totalKey, expiryKey }) do redis.call("PEXPIRE", name, 2 * ARGV[2]) end
+  end
+end`,
+  "run",
+);
+
+/** ARGV: key, id. Returns 1 where the value was found. */
+const removeScript = scriptOf(
+  `${common}
+local bytes = redis.call("HGET", entryOf(ARGV[1], ARGV[2]), "bytes")
+if not bytes then return 0 end
+drop(ARGV[1], ARGV[2], bytes)
+return 1`,
+  "run",
+);
+
+const sweepScript = scriptOf(`${common}\ndropExpired(500)`, "run");
+
+export interface BoundedStoreOptions {
+  redis: Redis;
+  keyspace: Keyspace;
+  space: Pick<RedisSpace, "hasSpace">;
+  /** How long a value is stored after its last use. */
+  lifeMs: number;
+  /** Bytes stored at most: for one API key, and for all. */
+  keyBytesMax: number;
+  bytesMax: number;
+}
+
+export interface StoredValue {
+  value: Buffer;
+  /** Grows with every change, from 1. */
+  version: number;
+}
+
+export interface ValueToStore {
+  id: string;
+  value: Buffer;
+  /** Further names by which the value can be found. */
+  aliases?: readonly string[];
+  /** Stores only in place of this version; 0 for none. */
+  replaces?: number;
+}
+
+export class BoundedStore {
+  readonly #options: BoundedStoreOptions;
+
+  constructor(options: BoundedStoreOptions) {
+    this.#options = options;
+  }
+
+  /** The new version; "conflict" where another version is stored than the one to be replaced, "full" where there is no space. Rejects when Redis does not answer. */
+  async put(
+    keyId: string,
+    { id, value, aliases = [], replaces = -1 }: ValueToStore,
+  ): Promise<number | "conflict" | "full"> {
+    const { redis, keyspace, space, lifeMs, keyBytesMax, bytesMax } = this.#options;
+    if (!(await space.hasSpace())) return "full";
+    const names = aliases.filter(isStorableName).slice(0, aliasesMax).join(" ");
+    const bytes = value.length + 2 * names.length;
+    const values = [keyId, id, value, names, bytes, lifeMs, replaces, keyBytesMax, bytesMax];
+    const version = Number(await runScript(redis, putScript, [keyspace.stored], values));
+    return version > 0 ? version : version === 0 ? "conflict" : "full";
+  }
+
+  /** The values with these ids, in order. Reading a value prolongs its life. Rejects when Redis does not answer. */
+  async read(keyId: string, ids: readonly string[]): Promise<(StoredValue | undefined)[]> {
+    const { redis, keyspace, lifeMs } = this.#options;
+    const known = ids.filter(isStorableName);
+    const found = await Promise.all(
+      ids.map((id) =>
+        isStorableName(id) ? redis.hmgetBuffer(keyspace.storedEntry(keyId, id), "value", "version") : [null, null],
+      ),
+    );
+    if (known.length > 0)
+      void runScript(redis, touchScript, [keyspace.stored], [keyId, lifeMs, ...known]).catch(() => undefined);
+    return found.map(([value, version]) =>
+      value === null || value === undefined ? undefined : { value, version: Number(version) },
+    );
+  }
+
+  /** The ids of the values that have these aliases, in order. Rejects when Redis does not answer. */
+  async idsOf(keyId: string, aliases: readonly string[]): Promise<(string | undefined)[]> {
+    if (aliases.length === 0) return [];
+    const { redis, keyspace } = this.#options;
+    const found = await redis.hmget(keyspace.storedAliases(keyId), ...aliases);
+    return found.map((id) => id ?? undefined);
+  }
+
+  /** Whether there was a value with this id. Rejects when Redis does not answer. */
+  async remove(keyId: string, id: string): Promise<boolean> {
+    const { redis, keyspace } = this.#options;
+    return isStorableName(id) && (await runScript(redis, removeScript, [keyspace.stored], [keyId, id])) === 1;
+  }
+
+  /** Releases the space of expired values. Never rejects. */
+  async sweep(): Promise<void> {
+    const { redis, keyspace } = this.#options;
+    await runScript(redis, sweepScript, [keyspace.stored], []).catch(() => undefined);
+  }
+}

@@ -1,0 +1,121 @@
+/** Conversations that callers keep at the gateway: https://platform.openai.com/docs/api-reference/conversations */
+import { randomBytes } from "node:crypto";
+import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
+import { conversationChangesMax, conversationItemsMax } from "../bounds.ts";
+import { Refused } from "../http/refused.ts";
+import { type Item, itemOf, listIn, valueIn } from "./items.ts";
+import { notFoundOf } from "./not-found.ts";
+import type { SealedStore, StoreOwner } from "./sealed-store.ts";
+
+interface ConversationHead {
+  id: string;
+  object: "conversation";
+  /** Whole seconds since 1970. */
+  created_at: number;
+  metadata: unknown;
+}
+
+export interface Conversation {
+  head: ConversationHead;
+  items: readonly Item[];
+}
+
+/** Every method throws Refused: for an unknown id, where there is no space, and when Redis does not answer. */
+export class Conversations {
+  readonly #store: SealedStore;
+
+  constructor(store: SealedStore) {
+    this.#store = store;
+  }
+
+  /** `createdAt` in whole seconds since 1970. */
+  async create(
+    owner: StoreOwner,
+    items: readonly Buffer[],
+    metadata: unknown,
+    createdAt: number,
+  ): Promise<Conversation> {
+    const id = `conv_${randomBytes(24).toString("hex")}`;
+    const head: ConversationHead = { id, object: "conversation", created_at: createdAt, metadata };
+    const conversation = { head, items: items.map(itemOf) };
+    await this.#put(owner, conversation, 0);
+    return conversation;
+  }
+
+  async find(owner: StoreOwner, id: string): Promise<Conversation> {
+    return (await this.#read(owner, id)).conversation;
+  }
+
+  async setMetadata(owner: StoreOwner, id: string, metadata: unknown): Promise<Conversation> {
+    return this.#change(owner, id, ({ head, items }) => ({ head: { ...head, metadata }, items }));
+  }
+
+  /** Returns the added items with their ids. */
+  async add(owner: StoreOwner, id: string, items: readonly Buffer[]): Promise<readonly Item[]> {
+    const added = items.map(itemOf);
+    await this.#change(owner, id, (found) => ({ ...found, items: [...found.items, ...added] }));
+    return added;
+  }
+
+  async removeItem(owner: StoreOwner, id: string, itemId: string): Promise<Conversation> {
+    return this.#change(owner, id, (found) => {
+      const items = found.items.filter((item) => item.id !== itemId);
+      if (items.length === found.items.length) throw new Refused(notFoundOf("Item", itemId));
+      return { ...found, items };
+    });
+  }
+
+  async remove(owner: StoreOwner, id: string): Promise<void> {
+    if (!(isConversationId(id) && (await this.#store.remove(owner, id))))
+      throw new Refused(notFoundOf("Conversation", id));
+  }
+
+  async #change(owner: StoreOwner, id: string, change: (found: Conversation) => Conversation): Promise<Conversation> {
+    for (let tries = 0; tries < conversationChangesMax; tries++) {
+      const { conversation, version } = await this.#read(owner, id);
+      const changed = change(conversation);
+      if (await this.#put(owner, changed, version)) return changed;
+    }
+    throw new Refused({
+      code: "unavailable",
+      message: "Other requests change this conversation at the moment; try again.",
+      retryAfterSeconds: 1,
+    });
+  }
+
+  async #read(owner: StoreOwner, id: string): Promise<{ conversation: Conversation; version: number }> {
+    const [found] = isConversationId(id) ? await this.#store.read(owner, [id]) : [];
+    if (found === undefined) throw new Refused(notFoundOf("Conversation", id));
+    const head = valueIn(found.value, "head") as ConversationHead;
+    const items = listIn(found.value, "items").map(itemOf);
+    return { conversation: { head, items }, version: found.version };
+  }
+
+  /** False where another version was stored meanwhile. */
+  async #put(owner: StoreOwner, { head, items }: Conversation, replaces: number): Promise<boolean> {
+    if (items.length > conversationItemsMax)
+      throw new Refused({
+        code: "invalid_request",
+        message: `A conversation holds at most ${conversationItemsMax} items; begin another one.`,
+      });
+    const value = Buffer.concat([
+      Buffer.from(`{"head":${JSON.stringify(head)},"items":`),
+      jsonListOf(items.map(({ bytes }) => bytes)),
+      Buffer.from("}"),
+    ]);
+    const stored = await this.#store.put(owner, {
+      id: head.id,
+      value,
+      aliases: items.map((item) => item.id),
+      replaces,
+    });
+    if (stored === "full")
+      throw new Refused({
+        code: "unprocessable",
+        message: "There is no space to store this conversation: it is too large, or the gateway's memory is full.",
+      });
+    return stored !== "conflict";
+  }
+}
+
+const isConversationId = (id: string): boolean => id.startsWith("conv_");

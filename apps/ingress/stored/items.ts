@@ -1,0 +1,84 @@
+/** Items of stored responses and conversations, as JSON: https://platform.openai.com/docs/api-reference/responses/input-items */
+import { randomBytes } from "node:crypto";
+import type { Failure } from "#dialects/errors.ts";
+import { objectSpansOf, parsedObject, replaceSpans, textOf, withMembers } from "#dialects/json.ts";
+import { elementsOf, jsonListOf } from "#dialects/openai-responses/stored-references.ts";
+
+export interface Item {
+  id: string;
+  bytes: Buffer;
+}
+
+const prefixes: Record<string, string> = {
+  message: "msg",
+  reasoning: "rs",
+  function_call: "fc",
+  custom_tool_call: "ctc",
+};
+/** Ids that the gateway gave. An upstream does not know them. */
+const ownId = /^[a-z]+_item_[0-9a-f]{24}$/;
+
+/** The item with an id; one without an id gets one. */
+export function itemOf(bytes: Buffer): Item {
+  const { id, type } = parsedObject(bytes) ?? {};
+  const given = textOf(id);
+  if (given !== undefined) return { id: given, bytes };
+  const own = `${prefixes[textOf(type) ?? "message"] ?? "item"}_item_${randomBytes(12).toString("hex")}`;
+  const bare = withMembers(bytes, "id", () => undefined);
+  const { close = bare.length, empty = true } = objectSpansOf(bare, []) ?? {};
+  const typed = type === undefined ? ',"type":"message"' : "";
+  const by = Buffer.from(`${empty ? "" : ","}"id":"${own}"${typed}`);
+  return { id: own, bytes: replaceSpans(bare, [{ start: close, end: close, by }]) };
+}
+
+/** The item as a request brings it: without an id that the gateway gave. */
+export function asSent(bytes: Buffer): Buffer {
+  if (!bytes.includes("_item_")) return bytes;
+  return withMembers(bytes, "id", (id) => (ownId.test(id.subarray(1, -1).toString("utf8")) ? undefined : id));
+}
+
+/** The elements of a list that is a member of an object. */
+export function listIn(bytes: Buffer, name: string): Buffer[] {
+  const span = objectSpansOf(bytes, [name])?.members[name];
+  return span === undefined ? [] : elementsOf(bytes.subarray(span.start, span.end));
+}
+
+/** A member's value, parsed; undefined where there is none. */
+export function valueIn(bytes: Buffer, name: string): unknown {
+  const span = objectSpansOf(bytes, [name])?.members[name];
+  return span === undefined ? undefined : JSON.parse(bytes.toString("utf8", span.start, span.end));
+}
+
+const pageSizeDefault = 20;
+const pageSizeMax = 100;
+
+export type Page = { kind: "page"; body: Buffer } | { kind: "refused"; failure: Failure };
+
+/** The page of items that a query asks for with `limit`, `order` and `after`, as JSON. */
+export function pageOf(items: readonly Item[], query: Record<string, unknown>): Page {
+  const limit = query.limit === undefined ? pageSizeDefault : Number(query.limit);
+  if (!Number.isInteger(limit) || limit < 1 || limit > pageSizeMax)
+    return refused("limit", `must be a whole number from 1 to ${pageSizeMax}`);
+  const { order = "desc", after } = query;
+  if (order !== "asc" && order !== "desc") return refused("order", "must be asc or desc");
+  const sorted = order === "asc" ? items : items.toReversed();
+  const before = after === undefined ? -1 : sorted.findIndex(({ id }) => id === after);
+  if (after !== undefined && before < 0) return refused("after", "does not name an item of this list");
+  const page = sorted.slice(before + 1, before + 1 + limit);
+  const rest = {
+    first_id: page[0]?.id ?? null,
+    last_id: page.at(-1)?.id ?? null,
+    has_more: before + 1 + limit < sorted.length,
+  };
+  const body = [
+    Buffer.from('{"object":"list","data":'),
+    jsonListOf(page.map(({ bytes }) => bytes)),
+    Buffer.from(`,${JSON.stringify(rest).slice(1)}`),
+  ];
+  return { kind: "page", body: Buffer.concat(body) };
+}
+
+const refused = (param: string, what: string): Page => ({
+  kind: "refused",
+  failure: { code: "invalid_request", message: `'${param}' ${what}.`, param },
+});

@@ -1,0 +1,38 @@
+/** The errors for ids of objects that are not stored, as OpenAI words them for its clients. */
+import type { Failure } from "#dialects/errors.ts";
+
+const hint = "It was not stored, was deleted, has expired, or belongs to another key";
+
+const shown = (id: string): string => id.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");
+
+export const notFoundOf = (what: "Response" | "Conversation" | "Item", id: string): Failure => ({
+  code: "not_found",
+  message: `${what} with id '${shown(id)}' not found. ${hint}.`,
+});
+
+export const previousNotFound = (id: string): Failure => ({
+  code: "invalid_request",
+  upstreamCode: "previous_response_not_found",
+  message: `Previous response with id '${shown(id)}' not found. ${hint}: send the whole input instead.`,
+  param: "previous_response_id",
+});
+
+/** Clients recognize the second sentence. */
+export const itemNotFound = (id: string): Failure => ({
+  code: "not_found",
+  message: `Item with id '${shown(id)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`,
+  param: "input",
+});
+
+export const foreignCompaction: Failure = {
+  code: "invalid_request",
+  message:
+    "The input has a compaction item that can't be read: it was made for another API key, or it was changed. Begin a new conversation, or send the items that it replaces.",
+  param: "input",
+};
+
+export const storesNothing = (param: string): Failure => ({
+  code: "invalid_request",
+  message: `'${param}' refers to something stored, and the gateway stores nothing for this key: send the whole input with every request, with \`store\` set to false.`,
+  param,
+});

@@ -1,0 +1,138 @@
+/**
+ * The routes to what is stored for a caller: https://platform.openai.com/docs/api-reference/responses/get,
+ * https://platform.openai.com/docs/api-reference/conversations
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import Type from "typebox";
+import { responsesRequestSchema } from "#dialects/openai-responses/schema.ts";
+import type { Clock } from "#service/clock.ts";
+import { conversationBodyBytesMax } from "../bounds.ts";
+import { readJson } from "../http/body.ts";
+import { Refused } from "../http/refused.ts";
+import { faultIn } from "../http/validation.ts";
+import type { Conversation } from "./conversations.ts";
+import { type Item, listIn, pageOf } from "./items.ts";
+import { notFoundOf, storesNothing } from "./not-found.ts";
+import type { StoreOwner } from "./sealed-store.ts";
+import type { Storing } from "./storing.ts";
+
+const { input, metadata } = responsesRequestSchema.properties;
+/** Items of one request, at most: https://platform.openai.com/docs/api-reference/conversations/create */
+const itemsPerRequestMax = 20;
+const items = Type.Unsafe<unknown[]>({ ...input, type: ["array", "null"], maxItems: itemsPerRequestMax });
+const creationSchema = Type.Object({ items: Type.Optional(items), metadata });
+const updateSchema = Type.Object({ metadata });
+const itemsSchema = Type.Object({ items });
+
+type WithId = { Params: { id: string } };
+type WithItem = { Params: { id: string; item: string } };
+
+export function addStoredRoutes(server: FastifyInstance, storing: Storing, clock: Clock): void {
+  addResponseRoutes(server, storing);
+  addConversationRoutes(server, storing, clock);
+}
+
+function addResponseRoutes(server: FastifyInstance, storing: Storing): void {
+  const { responses } = storing;
+  server.get<WithId>("/v1/responses/:id", async (request, reply) => {
+    const { response } = await responses.find(ownerOf(request, storing, "Response"), request.params.id);
+    if ((request.query as { stream?: string }).stream === "true") throw new Refused(notStreamed);
+    return sendJson(reply, response);
+  });
+  server.get<WithId>("/v1/responses/:id/input_items", async (request, reply) => {
+    const stored = await responses.find(ownerOf(request, storing, "Response"), request.params.id);
+    return sendPage(reply, stored.input, request);
+  });
+  server.delete<WithId>("/v1/responses/:id", async (request) => {
+    const { id } = request.params;
+    await responses.remove(ownerOf(request, storing, "Response"), id);
+    return { id, object: "response", deleted: true };
+  });
+  server.post<WithId>("/v1/responses/:id/cancel", async (request) => {
+    await responses.find(ownerOf(request, storing, "Response"), request.params.id);
+    throw new Refused(notCancelled);
+  });
+}
+
+/** Clients recognize these words. */
+const notStreamed = {
+  code: "invalid_request",
+  upstreamCode: "invalid_request_error",
+  message: "This response cannot be streamed because it was not created with background=true.",
+  param: "stream",
+} as const;
+const notCancelled = {
+  code: "invalid_request",
+  message: "Only responses that were created with background=true can be cancelled.",
+} as const;
+
+function addConversationRoutes(server: FastifyInstance, storing: Storing, clock: Clock): void {
+  const { conversations } = storing;
+  const owner = (request: FastifyRequest) => ownerOf(request, storing, "Conversation");
+  const options = { bodyLimit: conversationBodyBytesMax };
+  server.post("/v1/conversations", options, async (request) => {
+    const body = request.bytes.length === 0 ? {} : bodyOf(request, creationSchema);
+    const createdAt = Math.floor(clock.epoch() / 1_000);
+    const given = listIn(request.bytes, "items");
+    return (await conversations.create(owner(request), given, body.metadata ?? {}, createdAt)).head;
+  });
+  server.get<WithId>(
+    "/v1/conversations/:id",
+    async (request) => (await conversations.find(owner(request), request.params.id)).head,
+  );
+  server.post<WithId>("/v1/conversations/:id", options, async (request) => {
+    const { metadata = {} } = bodyOf(request, updateSchema);
+    return (await conversations.setMetadata(owner(request), request.params.id, metadata)).head;
+  });
+  server.delete<WithId>("/v1/conversations/:id", async (request) => {
+    const { id } = request.params;
+    await conversations.remove(owner(request), id);
+    return { id, object: "conversation.deleted", deleted: true };
+  });
+  server.get<WithId>("/v1/conversations/:id/items", async (request, reply) => {
+    const found = await conversations.find(owner(request), request.params.id);
+    return sendPage(reply, found.items, request);
+  });
+  server.post<WithId>("/v1/conversations/:id/items", options, async (request, reply) => {
+    bodyOf(request, itemsSchema);
+    const added = await conversations.add(owner(request), request.params.id, listIn(request.bytes, "items"));
+    return sendPage(reply, added, { query: { order: "asc", limit: itemsPerRequestMax } });
+  });
+  server.get<WithItem>("/v1/conversations/:id/items/:item", async (request, reply) =>
+    sendJson(reply, itemIn(await conversations.find(owner(request), request.params.id), request.params.item)),
+  );
+  server.delete<WithItem>("/v1/conversations/:id/items/:item", async (request) => {
+    const { id, item } = request.params;
+    return (await conversations.removeItem(owner(request), id, item)).head;
+  });
+}
+
+/** For a caller whose group stores nothing, everything is unknown. */
+function ownerOf(request: FastifyRequest, storing: Storing, what: "Response" | "Conversation"): StoreOwner {
+  const owner = storing.ownerOf(request);
+  if (owner !== undefined) return owner;
+  const { id } = request.params as { id?: string };
+  throw new Refused(id === undefined ? storesNothing("conversation") : notFoundOf(what, id));
+}
+
+function bodyOf({ bytes }: FastifyRequest, schema: object): Record<string, unknown> {
+  const read = readJson(bytes);
+  if (read.kind === "refused") throw new Refused(read.failure);
+  const fault = faultIn(schema, read.value);
+  if (fault !== undefined) throw new Refused(fault);
+  return read.value as Record<string, unknown>;
+}
+
+function itemIn({ items: all }: Conversation, id: string): Buffer {
+  const found = all.find((item) => item.id === id);
+  if (found === undefined) throw new Refused(notFoundOf("Item", id));
+  return found.bytes;
+}
+
+const sendJson = (reply: FastifyReply, body: Buffer) => reply.type("application/json").send(body);
+
+function sendPage(reply: FastifyReply, all: readonly Item[], { query }: { query: unknown }) {
+  const page = pageOf(all, query as Record<string, unknown>);
+  if (page.kind === "refused") throw new Refused(page.failure);
+  return sendJson(reply, page.body);
+}

@@ -1,0 +1,48 @@
+/** Values that are stored for callers, sealed with their API keys. */
+import { unavailable } from "../http/failures.ts";
+import { Refused } from "../http/refused.ts";
+import type { BoundedStore, StoredValue, ValueToStore } from "./bounded-store.ts";
+import type { Sealing } from "./sealing.ts";
+
+/** Whose values: an API key, and what seals its values. */
+export interface StoreOwner {
+  keyId: string;
+  sealing: Sealing;
+}
+
+/** Every method throws Refused when Redis does not answer. */
+export class SealedStore {
+  readonly #store: BoundedStore;
+
+  constructor(store: BoundedStore) {
+    this.#store = store;
+  }
+
+  /** The new version; "conflict" where another version is stored than the one to be replaced, "full" where there is no space. */
+  put({ keyId, sealing }: StoreOwner, value: ValueToStore): Promise<number | "conflict" | "full"> {
+    return this.#store.put(keyId, { ...value, value: sealing.seal(value.id, value.value) }).catch(refuseUnavailable);
+  }
+
+  /** The values with these ids, in order; undefined for those that are not stored. */
+  async read({ keyId, sealing }: StoreOwner, ids: readonly string[]): Promise<(StoredValue | undefined)[]> {
+    const found = await this.#store.read(keyId, ids).catch(refuseUnavailable);
+    return found.map((one, index) => {
+      const value = one && sealing.open(ids[index] as string, one.value);
+      return value && one && { value, version: one.version };
+    });
+  }
+
+  /** The ids of the values that have these aliases, in order. */
+  idsOf({ keyId }: StoreOwner, aliases: readonly string[]): Promise<(string | undefined)[]> {
+    return this.#store.idsOf(keyId, aliases).catch(refuseUnavailable);
+  }
+
+  /** Whether there was a value with this id. */
+  remove({ keyId }: StoreOwner, id: string): Promise<boolean> {
+    return this.#store.remove(keyId, id).catch(refuseUnavailable);
+  }
+}
+
+function refuseUnavailable(): never {
+  throw new Refused(unavailable);
+}

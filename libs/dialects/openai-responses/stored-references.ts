@@ -1,0 +1,116 @@
+/**
+ * What a request refers to that was stored for its caller: an earlier response, a conversation, or single items of them; and the request with all of it
+ * written out. https://platform.openai.com/docs/guides/conversation-state
+ */
+import {
+  elementSpansOf,
+  listOf,
+  objectOf,
+  objectSpansOf,
+  parsedObject,
+  removalsOf,
+  replaceSpans,
+  textOf,
+} from "../json.ts";
+
+export interface StoredReferences {
+  /** `previous_response_id`. */
+  responseId: string | undefined;
+  conversationId: string | undefined;
+  /** Items of the input that only name a stored item. `place` is the index in `input`. */
+  items: readonly { place: number; id: string }[];
+  /** Items of the input may stand for a conversation, or ask for such an item (compaction.ts). */
+  hasCompaction: boolean;
+}
+
+export const noReferences: StoredReferences = {
+  responseId: undefined,
+  conversationId: undefined,
+  items: [],
+  hasCompaction: false,
+};
+
+/** Undefined for a request that refers to nothing stored. */
+export function storedReferencesIn(body: Record<string, unknown>): StoredReferences | undefined {
+  const responseId = textOf(body.previous_response_id);
+  const conversationId = textOf(body.conversation) ?? textOf(objectOf(body.conversation).id);
+  const items = listOf(body.input).flatMap((value, place) => {
+    const id = referencedIdOf(objectOf(value));
+    return id === undefined ? [] : [{ place, id }];
+  });
+  const hasCompaction = listOf(body.input).some((value) => String(objectOf(value).type).startsWith("compaction"));
+  return responseId === undefined && conversationId === undefined && items.length === 0 && !hasCompaction
+    ? undefined
+    : { responseId, conversationId, items, hasCompaction };
+}
+
+/** The type of a reference may be absent: `{ "id": "msg_1" }` is one. */
+function referencedIdOf({ type, role, id }: Record<string, unknown>): string | undefined {
+  if (type === "item_reference") return typeof id === "string" ? id : "";
+  return typeof type !== "string" && role === undefined ? textOf(id) : undefined;
+}
+
+const emptyList = Buffer.from("[]");
+const comma = Buffer.from(",");
+
+/** These values as a JSON array. */
+export const jsonListOf = (values: readonly Buffer[]): Buffer =>
+  values.length === 0
+    ? emptyList
+    : Buffer.concat([
+        emptyList.subarray(0, 1),
+        ...values.flatMap((value, index) => (index === 0 ? [value] : [comma, value])),
+        emptyList.subarray(1),
+      ]);
+
+/** The elements of a JSON array, each as its own bytes; none for anything else. They share the memory of `list`. */
+export const elementsOf = (list: Buffer): Buffer[] =>
+  (elementSpansOf(list) ?? []).map(({ start, end }) => list.subarray(start, end));
+
+/** The input of a body as a list of items. A text is one message of the user. The items may share the body's memory. */
+export function inputItemsOf(body: Buffer): Buffer[] {
+  const span = objectSpansOf(body, ["input"])?.members.input;
+  if (span === undefined) return [];
+  const input = body.subarray(span.start, span.end);
+  return input[0] === 0x22
+    ? [Buffer.concat([Buffer.from('{"type":"message","role":"user","content":'), input, Buffer.from("}")])]
+    : elementsOf(input);
+}
+
+/**
+ * The body with `before` and then `items` as its input, and without the members that refer to stored objects. Every other byte stays. A call of `items` that
+ * `before` has as well is left out: some clients repeat it beside `previous_response_id`.
+ */
+export function withInput(body: Buffer, before: readonly Buffer[], items: readonly Buffer[]): Buffer {
+  const known = new Set(before.map(callIdOf).filter((id) => id !== undefined));
+  const isNew = (item: Buffer) => {
+    const id = known.size === 0 ? undefined : callIdOf(item);
+    return id === undefined || !known.has(id);
+  };
+  const input = jsonListOf([...before, ...items.filter(isNew)]);
+  const names = ["input", "previous_response_id", "conversation"] as const;
+  const spans = objectSpansOf(body, names);
+  if (spans === undefined) return body;
+  const last = spans.all.findLast(({ name }) => name === "input");
+  const removed = removalsOf(
+    body,
+    spans.all.filter((member) => member !== last),
+  );
+  const replaced =
+    last === undefined
+      ? { start: spans.close, end: spans.close, by: Buffer.concat([Buffer.from(',"input":'), input]) }
+      : { start: last.start, end: last.end, by: input };
+  return replaceSpans(
+    body,
+    [...removed, replaced].sort((one, other) => one.start - other.start),
+  );
+}
+
+const callMark = '_call"';
+
+/** The id of a call of a function or a custom tool; undefined for any other item. */
+function callIdOf(item: Buffer): string | undefined {
+  if (!item.includes(callMark)) return undefined;
+  const { type, call_id: id } = parsedObject(item) ?? {};
+  return type === "function_call" || type === "custom_tool_call" ? textOf(id) : undefined;
+}

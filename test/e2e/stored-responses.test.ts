@@ -1,0 +1,295 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { APIError } from "openai";
+import { connectRedis } from "#service/redis.ts";
+import { startGateway } from "../support/gateway.ts";
+import { socketCatalogue } from "./socket-support.ts";
+import { startScriptedUpstream } from "./support.ts";
+
+const upstream = await startScriptedUpstream();
+const gateway = await startGateway({
+  ingresses: 2,
+  catalogue: socketCatalogue(
+    { sim: "sim-text;rate=0", "chat-sim": "sim-text;rate=0" },
+    `  scripted: { dialect: openai-responses, baseUrl: "${upstream.url}" }\n`,
+    `  - { id: scripted, retries: 0, capabilities: [text, reasoning], prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: scripted, model: m }] }
+  - { id: other, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: scripted, model: n }] }
+`,
+  ).replace("  narrow:", '  private: { models: ["*"], storesResponses: false }\n  narrow:'),
+});
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
+
+const client = gateway.client();
+/** The same key at the other ingress. */
+const elsewhere = gateway.client({ url: gateway.ingresses[1]?.urls.api as string });
+
+/** The error that a call ends in. */
+async function errorOf(call: Promise<unknown>): Promise<APIError> {
+  const error = await call.then(
+    () => assert.fail("the call succeeded"),
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(error instanceof APIError, String(error));
+  return error;
+}
+
+/** A complete answer of the scripted upstream; returns the bodies that it got. */
+function scripted(output: object[]): { bodies: { input: Record<string, unknown>[] }[] } {
+  const bodies: { input: Record<string, unknown>[] }[] = [];
+  upstream.answerWith((response, { body }) => {
+    bodies.push(JSON.parse(body.toString()));
+    response.writeHead(200, { "content-type": "application/json" }).end(
+      JSON.stringify({
+        id: `resp_upstream${bodies.length}`,
+        object: "response",
+        created_at: 1,
+        status: "completed",
+        model: "m",
+        output,
+        usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
+      }),
+    );
+  });
+  return { bodies };
+}
+
+const message = (id: string, text: string) => ({
+  id,
+  type: "message",
+  role: "assistant",
+  status: "completed",
+  content: [{ type: "output_text", text, annotations: [] }],
+});
+
+for (const model of ["sim", "chat-sim"])
+  test(`${model}: a conversation goes on by previous_response_id, at any ingress, streamed or not`, async () => {
+    const first = await client.responses.create({ model, input: "My name is Ada." });
+    const tokens = [first.usage?.input_tokens ?? 0];
+    const second = await elsewhere.responses.create({
+      model,
+      input: "And yours?",
+      previous_response_id: first.id,
+      stream: true,
+    });
+    let secondId = "";
+    for await (const event of second)
+      if (event.type === "response.completed") {
+        secondId = event.response.id;
+        tokens.push(event.response.usage?.input_tokens ?? 0);
+        break;
+      }
+    const third = await client.responses.create({ model, input: "Goodbye.", previous_response_id: secondId });
+    tokens.push(third.usage?.input_tokens ?? 0);
+    assert.ok(
+      tokens.every((count, turn) => turn === 0 || count > (tokens[turn - 1] as number)),
+      String(tokens),
+    );
+
+    const read = await elsewhere.responses.retrieve(third.id);
+    assert.equal(read.previous_response_id, secondId);
+    assert.deepEqual(read.output, third.output);
+    const items = await elsewhere.responses.inputItems.list(third.id);
+    assert.deepEqual(
+      items.data.map((item) => (item as { content: unknown }).content),
+      ["Goodbye."],
+    );
+    assert.match(String(items.data[0]?.id), /^msg_/);
+  });
+
+test("the upstream gets the whole conversation, with calls once and reasoning for the same model alone", async () => {
+  const thought = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "secret" };
+  const call = {
+    id: "fc_1",
+    type: "function_call",
+    call_id: "call_1",
+    name: "add",
+    arguments: "{}",
+    status: "completed",
+  };
+  const { bodies } = scripted([thought, call]);
+  const first = await client.responses.create({ model: "scripted", input: "Add." });
+  const { id: _, status: _status, ...replayed } = call;
+  const result = { type: "function_call_output" as const, call_id: "call_1", output: "3" };
+  const again = { input: [replayed, result], previous_response_id: first.id } as unknown as { input: [] };
+  await client.responses.create({ model: "scripted", ...again });
+  await client.responses.create({ model: "other", ...again });
+  const question = { type: "message", role: "user", content: "Add." };
+  assert.deepEqual(bodies[1]?.input, [question, thought, call, result]);
+  assert.deepEqual(bodies[2]?.input, [question, call, result]);
+  assert.ok(bodies.every((body) => !("previous_response_id" in body)));
+});
+
+test("references to items are replaced by the items", async () => {
+  const { bodies } = scripted([message("msg_known", "Hello.")]);
+  await client.responses.create({ model: "scripted", input: "Hi." });
+  const question = { role: "user" as const, content: "Again." };
+  const input = [{ type: "item_reference" as const, id: "msg_known" }, { id: "msg_known" }, question];
+  await elsewhere.responses.create({ model: "scripted", input: input as [] });
+  const stored = message("msg_known", "Hello.");
+  assert.deepEqual(bodies[1]?.input, [stored, stored, question]);
+});
+
+test("what is not stored is refused as OpenAI refuses it", async () => {
+  const previous = await errorOf(
+    client.responses.create({ model: "sim", input: "Hi", previous_response_id: "resp_x" }),
+  );
+  assert.deepEqual(
+    [previous.status, previous.code, previous.param],
+    [400, "previous_response_not_found", "previous_response_id"],
+  );
+  assert.match(previous.message, /Previous response with id 'resp_x' not found\..*send the whole input/);
+  const input = [{ type: "item_reference" as const, id: "msg_x" }];
+  const item = await errorOf(client.responses.create({ model: "sim", input }));
+  assert.deepEqual([item.status, item.param], [404, "input"]);
+  assert.match(
+    item.message,
+    /^404 Item with id 'msg_x' not found\. Items are not persisted when `store` is set to false\./,
+  );
+  for (const call of [
+    client.responses.retrieve("resp_x"),
+    client.responses.delete("resp_x"),
+    client.responses.cancel("resp_x"),
+  ])
+    assert.equal((await errorOf(call)).status, 404);
+  assert.equal((await errorOf(client.conversations.retrieve("conv_x"))).status, 404);
+  const unstored = await client.responses.create({ model: "sim", input: "Hi", store: false });
+  assert.equal((await errorOf(client.responses.retrieve(unstored.id))).status, 404);
+  const both = { previous_response_id: "resp_x", conversation: "conv_x" };
+  assert.equal((await errorOf(client.responses.create({ model: "sim", input: "Hi", ...both }))).status, 400);
+  assert.match((await errorOf(client.responses.create({ model: "sim" }))).message, /input/);
+});
+
+test("a deleted response is gone", async () => {
+  const { id } = await client.responses.create({ model: "sim", input: "Hi" });
+  await elsewhere.responses.delete(id);
+  assert.equal((await errorOf(client.responses.retrieve(id))).status, 404);
+  const next = errorOf(client.responses.create({ model: "sim", input: "Hi", previous_response_id: id }));
+  assert.equal((await next).code, "previous_response_not_found");
+});
+
+test("another key reads nothing of it, and Redis holds nothing readable", async () => {
+  const { id } = await client.responses.create({ model: "sim", input: "The word is Xylophonist." });
+  const stranger = gateway.client({ key: await gateway.createKey("default") });
+  assert.equal((await errorOf(stranger.responses.retrieve(id))).status, 404);
+  assert.equal(
+    (await errorOf(stranger.responses.create({ model: "sim", input: "Hi", previous_response_id: id }))).status,
+    400,
+  );
+  const redis = await connectRedis(gateway.redis.url, "patient");
+  try {
+    const names = await redis.keys("*stored*");
+    assert.ok(names.some((name) => name.includes(id)));
+    for (const name of names.filter((one) => one.includes(":entry:")))
+      assert.ok(!(await redis.hgetBuffer(name, "value"))?.includes("Xylophonist"));
+  } finally {
+    redis.disconnect();
+  }
+});
+
+test("a group may store nothing", async () => {
+  const guarded = gateway.client({ key: await gateway.createKey("private") });
+  const { id } = await guarded.responses.create({ model: "sim", input: "Hi" });
+  assert.equal((await errorOf(guarded.responses.retrieve(id))).status, 404);
+  const next = await errorOf(guarded.responses.create({ model: "sim", input: "Hi", previous_response_id: id }));
+  assert.match(next.message, /stores nothing for this key/);
+});
+
+test("conversations keep items and grow with each response", async () => {
+  const seed = [{ type: "message" as const, role: "user" as const, content: "My name is Ada." }];
+  const conversation = await client.conversations.create({ items: seed, metadata: { topic: "names" } });
+  assert.deepEqual(conversation.metadata, { topic: "names" });
+  const { bodies } = scripted([message("msg_c", "Nice to meet you.")]);
+  await client.responses.create({ model: "scripted", input: "Hello.", conversation: conversation.id });
+  await elsewhere.responses.create({ model: "scripted", input: "Bye.", conversation: { id: conversation.id } });
+  assert.deepEqual(
+    bodies[1]?.input.map(({ content }) => content),
+    ["My name is Ada.", "Hello.", message("", "Nice to meet you.").content, "Bye."],
+  );
+  assert.ok(bodies[1]?.input.every(({ id }) => id === undefined || id === "msg_c"));
+  const listed = [];
+  for await (const item of client.conversations.items.list(conversation.id, { order: "asc", limit: 2 }))
+    listed.push(item);
+  assert.equal(listed.length, 5);
+  const [first] = listed;
+  assert.ok(first?.id);
+  assert.deepEqual(await client.conversations.items.retrieve(first.id, { conversation_id: conversation.id }), first);
+  await client.conversations.items.delete(first.id, { conversation_id: conversation.id });
+  assert.equal((await client.conversations.items.list(conversation.id)).data.length, 4);
+  await client.conversations.update(conversation.id, { metadata: { topic: "greetings" } });
+  assert.deepEqual((await elsewhere.conversations.retrieve(conversation.id)).metadata, { topic: "greetings" });
+  assert.equal((await client.conversations.delete(conversation.id)).deleted, true);
+  assert.equal((await errorOf(client.conversations.retrieve(conversation.id))).status, 404);
+});
+
+test("many requests add to one conversation at the same time, and none is lost", async () => {
+  const { id } = await client.conversations.create({ items: [] });
+  const add = (place: number) =>
+    (place % 2 === 0 ? client : elsewhere).conversations.items.create(id, {
+      items: [{ type: "message", role: "user", content: `item ${place}` }],
+    });
+  await Promise.all(Array.from({ length: 8 }, (_, place) => add(place)));
+  const { data } = await client.conversations.items.list(id, { limit: 100 });
+  assert.equal(new Set(data.map((item) => JSON.stringify((item as { content: unknown }).content))).size, 8);
+});
+
+for (const model of ["sim", "chat-sim"])
+  test(`${model}: a conversation is compacted to one item, from which any model goes on`, async () => {
+    const history = { role: "user" as const, content: "The word is Xylophonist." };
+    const trigger = { type: "compaction_trigger" } as unknown as typeof history;
+    const stream = await client.responses.create({ model, input: [history, trigger], stream: true, store: false });
+    const done: { type: string; encrypted_content: string }[] = [];
+    const types: string[] = [];
+    for await (const event of stream) {
+      types.push(event.type);
+      if (event.type === "response.output_item.done") done.push(event.item as (typeof done)[0]);
+    }
+    assert.deepEqual([types[0], types.at(-1)], ["response.created", "response.completed"]);
+    const [item] = done;
+    assert.ok(done.length === 1 && item?.type === "compaction");
+    assert.ok(!Buffer.from(item.encrypted_content).toString().includes("Xylophonist"));
+    const question = { role: "user" as const, content: "Which?" };
+    const { bodies } = scripted([message("msg_1", "Xylophonist.")]);
+    await elsewhere.responses.create({ model: "scripted", input: [item as unknown as typeof question, question] });
+    const [summary] = bodies[0]?.input ?? [];
+    assert.equal(summary?.role, "user");
+    assert.match(JSON.stringify(summary?.content), /Summary of the conversation so far.*You said: /);
+    const stranger = gateway.client({ key: await gateway.createKey("default") });
+    const foreign = await errorOf(stranger.responses.create({ model, input: [item as unknown as typeof question] }));
+    assert.match(foreign.message, /another API key/);
+  });
+
+test("a stored conversation is compacted by its id, and goes on from there", async () => {
+  const first = await client.responses.create({ model: "sim", input: "The word is Xylophonist." });
+  const compacted = await elsewhere.responses.compact({ model: "chat-sim", previous_response_id: first.id });
+  assert.equal(compacted.object, "response.compaction");
+  assert.deepEqual(
+    compacted.output.map(({ type }) => type),
+    ["message", "compaction"],
+  );
+  assert.ok(compacted.usage.total_tokens > 0);
+  const question = { role: "user" as const, content: "Which?" };
+  const next = await client.responses.create({ model: "sim", input: [...compacted.output, question] as unknown as [] });
+  assert.equal(next.status, "completed");
+});
+
+test("a response that is a compaction item stands for the responses before it", async () => {
+  const { bodies } = scripted([message("msg_1", "A summary.")]);
+  const first = await client.responses.create({ model: "scripted", input: "One." });
+  const trigger = { type: "compaction_trigger" } as unknown as { role: "user"; content: "" };
+  const second = await client.responses.create({
+    model: "scripted",
+    input: [trigger],
+    previous_response_id: first.id,
+    tools: [{ type: "function", name: "f", parameters: null, strict: false }],
+    text: { verbosity: "low" },
+  });
+  const asked = bodies[1] as unknown as Record<string, unknown>;
+  assert.deepEqual([asked.tool_choice, asked.text], ["none", undefined]);
+  await client.responses.create({ model: "scripted", input: "Two.", previous_response_id: second.id });
+  assert.equal(bodies[2]?.input.length, 2);
+  assert.match(JSON.stringify(bodies[2]?.input[0]?.content), /A summary\."\}\]$/);
+  assert.equal(bodies[2]?.input[1]?.content, "Two.");
+});

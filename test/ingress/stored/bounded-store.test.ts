@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { after, beforeEach, test } from "node:test";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { BoundedStore, type BoundedStoreOptions } from "../../../apps/ingress/stored/bounded-store.ts";
+import { until } from "../../support/gateway.ts";
+import { startRedis } from "../../support/redis.ts";
+
+const server = await startRedis();
+const redis = await connectRedis(server.url, "request");
+const keyspace = keyspaceOf("test");
+let hasSpace = true;
+const storeWith = (more: Partial<BoundedStoreOptions> = {}) =>
+  new BoundedStore({
+    redis,
+    keyspace,
+    space: { hasSpace: async () => hasSpace },
+    lifeMs: 60_000,
+    keyBytesMax: 100,
+    bytesMax: 200,
+    ...more,
+  });
+const store = storeWith();
+after(async () => {
+  redis.disconnect();
+  await server.stop();
+});
+beforeEach(async () => {
+  hasSpace = true;
+  await redis.flushall();
+});
+
+const value = (bytes: number) => Buffer.alloc(bytes, "x");
+const put = (keyId: string, id: string, bytes: number) => store.put(keyId, { id, value: value(bytes) });
+const stored = async (keyId: string, ...ids: string[]) =>
+  (await store.read(keyId, ids)).map((found) => found !== undefined);
+const total = async () => Number((await redis.get(`${keyspace.stored}:total`)) ?? 0);
+
+test("a value is read with its version, by its id and its aliases", async () => {
+  assert.equal(await store.put("key", { id: "one", value: value(10), aliases: ["a", "b"] }), 1);
+  assert.deepEqual(await store.read("key", ["one", "two"]), [{ value: value(10), version: 1 }, undefined]);
+  assert.deepEqual(await store.idsOf("key", ["b", "c", "a"]), ["one", undefined, "one"]);
+  assert.deepEqual(await store.idsOf("other", ["a"]), [undefined]);
+  assert.deepEqual(await store.read("other", ["one"]), [undefined]);
+});
+
+test("a change replaces only the version that it was made from", async () => {
+  await put("key", "one", 10);
+  assert.equal(await store.put("key", { id: "one", value: value(20), replaces: 0 }), "conflict");
+  assert.equal(await store.put("key", { id: "one", value: value(20), replaces: 1 }), 2);
+  assert.equal(await total(), 20);
+});
+
+test("a key loses the values that it has used least recently", async () => {
+  for (const [place, id] of ["one", "two", "three"].entries())
+    await storeWith({ lifeMs: 10_000 * (place + 1) }).put("key", { id, value: value(30) });
+  await store.read("key", ["one"]);
+  await until("its use is noted", async () => {
+    const [first] = await redis.zrange(`${keyspace.stored}:order:key`, "0", "0");
+    return first === "two 30";
+  });
+  assert.equal(await put("key", "four", 30), 1);
+  assert.deepEqual(await stored("key", "one", "two", "three", "four"), [true, false, true, true]);
+  assert.equal(await total(), 90);
+});
+
+test("where all keys together store too much, the largest one loses values", async () => {
+  await put("small", "one", 20);
+  await put("large", "one", 50);
+  await put("large", "two", 50);
+  await put("next", "one", 60);
+  assert.equal(await put("small", "two", 30), 1);
+  assert.deepEqual(await stored("small", "one", "two"), [true, true]);
+  assert.deepEqual(await stored("next", "one"), [true]);
+  assert.deepEqual(await stored("large", "one", "two"), [false, true]);
+  assert.equal(await total(), 160);
+});
+
+test("what can't fit is not stored, and takes nothing from others", async () => {
+  await put("key", "one", 90);
+  assert.equal(await put("key", "two", 101), "full");
+  hasSpace = false;
+  assert.equal(await put("key", "three", 1), "full");
+  assert.deepEqual(await stored("key", "one", "two", "three"), [true, false, false]);
+});
+
+test("removed and expired values leave no space taken", async () => {
+  await store.put("key", { id: "one", value: value(10), aliases: ["a"] });
+  assert.equal(await store.remove("key", "one"), true);
+  assert.equal(await store.remove("key", "one"), false);
+  assert.deepEqual(await store.idsOf("key", ["a"]), [undefined]);
+  assert.equal(await total(), 0);
+  await storeWith({ lifeMs: 5 }).put("key", { id: "brief", value: value(10) });
+  await until("it expires", async () => (await redis.exists(keyspace.storedEntry("key", "brief"))) === 0);
+  await until("its space is released", async () => {
+    await store.sweep();
+    return (await total()) === 0;
+  });
+});
+
+test("ids that could be mistaken for others' are neither stored nor found", async () => {
+  assert.deepEqual(await store.read("key", ["a b", "", "x".repeat(300), "*"]), [
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  assert.equal(await store.remove("key", "a b"), false);
+});
