@@ -1,6 +1,6 @@
 /**
- * Values that Redis stores for API keys, for a limited time and in limited space. Where space is short, a key loses the values that it has used least
- * recently: its own bound first, and the bound on all keys together takes from the key that stores most. So no key displaces the values of a smaller one.
+ * Values that Redis stores for API keys, for a limited time and in limited space. A key above its own bound loses its least recently used values. If all keys
+ * together exceed their bound, the key that stores most loses its least recently used ones, so no key displaces the values of a smaller one.
  */
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -44,7 +44,7 @@ end`;
 
 /**
  * ARGV: key, id, value, aliases (separated by spaces), bytes, life in ms, expected version (-1 for any), bytes of one key and of all keys at most.
- * Returns the new version, 0 where another version was found, -1 where the value does not fit.
+ * Returns the new version, 0 if another version was found, -1 if the value does not fit.
  */
 const putScript = scriptOf(
   `${common}
@@ -85,7 +85,7 @@ return -1`,
   "refuse",
 );
 
-/** ARGV: key, life in ms, ids. Their lives begin anew. */
+/** ARGV: key, life in ms, ids. Restarts their lives. */
 const touchScript = scriptOf(
   `${common}
 for place = 3, #ARGV do
@@ -101,7 +101,7 @@ end`,
   "run",
 );
 
-/** ARGV: key, id. Returns 1 where the value was found. */
+/** ARGV: key, id. Returns 1 if the value was found. */
 const removeScript = scriptOf(
   `${common}
 local bytes = redis.call("HGET", entryOf(ARGV[1], ARGV[2]), "bytes")
@@ -146,7 +146,7 @@ export class BoundedStore {
     this.#options = options;
   }
 
-  /** The new version; "conflict" where another version is stored than the one to be replaced, "full" where there is no space. Rejects when Redis does not answer. */
+  /** The new version; "conflict" if another version is stored than the one to replace, "full" if there is no space. Rejects when Redis does not answer. */
   async put(
     keyId: string,
     { id, value, aliases = [], replaces = -1 }: ValueToStore,

@@ -1,4 +1,4 @@
-/** A response whose answer is a summary: its caller gets the item that stands for the conversation instead. */
+/** A response whose answer is a summary: its caller receives a compaction item, which replaces the conversation, instead of the summary. */
 import { randomBytes } from "node:crypto";
 import type { OutgoingHttpHeaders } from "node:http";
 import { contentTypes } from "#dialects/codec.ts";
@@ -15,10 +15,10 @@ import type { Claim } from "../admission/capacity.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { Sealing } from "./sealing.ts";
 
-/** What sealed summaries are named. */
+/** The name under which summaries are sealed. */
 export const compactionName = "compaction";
 
-/** How the caller gets the item: as a response, as the events of one, or as the result of POST /v1/responses/compact, with these messages before it. */
+/** The form in which the caller receives the item: a response, the events of one, or the result of POST /v1/responses/compact, after these messages. */
 export type CompactionForm = "whole" | "sse" | { messages: readonly object[] };
 
 const noSummary: Failure = {

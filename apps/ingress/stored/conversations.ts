@@ -20,7 +20,7 @@ export interface Conversation {
   items: readonly Item[];
 }
 
-/** Every method throws Refused: for an unknown id, where there is no space, and when Redis does not answer. */
+/** Every method throws Refused: for an unknown id, if there is no space, and when Redis does not answer. */
 export class Conversations {
   readonly #store: SealedStore;
 
@@ -91,7 +91,7 @@ export class Conversations {
     return { conversation: { head, items }, version: found.version };
   }
 
-  /** False where another version was stored meanwhile. */
+  /** False if another version was stored meanwhile. */
   async #put(owner: StoreOwner, { head, items }: Conversation, replaces: number): Promise<boolean> {
     if (items.length > conversationItemsMax)
       throw new Refused({

@@ -15,10 +15,10 @@ const prefixes: Record<string, string> = {
   function_call: "fc",
   custom_tool_call: "ctc",
 };
-/** Ids that the gateway gave. An upstream does not know them. */
+/** Ids that the gateway assigned, which no upstream knows. */
 const ownId = /^[a-z]+_item_[0-9a-f]{24}$/;
 
-/** The item with an id; one without an id gets one. */
+/** The item with its id; an item without an id receives one. */
 export function itemOf(bytes: Buffer): Item {
   const { id, type } = parsedObject(bytes) ?? {};
   const given = textOf(id);
@@ -31,7 +31,7 @@ export function itemOf(bytes: Buffer): Item {
   return { id: own, bytes: replaceSpans(bare, [{ start: close, end: close, by }]) };
 }
 
-/** The item as a request brings it: without an id that the gateway gave. */
+/** The item as in its request: without an id that the gateway assigned. */
 export function asSent(bytes: Buffer): Buffer {
   if (!bytes.includes("_item_")) return bytes;
   return withMembers(bytes, "id", (id) => (ownId.test(id.subarray(1, -1).toString("utf8")) ? undefined : id));
@@ -43,7 +43,7 @@ export function listIn(bytes: Buffer, name: string): Buffer[] {
   return span === undefined ? [] : elementsOf(bytes.subarray(span.start, span.end));
 }
 
-/** A member's value, parsed; undefined where there is none. */
+/** A member's value, parsed; undefined if there is none. */
 export function valueIn(bytes: Buffer, name: string): unknown {
   const span = objectSpansOf(bytes, [name])?.members[name];
   return span === undefined ? undefined : JSON.parse(bytes.toString("utf8", span.start, span.end));

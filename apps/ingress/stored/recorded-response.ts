@@ -1,6 +1,6 @@
 /**
- * A response whose answer is stored before its caller has the end of it, so that the caller's next request can refer to it. It passes on everything at once but the
- * event, or the body, that completes the answer.
+ * A response whose answer is stored before its caller receives the end, so that the caller's next request can refer to it. Everything is passed on at once, except
+ * the event or the body that completes the answer.
  */
 import type { OutgoingHttpHeaders } from "node:http";
 import { objectSpansOf, readSpan, textOf, withMembers } from "#dialects/json.ts";

@@ -1,4 +1,4 @@
-/** Whether Redis has memory for what it only stores as a service to callers. */
+/** Checks whether Redis has memory for data that is stored only as a service to callers. */
 import type { Clock } from "#service/clock.ts";
 import { type Redis, usedMemoryShare } from "#service/redis.ts";
 import { redisMemoryAgeMsMax, redisMemoryShareMax } from "../bounds.ts";

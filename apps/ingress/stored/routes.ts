@@ -1,5 +1,5 @@
 /**
- * The routes to what is stored for a caller: https://platform.openai.com/docs/api-reference/responses/get,
+ * The routes to a caller's stored responses and conversations: https://platform.openai.com/docs/api-reference/responses/get,
  * https://platform.openai.com/docs/api-reference/conversations
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -107,7 +107,7 @@ function addConversationRoutes(server: FastifyInstance, storing: Storing, clock:
   });
 }
 
-/** For a caller whose group stores nothing, everything is unknown. */
+/** Throws Refused for a caller whose group stores nothing: every id is unknown. */
 function ownerOf(request: FastifyRequest, storing: Storing, what: "Response" | "Conversation"): StoreOwner {
   const owner = storing.ownerOf(request);
   if (owner !== undefined) return owner;

@@ -1,10 +1,10 @@
-/** Values that are stored for callers, sealed with their API keys. */
+/** Stored values of callers, sealed with their API keys. */
 import { unavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import type { BoundedStore, StoredValue, ValueToStore } from "./bounded-store.ts";
 import type { Sealing } from "./sealing.ts";
 
-/** Whose values: an API key, and what seals its values. */
+/** The owner of stored values: an API key, and the sealing of its values. */
 export interface StoreOwner {
   keyId: string;
   sealing: Sealing;
@@ -18,7 +18,7 @@ export class SealedStore {
     this.#store = store;
   }
 
-  /** The new version; "conflict" where another version is stored than the one to be replaced, "full" where there is no space. */
+  /** The new version; "conflict" if another version is stored than the one to replace, "full" if there is no space. */
   put({ keyId, sealing }: StoreOwner, value: ValueToStore): Promise<number | "conflict" | "full"> {
     return this.#store.put(keyId, { ...value, value: sealing.seal(value.id, value.value) }).catch(refuseUnavailable);
   }
@@ -37,7 +37,7 @@ export class SealedStore {
     return this.#store.idsOf(keyId, aliases).catch(refuseUnavailable);
   }
 
-  /** Whether there was a value with this id. */
+  /** True if there was a value with this id. */
   remove({ keyId }: StoreOwner, id: string): Promise<boolean> {
     return this.#store.remove(keyId, id).catch(refuseUnavailable);
   }

@@ -1,5 +1,5 @@
 /**
- * Encryption of what is stored for a caller. Each value has a key of its own, derived from the caller's API key, which the gateway does not keep:
+ * Encrypts the stored values of a caller. Each value has its own key, derived from the caller's API key, which the gateway does not keep:
  * a copy of Redis reveals nothing, and nobody else can read the value (HKDF, RFC 5869; AES-256-GCM, NIST SP 800-38D).
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
@@ -19,7 +19,7 @@ export class Sealing {
     this.#keyId = keyId;
   }
 
-  /** A value as it is stored under this name; 28 bytes longer. */
+  /** The encrypted value, to be stored under this name; 28 bytes longer. */
   seal(name: string, value: Buffer): Buffer {
     const nonce = randomBytes(nonceBytes);
     const sealing = createCipheriv(cipher, this.#keyOf(name), nonce);

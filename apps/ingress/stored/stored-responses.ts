@@ -27,10 +27,10 @@ import { asSent, type Item, itemOf, listIn, valueIn } from "./items.ts";
 import { foreignCompaction, itemNotFound, notFoundOf, previousNotFound } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
-/** A request with everything written out that it refers to. */
+/** A request with its references replaced by their content. */
 export interface Expansion {
   body: Buffer;
-  /** The ids of the responses that it continues, the first one first. */
+  /** The ids of the responses that it continues, oldest first. */
   chain: readonly string[];
   conversationId: string | undefined;
   /** Its own items, with references replaced. */
@@ -39,7 +39,7 @@ export interface Expansion {
   compacts: { messages: readonly object[] } | undefined;
 }
 
-/** A response to be stored, beside what its request was. `response` is the JSON object that its caller gets. */
+/** A response to store, with its request. `response` is the JSON object that its caller receives. */
 export interface ResponseToStore extends Pick<Expansion, "chain" | "conversationId" | "items"> {
   id: string;
   response: Buffer;
@@ -58,7 +58,7 @@ export class StoredResponses {
   readonly #conversations: Conversations;
   readonly #bodyBytesMax: number;
 
-  /** `bodyBytesMax` bounds a request once its references are written out. */
+  /** `bodyBytesMax` bounds a request with its references replaced by their content. */
   constructor(store: SealedStore, conversations: Conversations, bodyBytesMax: number) {
     this.#store = store;
     this.#conversations = conversations;
@@ -139,14 +139,14 @@ export class StoredResponses {
       const { input, response } = decoded(one.value);
       return { input: input.map(({ bytes }) => bytes), output: readableOutputOf(response, asked) };
     });
-    // A compaction item stands for everything before it.
+    // A compaction item replaces everything before it.
     const latest = turns.findLastIndex(({ output }) => output.some(isCompaction));
     return turns.flatMap(({ input, output }, index) =>
       index < latest ? [] : index === latest ? output : [...input, ...output],
     );
   }
 
-  /** The items of the request itself, references to single items replaced by what they name. */
+  /** The items of the request itself, with references to items replaced by the items. */
   async #ownItems(
     owner: StoreOwner,
     body: Buffer,
@@ -187,7 +187,7 @@ function namedItemsIn(value: Buffer): [string, Item & { model: string | undefine
   ]);
 }
 
-/** A summary in place of the item that stands for it. Throws Refused for an item that was made for another API key. */
+/** Replaces the gateway's compaction item by its summary. Throws Refused for an item that was made for another API key. */
 function unfolded(item: Buffer, { sealing }: StoreOwner): Buffer {
   const sealed = ownContentOf(item);
   if (sealed === undefined) return item;
@@ -201,7 +201,7 @@ function userMessageOf(bytes: Buffer): object[] {
   return item?.type === "message" && item.role === "user" ? [item] : [];
 }
 
-/** Reasoning is of use only to the model that reasoned: https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context */
+/** Only the model that produced reasoning can use it: https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context */
 const isReadable = (item: Buffer, model: string | undefined, asked: string | undefined): boolean =>
   model === asked || !item.includes('"reasoning"') || parsedObject(item)?.type !== "reasoning";
 
@@ -210,7 +210,7 @@ function readableOutputOf(response: Buffer, asked: string | undefined): Buffer[]
   return listIn(response, "output").filter((item) => isReadable(item, model, asked));
 }
 
-/** The response object as it is read later. */
+/** The response object as a later GET returns it. */
 function withFields(response: Buffer, previousId: string | undefined, conversationId: string | undefined): Buffer {
   const fields = {
     ...parsedObject(response),

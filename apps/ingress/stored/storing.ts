@@ -1,4 +1,4 @@
-/** What requests use of what is stored for their callers: references are written out, and answers are recorded. */
+/** Stored responses and conversations as requests use them: references are replaced by their content, and answers are recorded. */
 import type { FastifyRequest } from "fastify";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
@@ -28,14 +28,14 @@ export interface StoringOptions {
   reader: BodyReader;
   responses: StoredResponses;
   conversations: Conversations;
-  /** Bytes that are held for answers which are recorded. */
+  /** Bytes held for answers that are being recorded. */
   recorded: Capacity;
 }
 
-/** A request's body with everything written out that it refers to, read and checked. */
+/** A request's body with its references replaced by their content, read and checked. */
 export interface ResolvedBody extends ReadBody {
   bytes: Buffer;
-  /** Undefined for a body that refers to nothing. */
+  /** Undefined for a body without references. */
   expansion: Expansion | undefined;
 }
 
@@ -52,7 +52,7 @@ export class Storing {
     this.conversations = options.conversations;
   }
 
-  /** Undefined where the caller's group stores nothing. Throws Refused if the key is not valid any more. */
+  /** Undefined if the caller's group stores nothing. Throws Refused if the key is no longer valid. */
   ownerOf(request: FastifyRequest): StoreOwner | undefined {
     const stores = this.#options.catalogue().groups.get(request.caller.group)?.storesResponses ?? true;
     return stores ? this.#sealerOf(request) : undefined;
@@ -65,8 +65,8 @@ export class Storing {
   }
 
   /**
-   * The body with everything written out that it refers to, read and checked; at once where it refers to nothing. `bytes` is the body, and `reading` what
-   * reading it led to. Throws Refused, or rejects with it.
+   * The body with its references replaced by their content, read and checked; synchronous if there are none. `bytes` is the body, and `reading` the result of
+   * reading it. Throws Refused, or rejects with it.
    */
   resolve(
     request: FastifyRequest,
@@ -95,7 +95,7 @@ export class Storing {
     return { ...read, bytes: expansion.body, expansion };
   }
 
-  /** How the caller of this request gets an answer, and the response to answer through: it compacts and stores the answer where that is wanted. */
+  /** The framing and the response for the answer of this request. The response compacts and stores the answer if the request asks for it. */
   answered(
     request: FastifyRequest,
     resolved: ResolvedBody,
@@ -112,7 +112,7 @@ export class Storing {
     return { response: new CompactedResponse(response, form, sealing, held), framing: "whole" };
   }
 
-  /** The response to answer through, which stores the answer once it is complete: the same one where nothing is to be stored. */
+  /** A response that stores the answer once it is complete; the given one if nothing is to be stored. */
   #recorded(
     request: FastifyRequest,
     { bytes, body, expansion }: ResolvedBody,
@@ -137,7 +137,7 @@ export class Storing {
   }
 }
 
-/** Throws Refused for a body that can't be served. */
+/** Throws Refused for an invalid body. */
 function readOrThrow(read: Reading): ReadBody {
   if (read.kind === "refused") throw new Refused(read.failure);
   return read.value;

@@ -1,10 +1,10 @@
 /**
- * Compaction: a conversation is replaced by one item that stands for it (https://platform.openai.com/docs/guides/compaction). The gateway has the model of the
- * request summarize the conversation, whatever dialect its upstream speaks, and seals the summary in the item. So any model can go on from it.
+ * Compaction: one item replaces a conversation (https://platform.openai.com/docs/guides/compaction). The gateway asks the request's
+ * model for a summary, whatever dialect its upstream speaks, and seals the summary in the item. Any model can continue from it.
  */
 import { jsonOf, listOf, objectOf, objectSpansOf, parsedObject, replaceSpans, textOf, withMembers } from "../json.ts";
 
-/** What the content of the gateway's own items begins with. Items of a vendor have other content. */
+/** The prefix of the content of the gateway's own items. Items of a vendor have other content. */
 const ownContent = "sluice1.";
 
 const task = [
@@ -21,7 +21,7 @@ const mark = '"compaction';
 
 const typeOf = (item: Buffer): unknown => (item.includes(mark) ? parsedObject(item)?.type : undefined);
 
-/** Is the item the request to compact everything before it? */
+/** True for an item that requests the compaction of everything before it. */
 export const isTrigger = (item: Buffer | undefined): boolean =>
   item !== undefined && typeOf(item) === "compaction_trigger";
 
@@ -35,29 +35,29 @@ export function ownContentOf(item: Buffer): Buffer | undefined {
     : undefined;
 }
 
-/** The item that stands for a conversation. */
+/** The item that replaces a conversation. */
 export const compactionItemOf = (id: string, sealed: Buffer): object => ({
   id,
   type: "compaction",
   encrypted_content: `${ownContent}${sealed.toString("base64url")}`,
 });
 
-/** A summary as an upstream gets it. */
+/** A summary as an upstream receives it. */
 export const summaryItemOf = (summary: string): Buffer =>
   messageOf(`Summary of the conversation so far, which it replaces:\n\n${summary}`);
 
 /** The item that asks for a summary. */
 export const summaryTask: Buffer = messageOf(task);
 
-/** Settings that shape an answer and not a summary. */
+/** Settings for an answer that do not apply to a summary. */
 const removed = ["text", "max_output_tokens", "max_tool_calls", "context_management", "tool_choice"] as const;
 
-/** The body without what would keep its model from answering with a text. */
+/** The body without settings that could prevent an answer in text. */
 export function withoutAnswerSettings(body: Buffer): Buffer {
   const bare = removed.reduce((bytes, name) => withMembers(bytes, name, () => undefined), body);
   const spans = objectSpansOf(bare, ["tools"]);
   const tools = spans?.members.tools;
-  // Upstreams want the tools that a conversation has used, and refuse `tool_choice` without any.
+  // Upstreams require the tools that a conversation has used, and reject `tool_choice` without tools.
   if (
     spans === undefined ||
     tools === undefined ||
@@ -67,7 +67,7 @@ export function withoutAnswerSettings(body: Buffer): Buffer {
   return replaceSpans(bare, [{ start: spans.close, end: spans.close, by: Buffer.from(',"tool_choice":"none"') }]);
 }
 
-/** The text of a whole answer; undefined where there is none. */
+/** The text of a whole answer; undefined if there is none. */
 export function summaryIn(response: Record<string, unknown>): string | undefined {
   const parts = listOf(response.output).flatMap((item) => listOf(objectOf(item).content));
   return textOf(parts.map((part) => textOf(objectOf(part).text) ?? "").join(""));

@@ -1,6 +1,6 @@
 /**
- * What a request refers to that was stored for its caller: an earlier response, a conversation, or single items of them; and the request with all of it
- * written out. https://platform.openai.com/docs/guides/conversation-state
+ * References of a request to objects stored for its caller: an earlier response, a conversation, or items of them; and the request with the references replaced
+ * by their content. https://platform.openai.com/docs/guides/conversation-state
  */
 import {
   elementSpansOf,
@@ -17,9 +17,9 @@ export interface StoredReferences {
   /** `previous_response_id`. */
   responseId: string | undefined;
   conversationId: string | undefined;
-  /** Items of the input that only name a stored item. `place` is the index in `input`. */
+  /** Items of the input that refer to a stored item. `place` is the index in `input`. */
   items: readonly { place: number; id: string }[];
-  /** Items of the input may stand for a conversation, or ask for such an item (compaction.ts). */
+  /** The input may have compaction items, or a request for one (compaction.ts). */
   hasCompaction: boolean;
 }
 
@@ -30,7 +30,7 @@ export const noReferences: StoredReferences = {
   hasCompaction: false,
 };
 
-/** Undefined for a request that refers to nothing stored. */
+/** Undefined for a request without references. */
 export function storedReferencesIn(body: Record<string, unknown>): StoredReferences | undefined {
   const responseId = textOf(body.previous_response_id);
   const conversationId = textOf(body.conversation) ?? textOf(objectOf(body.conversation).id);
@@ -78,8 +78,8 @@ export function inputItemsOf(body: Buffer): Buffer[] {
 }
 
 /**
- * The body with `before` and then `items` as its input, and without the members that refer to stored objects. Every other byte stays. A call of `items` that
- * `before` has as well is left out: some clients repeat it beside `previous_response_id`.
+ * The body with `before` and then `items` as its input, and without the members that refer to stored objects. Every other byte stays. A call in `items`
+ * that is also in `before` is left out, because some clients repeat it beside `previous_response_id`.
  */
 export function withInput(body: Buffer, before: readonly Buffer[], items: readonly Buffer[]): Buffer {
   const known = new Set(before.map(callIdOf).filter((id) => id !== undefined));
