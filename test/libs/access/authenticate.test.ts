@@ -17,9 +17,11 @@ function keysOf(...keys: { hash: string; record: KeyRecord }[]) {
   return { find: (hash: string) => byHash.get(hash) };
 }
 
+const admittedWith = ({ key, record }: ReturnType<typeof keyWith>) => ({ kind: "admitted", record, apiKey: key });
+
 test("a live key is admitted with its record", () => {
   const live = keyWith();
-  assert.deepEqual(authenticate([live.key], keysOf(live), now), { kind: "admitted", record: live.record });
+  assert.deepEqual(authenticate([live.key], keysOf(live), now), admittedWith(live));
 });
 
 test("missing, malformed, unknown, expired and revoked keys get the same refusal", () => {
@@ -45,11 +47,8 @@ test("a key is live until the millisecond of its expiry", () => {
 test("the first live key among several credentials counts, whatever precedes it", () => {
   const [first, second, revoked] = [keyWith({ id: "key_a" }), keyWith({ id: "key_b" }), keyWith({ revokedAt: 1 })];
   const keys = keysOf(first, second, revoked);
-  assert.deepEqual(authenticate(["sk-ant-stale", revoked.key, first.key, second.key], keys, now), {
-    kind: "admitted",
-    record: first.record,
-  });
-  assert.deepEqual(authenticate([second.key, first.key], keys, now), { kind: "admitted", record: second.record });
+  assert.deepEqual(authenticate(["sk-ant-stale", revoked.key, first.key, second.key], keys, now), admittedWith(first));
+  assert.deepEqual(authenticate([second.key, first.key], keys, now), admittedWith(second));
 });
 
 test("at most eight credentials are checked", () => {
