@@ -50,7 +50,7 @@ const capacityMax = 100_000;
 
 export const workerArguments = {
   queues: {
-    default: "chat=512,image=8,*=8",
+    default: "chat=512,image=8,background=64,*=8",
     description: `The queues to work on, each with how many generations at once (1 to ${capacityMax}); \`*\`: every other queue of the catalogue, also one that is named there later.`,
   },
 };

@@ -1,6 +1,7 @@
 /** The turns on one WebSocket, one at a time. Each is a generation like that of a POST request, and may continue the turn before it. */
 import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
+import type { Failure } from "#dialects/errors.ts";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
 import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
@@ -28,6 +29,12 @@ import { SocketResponse, type TurnPort } from "./socket-response.ts";
 const unreadMax = 4;
 /** Bytes of a steering frame at most: its refusal repeats a part of it. */
 const steerBytesMax = 64 * 1024;
+
+const noBackground: Failure = {
+  code: "invalid_request",
+  message: "'background' is not supported on WebSockets: POST the request instead.",
+  param: "background",
+};
 
 export interface TurnsOptions {
   config: IngressConfig;
@@ -161,6 +168,7 @@ export class Turns {
     const { body, demand, bytes, expansion } = resolved;
     const items = expansion === undefined ? given : inputItemsOf(bytes);
     const model = String(body.model);
+    if (body.background === true) throw new Refused(noBackground);
     if (generates) {
       const asked = { request, requestId, endpoint: responses, model, demand, bytes } as const;
       const response = this.#responseFor(frame.streamId);
