@@ -305,7 +305,7 @@ function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: P
     },
     async close() {
       http.draining.abort();
-      detached.stop();
+      await detached.stop();
       generations.stop(stopping);
       stopTasks();
       await resources.disposeAsync();

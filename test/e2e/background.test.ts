@@ -140,7 +140,7 @@ test("cancelling stops the upstream, from any ingress, and twice is once", async
 async function newestId(): Promise<string> {
   const redis = await connectRedis(gateway.redis.url, "patient");
   try {
-    const members = await redis.zrange("{sluice}:runs", 0, -1);
+    const members = await redis.zrange("{sluice}:runs", "0", "-1");
     return members[0]?.split(" ")[1] ?? assert.fail("nothing runs");
   } finally {
     redis.disconnect();

@@ -224,9 +224,11 @@ export class DetachedGenerations {
   }
 
   /** Leaves what still runs to the other ingresses. */
-  stop(): void {
+  async stop(): Promise<void> {
     this.#isStopping = true;
-    for (const running of this.#running.values()) this.#leave(running, "lost");
+    const running = [...this.#running.values()];
+    for (const one of running) this.#leave(one, "lost");
+    if (running.length > 0) await this.#options.runs.release(running.map(({ run }) => run));
   }
 
   #leave({ run, response }: Running, why: "cancelled" | "lost"): void {

@@ -62,6 +62,15 @@ return states`,
   "run",
 );
 
+/** ARGV: ingress, members. */
+const releaseScript = scriptOf(
+  `${common}
+for place = 2, #ARGV do
+  if redis.call("HGET", prefix .. ARGV[place], "ingress") == ARGV[1] then redis.call("ZADD", runs, 0, ARGV[place]) end
+end`,
+  "run",
+);
+
 /** ARGV: ingress, the lease in ms, how many. Returns member, run, times taken, and whether it is cancelled, of each. */
 const takeScript = scriptOf(
   `${common}
@@ -134,6 +143,12 @@ export class Runs {
     const members = runs.map(({ keyId, id }) => `${keyId} ${id}`);
     const values = [this.#self, leaseMs, ...members];
     return (await runScript(this.#redis, renewScript, this.#names, values)) as ("kept" | "cancelled" | "lost")[];
+  }
+
+  /** Ends leases, so that another ingress takes the generations over at once. Never rejects. */
+  async release(runs: readonly Held[]): Promise<void> {
+    const members = runs.map(({ keyId, id }) => `${keyId} ${id}`);
+    await runScript(this.#redis, releaseScript, this.#names, [this.#self, ...members]).catch(() => undefined);
   }
 
   /** Takes over generations whose leases have expired. Rejects when Redis does not answer. */

@@ -223,7 +223,7 @@ export class StoredResponses {
 }
 
 /** Has the response its answer, or will it have none? */
-export const isOver = ({ status }: Record<string, unknown>): boolean => status !== "queued" && status !== "in_progress";
+const isOver = ({ status }: Record<string, unknown>): boolean => status !== "queued" && status !== "in_progress";
 
 const noSpace: Failure = {
   code: "overloaded",
