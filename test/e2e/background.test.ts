@@ -61,7 +61,7 @@ for (const model of ["sim", "chat-sim"])
     assert.match(response.output_text, /^You said: Hello there\./);
     assert.ok((response.usage?.total_tokens ?? 0) > 0);
     const items = await client.responses.inputItems.list(queued.id);
-    assert.equal((items.data[0] as { content: unknown }).content, "Hello there.");
+    assert.deepEqual((items.data[0] as { content: unknown }).content, [{ type: "input_text", text: "Hello there." }]);
     const next = await client.responses.create({ model, input: "On.", previous_response_id: queued.id });
     assert.ok((next.usage?.input_tokens ?? 0) > (response.usage?.input_tokens ?? 0));
     assert.match((await errorOf(client.responses.retrieve(queued.id, { stream: true }))).message, /cannot be streamed/);

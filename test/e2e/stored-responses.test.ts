@@ -94,7 +94,7 @@ for (const model of ["sim", "chat-sim"])
     const items = await elsewhere.responses.inputItems.list(third.id);
     assert.deepEqual(
       items.data.map((item) => (item as { content: unknown }).content),
-      ["Goodbye."],
+      [[{ type: "input_text", text: "Goodbye." }]],
     );
     assert.match(String(items.data[0]?.id), /^msg_/);
   });
@@ -222,6 +222,52 @@ test("conversations keep items and grow with each response", async () => {
   assert.deepEqual((await elsewhere.conversations.retrieve(conversation.id)).metadata, { topic: "greetings" });
   assert.equal((await client.conversations.delete(conversation.id)).deleted, true);
   assert.equal((await errorOf(client.conversations.retrieve(conversation.id))).status, 404);
+});
+
+test("results that a client repeats in a conversation reach the upstream once", async () => {
+  const { id } = await client.conversations.create({ items: [] });
+  const callOf = (callId: string) => ({ type: "function_call", call_id: callId, name: "add", arguments: "{}" });
+  const resultOf = (callId: string) => ({ type: "function_call_output", call_id: callId, output: "3" });
+  const question = { type: "message", role: "user", content: "Add." };
+  const ask = async (output: object[], input: object[]) => {
+    const { bodies } = scripted(output);
+    await client.responses.create({ model: "scripted", conversation: id, input: input as unknown as [] });
+    return bodies[0]?.input.map(({ id: _, ...item }) => item);
+  };
+  await ask([{ id: "fc_1", ...callOf("call_1") }], [question]);
+  await ask([{ id: "fc_2", ...callOf("call_2") }], [question, resultOf("call_1")]);
+  // An upstream may use an id again: the second call has no result yet.
+  const third = await ask([{ id: "fc_3", ...callOf("call_1") }], [question, resultOf("call_1"), resultOf("call_2")]);
+  const before = [question, callOf("call_1"), question, resultOf("call_1"), callOf("call_2")];
+  assert.deepEqual(third, [...before, question, resultOf("call_2")]);
+  const fourth = await ask([message("msg_4", "Done.")], [resultOf("call_1")]);
+  assert.deepEqual(fourth?.at(-1), resultOf("call_1"));
+  const results = fourth?.filter(({ type }) => type === "function_call_output");
+  assert.deepEqual(results, [resultOf("call_1"), resultOf("call_2"), resultOf("call_1")]);
+});
+
+test("texts of messages are listed as parts, as OpenAI lists them", async () => {
+  const said = { role: "assistant" as const, content: "Hello." };
+  const input = [{ role: "user" as const, content: "Hi." }, said];
+  const ofUser = { type: "message", role: "user", status: "completed", content: [{ type: "input_text", text: "Hi." }] };
+  const content = [{ type: "output_text", text: "Hello.", annotations: [], logprobs: [] }];
+  const ofModel = { type: "message", role: "assistant", status: "completed", content };
+  const bare = ({ data }: { data: object[] }) => data.map((item) => ({ ...item, id: undefined }));
+  const expected = [ofUser, ofModel].map((item) => ({ ...item, id: undefined }));
+  const response = await client.responses.create({ model: "sim", input: [...input, input[0]!] });
+  const items = await client.responses.inputItems.list(response.id, { order: "asc", limit: 2 });
+  assert.deepEqual(bare(items), expected);
+  const { id } = await client.conversations.create({ items: input });
+  const listed = await client.conversations.items.list(id, { order: "asc" });
+  assert.deepEqual(bare(listed), expected);
+  assert.deepEqual(bare(await client.conversations.items.create(id, { items: input })), expected);
+  const [first] = listed.data;
+  assert.deepEqual(
+    await client.conversations.items.retrieve(first?.id as string, { conversation_id: id }),
+    first as object,
+  );
+  const compacted = await client.responses.compact({ model: "sim", input });
+  assert.deepEqual(bare({ data: compacted.output.slice(0, 1) }), expected.slice(0, 1));
 });
 
 test("many requests add to one conversation at the same time, and none is lost", async () => {

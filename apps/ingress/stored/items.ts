@@ -37,6 +37,19 @@ export function asSent(bytes: Buffer): Buffer {
   return withMembers(bytes, "id", (id) => (ownId.test(id.subarray(1, -1).toString("utf8")) ? undefined : id));
 }
 
+/** The item as its caller reads it: OpenAI returns the content of a message as a list of parts, also where it was given as a text. */
+export function shownOf({ bytes }: Item): Buffer {
+  const { content } = objectSpansOf(bytes, ["content"])?.members ?? {};
+  if (content === undefined || bytes[content.start] !== 0x22 || valueIn(bytes, "type") !== "message") return bytes;
+  const text = bytes.toString("utf8", content.start, content.end);
+  const part =
+    valueIn(bytes, "role") === "assistant"
+      ? `{"type":"output_text","text":${text},"annotations":[],"logprobs":[]}`
+      : `{"type":"input_text","text":${text}}`;
+  const more = valueIn(bytes, "status") === undefined ? ',"status":"completed"' : "";
+  return replaceSpans(bytes, [{ start: content.start, end: content.end, by: Buffer.from(`[${part}]${more}`) }]);
+}
+
 /** The elements of a list that is a member of an object. */
 export function listIn(bytes: Buffer, name: string): Buffer[] {
   const span = objectSpansOf(bytes, [name])?.members[name];
@@ -72,7 +85,7 @@ export function pageOf(items: readonly Item[], query: Record<string, unknown>): 
   };
   const body = [
     Buffer.from('{"object":"list","data":'),
-    jsonListOf(page.map(({ bytes }) => bytes)),
+    jsonListOf(page.map(shownOf)),
     Buffer.from(`,${JSON.stringify(rest).slice(1)}`),
   ];
   return { kind: "page", body: Buffer.concat(body) };

@@ -12,7 +12,7 @@ import { Refused } from "../http/refused.ts";
 import { faultIn } from "../http/validation.ts";
 import type { Conversation } from "./conversations.ts";
 import type { DetachedGenerations } from "./detached.ts";
-import { type Item, listIn, pageOf } from "./items.ts";
+import { type Item, listIn, pageOf, shownOf } from "./items.ts";
 import { notFoundOf, storesNothing } from "./not-found.ts";
 import type { StoreOwner } from "./sealed-store.ts";
 import type { Storing } from "./storing.ts";
@@ -129,7 +129,7 @@ function bodyOf({ bytes }: FastifyRequest, schema: object): Record<string, unkno
 function itemIn({ items: all }: Conversation, id: string): Buffer {
   const found = all.find((item) => item.id === id);
   if (found === undefined) throw new Refused(notFoundOf("Item", id));
-  return found.bytes;
+  return shownOf(found);
 }
 
 const sendJson = (reply: FastifyReply, body: Buffer) => reply.type("application/json").send(body);

@@ -17,6 +17,7 @@ import {
   jsonListOf,
   type StoredReferences,
   withInput,
+  withoutRepeated,
 } from "#dialects/openai-responses/stored-references.ts";
 import { chainMax } from "../bounds.ts";
 import { tooLarge } from "../http/failures.ts";
@@ -24,7 +25,7 @@ import { Refused } from "../http/refused.ts";
 import { isStorableName } from "./bounded-store.ts";
 import { compactionName } from "./compacted-response.ts";
 import type { Conversations } from "./conversations.ts";
-import { asSent, type Item, itemOf, listIn, valueIn } from "./items.ts";
+import { asSent, type Item, itemOf, listIn, shownOf, valueIn } from "./items.ts";
 import { foreignCompaction, itemNotFound, notFoundOf, previousNotFound, previousNotOver } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
@@ -34,7 +35,7 @@ export interface Expansion {
   /** The ids of the responses that it continues, oldest first. */
   chain: readonly string[];
   conversationId: string | undefined;
-  /** Its own items, with references replaced. */
+  /** Its own items, with references replaced, and without what a client repeats of the items before. */
   items: readonly Buffer[];
   /** Set for a request to compact its conversation: the body then asks for a summary. The items of the conversation that are the user's messages. */
   compacts: { messages: readonly object[] } | undefined;
@@ -79,17 +80,17 @@ export class StoredResponses {
     const before = await this.#itemsOfChain(owner, chain, asked);
     if (conversationId !== undefined)
       before.push(...(await this.#conversations.find(owner, conversationId)).items.map(({ bytes }) => bytes));
-    const items = await this.#ownItems(owner, body, references, asked);
+    const items = withoutRepeated(before, await this.#ownItems(owner, body, references, asked));
     const bytes = [...before, ...items].reduce((sum, { length }) => sum + length, 0);
     if (bytes > this.#bodyBytesMax) throw new Refused(tooLarge(this.#bodyBytesMax));
     const sent = (list: readonly Buffer[]) => list.map((item) => unfolded(asSent(item), owner));
     const common = { chain, conversationId, items };
     if (!isCompactEndpoint && !isTrigger(items.at(-1)))
-      return { ...common, body: withInput(body, sent(before), sent(items)), compacts: undefined };
+      return { ...common, body: withInput(body, sent([...before, ...items])), compacts: undefined };
     const compacted = isTrigger(items.at(-1)) ? items.slice(0, -1) : items;
     return {
       ...common,
-      body: withoutAnswerSettings(withInput(body, sent(before), [...sent(compacted), summaryTask])),
+      body: withoutAnswerSettings(withInput(body, [...sent([...before, ...compacted]), summaryTask])),
       compacts: { messages: [...before, ...compacted].flatMap(userMessageOf) },
     };
   }
@@ -248,7 +249,7 @@ function unfolded(item: Buffer, { sealing }: StoreOwner): Buffer {
 }
 
 function userMessageOf(bytes: Buffer): object[] {
-  const item = parsedObject(itemOf(bytes).bytes);
+  const item = parsedObject(shownOf(itemOf(bytes)));
   return item?.type === "message" && item.role === "user" ? [item] : [];
 }
 

@@ -77,17 +77,9 @@ export function inputItemsOf(body: Buffer): Buffer[] {
     : elementsOf(input);
 }
 
-/**
- * The body with `before` and then `items` as its input, and without the members that refer to stored objects. Every other byte stays. A call in `items`
- * that is also in `before` is left out, because some clients repeat it beside `previous_response_id`.
- */
-export function withInput(body: Buffer, before: readonly Buffer[], items: readonly Buffer[]): Buffer {
-  const known = new Set(before.map(callIdOf).filter((id) => id !== undefined));
-  const isNew = (item: Buffer) => {
-    const id = known.size === 0 ? undefined : callIdOf(item);
-    return id === undefined || !known.has(id);
-  };
-  const input = jsonListOf([...before, ...items.filter(isNew)]);
+/** The body with these items as its input, and without the members that refer to stored objects. Every other byte stays. */
+export function withInput(body: Buffer, items: readonly Buffer[]): Buffer {
+  const input = jsonListOf(items);
   const names = ["input", "previous_response_id", "conversation"] as const;
   const spans = objectSpansOf(body, names);
   if (spans === undefined) return body;
@@ -106,11 +98,42 @@ export function withInput(body: Buffer, before: readonly Buffer[], items: readon
   );
 }
 
-const callMark = '_call"';
+const callMark = "_call";
+const callTypes = ["function_call", "custom_tool_call"];
+const resultTypes = callTypes.map((type) => `${type}_output`);
 
-/** The id of a call of a function or a custom tool; undefined for any other item. */
-function callIdOf(item: Buffer): string | undefined {
-  if (!item.includes(callMark)) return undefined;
+/** Counts the calls with one id, and their results. */
+interface CallCount {
+  calls: number;
+  results: number;
+}
+
+/**
+ * `items` without the calls that are also in `before`, and without the results of calls that have theirs in `before`: some clients repeat both beside
+ * `previous_response_id` or `conversation`.
+ */
+export function withoutRepeated(before: readonly Buffer[], items: readonly Buffer[]): Buffer[] {
+  const known = new Map<string, CallCount>();
+  for (const item of before) {
+    const { callId, kind } = callIn(item);
+    if (callId === undefined || kind === undefined) continue;
+    const count = known.get(callId) ?? { calls: 0, results: 0 };
+    known.set(callId, { ...count, [kind]: count[kind] + 1 });
+  }
+  return items.filter((item) => {
+    const { callId = "", kind } = known.size === 0 ? {} : callIn(item);
+    const count = known.get(callId);
+    if (count === undefined || kind === undefined) return true;
+    if (kind === "calls") return false;
+    return count.results++ < count.calls;
+  });
+}
+
+/** The id of the call that the item is, or whose result it is; empty for any other item. */
+function callIn(item: Buffer): { callId?: string | undefined; kind?: keyof CallCount } {
+  if (!item.includes(callMark)) return {};
   const { type, call_id: id } = parsedObject(item) ?? {};
-  return type === "function_call" || type === "custom_tool_call" ? textOf(id) : undefined;
+  const callId = textOf(id);
+  if (callTypes.includes(String(type))) return { callId, kind: "calls" };
+  return resultTypes.includes(String(type)) ? { callId, kind: "results" } : {};
 }

@@ -1,13 +1,24 @@
-// @ts-nocheck: agents.ts installs its packages, beside the project.
+// @ts-nocheck: all-clients.ts installs its packages, beside the project.
 /** OpenAI's Agents SDK for JavaScript, at its default settings: the Responses API, and nothing said about storage. */
 import assert from "node:assert/strict";
-import { Agent, MemorySession, OpenAIProvider, Runner, tool, user } from "@openai/agents";
+import {
+  Agent,
+  MemorySession,
+  OpenAIConversationsSession,
+  OpenAIProvider,
+  OpenAIResponsesCompactionSession,
+  Runner,
+  tool,
+  user,
+} from "@openai/agents";
+import OpenAI from "openai";
 import { z } from "zod";
 import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, url } from "./checks.js";
 
 const runnerOf = (apiKey) =>
   new Runner({ modelProvider: new OpenAIProvider({ apiKey, baseURL: `${url}/v1` }), tracingDisabled: true });
 const runner = runnerOf(key);
+const client = new OpenAI({ apiKey: key, baseURL: `${url}/v1`, maxRetries: 0 });
 const weather = tool({
   name: "get_weather",
   description: "Says the weather of a city.",
@@ -15,6 +26,25 @@ const weather = tool({
   execute: async (input) => getWeather(input),
 });
 const agentOf = (name) => new Agent({ name: "Weather", instructions: "Be brief.", model: name, tools: [weather] });
+
+const tokensOf = (result) => result.rawResponses.at(-1).usage.inputTokens;
+/** A tool loop and a turn after it, with the same settings, whole and streamed. */
+async function twoTurns(agent, optionsOf) {
+  for (const stream of [false, true]) {
+    const options = await optionsOf();
+    const turn = async (input, more = {}) => {
+      const result = await runner.run(agent, input, { ...options, ...more, stream });
+      if (stream) await result.completed;
+      return result;
+    };
+    const first = await turn(question);
+    assertUsedTool(first.finalOutput);
+    const more = "previousResponseId" in options ? { previousResponseId: first.lastResponseId } : {};
+    const second = await turn("hello there", more);
+    assert.equal(second.finalOutput, greeting);
+    assert.ok(tokensOf(second) > tokensOf(first));
+  }
+}
 
 await run({
   "tool loop and second turn": async () => {
@@ -41,6 +71,36 @@ await run({
       assertUsedTool((await runner.run(agentOf(name), question, { session })).finalOutput);
       assert.equal((await runner.run(agentOf(name), "hello there", { session })).finalOutput, greeting);
     }
+  },
+  previousResponseId: async () => {
+    for (const name of [model, reasoner]) {
+      const { id } = await client.responses.create({ model: name, input: "hello there" });
+      await twoTurns(agentOf(name), () => ({ previousResponseId: id }));
+    }
+  },
+  conversationId: async () => {
+    for (const name of [model, reasoner])
+      await twoTurns(agentOf(name), async () => ({ conversationId: (await client.conversations.create()).id }));
+  },
+  OpenAIConversationsSession: async () => {
+    for (const name of [model, reasoner])
+      await twoTurns(agentOf(name), () => ({ session: new OpenAIConversationsSession({ client }) }));
+  },
+  OpenAIResponsesCompactionSession: async () => {
+    let compactions = 0;
+    const compact = client.responses.compact.bind(client.responses);
+    client.responses.compact = (...args) => {
+      compactions++;
+      return compact(...args);
+    };
+    const shouldTriggerCompaction = () => true;
+    const session = new OpenAIResponsesCompactionSession({ client, model: reasoner, shouldTriggerCompaction });
+    assertUsedTool((await runner.run(agentOf(reasoner), question, { session })).finalOutput);
+    const items = await session.getItems();
+    assert.equal(items.filter(({ type }) => type === "compaction").length, 1, JSON.stringify(items));
+    // A dialect may join the summary and the question to one turn, which the simulator then repeats.
+    assert.ok((await runner.run(agentOf(reasoner), "hello there", { session })).finalOutput);
+    assert.equal(compactions, 2);
   },
   handoff: async () => {
     const specialist = agentOf(reasoner);

@@ -32,7 +32,7 @@ function clientOf({ name, family = "gpt-5", packages, script, args = [] }: Libra
     family,
     registry: isPython ? "pypi" : "npm",
     packages,
-    async check({ folder, gateway, model, reasoner, installed, signal }) {
+    async check({ folder, gateway, model, slow, reasoner, installed, signal }) {
       const file = join(installed.scripts, isPython ? "python" : "javascript", script);
       const environment = {
         PATH: process.env.PATH,
@@ -40,6 +40,7 @@ function clientOf({ name, family = "gpt-5", packages, script, args = [] }: Libra
         SLUICE_URL: gateway.url,
         SLUICE_KEY: gateway.key,
         SLUICE_MODEL: model,
+        SLUICE_SLOW_MODEL: slow,
         SLUICE_REASONER: reasoner,
       };
       const program = isPython ? installed.python : process.execPath;
@@ -85,8 +86,9 @@ const libraries: Library[] = [
     script: "google_genai_client.py",
   },
   { name: "OpenAI Agents SDK, Python", packages: ["openai-agents"], script: "openai_agents.py" },
-  { name: "OpenAI Agents SDK, JavaScript", packages: ["@openai/agents"], script: "openai-agents.js" },
-  aiSdk("openai", '`openai("…")` with `store: false`'),
+  { name: "OpenAI Agents SDK, JavaScript", packages: ["@openai/agents", "openai"], script: "openai-agents.js" },
+  aiSdk("openai", '`openai("…")`'),
+  aiSdk("openai", '`openai("…")` with `store: false`', { argument: "openai.unstored" }),
   aiSdk("openai", '`openai.chat("…")`', { argument: "openai.chat" }),
   aiSdk("openai-compatible", "`openai-compatible`"),
   aiSdk("anthropic", "`anthropic`", { family: "claude-opus-5" }),

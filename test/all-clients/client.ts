@@ -9,6 +9,8 @@ export interface Run {
   gateway: { url: string; key: string };
   /** A model of the upstream. */
   model: string;
+  /** One that takes two seconds to answer. */
+  slow: string;
   /** A model of the client's family that reasons without being asked to. */
   reasoner: string;
   /** Where the packages are installed. */

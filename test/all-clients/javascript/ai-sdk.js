@@ -1,4 +1,4 @@
-// @ts-nocheck: agents.ts installs its packages, beside the project.
+// @ts-nocheck: all-clients.ts installs its packages, beside the project.
 /** The AI SDK with one of its providers, named by the first argument. */
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
@@ -8,12 +8,21 @@ import { z } from "zod";
 import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, url } from "./checks.js";
 
 const v1 = `${url}/v1`;
+/** The inputs of the requests to Responses, oldest first. */
+const inputs = [];
+const recordingFetch = (address, init) => {
+  const { input } = init?.body === undefined ? {} : JSON.parse(String(init.body));
+  if (Array.isArray(input)) inputs.push(input);
+  return fetch(address, init);
+};
+const openai = async () => {
+  const { createOpenAI } = await import("@ai-sdk/openai");
+  return (apiKey) => createOpenAI({ baseURL: v1, apiKey, fetch: recordingFetch });
+};
 /** Given a key, the function from a model's name to the model. */
 const providers = {
-  openai: async () => {
-    const { createOpenAI } = await import("@ai-sdk/openai");
-    return (apiKey) => createOpenAI({ baseURL: v1, apiKey });
-  },
+  openai,
+  "openai.unstored": openai,
   "openai.chat": async () => {
     const { createOpenAI } = await import("@ai-sdk/openai");
     return (apiKey) => createOpenAI({ baseURL: v1, apiKey }).chat;
@@ -41,16 +50,17 @@ const providers = {
 const provider = process.argv[2] ?? "";
 const modelsOf = await providers[provider]();
 
-const stored = provider === "openai" ? { store: false } : {};
+const stored = provider === "openai.unstored" ? { store: false } : {};
 /** Has a model show its thoughts. */
 const thinking = {
-  openai: { openai: { ...stored, reasoningEffort: "low", reasoningSummary: "auto" } },
+  openai: { openai: { reasoningEffort: "low", reasoningSummary: "auto" } },
+  "openai.unstored": { openai: { ...stored, reasoningEffort: "low", reasoningSummary: "auto" } },
   "openai.chat": { openai: { reasoningEffort: "low" } },
   "openai-compatible": { sluice: { reasoningEffort: "low" } },
   anthropic: { anthropic: { thinking: { type: "adaptive" } } },
   google: { google: { thinkingConfig: { includeThoughts: true, thinkingBudget: 1_024 } } },
 };
-const settingsOf = (name, providerOptions = { openai: stored }) => ({
+const settingsOf = (name, providerOptions = provider === "openai" ? undefined : { openai: stored }) => ({
   model: modelsOf(key)(name),
   maxRetries: 0,
   providerOptions,
@@ -66,12 +76,71 @@ const loop = { tools: { get_weather: weather }, stopWhen: isStepCount(5) };
 const asked = { role: "user", content: question };
 const hello = { role: "user", content: "hello there" };
 const answer = Output.object({ schema: z.object({ color: z.enum(["red", "green"]) }) });
-const refused = {
-  "default storage refused by name": async () => {
-    const asStored = { model: modelsOf(key)(reasoner), maxRetries: 0, ...loop, messages: [asked] };
-    const isNamed = (error) =>
-      APICallError.isInstance(error) && error.statusCode === 400 && error.message.includes("openai: { store: false }");
-    await assert.rejects(generateText(asStored), isNamed);
+const optionsOf = (more) => ({ providerOptions: { openai: more } });
+const tokensOf = async ({ usage }) => (await usage).inputTokens;
+const isReference = ({ type }) => type === "item_reference";
+const post = async (path) => {
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const response = await fetch(`${v1}${path}`, { method: "POST", headers, body: "{}" });
+  assert.equal(response.status, 200);
+  return response.json();
+};
+/** A whole answer, and the same of a stream. */
+const ways = [
+  async (settings) => {
+    const { text, usage, steps, providerMetadata, responseMessages } = await generateText(settings);
+    return { text, usage, steps, id: providerMetadata.openai.responseId, responseMessages };
+  },
+  async (settings) => {
+    const result = streamText(settings);
+    const text = await result.text;
+    const [{ openai: metadata }, steps] = [await result.providerMetadata, await result.steps];
+    const { responseId: id } = metadata;
+    return { text, usage: result.usage, steps, id, responseMessages: await result.responseMessages };
+  },
+];
+/** Only for the default provider: what it refers to is stored. */
+const conversationState = {
+  "second turn refers to items": async () => {
+    for (const ask of ways)
+      for (const settings of [settingsOf(reasoner), settingsOf(reasoner, thinking.openai)]) {
+        const first = await ask({ ...settings, messages: [hello] });
+        const second = await ask({ ...settings, messages: [hello, ...first.responseMessages, hello] });
+        assert.equal(second.text, greeting);
+        assert.ok((await tokensOf(second)) > (await tokensOf(first)));
+        assert.ok(inputs.at(-1).some(isReference), JSON.stringify(inputs.at(-1)));
+      }
+  },
+  "tool loop refers to reasoning": async () => {
+    for (const ask of ways) {
+      const { text } = await ask({ ...settingsOf(reasoner), ...loop, messages: [asked] });
+      assertUsedTool(text);
+      assert.ok(inputs.at(-1).some(isReference), JSON.stringify(inputs.at(-1)));
+    }
+  },
+  previousResponseId: async () => {
+    for (const ask of ways)
+      for (const name of [model, reasoner]) {
+        const first = await ask({ ...settingsOf(name), messages: [hello] });
+        const more = optionsOf({ previousResponseId: first.id });
+        const second = await ask({ ...settingsOf(name), ...more, messages: [hello] });
+        assert.equal(second.text, greeting);
+        assert.ok((await tokensOf(second)) > (await tokensOf(first)));
+        assertUsedTool((await ask({ ...settingsOf(name), ...loop, ...more, messages: [asked] })).text);
+      }
+  },
+  conversation: async () => {
+    for (const ask of ways)
+      for (const name of [model, reasoner]) {
+        const more = optionsOf({ conversation: (await post("/conversations")).id });
+        const first = await ask({ ...settingsOf(name), ...more, messages: [hello] });
+        const second = await ask({ ...settingsOf(name), ...more, messages: [hello] });
+        assert.equal(second.text, greeting);
+        assert.ok((await tokensOf(second)) > (await tokensOf(first)));
+        // Each step asks the question again, so the simulator may call the tool again.
+        const { steps } = await ask({ ...settingsOf(name), ...loop, ...more, messages: [asked] });
+        assert.ok(steps.length >= 2 && steps[0].toolResults[0].output === "It rains.", JSON.stringify(steps));
+      }
   },
 };
 const onError = () => undefined;
@@ -127,5 +196,5 @@ await run({
       if (part.type === "error") seen = part.error;
     assert.ok(isUnauthorized(seen), String(seen));
   },
-  ...(provider === "openai" && refused),
+  ...(provider === "openai" && conversationState),
 });

@@ -1,0 +1,91 @@
+/** docs/clients-matrix.md: what a run of all clients printed. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
+import type { Client } from "./client.ts";
+
+/** The names of a client's checks on one upstream. */
+export interface Cell {
+  passed: string[];
+  /** With their errors. */
+  failed: string[];
+}
+
+export interface Row {
+  client: Client;
+  /** The packages with their versions. */
+  packages: string;
+  cells: Map<ConversationDialect, Cell>;
+}
+
+const markOf = ({ passed, failed }: Cell): string =>
+  failed.length === 0 ? `${passed.length} ✓` : `${passed.length} ✓ ${failed.length} ✗`;
+
+export function tableOf(rows: readonly Row[]): string {
+  const lines = [
+    ["client", "packages", ...conversationDialects],
+    ...rows.map(({ client, packages, cells }) => [client.name, packages, ...[...cells.values()].map(markOf)]),
+  ];
+  const widths = (lines[0] as string[]).map((_, column) =>
+    Math.max(...lines.map((line) => (line[column] as string).length)),
+  );
+  const isText = (column: number) => column < 2;
+  const padded = (line: string[]) =>
+    line.map((cell, column) => {
+      const missing = (widths[column] as number) - cell.length;
+      const before = isText(column) ? 0 : Math.floor(missing / 2);
+      return " ".repeat(before) + cell + " ".repeat(missing - before);
+    });
+  const rule = widths.map((width, column) => (isText(column) ? "-".repeat(width) : `:${"-".repeat(width - 2)}:`));
+  const [head, ...body] = lines.map(padded);
+  return [head as string[], rule, ...body].map((line) => `| ${line.join(" | ")} |`).join("\n");
+}
+
+/** The first line of an error, without the addresses and ids of this run. */
+const plain = (error: string): string =>
+  (error.split("\n")[0] as string)
+    .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1")
+    .replaceAll(/\b(resp|msg|rs|fc|conv|req|cmp|gen)_\w+/g, "$1_…")
+    .replaceAll(/[*_`<>|]/g, "\\$&")
+    .slice(0, 300);
+
+function failuresOf(rows: readonly Row[]): string[] {
+  return rows.flatMap(({ client, packages, cells }) =>
+    [...cells].flatMap(([upstream, { failed }]) =>
+      failed.map((error) => `- ${client.name} (${packages}) on ${upstream}: ${plain(error)}`),
+    ),
+  );
+}
+
+function checksOf(rows: readonly Row[]): string[] {
+  const byClient = new Map<string, Set<string>>();
+  for (const { client, cells } of rows) {
+    const names = byClient.get(client.name) ?? new Set();
+    byClient.set(client.name, names);
+    for (const { passed, failed } of cells.values())
+      for (const name of [...passed, ...failed.map((error) => error.split(":")[0] as string)]) names.add(name);
+  }
+  return [...byClient].map(([client, names]) => `- **${client}**: ${[...names].join(", ")}`);
+}
+
+/** Writes the page for a run of all clients, whether all checks passed or not. */
+export async function writeMatrix(rows: readonly Row[]): Promise<void> {
+  const failures = failuresOf(rows);
+  const text = `# Clients: the last run
+
+\`npm run test:clients:all -- --write\` generates this page: it installs each client, in its newest version and in the version that
+\`test/all-clients/pinned.ts\` names, and runs its checks against a simulated upstream of each dialect. A row stands for both if they are the
+same. A cell counts the checks that passed (✓) and failed (✗).
+
+${tableOf(rows)}
+
+## Failed checks
+
+${failures.length === 0 ? "None." : failures.join("\n")}
+
+## Checks
+
+${checksOf(rows).join("\n")}
+`;
+  await writeFile(join(import.meta.dirname, "..", "..", "docs", "clients-matrix.md"), text);
+}
