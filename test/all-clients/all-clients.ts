@@ -82,7 +82,8 @@ for (const { client, installation } of runs) {
   const versions = installation.versions[client.registry];
   const packages = client.packages.map((name) => `${name} ${versions.get(name)}`).join(", ");
   const cells = new Map<ConversationDialect, Cell>();
-  for (const upstream of conversationDialects) cells.set(upstream, await cellOf(client, upstream, installation));
+  for (const upstream of client.upstreams ?? conversationDialects)
+    cells.set(upstream, await cellOf(client, upstream, installation));
   rows.push({ client, packages, cells });
 }
 

@@ -1,6 +1,7 @@
 /** A row of the table: a client that runs its checks against the gateway, in its own process with a time limit. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 
 /** One client on one upstream. */
 export interface Run {
@@ -41,6 +42,8 @@ export interface Client {
   family: (typeof families)[number];
   registry: "npm" | "pypi";
   packages: string[];
+  /** The upstreams that it runs on; all by default. */
+  upstreams?: readonly ConversationDialect[];
   check(run: Run): Promise<Outcome>;
 }
 

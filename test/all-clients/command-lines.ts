@@ -14,6 +14,9 @@ interface CommandLine {
   bin: string;
   prepare?(run: Run): Promise<void>;
   args(run: Run): string[];
+  upstreams?: Client["upstreams"];
+  /** What the output must show in place of the tool's result, and the name of the check. */
+  shows?: { check: string; text: RegExp };
   environment(run: Run): Record<string, string>;
 }
 
@@ -22,6 +25,7 @@ const clientOf = (agent: CommandLine): Client => ({
   family: "gpt-5",
   registry: "npm",
   packages: [agent.package],
+  ...(agent.upstreams && { upstreams: agent.upstreams }),
   async check(run) {
     const { folder, installed, signal } = run;
     await agent.prepare?.(run);
@@ -33,10 +37,11 @@ const clientOf = (agent: CommandLine): Client => ({
       signal,
     });
     const written = await readFile(join(folder, proof), "utf8").catch(() => "");
-    const isTold = /returned/.test(output);
-    if (code === 0 && written.trim() === "it-works" && isTold) return { passed: [check], failed: [], output };
+    const isTold = agent.shows === undefined ? /returned/.test(output) : agent.shows.text.test(output);
+    const name = agent.shows?.check ?? check;
+    if (code === 0 && written.trim() === "it-works" && isTold) return { passed: [name], failed: [], output };
     const reason = `exit ${code}, the tool ${written === "" ? "did not run" : "ran"}, the answer ${isTold ? "came" : "did not come"}`;
-    return { passed: [], failed: [`${check} (${reason})`], output };
+    return { passed: [], failed: [`${name} (${reason})`], output };
   },
 });
 
@@ -49,33 +54,40 @@ const codexArgs = ({ model }: Run) => [
   `Use exec_command to run "${command}".`,
 ];
 
+/** Every answer is above it. */
+const compactTokens = "model_auto_compact_token_limit = 1000\n";
+const compaction = { check: "compaction in the middle of a task", text: /context compacted[\s\S]*You said:/ };
+
+const ownProvider = ({ folder, gateway }: Run) =>
+  writeSettings(
+    join(folder, ".codex"),
+    "config.toml",
+    `model_provider = "sluice"\n[model_providers.sluice]\nname = "sluice"\nbase_url = "${gateway.url}/v1"\nenv_key = "SLUICE_KEY"\nwire_api = "responses"\n`,
+  );
+const openaiProvider = ({ folder, gateway }: Run, more = "") =>
+  writeSettings(join(folder, ".codex"), "config.toml", `openai_base_url = "${gateway.url}/v1"\n${more}`);
+const codexEnvironment = ({ gateway, folder }: Run) => ({
+  SLUICE_KEY: gateway.key,
+  CODEX_API_KEY: gateway.key,
+  CODEX_HOME: join(folder, ".codex"),
+});
+const codex = { package: "@openai/codex", bin: "codex", args: codexArgs, environment: codexEnvironment };
+
 const writeSettings = async (folder: string, file: string, text: string) => {
   await mkdir(folder);
   await writeFile(join(folder, file), text);
 };
 
 const agents: CommandLine[] = [
+  { ...codex, name: "Codex CLI", prepare: ownProvider },
+  { ...codex, name: "Codex CLI over WebSocket", prepare: (run) => openaiProvider(run) },
   {
-    name: "Codex CLI",
-    package: "@openai/codex",
-    bin: "codex",
-    prepare: ({ folder, gateway }) =>
-      writeSettings(
-        join(folder, ".codex"),
-        "config.toml",
-        `model_provider = "sluice"\n[model_providers.sluice]\nname = "sluice"\nbase_url = "${gateway.url}/v1"\nenv_key = "SLUICE_KEY"\nwire_api = "responses"\n`,
-      ),
-    args: codexArgs,
-    environment: ({ gateway, folder }) => ({ SLUICE_KEY: gateway.key, CODEX_HOME: join(folder, ".codex") }),
-  },
-  {
-    name: "Codex CLI over WebSocket",
-    package: "@openai/codex",
-    bin: "codex",
-    prepare: ({ folder, gateway }) =>
-      writeSettings(join(folder, ".codex"), "config.toml", `openai_base_url = "${gateway.url}/v1"\n`),
-    args: codexArgs,
-    environment: ({ gateway, folder }) => ({ CODEX_API_KEY: gateway.key, CODEX_HOME: join(folder, ".codex") }),
+    ...codex,
+    name: "Codex CLI, compaction",
+    prepare: (run) => openaiProvider(run, compactTokens),
+    // Where a dialect joins the task and the summary to one turn, the simulator begins the task again.
+    upstreams: ["openai-chat", "openai-responses"],
+    shows: compaction,
   },
   {
     name: "Claude Code",

@@ -1,4 +1,5 @@
 /** Installs packages in a folder beside the project, which is kept for the next run. */
+import { existsSync } from "node:fs";
 import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -30,7 +31,9 @@ function installerIn(cwd: string, signal: AbortSignal): Installer {
 /** Returns the version of every package. */
 async function installFromNpm(names: string[], set: VersionSet, folder: string, run: Installer) {
   const wanted = names.map((name) => `${name}@${(set === "pinned" && pinned.npm[name]) || "latest"}`);
-  await writeFile(join(folder, "package.json"), '{"private":true,"type":"module"}');
+  // The packages of earlier runs stay.
+  if (!existsSync(join(folder, "package.json")))
+    await writeFile(join(folder, "package.json"), '{"private":true,"type":"module"}');
   await run("npm", ["install", "--no-audit", "--no-fund", ...wanted]);
   const versionOf = async (name: string): Promise<[string, string]> => {
     const text = await readFile(join(folder, "node_modules", name, "package.json"), "utf8");

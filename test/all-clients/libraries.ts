@@ -72,7 +72,20 @@ const aiSdk = (
 });
 
 const libraries: Library[] = [
+  { name: "OpenAI's JavaScript client", packages: ["openai"], script: "openai-client.js" },
   { name: "OpenAI's Python client", packages: ["openai"], script: "openai_client.py" },
+  {
+    name: "Anthropic's JavaScript client",
+    family: "claude-opus-5",
+    packages: ["@anthropic-ai/sdk"],
+    script: "anthropic-client.js",
+  },
+  {
+    name: "Google's JavaScript client",
+    family: "gemini-3-pro",
+    packages: ["@google/genai"],
+    script: "google-genai-client.js",
+  },
   {
     name: "Anthropic's Python client",
     family: "claude-opus-5",
@@ -94,19 +107,31 @@ const libraries: Library[] = [
   aiSdk("anthropic", "`anthropic`", { family: "claude-opus-5" }),
   aiSdk("google", "`google`", { family: "gemini-3-pro" }),
   {
-    name: "LangChain, `ChatOpenAI`",
+    name: "LangChain for Python, `ChatOpenAI`",
     packages: ["langchain", "langchain-openai"],
     script: "langchain_client.py",
     args: ["chat"],
   },
   {
-    name: "LangChain, `ChatOpenAI` with `use_responses_api`",
+    name: "LangChain for Python, `ChatOpenAI` with `use_responses_api`",
     packages: ["langchain", "langchain-openai"],
     script: "langchain_client.py",
     args: ["responses"],
   },
   {
-    name: "LangChain, `ChatAnthropic`",
+    name: "LangChain for JavaScript, `ChatOpenAI`",
+    packages: ["langchain", "@langchain/core", "@langchain/openai"],
+    script: "langchain-client.js",
+    args: ["chat"],
+  },
+  {
+    name: "LangChain for JavaScript, `ChatOpenAI` with `useResponsesApi`",
+    packages: ["langchain", "@langchain/core", "@langchain/openai"],
+    script: "langchain-client.js",
+    args: ["responses"],
+  },
+  {
+    name: "LangChain for Python, `ChatAnthropic`",
     family: "claude-opus-5",
     packages: ["langchain", "langchain-anthropic"],
     script: "langchain_client.py",

@@ -18,13 +18,20 @@ export interface Row {
   cells: Map<ConversationDialect, Cell>;
 }
 
-const markOf = ({ passed, failed }: Cell): string =>
-  failed.length === 0 ? `${passed.length} ✓` : `${passed.length} ✓ ${failed.length} ✗`;
+function markOf(cell: Cell | undefined): string {
+  if (cell === undefined) return "–";
+  const { passed, failed } = cell;
+  return failed.length === 0 ? `${passed.length} ✓` : `${passed.length} ✓ ${failed.length} ✗`;
+}
 
 export function tableOf(rows: readonly Row[]): string {
   const lines = [
     ["client", "packages", ...conversationDialects],
-    ...rows.map(({ client, packages, cells }) => [client.name, packages, ...[...cells.values()].map(markOf)]),
+    ...rows.map(({ client, packages, cells }) => [
+      client.name,
+      packages,
+      ...conversationDialects.map((upstream) => markOf(cells.get(upstream))),
+    ]),
   ];
   const widths = (lines[0] as string[]).map((_, column) =>
     Math.max(...lines.map((line) => (line[column] as string).length)),

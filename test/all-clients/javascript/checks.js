@@ -5,13 +5,22 @@ const {
   SLUICE_URL: url = "",
   SLUICE_KEY: key = "",
   SLUICE_MODEL: model = "",
+  SLUICE_SLOW_MODEL: slow = "",
   SLUICE_REASONER: reasoner = "",
 } = process.env;
 
-export { key, model, reasoner, url };
+export { key, model, reasoner, slow, url };
 
 export const greeting = "You said: hello there\nThis is the simulator: the same words always get the same answer.";
 export const question = 'Use get_weather for "Paris".';
+
+/** The JSON schema of get_weather's arguments. */
+export const schema = {
+  type: "object",
+  properties: { city: { type: "string" } },
+  required: ["city"],
+  additionalProperties: false,
+};
 
 /** @param {{ city: string }} input */
 export function getWeather({ city }) {

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-url, key, model, reasoner = (os.environ[name] for name in ("SLUICE_URL", "SLUICE_KEY", "SLUICE_MODEL", "SLUICE_REASONER"))
+url, key, model, slow, reasoner = (os.environ[f"SLUICE_{name}"] for name in ("URL", "KEY", "MODEL", "SLOW_MODEL", "REASONER"))
 
 greeting = "You said: hello there\nThis is the simulator: the same words always get the same answer."
 question = 'Use get_weather for "Paris".'

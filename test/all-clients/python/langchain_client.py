@@ -11,7 +11,7 @@ kind = sys.argv[1]
 weather = tool(get_weather)
 
 
-def model_of(name, api_key=key):
+def model_of(name, api_key=key, **more):
     if kind == "anthropic":
         from langchain_anthropic import ChatAnthropic
 
@@ -19,7 +19,7 @@ def model_of(name, api_key=key):
         return ChatAnthropic(model=name, api_key=api_key, base_url=url, max_retries=0, max_tokens=2000, thinking=thinking)
     from langchain_openai import ChatOpenAI
 
-    return ChatOpenAI(model=name, api_key=api_key, base_url=f"{url}/v1", max_retries=0, use_responses_api=True if kind == "responses" else None)
+    return ChatOpenAI(model=name, api_key=api_key, base_url=f"{url}/v1", max_retries=0, use_responses_api=True if kind == "responses" else None, **more)
 
 
 def whole_answer():
@@ -34,10 +34,10 @@ def streamed_answer():
         assert "".join(chunk.text for chunk in model_of(name).stream("hello there")) == greeting
 
 
-def loop(ask):
+def loop(ask, **more):
     """Two turns; the model's messages are sent back as LangChain made them."""
     for name in (model, reasoner):
-        bound = model_of(name).bind_tools([weather])
+        bound = model_of(name, **more).bind_tools([weather])
         messages = [HumanMessage(question)]
         messages.append(ask(bound, messages))
         messages += [weather.invoke(call) for call in messages[-1].tool_calls]
@@ -68,6 +68,18 @@ def agent():
         assert messages[-1].text == greeting, messages
 
 
+def use_previous_response_id():
+    loop(lambda bound, messages: bound.invoke(messages), use_previous_response_id=True)
+
+
+def previous_response_id():
+    for name in (model, reasoner):
+        first = model_of(name).invoke("hello there")
+        second = model_of(name).invoke("hello there", previous_response_id=first.response_metadata["id"])
+        assert second.text == greeting, second
+        assert second.usage_metadata["input_tokens"] > first.usage_metadata["input_tokens"]
+
+
 def structured_output():
     for name in (model, reasoner):
         # LangChain's default for Anthropic is a forced call of a tool, which excludes thinking.
@@ -84,4 +96,5 @@ def wrong_key():
     raise AssertionError("no error")
 
 
-run(whole_answer, streamed_answer, tool_loop, streamed_tool_loop, agent, structured_output, wrong_key)
+stored = (use_previous_response_id, previous_response_id) if kind == "responses" else ()
+run(whole_answer, streamed_answer, tool_loop, streamed_tool_loop, agent, *stored, structured_output, wrong_key)

@@ -1,9 +1,10 @@
 """OpenAI's Python client: chat completions and responses."""
 
 import json
+import time
 
 import openai
-from checks import Answer, assert_used_tool, get_weather, greeting, key, model, question, reasoner, run, schema, url
+from checks import Answer, assert_used_tool, get_weather, greeting, key, model, question, reasoner, run, schema, slow, url
 
 client = openai.OpenAI(api_key=key, base_url=f"{url}/v1", max_retries=0)
 hello = [{"role": "user", "content": "hello there"}]
@@ -82,6 +83,98 @@ def documented_loop_streamed():
     documented_loop(ask)
 
 
+def tokens_of(response):
+    return response.usage.input_tokens
+
+
+def previous_response_id():
+    """https://platform.openai.com/docs/guides/conversation-state"""
+    tools = [{"type": "function", **function}]
+    for name in (model, reasoner):
+        first = client.responses.create(model=name, input=question, tools=tools)
+        (call,) = (item for item in first.output if item.type == "function_call")
+        output = {"type": "function_call_output", "call_id": call.call_id, "output": get_weather(**json.loads(call.arguments))}
+        second = client.responses.create(model=name, input=[output], previous_response_id=first.id, tools=tools)
+        assert_used_tool(second.output_text)
+        with client.responses.stream(model=name, input="hello there", previous_response_id=second.id, tools=tools) as stream:
+            third = stream.get_final_response()
+        assert third.output_text == greeting and tokens_of(third) > tokens_of(second) > tokens_of(first), third
+        assert client.responses.retrieve(third.id).output_text == greeting
+        assert [item.content[0].text for item in client.responses.input_items.list(third.id)] == ["hello there"]
+        client.responses.delete(third.id)
+        refused(openai.NotFoundError, lambda: client.responses.retrieve(third.id))
+        refused(openai.BadRequestError, lambda: client.responses.create(model=name, input="hello there", previous_response_id=third.id))
+
+
+def refused(kind, call):
+    try:
+        call()
+    except kind:
+        return
+    raise AssertionError("no error")
+
+
+def conversations():
+    """https://platform.openai.com/docs/guides/conversation-state"""
+    for name in (model, reasoner):
+        conversation = client.conversations.create(items=[{"type": "message", "role": "user", "content": "My name is Ada."}], metadata={"topic": "names"})
+        first = client.responses.create(model=name, input="hello there", conversation=conversation.id)
+        second = client.responses.create(model=name, input="hello there", conversation={"id": conversation.id})
+        assert second.output_text == greeting and tokens_of(second) > tokens_of(first), second
+        client.conversations.items.create(conversation.id, items=[{"type": "message", "role": "user", "content": "Goodbye."}])
+        texts = [item.content[0].text for item in client.conversations.items.list(conversation.id, order="asc", limit=2) if item.type == "message"]
+        assert texts == ["My name is Ada.", "hello there", greeting, "hello there", greeting, "Goodbye."], texts
+        assert client.conversations.update(conversation.id, metadata={"topic": "greetings"}).metadata == {"topic": "greetings"}
+        client.conversations.delete(conversation.id)
+        refused(openai.NotFoundError, lambda: client.conversations.retrieve(conversation.id))
+
+
+def background_polled():
+    """https://platform.openai.com/docs/guides/background"""
+    for name in (model, reasoner):
+        response = client.responses.create(model=name, input="hello there", background=True)
+        assert response.status == "queued", response
+        while response.status in {"queued", "in_progress"}:
+            time.sleep(0.05)
+            response = client.responses.retrieve(response.id)
+        assert (response.status, response.output_text) == ("completed", greeting), response
+
+
+def background_streamed_and_resumed():
+    events = []
+    for event in client.responses.create(model=slow, input="hello there", background=True, stream=True):
+        events.append(event)
+        if len(events) == 8:
+            break
+    id = events[0].response.id
+    events += client.responses.retrieve(id, stream=True, starting_after=events[-1].sequence_number)
+    assert [event.sequence_number for event in events] == list(range(len(events))), events
+    final = events[-1].response
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert events[-1].type == "response.completed" and text == final.output_text, final
+    with client.responses.stream(response_id=id, starting_after=4) as stream:
+        assert stream.get_final_response().output_text == final.output_text
+
+
+def background_cancelled():
+    response = client.responses.create(model=slow, input="hello there", background=True)
+    assert client.responses.cancel(response.id).status == "cancelled"
+    assert client.responses.cancel(response.id).status == "cancelled"
+    assert client.responses.retrieve(response.id).status == "cancelled"
+
+
+def compaction():
+    """https://platform.openai.com/docs/guides/compaction"""
+    for name in (model, reasoner):
+        history = [{"role": "user", "content": "My name is Ada."}]
+        first = client.responses.create(model=name, input=history)
+        for more in ({"input": [*history, *first.output]}, {"previous_response_id": first.id}):
+            compacted = client.responses.compact(model=name, **more)
+            assert [item.type for item in compacted.output] == ["message", "compaction"], compacted
+            next = client.responses.create(model=name, input=[*compacted.output, *hello])
+            assert next.output_text and tokens_of(next) > tokens_of(first), next
+
+
 def structured_output():
     for name in (model, reasoner):
         parsed = client.chat.completions.parse(model=name, messages=hello, response_format=Answer)
@@ -110,6 +203,12 @@ run(
     tool_loop_over_chat,
     documented_loop_over_responses,
     documented_loop_streamed,
+    previous_response_id,
+    conversations,
+    background_polled,
+    background_streamed_and_resumed,
+    background_cancelled,
+    compaction,
     structured_output,
     wrong_key,
 )

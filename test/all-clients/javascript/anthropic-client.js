@@ -1,0 +1,57 @@
+// @ts-nocheck: all-clients.ts installs its packages, beside the project.
+/** Anthropic's JavaScript client. */
+import assert from "node:assert/strict";
+import Anthropic from "@anthropic-ai/sdk";
+import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, schema, url } from "./checks.js";
+
+const clientOf = (apiKey) => new Anthropic({ apiKey, baseURL: url, maxRetries: 0 });
+const { messages } = clientOf(key);
+const hello = { role: "user", content: "hello there" };
+const tools = [{ name: "get_weather", description: "Says the weather of a city.", input_schema: schema }];
+const textOf = ({ content }) => content.map(({ text = "" }) => text).join("");
+
+/** Runs the body for both models, whole and streamed; `ask` adds the model and the thinking. */
+async function each(body) {
+  const ways = [(request) => messages.create(request), (request) => messages.stream(request).finalMessage()];
+  for (const way of ways)
+    for (const name of [model, reasoner]) {
+      const thinking = { type: name === reasoner ? "adaptive" : "disabled" };
+      await body((more) => way({ model: name, max_tokens: 2_000, thinking, ...more }), name);
+    }
+}
+
+await run({
+  "an answer": () =>
+    each(async (ask, name) => {
+      const message = await ask({ messages: [hello], system: "Be brief." });
+      assert.deepEqual([textOf(message), message.stop_reason, message.model], [greeting, "end_turn", name]);
+      assert.ok(message.usage.input_tokens > 0 && message.usage.output_tokens > 0);
+    }),
+  "tool loop and second turn": () =>
+    each(async (ask) => {
+      const turns = [{ role: "user", content: question }];
+      const first = await ask({ messages: turns, tools });
+      assert.equal(first.stop_reason, "tool_use");
+      const results = first.content
+        .filter(({ type }) => type === "tool_use")
+        .map(({ id, input }) => ({ type: "tool_result", tool_use_id: id, content: getWeather(input) }));
+      turns.push({ role: "assistant", content: first.content }, { role: "user", content: results });
+      const second = await ask({ messages: turns, tools });
+      assertUsedTool(textOf(second));
+      turns.push({ role: "assistant", content: second.content }, hello);
+      assert.equal(textOf(await ask({ messages: turns, tools })), greeting);
+    }),
+  "count tokens": async () => {
+    assert.ok((await messages.countTokens({ model, messages: [hello] })).input_tokens > 0);
+  },
+  "model list": async () => {
+    const ids = [];
+    for await (const { id } of clientOf(key).models.list({ limit: 2 })) ids.push(id);
+    assert.ok(ids.includes(model) && ids.includes(reasoner));
+  },
+  "wrong key": () =>
+    assert.rejects(
+      clientOf("nothing").messages.create({ model, max_tokens: 100, messages: [hello] }),
+      Anthropic.AuthenticationError,
+    ),
+});

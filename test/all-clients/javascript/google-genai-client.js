@@ -1,0 +1,64 @@
+// @ts-nocheck: all-clients.ts installs its packages, beside the project.
+/** Google's JavaScript client. */
+import assert from "node:assert/strict";
+import { ApiError, GoogleGenAI } from "@google/genai";
+import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, schema, url } from "./checks.js";
+
+const clientOf = (apiKey) => new GoogleGenAI({ apiKey, httpOptions: { baseUrl: url } });
+const { models, chats } = clientOf(key);
+const declaration = { name: "get_weather", description: "Says the weather of a city.", parametersJsonSchema: schema };
+const tools = [{ functionDeclarations: [declaration] }];
+
+const ways = [
+  async (chat, message) => {
+    const { text, functionCalls } = await chat.sendMessage({ message });
+    return { text, functionCalls };
+  },
+  async (chat, message) => {
+    let text = "";
+    const functionCalls = [];
+    for await (const chunk of await chat.sendMessageStream({ message })) {
+      text += chunk.text ?? "";
+      functionCalls.push(...(chunk.functionCalls ?? []));
+    }
+    return { text, functionCalls };
+  },
+];
+
+await run({
+  "whole answer": async () => {
+    for (const name of [model, reasoner]) {
+      const { text, usageMetadata } = await models.generateContent({ model: name, contents: "hello there" });
+      assert.equal(text, greeting);
+      assert.ok(usageMetadata.totalTokenCount > 0);
+    }
+  },
+  "streamed answer": async () => {
+    for (const name of [model, reasoner]) {
+      let text = "";
+      for await (const chunk of await models.generateContentStream({ model: name, contents: "hello there" }))
+        text += chunk.text ?? "";
+      assert.equal(text, greeting);
+    }
+  },
+  "tool loop and second turn in a chat": async () => {
+    for (const send of ways)
+      for (const name of [model, reasoner]) {
+        const chat = chats.create({ model: name, config: { tools } });
+        const { functionCalls } = await send(chat, question);
+        const results = functionCalls.map(({ id, name: called, args }) => ({
+          functionResponse: { id, name: called, response: { output: getWeather(args) } },
+        }));
+        assertUsedTool((await send(chat, results)).text);
+        assert.equal((await send(chat, "hello there")).text, greeting);
+      }
+  },
+  "count tokens": async () => {
+    assert.ok((await models.countTokens({ model, contents: "hello there" })).totalTokens > 0);
+  },
+  "wrong key": () =>
+    assert.rejects(
+      clientOf("nothing").models.generateContent({ model, contents: "hello there" }),
+      (error) => error instanceof ApiError && error.status === 401,
+    ),
+});
