@@ -104,7 +104,7 @@ await run({
       const texts = [];
       for await (const item of conversations.items.list(id, { order: "asc", limit: 2 }))
         if (item.type === "message") texts.push(item.content[0].text);
-      assert.deepEqual(texts, ["My name is Ada.", "hello there", greeting, "hello there", greeting, "Goodbye."]);
+      assert.deepEqual(texts, [seed.content, "hello there", first.output_text, "hello there", greeting, "Goodbye."]);
       assert.deepEqual((await conversations.update(id, { metadata: { topic: "x" } })).metadata, { topic: "x" });
       await conversations.delete(id);
       await assert.rejects(conversations.retrieve(id), OpenAI.NotFoundError);
