@@ -311,6 +311,7 @@ test("however requests and WebSockets end, all capacity of their key is released
     "bodies",
     "conversations",
     "generations",
+    "recorded",
     "waiting",
     "websockets",
   ]);
