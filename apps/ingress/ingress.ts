@@ -49,6 +49,7 @@ import { BoundedStore } from "./stored/bounded-store.ts";
 import { Conversations } from "./stored/conversations.ts";
 import { DetachedGenerations } from "./stored/detached.ts";
 import { RedisSpace } from "./stored/redis-space.ts";
+import { ResumableStreams } from "./stored/resumable.ts";
 import { addStoredRoutes } from "./stored/routes.ts";
 import { Runs } from "./stored/runs.ts";
 import { SealedStore } from "./stored/sealed-store.ts";
@@ -216,7 +217,17 @@ function createHttp(
     slots: capacities.generations,
     keepAliveMs: config.keepAliveMs,
   });
-  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies, reader, storing, detached });
+  const resumable = new ResumableStreams({ catalogue: catalogue.current, storing, detached });
+  addRoutes(server, {
+    catalogue: catalogue.current,
+    admission,
+    idempotency,
+    bodies,
+    reader,
+    storing,
+    detached,
+    resumable,
+  });
   addStoredRoutes(server, storing, detached, clock);
   const sockets = new ResponsesSockets({
     config,

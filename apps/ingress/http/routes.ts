@@ -11,6 +11,7 @@ import type { ReplayAnswer } from "../admission/rate-limits.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { DetachedGenerations } from "../stored/detached.ts";
+import type { ResumableStreams } from "../stored/resumable.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
 import { dialectOf, endpoints, googleVersions, modelCallOf, responses, type ServedEndpoint } from "./endpoints.ts";
@@ -25,6 +26,7 @@ export interface RoutesOptions {
   reader: BodyReader;
   storing: Storing;
   detached: DetachedGenerations;
+  resumable: ResumableStreams;
 }
 
 /** The model and the method in a Google path, separated by a colon. */
@@ -137,10 +139,13 @@ class GenerationRoutes {
     resolved: ResolvedBody,
     call: ModelCall | undefined,
   ): Promise<void> | undefined {
-    const { admission, idempotency, storing } = this.#options;
+    const { admission, idempotency, storing, resumable } = this.#options;
     const { body, demand, bytes } = resolved;
     const model = call?.model ?? String(body.model);
     const framing = profiles[endpoint.dialect].framingOf(body, call?.method, (request.query as { alt?: string }).alt);
+    const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
+    if (resumable.concerns(request, framing) && resolved.expansion?.compacts === undefined)
+      return resumable.serve({ request, reply, endpoint, resolved, model, replay });
     const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { id: requestId } = request;
       const answered = storing.answered(request, resolved, given, framing, endpoint);
@@ -152,7 +157,6 @@ class GenerationRoutes {
       reply.hijack();
     };
     if (idempotency.concerns(request)) {
-      const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
       return idempotency.serve(request, reply.raw, begin, replay).then(takeOver);
     }
     begin(reply.raw);

@@ -20,9 +20,13 @@ export interface LogHead {
 }
 
 /** A part of a log. `first` is the number of its first event. */
-type Part = { kind: "head"; head: LogHead } | { kind: "events"; first: number; bytes: Buffer } | { kind: "end" };
+type Part =
+  | { kind: "head"; head: LogHead }
+  | { kind: "events"; first: number; bytes: Buffer }
+  | { kind: "end" }
+  | { kind: "broken" };
 
-const kinds = ["head", "events", "end"] as const;
+const kinds = ["head", "events", "end", "broken"] as const;
 const numberBytes = 4;
 
 function encoded(part: Part): Buffer {
@@ -36,6 +40,7 @@ function encoded(part: Part): Buffer {
       return Buffer.concat([kind, first, part.bytes]);
     }
     case "end":
+    case "broken":
       return kind;
   }
 }
@@ -47,8 +52,10 @@ function decoded(bytes: Buffer): Part {
       return { kind: "head", head: JSON.parse(rest.toString("utf8")) as LogHead };
     case "events":
       return { kind: "events", first: rest.readUInt32LE(), bytes: rest.subarray(numberBytes) };
-    default:
+    case "end":
       return { kind: "end" };
+    default:
+      return { kind: "broken" };
   }
 }
 
@@ -106,10 +113,10 @@ export class LogWriter {
     else this.#timer ??= setTimeout(() => this.#flush(), gatherMs);
   }
 
-  /** Ends the log. Resolves when all of it is written, or lost. */
-  end(): Promise<void> {
+  /** Ends the log; as "broken" where the answer is not complete and does not say so. Resolves when all of it is written, or lost. */
+  end(kind: "end" | "broken" = "end"): Promise<void> {
     this.#flush();
-    this.#append({ kind: "end" });
+    this.#append({ kind });
     return this.#written;
   }
 
@@ -164,7 +171,7 @@ export async function logStateOf(store: SealedStore, owner: StoreOwner, id: stri
     for (const part of parts.map(decoded)) {
       state.parts++;
       if (part.kind === "events") state.events = part.first + eventsOf(part.bytes).length;
-      state.hasEnded ||= part.kind === "end";
+      state.hasEnded ||= part.kind === "end" || part.kind === "broken";
     }
     if (parts.length < partsPerRead) return state;
   }
@@ -183,7 +190,7 @@ const pollMsMin = 20;
 const pollMsMax = 500;
 
 /**
- * Reads a log to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that is not stored any more; or to
+ * Reads a log to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that broke off or is not stored any more; or to
  * "left" when the reader wants no more. Rejects with Refused when Redis does not answer.
  */
 export async function readLog(
@@ -201,6 +208,7 @@ export async function readLog(
     at += parts.length;
     for (const part of parts.map(decoded)) {
       if (part.kind === "end") return "end";
+      if (part.kind === "broken") return "lost";
       if (part.kind === "head") reader.head(part.head);
       else {
         const bytes = Buffer.concat(eventsOf(part.bytes).slice(Math.max(0, after + 1 - part.first)));

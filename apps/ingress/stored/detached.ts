@@ -8,7 +8,7 @@ import type { FastifyRequest } from "fastify";
 import { hashOf } from "#access/key.ts";
 import { stateOf } from "#access/record.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { withMembers } from "#dialects/json.ts";
+import { parsedObject, withMembers } from "#dialects/json.ts";
 import { inputItemsOf } from "#dialects/openai-responses/stored-references.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
@@ -25,7 +25,7 @@ import { overloadOf, unavailable, workerLost } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { LogWriter, logStateOf, readLog } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
-import { LoggedResponse } from "./logged-response.ts";
+import { LoggedResponse, type LoggedResponseOptions } from "./logged-response.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 import { Sealing } from "./sealing.ts";
@@ -79,6 +79,8 @@ interface Start {
   /** What its log has already. */
   log: { parts: number; events: number };
   live: AnswerResponse | undefined;
+  /** The response that the generation answers through, around the one with the log. */
+  wrap?: ((response: AnswerResponse) => AnswerResponse) | undefined;
 }
 
 const logIdOf = (id: string): string => `log_${id}`;
@@ -113,7 +115,8 @@ export class DetachedGenerations {
     const { chain = [], conversationId, items = inputItemsOf(resolved.bytes) } = expansion ?? {};
     await responses.begin(owner, { id, chain, conversationId, items, response: Buffer.from(JSON.stringify(queued)) });
     const names = [id, logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
-    const run = this.#runOf(request, endpoint, { id, model, names, owner, apiKey, isLogged: live !== undefined });
+    const isLogged = live !== undefined;
+    const run = this.#runOf(request, endpoint, { id, model, names, owner, apiKey, isLogged, isBackground: true });
     const bytes = withMembers(resolved.bytes, "background", () => undefined);
     try {
       await this.#store(run, owner, bytes);
@@ -134,6 +137,54 @@ export class DetachedGenerations {
     return id;
   }
 
+  /**
+   * Begins a stream that its caller can resume under this id. False where there is one already: the caller then reads its log. A stream of another
+   * fingerprint is refused. Rejects with Refused.
+   */
+  async beginResumable(
+    request: FastifyRequest,
+    owner: StoreOwner,
+    endpoint: ServedEndpoint,
+    resolved: ResolvedBody,
+    live: ServerResponse,
+    {
+      id,
+      model,
+      apiKey,
+      fingerprint,
+      wrap,
+    }: { id: string; model: string; apiKey: string; fingerprint: string; wrap: Start["wrap"] },
+  ): Promise<boolean> {
+    const { store, runs } = this.#options;
+    const logId = logIdOf(id);
+    const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
+    if (opened === "full") throw new Refused(noSpace);
+    if (opened === "conflict") {
+      const [found] = await store.read(owner, [logId]);
+      if (found?.value.toString() !== fingerprint) throw new Refused(otherRequest);
+      return false;
+    }
+    const names = [logId];
+    const run = this.#runOf(request, endpoint, {
+      id,
+      model,
+      names,
+      owner,
+      apiKey,
+      isLogged: true,
+      isBackground: false,
+    });
+    try {
+      await runs.begin(run, resolved.bytes);
+      const log = { parts: 0, events: 0 };
+      await this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, wrap });
+    } catch (error) {
+      await Promise.all([store.remove(owner, logId).catch(() => undefined), runs.end(run)]);
+      throw error instanceof Refused ? error : new Refused(unavailable);
+    }
+    return true;
+  }
+
   /** Stops a background response, wherever it runs. Resolves to the response as it is stored then. Rejects with Refused. */
   async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
     const { responses, runs } = this.#options;
@@ -149,17 +200,18 @@ export class DetachedGenerations {
     return stored;
   }
 
-  /** Sends the log of an answer from behind the event with the number `after`. Rejects with Refused before the response has begun. */
+  /** Sends the log of an answer from behind the event with the number `after`. Rejects with Refused before the response has begun; with `unless` if there is no log. */
   async follow(
     request: FastifyRequest,
     response: ServerResponse,
     owner: StoreOwner,
     id: string,
     after: number,
+    unless: Failure,
     takeOver: () => void,
   ): Promise<void> {
     const { store, slots, events } = this.#options;
-    if ((await store.parts(owner, logIdOf(id), 0, 1)) === undefined) throw new Refused(notStreamed);
+    if ((await store.parts(owner, logIdOf(id), 0, 1)) === undefined) throw new Refused(unless);
     const slot = slots.claim(request.caller.id);
     const shortage = slot.hold(1);
     if (shortage !== undefined) throw new Refused(overloadOf(events, "generations", shortage, request.caller.id));
@@ -247,7 +299,16 @@ export class DetachedGenerations {
       owner,
       apiKey,
       isLogged,
-    }: { id: string; model: string; names: string[]; owner: StoreOwner; apiKey: string; isLogged: boolean },
+      isBackground,
+    }: {
+      id: string;
+      model: string;
+      names: string[];
+      owner: StoreOwner;
+      apiKey: string;
+      isLogged: boolean;
+      isBackground: boolean;
+    },
   ): Run {
     return {
       id,
@@ -259,7 +320,7 @@ export class DetachedGenerations {
       framing: isLogged ? "sse" : "whole",
       url: endpoint.path ?? "",
       headers: callerHeadersOf(endpoint.dialect, request.headers),
-      isBackground: true,
+      isBackground,
       isLogged,
       keys: owner.sealing.keysFor(names),
     };
@@ -271,28 +332,12 @@ export class DetachedGenerations {
     await runs.begin(run, body);
   }
 
-  async #start({ run, owner, request, endpoint, body, requestId, log, live }: Start): Promise<void> {
-    const { admission, responses, store } = this.#options;
-    const { response: queued } = await responses.find(owner, run.id);
-    const answer = new BackgroundAnswer({
-      id: run.id,
-      owner,
-      responses,
-      queued: JSON.parse(queued.toString("utf8")) as Record<string, unknown>,
-    });
-    const ended = () => {
-      if (this.#running.get(run.id)?.run !== run) return;
-      this.#running.delete(run.id);
-      void this.#options.runs.end(run);
-    };
-    const response = run.isLogged
-      ? this.#loggedResponse(run, owner, store, answer, log, live, ended)
-      : new WholeSink({ answer, ended });
-    if (response instanceof LoggedResponse && log.events === 0)
-      response.begin(streamHead, firstEventsOf(JSON.parse(queued.toString("utf8")) as Record<string, unknown>));
+  async #start(start: Start): Promise<void> {
+    const { run, request, endpoint, body, requestId } = start;
+    const response = run.isBackground ? await this.#backgroundResponse(start) : this.#resumableResponse(start);
     this.#running.set(run.id, { run, response });
     try {
-      admission.begin({
+      this.#options.admission.begin({
         request,
         requestId,
         endpoint,
@@ -300,8 +345,8 @@ export class DetachedGenerations {
         framing: run.framing,
         demand: body.demand,
         bytes: body.bytes,
-        response,
-        queue: backgroundQueue,
+        response: start.wrap?.(response) ?? response,
+        ...(run.isBackground && { queue: backgroundQueue }),
       });
     } catch (error) {
       this.#running.delete(run.id);
@@ -310,17 +355,38 @@ export class DetachedGenerations {
     }
   }
 
+  async #backgroundResponse(start: Start): Promise<LoggedResponse | WholeSink> {
+    const { run, owner, log } = start;
+    const { responses } = this.#options;
+    const queued = parsedObject((await responses.find(owner, run.id)).response) ?? {};
+    const answer = new BackgroundAnswer({ id: run.id, owner, responses, queued });
+    if (!run.isLogged) return new WholeSink({ answer, ended: () => this.#ended(run) });
+    const response = this.#loggedResponse(start, (writer) => ({
+      changed: (event, number) => answer.changed(event, number),
+      ending: (error) => answer.ending(error, writer.nextEvent),
+      ended: () => this.#ended(run),
+    }));
+    if (log.events === 0) response.begin(streamHead, firstEventsOf(queued));
+    return response;
+  }
+
+  #resumableResponse(start: Start): LoggedResponse {
+    const { run, owner } = start;
+    return this.#loggedResponse(start, () => ({
+      ended: (error) => {
+        // A request that failed before its answer may be sent again.
+        if (error !== undefined) void this.#options.store.remove(owner, logIdOf(run.id)).catch(() => undefined);
+        this.#ended(run);
+      },
+    }));
+  }
+
   #loggedResponse(
-    run: Run,
-    owner: StoreOwner,
-    store: SealedStore,
-    answer: BackgroundAnswer,
-    log: { parts: number; events: number },
-    live: AnswerResponse | undefined,
-    ended: () => void,
+    { run, owner, log, live }: Start,
+    hooksOf: (writer: LogWriter) => Pick<LoggedResponseOptions, "changed" | "ending" | "ended">,
   ): LoggedResponse {
     const writer = new LogWriter({
-      store,
+      store: this.#options.store,
       owner,
       id: logIdOf(run.id),
       ...log,
@@ -331,11 +397,15 @@ export class DetachedGenerations {
       log: writer,
       live,
       idPrefix: `${run.id}.`,
-      changed: (event, number) => answer.changed(event, number),
-      ending: (error) => answer.ending(error, writer.nextEvent),
-      ended,
+      ...hooksOf(writer),
     });
     return response;
+  }
+
+  #ended(run: Run): void {
+    if (this.#running.get(run.id)?.run !== run) return;
+    this.#running.delete(run.id);
+    void this.#options.runs.end(run);
   }
 
   async #takeOver({ run, times, isCancelled }: TakenRun): Promise<void> {
@@ -347,8 +417,8 @@ export class DetachedGenerations {
     const log = run.isLogged
       ? await logStateOf(this.#options.store, owner, logIdOf(run.id))
       : { parts: 0, events: 0, hasEnded: false };
-    // The first two events are the gateway's own.
-    const hasContent = log === undefined || log.events > 2;
+    // A background stream begins with two events of the gateway's own.
+    const hasContent = log === undefined || log.events > (run.isBackground ? 2 : 0);
     const body = isCancelled || !isValid || hasContent || times > takenMax ? undefined : await runs.bodyOf(run);
     if (caller === undefined || endpoint === undefined || body === undefined || log === undefined) {
       await this.#fail(run, owner, log);
@@ -377,30 +447,47 @@ export class DetachedGenerations {
     }
   }
 
-  /** Ends a response that nobody runs any more. */
+  /** Ends an answer that nobody runs any more. */
   async #fail(run: Run, owner: StoreOwner, log: { parts: number; events: number } | undefined): Promise<void> {
-    const { responses, store } = this.#options;
-    const found = await responses.find(owner, run.id).catch(() => undefined);
-    if (found === undefined) return;
-    const queued = JSON.parse(found.response.toString("utf8")) as Record<string, unknown>;
-    const answer = new BackgroundAnswer({ id: run.id, owner, responses, queued });
-    const error = { status: 502, body: profiles["openai-responses"].errorBodyOf(workerLost, run.requestId) };
-    const events = await answer.ending(error, log?.events ?? 0);
+    const events = await this.#lastEventsOf(run, owner, log?.events ?? 0);
     if (log === undefined || !run.isLogged) return;
     const nothing = () => undefined;
-    const writer = new LogWriter({ store, owner, id: logIdOf(run.id), ...log, drained: nothing, lost: nothing });
+    const writer = new LogWriter({
+      store: this.#options.store,
+      owner,
+      id: logIdOf(run.id),
+      ...log,
+      drained: nothing,
+      lost: nothing,
+    });
     for (const event of events)
       writer.event(Buffer.concat([Buffer.from(`id: ${run.id}.${writer.nextEvent}\n`), event]));
     await writer.end();
   }
+
+  async #lastEventsOf(run: Run, owner: StoreOwner, number: number): Promise<readonly Buffer[]> {
+    const { responses } = this.#options;
+    const { errorBodyOf, errorEventOf } = profiles[endpoints.get(run.endpoint)?.dialect ?? "openai-chat"];
+    if (!run.isBackground) {
+      const answer = { requestId: run.requestId, answerId: undefined, model: run.model, events: number };
+      return [Buffer.from(errorEventOf(workerLost, answer))];
+    }
+    const found = await responses.find(owner, run.id).catch(() => undefined);
+    if (found === undefined) return [];
+    const queued = parsedObject(found.response) ?? {};
+    const answer = new BackgroundAnswer({ id: run.id, owner, responses, queued });
+    return answer.ending({ status: 502, body: errorBodyOf(workerLost, run.requestId) }, number);
+  }
 }
 
-/** Clients recognize these words. */
-const notStreamed: Failure = {
-  code: "invalid_request",
-  upstreamCode: "invalid_request_error",
-  message: "This response cannot be streamed because it was not created with background=true.",
-  param: "stream",
+const noSpace: Failure = {
+  code: "overloaded",
+  message: "The gateway has no space to store this stream; try again later, or without asking to resume it.",
+};
+const otherRequest: Failure = {
+  code: "unprocessable",
+  message: "This idempotency-key was used with another request; use a new one for each.",
+  param: "idempotency-key",
 };
 const notCancelled: Failure = {
   code: "invalid_request",

@@ -47,7 +47,7 @@ function addResponseRoutes(server: FastifyInstance, storing: Storing, detached: 
     const { stream, starting_after: after } = request.query as { stream?: string; starting_after?: string };
     if (stream !== "true") return sendJson(reply, response);
     if (after !== undefined && !/^\d{1,9}$/.test(after)) throw new Refused(badStart);
-    await detached.follow(request, reply.raw, owner, id, Number(after ?? -1), () => reply.hijack());
+    await detached.follow(request, reply.raw, owner, id, Number(after ?? -1), notStreamed, () => reply.hijack());
   });
   server.get<WithId>("/v1/responses/:id/input_items", async (request, reply) => {
     const stored = await responses.find(ownerOf(request, storing, "Response"), request.params.id);
@@ -63,6 +63,13 @@ function addResponseRoutes(server: FastifyInstance, storing: Storing, detached: 
   });
 }
 
+/** Clients recognize these words. */
+const notStreamed = {
+  code: "invalid_request",
+  upstreamCode: "invalid_request_error",
+  message: "This response cannot be streamed because it was not created with background=true.",
+  param: "stream",
+} as const;
 const badStart = {
   code: "invalid_request",
   message: "'starting_after' must be the sequence number of an event.",
