@@ -48,13 +48,14 @@ import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
 import { BoundedStore } from "./stored/bounded-store.ts";
 import { Conversations } from "./stored/conversations.ts";
 import { DetachedGenerations } from "./stored/detached.ts";
+import { LogFollower } from "./stored/log-follower.ts";
 import { RedisSpace } from "./stored/redis-space.ts";
 import { ResumableStreams } from "./stored/resumable.ts";
 import { addStoredRoutes } from "./stored/routes.ts";
 import { Runs } from "./stored/runs.ts";
 import { SealedStore } from "./stored/sealed-store.ts";
 import { StoredResponses } from "./stored/stored-responses.ts";
-import { Storing, type StoringOptions } from "./stored/storing.ts";
+import { Storing } from "./stored/storing.ts";
 import { ResponsesSockets } from "./websocket/responses-sockets.ts";
 
 const stopping: Failure = {
@@ -169,12 +170,10 @@ function createPath(
 }
 
 /** The callers' server with its routes, for HTTP and for WebSockets. */
-function createHttp(
-  config: IngressProcessConfig,
-  { clock }: IngressDeps,
-  { catalogue, keys, bodies: redis, keyspace, mailbox }: Backends,
-  { events, capacities, limits, generations, idempotency, store }: Path,
-) {
+function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: Backends, path: Path) {
+  const { clock } = deps;
+  const { catalogue, keys } = backends;
+  const { events, capacities, limits, generations, idempotency } = path;
   const draining = new AbortController();
   /** Random, because a counter could be guessed and would reveal the number of requests. */
   const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
@@ -199,25 +198,8 @@ function createHttp(
     limits,
     draining: draining.signal,
   });
-  const storing = createStoring(
-    config,
-    { catalogue: catalogue.current, keys, clock, bodies, reader, recorded: capacities.recorded },
-    store,
-  );
-  const detached = new DetachedGenerations({
-    runs: new Runs(redis, keyspace, mailbox.self),
-    store: storing.store,
-    responses: storing.responses,
-    admission,
-    reader,
-    keys,
-    clock,
-    events,
-    bodyBytes: capacities.bodies,
-    slots: capacities.generations,
-    keepAliveMs: config.keepAliveMs,
-  });
-  const resumable = new ResumableStreams({ catalogue: catalogue.current, storing, detached });
+  const stored = createStored(config, deps, backends, path, { admission, bodies, reader });
+  const { storing, detached, resumable } = stored;
   addRoutes(server, {
     catalogue: catalogue.current,
     admission,
@@ -228,7 +210,7 @@ function createHttp(
     detached,
     resumable,
   });
-  addStoredRoutes(server, storing, detached, clock);
+  addStoredRoutes(server, { ...stored, clock });
   const sockets = new ResponsesSockets({
     config,
     clock,
@@ -246,19 +228,35 @@ function createHttp(
   return { draining, bodies, reader, server, sockets, connections, detached };
 }
 
-function createStoring(
-  { bodyBytesMax }: IngressConfig,
-  options: Omit<StoringOptions, "store" | "responses" | "conversations">,
-  store: BoundedStore,
-): Storing {
-  const sealed = new SealedStore(store);
-  const conversations = new Conversations(sealed);
-  return new Storing({
-    ...options,
-    store: sealed,
-    conversations,
-    responses: new StoredResponses(sealed, conversations, bodyBytesMax),
+/** What is stored for callers, and the generations that go on without them. */
+function createStored(
+  { bodyBytesMax, keepAliveMs }: IngressConfig,
+  { clock }: IngressDeps,
+  { catalogue, keys, bodies: redis, keyspace, mailbox }: Backends,
+  { events, capacities, store: bounded }: Path,
+  { admission, bodies, reader }: { admission: Admission; bodies: RequestBodies; reader: BodyReader },
+) {
+  const store = new SealedStore(bounded);
+  const conversations = new Conversations(store);
+  const responses = new StoredResponses(store, conversations, bodyBytesMax);
+  const { recorded, generations: slots, bodies: bodyBytes } = capacities;
+  const { current } = catalogue;
+  const storing = new Storing({ catalogue: current, keys, clock, bodies, reader, responses, conversations, recorded });
+  const runs = new Runs(redis, keyspace, mailbox.self);
+  const detached = new DetachedGenerations({
+    runs,
+    store,
+    responses,
+    admission,
+    reader,
+    keys,
+    clock,
+    events,
+    bodyBytes,
   });
+  const follower = new LogFollower({ store, clock, events, slots, keepAliveMs });
+  const resumable = new ResumableStreams({ catalogue: current, storing, detached, follower });
+  return { storing, detached, follower, resumable };
 }
 
 /** All tasks that this ingress runs at an interval. */

@@ -13,6 +13,9 @@ const waitingBytesMax = 256 * 1024;
 /** Parts that are read at once. */
 const partsPerRead = 64;
 
+/** The id of the log of an answer with this id. */
+export const logIdOf = (id: string): string => `log_${id}`;
+
 /** How the answer's response begins. */
 export interface LogHead {
   status: number;

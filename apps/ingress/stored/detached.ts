@@ -21,9 +21,9 @@ import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { KeyDirectory } from "../http/authentication.ts";
 import type { BodyReader } from "../http/body-reader.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../http/endpoints.ts";
-import { overloadOf, unavailable, workerLost } from "../http/failures.ts";
+import { unavailable, workerLost } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
-import { LogWriter, logStateOf, readLog } from "./answer-log.ts";
+import { LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
 import { LoggedResponse, type LoggedResponseOptions } from "./logged-response.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
@@ -58,9 +58,6 @@ export interface DetachedOptions {
   events: EventSink<IngressEvents>;
   /** Bytes of request bodies. */
   bodyBytes: Capacity;
-  /** Slots of generations, which callers who read a log take as well. */
-  slots: Capacity;
-  keepAliveMs: number;
 }
 
 interface Running {
@@ -82,8 +79,6 @@ interface Start {
   /** The response that the generation answers through, around the one with the log. */
   wrap?: ((response: AnswerResponse) => AnswerResponse) | undefined;
 }
-
-const logIdOf = (id: string): string => `log_${id}`;
 
 export class DetachedGenerations {
   readonly #options: DetachedOptions;
@@ -198,58 +193,6 @@ export class DetachedGenerations {
     if (running?.run.keyId === owner.keyId) this.#leave(running, "cancelled");
     else await runs.cancel({ keyId: owner.keyId, id }).catch(refuseUnavailable);
     return stored;
-  }
-
-  /** Sends the log of an answer from behind the event with the number `after`. Rejects with Refused before the response has begun; with `unless` if there is no log. */
-  async follow(
-    request: FastifyRequest,
-    response: ServerResponse,
-    owner: StoreOwner,
-    id: string,
-    after: number,
-    unless: Failure,
-    takeOver: () => void,
-  ): Promise<void> {
-    const { store, slots, events } = this.#options;
-    if ((await store.parts(owner, logIdOf(id), 0, 1)) === undefined) throw new Refused(unless);
-    const slot = slots.claim(request.caller.id);
-    const shortage = slot.hold(1);
-    if (shortage !== undefined) throw new Refused(overloadOf(events, "generations", shortage, request.caller.id));
-    response.once("close", () => slot.end());
-    takeOver();
-    const outcome = await this.#send(response, owner, id, after).catch(() => "lost" as const);
-    if (outcome === "end") response.end();
-    else response.destroy();
-  }
-
-  async #send(
-    response: ServerResponse,
-    owner: StoreOwner,
-    id: string,
-    after: number,
-  ): Promise<"end" | "lost" | "left"> {
-    const { keepAliveMs, clock } = this.#options;
-    let sentAt = clock.now();
-    return readLog(this.#options, owner, logIdOf(id), after, {
-      head: ({ status, headers }) => {
-        if (!response.headersSent) response.writeHead(status, headers);
-      },
-      async events(bytes) {
-        sentAt = clock.now();
-        if (response.closed || response.write(bytes)) return;
-        await new Promise<void>((resolve) => {
-          response.once("drain", resolve);
-          response.once("close", resolve);
-        });
-      },
-      waits(now) {
-        if (response.headersSent && now - sentAt >= keepAliveMs) {
-          sentAt = now;
-          response.write(": keep-alive\n\n");
-        }
-        return !response.closed;
-      },
-    });
   }
 
   /** Renews the leases and takes over generations of lost ingresses. Call it about once a second. Never rejects. */

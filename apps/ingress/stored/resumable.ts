@@ -11,10 +11,11 @@ import type { ServedEndpoint } from "../http/endpoints.ts";
 import { Refused } from "../http/refused.ts";
 import { fingerprintOf, nameOf } from "../idempotency/idempotency.ts";
 import type { DetachedGenerations } from "./detached.ts";
+import type { LogFollower } from "./log-follower.ts";
 import type { StoreOwner } from "./sealed-store.ts";
 import type { ResolvedBody, Storing } from "./storing.ts";
 
-export const resumableHeader = "x-sluice-resumable";
+const resumableHeader = "x-sluice-resumable";
 
 /** The id of an event: that of its stream, and its number. */
 const eventId = /^(gen_[0-9a-z]{1,60}|idem_[0-9a-f]{64})\.(\d{1,9})$/;
@@ -23,6 +24,7 @@ export interface ResumableOptions {
   catalogue(): Catalogue;
   storing: Storing;
   detached: DetachedGenerations;
+  follower: LogFollower;
 }
 
 /** A request for a stream, its body read and checked. */
@@ -83,7 +85,7 @@ export class ResumableStreams {
   }
 
   #follow(request: FastifyRequest, reply: FastifyReply, owner: StoreOwner, id: string, after: number): Promise<void> {
-    return this.#options.detached.follow(request, reply.raw, owner, id, after, gone, () => reply.hijack());
+    return this.#options.follower.follow(request, reply.raw, owner, id, after, gone, () => reply.hijack());
   }
 }
 

@@ -16,7 +16,7 @@ import { CompactedResponse } from "./compacted-response.ts";
 import type { Conversations } from "./conversations.ts";
 import { storesNothing } from "./not-found.ts";
 import { RecordedResponse } from "./recorded-response.ts";
-import type { SealedStore, StoreOwner } from "./sealed-store.ts";
+import type { StoreOwner } from "./sealed-store.ts";
 import { Sealing } from "./sealing.ts";
 import type { Expansion, StoredResponses } from "./stored-responses.ts";
 
@@ -26,7 +26,6 @@ export interface StoringOptions {
   clock: Clock;
   bodies: RequestBodies;
   reader: BodyReader;
-  store: SealedStore;
   responses: StoredResponses;
   conversations: Conversations;
   /** Bytes held for answers that are being recorded. */
@@ -43,14 +42,12 @@ export interface ResolvedBody extends ReadBody {
 type Reading = BodyRead<ReadBody>;
 
 export class Storing {
-  readonly store: SealedStore;
   readonly responses: StoredResponses;
   readonly conversations: Conversations;
   readonly #options: StoringOptions;
 
   constructor(options: StoringOptions) {
     this.#options = options;
-    this.store = options.store;
     this.responses = options.responses;
     this.conversations = options.conversations;
   }
