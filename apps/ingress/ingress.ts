@@ -47,8 +47,10 @@ import { createIngressOperations } from "./operations.ts";
 import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
 import { BoundedStore } from "./stored/bounded-store.ts";
 import { Conversations } from "./stored/conversations.ts";
+import { DetachedGenerations } from "./stored/detached.ts";
 import { RedisSpace } from "./stored/redis-space.ts";
 import { addStoredRoutes } from "./stored/routes.ts";
+import { Runs } from "./stored/runs.ts";
 import { SealedStore } from "./stored/sealed-store.ts";
 import { StoredResponses } from "./stored/stored-responses.ts";
 import { Storing, type StoringOptions } from "./stored/storing.ts";
@@ -169,7 +171,7 @@ function createPath(
 function createHttp(
   config: IngressProcessConfig,
   { clock }: IngressDeps,
-  { catalogue, keys }: Backends,
+  { catalogue, keys, bodies: redis, keyspace, mailbox }: Backends,
   { events, capacities, limits, generations, idempotency, store }: Path,
 ) {
   const draining = new AbortController();
@@ -201,8 +203,21 @@ function createHttp(
     { catalogue: catalogue.current, keys, clock, bodies, reader, recorded: capacities.recorded },
     store,
   );
-  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies, reader, storing });
-  addStoredRoutes(server, storing, clock);
+  const detached = new DetachedGenerations({
+    runs: new Runs(redis, keyspace, mailbox.self),
+    store: storing.store,
+    responses: storing.responses,
+    admission,
+    reader,
+    keys,
+    clock,
+    events,
+    bodyBytes: capacities.bodies,
+    slots: capacities.generations,
+    keepAliveMs: config.keepAliveMs,
+  });
+  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies, reader, storing, detached });
+  addStoredRoutes(server, storing, detached, clock);
   const sockets = new ResponsesSockets({
     config,
     clock,
@@ -217,18 +232,19 @@ function createHttp(
   });
   sockets.addTo(server);
   const connections = new Connections(server.server as Server, clock);
-  return { draining, bodies, reader, server, sockets, connections };
+  return { draining, bodies, reader, server, sockets, connections, detached };
 }
 
 function createStoring(
   { bodyBytesMax }: IngressConfig,
-  options: Omit<StoringOptions, "responses" | "conversations">,
+  options: Omit<StoringOptions, "store" | "responses" | "conversations">,
   store: BoundedStore,
 ): Storing {
   const sealed = new SealedStore(store);
   const conversations = new Conversations(sealed);
   return new Storing({
     ...options,
+    store: sealed,
     conversations,
     responses: new StoredResponses(sealed, conversations, bodyBytesMax),
   });
@@ -240,7 +256,7 @@ function periodicTasksOf(
   { bounds, log }: IngressDeps,
   { catalogue, keyspace, queues, redis }: Backends,
   { generations, idempotency, limits, store }: Path,
-  { bodies, sockets }: Http,
+  { bodies, sockets, detached }: Http,
   openFiles: OpenFiles,
 ): PeriodicTask[] {
   const rewrites = new FileRewrites({ redis, keyspace, everyMs: config.aofRewriteMs, log });
@@ -254,6 +270,7 @@ function periodicTasksOf(
     { everyMs: checkEveryMs, run: () => openFiles.tick() },
     { everyMs: checkEveryMs, run: () => queues.open(catalogue.current().queues.keys()) },
     { everyMs: restoreSettingsEveryMs, run: () => queues.restoreSettings() },
+    { everyMs: checkEveryMs, run: () => detached.tick() },
     { everyMs: sweepEveryMs, run: () => store.sweep() },
     { everyMs: rewrites.checkEveryMs, run: () => rewrites.rewriteIfDue() },
   ];
@@ -270,7 +287,7 @@ interface Parts {
 function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: Parts): Ingress {
   const { path, http, operations, stopTasks, resources } = parts;
   const { generations } = path;
-  const { server, sockets, connections, reader } = http;
+  const { server, sockets, connections, reader, detached } = http;
   return {
     async listen() {
       generations.tick();
@@ -285,10 +302,11 @@ function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: P
       http.draining.abort();
       await delay(config.drainNoticeMs);
       sockets.retire();
-      await connections.drain(config.drainMs);
+      await Promise.all([connections.drain(config.drainMs), detached.drain(config.drainMs)]);
     },
     async close() {
       http.draining.abort();
+      await detached.stop();
       generations.stop(stopping);
       stopTasks();
       await resources.disposeAsync();

@@ -43,7 +43,7 @@ const queue = Type.Object(
     }),
     waitMs: millisecondsOr(
       60_000,
-      "How long a generation waits for a worker, in milliseconds. The default of the queue `image` is 600000.",
+      "How long a generation waits for a worker, in milliseconds. The default of the queue `image` is 600000, that of `background` 3600000.",
     ),
   },
   { ...strict, default: {} },

@@ -9,7 +9,11 @@ import { type CatalogueFile, catalogueSchema } from "./schema.ts";
 Settings.Set({ maxErrors: 10_000 });
 
 /** Queues that exist in every catalogue, with the defaults that differ from the schema's. */
-const builtInQueues: Record<string, object> = { chat: {}, image: { waitMs: 600_000 } };
+const builtInQueues: Record<string, object> = {
+  chat: {},
+  image: { waitMs: 600_000 },
+  background: { waitMs: 3_600_000 },
+};
 
 /** The file with its defaults, or its mistakes. Changes the given value. */
 export function shapeOf(

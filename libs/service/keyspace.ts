@@ -19,7 +19,12 @@ export function keyspaceOf(namespace: string) {
     /** The beginning of the names of all that apps/ingress/stored/bounded-store.ts stores. */
     stored: `${prefix}:stored`,
     storedEntry: (keyId: string, id: string) => `${prefix}:stored:entry:${keyId}:${id}`,
+    storedLog: (keyId: string, id: string) => `${prefix}:stored:log:${keyId}:${id}`,
     storedAliases: (keyId: string) => `${prefix}:stored:aliases:${keyId}`,
+    /** Sorted set: "<API key's id> <id>" of each generation that goes on without its caller → when its lease expires. */
+    runs: `${prefix}:runs`,
+    /** Hash: what another ingress needs to take such a generation over. */
+    run: (member: string) => `${prefix}:run:${member}`,
     /** Hash: an upstream's target → its circuit breaker (JSON). */
     circuitBreakers: `${prefix}:circuit-breakers`,
     /** Sorted set: the used slots of an upstream with `concurrencyMax` → when each expires. */

@@ -27,7 +27,7 @@ export interface AdmissionOptions {
 /** A request for a generation, its body read and checked (http/body-reader.ts). */
 export interface AdmissionRequest {
   /** The caller and the headers. Its claim on the memory for bodies covers at least `bytes`. */
-  request: FastifyRequest;
+  request: Pick<FastifyRequest, "caller" | "url" | "headers" | "held">;
   /** Of its own, where the requests of a WebSocket share the `request` that opened it. */
   requestId: string;
   endpoint: ServedEndpoint;
@@ -37,6 +37,8 @@ export interface AdmissionRequest {
   demand: ReadBody["demand"];
   bytes: Buffer;
   response: AnswerResponse;
+  /** In place of the model's own queue. */
+  queue?: string;
   /** Called when the generation is over. */
   onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
 }
@@ -50,7 +52,7 @@ export class Admission {
   }
 
   /** The model with this id. One that does not exist and one that the caller may not use are refused alike. */
-  modelFor({ caller }: FastifyRequest, id: string): CatalogueModel {
+  modelFor({ caller }: Pick<FastifyRequest, "caller">, id: string): CatalogueModel {
     const model = allowsModel(caller, id) ? this.#options.catalogue().modelFor(caller.group, id) : undefined;
     if (model !== undefined) return model;
     throw new Refused({
@@ -88,7 +90,8 @@ export class Admission {
     const { request, requestId, framing, bytes, response } = asked;
     const { catalogue, generations, draining } = this.#options;
     const { dialect, operation } = asked.endpoint;
-    const model = this.modelFor(request, asked.model);
+    const offered = this.modelFor(request, asked.model);
+    const model = asked.queue === undefined ? offered : { ...offered, queue: asked.queue };
     const { url, headers } = request;
     const begun = generations.begin(
       {

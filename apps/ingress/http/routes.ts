@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Failure } from "#dialects/errors.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
@@ -9,9 +10,10 @@ import type { Admission } from "../admission/admission.ts";
 import type { ReplayAnswer } from "../admission/rate-limits.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
+import type { DetachedGenerations } from "../stored/detached.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
-import { dialectOf, endpoints, googleVersions, modelCallOf, type ServedEndpoint } from "./endpoints.ts";
+import { dialectOf, endpoints, googleVersions, modelCallOf, responses, type ServedEndpoint } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
 
@@ -22,6 +24,7 @@ export interface RoutesOptions {
   bodies: RequestBodies;
   reader: BodyReader;
   storing: Storing;
+  detached: DetachedGenerations;
 }
 
 /** The model and the method in a Google path, separated by a colon. */
@@ -103,8 +106,28 @@ class GenerationRoutes {
     const contentType = isForm(endpoint.operation) ? request.headers["content-type"] : undefined;
     const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
     const resolved = this.#options.storing.resolve(request, endpoint, request.bytes, read);
-    const begin = (body: ResolvedBody) => this.#begin(request, reply, endpoint, body, call);
+    const begin = (body: ResolvedBody) =>
+      endpoint === responses && body.body.background === true
+        ? this.#beginBackground(request, reply, body)
+        : this.#begin(request, reply, endpoint, body, call);
     return resolved instanceof Promise ? request.held.during(resolved).then(begin) : begin(resolved);
+  }
+
+  async #beginBackground(request: FastifyRequest, reply: FastifyReply, resolved: ResolvedBody): Promise<void> {
+    const { storing, detached, admission } = this.#options;
+    const { body } = resolved;
+    const owner = storing.ownerOf(request);
+    if (owner === undefined || body.store === false) throw new Refused(backgroundStores);
+    const limits = limitHeadersOrThrow(await admission.check(request, responses, false), reply);
+    const live = body.stream === true ? reply.raw : undefined;
+    for (const [name, value] of Object.entries(limits)) live?.setHeader(name, value);
+    const id = await detached.beginBackground(request, owner, responses, resolved, live, storing.apiKeyOf(request));
+    request.isGeneration = true;
+    if (live !== undefined) reply.hijack();
+    else {
+      const { response } = await storing.responses.find(owner, id);
+      reply.headers(limits).type("application/json").send(response);
+    }
   }
 
   #begin(
@@ -137,6 +160,13 @@ class GenerationRoutes {
     return undefined;
   }
 }
+
+const backgroundStores: Failure = {
+  code: "invalid_request",
+  message:
+    "'background' needs stored responses: leave 'store' out or set it to true, and use a key of a group that stores responses.",
+  param: "background",
+};
 
 /** The headers that report the caller's limits. Sets them on the reply and throws Refused if the limits refuse the request. */
 function limitHeadersOrThrow(answer: ReplayAnswer | undefined, reply: FastifyReply): Record<string, string> {

@@ -15,26 +15,54 @@ export const isStorableName = (name: string): boolean => nameForm.test(name);
 
 /**
  * KEYS[1] is the beginning of the names of all keys, which are `entry:<key>:<id>` (hash: value, aliases, bytes, version), `order:<key>` (sorted set:
- * "<id> <bytes>" → expiry), `aliases:<key>` (hash: alias → id), `bytes` (sorted set: key → its bytes), `total` (bytes of all), and `expiry` (sorted set:
+ * "<id> <bytes>" → expiry), `log:<key>:<id>` (list: what was appended to the value), `aliases:<key>` (hash: alias → id), `bytes` (sorted set: key → its bytes), `total` (bytes of all), and `expiry` (sorted set:
  * "<key> <id> <bytes>" → expiry).
  */
 const common = `${redisClock}
 local prefix = KEYS[1]
 local bytesKey, totalKey, expiryKey = prefix .. ":bytes", prefix .. ":total", prefix .. ":expiry"
+local function logOf(key, id) return prefix .. ":log:" .. key .. ":" .. id end
 local function entryOf(key, id) return prefix .. ":entry:" .. key .. ":" .. id end
 local function orderOf(key) return prefix .. ":order:" .. key end
 local function aliasesOf(key) return prefix .. ":aliases:" .. key end
+local function uncount(key, id, bytes)
+  redis.call("ZREM", orderOf(key), id .. " " .. bytes)
+  if redis.call("ZREM", expiryKey, key .. " " .. id .. " " .. bytes) == 0 then return end
+  if tonumber(redis.call("ZINCRBY", bytesKey, -bytes, key)) <= 0 then redis.call("ZREM", bytesKey, key) end
+  if redis.call("DECRBY", totalKey, bytes) <= 0 then redis.call("DEL", totalKey) end
+end
 local function drop(key, id, bytes)
   local entry = entryOf(key, id)
   local aliases = redis.call("HGET", entry, "aliases")
   for alias in string.gmatch(aliases or "", "%S+") do
     if redis.call("HGET", aliasesOf(key), alias) == id then redis.call("HDEL", aliasesOf(key), alias) end
   end
-  redis.call("DEL", entry)
-  redis.call("ZREM", orderOf(key), id .. " " .. bytes)
-  if redis.call("ZREM", expiryKey, key .. " " .. id .. " " .. bytes) == 0 then return end
-  if tonumber(redis.call("ZINCRBY", bytesKey, -bytes, key)) <= 0 then redis.call("ZREM", bytesKey, key) end
-  if redis.call("DECRBY", totalKey, bytes) <= 0 then redis.call("DEL", totalKey) end
+  redis.call("DEL", entry, logOf(key, id))
+  uncount(key, id, bytes)
+end
+local function count(key, id, bytes, lifeMs)
+  redis.call("ZADD", orderOf(key), nowMs + lifeMs, id .. " " .. bytes)
+  redis.call("ZADD", expiryKey, nowMs + lifeMs, key .. " " .. id .. " " .. bytes)
+  redis.call("ZINCRBY", bytesKey, bytes, key)
+  redis.call("INCRBY", totalKey, bytes)
+  for _, name in ipairs({ orderOf(key), aliasesOf(key), bytesKey, totalKey, expiryKey }) do redis.call("PEXPIRE", name, 2 * lifeMs) end
+end
+local function makeSpace(key, bytes, keyMax, max)
+  if bytes > keyMax or bytes > max then return false end
+  for _ = 1, 1000 do
+    local from
+    if (tonumber(redis.call("ZSCORE", bytesKey, key)) or 0) + bytes > keyMax then from = key
+    elseif (tonumber(redis.call("GET", totalKey)) or 0) + bytes > max then from = redis.call("ZREVRANGE", bytesKey, 0, 0)[1] end
+    if not from then return true end
+    local oldest = redis.call("ZRANGE", orderOf(from), 0, 0)[1]
+    if not oldest then
+      redis.call("ZREM", bytesKey, from)
+      return false
+    end
+    local oldId, oldBytes = string.match(oldest, "^(%S+) (%d+)$")
+    drop(from, oldId, oldBytes)
+  end
+  return false
 end
 local function dropExpired(most)
   for _, member in ipairs(redis.call("ZRANGEBYSCORE", expiryKey, "-inf", nowMs, "LIMIT", 0, most)) do
@@ -57,31 +85,33 @@ local version = tonumber(found[1]) or 0
 if expected >= 0 and version ~= expected then return 0 end
 if bytes > keyMax or bytes > max then return -1 end
 if found[2] then drop(key, id, found[2]) end
-for _ = 1, 1000 do
-  local from
-  if (tonumber(redis.call("ZSCORE", bytesKey, key)) or 0) + bytes > keyMax then from = key
-  elseif (tonumber(redis.call("GET", totalKey)) or 0) + bytes > max then from = redis.call("ZREVRANGE", bytesKey, 0, 0)[1] end
-  if not from then
-    local expiresAt = nowMs + lifeMs
-    redis.call("HSET", entry, "value", ARGV[3], "aliases", ARGV[4], "bytes", bytes, "version", version + 1)
-    redis.call("PEXPIRE", entry, lifeMs)
-    for alias in string.gmatch(ARGV[4], "%S+") do redis.call("HSET", aliasesOf(key), alias, id) end
-    redis.call("ZADD", orderOf(key), expiresAt, id .. " " .. bytes)
-    redis.call("ZADD", expiryKey, expiresAt, key .. " " .. id .. " " .. bytes)
-    redis.call("ZINCRBY", bytesKey, bytes, key)
-    redis.call("INCRBY", totalKey, bytes)
-    for _, name in ipairs({ orderOf(key), aliasesOf(key), bytesKey, totalKey, expiryKey }) do redis.call("PEXPIRE", name, 2 * lifeMs) end
-    return version + 1
-  end
-  local oldest = redis.call("ZRANGE", orderOf(from), 0, 0)[1]
-  if not oldest then
-    redis.call("ZREM", bytesKey, from)
-    return -1
-  end
-  local oldId, oldBytes = string.match(oldest, "^(%S+) (%d+)$")
-  drop(from, oldId, oldBytes)
-end
-return -1`,
+if not makeSpace(key, bytes, keyMax, max) then return -1 end
+redis.call("HSET", entry, "value", ARGV[3], "aliases", ARGV[4], "bytes", bytes, "version", version + 1)
+redis.call("PEXPIRE", entry, lifeMs)
+for alias in string.gmatch(ARGV[4], "%S+") do redis.call("HSET", aliasesOf(key), alias, id) end
+count(key, id, bytes, lifeMs)
+return version + 1`,
+  "refuse",
+);
+
+/**
+ * ARGV: key, id, a part, the number of parts before it, life in ms, bytes of one key and of all keys at most.
+ * Returns 1 where the part was appended, and 0 where the value is not stored (any more), has other parts, or finds no space.
+ */
+const appendScript = scriptOf(
+  `${common}
+local key, id, lifeMs = ARGV[1], ARGV[2], tonumber(ARGV[5])
+local entry, log = entryOf(key, id), logOf(key, id)
+local bytes = tonumber(redis.call("HGET", entry, "bytes"))
+if not bytes or redis.call("LLEN", log) ~= tonumber(ARGV[4]) then return 0 end
+if not makeSpace(key, #ARGV[3], tonumber(ARGV[6]), tonumber(ARGV[7])) or redis.call("EXISTS", entry) == 0 then return 0 end
+redis.call("RPUSH", log, ARGV[3])
+redis.call("PEXPIRE", log, lifeMs)
+redis.call("PEXPIRE", entry, lifeMs)
+uncount(key, id, bytes)
+redis.call("HSET", entry, "bytes", bytes + #ARGV[3])
+count(key, id, bytes + #ARGV[3], lifeMs)
+return 1`,
   "refuse",
 );
 
@@ -93,6 +123,7 @@ for place = 3, #ARGV do
   if bytes then
     local expiresAt = nowMs + ARGV[2]
     redis.call("PEXPIRE", entryOf(ARGV[1], ARGV[place]), ARGV[2])
+    redis.call("PEXPIRE", logOf(ARGV[1], ARGV[place]), ARGV[2])
     redis.call("ZADD", orderOf(ARGV[1]), "XX", expiresAt, ARGV[place] .. " " .. bytes)
     redis.call("ZADD", expiryKey, "XX", expiresAt, ARGV[1] .. " " .. ARGV[place] .. " " .. bytes)
     for _, name in ipairs({ orderOf(ARGV[1]), aliasesOf(ARGV[1]), bytesKey, totalKey, expiryKey }) do redis.call("PEXPIRE", name, 2 * ARGV[2]) end
@@ -182,6 +213,24 @@ export class BoundedStore {
     const { redis, keyspace } = this.#options;
     const found = await redis.hmget(keyspace.storedAliases(keyId), ...aliases);
     return found.map((id) => id ?? undefined);
+  }
+
+  /** Appends a part to a value that has `before` parts. False where the value is not stored any more, has other parts, or finds no space. Rejects when Redis does not answer. */
+  async append(keyId: string, id: string, part: Buffer, before: number): Promise<boolean> {
+    const { redis, keyspace, lifeMs, keyBytesMax, bytesMax } = this.#options;
+    const values = [keyId, id, part, before, lifeMs, keyBytesMax, bytesMax];
+    return (await runScript(redis, appendScript, [keyspace.stored], values)) === 1;
+  }
+
+  /** Parts of a value from this index on, at most so many. Undefined where the value is not stored. Rejects when Redis does not answer. */
+  async parts(keyId: string, id: string, from: number, most: number): Promise<Buffer[] | undefined> {
+    const { redis, keyspace } = this.#options;
+    if (!isStorableName(id)) return undefined;
+    const [parts, exists] = await Promise.all([
+      redis.lrangeBuffer(keyspace.storedLog(keyId, id), from, from + most - 1),
+      redis.exists(keyspace.storedEntry(keyId, id)),
+    ]);
+    return exists === 1 ? parts : undefined;
   }
 
   /** Whether there was a value with this id. Rejects when Redis does not answer. */

@@ -17,6 +17,12 @@ export const previousNotFound = (id: string): Failure => ({
   param: "previous_response_id",
 });
 
+export const previousNotOver = (id: string): Failure => ({
+  code: "invalid_request",
+  message: `Previous response with id '${shown(id)}' is still in progress: wait until it is completed.`,
+  param: "previous_response_id",
+});
+
 /** Clients recognize the second sentence. */
 export const itemNotFound = (id: string): Failure => ({
   code: "not_found",

@@ -11,6 +11,7 @@ import { readJson } from "../http/body.ts";
 import { Refused } from "../http/refused.ts";
 import { faultIn } from "../http/validation.ts";
 import type { Conversation } from "./conversations.ts";
+import type { DetachedGenerations } from "./detached.ts";
 import { type Item, listIn, pageOf } from "./items.ts";
 import { notFoundOf, storesNothing } from "./not-found.ts";
 import type { StoreOwner } from "./sealed-store.ts";
@@ -27,17 +28,26 @@ const itemsSchema = Type.Object({ items });
 type WithId = { Params: { id: string } };
 type WithItem = { Params: { id: string; item: string } };
 
-export function addStoredRoutes(server: FastifyInstance, storing: Storing, clock: Clock): void {
-  addResponseRoutes(server, storing);
+export function addStoredRoutes(
+  server: FastifyInstance,
+  storing: Storing,
+  detached: DetachedGenerations,
+  clock: Clock,
+): void {
+  addResponseRoutes(server, storing, detached);
   addConversationRoutes(server, storing, clock);
 }
 
-function addResponseRoutes(server: FastifyInstance, storing: Storing): void {
+function addResponseRoutes(server: FastifyInstance, storing: Storing, detached: DetachedGenerations): void {
   const { responses } = storing;
   server.get<WithId>("/v1/responses/:id", async (request, reply) => {
-    const { response } = await responses.find(ownerOf(request, storing, "Response"), request.params.id);
-    if ((request.query as { stream?: string }).stream === "true") throw new Refused(notStreamed);
-    return sendJson(reply, response);
+    const owner = ownerOf(request, storing, "Response");
+    const { id } = request.params;
+    const { response } = await responses.find(owner, id);
+    const { stream, starting_after: after } = request.query as { stream?: string; starting_after?: string };
+    if (stream !== "true") return sendJson(reply, response);
+    if (after !== undefined && !/^\d{1,9}$/.test(after)) throw new Refused(badStart);
+    await detached.follow(request, reply.raw, owner, id, Number(after ?? -1), () => reply.hijack());
   });
   server.get<WithId>("/v1/responses/:id/input_items", async (request, reply) => {
     const stored = await responses.find(ownerOf(request, storing, "Response"), request.params.id);
@@ -49,21 +59,14 @@ function addResponseRoutes(server: FastifyInstance, storing: Storing): void {
     return { id, object: "response", deleted: true };
   });
   server.post<WithId>("/v1/responses/:id/cancel", async (request) => {
-    await responses.find(ownerOf(request, storing, "Response"), request.params.id);
-    throw new Refused(notCancelled);
+    return detached.cancel(ownerOf(request, storing, "Response"), request.params.id);
   });
 }
 
-/** Clients recognize these words. */
-const notStreamed = {
+const badStart = {
   code: "invalid_request",
-  upstreamCode: "invalid_request_error",
-  message: "This response cannot be streamed because it was not created with background=true.",
-  param: "stream",
-} as const;
-const notCancelled = {
-  code: "invalid_request",
-  message: "Only responses that were created with background=true can be cancelled.",
+  message: "'starting_after' must be the sequence number of an event.",
+  param: "starting_after",
 } as const;
 
 function addConversationRoutes(server: FastifyInstance, storing: Storing, clock: Clock): void {

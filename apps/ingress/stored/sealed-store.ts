@@ -32,6 +32,18 @@ export class SealedStore {
     });
   }
 
+  /** Appends a part to a value that has `before` parts. False where the value is not stored any more, has other parts, or finds no space. */
+  append({ keyId, sealing }: StoreOwner, id: string, part: Buffer, before: number): Promise<boolean> {
+    return this.#store.append(keyId, id, sealing.seal(id, part), before).catch(refuseUnavailable);
+  }
+
+  /** Parts of a value from this index on, at most so many; undefined where the value is not stored. */
+  async parts({ keyId, sealing }: StoreOwner, id: string, from: number, most: number): Promise<Buffer[] | undefined> {
+    const found = await this.#store.parts(keyId, id, from, most).catch(refuseUnavailable);
+    const opened = found?.map((part) => sealing.open(id, part));
+    return opened?.every((part) => part !== undefined) === true ? opened : undefined;
+  }
+
   /** The ids of the values that have these aliases, in order. */
   idsOf({ keyId }: StoreOwner, aliases: readonly string[]): Promise<(string | undefined)[]> {
     return this.#store.idsOf(keyId, aliases).catch(refuseUnavailable);

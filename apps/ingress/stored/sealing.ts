@@ -9,14 +9,33 @@ const keyBytes = 32;
 const nonceBytes = 12;
 const tagBytes = 16;
 
+/** The key for the value with this name. */
+type KeyOf = (name: string) => Buffer;
+
 /** Seals and opens the values of one API key. */
 export class Sealing {
-  readonly #apiKey: string;
-  readonly #keyId: string;
+  readonly #keyOf: KeyOf;
 
-  constructor(apiKey: string, keyId: string) {
-    this.#apiKey = apiKey;
-    this.#keyId = keyId;
+  private constructor(keyOf: KeyOf) {
+    this.#keyOf = keyOf;
+  }
+
+  static of(apiKey: string, keyId: string): Sealing {
+    return new Sealing((name) => Buffer.from(hkdfSync("sha256", apiKey, keyId, `sluice stored ${name}`, keyBytes)));
+  }
+
+  /** Seals and opens the values with these names alone, for a process that does not have the API key. `keys` is what `keysFor` returned. */
+  static limited(keys: Readonly<Record<string, string>>): Sealing {
+    return new Sealing((name) => {
+      const key = keys[name];
+      if (key === undefined) throw new Error("no key for this name");
+      return Buffer.from(key, "base64url");
+    });
+  }
+
+  /** The keys of the values with these names. They are secrets. */
+  keysFor(names: readonly string[]): Record<string, string> {
+    return Object.fromEntries(names.map((name) => [name, this.#keyOf(name).toString("base64url")]));
   }
 
   /** The encrypted value, to be stored under this name; 28 bytes longer. */
@@ -36,9 +55,5 @@ export class Sealing {
     } catch {
       return undefined;
     }
-  }
-
-  #keyOf(name: string): Buffer {
-    return Buffer.from(hkdfSync("sha256", this.#apiKey, this.#keyId, `sluice stored ${name}`, keyBytes));
   }
 }

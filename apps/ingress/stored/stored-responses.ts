@@ -2,7 +2,8 @@
  * Responses that are stored for their callers, as OpenAI's Responses do by default (`store`), and requests that refer to them:
  * https://platform.openai.com/docs/guides/conversation-state
  */
-import { jsonBytesOf, objectSpansOf, parsedObject, textOf } from "#dialects/json.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { jsonBytesOf, listOf, objectOf, objectSpansOf, parsedObject, textOf } from "#dialects/json.ts";
 import {
   isCompaction,
   isTrigger,
@@ -24,7 +25,7 @@ import { isStorableName } from "./bounded-store.ts";
 import { compactionName } from "./compacted-response.ts";
 import type { Conversations } from "./conversations.ts";
 import { asSent, type Item, itemOf, listIn, valueIn } from "./items.ts";
-import { foreignCompaction, itemNotFound, notFoundOf, previousNotFound } from "./not-found.ts";
+import { foreignCompaction, itemNotFound, notFoundOf, previousNotFound, previousNotOver } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
 /** A request with its references replaced by their content. */
@@ -113,6 +114,46 @@ export class StoredResponses {
     ]);
   }
 
+  /** Stores a response that has no answer yet, with its input. Throws Refused where there is no space for it. */
+  async begin(owner: StoreOwner, { id, chain, conversationId, items, response }: ResponseToStore): Promise<void> {
+    const input = items.map(itemOf);
+    const value = encoded({ chain, input, response: withFields(response, chain.at(-1), conversationId) });
+    const stored = await this.#store.put(owner, { id, value, aliases: input.map((item) => item.id), replaces: 0 });
+    if (typeof stored !== "number") throw new Refused(noSpace);
+  }
+
+  /** Replaces a response that has no answer yet; `change` returns undefined to leave it. Returns the response that is stored afterwards. Throws Refused. */
+  async update(
+    owner: StoreOwner,
+    id: string,
+    change: (response: Record<string, unknown>) => Record<string, unknown> | undefined,
+  ): Promise<Record<string, unknown>> {
+    for (;;) {
+      const [found] = await this.#store.read(owner, [id]);
+      if (found === undefined) throw new Refused(notFoundOf("Response", id));
+      const { chain, input, response } = decoded(found.value);
+      const before = parsedObject(response) ?? {};
+      const after = isOver(before) ? undefined : change(before);
+      if (after === undefined) return before;
+      const output = listOf(after.output).map((item) => itemOf(Buffer.from(JSON.stringify(item))));
+      const value = encoded({ chain, input, response: Buffer.from(JSON.stringify(after)) });
+      const aliases = [...input, ...output].map((item) => item.id);
+      const stored = await this.#store.put(owner, { id, value, aliases, replaces: found.version });
+      if (stored === "full") throw new Refused(noSpace);
+      if (stored === "conflict") continue;
+      const conversationId = textOf(objectOf(after.conversation).id);
+      if (conversationId !== undefined && isOver(after))
+        await this.#conversations
+          .add(
+            owner,
+            conversationId,
+            [...input, ...output].map(({ bytes }) => bytes),
+          )
+          .catch(() => undefined);
+      return after;
+    }
+  }
+
   /** The JSON of a stored response. Throws Refused. */
   async find(owner: StoreOwner, id: string): Promise<StoredResponse> {
     const [found] = await this.#store.read(owner, [id]);
@@ -129,7 +170,9 @@ export class StoredResponses {
   async #chainOf(owner: StoreOwner, id: string): Promise<string[]> {
     const [found] = id.startsWith("conv_") ? [] : await this.#store.read(owner, [id]);
     if (found === undefined) throw new Refused(previousNotFound(id));
-    return [...decoded(found.value).chain, id];
+    const { chain, response } = decoded(found.value);
+    if (!isOver({ status: valueIn(response, "status") })) throw new Refused(previousNotOver(id));
+    return [...chain, id];
   }
 
   async #itemsOfChain(owner: StoreOwner, chain: readonly string[], asked: string | undefined): Promise<Buffer[]> {
@@ -176,6 +219,14 @@ export class StoredResponses {
     return new Map(found.flatMap((one) => (one === undefined ? [] : namedItemsIn(one.value))));
   }
 }
+
+/** Has the response its answer, or will it have none? */
+const isOver = ({ status }: Record<string, unknown>): boolean => status !== "queued" && status !== "in_progress";
+
+const noSpace: Failure = {
+  code: "overloaded",
+  message: "The gateway has no space to store this response; try again later.",
+};
 
 /** The items of a stored response or conversation, by their ids. */
 function namedItemsIn(value: Buffer): [string, Item & { model: string | undefined }][] {

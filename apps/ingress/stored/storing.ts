@@ -16,7 +16,7 @@ import { CompactedResponse } from "./compacted-response.ts";
 import type { Conversations } from "./conversations.ts";
 import { storesNothing } from "./not-found.ts";
 import { RecordedResponse } from "./recorded-response.ts";
-import type { StoreOwner } from "./sealed-store.ts";
+import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 import { Sealing } from "./sealing.ts";
 import type { Expansion, StoredResponses } from "./stored-responses.ts";
 
@@ -26,6 +26,7 @@ export interface StoringOptions {
   clock: Clock;
   bodies: RequestBodies;
   reader: BodyReader;
+  store: SealedStore;
   responses: StoredResponses;
   conversations: Conversations;
   /** Bytes held for answers that are being recorded. */
@@ -42,14 +43,21 @@ export interface ResolvedBody extends ReadBody {
 type Reading = BodyRead<ReadBody>;
 
 export class Storing {
+  readonly store: SealedStore;
   readonly responses: StoredResponses;
   readonly conversations: Conversations;
   readonly #options: StoringOptions;
 
   constructor(options: StoringOptions) {
     this.#options = options;
+    this.store = options.store;
     this.responses = options.responses;
     this.conversations = options.conversations;
+  }
+
+  /** The API key of a request. Throws Refused if it is no longer valid. */
+  apiKeyOf(request: FastifyRequest): string {
+    return apiKeyOf(this.#options.keys, this.#options.clock.epoch(), request);
   }
 
   /** Undefined if the caller's group stores nothing. Throws Refused if the key is no longer valid. */
@@ -59,9 +67,8 @@ export class Storing {
   }
 
   #sealerOf(request: FastifyRequest): StoreOwner {
-    const { keys, clock } = this.#options;
     const { id } = request.caller;
-    return { keyId: id, sealing: new Sealing(apiKeyOf(keys, clock.epoch(), request), id) };
+    return { keyId: id, sealing: Sealing.of(this.apiKeyOf(request), id) };
   }
 
   /**

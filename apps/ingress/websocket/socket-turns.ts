@@ -2,6 +2,7 @@
 
 import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
+import type { Failure } from "#dialects/errors.ts";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
 import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
@@ -25,6 +26,12 @@ import type { ResolvedBody, Storing } from "../stored/storing.ts";
 import { Conversation } from "./conversation.ts";
 import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
 import { SocketResponse, type TurnPort } from "./socket-response.ts";
+
+const noBackground: Failure = {
+  code: "invalid_request",
+  message: "'background' is not supported on WebSockets: POST the request instead.",
+  param: "background",
+};
 
 export interface TurnsOptions {
   config: IngressConfig;
@@ -158,6 +165,7 @@ export class Turns {
     const { body, demand, bytes, expansion } = resolved;
     const items = expansion === undefined ? given : inputItemsOf(bytes);
     const model = String(body.model);
+    if (body.background === true) throw new Refused(noBackground);
     if (generates) {
       const asked = { request, requestId, endpoint: responses, model, demand, bytes } as const;
       const response = this.#responseFor(frame.streamId);

@@ -14,7 +14,6 @@ export interface StatefulField {
  */
 export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
   if (isNamed(body.prompt)) return refusalOf("prompt", "names a stored prompt");
-  if (body.background === true) return refusalOf("background", "asks for an answer to be fetched later");
   for (const [place, value] of listOf(body.tools).entries()) {
     const { vector_store_ids: stores, container, input_image_mask: mask } = objectOf(value);
     if (listOf(stores).length > 0) return refusalOf(`tools[${place}].vector_store_ids`, "names stored files");

@@ -3,14 +3,14 @@ import { test } from "node:test";
 import { Sealing } from "../../../apps/ingress/stored/sealing.ts";
 
 const value = Buffer.from("what a caller said");
-const sealing = new Sealing("sk-one", "key_1");
+const sealing = Sealing.of("sk-one", "key_1");
 
 test("a value is opened with the same API key under the same name alone", () => {
   const sealed = sealing.seal("resp_1", value);
-  assert.deepEqual(new Sealing("sk-one", "key_1").open("resp_1", sealed), value);
+  assert.deepEqual(Sealing.of("sk-one", "key_1").open("resp_1", sealed), value);
   assert.equal(sealing.open("resp_2", sealed), undefined);
-  assert.equal(new Sealing("sk-two", "key_1").open("resp_1", sealed), undefined);
-  assert.equal(new Sealing("sk-one", "key_2").open("resp_1", sealed), undefined);
+  assert.equal(Sealing.of("sk-two", "key_1").open("resp_1", sealed), undefined);
+  assert.equal(Sealing.of("sk-one", "key_2").open("resp_1", sealed), undefined);
 });
 
 test("a changed or cut value is not opened", () => {

@@ -1,0 +1,243 @@
+/**
+ * The log of a streamed answer: its events, numbered from 0, as they were sent. It is stored while the answer runs and for a while afterwards, so that a caller
+ * whose connection broke can read on at any ingress. One process writes a log at a time.
+ */
+import type { Clock } from "#service/clock.ts";
+import type { SealedStore, StoreOwner } from "./sealed-store.ts";
+
+/** Events wait for others this long, and up to this size, before they are appended together. */
+const gatherMs = 20;
+const gatherBytes = 32 * 1024;
+/** Bytes that wait to be appended at most, before the answer's flow is stopped. */
+const waitingBytesMax = 256 * 1024;
+/** Parts that are read at once. */
+const partsPerRead = 64;
+
+/** How the answer's response begins. */
+export interface LogHead {
+  status: number;
+  headers: Record<string, string>;
+}
+
+/** A part of a log. `first` is the number of its first event. */
+type Part = { kind: "head"; head: LogHead } | { kind: "events"; first: number; bytes: Buffer } | { kind: "end" };
+
+const kinds = ["head", "events", "end"] as const;
+const numberBytes = 4;
+
+function encoded(part: Part): Buffer {
+  const kind = Buffer.from([kinds.indexOf(part.kind)]);
+  switch (part.kind) {
+    case "head":
+      return Buffer.concat([kind, Buffer.from(JSON.stringify(part.head))]);
+    case "events": {
+      const first = Buffer.alloc(numberBytes);
+      first.writeUInt32LE(part.first);
+      return Buffer.concat([kind, first, part.bytes]);
+    }
+    case "end":
+      return kind;
+  }
+}
+
+function decoded(bytes: Buffer): Part {
+  const rest = bytes.subarray(1);
+  switch (kinds[bytes[0] as number]) {
+    case "head":
+      return { kind: "head", head: JSON.parse(rest.toString("utf8")) as LogHead };
+    case "events":
+      return { kind: "events", first: rest.readUInt32LE(), bytes: rest.subarray(numberBytes) };
+    default:
+      return { kind: "end" };
+  }
+}
+
+export interface LogWriterOptions {
+  store: SealedStore;
+  owner: StoreOwner;
+  id: string;
+  /** The parts and the events that the log has already. */
+  parts: number;
+  events: number;
+  /** Called when everything that waited was appended. */
+  drained(): void;
+  /** Called once when the log can't be written any more: it was removed, found no space, or another process writes it. */
+  lost(): void;
+}
+
+export class LogWriter {
+  readonly #options: LogWriterOptions;
+  #parts: number;
+  #events: number;
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
+  #timer: NodeJS.Timeout | undefined;
+  /** All that was given to Redis so far. */
+  #written: Promise<void> = Promise.resolve();
+  #isLost = false;
+
+  constructor(options: LogWriterOptions) {
+    this.#options = options;
+    this.#parts = options.parts;
+    this.#events = options.events;
+  }
+
+  /** The number of the next event. */
+  get nextEvent(): number {
+    return this.#events;
+  }
+
+  /** The flow must stop until `drained`. */
+  get isFull(): boolean {
+    return this.#waitingBytes > waitingBytesMax;
+  }
+
+  head(head: LogHead): void {
+    this.#flush();
+    this.#append({ kind: "head", head });
+  }
+
+  /** One whole event. */
+  event(bytes: Buffer): void {
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+    this.#events++;
+    if (this.#waitingBytes >= gatherBytes) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), gatherMs);
+  }
+
+  /** Ends the log. Resolves when all of it is written, or lost. */
+  end(): Promise<void> {
+    this.#flush();
+    this.#append({ kind: "end" });
+    return this.#written;
+  }
+
+  /** Writes no more. */
+  abandon(): void {
+    this.#isLost = true;
+    clearTimeout(this.#timer);
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#waiting.length === 0) return;
+    const bytes = Buffer.concat(this.#waiting);
+    const first = this.#events - this.#waiting.length;
+    this.#waiting = [];
+    this.#append({ kind: "events", first, bytes });
+  }
+
+  #append(part: Part): void {
+    const bytes = part.kind === "events" ? part.bytes.length : 0;
+    this.#written = this.#written.then(async () => {
+      const { store, owner, id, drained, lost } = this.#options;
+      const isAppended =
+        !this.#isLost && (await store.append(owner, id, encoded(part), this.#parts).catch(() => false));
+      this.#parts++;
+      this.#waitingBytes -= bytes;
+      if (!isAppended && !this.#isLost) {
+        this.abandon();
+        lost();
+      }
+      if (this.#waitingBytes <= 0) drained();
+    });
+  }
+}
+
+/** What the log has so far. */
+export interface LogState {
+  parts: number;
+  events: number;
+  hasEnded: boolean;
+}
+
+/** Undefined for a log that is not stored. */
+export async function logStateOf(store: SealedStore, owner: StoreOwner, id: string): Promise<LogState | undefined> {
+  const state = { parts: 0, events: 0, hasEnded: false };
+  for (;;) {
+    const parts = await store.parts(owner, id, state.parts, partsPerRead);
+    if (parts === undefined) return undefined;
+    for (const part of parts.map(decoded)) {
+      state.parts++;
+      if (part.kind === "events") state.events = part.first + eventsOf(part.bytes).length;
+      state.hasEnded ||= part.kind === "end";
+    }
+    if (parts.length < partsPerRead) return state;
+  }
+}
+
+export interface LogReader {
+  head(head: LogHead): void;
+  /** Whole events. Resolves when more can be taken. */
+  events(bytes: Buffer): Promise<void>;
+  /** Called before each wait for more. False ends the reading. */
+  waits(now: number): boolean;
+}
+
+/** How long a reader waits for more: a while longer each time that there is nothing new. */
+const pollMsMin = 20;
+const pollMsMax = 500;
+
+/**
+ * Reads a log to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that is not stored any more; or to
+ * "left" when the reader wants no more. Rejects with Refused when Redis does not answer.
+ */
+export async function readLog(
+  { store, clock }: { store: SealedStore; clock: Clock },
+  owner: StoreOwner,
+  id: string,
+  after: number,
+  reader: LogReader,
+): Promise<"end" | "lost" | "left"> {
+  let at = 0;
+  let pollMs = pollMsMin;
+  for (;;) {
+    const parts = await store.parts(owner, id, at, partsPerRead);
+    if (parts === undefined) return "lost";
+    at += parts.length;
+    for (const part of parts.map(decoded)) {
+      if (part.kind === "end") return "end";
+      if (part.kind === "head") reader.head(part.head);
+      else {
+        const bytes = Buffer.concat(eventsOf(part.bytes).slice(Math.max(0, after + 1 - part.first)));
+        if (bytes.length > 0) await reader.events(bytes);
+      }
+    }
+    if (!reader.waits(clock.now())) return "left";
+    if (parts.length > 0) pollMs = pollMsMin;
+    else pollMs = Math.min(pollMsMax, 2 * pollMs);
+    await new Promise((resolve) => setTimeout(resolve, pollMs));
+  }
+}
+
+const eventEnd = Buffer.from("\n\n");
+
+/** The events in these bytes, which are whole events. */
+function eventsOf(bytes: Buffer): Buffer[] {
+  const events: Buffer[] = [];
+  let from = 0;
+  for (let end = bytes.indexOf(eventEnd); end >= 0; end = bytes.indexOf(eventEnd, from)) {
+    events.push(bytes.subarray(from, end + eventEnd.length));
+    from = end + eventEnd.length;
+  }
+  return events;
+}
+
+/** Cuts the bytes of a stream into whole events. */
+export class EventCutter {
+  #rest: Buffer = Buffer.alloc(0);
+
+  /** The events that these bytes complete. Throws for an event of more than `bytesMax` bytes. */
+  push(chunk: Buffer, bytesMax: number): Buffer[] {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    const events = eventsOf(bytes);
+    const used = events.reduce((sum, { length }) => sum + length, 0);
+    this.#rest = Buffer.from(bytes.subarray(used));
+    if (this.#rest.length > bytesMax) throw new Error("an event is too large for a log");
+    return events;
+  }
+}

@@ -1,0 +1,412 @@
+/**
+ * Generations that go on without their callers: responses with `background: true`, and streams that can be resumed. This ingress leases each one that it runs, and
+ * takes over those of a lost ingress: one without content is dispatched again, one with content fails.
+ */
+import type { ServerResponse } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
+import type { FastifyRequest } from "fastify";
+import { hashOf } from "#access/key.ts";
+import { stateOf } from "#access/record.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { withMembers } from "#dialects/json.ts";
+import { inputItemsOf } from "#dialects/openai-responses/stored-references.ts";
+import { profiles } from "#dialects/profiles.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import { LiveMap } from "#relay/live-map.ts";
+import type { Clock } from "#service/clock.ts";
+import type { Admission, AdmissionRequest } from "../admission/admission.ts";
+import type { Capacity } from "../admission/capacity.ts";
+import type { AnswerResponse } from "../generation/generation-response.ts";
+import type { KeyDirectory } from "../http/authentication.ts";
+import type { BodyReader } from "../http/body-reader.ts";
+import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../http/endpoints.ts";
+import { overloadOf, unavailable, workerLost } from "../http/failures.ts";
+import { Refused } from "../http/refused.ts";
+import { LogWriter, logStateOf, readLog } from "./answer-log.ts";
+import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
+import { LoggedResponse } from "./logged-response.ts";
+import type { Run, Runs, TakenRun } from "./runs.ts";
+import type { SealedStore, StoreOwner } from "./sealed-store.ts";
+import { Sealing } from "./sealing.ts";
+import type { StoredResponses } from "./stored-responses.ts";
+import type { ResolvedBody } from "./storing.ts";
+import { WholeSink } from "./whole-sink.ts";
+
+/** The queue of generations that nobody waits for. */
+const backgroundQueue = "background";
+/** How often a generation is taken over at most, before it fails. */
+const takenMax = 3;
+
+const streamHead = {
+  status: 200,
+  headers: {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",
+  },
+};
+
+export interface DetachedOptions {
+  runs: Runs;
+  store: SealedStore;
+  responses: StoredResponses;
+  admission: Admission;
+  reader: BodyReader;
+  keys: KeyDirectory;
+  clock: Clock;
+  events: EventSink<IngressEvents>;
+  /** Bytes of request bodies. */
+  bodyBytes: Capacity;
+  /** Slots of generations, which callers who read a log take as well. */
+  slots: Capacity;
+  keepAliveMs: number;
+}
+
+interface Running {
+  run: Run;
+  response: LoggedResponse | WholeSink;
+}
+
+/** A request to be begun, or begun again. */
+interface Start {
+  run: Run;
+  owner: StoreOwner;
+  request: AdmissionRequest["request"];
+  endpoint: ServedEndpoint;
+  body: ResolvedBody;
+  requestId: string;
+  /** What its log has already. */
+  log: { parts: number; events: number };
+  live: AnswerResponse | undefined;
+}
+
+const logIdOf = (id: string): string => `log_${id}`;
+
+export class DetachedGenerations {
+  readonly #options: DetachedOptions;
+  readonly #running = new LiveMap<string, Running>();
+  #isTicking = false;
+  #isStopping = false;
+
+  constructor(options: DetachedOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Begins a response of OpenAI's Responses that goes on in the background. Resolves to its id; a stream is answered to `live`, and its caller may leave. Rejects
+   * with Refused.
+   */
+  async beginBackground(
+    request: FastifyRequest,
+    owner: StoreOwner,
+    endpoint: ServedEndpoint,
+    resolved: ResolvedBody,
+    live: ServerResponse | undefined,
+    apiKey: string,
+  ): Promise<string> {
+    const { admission, responses, clock } = this.#options;
+    const { body, expansion } = resolved;
+    const model = admission.modelFor(request, String(body.model)).id;
+    const id = `resp_${request.id.replace(/^req_/, "")}`;
+    const queued = queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000));
+    const { chain = [], conversationId, items = inputItemsOf(resolved.bytes) } = expansion ?? {};
+    await responses.begin(owner, { id, chain, conversationId, items, response: Buffer.from(JSON.stringify(queued)) });
+    const names = [id, logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
+    const run = this.#runOf(request, endpoint, { id, model, names, owner, apiKey, isLogged: live !== undefined });
+    const bytes = withMembers(resolved.bytes, "background", () => undefined);
+    try {
+      await this.#store(run, owner, bytes);
+      await this.#start({
+        run,
+        owner,
+        request,
+        endpoint,
+        body: { ...resolved, bytes },
+        requestId: request.id,
+        log: { parts: 0, events: 0 },
+        live,
+      });
+    } catch (error) {
+      await Promise.all([responses.remove(owner, id).catch(() => undefined), this.#options.runs.end(run)]);
+      throw error instanceof Refused ? error : new Refused(unavailable);
+    }
+    return id;
+  }
+
+  /** Stops a background response, wherever it runs. Resolves to the response as it is stored then. Rejects with Refused. */
+  async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
+    const { responses, runs } = this.#options;
+    let isBackground = true;
+    const stored = await responses.update(owner, id, (found) => {
+      isBackground = found.background === true;
+      return isBackground ? { ...found, status: "cancelled", output: [], usage: null } : undefined;
+    });
+    if (stored.background !== true || !isBackground) throw new Refused(notCancelled);
+    const running = this.#running.get(id);
+    if (running?.run.keyId === owner.keyId) this.#leave(running, "cancelled");
+    else await runs.cancel({ keyId: owner.keyId, id }).catch(refuseUnavailable);
+    return stored;
+  }
+
+  /** Sends the log of an answer from behind the event with the number `after`. Rejects with Refused before the response has begun. */
+  async follow(
+    request: FastifyRequest,
+    response: ServerResponse,
+    owner: StoreOwner,
+    id: string,
+    after: number,
+    takeOver: () => void,
+  ): Promise<void> {
+    const { store, slots, events } = this.#options;
+    if ((await store.parts(owner, logIdOf(id), 0, 1)) === undefined) throw new Refused(notStreamed);
+    const slot = slots.claim(request.caller.id);
+    const shortage = slot.hold(1);
+    if (shortage !== undefined) throw new Refused(overloadOf(events, "generations", shortage, request.caller.id));
+    response.once("close", () => slot.end());
+    takeOver();
+    const outcome = await this.#send(response, owner, id, after).catch(() => "lost" as const);
+    if (outcome === "end") response.end();
+    else response.destroy();
+  }
+
+  async #send(
+    response: ServerResponse,
+    owner: StoreOwner,
+    id: string,
+    after: number,
+  ): Promise<"end" | "lost" | "left"> {
+    const { keepAliveMs, clock } = this.#options;
+    let sentAt = clock.now();
+    return readLog(this.#options, owner, logIdOf(id), after, {
+      head: ({ status, headers }) => {
+        if (!response.headersSent) response.writeHead(status, headers);
+      },
+      async events(bytes) {
+        sentAt = clock.now();
+        if (response.closed || response.write(bytes)) return;
+        await new Promise<void>((resolve) => {
+          response.once("drain", resolve);
+          response.once("close", resolve);
+        });
+      },
+      waits(now) {
+        if (response.headersSent && now - sentAt >= keepAliveMs) {
+          sentAt = now;
+          response.write(": keep-alive\n\n");
+        }
+        return !response.closed;
+      },
+    });
+  }
+
+  /** Renews the leases and takes over generations of lost ingresses. Call it about once a second. Never rejects. */
+  async tick(): Promise<void> {
+    if (this.#isTicking || this.#isStopping) return;
+    this.#isTicking = true;
+    try {
+      const running = [...this.#running.values()];
+      const states = running.length === 0 ? [] : await this.#options.runs.renew(running.map(({ run }) => run));
+      for (const [index, state] of states.entries())
+        if (state !== "kept") this.#leave(running[index] as Running, state);
+      for (const taken of await this.#options.runs.take()) await this.#takeOver(taken);
+    } catch {
+      // Redis does not answer: the leases outlive a short while.
+    } finally {
+      this.#isTicking = false;
+    }
+  }
+
+  /** Waits for the generations to end, so long at most. */
+  async drain(ms: number): Promise<void> {
+    const until = this.#options.clock.now() + ms;
+    while (this.#running.size > 0 && this.#options.clock.now() < until) await delay(100);
+  }
+
+  /** Leaves what still runs to the other ingresses. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    const running = [...this.#running.values()];
+    for (const one of running) this.#leave(one, "lost");
+    if (running.length > 0) await this.#options.runs.release(running.map(({ run }) => run));
+  }
+
+  #leave({ run, response }: Running, why: "cancelled" | "lost"): void {
+    this.#running.delete(run.id);
+    response.leave(why === "cancelled");
+    if (why === "cancelled") void this.#options.runs.end(run);
+  }
+
+  #runOf(
+    request: FastifyRequest,
+    endpoint: ServedEndpoint,
+    {
+      id,
+      model,
+      names,
+      owner,
+      apiKey,
+      isLogged,
+    }: { id: string; model: string; names: string[]; owner: StoreOwner; apiKey: string; isLogged: boolean },
+  ): Run {
+    return {
+      id,
+      keyId: owner.keyId,
+      keyHash: hashOf(apiKey),
+      requestId: request.id,
+      endpoint: nameOf(endpoint),
+      model,
+      framing: isLogged ? "sse" : "whole",
+      url: endpoint.path ?? "",
+      headers: callerHeadersOf(endpoint.dialect, request.headers),
+      isBackground: true,
+      isLogged,
+      keys: owner.sealing.keysFor(names),
+    };
+  }
+
+  async #store(run: Run, owner: StoreOwner, body: Buffer): Promise<void> {
+    const { store, runs } = this.#options;
+    if (run.isLogged) await store.put(owner, { id: logIdOf(run.id), value: Buffer.from("log") });
+    await runs.begin(run, body);
+  }
+
+  async #start({ run, owner, request, endpoint, body, requestId, log, live }: Start): Promise<void> {
+    const { admission, responses, store } = this.#options;
+    const { response: queued } = await responses.find(owner, run.id);
+    const answer = new BackgroundAnswer({
+      id: run.id,
+      owner,
+      responses,
+      queued: JSON.parse(queued.toString("utf8")) as Record<string, unknown>,
+    });
+    const ended = () => {
+      if (this.#running.get(run.id)?.run !== run) return;
+      this.#running.delete(run.id);
+      void this.#options.runs.end(run);
+    };
+    const response = run.isLogged
+      ? this.#loggedResponse(run, owner, store, answer, log, live, ended)
+      : new WholeSink({ answer, ended });
+    if (response instanceof LoggedResponse && log.events === 0)
+      response.begin(streamHead, firstEventsOf(JSON.parse(queued.toString("utf8")) as Record<string, unknown>));
+    this.#running.set(run.id, { run, response });
+    try {
+      admission.begin({
+        request,
+        requestId,
+        endpoint,
+        model: run.model,
+        framing: run.framing,
+        demand: body.demand,
+        bytes: body.bytes,
+        response,
+        queue: backgroundQueue,
+      });
+    } catch (error) {
+      this.#running.delete(run.id);
+      response.leave(false);
+      throw error;
+    }
+  }
+
+  #loggedResponse(
+    run: Run,
+    owner: StoreOwner,
+    store: SealedStore,
+    answer: BackgroundAnswer,
+    log: { parts: number; events: number },
+    live: AnswerResponse | undefined,
+    ended: () => void,
+  ): LoggedResponse {
+    const writer = new LogWriter({
+      store,
+      owner,
+      id: logIdOf(run.id),
+      ...log,
+      drained: () => response.drained(),
+      lost: () => undefined,
+    });
+    const response: LoggedResponse = new LoggedResponse({
+      log: writer,
+      live,
+      idPrefix: `${run.id}.`,
+      changed: (event, number) => answer.changed(event, number),
+      ending: (error) => answer.ending(error, writer.nextEvent),
+      ended,
+    });
+    return response;
+  }
+
+  async #takeOver({ run, times, isCancelled }: TakenRun): Promise<void> {
+    const { keys, clock, runs } = this.#options;
+    const owner: StoreOwner = { keyId: run.keyId, sealing: Sealing.limited(run.keys) };
+    const endpoint = endpoints.get(run.endpoint);
+    const caller = keys.find(run.keyHash);
+    const isValid = caller !== undefined && stateOf(caller, clock.epoch()) === "live" && endpoint !== undefined;
+    const log = run.isLogged
+      ? await logStateOf(this.#options.store, owner, logIdOf(run.id))
+      : { parts: 0, events: 0, hasEnded: false };
+    // The first two events are the gateway's own.
+    const hasContent = log === undefined || log.events > 2;
+    const body = isCancelled || !isValid || hasContent || times > takenMax ? undefined : await runs.bodyOf(run);
+    if (caller === undefined || endpoint === undefined || body === undefined || log === undefined) {
+      await this.#fail(run, owner, log);
+      await runs.end(run);
+      return;
+    }
+    const held = this.#options.bodyBytes.claim(caller.id);
+    // Without memory for its body, its lease expires and it is taken over later.
+    if (held.hold(body.length) !== undefined) return;
+    try {
+      const read = await this.#options.reader.read(endpoint, body, { key: caller.id });
+      if (read.kind === "refused") throw new Refused(read.failure);
+      await this.#start({
+        run,
+        owner,
+        request: { caller, url: run.url, headers: run.headers, held },
+        endpoint,
+        body: { ...read.value, bytes: body, expansion: undefined },
+        requestId: `${run.requestId}t${times}`,
+        log,
+        live: undefined,
+      });
+    } catch (error) {
+      held.end();
+      if (!(error instanceof Refused)) this.#options.events.emit("fault", { error, requestId: run.requestId });
+    }
+  }
+
+  /** Ends a response that nobody runs any more. */
+  async #fail(run: Run, owner: StoreOwner, log: { parts: number; events: number } | undefined): Promise<void> {
+    const { responses, store } = this.#options;
+    const found = await responses.find(owner, run.id).catch(() => undefined);
+    if (found === undefined) return;
+    const queued = JSON.parse(found.response.toString("utf8")) as Record<string, unknown>;
+    const answer = new BackgroundAnswer({ id: run.id, owner, responses, queued });
+    const error = { status: 502, body: profiles["openai-responses"].errorBodyOf(workerLost, run.requestId) };
+    const events = await answer.ending(error, log?.events ?? 0);
+    if (log === undefined || !run.isLogged) return;
+    const nothing = () => undefined;
+    const writer = new LogWriter({ store, owner, id: logIdOf(run.id), ...log, drained: nothing, lost: nothing });
+    for (const event of events)
+      writer.event(Buffer.concat([Buffer.from(`id: ${run.id}.${writer.nextEvent}\n`), event]));
+    await writer.end();
+  }
+}
+
+/** Clients recognize these words. */
+const notStreamed: Failure = {
+  code: "invalid_request",
+  upstreamCode: "invalid_request_error",
+  message: "This response cannot be streamed because it was not created with background=true.",
+  param: "stream",
+};
+const notCancelled: Failure = {
+  code: "invalid_request",
+  message: "Only responses that were created with background=true can be cancelled.",
+};
+
+function refuseUnavailable(): never {
+  throw new Refused(unavailable);
+}

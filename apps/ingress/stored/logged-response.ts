@@ -1,0 +1,171 @@
+/**
+ * A streamed response that goes to a log, and to its caller as long as that is connected. It goes on without the caller. Each event has an id by which the caller
+ * can read on (https://html.spec.whatwg.org/multipage/server-sent-events.html#the-last-event-id-header).
+ */
+import { EventEmitter } from "node:events";
+import type { OutgoingHttpHeaders } from "node:http";
+import type { AnswerResponse } from "../generation/generation-response.ts";
+import { EventCutter, type LogHead, type LogWriter } from "./answer-log.ts";
+
+/** Bytes of one event at most. */
+const eventBytesMax = 33 << 20;
+
+/** Headers that belong to one request alone. */
+const notLogged = /ratelimit|request-id|^connection$/;
+
+/** A failure before the first event: an error response. */
+export interface ErrorResponse {
+  status: number;
+  body: string;
+}
+
+export interface LoggedResponseOptions {
+  log: LogWriter;
+  /** The caller that began the answer; undefined for an answer that nobody waits for. */
+  live: AnswerResponse | undefined;
+  /** What the id of an event begins with, before its number. */
+  idPrefix: string;
+  /** What is sent and logged for an event; undefined for nothing. `number` is the event's. */
+  changed?(event: Buffer, number: number): Buffer | undefined;
+  /** Called when the generation is over. Resolves to events that end the answer; must not reject. */
+  ending?(error: ErrorResponse | undefined): Promise<readonly Buffer[]>;
+  /** Called when everything is written. */
+  ended(): void;
+}
+
+export class LoggedResponse implements AnswerResponse {
+  closed = false;
+  readonly #options: LoggedResponseOptions;
+  readonly #cutter = new EventCutter();
+  readonly #emitter = new EventEmitter();
+  #live: AnswerResponse | undefined;
+  #isLiveBlocked = false;
+  #hasHead = false;
+  #hasEnded = false;
+  #error: { status: number; headers: OutgoingHttpHeaders } | undefined;
+
+  constructor(options: LoggedResponseOptions) {
+    this.#options = options;
+    this.#live = options.live;
+    options.live?.once("close", () => this.#liveLeft());
+  }
+
+  get headersSent(): boolean {
+    return this.#hasHead || this.#error !== undefined;
+  }
+
+  writeHead(status: number, headers: OutgoingHttpHeaders): this {
+    if (status >= 300) this.#error = { status, headers };
+    else if (!this.#hasHead) {
+      this.#hasHead = true;
+      const logged = Object.entries(headers).filter(([name]) => !notLogged.test(name));
+      const head: LogHead = {
+        status,
+        headers: Object.fromEntries(logged.map(([name, value]) => [name, String(value)])),
+      };
+      this.#options.log.head(head);
+      if (this.#live?.closed === false) this.#live.writeHead(status, headers);
+    }
+    return this;
+  }
+
+  write(chunk: string | Buffer, written?: () => void): boolean {
+    // Keep-alives are the only texts without a callback, and are no part of the answer.
+    if (typeof chunk === "string" && written === undefined) this.#send(Buffer.from(chunk));
+    else this.#take(Buffer.from(chunk as Buffer));
+    if (written !== undefined) process.nextTick(written);
+    return !this.#isBlocked;
+  }
+
+  /** Writes events of the gateway's own, before those of the generation. */
+  begin(head: LogHead, events: readonly Buffer[]): void {
+    this.writeHead(head.status, head.headers);
+    for (const event of events) this.#write(event);
+  }
+
+  end(chunk: string | Buffer = ""): void {
+    if (this.#hasEnded) return;
+    if (this.#error === undefined) this.#take(Buffer.from(chunk as Buffer));
+    void this.#finish(this.#error && { status: this.#error.status, body: String(chunk) });
+  }
+
+  /** The answer broke off. */
+  destroy(): void {
+    if (this.#hasEnded) return;
+    void this.#finish({ status: 502, body: "" }).then(() => this.#live?.destroy());
+  }
+
+  /** Stops the generation, as if its caller had left. A log that `ends` has no more events; otherwise another process writes it on. */
+  leave(ends: boolean): void {
+    this.#hasEnded = true;
+    if (ends) void this.#options.log.end();
+    else this.#options.log.abandon();
+    this.#close();
+  }
+
+  once(event: "close" | "drain", listener: () => void): void {
+    this.#emitter.once(event, listener);
+  }
+
+  /** The log was appended, so the flow may go on. */
+  drained(): void {
+    if (!this.#isBlocked) this.#emitter.emit("drain");
+  }
+
+  async #finish(error: ErrorResponse | undefined): Promise<void> {
+    this.#hasEnded = true;
+    const { log, ending } = this.#options;
+    for (const event of (await ending?.(error)) ?? []) this.#write(event);
+    await log.end();
+    const live = this.#live;
+    if (this.#error !== undefined && !this.#hasHead && live?.closed === false) {
+      live.writeHead(this.#error.status, this.#error.headers);
+      live.end(error?.body);
+      this.#live = undefined;
+    }
+    this.#close();
+  }
+
+  #take(bytes: Buffer): void {
+    const { log, changed } = this.#options;
+    for (const event of this.#cutter.push(bytes, eventBytesMax)) {
+      const written = changed === undefined ? event : changed(event, log.nextEvent);
+      if (written !== undefined) this.#write(written);
+    }
+  }
+
+  #write(event: Buffer): void {
+    const { log, idPrefix } = this.#options;
+    const identified = Buffer.concat([Buffer.from(`id: ${idPrefix}${log.nextEvent}\n`), event]);
+    log.event(identified);
+    this.#send(identified);
+  }
+
+  #send(bytes: Buffer): void {
+    const live = this.#live;
+    if (live === undefined || live.closed || live.write(bytes) || this.#isLiveBlocked) return;
+    this.#isLiveBlocked = true;
+    live.once("drain", () => {
+      this.#isLiveBlocked = false;
+      this.drained();
+    });
+  }
+
+  get #isBlocked(): boolean {
+    return this.#isLiveBlocked || this.#options.log.isFull;
+  }
+
+  #liveLeft(): void {
+    this.#live = undefined;
+    this.#isLiveBlocked = false;
+    this.drained();
+  }
+
+  #close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    if (this.#live?.closed === false) this.#live.end();
+    this.#options.ended();
+    process.nextTick(() => this.#emitter.emit("close"));
+  }
+}
