@@ -94,6 +94,28 @@ export const conversationBodyBytesMax = 8 << 20;
 /** How often the space of expired values is released. */
 export const sweepEveryMs = 10_000;
 
+// Background responses.
+/** How long events wait for others before they are appended to the log together. */
+export const logGatherMs = 20;
+/** Events of this size together are appended to the log at once. */
+export const logGatherBytes = 32 * 1024;
+/** Bytes that wait to be appended to the log. With more, the answer waits. */
+export const logPendingBytesMax = 256 * 1024;
+/** The first pause of a reader of the log when there is nothing new. It doubles each time. */
+export const logPollMsMin = 20;
+/** The longest pause of a reader of the log. */
+export const logPollMsMax = 500;
+/** Bytes of one event of the log: the most that a worker lets pass, and some for what it adds. */
+export const loggedEventBytesMax = 33 << 20;
+/** Bytes of a background answer that is not streamed. */
+export const wholeAnswerBytesMax = 32 << 20;
+/** How long a background generation outlives its ingress before another one takes it over. */
+export const detachedLeaseMs = 15_000;
+/** Background generations that an ingress takes over at once. */
+export const takeOversAtOnceMax = 8;
+/** How often a background generation is taken over before it fails. */
+export const takeOversMax = 3;
+
 // Responses over WebSocket.
 /** How long a caller may take to answer a close frame. */
 export const socketCloseMs = 2_000;

@@ -3,13 +3,9 @@
  * whose connection broke can read on at any ingress. One process writes a log at a time.
  */
 import type { Clock } from "#service/clock.ts";
+import { logGatherBytes, logGatherMs, logPendingBytesMax, logPollMsMax, logPollMsMin } from "../bounds.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
-/** Events wait for others this long, and up to this size, before they are appended together. */
-const gatherMs = 20;
-const gatherBytes = 32 * 1024;
-/** Bytes that wait to be appended at most, before the answer's flow is stopped. */
-const waitingBytesMax = 256 * 1024;
 /** Parts that are read at once. */
 const partsPerRead = 64;
 
@@ -99,7 +95,7 @@ export class LogWriter {
 
   /** The flow must stop until `drained`. */
   get isFull(): boolean {
-    return this.#waitingBytes > waitingBytesMax;
+    return this.#waitingBytes > logPendingBytesMax;
   }
 
   head(head: LogHead): void {
@@ -112,8 +108,8 @@ export class LogWriter {
     this.#waiting.push(bytes);
     this.#waitingBytes += bytes.length;
     this.#events++;
-    if (this.#waitingBytes >= gatherBytes) this.#flush();
-    else this.#timer ??= setTimeout(() => this.#flush(), gatherMs);
+    if (this.#waitingBytes >= logGatherBytes) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), logGatherMs);
   }
 
   /** Ends the log; as "broken" where the answer is not complete and does not say so. Resolves when all of it is written, or lost. */
@@ -188,10 +184,6 @@ export interface LogReader {
   waits(now: number): boolean;
 }
 
-/** How long a reader waits for more: a while longer each time that there is nothing new. */
-const pollMsMin = 20;
-const pollMsMax = 500;
-
 /**
  * Reads a log to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that broke off or is not stored any more; or to
  * "left" when the reader wants no more. Rejects with Refused when Redis does not answer.
@@ -204,7 +196,7 @@ export async function readLog(
   reader: LogReader,
 ): Promise<"end" | "lost" | "left"> {
   let at = 0;
-  let pollMs = pollMsMin;
+  let pollMs = logPollMsMin;
   for (;;) {
     const parts = await store.parts(owner, id, at, partsPerRead);
     if (parts === undefined) return "lost";
@@ -219,8 +211,8 @@ export async function readLog(
       }
     }
     if (!reader.waits(clock.now())) return "left";
-    if (parts.length > 0) pollMs = pollMsMin;
-    else pollMs = Math.min(pollMsMax, 2 * pollMs);
+    if (parts.length > 0) pollMs = logPollMsMin;
+    else pollMs = Math.min(logPollMsMax, 2 * pollMs);
     await new Promise((resolve) => setTimeout(resolve, pollMs));
   }
 }

@@ -17,6 +17,7 @@ import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission, AdmissionRequest } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
+import { takeOversMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { KeyDirectory } from "../http/authentication.ts";
 import type { BodyReader } from "../http/body-reader.ts";
@@ -35,8 +36,6 @@ import { WholeSink } from "./whole-sink.ts";
 
 /** The queue of generations that nobody waits for. */
 const backgroundQueue = "background";
-/** How often a generation is taken over at most, before it fails. */
-const takenMax = 3;
 
 const streamHead = {
   status: 200,
@@ -362,7 +361,7 @@ export class DetachedGenerations {
       : { parts: 0, events: 0, hasEnded: false };
     // A background stream begins with two events of the gateway's own.
     const hasContent = log === undefined || log.events > (run.isBackground ? 2 : 0);
-    const body = isCancelled || !isValid || hasContent || times > takenMax ? undefined : await runs.bodyOf(run);
+    const body = isCancelled || !isValid || hasContent || times > takeOversMax ? undefined : await runs.bodyOf(run);
     if (caller === undefined || endpoint === undefined || body === undefined || log === undefined) {
       await this.#fail(run, owner, log);
       await runs.end(run);

@@ -4,11 +4,9 @@
  */
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
+import { loggedEventBytesMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { EventCutter, type LogHead, type LogWriter } from "./answer-log.ts";
-
-/** Bytes of one event at most. */
-const eventBytesMax = 33 << 20;
 
 /** Headers that belong to one request alone. */
 const notLogged = /ratelimit|request-id|^connection$/;
@@ -129,7 +127,7 @@ export class LoggedResponse implements AnswerResponse {
 
   #take(bytes: Buffer): void {
     const { log, changed } = this.#options;
-    for (const event of this.#cutter.push(bytes, eventBytesMax)) {
+    for (const event of this.#cutter.push(bytes, loggedEventBytesMax)) {
       const written = changed === undefined ? event : changed(event, log.nextEvent);
       if (written !== undefined) this.#write(written);
     }

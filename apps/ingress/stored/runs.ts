@@ -5,11 +5,7 @@
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-
-/** How long a generation outlives its ingress before another one takes it over. */
-const leaseMs = 15_000;
-/** Generations that are taken over at once. */
-const takenMax = 8;
+import { detachedLeaseMs, takeOversAtOnceMax } from "../bounds.ts";
 
 /** The request of a generation, as another ingress needs it. */
 export interface Run {
@@ -134,14 +130,14 @@ export class Runs {
 
   /** Rejects when Redis does not answer. */
   async begin(run: Run, body: Buffer): Promise<void> {
-    const values = [run.keyId, run.id, this.#self, JSON.stringify(run), body, leaseMs];
+    const values = [run.keyId, run.id, this.#self, JSON.stringify(run), body, detachedLeaseMs];
     await runScript(this.#redis, beginScript, this.#names, values);
   }
 
   /** Renews leases; returns the state of each, in order. Rejects when Redis does not answer. */
   async renew(runs: readonly Held[]): Promise<("kept" | "cancelled" | "lost")[]> {
     const members = runs.map(({ keyId, id }) => `${keyId} ${id}`);
-    const values = [this.#self, leaseMs, ...members];
+    const values = [this.#self, detachedLeaseMs, ...members];
     return (await runScript(this.#redis, renewScript, this.#names, values)) as ("kept" | "cancelled" | "lost")[];
   }
 
@@ -153,7 +149,7 @@ export class Runs {
 
   /** Takes over generations whose leases have expired. Rejects when Redis does not answer. */
   async take(): Promise<TakenRun[]> {
-    const values = [this.#self, leaseMs, takenMax];
+    const values = [this.#self, detachedLeaseMs, takeOversAtOnceMax];
     const found = (await runScript(this.#redis, takeScript, this.#names, values)) as (string | number)[];
     return Array.from({ length: found.length / 4 }, (_, index) => ({
       run: JSON.parse(String(found[4 * index + 1])) as Run,

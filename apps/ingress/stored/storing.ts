@@ -52,7 +52,7 @@ export class Storing {
     this.conversations = options.conversations;
   }
 
-  /** The API key of a request. Throws Refused if it is not valid any more. */
+  /** The API key of a request. Throws Refused if it is no longer valid. */
   apiKeyOf(request: FastifyRequest): string {
     return apiKeyOf(this.#options.keys, this.#options.clock.epoch(), request);
   }

@@ -275,6 +275,7 @@ export const responses: RichRequest = {
     ["safety_identifier", "x".repeat(129)],
     ["previous_response_id", "resp_1"],
     ["prompt", { id: "pmpt_1" }],
+    ["background", true],
   ],
   unsuitable: [
     [
