@@ -77,6 +77,8 @@ export const sharedUnreadBytesMax = 4 << 20;
 export const redisMemoryShareMax = 0.5;
 /** How old the number for `redisMemoryShareMax` may be. Asking for it is a round trip. */
 export const redisMemoryAgeMsMax = 1_000;
+/** Bytes of a response and its input. A larger one is not stored, because sealing it would block the event loop. */
+export const storedResponseBytesMax = 8 << 20;
 /** Names besides its id by which a stored value can be found. */
 export const aliasesMax = 2_000;
 /** Bytes of an event in a stream that is recorded. An answer with a larger event is not stored. */

@@ -207,6 +207,14 @@ export class BoundedStore {
     );
   }
 
+  /** The bytes of the values with these ids together; 0 for those that are not stored. Rejects when Redis does not answer. */
+  async bytesOf(keyId: string, ids: readonly string[]): Promise<number> {
+    const { redis, keyspace } = this.#options;
+    const known = ids.filter(isStorableName);
+    const found = await Promise.all(known.map((id) => redis.hget(keyspace.storedEntry(keyId, id), "bytes")));
+    return found.reduce((sum, bytes) => sum + Number(bytes ?? 0), 0);
+  }
+
   /** The ids of the values that have these aliases, in order. Rejects when Redis does not answer. */
   async idsOf(keyId: string, aliases: readonly string[]): Promise<(string | undefined)[]> {
     if (aliases.length === 0) return [];

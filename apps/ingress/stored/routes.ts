@@ -12,7 +12,7 @@ import { Refused } from "../http/refused.ts";
 import { faultIn } from "../http/validation.ts";
 import type { Conversation } from "./conversations.ts";
 import type { DetachedGenerations } from "./detached.ts";
-import { type Item, listIn, pageOf } from "./items.ts";
+import { type Item, inputItemsIn, listIn, pageOf } from "./items.ts";
 import type { LogFollower } from "./log-follower.ts";
 import { notFoundOf, storesNothing } from "./not-found.ts";
 import type { StoreOwner } from "./sealed-store.ts";
@@ -59,8 +59,10 @@ function addResponseRoutes(
     await follower.follow(request, reply.raw, owner, id, Number(after ?? -1), notStreamed, () => reply.hijack());
   });
   server.get<WithId>("/v1/responses/:id/input_items", async (request, reply) => {
-    const stored = await responses.find(ownerOf(request, storing, "Response"), request.params.id);
-    return sendPage(reply, stored.input, request);
+    const owner = ownerOf(request, storing, "Response");
+    const { id } = request.params;
+    await responses.find(owner, id);
+    return sendPage(reply, inputItemsIn(id, await responses.inputOf(owner, id)), request);
   });
   server.delete<WithId>("/v1/responses/:id", async (request) => {
     const { id } = request.params;

@@ -44,6 +44,11 @@ export class SealedStore {
     return opened?.every((part) => part !== undefined) === true ? opened : undefined;
   }
 
+  /** The bytes of the values with these ids together; 0 for those that are not stored. */
+  bytesOf({ keyId }: StoreOwner, ids: readonly string[]): Promise<number> {
+    return this.#store.bytesOf(keyId, ids).catch(refuseUnavailable);
+  }
+
   /** The ids of the values that have these aliases, in order. */
   idsOf({ keyId }: StoreOwner, aliases: readonly string[]): Promise<(string | undefined)[]> {
     return this.#store.idsOf(keyId, aliases).catch(refuseUnavailable);
