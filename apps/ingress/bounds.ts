@@ -103,8 +103,15 @@ export const logGatherMs = 20;
 export const logGatherBytes = 32 * 1024;
 /** Bytes that wait to be appended to the log. With more, the answer waits. */
 export const logPendingBytesMax = 256 * 1024;
+/** How long an append to the log is tried while Redis does not answer, and the pause before each further try. */
+export const logAppendMsMax = 60_000;
+export const logRetryMs = 500;
+/** A log without news for this long may have lost its writer. */
+export const logSilentMsMax = 10_000;
+/** Callers that read logs at the same time. Each asks Redis up to twenty times a second. */
+export const followersMax = 1_000;
 /** The first pause of a reader of the log when there is nothing new. It doubles each time. */
-export const logPollMsMin = 20;
+export const logPollMsMin = 50;
 /** The longest pause of a reader of the log. */
 export const logPollMsMax = 500;
 /** Bytes of one event of the log: the most that a worker lets pass, and some for what it adds. */

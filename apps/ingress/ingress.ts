@@ -26,6 +26,7 @@ import { type BackendDeps, type Backends, openBackends } from "./backends.ts";
 import {
   checkEveryMs,
   firstHeartbeatMsMax,
+  followersMax,
   restoreSettingsEveryMs,
   smallAnswerBytesMax,
   smallBodyBytesMax,
@@ -125,6 +126,7 @@ function createPath(
     answers: new Capacity(config.answersBytesMax, smallAnswerBytesMax),
     generations: new Capacity(config.generationsMax),
     recorded: new Capacity(config.keptBytesMax),
+    followers: new Capacity(followersMax),
   };
   const { bodies: bodyBytes, answers: answerBytes, generations: slots } = capacities;
   const limits = new RateLimiter({ redis, keyspace, catalogue: catalogue.current, clock, events, log });
@@ -239,7 +241,7 @@ function createStored(
   const store = new SealedStore(bounded);
   const conversations = new Conversations(store);
   const responses = new StoredResponses(store, conversations, bodyBytesMax);
-  const { recorded, generations: slots, bodies: bodyBytes } = capacities;
+  const { recorded, followers, bodies: bodyBytes } = capacities;
   const { current } = catalogue;
   const storing = new Storing({ catalogue: current, keys, clock, bodies, reader, responses, conversations, recorded });
   const runs = new Runs(redis, keyspace, mailbox.self);
@@ -254,7 +256,7 @@ function createStored(
     events,
     bodyBytes,
   });
-  const follower = new LogFollower({ store, clock, events, slots, keepAliveMs });
+  const follower = new LogFollower({ store, runs, clock, events, followers, keepAliveMs });
   const resumable = new ResumableStreams({ catalogue: current, storing, detached, follower });
   return { storing, detached, follower, resumable };
 }

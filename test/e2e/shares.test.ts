@@ -310,6 +310,7 @@ test("however requests and WebSockets end, all capacity of their key is released
     "answers",
     "bodies",
     "conversations",
+    "followers",
     "generations",
     "recorded",
     "waiting",

@@ -96,22 +96,24 @@ return version + 1`,
 
 /**
  * ARGV: key, id, a part, the number of parts before it, life in ms, bytes of one key and of all keys at most.
- * Returns 1 where the part was appended, and 0 where the value is not stored (any more), has other parts, or finds no space.
+ * Returns the number of parts afterwards: one more if it was appended. -1 if the value is not stored (any more), or finds no space.
  */
 const appendScript = scriptOf(
   `${common}
 local key, id, lifeMs = ARGV[1], ARGV[2], tonumber(ARGV[5])
 local entry, log = entryOf(key, id), logOf(key, id)
 local bytes = tonumber(redis.call("HGET", entry, "bytes"))
-if not bytes or redis.call("LLEN", log) ~= tonumber(ARGV[4]) then return 0 end
-if not makeSpace(key, #ARGV[3], tonumber(ARGV[6]), tonumber(ARGV[7])) or redis.call("EXISTS", entry) == 0 then return 0 end
+if not bytes then return -1 end
+local length = redis.call("LLEN", log)
+if length ~= tonumber(ARGV[4]) then return length end
+if not makeSpace(key, #ARGV[3], tonumber(ARGV[6]), tonumber(ARGV[7])) or redis.call("EXISTS", entry) == 0 then return -1 end
 redis.call("RPUSH", log, ARGV[3])
 redis.call("PEXPIRE", log, lifeMs)
 redis.call("PEXPIRE", entry, lifeMs)
 uncount(key, id, bytes)
 redis.call("HSET", entry, "bytes", bytes + #ARGV[3])
 count(key, id, bytes + #ARGV[3], lifeMs)
-return 1`,
+return length + 1`,
   "refuse",
 );
 
@@ -223,11 +225,11 @@ export class BoundedStore {
     return found.map((id) => id ?? undefined);
   }
 
-  /** Appends a part to a value that has `before` parts. False where the value is not stored any more, has other parts, or finds no space. Rejects when Redis does not answer. */
-  async append(keyId: string, id: string, part: Buffer, before: number): Promise<boolean> {
+  /** Appends a part to a value that has `before` parts; does nothing if it has another number. Returns the number of parts afterwards, -1 if the value is not stored (any more) or finds no space. Rejects when Redis does not answer. */
+  async append(keyId: string, id: string, part: Buffer, before: number): Promise<number> {
     const { redis, keyspace, lifeMs, keyBytesMax, bytesMax } = this.#options;
     const values = [keyId, id, part, before, lifeMs, keyBytesMax, bytesMax];
-    return (await runScript(redis, appendScript, [keyspace.stored], values)) === 1;
+    return Number(await runScript(redis, appendScript, [keyspace.stored], values));
   }
 
   /** Parts of a value from this index on, at most so many. Undefined where the value is not stored. Rejects when Redis does not answer. */

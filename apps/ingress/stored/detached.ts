@@ -301,7 +301,7 @@ export class DetachedGenerations {
     const { run, owner, log } = start;
     const { responses } = this.#options;
     const queued = parsedObject((await responses.find(owner, run.id)).response) ?? {};
-    const answer = new BackgroundAnswer({ id: run.id, owner, responses, queued });
+    const answer = new BackgroundAnswer({ id: run.id, owner, clock: this.#options.clock, responses, queued });
     if (!run.isLogged) return new WholeSink({ answer, ended: () => this.#ended(run) });
     const response = this.#loggedResponse(start, (writer) => ({
       changed: (event, number) => answer.changed(event, number),
@@ -332,8 +332,8 @@ export class DetachedGenerations {
       owner,
       id: logIdOf(run.id),
       ...log,
+      clock: this.#options.clock,
       drained: () => response.drained(),
-      lost: () => undefined,
     });
     const response: LoggedResponse = new LoggedResponse({
       log: writer,
@@ -393,14 +393,13 @@ export class DetachedGenerations {
   async #fail(run: Run, owner: StoreOwner, log: { parts: number; events: number } | undefined): Promise<void> {
     const events = await this.#lastEventsOf(run, owner, log?.events ?? 0);
     if (log === undefined || !run.isLogged) return;
-    const nothing = () => undefined;
     const writer = new LogWriter({
       store: this.#options.store,
       owner,
       id: logIdOf(run.id),
       ...log,
-      drained: nothing,
-      lost: nothing,
+      clock: this.#options.clock,
+      drained: () => undefined,
     });
     for (const event of events)
       writer.event(Buffer.concat([Buffer.from(`id: ${run.id}.${writer.nextEvent}\n`), event]));
@@ -417,7 +416,7 @@ export class DetachedGenerations {
     const found = await responses.find(owner, run.id).catch(() => undefined);
     if (found === undefined) return [];
     const queued = parsedObject(found.response) ?? {};
-    const answer = new BackgroundAnswer({ id: run.id, owner, responses, queued });
+    const answer = new BackgroundAnswer({ id: run.id, owner, clock: this.#options.clock, responses, queued });
     return answer.ending({ status: 502, body: errorBodyOf(workerLost, run.requestId) }, number);
   }
 }

@@ -9,14 +9,16 @@ import type { Capacity } from "../admission/capacity.ts";
 import { overloadOf } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { logIdOf, readLog } from "./answer-log.ts";
+import type { Runs } from "./runs.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
 export interface LogFollowerOptions {
   store: SealedStore;
+  runs: Runs;
   clock: Clock;
   events: EventSink<IngressEvents>;
-  /** Slots of generations: a caller who reads a log takes one as well. */
-  slots: Capacity;
+  /** Callers that read logs. */
+  followers: Capacity;
   keepAliveMs: number;
 }
 
@@ -37,11 +39,11 @@ export class LogFollower {
     unless: Failure,
     takeOver: () => void,
   ): Promise<void> {
-    const { store, slots, events } = this.#options;
+    const { store, followers, events } = this.#options;
     if ((await store.parts(owner, logIdOf(id), 0, 1)) === undefined) throw new Refused(unless);
-    const slot = slots.claim(request.caller.id);
+    const slot = followers.claim(request.caller.id);
     const shortage = slot.hold(1);
-    if (shortage !== undefined) throw new Refused(overloadOf(events, "generations", shortage, request.caller.id));
+    if (shortage !== undefined) throw new Refused(overloadOf(events, "followers", shortage, request.caller.id));
     response.once("close", () => slot.end());
     takeOver();
     const outcome = await this.#send(response, owner, id, after).catch(() => "lost" as const);
@@ -55,7 +57,7 @@ export class LogFollower {
     id: string,
     after: number,
   ): Promise<"end" | "lost" | "left"> {
-    const { keepAliveMs, clock } = this.#options;
+    const { keepAliveMs, clock, runs } = this.#options;
     let sentAt = clock.now();
     return readLog(this.#options, owner, logIdOf(id), after, {
       head: ({ status, headers }) => {
@@ -76,6 +78,7 @@ export class LogFollower {
         }
         return !response.closed;
       },
+      isWritten: () => runs.has({ keyId: owner.keyId, id }),
     });
   }
 }

@@ -50,7 +50,8 @@ local states = {}
 for place = 3, #ARGV do
   local found = redis.call("HMGET", prefix .. ARGV[place], "ingress", "cancelled")
   local state = "kept"
-  if found[1] ~= ARGV[1] then state = "lost" elseif found[2] then state = "cancelled" end
+  -- A Redis that lost its data has no other ingress for it.
+  if found[1] and found[1] ~= ARGV[1] then state = "lost" elseif found[2] then state = "cancelled" end
   if state ~= "lost" then redis.call("ZADD", runs, nowMs + ARGV[2], ARGV[place]) end
   table.insert(states, state)
 end
@@ -156,6 +157,11 @@ export class Runs {
       times: Number(found[4 * index + 2]),
       isCancelled: found[4 * index + 3] === 1,
     }));
+  }
+
+  /** Is the generation not over? Rejects when Redis does not answer. */
+  async has({ keyId, id }: Held): Promise<boolean> {
+    return (await this.#redis.exists(this.#keyspace.run(`${keyId} ${id}`))) === 1;
   }
 
   /** The body of a generation's request; undefined if it is over. Rejects when Redis does not answer. */

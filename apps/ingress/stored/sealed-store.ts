@@ -32,8 +32,8 @@ export class SealedStore {
     });
   }
 
-  /** Appends a part to a value that has `before` parts. False where the value is not stored any more, has other parts, or finds no space. */
-  append({ keyId, sealing }: StoreOwner, id: string, part: Buffer, before: number): Promise<boolean> {
+  /** As BoundedStore.append. */
+  append({ keyId, sealing }: StoreOwner, id: string, part: Buffer, before: number): Promise<number> {
     return this.#store.append(keyId, id, sealing.seal(id, part), before).catch(refuseUnavailable);
   }
 

@@ -111,15 +111,15 @@ test("ids that could be mistaken for others' are neither stored nor found", asyn
 test("a value grows by parts, in order and within its key's space", async () => {
   await put("key", "other", 30);
   await put("key", "log", 10);
-  assert.equal(await store.append("key", "log", value(20), 0), true);
-  assert.equal(await store.append("key", "log", value(30), 0), false);
-  assert.equal(await store.append("key", "log", value(30), 1), true);
+  assert.equal(await store.append("key", "log", value(20), 0), 1);
+  assert.equal(await store.append("key", "log", value(30), 0), 1);
+  assert.equal(await store.append("key", "log", value(30), 1), 2);
   assert.deepEqual(await store.parts("key", "log", 1, 10), [value(30)]);
   assert.equal(await total(), 90);
   // The oldest value gives way first, and in the end the log itself.
-  assert.equal(await store.append("key", "log", value(20), 2), true);
+  assert.equal(await store.append("key", "log", value(20), 2), 3);
   assert.deepEqual(await stored("key", "other", "log"), [false, true]);
-  assert.equal(await store.append("key", "log", value(90), 3), false);
+  assert.equal(await store.append("key", "log", value(90), 3), -1);
   assert.equal(await store.parts("key", "log", 0, 10), undefined);
   assert.equal(await total(), 0);
 });
