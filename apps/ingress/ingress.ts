@@ -100,6 +100,8 @@ export async function createIngress(config: IngressProcessConfig, deps: IngressD
     backends,
     generations: path.generations,
     capacities: { ...path.capacities, websockets: http.sockets.websockets, conversations: http.sockets.conversations },
+    detached: http.detached,
+    store: path.store,
     openFiles,
     draining: http.draining.signal,
     operatorPassword: config.operatorPassword,

@@ -293,3 +293,54 @@ test("a response that is a compaction item stands for the responses before it", 
   assert.match(JSON.stringify(bodies[2]?.input[0]?.content), /A summary\."\}\]$/);
   assert.equal(bodies[2]?.input[1]?.content, "Two.");
 });
+
+test("requests for what is stored are checked like all others", async () => {
+  const { id } = await client.responses.create({ model: "sim", input: "Hi" });
+  const { id: conversation } = await client.conversations.create({ items: [] });
+  const ask = async (method: string, path: string, body?: string) => {
+    const response = await fetch(`${gateway.url}/v1${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${gateway.key}`,
+        ...(body !== undefined && { "content-type": "application/json" }),
+      },
+      ...(body !== undefined && { body }),
+    });
+    const text = await response.text();
+    return {
+      status: response.status,
+      error: (JSON.parse(text) as { error?: { message: string; param: string | null } }).error,
+    };
+  };
+  const message = { type: "message", role: "user", content: "Hi" };
+  const cases: [string, string, string | undefined, number, RegExp][] = [
+    ["GET", `/responses/${id}/input_items?limit=0`, undefined, 400, /limit/],
+    ["GET", `/responses/${id}/input_items?limit=many`, undefined, 400, /limit/],
+    ["GET", `/responses/${id}/input_items?order=up`, undefined, 400, /order/],
+    ["GET", `/responses/${id}/input_items?after=msg_none`, undefined, 400, /after/],
+    ["GET", `/responses/${id}?stream=true&starting_after=-1`, undefined, 400, /starting_after/],
+    ["GET", "/responses/%2e%2e%2fkeys", undefined, 404, /not found/],
+    ["GET", `/responses/${conversation}`, undefined, 404, /not found/],
+    ["GET", `/responses/:in:${id}`, undefined, 404, /not found/],
+    ["GET", `/responses/:log:${id}`, undefined, 404, /not found/],
+    ["DELETE", `/responses/:in:${id}`, undefined, 404, /not found/],
+    ["POST", `/responses/:in:${id}/cancel`, undefined, 404, /not found/],
+    ["DELETE", `/conversations/${id}`, undefined, 404, /not found/],
+    ["GET", `/conversations/${id}/items`, undefined, 404, /not found/],
+    ["POST", "/conversations", "[]", 400, /object/],
+    ["POST", "/conversations", "{", 400, /valid JSON/],
+    ["POST", "/conversations", JSON.stringify({ items: Array(21).fill(message) }), 400, /items/],
+    ["POST", "/conversations", JSON.stringify({ items: [{ role: "user" }] }), 400, /content/],
+    ["POST", "/conversations", JSON.stringify({ metadata: { a: 1 } }), 400, /metadata/],
+    ["POST", `/conversations/${conversation}`, JSON.stringify({ metadata: "x" }), 400, /metadata/],
+    ["POST", `/conversations/${conversation}/items`, "{}", 400, /items/],
+    ["GET", `/conversations/${conversation}/items/msg_none`, undefined, 404, /not found/],
+    ["DELETE", `/conversations/${conversation}/items/msg_none`, undefined, 404, /not found/],
+    ["PUT", `/responses/${id}`, "{}", 405, /not allowed/],
+  ];
+  for (const [method, path, body, status, words] of cases) {
+    const answer = await ask(method, path, body);
+    assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.error)}`);
+    assert.match(`${answer.error?.message} ${answer.error?.param}`, words, `${method} ${path}`);
+  }
+});

@@ -20,7 +20,7 @@ import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 const partsPerRead = 64;
 
 /** The id of the log of an answer with this id. */
-export const logIdOf = (id: string): string => `log_${id}`;
+export const logIdOf = (id: string): string => `:log:${id}`;
 
 /** How the answer's response begins. */
 export interface LogHead {

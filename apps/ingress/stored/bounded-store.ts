@@ -249,6 +249,11 @@ export class BoundedStore {
     return isStorableName(id) && (await runScript(redis, removeScript, [keyspace.stored], [keyId, id])) === 1;
   }
 
+  /** The bytes of all values of all keys. Rejects when Redis does not answer. */
+  async bytes(): Promise<number> {
+    return Number((await this.#options.redis.get(this.#options.keyspace.storedTotal)) ?? 0);
+  }
+
   /** Releases the space of expired values. Never rejects. */
   async sweep(): Promise<void> {
     const { redis, keyspace } = this.#options;

@@ -181,17 +181,31 @@ export class DetachedGenerations {
 
   /** Stops a background response, wherever it runs. Resolves to the response as it is stored then. Rejects with Refused. */
   async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
-    const { responses, runs } = this.#options;
+    const { responses } = this.#options;
     let isBackground = true;
     const stored = await responses.update(owner, id, (found) => {
       isBackground = found.background === true;
       return isBackground ? { ...found, status: "cancelled", output: [], usage: null } : undefined;
     });
     if (stored.background !== true || !isBackground) throw new Refused(notCancelled);
-    const running = this.#running.get(id);
-    if (running?.run.keyId === owner.keyId) this.#leave(running, "cancelled");
-    else await runs.cancel({ keyId: owner.keyId, id }).catch(refuseUnavailable);
+    await this.#abort(owner, id);
     return stored;
+  }
+
+  /** Deletes a stored response, and stops it if it runs. Rejects with Refused. */
+  async remove(owner: StoreOwner, id: string): Promise<void> {
+    await this.#options.responses.remove(owner, id);
+    await this.#abort(owner, id);
+  }
+
+  async #abort({ keyId }: StoreOwner, id: string): Promise<void> {
+    const running = this.#running.get(id);
+    if (running?.run.keyId === keyId) this.#leave(running, "cancelled");
+    else await this.#options.runs.cancel({ keyId, id }).catch(refuseUnavailable);
+  }
+
+  get size(): number {
+    return this.#running.size;
   }
 
   /** Renews the leases and takes over generations of lost ingresses. Call it about once a second. Never rejects. */

@@ -66,7 +66,7 @@ function addResponseRoutes(
   });
   server.delete<WithId>("/v1/responses/:id", async (request) => {
     const { id } = request.params;
-    await responses.remove(ownerOf(request, storing, "Response"), id);
+    await detached.remove(ownerOf(request, storing, "Response"), id);
     return { id, object: "response", deleted: true };
   });
   server.post<WithId>("/v1/responses/:id/cancel", async (request) => {

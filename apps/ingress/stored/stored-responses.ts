@@ -55,7 +55,11 @@ interface StoredResponse {
   response: Buffer;
 }
 
-const inputIdOf = (id: string): string => `in_${id}`;
+/** Begins as no id of a response does. */
+const inputIdOf = (id: string): string => `:in:${id}`;
+
+/** Conversations, and the values that belong to responses, are stored beside them. */
+const isResponseId = (id: string): boolean => /^[A-Za-z0-9]/.test(id) && !isConversationId(id);
 
 export interface ExpansionOptions {
   /** The request compacts its conversation without a trigger. */
@@ -110,7 +114,7 @@ export class StoredResponses {
 
   /** Stores a response with its input, if it is not too large, there is space for it and Redis answers. Never rejects. */
   async save(owner: StoreOwner, { id, chain, conversationId, input, response }: ResponseToStore): Promise<void> {
-    if (!isStorableName(id) || isConversationId(id)) return;
+    if (!isStorableName(id) || !isResponseId(id)) return;
     const output = listIn(response, "output");
     const value = encoded({ chain, response: withFields(response, chain.at(-1), conversationId) });
     const isStored = chain.length < chainMax && value.length + input.length <= storedResponseBytesMax;
@@ -142,7 +146,7 @@ export class StoredResponses {
     change: (response: Record<string, unknown>) => Record<string, unknown> | undefined,
   ): Promise<Record<string, unknown>> {
     for (;;) {
-      const [found] = await this.#store.read(owner, [id]);
+      const [found] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
       if (found === undefined) throw new Refused(notFoundOf("Response", id));
       const { chain, response } = decoded(found.value);
       const before = parsedObject(response) ?? {};
@@ -181,8 +185,8 @@ export class StoredResponses {
 
   /** The JSON of a stored response. Throws Refused. */
   async find(owner: StoreOwner, id: string): Promise<StoredResponse> {
-    const [found] = await this.#store.read(owner, [id]);
-    if (found === undefined || isConversationId(id)) throw new Refused(notFoundOf("Response", id));
+    const [found] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
+    if (found === undefined) throw new Refused(notFoundOf("Response", id));
     return decoded(found.value);
   }
 
@@ -194,14 +198,14 @@ export class StoredResponses {
 
   /** Throws Refused. */
   async remove(owner: StoreOwner, id: string): Promise<void> {
-    const ids = isConversationId(id) ? [] : [id, inputIdOf(id), logIdOf(id)];
+    const ids = !isResponseId(id) ? [] : [id, inputIdOf(id), logIdOf(id)];
     const [isRemoved] = await Promise.all(ids.map((one) => this.#store.remove(owner, one)));
     if (isRemoved !== true) throw new Refused(notFoundOf("Response", id));
   }
 
   /** The ids of the response and of those before it. */
   async #chainOf(owner: StoreOwner, id: string): Promise<string[]> {
-    const [found] = isConversationId(id) ? [] : await this.#store.read(owner, [id]);
+    const [found] = !isResponseId(id) ? [] : await this.#store.read(owner, [id]);
     if (found === undefined) throw new Refused(previousNotFound(id));
     const { chain, response } = decoded(found.value);
     if (!isOver({ status: valueIn(response, "status") })) throw new Refused(previousNotOver(id));
