@@ -147,6 +147,20 @@ async function newestId(): Promise<string> {
   }
 }
 
+test("a repeated request with the same Idempotency-Key gets the same response", async () => {
+  const body = { model: "sim", input: "Once.", background: true } as const;
+  const options = { headers: { "idempotency-key": "once" } };
+  const [one, other] = [await client.responses.create(body, options), await elsewhere.responses.create(body, options)];
+  assert.equal(other.id, one.id);
+  assert.equal((await settled(one.id)).status, "completed");
+  assert.equal((await client.responses.create(body, options)).status, "completed");
+  assert.equal((await errorOf(client.responses.create({ ...body, input: "Twice." }, options))).status, 422);
+  const streaming = { ...body, stream: true } as const;
+  const named = { headers: { "idempotency-key": "streamed" } };
+  const first = await eventsOf(await client.responses.create(streaming, named));
+  assert.deepEqual(await eventsOf(await elsewhere.responses.create(streaming, named)), first);
+});
+
 test("deleting a response that runs stops it", async () => {
   const model = "sim-text;rate=20;tokens=5000;first=0";
   const before = (await gateway.seen(model)).length;

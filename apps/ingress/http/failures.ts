@@ -51,6 +51,12 @@ export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => (
   message: `The request arrived too slowly: send at least ${uploadBytesPerSecondMin} bytes per second, without long pauses.`,
 });
 
+export const otherRequest: Failure = {
+  code: "unprocessable",
+  message: "This idempotency-key was used with another request; use a new one for each.",
+  param: "idempotency-key",
+};
+
 /** By limit, as in the metrics: the message if the caller's key exceeds its share, and the one if the ingress is full. */
 const overloads = {
   bodies: {

@@ -18,7 +18,7 @@ import type { Capacity, Claim } from "../admission/capacity.ts";
 import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { requestIdHeadersOf } from "../http/endpoints.ts";
-import { overloadOf, unavailable } from "../http/failures.ts";
+import { otherRequest, overloadOf, unavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { headersOf, SharedResponse } from "./shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
@@ -31,11 +31,6 @@ const header = "idempotency-key";
 const invalidHeader: Failure = {
   code: "invalid_request",
   message: `The header ${header} must be 1 to ${idempotencyKeyLengthMax} printable ASCII characters.`,
-  param: header,
-};
-const otherRequest: Failure = {
-  code: "unprocessable",
-  message: `This ${header} was used with another request; use a new one for each.`,
   param: header,
 };
 const stillRunning: Failure = {

@@ -8,7 +8,7 @@ import type { FastifyRequest } from "fastify";
 import { hashOf } from "#access/key.ts";
 import { stateOf } from "#access/record.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { parsedObject, withMembers } from "#dialects/json.ts";
+import { jsonBytesOf, parsedObject, withMembers } from "#dialects/json.ts";
 import { inputListOf } from "#dialects/openai-responses/stored-references.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
@@ -22,7 +22,7 @@ import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { KeyDirectory } from "../http/authentication.ts";
 import type { BodyReader } from "../http/body-reader.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../http/endpoints.ts";
-import { unavailable, workerLost } from "../http/failures.ts";
+import { otherRequest, unavailable, workerLost } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
@@ -99,15 +99,17 @@ export class DetachedGenerations {
     endpoint: ServedEndpoint,
     resolved: ResolvedBody,
     live: ServerResponse | undefined,
-    apiKey: string,
-  ): Promise<string> {
+    { name, fingerprint, apiKey }: { name: string | undefined; fingerprint: string; apiKey: string },
+  ): Promise<{ id: string; isNew: boolean }> {
     const { admission, responses, clock } = this.#options;
     const { body, expansion } = resolved;
     const model = admission.modelFor(request, String(body.model)).id;
-    const id = `resp_${request.id.replace(/^req_/, "")}`;
+    const id = `resp_${name === undefined ? request.id.replace(/^req_/, "") : hashOf(`${owner.keyId} ${name}`)}`;
     const queued = queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000));
     const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
-    await responses.begin(owner, { id, chain, conversationId, input, response: Buffer.from(JSON.stringify(queued)) });
+    const response = jsonBytesOf(queued);
+    if (!(await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint)))
+      return { id, isNew: false };
     const names = [id, logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
     const isLogged = live !== undefined;
     const run = this.#runOf(request, endpoint, { id, model, names, owner, apiKey, isLogged, isBackground: true });
@@ -128,7 +130,7 @@ export class DetachedGenerations {
       await Promise.all([responses.remove(owner, id).catch(() => undefined), this.#options.runs.end(run)]);
       throw error instanceof Refused ? error : new Refused(unavailable);
     }
-    return id;
+    return { id, isNew: true };
   }
 
   /**
@@ -438,11 +440,6 @@ export class DetachedGenerations {
 const noSpace: Failure = {
   code: "overloaded",
   message: "The gateway has no space to store this stream; try again later, or without asking to resume it.",
-};
-const otherRequest: Failure = {
-  code: "unprocessable",
-  message: "This idempotency-key was used with another request; use a new one for each.",
-  param: "idempotency-key",
 };
 const notCancelled: Failure = {
   code: "invalid_request",

@@ -62,7 +62,7 @@ export class ResumableStreams {
     const owner = storing.ownerOf(request);
     if (owner === undefined) throw new Refused(needsStorage);
     const [, seenId, seenNumber] = eventId.exec(String(request.headers["last-event-id"] ?? "")) ?? [];
-    if (seenId !== undefined) return this.#follow(request, reply, owner, seenId, Number(seenNumber));
+    if (seenId !== undefined) return this.follow(request, reply, owner, seenId, Number(seenNumber));
     const name = nameOf(request);
     const id =
       name === undefined
@@ -81,10 +81,11 @@ export class ResumableStreams {
       return;
     }
     await replay();
-    await this.#follow(request, reply, owner, id, -1);
+    await this.follow(request, reply, owner, id, -1);
   }
 
-  #follow(request: FastifyRequest, reply: FastifyReply, owner: StoreOwner, id: string, after: number): Promise<void> {
+  /** Sends what the log of an answer has behind the event with the number `after`, and what comes. Rejects with Refused before it has begun. */
+  follow(request: FastifyRequest, reply: FastifyReply, owner: StoreOwner, id: string, after: number): Promise<void> {
     return this.#options.follower.follow(request, reply.raw, owner, id, after, gone, () => reply.hijack());
   }
 }

@@ -20,7 +20,7 @@ import {
   withInput,
 } from "#dialects/openai-responses/stored-references.ts";
 import { chainMax, storedResponseBytesMax } from "../bounds.ts";
-import { tooLarge } from "../http/failures.ts";
+import { otherRequest, tooLarge } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { logIdOf } from "./answer-log.ts";
 import { isStorableName } from "./bounded-store.ts";
@@ -52,6 +52,8 @@ export interface ResponseToStore extends Pick<Expansion, "chain" | "conversation
 interface StoredResponse {
   /** The ids of the responses that it continues, oldest first. */
   chain: readonly string[];
+  /** Of the request, for responses that were begun without their answer. */
+  fingerprint?: string;
   response: Buffer;
 }
 
@@ -128,15 +130,22 @@ export class StoredResponses {
     ]);
   }
 
-  /** Stores a response that has no answer yet, with its input. Throws Refused where there is no space for it. */
-  async begin(owner: StoreOwner, { id, chain, conversationId, input, response }: ResponseToStore): Promise<void> {
+  /**
+   * Stores a response that has no answer yet, with its input. False where the id is taken, by a request of the same fingerprint. Throws Refused for another fingerprint, and
+   * where there is no space.
+   */
+  async begin(owner: StoreOwner, toStore: ResponseToStore, fingerprint: string): Promise<boolean> {
+    const { id, chain, conversationId, input, response } = toStore;
     if (input.length > storedResponseBytesMax) throw new Refused(tooLarge(storedResponseBytesMax));
-    const value = encoded({ chain, response: withFields(response, chain.at(-1), conversationId) });
-    for (const one of [
-      { id: inputIdOf(id), value: input },
-      { id, value, replaces: 0 },
-    ])
-      if (typeof (await this.#store.put(owner, one)) !== "number") throw new Refused(noSpace);
+    const value = encoded({ chain, fingerprint, response: withFields(response, chain.at(-1), conversationId) });
+    const stored = await this.#store.put(owner, { id, value, replaces: 0 });
+    if (stored === "conflict") {
+      if ((await this.find(owner, id)).fingerprint !== fingerprint) throw new Refused(otherRequest);
+      return false;
+    }
+    if (stored === "full" || (await this.#store.put(owner, { id: inputIdOf(id), value: input })) === "full")
+      throw new Refused(noSpace);
+    return true;
   }
 
   /** Replaces a response that has no answer yet; `change` returns undefined to leave it. Returns the response that is stored afterwards. Throws Refused. */
@@ -148,13 +157,13 @@ export class StoredResponses {
     for (;;) {
       const [found] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
       if (found === undefined) throw new Refused(notFoundOf("Response", id));
-      const { chain, response } = decoded(found.value);
+      const { response, ...kept } = decoded(found.value);
       const before = parsedObject(response) ?? {};
       const after = isOver(before) ? undefined : change(before);
       if (after === undefined) return before;
       const changed = jsonBytesOf(after);
       const output = listIn(changed, "output");
-      const value = encoded({ chain, response: changed });
+      const value = encoded({ ...kept, response: changed });
       const stored = await this.#store.put(owner, { id, value, aliases: idsIn(output), replaces: found.version });
       if (stored === "full") throw new Refused(noSpace);
       if (stored === "conflict") continue;
@@ -311,13 +320,14 @@ function withFields(response: Buffer, previousId: string | undefined, conversati
   return jsonBytesOf(fields);
 }
 
-const encoded = ({ chain, response }: StoredResponse): Buffer =>
-  Buffer.concat([Buffer.from(`{"chain":${JSON.stringify(chain)},"response":`), response, Buffer.from("}")]);
+const encoded = ({ response, ...head }: StoredResponse): Buffer =>
+  Buffer.concat([Buffer.from(`{"head":${JSON.stringify(head)},"response":`), response, Buffer.from("}")]);
 
 function decoded(value: Buffer): StoredResponse {
   const span = objectSpansOf(value, ["response"])?.members.response;
   return {
-    chain: (valueIn(value, "chain") ?? []) as string[],
+    chain: [],
+    ...(valueIn(value, "head") as Omit<StoredResponse, "response"> | undefined),
     response: span === undefined ? Buffer.from("{}") : value.subarray(span.start, span.end),
   };
 }
