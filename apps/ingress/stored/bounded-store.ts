@@ -71,22 +71,26 @@ local function dropExpired(most)
 end`;
 
 /**
- * ARGV: key, id, value, aliases (separated by spaces), bytes, life in ms, expected version (-1 for any), bytes of one key and of all keys at most.
+ * ARGV: key, id, value, aliases (separated by spaces), detail (empty to keep that of the version before), life in ms, expected version (-1 for any), bytes of one
+ * key and of all keys at most.
  * Returns the new version, 0 if another version was found, -1 if the value does not fit.
  */
 const putScript = scriptOf(
   `${common}
-local key, id, bytes, lifeMs = ARGV[1], ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6])
+local key, id, detail, lifeMs = ARGV[1], ARGV[2], ARGV[5], tonumber(ARGV[6])
 local expected, keyMax, max = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 dropExpired(100)
 local entry = entryOf(key, id)
 local found = redis.call("HMGET", entry, "version", "bytes")
 local version = tonumber(found[1]) or 0
 if expected >= 0 and version ~= expected then return 0 end
+if detail == "" then detail = redis.call("HGET", entry, "detail") or "" end
+local bytes = #ARGV[3] + 2 * #ARGV[4] + #detail
 if bytes > keyMax or bytes > max then return -1 end
 if found[2] then drop(key, id, found[2]) end
 if not makeSpace(key, bytes, keyMax, max) then return -1 end
 redis.call("HSET", entry, "value", ARGV[3], "aliases", ARGV[4], "bytes", bytes, "version", version + 1)
+if detail ~= "" then redis.call("HSET", entry, "detail", detail, "detailBytes", #detail) end
 redis.call("PEXPIRE", entry, lifeMs)
 for alias in string.gmatch(ARGV[4], "%S+") do redis.call("HSET", aliasesOf(key), alias, id) end
 count(key, id, bytes, lifeMs)
@@ -146,6 +150,8 @@ return 1`,
 
 const sweepScript = scriptOf(`${common}\ndropExpired(500)`, "run");
 
+const nothing = Buffer.alloc(0);
+
 export interface BoundedStoreOptions {
   redis: Redis;
   keyspace: Keyspace;
@@ -166,6 +172,8 @@ export interface StoredValue {
 export interface ValueToStore {
   id: string;
   value: Buffer;
+  /** A second value under the same id, which is read by itself. A new version keeps it if it brings none. */
+  detail?: Buffer;
   /** Further names by which the value can be found. */
   aliases?: readonly string[];
   /** Stores only in place of this version; 0 for none. */
@@ -182,13 +190,12 @@ export class BoundedStore {
   /** The new version; "conflict" if another version is stored than the one to replace, "full" if there is no space. Rejects when Redis does not answer. */
   async put(
     keyId: string,
-    { id, value, aliases = [], replaces = -1 }: ValueToStore,
+    { id, value, detail = nothing, aliases = [], replaces = -1 }: ValueToStore,
   ): Promise<number | "conflict" | "full"> {
     const { redis, keyspace, space, lifeMs, keyBytesMax, bytesMax } = this.#options;
     if (!(await space.hasSpace())) return "full";
     const names = aliases.filter(isStorableName).slice(0, aliasesMax).join(" ");
-    const bytes = value.length + 2 * names.length;
-    const values = [keyId, id, value, names, bytes, lifeMs, replaces, keyBytesMax, bytesMax];
+    const values = [keyId, id, value, names, detail, lifeMs, replaces, keyBytesMax, bytesMax];
     const version = Number(await runScript(redis, putScript, [keyspace.stored], values));
     return version > 0 ? version : version === 0 ? "conflict" : "full";
   }
@@ -209,12 +216,23 @@ export class BoundedStore {
     );
   }
 
-  /** The bytes of the values with these ids together; 0 for those that are not stored. Rejects when Redis does not answer. */
-  async bytesOf(keyId: string, ids: readonly string[]): Promise<number> {
+  /** The details of the values with these ids, in order. Rejects when Redis does not answer. */
+  async details(keyId: string, ids: readonly string[]): Promise<(Buffer | undefined)[]> {
+    const { redis, keyspace } = this.#options;
+    const found = await Promise.all(
+      ids.map((id) => (isStorableName(id) ? redis.hgetBuffer(keyspace.storedEntry(keyId, id), "detail") : null)),
+    );
+    return found.map((detail) => detail ?? undefined);
+  }
+
+  /** The bytes of the values with these ids together, with or without their details; 0 for those that are not stored. Rejects when Redis does not answer. */
+  async bytesOf(keyId: string, ids: readonly string[], hasDetails: boolean): Promise<number> {
     const { redis, keyspace } = this.#options;
     const known = ids.filter(isStorableName);
-    const found = await Promise.all(known.map((id) => redis.hget(keyspace.storedEntry(keyId, id), "bytes")));
-    return found.reduce((sum, bytes) => sum + Number(bytes ?? 0), 0);
+    const found = await Promise.all(
+      known.map((id) => redis.hmget(keyspace.storedEntry(keyId, id), "bytes", "detailBytes")),
+    );
+    return found.reduce((sum, [all, detail]) => sum + Number(all ?? 0) - (hasDetails ? 0 : Number(detail ?? 0)), 0);
   }
 
   /** The ids of the values that have these aliases, in order. Rejects when Redis does not answer. */

@@ -28,7 +28,7 @@ import { LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
 import { LoggedResponse, type LoggedResponseOptions } from "./logged-response.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
-import type { SealedStore, StoreOwner } from "./sealed-store.ts";
+import { detailNameOf, type SealedStore, type StoreOwner } from "./sealed-store.ts";
 import { Sealing } from "./sealing.ts";
 import type { StoredResponses } from "./stored-responses.ts";
 import type { ResolvedBody } from "./storing.ts";
@@ -110,7 +110,7 @@ export class DetachedGenerations {
     const response = jsonBytesOf(queued);
     if (!(await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint)))
       return { id, isNew: false };
-    const names = [id, logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
+    const names = [id, detailNameOf(id), logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
     const isLogged = live !== undefined;
     const run = this.#runOf(request, endpoint, { id, model, names, owner, apiKey, isLogged, isBackground: true });
     const bytes = withMembers(resolved.bytes, "background", () => undefined);

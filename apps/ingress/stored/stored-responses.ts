@@ -48,7 +48,7 @@ export interface ResponseToStore extends Pick<Expansion, "chain" | "conversation
   response: Buffer;
 }
 
-/** A stored response. Its input is a value of its own, so that a reference to an item of the answer does not read it. */
+/** A stored response. Its input is its detail, so that a reference to an item of the answer does not read it. */
 interface StoredResponse {
   /** The ids of the responses that it continues, oldest first. */
   chain: readonly string[];
@@ -56,9 +56,6 @@ interface StoredResponse {
   fingerprint?: string;
   response: Buffer;
 }
-
-/** Begins as no id of a response does. */
-const inputIdOf = (id: string): string => `:in:${id}`;
 
 /** Conversations, and the values that belong to responses, are stored beside them. */
 const isResponseId = (id: string): boolean => /^[A-Za-z0-9]/.test(id) && !isConversationId(id);
@@ -92,13 +89,13 @@ export class StoredResponses {
     const { responseId, conversationId } = references;
     const asked = textOf(valueIn(body, "model"));
     const chain = responseId === undefined ? [] : await this.#chainOf(owner, responseId);
-    const ids = [...chain, ...chain.map(inputIdOf), ...(conversationId === undefined ? [] : [conversationId])];
-    const chainBytes = body.length + (await this.#reserved(owner, ids, body.length, reserve));
+    const ids = [...chain, ...(conversationId === undefined ? [] : [conversationId])];
+    const chainBytes = body.length + (await this.#reserved(owner, ids, true, body.length, reserve));
     const before = await this.#itemsOfChain(owner, chain, asked);
     if (conversationId !== undefined)
       before.push(...(await this.#conversations.find(owner, conversationId)).items.map(({ bytes }) => bytes));
     const items = await this.#ownItems(owner, body, references, asked, (ids) =>
-      this.#reserved(owner, ids, chainBytes, reserve),
+      this.#reserved(owner, ids, false, chainBytes, reserve),
     );
     const bytes = [...before, ...items].reduce((sum, { length }) => sum + length, 0);
     if (bytes > this.#bodyBytesMax) throw new Refused(tooLarge(this.#bodyBytesMax));
@@ -120,12 +117,9 @@ export class StoredResponses {
     const output = listIn(response, "output");
     const value = encoded({ chain, response: withFields(response, chain.at(-1), conversationId) });
     const isStored = chain.length < chainMax && value.length + input.length <= storedResponseBytesMax;
-    const values = [
-      { id: inputIdOf(id), value: input },
-      { id, value, aliases: idsIn(output) },
-    ];
+    const stored = { id, value, detail: input, aliases: idsIn(output) };
     await Promise.all([
-      ...(isStored ? values.map((one) => this.#store.put(owner, one).catch(() => undefined)) : []),
+      isStored && this.#store.put(owner, stored).catch(() => undefined),
       this.#addTo(owner, conversationId, [...elementsOf(input), ...output]),
     ]);
   }
@@ -138,13 +132,12 @@ export class StoredResponses {
     const { id, chain, conversationId, input, response } = toStore;
     if (input.length > storedResponseBytesMax) throw new Refused(tooLarge(storedResponseBytesMax));
     const value = encoded({ chain, fingerprint, response: withFields(response, chain.at(-1), conversationId) });
-    const stored = await this.#store.put(owner, { id, value, replaces: 0 });
+    const stored = await this.#store.put(owner, { id, value, detail: input, replaces: 0 });
     if (stored === "conflict") {
       if ((await this.find(owner, id)).fingerprint !== fingerprint) throw new Refused(otherRequest);
       return false;
     }
-    if (stored === "full" || (await this.#store.put(owner, { id: inputIdOf(id), value: input })) === "full")
-      throw new Refused(noSpace);
+    if (stored === "full") throw new Refused(noSpace);
     return true;
   }
 
@@ -183,10 +176,11 @@ export class StoredResponses {
   async #reserved(
     owner: StoreOwner,
     ids: readonly string[],
+    hasInput: boolean,
     before: number,
     reserve: (bytes: number) => void,
   ): Promise<number> {
-    const bytes = await this.#store.bytesOf(owner, ids);
+    const bytes = await this.#store.bytesOf(owner, ids, hasInput);
     if (before + bytes > this.#bodyBytesMax) throw new Refused(tooLarge(this.#bodyBytesMax));
     reserve(before + bytes);
     return bytes;
@@ -201,13 +195,13 @@ export class StoredResponses {
 
   /** The input of a stored response as a JSON array; an empty one if it is not stored any more. */
   async inputOf(owner: StoreOwner, id: string): Promise<Buffer> {
-    const [found] = await this.#store.read(owner, [inputIdOf(id)]);
-    return found?.value ?? jsonListOf([]);
+    const [input] = await this.#store.details(owner, [id]);
+    return input ?? jsonListOf([]);
   }
 
   /** Throws Refused. */
   async remove(owner: StoreOwner, id: string): Promise<void> {
-    const ids = !isResponseId(id) ? [] : [id, inputIdOf(id), logIdOf(id)];
+    const ids = !isResponseId(id) ? [] : [id, logIdOf(id)];
     const [isRemoved] = await Promise.all(ids.map((one) => this.#store.remove(owner, one)));
     if (isRemoved !== true) throw new Refused(notFoundOf("Response", id));
   }
@@ -222,16 +216,16 @@ export class StoredResponses {
   }
 
   async #itemsOfChain(owner: StoreOwner, chain: readonly string[], asked: string | undefined): Promise<Buffer[]> {
-    const found = await this.#store.read(owner, [...chain, ...chain.map(inputIdOf)]);
+    const [found, inputs] = await Promise.all([this.#store.read(owner, chain), this.#store.details(owner, chain)]);
     const turns: Buffer[][] = [];
     for (const [index, id] of [...chain.entries()].toReversed()) {
-      const [one, input] = [found[index], found[chain.length + index]];
+      const [one, input] = [found[index], inputs[index]];
       if (one === undefined) throw new Refused(previousNotFound(id));
       const output = readableOutputOf(decoded(one.value).response, asked);
       // A compaction item stands for everything before it.
       if (output.some(isCompaction)) return [output, ...turns.toReversed()].flat();
       if (input === undefined) throw new Refused(previousNotFound(id));
-      turns.push([...elementsOf(input.value), ...output]);
+      turns.push([...elementsOf(input), ...output]);
     }
     return turns.toReversed().flat();
   }

@@ -44,6 +44,15 @@ test("a value is read with its version, by its id and its aliases", async () => 
   assert.deepEqual(await store.read("other", ["one"]), [undefined]);
 });
 
+test("a detail is read by itself, and stays when its value changes", async () => {
+  await store.put("key", { id: "one", value: value(10), detail: value(20) });
+  assert.equal(await store.bytesOf("key", ["one", "two"], true), 30);
+  assert.equal(await store.bytesOf("key", ["one"], false), 10);
+  await store.put("key", { id: "one", value: value(15), replaces: 1 });
+  assert.deepEqual(await store.details("key", ["two", "one"]), [undefined, value(20)]);
+  assert.equal(await total(), 35);
+});
+
 test("a change replaces only the version that it was made from", async () => {
   await put("key", "one", 10);
   assert.equal(await store.put("key", { id: "one", value: value(20), replaces: 0 }), "conflict");
