@@ -122,6 +122,36 @@ test("the upstream gets the whole conversation, with calls once and reasoning fo
   assert.ok(bodies.every((body) => !("previous_response_id" in body)));
 });
 
+test("a stream whose events have no names, and whose end repeats no items, is stored with its items", async () => {
+  const item = message("msg_nameless", "Hello.");
+  const response = {
+    id: "resp_nameless",
+    object: "response",
+    created_at: 1,
+    status: "completed",
+    model: "m",
+    output: [],
+  };
+  upstream.answerWith((answer) => {
+    answer.writeHead(200, { "content-type": "text/event-stream" });
+    for (const event of [
+      { type: "response.created", response: { ...response, status: "in_progress" } },
+      { type: "response.output_item.added", output_index: 0, item: { ...item, content: [] } },
+      { type: "response.output_text.delta", output_index: 0, item_id: item.id, content_index: 0, delta: "Hello." },
+      { type: "response.output_item.done", output_index: 0, item },
+      {
+        type: "response.completed",
+        response: { ...response, usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 } },
+      },
+    ])
+      answer.write(`data: ${JSON.stringify(event)}\n\n`);
+    answer.end();
+  });
+  const stream = await client.responses.create({ model: "scripted", input: "Hi.", stream: true });
+  for await (const event of stream) assert.notEqual(event.type, "error");
+  assert.deepEqual((await client.responses.retrieve("resp_nameless")).output, [item]);
+});
+
 test("references to items are replaced by the items", async () => {
   const { bodies } = scripted([message("msg_known", "Hello.")]);
   await client.responses.create({ model: "scripted", input: "Hi." });
