@@ -77,6 +77,8 @@ export const sharedUnreadBytesMax = 4 << 20;
 export const redisMemoryShareMax = 0.5;
 /** How old the number for `redisMemoryShareMax` may be. Asking for it is a round trip. */
 export const redisMemoryAgeMsMax = 1_000;
+/** Bytes of a response and its input. A larger one is not stored, because sealing it would block the event loop. */
+export const storedResponseBytesMax = 8 << 20;
 /** Names besides its id by which a stored value can be found. */
 export const aliasesMax = 2_000;
 /** Bytes of an event in a stream that is recorded. An answer with a larger event is not stored. */
@@ -93,6 +95,35 @@ export const conversationChangesMax = 20;
 export const conversationBodyBytesMax = 8 << 20;
 /** How often the space of expired values is released. */
 export const sweepEveryMs = 10_000;
+
+// Background responses.
+/** How long events wait for others before they are appended to the log together. */
+export const logGatherMs = 20;
+/** Events of this size together are appended to the log at once. */
+export const logGatherBytes = 32 * 1024;
+/** Bytes that wait to be appended to the log. With more, the answer waits. */
+export const logPendingBytesMax = 256 * 1024;
+/** How long an append to the log is tried while Redis does not answer, and the pause before each further try. */
+export const logAppendMsMax = 60_000;
+export const logRetryMs = 500;
+/** A log without news for this long may have lost its writer. */
+export const logSilentMsMax = 10_000;
+/** Callers that read logs at the same time. Each asks Redis up to twenty times a second. */
+export const followersMax = 1_000;
+/** The first pause of a reader of the log when there is nothing new. It doubles each time. */
+export const logPollMsMin = 50;
+/** The longest pause of a reader of the log. */
+export const logPollMsMax = 500;
+/** Bytes of one event of the log: the most that a worker lets pass, and some for what it adds. */
+export const loggedEventBytesMax = 33 << 20;
+/** Bytes of a background answer that is not streamed. */
+export const wholeAnswerBytesMax = 32 << 20;
+/** How long a background generation outlives its ingress before another one takes it over. */
+export const detachedLeaseMs = 15_000;
+/** Background generations that an ingress takes over at once. */
+export const takeOversAtOnceMax = 8;
+/** How often a background generation is taken over before it fails. */
+export const takeOversMax = 3;
 
 // Responses over WebSocket.
 /** How long a caller may take to answer a close frame. */

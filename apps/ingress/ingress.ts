@@ -26,6 +26,7 @@ import { type BackendDeps, type Backends, openBackends } from "./backends.ts";
 import {
   checkEveryMs,
   firstHeartbeatMsMax,
+  followersMax,
   restoreSettingsEveryMs,
   smallAnswerBytesMax,
   smallBodyBytesMax,
@@ -48,12 +49,14 @@ import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
 import { BoundedStore } from "./stored/bounded-store.ts";
 import { Conversations } from "./stored/conversations.ts";
 import { DetachedGenerations } from "./stored/detached.ts";
+import { LogFollower } from "./stored/log-follower.ts";
 import { RedisSpace } from "./stored/redis-space.ts";
+import { ResumableStreams } from "./stored/resumable.ts";
 import { addStoredRoutes } from "./stored/routes.ts";
 import { Runs } from "./stored/runs.ts";
 import { SealedStore } from "./stored/sealed-store.ts";
 import { StoredResponses } from "./stored/stored-responses.ts";
-import { Storing, type StoringOptions } from "./stored/storing.ts";
+import { Storing } from "./stored/storing.ts";
 import { ResponsesSockets } from "./websocket/responses-sockets.ts";
 
 const stopping: Failure = {
@@ -97,6 +100,8 @@ export async function createIngress(config: IngressProcessConfig, deps: IngressD
     backends,
     generations: path.generations,
     capacities: { ...path.capacities, websockets: http.sockets.websockets, conversations: http.sockets.conversations },
+    detached: http.detached,
+    store: path.store,
     openFiles,
     draining: http.draining.signal,
     operatorPassword: config.operatorPassword,
@@ -123,6 +128,7 @@ function createPath(
     answers: new Capacity(config.answersBytesMax, smallAnswerBytesMax),
     generations: new Capacity(config.generationsMax),
     recorded: new Capacity(config.keptBytesMax),
+    followers: new Capacity(followersMax),
   };
   const { bodies: bodyBytes, answers: answerBytes, generations: slots } = capacities;
   const limits = new RateLimiter({ redis, keyspace, catalogue: catalogue.current, clock, events, log });
@@ -168,12 +174,10 @@ function createPath(
 }
 
 /** The callers' server with its routes, for HTTP and for WebSockets. */
-function createHttp(
-  config: IngressProcessConfig,
-  { clock }: IngressDeps,
-  { catalogue, keys, bodies: redis, keyspace, mailbox }: Backends,
-  { events, capacities, limits, generations, idempotency, store }: Path,
-) {
+function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: Backends, path: Path) {
+  const { clock } = deps;
+  const { catalogue, keys } = backends;
+  const { events, capacities, limits, generations, idempotency } = path;
   const draining = new AbortController();
   /** Random, because a counter could be guessed and would reveal the number of requests. */
   const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
@@ -198,26 +202,19 @@ function createHttp(
     limits,
     draining: draining.signal,
   });
-  const storing = createStoring(
-    config,
-    { catalogue: catalogue.current, keys, clock, bodies, reader, recorded: capacities.recorded },
-    store,
-  );
-  const detached = new DetachedGenerations({
-    runs: new Runs(redis, keyspace, mailbox.self),
-    store: storing.store,
-    responses: storing.responses,
+  const stored = createStored(config, deps, backends, path, { admission, bodies, reader });
+  const { storing, detached, resumable } = stored;
+  addRoutes(server, {
+    catalogue: catalogue.current,
     admission,
+    idempotency,
+    bodies,
     reader,
-    keys,
-    clock,
-    events,
-    bodyBytes: capacities.bodies,
-    slots: capacities.generations,
-    keepAliveMs: config.keepAliveMs,
+    storing,
+    detached,
+    resumable,
   });
-  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies, reader, storing, detached });
-  addStoredRoutes(server, storing, detached, clock);
+  addStoredRoutes(server, { ...stored, clock });
   const sockets = new ResponsesSockets({
     config,
     clock,
@@ -235,19 +232,35 @@ function createHttp(
   return { draining, bodies, reader, server, sockets, connections, detached };
 }
 
-function createStoring(
-  { bodyBytesMax }: IngressConfig,
-  options: Omit<StoringOptions, "store" | "responses" | "conversations">,
-  store: BoundedStore,
-): Storing {
-  const sealed = new SealedStore(store);
-  const conversations = new Conversations(sealed);
-  return new Storing({
-    ...options,
-    store: sealed,
-    conversations,
-    responses: new StoredResponses(sealed, conversations, bodyBytesMax),
+/** What is stored for callers, and the generations that go on without them. */
+function createStored(
+  { bodyBytesMax, keepAliveMs }: IngressConfig,
+  { clock }: IngressDeps,
+  { catalogue, keys, bodies: redis, keyspace, mailbox }: Backends,
+  { events, capacities, store: bounded }: Path,
+  { admission, bodies, reader }: { admission: Admission; bodies: RequestBodies; reader: BodyReader },
+) {
+  const store = new SealedStore(bounded);
+  const conversations = new Conversations(store);
+  const responses = new StoredResponses(store, conversations, bodyBytesMax);
+  const { recorded, followers, bodies: bodyBytes } = capacities;
+  const { current } = catalogue;
+  const storing = new Storing({ catalogue: current, keys, clock, bodies, reader, responses, conversations, recorded });
+  const runs = new Runs(redis, keyspace, mailbox.self);
+  const detached = new DetachedGenerations({
+    runs,
+    store,
+    responses,
+    admission,
+    reader,
+    keys,
+    clock,
+    events,
+    bodyBytes,
   });
+  const follower = new LogFollower({ store, runs, clock, events, followers, keepAliveMs });
+  const resumable = new ResumableStreams({ catalogue: current, storing, detached, follower });
+  return { storing, detached, follower, resumable };
 }
 
 /** All tasks that this ingress runs at an interval. */

@@ -101,6 +101,10 @@ export interface IngressReadings {
   /** The limits that keys share; `queue` is "" for a limit that does not belong to a queue. */
   capacities(): { limit: string; queue: string; used: number; max: number }[];
   bodiesBytes(): number;
+  /** Generations of this process that go on without their callers. */
+  detached(): number;
+  /** Bytes that Redis stores for all callers; rejects when Redis is away. */
+  storedBytes(): Promise<number>;
   keys(): number;
 }
 
@@ -120,6 +124,9 @@ export function registerIngressGauges(registry: Registry, readings: IngressReadi
     }
     gauges.bodiesBytes.set(readings.bodiesBytes());
     gauges.keys.set(readings.keys());
+    gauges.detached.set(readings.detached());
+    const storedBytes = await readings.storedBytes().catch(() => undefined);
+    if (storedBytes !== undefined) gauges.storedBytes.set(storedBytes);
     const depths = await readings.depths().catch(() => []);
     for (const { queue, state, count } of depths) gauges.jobs.set({ queue, state }, count);
   };
@@ -163,6 +170,16 @@ function gaugesOf(registry: Registry) {
       name: "sluice_capacity_max",
       help: "The limits that all keys of this ingress share.",
       labelNames: ["limit", "queue"],
+      registers,
+    }),
+    detached: new Gauge({
+      name: "sluice_detached_generations",
+      help: "Background responses and resumable streams that run at this ingress.",
+      registers,
+    }),
+    storedBytes: new Gauge({
+      name: "sluice_stored_bytes",
+      help: "Bytes of responses, conversations and logs that Redis stores for all callers, bounded by STORED_BYTES_MAX. Every ingress reports the same number.",
       registers,
     }),
     keys: new Gauge({

@@ -7,6 +7,8 @@ import type { Capacity } from "./admission/capacity.ts";
 import type { Backends } from "./backends.ts";
 import type { GenerationLifecycle } from "./generation/lifecycle.ts";
 import { registerIngressGauges } from "./metrics.ts";
+import type { BoundedStore } from "./stored/bounded-store.ts";
+import type { DetachedGenerations } from "./stored/detached.ts";
 
 export interface IngressOperationsOptions {
   registry: Registry;
@@ -14,6 +16,8 @@ export interface IngressOperationsOptions {
   generations: GenerationLifecycle;
   /** By the name of the limit in the metrics. */
   capacities: Record<string, Capacity> & { bodies: Capacity };
+  detached: DetachedGenerations;
+  store: BoundedStore;
   openFiles: OpenFiles;
   draining: AbortSignal;
   operatorPassword: string | undefined;
@@ -21,7 +25,8 @@ export interface IngressOperationsOptions {
 
 /** The caller must close the server. */
 export async function createIngressOperations(options: IngressOperationsOptions): Promise<FastifyInstance> {
-  const { registry, backends, generations, capacities, openFiles, draining, operatorPassword } = options;
+  const { registry, backends, generations, capacities, detached, store, openFiles, draining, operatorPassword } =
+    options;
   const refreshGauges = registerIngressGauges(registry, {
     queues: () => generations.statistics(),
     depths: () => backends.queues.depths(),
@@ -30,6 +35,8 @@ export async function createIngressOperations(options: IngressOperationsOptions)
       ...generations.waiting.map(([queue, { used, max }]) => ({ limit: "waiting", queue, used, max })),
     ],
     bodiesBytes: () => capacities.bodies.used,
+    detached: () => detached.size,
+    storedBytes: () => store.bytes(),
     keys: () => backends.keys.count(),
   });
   const operations = createOperations({

@@ -70,6 +70,11 @@ const group = Type.Object(
       description:
         "Whether responses are stored for callers who ask for it or do not set `store`, encrypted with a key derived from the caller's API key. Where they are not, `previous_response_id`, conversations and references to items are refused.",
     }),
+    resumableStreams: Type.Boolean({
+      default: false,
+      description:
+        "Whether every stream can be resumed after its connection broke, with `Last-Event-ID` or the same `Idempotency-Key`. Otherwise callers ask for it with the header `x-sluice-resumable: true`. Needs `storesResponses`.",
+    }),
     limits: callerLimits("Limits for all keys of this group together. An absent limit does not apply."),
     keyLimits: callerLimits("Limits for each key of this group. A key's own limits override them."),
     accountLimits: callerLimits("Limits for all keys of one account together, for keys that name an account."),

@@ -18,6 +18,7 @@ export function keyspaceOf(namespace: string) {
     idempotencyBytes: `${prefix}:idempotent:bytes`,
     /** The beginning of the names of all that apps/ingress/stored/bounded-store.ts stores. */
     stored: `${prefix}:stored`,
+    storedTotal: `${prefix}:stored:total`,
     storedEntry: (keyId: string, id: string) => `${prefix}:stored:entry:${keyId}:${id}`,
     storedLog: (keyId: string, id: string) => `${prefix}:stored:log:${keyId}:${id}`,
     storedAliases: (keyId: string) => `${prefix}:stored:aliases:${keyId}`,

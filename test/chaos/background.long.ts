@@ -104,3 +104,25 @@ test("background work goes on at once when its ingress stops in order", async ()
   // The drain, the generation itself, and no lease to be waited for.
   assert.ok(performance.now() - stoppedAt < 14_000);
 });
+
+test("background streams survive a Redis that does not answer for a while, and no event is lost", async () => {
+  const gateway = await start();
+  const client = gateway.client();
+  const stream = await client.responses.create({ model: "paced", input: "Hi.", background: true, stream: true });
+  const events: ResponseStreamEvent[] = [];
+  const reading = (async () => {
+    for await (const event of stream) events.push(event);
+  })();
+  await until("content has come", async () => events.length > 8);
+  gateway.redis.pause();
+  await new Promise((resolve) => setTimeout(resolve, 3_000));
+  gateway.redis.resume();
+  await reading;
+  assert.equal(events.at(-1)?.type, "response.completed");
+  const [first] = events;
+  assert.ok(first?.type === "response.created");
+  const again: ResponseStreamEvent[] = [];
+  for await (const event of await client.responses.retrieve(first.response.id, { stream: true })) again.push(event);
+  assert.deepEqual(again, events);
+  assert.equal((await settled(gateway, first.response.id)).status, "completed");
+});

@@ -147,6 +147,32 @@ async function newestId(): Promise<string> {
   }
 }
 
+test("a repeated request with the same Idempotency-Key gets the same response", async () => {
+  const body = { model: "sim", input: "Once.", background: true } as const;
+  const options = { headers: { "idempotency-key": "once" } };
+  const [one, other] = [await client.responses.create(body, options), await elsewhere.responses.create(body, options)];
+  assert.equal(other.id, one.id);
+  assert.equal((await settled(one.id)).status, "completed");
+  assert.equal((await client.responses.create(body, options)).status, "completed");
+  assert.equal((await errorOf(client.responses.create({ ...body, input: "Twice." }, options))).status, 422);
+  const streaming = { ...body, stream: true } as const;
+  const named = { headers: { "idempotency-key": "streamed" } };
+  const first = await eventsOf(await client.responses.create(streaming, named));
+  assert.deepEqual(await eventsOf(await elsewhere.responses.create(streaming, named)), first);
+});
+
+test("deleting a response that runs stops it", async () => {
+  const model = "sim-text;rate=20;tokens=5000;first=0";
+  const before = (await gateway.seen(model)).length;
+  const { id } = await client.responses.create({ model: "endless", input: "Go.", background: true });
+  await until("the upstream is called", async () => (await gateway.seen(model)).length > before);
+  await elsewhere.responses.delete(id);
+  assert.equal((await errorOf(client.responses.retrieve(id))).status, 404);
+  await until("the upstream's connection is closed", async () =>
+    (await gateway.seen(model)).every(({ closedAt }) => closedAt !== undefined),
+  );
+});
+
 test("a failure of the upstream ends in status failed, polled or streamed", async () => {
   for (const model of ["refusing", "breaking"]) {
     const { id } = await client.responses.create({ model, input: "Hi", background: true });
@@ -180,6 +206,9 @@ test("nothing is left in Redis of what is over", async () => {
   const redis = await connectRedis(gateway.redis.url, "patient");
   try {
     await until("no request is left", async () => (await redis.keys("{sluice}:run*")).length === 0);
+    const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+    assert.match(metrics, /^sluice_detached_generations 0$/m);
+    assert.match(metrics, /^sluice_stored_bytes [1-9]\d+$/m);
   } finally {
     redis.disconnect();
   }

@@ -238,7 +238,7 @@ test("one key whose conversations fill their memory leaves some to another", asy
   const open = (key: string) => Bare.open(apiOf(kept), key);
   const [one, two, three] = [await open(greedy), await open(greedy), await open(other)];
   const goesOn = async (socket: Bare, size: number) => {
-    const { response } = await socket.turn({ model: "sim", input: "x".repeat(size) });
+    const { response } = await socket.turn({ model: "sim", store: false, input: "x".repeat(size) });
     return (
       (await socket.turn({ model: "sim", input: "On.", previous_response_id: response.id })).type ===
       "response.completed"
@@ -310,7 +310,9 @@ test("however requests and WebSockets end, all capacity of their key is released
     "answers",
     "bodies",
     "conversations",
+    "followers",
     "generations",
+    "recorded",
     "waiting",
     "websockets",
   ]);

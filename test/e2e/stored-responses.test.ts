@@ -122,6 +122,36 @@ test("the upstream gets the whole conversation, with calls once and reasoning fo
   assert.ok(bodies.every((body) => !("previous_response_id" in body)));
 });
 
+test("a stream whose events have no names, and whose end repeats no items, is stored with its items", async () => {
+  const item = message("msg_nameless", "Hello.");
+  const response = {
+    id: "resp_nameless",
+    object: "response",
+    created_at: 1,
+    status: "completed",
+    model: "m",
+    output: [],
+  };
+  upstream.answerWith((answer) => {
+    answer.writeHead(200, { "content-type": "text/event-stream" });
+    for (const event of [
+      { type: "response.created", response: { ...response, status: "in_progress" } },
+      { type: "response.output_item.added", output_index: 0, item: { ...item, content: [] } },
+      { type: "response.output_text.delta", output_index: 0, item_id: item.id, content_index: 0, delta: "Hello." },
+      { type: "response.output_item.done", output_index: 0, item },
+      {
+        type: "response.completed",
+        response: { ...response, usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 } },
+      },
+    ])
+      answer.write(`data: ${JSON.stringify(event)}\n\n`);
+    answer.end();
+  });
+  const stream = await client.responses.create({ model: "scripted", input: "Hi.", stream: true });
+  for await (const event of stream) assert.notEqual(event.type, "error");
+  assert.deepEqual((await client.responses.retrieve("resp_nameless")).output, [item]);
+});
+
 test("references to items are replaced by the items", async () => {
   const { bodies } = scripted([message("msg_known", "Hello.")]);
   await client.responses.create({ model: "scripted", input: "Hi." });
@@ -338,4 +368,54 @@ test("a response that is a compaction item stands for the responses before it", 
   assert.equal(bodies[2]?.input.length, 2);
   assert.match(JSON.stringify(bodies[2]?.input[0]?.content), /A summary\."\}\]$/);
   assert.equal(bodies[2]?.input[1]?.content, "Two.");
+});
+
+test("requests for what is stored are checked like all others", async () => {
+  const { id } = await client.responses.create({ model: "sim", input: "Hi" });
+  const { id: conversation } = await client.conversations.create({ items: [] });
+  const ask = async (method: string, path: string, body?: string) => {
+    const response = await fetch(`${gateway.url}/v1${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${gateway.key}`,
+        ...(body !== undefined && { "content-type": "application/json" }),
+      },
+      ...(body !== undefined && { body }),
+    });
+    const text = await response.text();
+    return {
+      status: response.status,
+      error: (JSON.parse(text) as { error?: { message: string; param: string | null } }).error,
+    };
+  };
+  const message = { type: "message", role: "user", content: "Hi" };
+  const cases: [string, string, string | undefined, number, RegExp][] = [
+    ["GET", `/responses/${id}/input_items?limit=0`, undefined, 400, /limit/],
+    ["GET", `/responses/${id}/input_items?limit=many`, undefined, 400, /limit/],
+    ["GET", `/responses/${id}/input_items?order=up`, undefined, 400, /order/],
+    ["GET", `/responses/${id}/input_items?after=msg_none`, undefined, 400, /after/],
+    ["GET", `/responses/${id}?stream=true&starting_after=-1`, undefined, 400, /starting_after/],
+    ["GET", "/responses/%2e%2e%2fkeys", undefined, 404, /not found/],
+    ["GET", `/responses/${conversation}`, undefined, 404, /not found/],
+    ["GET", `/responses/:log:${id}`, undefined, 404, /not found/],
+    ["DELETE", `/responses/:log:${id}`, undefined, 404, /not found/],
+    ["POST", `/responses/:log:${id}/cancel`, undefined, 404, /not found/],
+    ["DELETE", `/conversations/${id}`, undefined, 404, /not found/],
+    ["GET", `/conversations/${id}/items`, undefined, 404, /not found/],
+    ["POST", "/conversations", "[]", 400, /object/],
+    ["POST", "/conversations", "{", 400, /valid JSON/],
+    ["POST", "/conversations", JSON.stringify({ items: Array(21).fill(message) }), 400, /items/],
+    ["POST", "/conversations", JSON.stringify({ items: [{ role: "user" }] }), 400, /content/],
+    ["POST", "/conversations", JSON.stringify({ metadata: { a: 1 } }), 400, /metadata/],
+    ["POST", `/conversations/${conversation}`, JSON.stringify({ metadata: "x" }), 400, /metadata/],
+    ["POST", `/conversations/${conversation}/items`, "{}", 400, /items/],
+    ["GET", `/conversations/${conversation}/items/msg_none`, undefined, 404, /not found/],
+    ["DELETE", `/conversations/${conversation}/items/msg_none`, undefined, 404, /not found/],
+    ["PUT", `/responses/${id}`, "{}", 405, /not allowed/],
+  ];
+  for (const [method, path, body, status, words] of cases) {
+    const answer = await ask(method, path, body);
+    assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.error)}`);
+    assert.match(`${answer.error?.message} ${answer.error?.param}`, words, `${method} ${path}`);
+  }
 });

@@ -15,7 +15,8 @@
  *                revoked (401) · an error in the gateway's own code (500) · this process stops (503)
  *     left       its caller closed the connection
  *
- * A request that finds no capacity is refused before it becomes a generation (503 with Retry-After).
+ * A request that finds no capacity is refused before it becomes a generation (503 with Retry-After). Once a head or a keep-alive was sent, the status is 200,
+ * and a failure is an error event of the stream in the caller's dialect.
  *
  * Until it is dispatched, a generation is known to this process alone. From then on the relay's owner (libs/relay/owner.ts) decides: it
  * orders the frames, declares a worker lost after 5 s of silence, and calls the port below: `restart` before content was delivered or where
@@ -133,7 +134,7 @@ export class GenerationLifecycle implements TransportHandlers {
     else this.#awaitLimits(generation, decision).catch((error: unknown) => this.#crashed(generation, error));
   }
 
-  /** Rejected decisions mean that Redis did not answer in time (1.5 s). What it may have reserved is a lease, which expires within 6 s. */
+  /** Rejected decisions mean that Redis did not answer in time (1.5 s). What it may have reserved is a lease, which expires within 6 s. A refusal reserves nothing. */
   async #awaitLimits(generation: Generation, decision: Promise<LimitsAnswer>): Promise<void> {
     const answer = await decision.catch(() => undefined);
     if (answer !== undefined) generation.answer.addHeaders(answer.headers);
@@ -149,7 +150,8 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /**
    * Enters the admission queue, which dispatches it at once or when its turn comes: fair between groups (by weight) and keys (in turns), and only
-   * as many at a time as keep the workers busy for about 50 ms (libs/relay/admission-queue.ts).
+   * as many at a time as keep the workers busy for about 50 ms (libs/relay/admission-queue.ts). Requests of one key go in order of arrival; each
+   * ingress decides for itself.
    */
   #queue(generation: Generation): void {
     const { number, caller, weight, ingressQueue } = generation;
@@ -180,7 +182,8 @@ export class GenerationLifecycle implements TransportHandlers {
   /**
    * Redis refused the job (`isRefused`), or did not answer in time. The first attempt fails with 503; a later one is found missing and enqueued
    * again. If Redis did not answer, and this process's own heartbeats stopped as well, Redis may be away: generations of this queue that began after
-   * `since` and still wait fail too, so that no caller waits for more than one timeout. Older ones are ended by `#endHopeless`.
+   * `since` and still wait fail too, so that no caller waits for more than one timeout (1.5 s). Older ones are ended by `#endHopeless`. If the job was added after all, the worker that takes it drops it, because
+   * the owner does not know it any more.
    */
   #enqueueFailed({ ingressQueue, number }: Generation, attempt: number, since: number, isRefused: boolean): void {
     const isAlone = isRefused || this.#selfHeardAt > since;
@@ -192,7 +195,7 @@ export class GenerationLifecycle implements TransportHandlers {
         this.#fail(other, unavailable);
   }
 
-  /** A worker took the attempt. It reports how many further slots it has free. */
+  /** A worker took the attempt, and calls no upstream before this. It reports how many further slots it has free. */
   #bound(generation: Generation, freeSlots: number): void {
     const { facts, ingressQueue, number, attempt, startedAt } = generation;
     ingressQueue.jobs.setFreeSlots(freeSlots);
@@ -427,6 +430,7 @@ export class GenerationLifecycle implements TransportHandlers {
       dequeue: (generation) => this.#jobs.dequeue(generation),
       probe: (attempts) => void this.#jobs.probe(attempts, this.#owner),
       bound: (generation, freeSlots) => this.#bound(generation, freeSlots),
+      // Nothing was delivered yet; or the model has `resume`, and what was delivered ends with a whole event and is still kept.
       mayRestart: ({ answer }) => answer.mayRestart,
       restart: (generation) => this.#restart(generation),
       deliver: (generation, kind, payload, seq) => {
@@ -469,8 +473,8 @@ export class GenerationLifecycle implements TransportHandlers {
   /** Runs once. The id of a reservation ensures that it is settled once, even if Redis must be asked again. */
   #recordUsage(generation: Generation, outcome: GenerationOutcome): void {
     if (generation.isUsageRecorded) return;
-    const record = usageRecordOf(generation, outcome);
     generation.isUsageRecorded = true;
+    const record = usageRecordOf(generation, outcome);
     if (record.kind === "used") {
       generation.usage = record.usage;
       generation.modelAnswered = record.model;

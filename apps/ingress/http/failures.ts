@@ -51,6 +51,12 @@ export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => (
   message: `The request arrived too slowly: send at least ${uploadBytesPerSecondMin} bytes per second, without long pauses.`,
 });
 
+export const otherRequest: Failure = {
+  code: "unprocessable",
+  message: "This idempotency-key was used with another request; use a new one for each.",
+  param: "idempotency-key",
+};
+
 /** By limit, as in the metrics: the message if the caller's key exceeds its share, and the one if the ingress is full. */
 const overloads = {
   bodies: {
@@ -64,6 +70,10 @@ const overloads = {
   waiting: {
     key: "This API key has reached its share of requests waiting for this model. Wait until some of them finish, then send this one again.",
     ingress: "Too many requests are waiting; try again in a moment.",
+  },
+  followers: {
+    key: "This API key reads as many running or stored streams as one key may. Wait until some of them have ended.",
+    ingress: "The gateway sends as many running or stored streams as it can; try again in a moment.",
   },
   websockets: {
     key: "This API key has reached its share of WebSockets. Close some of them, or use POST instead.",

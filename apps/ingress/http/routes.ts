@@ -9,8 +9,9 @@ import { isForm } from "#operations/operations.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { ReplayAnswer } from "../admission/rate-limits.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
-import type { Idempotency } from "../idempotency/idempotency.ts";
+import { fingerprintOf, type Idempotency, nameOf } from "../idempotency/idempotency.ts";
 import type { DetachedGenerations } from "../stored/detached.ts";
+import type { ResumableStreams } from "../stored/resumable.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
 import { dialectOf, endpoints, googleVersions, modelCallOf, responses, type ServedEndpoint } from "./endpoints.ts";
@@ -25,6 +26,7 @@ export interface RoutesOptions {
   reader: BodyReader;
   storing: Storing;
   detached: DetachedGenerations;
+  resumable: ResumableStreams;
 }
 
 /** The model and the method in a Google path, separated by a colon. */
@@ -114,16 +116,22 @@ class GenerationRoutes {
   }
 
   async #beginBackground(request: FastifyRequest, reply: FastifyReply, resolved: ResolvedBody): Promise<void> {
-    const { storing, detached, admission } = this.#options;
+    const { storing, detached, admission, resumable } = this.#options;
     const { body } = resolved;
     const owner = storing.ownerOf(request);
     if (owner === undefined || body.store === false) throw new Refused(backgroundStores);
+    if (resolved.expansion?.compacts !== undefined) throw new Refused(noBackgroundCompaction);
     const limits = limitHeadersOrThrow(await admission.check(request, responses, false), reply);
     const live = body.stream === true ? reply.raw : undefined;
     for (const [name, value] of Object.entries(limits)) live?.setHeader(name, value);
-    const id = await detached.beginBackground(request, owner, responses, resolved, live, storing.apiKeyOf(request));
-    request.isGeneration = true;
-    if (live !== undefined) reply.hijack();
+    const { id, isNew } = await detached.beginBackground(request, owner, responses, resolved, live, {
+      name: nameOf(request),
+      fingerprint: fingerprintOf(request),
+      apiKey: storing.apiKeyOf(request),
+    });
+    request.isGeneration = isNew;
+    if (live !== undefined && isNew) reply.hijack();
+    else if (live !== undefined) await resumable.follow(request, reply, owner, id, -1);
     else {
       const { response } = await storing.responses.find(owner, id);
       reply.headers(limits).type("application/json").send(response);
@@ -137,10 +145,13 @@ class GenerationRoutes {
     resolved: ResolvedBody,
     call: ModelCall | undefined,
   ): Promise<void> | undefined {
-    const { admission, idempotency, storing } = this.#options;
+    const { admission, idempotency, storing, resumable } = this.#options;
     const { body, demand, bytes } = resolved;
     const model = call?.model ?? String(body.model);
     const framing = profiles[endpoint.dialect].framingOf(body, call?.method, (request.query as { alt?: string }).alt);
+    const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
+    if (resumable.concerns(request, framing) && resolved.expansion?.compacts === undefined)
+      return resumable.serve({ request, reply, endpoint, resolved, model, replay });
     const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { id: requestId } = request;
       const answered = storing.answered(request, resolved, given, framing, endpoint);
@@ -152,7 +163,6 @@ class GenerationRoutes {
       reply.hijack();
     };
     if (idempotency.concerns(request)) {
-      const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
       return idempotency.serve(request, reply.raw, begin, replay).then(takeOver);
     }
     begin(reply.raw);
@@ -161,6 +171,11 @@ class GenerationRoutes {
   }
 }
 
+const noBackgroundCompaction: Failure = {
+  code: "invalid_request",
+  message: "A conversation is not compacted in the background: send the request without 'background'.",
+  param: "background",
+};
 const backgroundStores: Failure = {
   code: "invalid_request",
   message:

@@ -18,7 +18,7 @@ import type { Capacity, Claim } from "../admission/capacity.ts";
 import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { requestIdHeadersOf } from "../http/endpoints.ts";
-import { overloadOf, unavailable } from "../http/failures.ts";
+import { otherRequest, overloadOf, unavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { headersOf, SharedResponse } from "./shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
@@ -31,11 +31,6 @@ const header = "idempotency-key";
 const invalidHeader: Failure = {
   code: "invalid_request",
   message: `The header ${header} must be 1 to ${idempotencyKeyLengthMax} printable ASCII characters.`,
-  param: header,
-};
-const otherRequest: Failure = {
-  code: "unprocessable",
-  message: `This ${header} was used with another request; use a new one for each.`,
   param: header,
 };
 const stillRunning: Failure = {
@@ -132,9 +127,7 @@ export class Idempotency {
   }
 
   #claimOf(request: FastifyRequest): EntryClaim {
-    const name = request.headers[header];
-    if (typeof name !== "string" || name.length > idempotencyKeyLengthMax || !/^[\x20-\x7e]+$/.test(name))
-      throw new Refused(invalidHeader);
+    const name = String(nameOf(request));
     const hash = createHash("sha256").update(name).digest("hex");
     return this.#stored.claimOf(request.caller.id, hash, fingerprintOf(request), `${this.#self} ${request.id}`);
   }
@@ -184,12 +177,21 @@ export class Idempotency {
   }
 }
 
+/** The request's Idempotency-Key; undefined if it has none. Throws Refused for one that is not valid. */
+export function nameOf({ headers }: FastifyRequest): string | undefined {
+  const name = headers[header];
+  if (name === undefined) return undefined;
+  if (typeof name !== "string" || name.length > idempotencyKeyLengthMax || !/^[\x20-\x7e]+$/.test(name))
+    throw new Refused(invalidHeader);
+  return name;
+}
+
 function refuseUnavailable(): never {
   throw new Refused(unavailable);
 }
 
 /** A hash of the path and the body. A form's boundary is left out, for it differs each time the form is sent. */
-function fingerprintOf({ url, bytes, headers }: FastifyRequest): string {
+export function fingerprintOf({ url, bytes, headers }: FastifyRequest): string {
   const hash = createHash("sha256").update(`${url}\n`);
   const boundary = /boundary="?([^";]+)/.exec(headers["content-type"] ?? "")?.[1];
   if (boundary === undefined) return hash.update(bytes).digest("hex");

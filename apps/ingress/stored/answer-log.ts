@@ -2,16 +2,25 @@
  * The log of a streamed answer: its events, numbered from 0, as they were sent. It is stored while the answer runs and for a while afterwards, so that a caller
  * whose connection broke can read on at any ingress. One process writes a log at a time.
  */
+import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "#service/clock.ts";
+import {
+  logAppendMsMax,
+  logGatherBytes,
+  logGatherMs,
+  logPendingBytesMax,
+  logPollMsMax,
+  logPollMsMin,
+  logRetryMs,
+  logSilentMsMax,
+} from "../bounds.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
-/** Events wait for others this long, and up to this size, before they are appended together. */
-const gatherMs = 20;
-const gatherBytes = 32 * 1024;
-/** Bytes that wait to be appended at most, before the answer's flow is stopped. */
-const waitingBytesMax = 256 * 1024;
 /** Parts that are read at once. */
 const partsPerRead = 64;
+
+/** The id of the log of an answer with this id. */
+export const logIdOf = (id: string): string => `:log:${id}`;
 
 /** How the answer's response begins. */
 export interface LogHead {
@@ -20,9 +29,13 @@ export interface LogHead {
 }
 
 /** A part of a log. `first` is the number of its first event. */
-type Part = { kind: "head"; head: LogHead } | { kind: "events"; first: number; bytes: Buffer } | { kind: "end" };
+type Part =
+  | { kind: "head"; head: LogHead }
+  | { kind: "events"; first: number; bytes: Buffer }
+  | { kind: "end" }
+  | { kind: "broken" };
 
-const kinds = ["head", "events", "end"] as const;
+const kinds = ["head", "events", "end", "broken"] as const;
 const numberBytes = 4;
 
 function encoded(part: Part): Buffer {
@@ -36,6 +49,7 @@ function encoded(part: Part): Buffer {
       return Buffer.concat([kind, first, part.bytes]);
     }
     case "end":
+    case "broken":
       return kind;
   }
 }
@@ -47,8 +61,10 @@ function decoded(bytes: Buffer): Part {
       return { kind: "head", head: JSON.parse(rest.toString("utf8")) as LogHead };
     case "events":
       return { kind: "events", first: rest.readUInt32LE(), bytes: rest.subarray(numberBytes) };
-    default:
+    case "end":
       return { kind: "end" };
+    default:
+      return { kind: "broken" };
   }
 }
 
@@ -59,22 +75,22 @@ export interface LogWriterOptions {
   /** The parts and the events that the log has already. */
   parts: number;
   events: number;
+  clock: Clock;
   /** Called when everything that waited was appended. */
   drained(): void;
-  /** Called once when the log can't be written any more: it was removed, found no space, or another process writes it. */
-  lost(): void;
 }
 
+/** It stops writing when the log was removed, finds no space, or is written by another process. */
 export class LogWriter {
   readonly #options: LogWriterOptions;
   #parts: number;
   #events: number;
-  #waiting: Buffer[] = [];
-  #waitingBytes = 0;
+  #pending: Buffer[] = [];
+  #pendingBytes = 0;
   #timer: NodeJS.Timeout | undefined;
   /** All that was given to Redis so far. */
   #written: Promise<void> = Promise.resolve();
-  #isLost = false;
+  #isAbandoned = false;
 
   constructor(options: LogWriterOptions) {
     this.#options = options;
@@ -89,7 +105,7 @@ export class LogWriter {
 
   /** The flow must stop until `drained`. */
   get isFull(): boolean {
-    return this.#waitingBytes > waitingBytesMax;
+    return this.#pendingBytes > logPendingBytesMax;
   }
 
   head(head: LogHead): void {
@@ -99,52 +115,60 @@ export class LogWriter {
 
   /** One whole event. */
   event(bytes: Buffer): void {
-    this.#waiting.push(bytes);
-    this.#waitingBytes += bytes.length;
+    this.#pending.push(bytes);
+    this.#pendingBytes += bytes.length;
     this.#events++;
-    if (this.#waitingBytes >= gatherBytes) this.#flush();
-    else this.#timer ??= setTimeout(() => this.#flush(), gatherMs);
+    if (this.#pendingBytes >= logGatherBytes) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), logGatherMs);
   }
 
-  /** Ends the log. Resolves when all of it is written, or lost. */
-  end(): Promise<void> {
+  /** Ends the log; as "broken" where the answer is not complete and does not say so. Resolves when all of it is written, or lost. */
+  end(kind: "end" | "broken" = "end"): Promise<void> {
     this.#flush();
-    this.#append({ kind: "end" });
+    this.#append({ kind });
     return this.#written;
   }
 
   /** Writes no more. */
   abandon(): void {
-    this.#isLost = true;
+    this.#isAbandoned = true;
     clearTimeout(this.#timer);
-    this.#waiting = [];
-    this.#waitingBytes = 0;
+    this.#pending = [];
+    this.#pendingBytes = 0;
   }
 
   #flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#waiting.length === 0) return;
-    const bytes = Buffer.concat(this.#waiting);
-    const first = this.#events - this.#waiting.length;
-    this.#waiting = [];
+    if (this.#pending.length === 0) return;
+    const bytes = Buffer.concat(this.#pending);
+    const first = this.#events - this.#pending.length;
+    this.#pending = [];
     this.#append({ kind: "events", first, bytes });
   }
 
   #append(part: Part): void {
     const bytes = part.kind === "events" ? part.bytes.length : 0;
     this.#written = this.#written.then(async () => {
-      const { store, owner, id, drained, lost } = this.#options;
-      const isAppended =
-        !this.#isLost && (await store.append(owner, id, encoded(part), this.#parts).catch(() => false));
+      const isAppended = await this.#appendInTime(encoded(part));
       this.#parts++;
-      this.#waitingBytes -= bytes;
-      if (!isAppended && !this.#isLost) {
-        this.abandon();
-        lost();
-      }
-      if (this.#waitingBytes <= 0) drained();
+      this.#pendingBytes -= bytes;
+      if (!isAppended) this.abandon();
+      if (this.#pendingBytes <= 0) this.#options.drained();
     });
+  }
+
+  /** Redis may be away for a while. An append that it did not answer may have happened, and is then not repeated: this process alone writes the log. */
+  async #appendInTime(part: Buffer): Promise<boolean> {
+    const { store, owner, id, clock } = this.#options;
+    const until = clock.now() + logAppendMsMax;
+    while (!this.#isAbandoned) {
+      const parts = await store.append(owner, id, part, this.#parts).catch(() => undefined);
+      if (parts !== undefined) return parts === this.#parts + 1;
+      if (clock.now() > until) return false;
+      await delay(logRetryMs);
+    }
+    return false;
   }
 }
 
@@ -164,7 +188,7 @@ export async function logStateOf(store: SealedStore, owner: StoreOwner, id: stri
     for (const part of parts.map(decoded)) {
       state.parts++;
       if (part.kind === "events") state.events = part.first + eventsOf(part.bytes).length;
-      state.hasEnded ||= part.kind === "end";
+      state.hasEnded ||= part.kind === "end" || part.kind === "broken";
     }
     if (parts.length < partsPerRead) return state;
   }
@@ -176,15 +200,13 @@ export interface LogReader {
   events(bytes: Buffer): Promise<void>;
   /** Called before each wait for more. False ends the reading. */
   waits(now: number): boolean;
+  /** Is the log still written? Asked when nothing has come for a while. */
+  isWritten(): Promise<boolean>;
 }
 
-/** How long a reader waits for more: a while longer each time that there is nothing new. */
-const pollMsMin = 20;
-const pollMsMax = 500;
-
 /**
- * Reads a log to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that is not stored any more; or to
- * "left" when the reader wants no more. Rejects with Refused when Redis does not answer.
+ * Reads a log to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that broke off, is not stored any more or
+ * not written any more, and when Redis is away for long; or to "left" when the reader wants no more.
  */
 export async function readLog(
   { store, clock }: { store: SealedStore; clock: Clock },
@@ -194,24 +216,46 @@ export async function readLog(
   reader: LogReader,
 ): Promise<"end" | "lost" | "left"> {
   let at = 0;
-  let pollMs = pollMsMin;
+  let pollMs = logPollMsMin;
+  let readAt = clock.now();
   for (;;) {
-    const parts = await store.parts(owner, id, at, partsPerRead);
+    const isSilent = clock.now() - readAt > logSilentMsMax;
+    // Asked first: the last parts may be written in between.
+    const isWritten = !isSilent || (await reader.isWritten().catch(() => false));
+    const parts = await store.parts(owner, id, at, partsPerRead).catch(() => "unavailable" as const);
     if (parts === undefined) return "lost";
-    at += parts.length;
-    for (const part of parts.map(decoded)) {
-      if (part.kind === "end") return "end";
-      if (part.kind === "head") reader.head(part.head);
-      else {
-        const bytes = Buffer.concat(eventsOf(part.bytes).slice(Math.max(0, after + 1 - part.first)));
-        if (bytes.length > 0) await reader.events(bytes);
-      }
+    if (parts === "unavailable" || parts.length === 0) {
+      if (!isWritten) return "lost";
+      if (isSilent && parts !== "unavailable") readAt = clock.now();
+      pollMs = Math.min(logPollMsMax, 2 * pollMs);
+    } else {
+      at += parts.length;
+      pollMs = logPollMsMin;
+      readAt = clock.now();
+      const end = await readParts(parts.map(decoded), after, reader);
+      if (end !== undefined) return end;
     }
     if (!reader.waits(clock.now())) return "left";
-    if (parts.length > 0) pollMs = pollMsMin;
-    else pollMs = Math.min(pollMsMax, 2 * pollMs);
-    await new Promise((resolve) => setTimeout(resolve, pollMs));
+    await delay(pollMs);
   }
+}
+
+/** How the log ended, if it did. */
+async function readParts(
+  parts: readonly Part[],
+  after: number,
+  reader: LogReader,
+): Promise<"end" | "lost" | undefined> {
+  for (const part of parts) {
+    if (part.kind === "end") return "end";
+    if (part.kind === "broken") return "lost";
+    if (part.kind === "head") reader.head(part.head);
+    else {
+      const bytes = Buffer.concat(eventsOf(part.bytes).slice(Math.max(0, after + 1 - part.first)));
+      if (bytes.length > 0) await reader.events(bytes);
+    }
+  }
+  return undefined;
 }
 
 const eventEnd = Buffer.from("\n\n");

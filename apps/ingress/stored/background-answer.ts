@@ -2,8 +2,13 @@
  * The answer of a response with `background: true`: its events are numbered from the gateway's own first two, and its outcome is stored as the response that
  * clients poll for. https://platform.openai.com/docs/guides/background
  */
+import { setTimeout as delay } from "node:timers/promises";
 import { jsonOf, listOf, objectOf, parsedObject, textOf } from "#dialects/json.ts";
 import { responseBodyOf } from "#dialects/openai-responses/answer.ts";
+import type { Clock } from "#service/clock.ts";
+import { logAppendMsMax, logRetryMs } from "../bounds.ts";
+import { unavailable } from "../http/failures.ts";
+import { Refused } from "../http/refused.ts";
 import type { ErrorResponse } from "./logged-response.ts";
 import type { StoreOwner } from "./sealed-store.ts";
 import type { StoredResponses } from "./stored-responses.ts";
@@ -36,6 +41,7 @@ const serverError = { code: "server_error", message: "The response could not be 
 export interface BackgroundAnswerOptions {
   id: string;
   owner: StoreOwner;
+  clock: Clock;
   responses: StoredResponses;
   /** Of the request, as the stored response shows them. */
   queued: Response;
@@ -81,11 +87,26 @@ export class BackgroundAnswer {
   async ending(error: ErrorResponse | undefined, number: number): Promise<Buffer[]> {
     const { id, owner, responses, queued } = this.#options;
     const final = error === undefined && this.#final !== undefined ? this.#final : failedOf(this.#ownOf(queued), error);
-    const stored = await responses.update(owner, id, (found) => ({ ...found, ...final })).catch(() => final);
+    const stored = await this.#stored(() => responses.update(owner, id, (found) => ({ ...found, ...final }))).catch(
+      () => final,
+    );
     const { status } = stored;
     // There is no event for a response that was cancelled.
     if (status === "cancelled") return [];
     return [eventOf({ type: `response.${String(status)}`, sequence_number: number, response: stored })];
+  }
+
+  /** Redis may be away for a while. Rejects when it is away for long, or the response is not stored any more. */
+  async #stored(store: () => Promise<Response>): Promise<Response> {
+    const { clock } = this.#options;
+    const until = clock.now() + logAppendMsMax;
+    for (;;)
+      try {
+        return await store();
+      } catch (error) {
+        if (!(error instanceof Refused && error.failure === unavailable) || clock.now() > until) throw error;
+        await delay(logRetryMs);
+      }
   }
 
   /** The response under its own id, with what its upstream does not know. */

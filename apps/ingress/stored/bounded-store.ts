@@ -71,22 +71,26 @@ local function dropExpired(most)
 end`;
 
 /**
- * ARGV: key, id, value, aliases (separated by spaces), bytes, life in ms, expected version (-1 for any), bytes of one key and of all keys at most.
+ * ARGV: key, id, value, aliases (separated by spaces), detail (empty to keep that of the version before), life in ms, expected version (-1 for any), bytes of one
+ * key and of all keys at most.
  * Returns the new version, 0 if another version was found, -1 if the value does not fit.
  */
 const putScript = scriptOf(
   `${common}
-local key, id, bytes, lifeMs = ARGV[1], ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6])
+local key, id, detail, lifeMs = ARGV[1], ARGV[2], ARGV[5], tonumber(ARGV[6])
 local expected, keyMax, max = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 dropExpired(100)
 local entry = entryOf(key, id)
 local found = redis.call("HMGET", entry, "version", "bytes")
 local version = tonumber(found[1]) or 0
 if expected >= 0 and version ~= expected then return 0 end
+if detail == "" then detail = redis.call("HGET", entry, "detail") or "" end
+local bytes = #ARGV[3] + 2 * #ARGV[4] + #detail
 if bytes > keyMax or bytes > max then return -1 end
 if found[2] then drop(key, id, found[2]) end
 if not makeSpace(key, bytes, keyMax, max) then return -1 end
 redis.call("HSET", entry, "value", ARGV[3], "aliases", ARGV[4], "bytes", bytes, "version", version + 1)
+if detail ~= "" then redis.call("HSET", entry, "detail", detail, "detailBytes", #detail) end
 redis.call("PEXPIRE", entry, lifeMs)
 for alias in string.gmatch(ARGV[4], "%S+") do redis.call("HSET", aliasesOf(key), alias, id) end
 count(key, id, bytes, lifeMs)
@@ -96,22 +100,24 @@ return version + 1`,
 
 /**
  * ARGV: key, id, a part, the number of parts before it, life in ms, bytes of one key and of all keys at most.
- * Returns 1 where the part was appended, and 0 where the value is not stored (any more), has other parts, or finds no space.
+ * Returns the number of parts afterwards: one more if it was appended. -1 if the value is not stored (any more), or finds no space.
  */
 const appendScript = scriptOf(
   `${common}
 local key, id, lifeMs = ARGV[1], ARGV[2], tonumber(ARGV[5])
 local entry, log = entryOf(key, id), logOf(key, id)
 local bytes = tonumber(redis.call("HGET", entry, "bytes"))
-if not bytes or redis.call("LLEN", log) ~= tonumber(ARGV[4]) then return 0 end
-if not makeSpace(key, #ARGV[3], tonumber(ARGV[6]), tonumber(ARGV[7])) or redis.call("EXISTS", entry) == 0 then return 0 end
+if not bytes then return -1 end
+local length = redis.call("LLEN", log)
+if length ~= tonumber(ARGV[4]) then return length end
+if not makeSpace(key, #ARGV[3], tonumber(ARGV[6]), tonumber(ARGV[7])) or redis.call("EXISTS", entry) == 0 then return -1 end
 redis.call("RPUSH", log, ARGV[3])
 redis.call("PEXPIRE", log, lifeMs)
 redis.call("PEXPIRE", entry, lifeMs)
 uncount(key, id, bytes)
 redis.call("HSET", entry, "bytes", bytes + #ARGV[3])
 count(key, id, bytes + #ARGV[3], lifeMs)
-return 1`,
+return length + 1`,
   "refuse",
 );
 
@@ -144,6 +150,8 @@ return 1`,
 
 const sweepScript = scriptOf(`${common}\ndropExpired(500)`, "run");
 
+const nothing = Buffer.alloc(0);
+
 export interface BoundedStoreOptions {
   redis: Redis;
   keyspace: Keyspace;
@@ -164,6 +172,8 @@ export interface StoredValue {
 export interface ValueToStore {
   id: string;
   value: Buffer;
+  /** A second value under the same id, which is read by itself. A new version keeps it if it brings none. */
+  detail?: Buffer;
   /** Further names by which the value can be found. */
   aliases?: readonly string[];
   /** Stores only in place of this version; 0 for none. */
@@ -180,13 +190,12 @@ export class BoundedStore {
   /** The new version; "conflict" if another version is stored than the one to replace, "full" if there is no space. Rejects when Redis does not answer. */
   async put(
     keyId: string,
-    { id, value, aliases = [], replaces = -1 }: ValueToStore,
+    { id, value, detail = nothing, aliases = [], replaces = -1 }: ValueToStore,
   ): Promise<number | "conflict" | "full"> {
     const { redis, keyspace, space, lifeMs, keyBytesMax, bytesMax } = this.#options;
     if (!(await space.hasSpace())) return "full";
     const names = aliases.filter(isStorableName).slice(0, aliasesMax).join(" ");
-    const bytes = value.length + 2 * names.length;
-    const values = [keyId, id, value, names, bytes, lifeMs, replaces, keyBytesMax, bytesMax];
+    const values = [keyId, id, value, names, detail, lifeMs, replaces, keyBytesMax, bytesMax];
     const version = Number(await runScript(redis, putScript, [keyspace.stored], values));
     return version > 0 ? version : version === 0 ? "conflict" : "full";
   }
@@ -207,6 +216,25 @@ export class BoundedStore {
     );
   }
 
+  /** The details of the values with these ids, in order. Rejects when Redis does not answer. */
+  async details(keyId: string, ids: readonly string[]): Promise<(Buffer | undefined)[]> {
+    const { redis, keyspace } = this.#options;
+    const found = await Promise.all(
+      ids.map((id) => (isStorableName(id) ? redis.hgetBuffer(keyspace.storedEntry(keyId, id), "detail") : null)),
+    );
+    return found.map((detail) => detail ?? undefined);
+  }
+
+  /** The bytes of the values with these ids together, with or without their details; 0 for those that are not stored. Rejects when Redis does not answer. */
+  async bytesOf(keyId: string, ids: readonly string[], hasDetails: boolean): Promise<number> {
+    const { redis, keyspace } = this.#options;
+    const known = ids.filter(isStorableName);
+    const found = await Promise.all(
+      known.map((id) => redis.hmget(keyspace.storedEntry(keyId, id), "bytes", "detailBytes")),
+    );
+    return found.reduce((sum, [all, detail]) => sum + Number(all ?? 0) - (hasDetails ? 0 : Number(detail ?? 0)), 0);
+  }
+
   /** The ids of the values that have these aliases, in order. Rejects when Redis does not answer. */
   async idsOf(keyId: string, aliases: readonly string[]): Promise<(string | undefined)[]> {
     if (aliases.length === 0) return [];
@@ -215,11 +243,11 @@ export class BoundedStore {
     return found.map((id) => id ?? undefined);
   }
 
-  /** Appends a part to a value that has `before` parts. False where the value is not stored any more, has other parts, or finds no space. Rejects when Redis does not answer. */
-  async append(keyId: string, id: string, part: Buffer, before: number): Promise<boolean> {
+  /** Appends a part to a value that has `before` parts; does nothing if it has another number. Returns the number of parts afterwards, -1 if the value is not stored (any more) or finds no space. Rejects when Redis does not answer. */
+  async append(keyId: string, id: string, part: Buffer, before: number): Promise<number> {
     const { redis, keyspace, lifeMs, keyBytesMax, bytesMax } = this.#options;
     const values = [keyId, id, part, before, lifeMs, keyBytesMax, bytesMax];
-    return (await runScript(redis, appendScript, [keyspace.stored], values)) === 1;
+    return Number(await runScript(redis, appendScript, [keyspace.stored], values));
   }
 
   /** Parts of a value from this index on, at most so many. Undefined where the value is not stored. Rejects when Redis does not answer. */
@@ -237,6 +265,11 @@ export class BoundedStore {
   async remove(keyId: string, id: string): Promise<boolean> {
     const { redis, keyspace } = this.#options;
     return isStorableName(id) && (await runScript(redis, removeScript, [keyspace.stored], [keyId, id])) === 1;
+  }
+
+  /** The bytes of all values of all keys. Rejects when Redis does not answer. */
+  async bytes(): Promise<number> {
+    return Number((await this.#options.redis.get(this.#options.keyspace.storedTotal)) ?? 0);
   }
 
   /** Releases the space of expired values. Never rejects. */

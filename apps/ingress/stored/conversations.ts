@@ -37,7 +37,7 @@ export class Conversations {
   ): Promise<Conversation> {
     const id = `conv_${randomBytes(24).toString("hex")}`;
     const head: ConversationHead = { id, object: "conversation", created_at: createdAt, metadata };
-    const conversation = { head, items: items.map(itemOf) };
+    const conversation = { head, items: items.map((bytes) => itemOf(bytes)) };
     await this.#put(owner, conversation, 0);
     return conversation;
   }
@@ -52,7 +52,7 @@ export class Conversations {
 
   /** Returns the added items with their ids. */
   async add(owner: StoreOwner, id: string, items: readonly Buffer[]): Promise<readonly Item[]> {
-    const added = items.map(itemOf);
+    const added = items.map((bytes) => itemOf(bytes));
     await this.#change(owner, id, (found) => ({ ...found, items: [...found.items, ...added] }));
     return added;
   }
@@ -87,7 +87,7 @@ export class Conversations {
     const [found] = isConversationId(id) ? await this.#store.read(owner, [id]) : [];
     if (found === undefined) throw new Refused(notFoundOf("Conversation", id));
     const head = valueIn(found.value, "head") as ConversationHead;
-    const items = listIn(found.value, "items").map(itemOf);
+    const items = listIn(found.value, "items").map((bytes) => itemOf(bytes));
     return { conversation: { head, items }, version: found.version };
   }
 
@@ -118,4 +118,4 @@ export class Conversations {
   }
 }
 
-const isConversationId = (id: string): boolean => id.startsWith("conv_");
+export const isConversationId = (id: string): boolean => id.startsWith("conv_");

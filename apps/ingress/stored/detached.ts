@@ -8,8 +8,8 @@ import type { FastifyRequest } from "fastify";
 import { hashOf } from "#access/key.ts";
 import { stateOf } from "#access/record.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { withMembers } from "#dialects/json.ts";
-import { inputItemsOf } from "#dialects/openai-responses/stored-references.ts";
+import { jsonBytesOf, parsedObject, withMembers } from "#dialects/json.ts";
+import { inputListOf } from "#dialects/openai-responses/stored-references.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
@@ -17,17 +17,18 @@ import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission, AdmissionRequest } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
+import { takeOversMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { KeyDirectory } from "../http/authentication.ts";
 import type { BodyReader } from "../http/body-reader.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../http/endpoints.ts";
-import { overloadOf, unavailable, workerLost } from "../http/failures.ts";
+import { otherRequest, unavailable, workerLost } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
-import { LogWriter, logStateOf, readLog } from "./answer-log.ts";
+import { LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
-import { LoggedResponse } from "./logged-response.ts";
+import { LoggedResponse, type LoggedResponseOptions } from "./logged-response.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
-import type { SealedStore, StoreOwner } from "./sealed-store.ts";
+import { detailNameOf, type SealedStore, type StoreOwner } from "./sealed-store.ts";
 import { Sealing } from "./sealing.ts";
 import type { StoredResponses } from "./stored-responses.ts";
 import type { ResolvedBody } from "./storing.ts";
@@ -35,8 +36,6 @@ import { WholeSink } from "./whole-sink.ts";
 
 /** The queue of generations that nobody waits for. */
 const backgroundQueue = "background";
-/** How often a generation is taken over at most, before it fails. */
-const takenMax = 3;
 
 const streamHead = {
   status: 200,
@@ -58,9 +57,6 @@ export interface DetachedOptions {
   events: EventSink<IngressEvents>;
   /** Bytes of request bodies. */
   bodyBytes: Capacity;
-  /** Slots of generations, which callers who read a log take as well. */
-  slots: Capacity;
-  keepAliveMs: number;
 }
 
 interface Running {
@@ -79,9 +75,9 @@ interface Start {
   /** What its log has already. */
   log: { parts: number; events: number };
   live: AnswerResponse | undefined;
+  /** The response that the generation answers through, around the one with the log. */
+  wrap?: ((response: AnswerResponse) => AnswerResponse) | undefined;
 }
-
-const logIdOf = (id: string): string => `log_${id}`;
 
 export class DetachedGenerations {
   readonly #options: DetachedOptions;
@@ -103,17 +99,20 @@ export class DetachedGenerations {
     endpoint: ServedEndpoint,
     resolved: ResolvedBody,
     live: ServerResponse | undefined,
-    apiKey: string,
-  ): Promise<string> {
+    { name, fingerprint, apiKey }: { name: string | undefined; fingerprint: string; apiKey: string },
+  ): Promise<{ id: string; isNew: boolean }> {
     const { admission, responses, clock } = this.#options;
     const { body, expansion } = resolved;
     const model = admission.modelFor(request, String(body.model)).id;
-    const id = `resp_${request.id.replace(/^req_/, "")}`;
+    const id = `resp_${name === undefined ? request.id.replace(/^req_/, "") : hashOf(`${owner.keyId} ${name}`)}`;
     const queued = queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000));
-    const { chain = [], conversationId, items = inputItemsOf(resolved.bytes) } = expansion ?? {};
-    await responses.begin(owner, { id, chain, conversationId, items, response: Buffer.from(JSON.stringify(queued)) });
-    const names = [id, logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
-    const run = this.#runOf(request, endpoint, { id, model, names, owner, apiKey, isLogged: live !== undefined });
+    const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
+    const response = jsonBytesOf(queued);
+    if (!(await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint)))
+      return { id, isNew: false };
+    const names = [id, detailNameOf(id), logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
+    const isLogged = live !== undefined;
+    const run = this.#runOf(request, endpoint, { id, model, names, owner, apiKey, isLogged, isBackground: true });
     const bytes = withMembers(resolved.bytes, "background", () => undefined);
     try {
       await this.#store(run, owner, bytes);
@@ -131,73 +130,84 @@ export class DetachedGenerations {
       await Promise.all([responses.remove(owner, id).catch(() => undefined), this.#options.runs.end(run)]);
       throw error instanceof Refused ? error : new Refused(unavailable);
     }
-    return id;
+    return { id, isNew: true };
+  }
+
+  /**
+   * Begins a stream that its caller can resume under this id. False where there is one already: the caller then reads its log. A stream of another
+   * fingerprint is refused. Rejects with Refused.
+   */
+  async beginResumable(
+    request: FastifyRequest,
+    owner: StoreOwner,
+    endpoint: ServedEndpoint,
+    resolved: ResolvedBody,
+    live: ServerResponse,
+    {
+      id,
+      model,
+      apiKey,
+      fingerprint,
+      wrap,
+    }: { id: string; model: string; apiKey: string; fingerprint: string; wrap: Start["wrap"] },
+  ): Promise<boolean> {
+    const { store, runs } = this.#options;
+    const logId = logIdOf(id);
+    const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
+    if (opened === "full") throw new Refused(noSpace);
+    if (opened === "conflict") {
+      const [found] = await store.read(owner, [logId]);
+      if (found?.value.toString() !== fingerprint) throw new Refused(otherRequest);
+      return false;
+    }
+    const names = [logId];
+    const run = this.#runOf(request, endpoint, {
+      id,
+      model,
+      names,
+      owner,
+      apiKey,
+      isLogged: true,
+      isBackground: false,
+    });
+    try {
+      await runs.begin(run, resolved.bytes);
+      const log = { parts: 0, events: 0 };
+      await this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, wrap });
+    } catch (error) {
+      await Promise.all([store.remove(owner, logId).catch(() => undefined), runs.end(run)]);
+      throw error instanceof Refused ? error : new Refused(unavailable);
+    }
+    return true;
   }
 
   /** Stops a background response, wherever it runs. Resolves to the response as it is stored then. Rejects with Refused. */
   async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
-    const { responses, runs } = this.#options;
+    const { responses } = this.#options;
     let isBackground = true;
     const stored = await responses.update(owner, id, (found) => {
       isBackground = found.background === true;
       return isBackground ? { ...found, status: "cancelled", output: [], usage: null } : undefined;
     });
     if (stored.background !== true || !isBackground) throw new Refused(notCancelled);
-    const running = this.#running.get(id);
-    if (running?.run.keyId === owner.keyId) this.#leave(running, "cancelled");
-    else await runs.cancel({ keyId: owner.keyId, id }).catch(refuseUnavailable);
+    await this.#abort(owner, id);
     return stored;
   }
 
-  /** Sends the log of an answer from behind the event with the number `after`. Rejects with Refused before the response has begun. */
-  async follow(
-    request: FastifyRequest,
-    response: ServerResponse,
-    owner: StoreOwner,
-    id: string,
-    after: number,
-    takeOver: () => void,
-  ): Promise<void> {
-    const { store, slots, events } = this.#options;
-    if ((await store.parts(owner, logIdOf(id), 0, 1)) === undefined) throw new Refused(notStreamed);
-    const slot = slots.claim(request.caller.id);
-    const shortage = slot.hold(1);
-    if (shortage !== undefined) throw new Refused(overloadOf(events, "generations", shortage, request.caller.id));
-    response.once("close", () => slot.end());
-    takeOver();
-    const outcome = await this.#send(response, owner, id, after).catch(() => "lost" as const);
-    if (outcome === "end") response.end();
-    else response.destroy();
+  /** Deletes a stored response, and stops it if it runs. Rejects with Refused. */
+  async remove(owner: StoreOwner, id: string): Promise<void> {
+    await this.#options.responses.remove(owner, id);
+    await this.#abort(owner, id);
   }
 
-  async #send(
-    response: ServerResponse,
-    owner: StoreOwner,
-    id: string,
-    after: number,
-  ): Promise<"end" | "lost" | "left"> {
-    const { keepAliveMs, clock } = this.#options;
-    let sentAt = clock.now();
-    return readLog(this.#options, owner, logIdOf(id), after, {
-      head: ({ status, headers }) => {
-        if (!response.headersSent) response.writeHead(status, headers);
-      },
-      async events(bytes) {
-        sentAt = clock.now();
-        if (response.closed || response.write(bytes)) return;
-        await new Promise<void>((resolve) => {
-          response.once("drain", resolve);
-          response.once("close", resolve);
-        });
-      },
-      waits(now) {
-        if (response.headersSent && now - sentAt >= keepAliveMs) {
-          sentAt = now;
-          response.write(": keep-alive\n\n");
-        }
-        return !response.closed;
-      },
-    });
+  async #abort({ keyId }: StoreOwner, id: string): Promise<void> {
+    const running = this.#running.get(id);
+    if (running?.run.keyId === keyId) this.#leave(running, "cancelled");
+    else await this.#options.runs.cancel({ keyId, id }).catch(refuseUnavailable);
+  }
+
+  get size(): number {
+    return this.#running.size;
   }
 
   /** Renews the leases and takes over generations of lost ingresses. Call it about once a second. Never rejects. */
@@ -247,7 +257,16 @@ export class DetachedGenerations {
       owner,
       apiKey,
       isLogged,
-    }: { id: string; model: string; names: string[]; owner: StoreOwner; apiKey: string; isLogged: boolean },
+      isBackground,
+    }: {
+      id: string;
+      model: string;
+      names: string[];
+      owner: StoreOwner;
+      apiKey: string;
+      isLogged: boolean;
+      isBackground: boolean;
+    },
   ): Run {
     return {
       id,
@@ -259,7 +278,7 @@ export class DetachedGenerations {
       framing: isLogged ? "sse" : "whole",
       url: endpoint.path ?? "",
       headers: callerHeadersOf(endpoint.dialect, request.headers),
-      isBackground: true,
+      isBackground,
       isLogged,
       keys: owner.sealing.keysFor(names),
     };
@@ -271,28 +290,12 @@ export class DetachedGenerations {
     await runs.begin(run, body);
   }
 
-  async #start({ run, owner, request, endpoint, body, requestId, log, live }: Start): Promise<void> {
-    const { admission, responses, store } = this.#options;
-    const { response: queued } = await responses.find(owner, run.id);
-    const answer = new BackgroundAnswer({
-      id: run.id,
-      owner,
-      responses,
-      queued: JSON.parse(queued.toString("utf8")) as Record<string, unknown>,
-    });
-    const ended = () => {
-      if (this.#running.get(run.id)?.run !== run) return;
-      this.#running.delete(run.id);
-      void this.#options.runs.end(run);
-    };
-    const response = run.isLogged
-      ? this.#loggedResponse(run, owner, store, answer, log, live, ended)
-      : new WholeSink({ answer, ended });
-    if (response instanceof LoggedResponse && log.events === 0)
-      response.begin(streamHead, firstEventsOf(JSON.parse(queued.toString("utf8")) as Record<string, unknown>));
+  async #start(start: Start): Promise<void> {
+    const { run, request, endpoint, body, requestId } = start;
+    const response = run.isBackground ? await this.#backgroundResponse(start) : this.#resumableResponse(start);
     this.#running.set(run.id, { run, response });
     try {
-      admission.begin({
+      this.#options.admission.begin({
         request,
         requestId,
         endpoint,
@@ -300,8 +303,8 @@ export class DetachedGenerations {
         framing: run.framing,
         demand: body.demand,
         bytes: body.bytes,
-        response,
-        queue: backgroundQueue,
+        response: start.wrap?.(response) ?? response,
+        ...(run.isBackground && { queue: backgroundQueue }),
       });
     } catch (error) {
       this.#running.delete(run.id);
@@ -310,32 +313,57 @@ export class DetachedGenerations {
     }
   }
 
+  async #backgroundResponse(start: Start): Promise<LoggedResponse | WholeSink> {
+    const { run, owner, log } = start;
+    const { responses } = this.#options;
+    const queued = parsedObject((await responses.find(owner, run.id)).response) ?? {};
+    const answer = new BackgroundAnswer({ id: run.id, owner, clock: this.#options.clock, responses, queued });
+    if (!run.isLogged) return new WholeSink({ answer, ended: () => this.#ended(run) });
+    const response = this.#loggedResponse(start, (writer) => ({
+      changed: (event, number) => answer.changed(event, number),
+      ending: (error) => answer.ending(error, writer.nextEvent),
+      ended: () => this.#ended(run),
+    }));
+    if (log.events === 0) response.begin(streamHead, firstEventsOf(queued));
+    return response;
+  }
+
+  #resumableResponse(start: Start): LoggedResponse {
+    const { run, owner } = start;
+    return this.#loggedResponse(start, () => ({
+      ended: (error) => {
+        // A request that failed before its answer may be sent again.
+        if (error !== undefined) void this.#options.store.remove(owner, logIdOf(run.id)).catch(() => undefined);
+        this.#ended(run);
+      },
+    }));
+  }
+
   #loggedResponse(
-    run: Run,
-    owner: StoreOwner,
-    store: SealedStore,
-    answer: BackgroundAnswer,
-    log: { parts: number; events: number },
-    live: AnswerResponse | undefined,
-    ended: () => void,
+    { run, owner, log, live }: Start,
+    hooksOf: (writer: LogWriter) => Pick<LoggedResponseOptions, "changed" | "ending" | "ended">,
   ): LoggedResponse {
     const writer = new LogWriter({
-      store,
+      store: this.#options.store,
       owner,
       id: logIdOf(run.id),
       ...log,
+      clock: this.#options.clock,
       drained: () => response.drained(),
-      lost: () => undefined,
     });
     const response: LoggedResponse = new LoggedResponse({
       log: writer,
       live,
       idPrefix: `${run.id}.`,
-      changed: (event, number) => answer.changed(event, number),
-      ending: (error) => answer.ending(error, writer.nextEvent),
-      ended,
+      ...hooksOf(writer),
     });
     return response;
+  }
+
+  #ended(run: Run): void {
+    if (this.#running.get(run.id)?.run !== run) return;
+    this.#running.delete(run.id);
+    void this.#options.runs.end(run);
   }
 
   async #takeOver({ run, times, isCancelled }: TakenRun): Promise<void> {
@@ -347,9 +375,9 @@ export class DetachedGenerations {
     const log = run.isLogged
       ? await logStateOf(this.#options.store, owner, logIdOf(run.id))
       : { parts: 0, events: 0, hasEnded: false };
-    // The first two events are the gateway's own.
-    const hasContent = log === undefined || log.events > 2;
-    const body = isCancelled || !isValid || hasContent || times > takenMax ? undefined : await runs.bodyOf(run);
+    // A background stream begins with two events of the gateway's own.
+    const hasContent = log === undefined || log.events > (run.isBackground ? 2 : 0);
+    const body = isCancelled || !isValid || hasContent || times > takeOversMax ? undefined : await runs.bodyOf(run);
     if (caller === undefined || endpoint === undefined || body === undefined || log === undefined) {
       await this.#fail(run, owner, log);
       await runs.end(run);
@@ -377,30 +405,41 @@ export class DetachedGenerations {
     }
   }
 
-  /** Ends a response that nobody runs any more. */
+  /** Ends an answer that nobody runs any more. */
   async #fail(run: Run, owner: StoreOwner, log: { parts: number; events: number } | undefined): Promise<void> {
-    const { responses, store } = this.#options;
-    const found = await responses.find(owner, run.id).catch(() => undefined);
-    if (found === undefined) return;
-    const queued = JSON.parse(found.response.toString("utf8")) as Record<string, unknown>;
-    const answer = new BackgroundAnswer({ id: run.id, owner, responses, queued });
-    const error = { status: 502, body: profiles["openai-responses"].errorBodyOf(workerLost, run.requestId) };
-    const events = await answer.ending(error, log?.events ?? 0);
+    const events = await this.#lastEventsOf(run, owner, log?.events ?? 0);
     if (log === undefined || !run.isLogged) return;
-    const nothing = () => undefined;
-    const writer = new LogWriter({ store, owner, id: logIdOf(run.id), ...log, drained: nothing, lost: nothing });
+    const writer = new LogWriter({
+      store: this.#options.store,
+      owner,
+      id: logIdOf(run.id),
+      ...log,
+      clock: this.#options.clock,
+      drained: () => undefined,
+    });
     for (const event of events)
       writer.event(Buffer.concat([Buffer.from(`id: ${run.id}.${writer.nextEvent}\n`), event]));
     await writer.end();
   }
+
+  async #lastEventsOf(run: Run, owner: StoreOwner, number: number): Promise<readonly Buffer[]> {
+    const { responses } = this.#options;
+    const { errorBodyOf, errorEventOf } = profiles[endpoints.get(run.endpoint)?.dialect ?? "openai-chat"];
+    if (!run.isBackground) {
+      const answer = { requestId: run.requestId, answerId: undefined, model: run.model, events: number };
+      return [Buffer.from(errorEventOf(workerLost, answer))];
+    }
+    const found = await responses.find(owner, run.id).catch(() => undefined);
+    if (found === undefined) return [];
+    const queued = parsedObject(found.response) ?? {};
+    const answer = new BackgroundAnswer({ id: run.id, owner, clock: this.#options.clock, responses, queued });
+    return answer.ending({ status: 502, body: errorBodyOf(workerLost, run.requestId) }, number);
+  }
 }
 
-/** Clients recognize these words. */
-const notStreamed: Failure = {
-  code: "invalid_request",
-  upstreamCode: "invalid_request_error",
-  message: "This response cannot be streamed because it was not created with background=true.",
-  param: "stream",
+const noSpace: Failure = {
+  code: "overloaded",
+  message: "The gateway has no space to store this stream; try again later, or without asking to resume it.",
 };
 const notCancelled: Failure = {
   code: "invalid_request",

@@ -1,5 +1,5 @@
 /** Items of stored responses and conversations, as JSON: https://platform.openai.com/docs/api-reference/responses/input-items */
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import type { Failure } from "#dialects/errors.ts";
 import { objectSpansOf, parsedObject, replaceSpans, textOf, withMembers } from "#dialects/json.ts";
 import { elementsOf, jsonListOf } from "#dialects/openai-responses/stored-references.ts";
@@ -18,18 +18,26 @@ const prefixes: Record<string, string> = {
 /** Ids that the gateway assigned, which no upstream knows. */
 const ownId = /^[a-z]+_item_[0-9a-f]{24}$/;
 
-/** The item with its id; an item without an id receives one. */
-export function itemOf(bytes: Buffer): Item {
+const randomTail = () => randomBytes(12).toString("hex");
+
+/** The item with its id; an item without an id receives one that ends in `tail`: 24 hexadecimal digits. */
+export function itemOf(bytes: Buffer, tail = randomTail()): Item {
   const { id, type } = parsedObject(bytes) ?? {};
   const given = textOf(id);
   if (given !== undefined) return { id: given, bytes };
-  const own = `${prefixes[textOf(type) ?? "message"] ?? "item"}_item_${randomBytes(12).toString("hex")}`;
+  const own = `${prefixes[textOf(type) ?? "message"] ?? "item"}_item_${tail}`;
   const bare = withMembers(bytes, "id", () => undefined);
   const { close = bare.length, empty = true } = objectSpansOf(bare, []) ?? {};
   const typed = type === undefined ? ',"type":"message"' : "";
   const by = Buffer.from(`${empty ? "" : ","}"id":"${own}"${typed}`);
   return { id: own, bytes: replaceSpans(bare, [{ start: close, end: close, by }]) };
 }
+
+/** The items of a response's input. An item without an id receives the same one each time. */
+export const inputItemsIn = (responseId: string, list: Buffer): Item[] =>
+  elementsOf(list).map((bytes, place) =>
+    itemOf(bytes, createHash("sha256").update(`${responseId} ${place}`).digest("hex").slice(0, 24)),
+  );
 
 /** The item as in its request: without an id that the gateway assigned. */
 export function asSent(bytes: Buffer): Buffer {

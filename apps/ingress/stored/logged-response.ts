@@ -4,11 +4,9 @@
  */
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
+import { loggedEventBytesMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { EventCutter, type LogHead, type LogWriter } from "./answer-log.ts";
-
-/** Bytes of one event at most. */
-const eventBytesMax = 33 << 20;
 
 /** Headers that belong to one request alone. */
 const notLogged = /ratelimit|request-id|^connection$/;
@@ -29,8 +27,8 @@ export interface LoggedResponseOptions {
   changed?(event: Buffer, number: number): Buffer | undefined;
   /** Called when the generation is over. Resolves to events that end the answer; must not reject. */
   ending?(error: ErrorResponse | undefined): Promise<readonly Buffer[]>;
-  /** Called when everything is written. */
-  ended(): void;
+  /** Called when everything is written; `error` is a failure before the first event. */
+  ended(error: ErrorResponse | undefined): void;
 }
 
 export class LoggedResponse implements AnswerResponse {
@@ -116,19 +114,20 @@ export class LoggedResponse implements AnswerResponse {
     this.#hasEnded = true;
     const { log, ending } = this.#options;
     for (const event of (await ending?.(error)) ?? []) this.#write(event);
-    await log.end();
+    const isBroken = error !== undefined && this.#hasHead && ending === undefined;
+    await log.end(isBroken ? "broken" : "end");
     const live = this.#live;
     if (this.#error !== undefined && !this.#hasHead && live?.closed === false) {
       live.writeHead(this.#error.status, this.#error.headers);
       live.end(error?.body);
       this.#live = undefined;
     }
-    this.#close();
+    this.#close(this.#hasHead ? undefined : error);
   }
 
   #take(bytes: Buffer): void {
     const { log, changed } = this.#options;
-    for (const event of this.#cutter.push(bytes, eventBytesMax)) {
+    for (const event of this.#cutter.push(bytes, loggedEventBytesMax)) {
       const written = changed === undefined ? event : changed(event, log.nextEvent);
       if (written !== undefined) this.#write(written);
     }
@@ -161,11 +160,11 @@ export class LoggedResponse implements AnswerResponse {
     this.drained();
   }
 
-  #close(): void {
+  #close(error?: ErrorResponse): void {
     if (this.closed) return;
     this.closed = true;
     if (this.#live?.closed === false) this.#live.end();
-    this.#options.ended();
+    this.#options.ended(error);
     process.nextTick(() => this.#emitter.emit("close"));
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { OutgoingHttpHeaders } from "node:http";
 import { objectSpansOf, readSpan, textOf, withMembers } from "#dialects/json.ts";
+import { eventTypeOf } from "#dialects/openai-responses/event-type.ts";
 import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { Claim } from "../admission/capacity.ts";
@@ -130,8 +131,9 @@ export class RecordedResponse implements AnswerResponse {
     }
   }
 
-  #readEvent({ event, data }: SseEvent): void {
-    switch (event) {
+  #readEvent(event: SseEvent): void {
+    const { data } = event;
+    switch (eventTypeOf(event)) {
       case "response.output_item.done": {
         const { output_index: place, item } = objectSpansOf(data, ["output_index", "item"])?.members ?? {};
         if (place === undefined || item === undefined) return;

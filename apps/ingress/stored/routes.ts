@@ -12,7 +12,8 @@ import { Refused } from "../http/refused.ts";
 import { faultIn } from "../http/validation.ts";
 import type { Conversation } from "./conversations.ts";
 import type { DetachedGenerations } from "./detached.ts";
-import { type Item, listIn, pageOf, shownOf } from "./items.ts";
+import { type Item, inputItemsIn, listIn, pageOf, shownOf } from "./items.ts";
+import type { LogFollower } from "./log-follower.ts";
 import { notFoundOf, storesNothing } from "./not-found.ts";
 import type { StoreOwner } from "./sealed-store.ts";
 import type { Storing } from "./storing.ts";
@@ -28,17 +29,25 @@ const itemsSchema = Type.Object({ items });
 type WithId = { Params: { id: string } };
 type WithItem = { Params: { id: string; item: string } };
 
+export interface StoredRoutesOptions {
+  storing: Storing;
+  detached: DetachedGenerations;
+  follower: LogFollower;
+  clock: Clock;
+}
+
 export function addStoredRoutes(
   server: FastifyInstance,
-  storing: Storing,
-  detached: DetachedGenerations,
-  clock: Clock,
+  { storing, detached, follower, clock }: StoredRoutesOptions,
 ): void {
-  addResponseRoutes(server, storing, detached);
+  addResponseRoutes(server, { storing, detached, follower });
   addConversationRoutes(server, storing, clock);
 }
 
-function addResponseRoutes(server: FastifyInstance, storing: Storing, detached: DetachedGenerations): void {
+function addResponseRoutes(
+  server: FastifyInstance,
+  { storing, detached, follower }: Omit<StoredRoutesOptions, "clock">,
+): void {
   const { responses } = storing;
   server.get<WithId>("/v1/responses/:id", async (request, reply) => {
     const owner = ownerOf(request, storing, "Response");
@@ -47,15 +56,17 @@ function addResponseRoutes(server: FastifyInstance, storing: Storing, detached: 
     const { stream, starting_after: after } = request.query as { stream?: string; starting_after?: string };
     if (stream !== "true") return sendJson(reply, response);
     if (after !== undefined && !/^\d{1,9}$/.test(after)) throw new Refused(badStart);
-    await detached.follow(request, reply.raw, owner, id, Number(after ?? -1), () => reply.hijack());
+    await follower.follow(request, reply.raw, owner, id, Number(after ?? -1), notStreamed, () => reply.hijack());
   });
   server.get<WithId>("/v1/responses/:id/input_items", async (request, reply) => {
-    const stored = await responses.find(ownerOf(request, storing, "Response"), request.params.id);
-    return sendPage(reply, stored.input, request);
+    const owner = ownerOf(request, storing, "Response");
+    const { id } = request.params;
+    await responses.find(owner, id);
+    return sendPage(reply, inputItemsIn(id, await responses.inputOf(owner, id)), request);
   });
   server.delete<WithId>("/v1/responses/:id", async (request) => {
     const { id } = request.params;
-    await responses.remove(ownerOf(request, storing, "Response"), id);
+    await detached.remove(ownerOf(request, storing, "Response"), id);
     return { id, object: "response", deleted: true };
   });
   server.post<WithId>("/v1/responses/:id/cancel", async (request) => {
@@ -63,6 +74,13 @@ function addResponseRoutes(server: FastifyInstance, storing: Storing, detached: 
   });
 }
 
+/** Clients recognize these words. */
+const notStreamed = {
+  code: "invalid_request",
+  upstreamCode: "invalid_request_error",
+  message: "This response cannot be streamed because it was not created with background=true.",
+  param: "stream",
+} as const;
 const badStart = {
   code: "invalid_request",
   message: "'starting_after' must be the sequence number of an event.",

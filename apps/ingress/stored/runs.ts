@@ -5,11 +5,7 @@
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-
-/** How long a generation outlives its ingress before another one takes it over. */
-const leaseMs = 15_000;
-/** Generations that are taken over at once. */
-const takenMax = 8;
+import { detachedLeaseMs, takeOversAtOnceMax } from "../bounds.ts";
 
 /** The request of a generation, as another ingress needs it. */
 export interface Run {
@@ -54,7 +50,8 @@ local states = {}
 for place = 3, #ARGV do
   local found = redis.call("HMGET", prefix .. ARGV[place], "ingress", "cancelled")
   local state = "kept"
-  if found[1] ~= ARGV[1] then state = "lost" elseif found[2] then state = "cancelled" end
+  -- A Redis that lost its data has no other ingress for it.
+  if found[1] and found[1] ~= ARGV[1] then state = "lost" elseif found[2] then state = "cancelled" end
   if state ~= "lost" then redis.call("ZADD", runs, nowMs + ARGV[2], ARGV[place]) end
   table.insert(states, state)
 end
@@ -134,14 +131,14 @@ export class Runs {
 
   /** Rejects when Redis does not answer. */
   async begin(run: Run, body: Buffer): Promise<void> {
-    const values = [run.keyId, run.id, this.#self, JSON.stringify(run), body, leaseMs];
+    const values = [run.keyId, run.id, this.#self, JSON.stringify(run), body, detachedLeaseMs];
     await runScript(this.#redis, beginScript, this.#names, values);
   }
 
   /** Renews leases; returns the state of each, in order. Rejects when Redis does not answer. */
   async renew(runs: readonly Held[]): Promise<("kept" | "cancelled" | "lost")[]> {
     const members = runs.map(({ keyId, id }) => `${keyId} ${id}`);
-    const values = [this.#self, leaseMs, ...members];
+    const values = [this.#self, detachedLeaseMs, ...members];
     return (await runScript(this.#redis, renewScript, this.#names, values)) as ("kept" | "cancelled" | "lost")[];
   }
 
@@ -153,13 +150,18 @@ export class Runs {
 
   /** Takes over generations whose leases have expired. Rejects when Redis does not answer. */
   async take(): Promise<TakenRun[]> {
-    const values = [this.#self, leaseMs, takenMax];
+    const values = [this.#self, detachedLeaseMs, takeOversAtOnceMax];
     const found = (await runScript(this.#redis, takeScript, this.#names, values)) as (string | number)[];
     return Array.from({ length: found.length / 4 }, (_, index) => ({
       run: JSON.parse(String(found[4 * index + 1])) as Run,
       times: Number(found[4 * index + 2]),
       isCancelled: found[4 * index + 3] === 1,
     }));
+  }
+
+  /** Is the generation not over? Rejects when Redis does not answer. */
+  async has({ keyId, id }: Held): Promise<boolean> {
+    return (await this.#redis.exists(this.#keyspace.run(`${keyId} ${id}`))) === 1;
   }
 
   /** The body of a generation's request; undefined if it is over. Rejects when Redis does not answer. */

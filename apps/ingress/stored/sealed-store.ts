@@ -10,6 +10,9 @@ export interface StoreOwner {
   sealing: Sealing;
 }
 
+/** What the detail of the value with this id is sealed for. */
+export const detailNameOf = (id: string): string => `${id} detail`;
+
 /** Every method throws Refused when Redis does not answer. */
 export class SealedStore {
   readonly #store: BoundedStore;
@@ -20,7 +23,13 @@ export class SealedStore {
 
   /** The new version; "conflict" if another version is stored than the one to replace, "full" if there is no space. */
   put({ keyId, sealing }: StoreOwner, value: ValueToStore): Promise<number | "conflict" | "full"> {
-    return this.#store.put(keyId, { ...value, value: sealing.seal(value.id, value.value) }).catch(refuseUnavailable);
+    const { id, value: plain, detail } = value;
+    const sealed = {
+      ...value,
+      value: sealing.seal(id, plain),
+      ...(detail !== undefined && { detail: sealing.seal(detailNameOf(id), detail) }),
+    };
+    return this.#store.put(keyId, sealed).catch(refuseUnavailable);
   }
 
   /** The values with these ids, in order; undefined for those that are not stored. */
@@ -32,8 +41,8 @@ export class SealedStore {
     });
   }
 
-  /** Appends a part to a value that has `before` parts. False where the value is not stored any more, has other parts, or finds no space. */
-  append({ keyId, sealing }: StoreOwner, id: string, part: Buffer, before: number): Promise<boolean> {
+  /** As BoundedStore.append. */
+  append({ keyId, sealing }: StoreOwner, id: string, part: Buffer, before: number): Promise<number> {
     return this.#store.append(keyId, id, sealing.seal(id, part), before).catch(refuseUnavailable);
   }
 
@@ -42,6 +51,17 @@ export class SealedStore {
     const found = await this.#store.parts(keyId, id, from, most).catch(refuseUnavailable);
     const opened = found?.map((part) => sealing.open(id, part));
     return opened?.every((part) => part !== undefined) === true ? opened : undefined;
+  }
+
+  /** The details of the values with these ids, in order; undefined for those that are not stored. */
+  async details({ keyId, sealing }: StoreOwner, ids: readonly string[]): Promise<(Buffer | undefined)[]> {
+    const found = await this.#store.details(keyId, ids).catch(refuseUnavailable);
+    return found.map((detail, index) => detail && sealing.open(detailNameOf(ids[index] as string), detail));
+  }
+
+  /** The bytes of the values with these ids together, with or without their details; 0 for those that are not stored. */
+  bytesOf({ keyId }: StoreOwner, ids: readonly string[], hasDetails: boolean): Promise<number> {
+    return this.#store.bytesOf(keyId, ids, hasDetails).catch(refuseUnavailable);
   }
 
   /** The ids of the values that have these aliases, in order. */

@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/guides/conversation-state
  */
 import type { Failure } from "#dialects/errors.ts";
-import { jsonBytesOf, listOf, objectOf, objectSpansOf, parsedObject, textOf } from "#dialects/json.ts";
+import { jsonBytesOf, objectOf, objectSpansOf, parsedObject, textOf } from "#dialects/json.ts";
 import {
   isCompaction,
   isTrigger,
@@ -13,18 +13,20 @@ import {
   withoutAnswerSettings,
 } from "#dialects/openai-responses/compaction.ts";
 import {
+  elementsOf,
   inputItemsOf,
   jsonListOf,
   type StoredReferences,
   withInput,
   withoutRepeated,
 } from "#dialects/openai-responses/stored-references.ts";
-import { chainMax } from "../bounds.ts";
-import { tooLarge } from "../http/failures.ts";
+import { chainMax, storedResponseBytesMax } from "../bounds.ts";
+import { otherRequest, tooLarge } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
+import { logIdOf } from "./answer-log.ts";
 import { isStorableName } from "./bounded-store.ts";
 import { compactionName } from "./compacted-response.ts";
-import type { Conversations } from "./conversations.ts";
+import { type Conversations, isConversationId } from "./conversations.ts";
 import { asSent, type Item, itemOf, listIn, shownOf, valueIn } from "./items.ts";
 import { foreignCompaction, itemNotFound, notFoundOf, previousNotFound, previousNotOver } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
@@ -35,24 +37,35 @@ export interface Expansion {
   /** The ids of the responses that it continues, oldest first. */
   chain: readonly string[];
   conversationId: string | undefined;
-  /** Its own items, with references replaced, and without what a client repeats of the items before. */
-  items: readonly Buffer[];
+  /** Its own items as a JSON array, with references replaced, and without what a client repeats of the items before. */
+  input: Buffer;
   /** Set for a request to compact its conversation: the body then asks for a summary. The items of the conversation that are the user's messages. */
   compacts: { messages: readonly object[] } | undefined;
 }
 
 /** A response to store, with its request. `response` is the JSON object that its caller receives. */
-export interface ResponseToStore extends Pick<Expansion, "chain" | "conversationId" | "items"> {
+export interface ResponseToStore extends Pick<Expansion, "chain" | "conversationId" | "input"> {
   id: string;
   response: Buffer;
 }
 
-/** A stored response. */
+/** A stored response. Its input is its detail, so that a reference to an item of the answer does not read it. */
 interface StoredResponse {
+  /** The ids of the responses that it continues, oldest first. */
   chain: readonly string[];
-  /** Its own items, without those of the chain. */
-  input: readonly Item[];
+  /** Of the request, for responses that were begun without their answer. */
+  fingerprint?: string;
   response: Buffer;
+}
+
+/** Conversations, and the values that belong to responses, are stored beside them. */
+const isResponseId = (id: string): boolean => /^[A-Za-z0-9]/.test(id) && !isConversationId(id);
+
+export interface ExpansionOptions {
+  /** The request compacts its conversation without a trigger. */
+  isCompactEndpoint: boolean;
+  /** Reserves memory for so many bytes, or throws Refused. */
+  reserve(bytes: number): void;
 }
 
 export class StoredResponses {
@@ -72,19 +85,24 @@ export class StoredResponses {
     owner: StoreOwner,
     body: Buffer,
     references: StoredReferences,
-    isCompactEndpoint: boolean,
+    { isCompactEndpoint, reserve }: ExpansionOptions,
   ): Promise<Expansion> {
     const { responseId, conversationId } = references;
     const asked = textOf(valueIn(body, "model"));
     const chain = responseId === undefined ? [] : await this.#chainOf(owner, responseId);
+    const ids = [...chain, ...(conversationId === undefined ? [] : [conversationId])];
+    const chainBytes = body.length + (await this.#reserved(owner, ids, true, body.length, reserve));
     const before = await this.#itemsOfChain(owner, chain, asked);
     if (conversationId !== undefined)
       before.push(...(await this.#conversations.find(owner, conversationId)).items.map(({ bytes }) => bytes));
-    const items = withoutRepeated(before, await this.#ownItems(owner, body, references, asked));
+    const own = await this.#ownItems(owner, body, references, asked, (ids) =>
+      this.#reserved(owner, ids, false, chainBytes, reserve),
+    );
+    const items = withoutRepeated(before, own);
     const bytes = [...before, ...items].reduce((sum, { length }) => sum + length, 0);
     if (bytes > this.#bodyBytesMax) throw new Refused(tooLarge(this.#bodyBytesMax));
     const sent = (list: readonly Buffer[]) => list.map((item) => unfolded(asSent(item), owner));
-    const common = { chain, conversationId, items };
+    const common = { chain, conversationId, input: jsonListOf(items) };
     if (!isCompactEndpoint && !isTrigger(items.at(-1)))
       return { ...common, body: withInput(body, sent([...before, ...items])), compacts: undefined };
     const compacted = isTrigger(items.at(-1)) ? items.slice(0, -1) : items;
@@ -95,32 +113,34 @@ export class StoredResponses {
     };
   }
 
-  /** Stores a response with its input, if there is space for it and Redis answers. Never rejects. */
-  async save(owner: StoreOwner, { id, chain, conversationId, items, response }: ResponseToStore): Promise<void> {
-    if (!isStorableName(id) || id.startsWith("conv_")) return;
-    const input = items.map(itemOf);
-    const output = listIn(response, "output").map(itemOf);
-    const value = encoded({ chain, input, response: withFields(response, chain.at(-1), conversationId) });
-    const aliases = [...input, ...output].map((item) => item.id);
+  /** Stores a response with its input, if it is not too large, there is space for it and Redis answers. Never rejects. */
+  async save(owner: StoreOwner, { id, chain, conversationId, input, response }: ResponseToStore): Promise<void> {
+    if (!isStorableName(id) || !isResponseId(id)) return;
+    const output = listIn(response, "output");
+    const value = encoded({ chain, response: withFields(response, chain.at(-1), conversationId) });
+    const isStored = chain.length < chainMax && value.length + input.length <= storedResponseBytesMax;
+    const stored = { id, value, detail: input, aliases: idsIn(output) };
     await Promise.all([
-      chain.length < chainMax && this.#store.put(owner, { id, value, aliases }).catch(() => undefined),
-      conversationId !== undefined &&
-        this.#conversations
-          .add(
-            owner,
-            conversationId,
-            [...input, ...output].map(({ bytes }) => bytes),
-          )
-          .catch(() => undefined),
+      isStored && this.#store.put(owner, stored).catch(() => undefined),
+      this.#addTo(owner, conversationId, [...elementsOf(input), ...output]),
     ]);
   }
 
-  /** Stores a response that has no answer yet, with its input. Throws Refused where there is no space for it. */
-  async begin(owner: StoreOwner, { id, chain, conversationId, items, response }: ResponseToStore): Promise<void> {
-    const input = items.map(itemOf);
-    const value = encoded({ chain, input, response: withFields(response, chain.at(-1), conversationId) });
-    const stored = await this.#store.put(owner, { id, value, aliases: input.map((item) => item.id), replaces: 0 });
-    if (typeof stored !== "number") throw new Refused(noSpace);
+  /**
+   * Stores a response that has no answer yet, with its input. False where the id is taken, by a request of the same fingerprint. Throws Refused for another fingerprint, and
+   * where there is no space.
+   */
+  async begin(owner: StoreOwner, toStore: ResponseToStore, fingerprint: string): Promise<boolean> {
+    const { id, chain, conversationId, input, response } = toStore;
+    if (input.length > storedResponseBytesMax) throw new Refused(tooLarge(storedResponseBytesMax));
+    const value = encoded({ chain, fingerprint, response: withFields(response, chain.at(-1), conversationId) });
+    const stored = await this.#store.put(owner, { id, value, detail: input, replaces: 0 });
+    if (stored === "conflict") {
+      if ((await this.find(owner, id)).fingerprint !== fingerprint) throw new Refused(otherRequest);
+      return false;
+    }
+    if (stored === "full") throw new Refused(noSpace);
+    return true;
   }
 
   /** Replaces a response that has no answer yet; `change` returns undefined to leave it. Returns the response that is stored afterwards. Throws Refused. */
@@ -130,46 +150,67 @@ export class StoredResponses {
     change: (response: Record<string, unknown>) => Record<string, unknown> | undefined,
   ): Promise<Record<string, unknown>> {
     for (;;) {
-      const [found] = await this.#store.read(owner, [id]);
+      const [found] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
       if (found === undefined) throw new Refused(notFoundOf("Response", id));
-      const { chain, input, response } = decoded(found.value);
+      const { response, ...kept } = decoded(found.value);
       const before = parsedObject(response) ?? {};
       const after = isOver(before) ? undefined : change(before);
       if (after === undefined) return before;
-      const output = listOf(after.output).map((item) => itemOf(Buffer.from(JSON.stringify(item))));
-      const value = encoded({ chain, input, response: Buffer.from(JSON.stringify(after)) });
-      const aliases = [...input, ...output].map((item) => item.id);
-      const stored = await this.#store.put(owner, { id, value, aliases, replaces: found.version });
+      const changed = jsonBytesOf(after);
+      const output = listIn(changed, "output");
+      const value = encoded({ ...kept, response: changed });
+      const stored = await this.#store.put(owner, { id, value, aliases: idsIn(output), replaces: found.version });
       if (stored === "full") throw new Refused(noSpace);
       if (stored === "conflict") continue;
       const conversationId = textOf(objectOf(after.conversation).id);
-      if (conversationId !== undefined && isOver(after))
-        await this.#conversations
-          .add(
-            owner,
-            conversationId,
-            [...input, ...output].map(({ bytes }) => bytes),
-          )
-          .catch(() => undefined);
+      if (isOver(after) && conversationId !== undefined)
+        await this.#addTo(owner, conversationId, [...elementsOf(await this.inputOf(owner, id)), ...output]);
       return after;
     }
   }
 
+  async #addTo(owner: StoreOwner, conversationId: string | undefined, items: readonly Buffer[]): Promise<void> {
+    if (conversationId !== undefined)
+      await this.#conversations.add(owner, conversationId, items).catch(() => undefined);
+  }
+
+  /** Reserves memory for these values, beside `before` bytes, before they are read; returns their bytes. Throws Refused where they are too large, or `reserve` does. */
+  async #reserved(
+    owner: StoreOwner,
+    ids: readonly string[],
+    hasInput: boolean,
+    before: number,
+    reserve: (bytes: number) => void,
+  ): Promise<number> {
+    const bytes = await this.#store.bytesOf(owner, ids, hasInput);
+    if (before + bytes > this.#bodyBytesMax) throw new Refused(tooLarge(this.#bodyBytesMax));
+    reserve(before + bytes);
+    return bytes;
+  }
+
   /** The JSON of a stored response. Throws Refused. */
   async find(owner: StoreOwner, id: string): Promise<StoredResponse> {
-    const [found] = await this.#store.read(owner, [id]);
-    if (found === undefined || id.startsWith("conv_")) throw new Refused(notFoundOf("Response", id));
+    const [found] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
+    if (found === undefined) throw new Refused(notFoundOf("Response", id));
     return decoded(found.value);
+  }
+
+  /** The input of a stored response as a JSON array; an empty one if it is not stored any more. */
+  async inputOf(owner: StoreOwner, id: string): Promise<Buffer> {
+    const [input] = await this.#store.details(owner, [id]);
+    return input ?? jsonListOf([]);
   }
 
   /** Throws Refused. */
   async remove(owner: StoreOwner, id: string): Promise<void> {
-    if (id.startsWith("conv_") || !(await this.#store.remove(owner, id))) throw new Refused(notFoundOf("Response", id));
+    const ids = !isResponseId(id) ? [] : [id, logIdOf(id)];
+    const [isRemoved] = await Promise.all(ids.map((one) => this.#store.remove(owner, one)));
+    if (isRemoved !== true) throw new Refused(notFoundOf("Response", id));
   }
 
   /** The ids of the response and of those before it. */
   async #chainOf(owner: StoreOwner, id: string): Promise<string[]> {
-    const [found] = id.startsWith("conv_") ? [] : await this.#store.read(owner, [id]);
+    const [found] = !isResponseId(id) ? [] : await this.#store.read(owner, [id]);
     if (found === undefined) throw new Refused(previousNotFound(id));
     const { chain, response } = decoded(found.value);
     if (!isOver({ status: valueIn(response, "status") })) throw new Refused(previousNotOver(id));
@@ -177,17 +218,18 @@ export class StoredResponses {
   }
 
   async #itemsOfChain(owner: StoreOwner, chain: readonly string[], asked: string | undefined): Promise<Buffer[]> {
-    const found = await this.#store.read(owner, chain);
-    const turns = found.map((one, index) => {
-      if (one === undefined) throw new Refused(previousNotFound(chain[index] as string));
-      const { input, response } = decoded(one.value);
-      return { input: input.map(({ bytes }) => bytes), output: readableOutputOf(response, asked) };
-    });
-    // A compaction item replaces everything before it.
-    const latest = turns.findLastIndex(({ output }) => output.some(isCompaction));
-    return turns.flatMap(({ input, output }, index) =>
-      index < latest ? [] : index === latest ? output : [...input, ...output],
-    );
+    const [found, inputs] = await Promise.all([this.#store.read(owner, chain), this.#store.details(owner, chain)]);
+    const turns: Buffer[][] = [];
+    for (const [index, id] of [...chain.entries()].toReversed()) {
+      const [one, input] = [found[index], inputs[index]];
+      if (one === undefined) throw new Refused(previousNotFound(id));
+      const output = readableOutputOf(decoded(one.value).response, asked);
+      // A compaction item stands for everything before it.
+      if (output.some(isCompaction)) return [output, ...turns.toReversed()].flat();
+      if (input === undefined) throw new Refused(previousNotFound(id));
+      turns.push([...elementsOf(input), ...output]);
+    }
+    return turns.toReversed().flat();
   }
 
   /** The items of the request itself, with references to items replaced by the items. */
@@ -196,11 +238,12 @@ export class StoredResponses {
     body: Buffer,
     { items: references }: StoredReferences,
     asked: string | undefined,
+    reserve: (ids: readonly string[]) => Promise<unknown>,
   ): Promise<Buffer[]> {
     const own = inputItemsOf(body);
     if (references.length === 0) return own;
     const idByPlace = new Map(references.map(({ place, id }) => [place, id]));
-    const stored = await this.#itemsById(owner, [...new Set(idByPlace.values())]);
+    const stored = await this.#itemsById(owner, [...new Set(idByPlace.values())], reserve);
     return own.flatMap((item, place) => {
       const id = idByPlace.get(place);
       if (id === undefined) return [item];
@@ -213,9 +256,11 @@ export class StoredResponses {
   async #itemsById(
     owner: StoreOwner,
     ids: readonly string[],
+    reserve: (ids: readonly string[]) => Promise<unknown>,
   ): Promise<Map<string, Item & { model: string | undefined }>> {
     const holders = await this.#store.idsOf(owner, ids.filter(isStorableName));
     const holderIds = [...new Set(holders.filter((id) => id !== undefined))];
+    await reserve(holderIds);
     const found = await this.#store.read(owner, holderIds);
     return new Map(found.flatMap((one) => (one === undefined ? [] : namedItemsIn(one.value))));
   }
@@ -231,12 +276,10 @@ const noSpace: Failure = {
 
 /** The items of a stored response or conversation, by their ids. */
 function namedItemsIn(value: Buffer): [string, Item & { model: string | undefined }][] {
-  const { input, response } = decoded(value);
+  const { response } = decoded(value);
   const model = textOf(valueIn(response, "model"));
-  return [...listIn(value, "items").map(itemOf), ...input, ...listIn(response, "output").map(itemOf)].map((item) => [
-    item.id,
-    { ...item, model },
-  ]);
+  const items = [...listIn(value, "items"), ...listIn(response, "output")].map((bytes) => itemOf(bytes));
+  return items.map((item) => [item.id, { ...item, model }]);
 }
 
 /** Replaces the gateway's compaction item by its summary. Throws Refused for an item that was made for another API key. */
@@ -273,21 +316,16 @@ function withFields(response: Buffer, previousId: string | undefined, conversati
   return jsonBytesOf(fields);
 }
 
-function encoded({ chain, input, response }: StoredResponse): Buffer {
-  return Buffer.concat([
-    Buffer.from(`{"chain":${JSON.stringify(chain)},"input":`),
-    jsonListOf(input.map(({ bytes }) => bytes)),
-    Buffer.from(',"response":'),
-    response,
-    Buffer.from("}"),
-  ]);
-}
+const encoded = ({ response, ...head }: StoredResponse): Buffer =>
+  Buffer.concat([Buffer.from(`{"head":${JSON.stringify(head)},"response":`), response, Buffer.from("}")]);
 
 function decoded(value: Buffer): StoredResponse {
   const span = objectSpansOf(value, ["response"])?.members.response;
   return {
-    chain: (valueIn(value, "chain") ?? []) as string[],
-    input: listIn(value, "input").map(itemOf),
+    chain: [],
+    ...(valueIn(value, "head") as Omit<StoredResponse, "response"> | undefined),
     response: span === undefined ? Buffer.from("{}") : value.subarray(span.start, span.end),
   };
 }
+
+const idsIn = (items: readonly Buffer[]): string[] => items.flatMap((item) => textOf(valueIn(item, "id")) ?? []);

@@ -2,9 +2,10 @@
 import type { FastifyRequest } from "fastify";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
-import { inputItemsOf, type StoredReferences } from "#dialects/openai-responses/stored-references.ts";
+import { inputListOf, type StoredReferences } from "#dialects/openai-responses/stored-references.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Capacity } from "../admission/capacity.ts";
+import { storedResponseBytesMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { apiKeyOf, type KeyDirectory } from "../http/authentication.ts";
 import type { BodyRead, ReadBody } from "../http/body.ts";
@@ -16,7 +17,7 @@ import { CompactedResponse } from "./compacted-response.ts";
 import type { Conversations } from "./conversations.ts";
 import { storesNothing } from "./not-found.ts";
 import { RecordedResponse } from "./recorded-response.ts";
-import type { SealedStore, StoreOwner } from "./sealed-store.ts";
+import type { StoreOwner } from "./sealed-store.ts";
 import { Sealing } from "./sealing.ts";
 import type { Expansion, StoredResponses } from "./stored-responses.ts";
 
@@ -26,7 +27,6 @@ export interface StoringOptions {
   clock: Clock;
   bodies: RequestBodies;
   reader: BodyReader;
-  store: SealedStore;
   responses: StoredResponses;
   conversations: Conversations;
   /** Bytes held for answers that are being recorded. */
@@ -43,19 +43,17 @@ export interface ResolvedBody extends ReadBody {
 type Reading = BodyRead<ReadBody>;
 
 export class Storing {
-  readonly store: SealedStore;
   readonly responses: StoredResponses;
   readonly conversations: Conversations;
   readonly #options: StoringOptions;
 
   constructor(options: StoringOptions) {
     this.#options = options;
-    this.store = options.store;
     this.responses = options.responses;
     this.conversations = options.conversations;
   }
 
-  /** The API key of a request. Throws Refused if it is not valid any more. */
+  /** The API key of a request. Throws Refused if it is no longer valid. */
   apiKeyOf(request: FastifyRequest): string {
     return apiKeyOf(this.#options.keys, this.#options.clock.epoch(), request);
   }
@@ -96,7 +94,10 @@ export class Storing {
     const { bodies, reader, responses: stored } = this.#options;
     const owner = isOfStored(references) ? this.ownerOf(request) : this.#sealerOf(request);
     if (owner === undefined) throw new Refused(storesNothing(paramOf(references)));
-    const expansion = await stored.expand(owner, bytes, references, endpoint === compact);
+    const expansion = await stored.expand(owner, bytes, references, {
+      isCompactEndpoint: endpoint === compact,
+      reserve: (length) => bodies.reserve(request, length),
+    });
     bodies.reserve(request, expansion.body.length);
     const read = readOrThrow(await reader.read(endpoint, expansion.body, { key: request.caller.id }));
     return { ...read, bytes: expansion.body, expansion };
@@ -129,8 +130,10 @@ export class Storing {
     if (body.store === false) return response;
     const owner = this.ownerOf(request);
     if (owner === undefined) return response;
-    const items = (expansion?.items ?? inputItemsOf(bytes)).map((item) => Buffer.from(item));
-    const ownBytes = items.reduce((sum, { length }) => sum + length, 0);
+    const given = expansion?.input ?? inputListOf(bytes);
+    if (given.length > storedResponseBytesMax) return response;
+    const input = Buffer.from(given);
+    const ownBytes = input.length;
     const held = this.#options.recorded.claim(owner.keyId);
     if (held.hold(ownBytes) !== undefined) return response;
     const { chain = [], conversationId } = expansion ?? {};
@@ -139,7 +142,7 @@ export class Storing {
       held,
       ownBytes,
       store: (id, answered) =>
-        this.#options.responses.save(owner, { id, chain, conversationId, items, response: answered }),
+        this.#options.responses.save(owner, { id, chain, conversationId, input, response: answered }),
     });
   }
 }

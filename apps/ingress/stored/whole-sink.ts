@@ -1,10 +1,8 @@
 /** The response of a generation whose whole answer is stored, and sent to nobody. */
 import { EventEmitter } from "node:events";
+import { wholeAnswerBytesMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { BackgroundAnswer } from "./background-answer.ts";
-
-/** Bytes of an answer at most. */
-const bytesMax = 32 << 20;
 
 export class WholeSink implements AnswerResponse {
   closed = false;
@@ -30,7 +28,7 @@ export class WholeSink implements AnswerResponse {
   write(chunk: string | Buffer, written?: () => void): boolean {
     const bytes = Buffer.from(chunk as Buffer);
     this.#bytes += bytes.length;
-    if (this.#bytes > bytesMax) this.destroy();
+    if (this.#bytes > wholeAnswerBytesMax) this.destroy();
     else this.#body.push(bytes);
     if (written !== undefined) process.nextTick(written);
     return true;

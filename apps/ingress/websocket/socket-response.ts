@@ -7,7 +7,7 @@ import { isUtf8 } from "node:buffer";
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import { internalFailure } from "#dialects/errors.ts";
-import { objectSpansOf, readSpan } from "#dialects/json.ts";
+import { eventTypeOf } from "#dialects/openai-responses/event-type.ts";
 import { openaiResponsesProfile } from "#dialects/openai-responses/profile.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import { socketEventBytesMax } from "../bounds.ts";
@@ -56,7 +56,7 @@ export class SocketResponse implements AnswerResponse {
   write(chunk: string | Buffer): boolean {
     if (this.#ended) return true;
     for (const event of this.#reader.push(typeof chunk === "string" ? Buffer.from(chunk) : chunk)) {
-      const type = event.event ?? typeOf(event.data);
+      const type = eventTypeOf(event);
       if (type !== undefined && endings.includes(type)) {
         this.#ending = { ...event, event: type };
         continue;
@@ -119,11 +119,4 @@ export class SocketResponse implements AnswerResponse {
   #send(data: Buffer, sent: () => void): void {
     this.#port.send(withStreamId(isUtf8(data) ? data : Buffer.from(data.toString("utf8")), this.#port.streamId), sent);
   }
-}
-
-/** The type of an event without a name. */
-function typeOf(data: Buffer): string | undefined {
-  const span = objectSpansOf(data, ["type"])?.members.type;
-  const type = span === undefined ? undefined : readSpan(data, span);
-  return typeof type === "string" ? type : undefined;
 }

@@ -169,7 +169,12 @@ export class Turns {
     if (generates) {
       const asked = { request, requestId, endpoint: responses, model, demand, bytes } as const;
       const response = this.#responseFor(frame.streamId);
-      admission.begin({ ...asked, ...storing.answered(request, resolved, response, "sse", responses) });
+      try {
+        admission.begin({ ...asked, ...storing.answered(request, resolved, response, "sse", responses) });
+      } catch (error) {
+        response.close();
+        throw error;
+      }
       this.#unread.add(response);
       response.once("close", () => this.#unread.delete(response));
       this.#running = { response, requestId, startedAt: this.#options.clock.now() };

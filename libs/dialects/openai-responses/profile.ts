@@ -27,9 +27,22 @@ function twoHistoriesFaultIn(body: Record<string, unknown>): Failure | undefined
 /** For POST requests and for WebSockets. */
 export const responsesEndpoint = { ...endpoint, path: "/v1/responses" } satisfies Endpoint;
 
-/** Answers with an item that stands for the conversation. */
-export const compactEndpoint = {
+/** An endpoint whose requests are always answered at once. */
+const immediate = {
   ...endpoint,
+  faultOf: (body: Record<string, unknown>): Failure | undefined =>
+    body.background === true ? noBackground : endpoint.faultOf(body),
+} as const;
+
+const noBackground: Failure = {
+  code: "invalid_request",
+  message: "'background' is supported only by POST /v1/responses.",
+  param: "background",
+};
+
+/** Answers with a compaction item, which replaces the conversation. */
+export const compactEndpoint = {
+  ...immediate,
   path: "/v1/responses/compact",
   referencesIn: (body) => storedReferencesIn(body) ?? noReferences,
 } satisfies Endpoint;
@@ -38,7 +51,7 @@ export const openaiResponsesProfile: Profile = {
   ...openaiProfile,
   endpoints: {
     answer: [responsesEndpoint, compactEndpoint],
-    "token-count": [{ ...endpoint, path: "/v1/responses/input_tokens" }],
+    "token-count": [{ ...immediate, path: "/v1/responses/input_tokens" }],
   },
   ownsPath: (_versions, rest) => /^\/(responses|conversations)(\/|$)/.test(rest),
   askedLengthOf: ({ max_output_tokens }) => ({

@@ -50,6 +50,10 @@ function referencedIdOf({ type, role, id }: Record<string, unknown>): string | u
   return typeof type !== "string" && role === undefined ? textOf(id) : undefined;
 }
 
+const quote = 0x22;
+const messageOf = (text: Buffer): Buffer =>
+  Buffer.concat([Buffer.from('{"type":"message","role":"user","content":'), text, Buffer.from("}")]);
+
 const emptyList = Buffer.from("[]");
 const comma = Buffer.from(",");
 
@@ -67,15 +71,16 @@ export const jsonListOf = (values: readonly Buffer[]): Buffer =>
 export const elementsOf = (list: Buffer): Buffer[] =>
   (elementSpansOf(list) ?? []).map(({ start, end }) => list.subarray(start, end));
 
-/** The input of a body as a list of items. A text is one message of the user. The items may share the body's memory. */
-export function inputItemsOf(body: Buffer): Buffer[] {
+/** The input of a body as a JSON array of items. A text is one message of the user. May share the body's memory. */
+export function inputListOf(body: Buffer): Buffer {
   const span = objectSpansOf(body, ["input"])?.members.input;
-  if (span === undefined) return [];
+  if (span === undefined) return emptyList;
   const input = body.subarray(span.start, span.end);
-  return input[0] === 0x22
-    ? [Buffer.concat([Buffer.from('{"type":"message","role":"user","content":'), input, Buffer.from("}")])]
-    : elementsOf(input);
+  return input[0] === quote ? jsonListOf([messageOf(input)]) : input;
 }
+
+/** The input of a body as a list of items. A text is one message of the user. The items may share the body's memory. */
+export const inputItemsOf = (body: Buffer): Buffer[] => elementsOf(inputListOf(body));
 
 /** The body with these items as its input, and without the members that refer to stored objects. Every other byte stays. */
 export function withInput(body: Buffer, items: readonly Buffer[]): Buffer {

@@ -44,6 +44,15 @@ test("a value is read with its version, by its id and its aliases", async () => 
   assert.deepEqual(await store.read("other", ["one"]), [undefined]);
 });
 
+test("a detail is read by itself, and stays when its value changes", async () => {
+  await store.put("key", { id: "one", value: value(10), detail: value(20) });
+  assert.equal(await store.bytesOf("key", ["one", "two"], true), 30);
+  assert.equal(await store.bytesOf("key", ["one"], false), 10);
+  await store.put("key", { id: "one", value: value(15), replaces: 1 });
+  assert.deepEqual(await store.details("key", ["two", "one"]), [undefined, value(20)]);
+  assert.equal(await total(), 35);
+});
+
 test("a change replaces only the version that it was made from", async () => {
   await put("key", "one", 10);
   assert.equal(await store.put("key", { id: "one", value: value(20), replaces: 0 }), "conflict");
@@ -111,15 +120,15 @@ test("ids that could be mistaken for others' are neither stored nor found", asyn
 test("a value grows by parts, in order and within its key's space", async () => {
   await put("key", "other", 30);
   await put("key", "log", 10);
-  assert.equal(await store.append("key", "log", value(20), 0), true);
-  assert.equal(await store.append("key", "log", value(30), 0), false);
-  assert.equal(await store.append("key", "log", value(30), 1), true);
+  assert.equal(await store.append("key", "log", value(20), 0), 1);
+  assert.equal(await store.append("key", "log", value(30), 0), 1);
+  assert.equal(await store.append("key", "log", value(30), 1), 2);
   assert.deepEqual(await store.parts("key", "log", 1, 10), [value(30)]);
   assert.equal(await total(), 90);
   // The oldest value gives way first, and in the end the log itself.
-  assert.equal(await store.append("key", "log", value(20), 2), true);
+  assert.equal(await store.append("key", "log", value(20), 2), 3);
   assert.deepEqual(await stored("key", "other", "log"), [false, true]);
-  assert.equal(await store.append("key", "log", value(90), 3), false);
+  assert.equal(await store.append("key", "log", value(90), 3), -1);
   assert.equal(await store.parts("key", "log", 0, 10), undefined);
   assert.equal(await total(), 0);
 });

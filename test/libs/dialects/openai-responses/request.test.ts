@@ -436,7 +436,6 @@ test("images from an earlier answer are sent to the model as user input", () => 
 test("every reference to an object at a vendor is found, with advice to send the content", () => {
   const cases: [string, object][] = [
     ["prompt", { prompt: { id: "pmpt_1" } }],
-    ["background", { background: true }],
     [
       "input[0].content[1].file_id",
       {

@@ -1,0 +1,103 @@
+/**
+ * Streams that callers can resume. A caller asks for it with a header, or its group does. When the connection breaks, it sends the request again with `Last-Event-ID`,
+ * or with the same `Idempotency-Key`, to any ingress, and receives the events that it has not seen. The answer goes on meanwhile.
+ */
+import { createHash } from "node:crypto";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Framing } from "#dialects/codec.ts";
+import type { Failure } from "#dialects/errors.ts";
+import type { ServedEndpoint } from "../http/endpoints.ts";
+import { Refused } from "../http/refused.ts";
+import { fingerprintOf, nameOf } from "../idempotency/idempotency.ts";
+import type { DetachedGenerations } from "./detached.ts";
+import type { LogFollower } from "./log-follower.ts";
+import type { StoreOwner } from "./sealed-store.ts";
+import type { ResolvedBody, Storing } from "./storing.ts";
+
+const resumableHeader = "x-sluice-resumable";
+
+/** The id of an event: that of its stream, and its number. */
+const eventId = /^(gen_[0-9a-z]{1,60}|idem_[0-9a-f]{64})\.(\d{1,9})$/;
+
+export interface ResumableOptions {
+  catalogue(): Catalogue;
+  storing: Storing;
+  detached: DetachedGenerations;
+  follower: LogFollower;
+}
+
+/** A request for a stream, its body read and checked. */
+export interface StreamRequest {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  endpoint: ServedEndpoint;
+  resolved: ResolvedBody;
+  /** The catalogue's id of the model, as the caller gave it. */
+  model: string;
+  /** Admits a request that gets the answer of another one. Rejects with Refused. */
+  replay(): Promise<unknown>;
+}
+
+export class ResumableStreams {
+  readonly #options: ResumableOptions;
+
+  constructor(options: ResumableOptions) {
+    this.#options = options;
+  }
+
+  /** Does the request begin or resume such a stream? */
+  concerns({ headers, caller }: FastifyRequest, framing: Framing): boolean {
+    if (framing !== "sse") return false;
+    return (
+      headers[resumableHeader] === "true" ||
+      eventId.test(String(headers["last-event-id"] ?? "")) ||
+      this.#options.catalogue().groups.get(caller.group)?.resumableStreams === true
+    );
+  }
+
+  /** Takes over the response, or rejects with Refused. */
+  async serve({ request, reply, endpoint, resolved, model, replay }: StreamRequest): Promise<void> {
+    const { storing, detached } = this.#options;
+    const owner = storing.ownerOf(request);
+    if (owner === undefined) throw new Refused(needsStorage);
+    const [, seenId, seenNumber] = eventId.exec(String(request.headers["last-event-id"] ?? "")) ?? [];
+    if (seenId !== undefined) return this.follow(request, reply, owner, seenId, Number(seenNumber));
+    const name = nameOf(request);
+    const id =
+      name === undefined
+        ? request.id.replace("req_", "gen_")
+        : `idem_${createHash("sha256").update(name).digest("hex")}`;
+    const isNew = await detached.beginResumable(request, owner, endpoint, resolved, reply.raw, {
+      id,
+      model,
+      apiKey: storing.apiKeyOf(request),
+      fingerprint: fingerprintOf(request),
+      wrap: (response) => storing.answered(request, resolved, response, "sse", endpoint).response,
+    });
+    if (isNew) {
+      request.isGeneration = true;
+      reply.hijack();
+      return;
+    }
+    await replay();
+    await this.follow(request, reply, owner, id, -1);
+  }
+
+  /** Sends what the log of an answer has behind the event with the number `after`, and what comes. Rejects with Refused before it has begun. */
+  follow(request: FastifyRequest, reply: FastifyReply, owner: StoreOwner, id: string, after: number): Promise<void> {
+    return this.#options.follower.follow(request, reply.raw, owner, id, after, gone, () => reply.hijack());
+  }
+}
+
+const needsStorage: Failure = {
+  code: "invalid_request",
+  message: `The gateway stores nothing for this key, so its streams can't be resumed: send the request without ${resumableHeader}.`,
+  param: resumableHeader,
+};
+
+const gone: Failure = {
+  code: "not_found",
+  message: "The stream that last-event-id names is not stored any more: send the request again without it.",
+  param: "last-event-id",
+};

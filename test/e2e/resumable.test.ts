@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { after, test } from "node:test";
+import { startGateway, until } from "../support/gateway.ts";
+import { modelLine } from "./support.ts";
+
+const paced = "sim-text;rate=100;tokens=40;first=0";
+const gateway = await startGateway({
+  ingresses: 2,
+  catalogue: `groups:\n  default: { models: ["*"] }\n  always: { models: ["*"], resumableStreams: true }\n  private: { models: ["*"], storesResponses: false }\nupstreams:\n  simulator: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\nmodels:\n${modelLine({ id: "paced", model: paced })}${modelLine({ id: "refusing", model: "sim-text;status=400" })}${modelLine({ id: "breaking", model: "sim-text;rate=0;error=3" })}`,
+});
+after(() => gateway[Symbol.asyncDispose]());
+
+const other = gateway.ingresses[1]?.urls.api as string;
+const message = [{ role: "user", content: "Hello there." }];
+
+/** The path and the body of a stream in each dialect. */
+const dialects: Record<string, { path: string; body: object }> = {
+  "openai-chat": { path: "/v1/chat/completions", body: { model: "paced", stream: true, messages: message } },
+  "openai-responses": { path: "/v1/responses", body: { model: "paced", stream: true, input: "Hello there." } },
+  "anthropic-messages": {
+    path: "/v1/messages",
+    body: { model: "paced", stream: true, max_tokens: 1_000, messages: message },
+  },
+  gemini: {
+    path: "/v1beta/models/paced:streamGenerateContent?alt=sse",
+    body: { contents: [{ role: "user", parts: [{ text: "Hello there." }] }] },
+  },
+};
+
+interface Asked {
+  url?: string;
+  key?: string;
+  headers?: Record<string, string>;
+}
+
+async function ask({ path, body }: { path: string; body: object }, { url = gateway.url, key, headers }: Asked = {}) {
+  const request = httpRequest(`${url}${path}`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${key ?? gateway.key}`,
+      "content-type": "application/json",
+      "anthropic-version": "2023-06-01",
+      ...headers,
+    },
+  });
+  request.end(JSON.stringify(body));
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  return { response, request };
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const part of response) parts.push(part as Buffer);
+  return Buffer.concat(parts).toString();
+}
+
+/** The stream's events with an id, up to a number of them; then the connection is broken. */
+async function cutAfter(count: number, asked: Awaited<ReturnType<typeof ask>>): Promise<string> {
+  let text = "";
+  for await (const part of asked.response) {
+    text += String(part);
+    if (text.split("\n\n").length > count) break;
+  }
+  asked.request.destroy();
+  return `${text.split("\n\n").slice(0, count).join("\n\n")}\n\n`;
+}
+
+const lastIdIn = (text: string) => [...text.matchAll(/^id: (.+)$/gm)].at(-1)?.[1] ?? assert.fail("no event has an id");
+const resumable = { "x-sluice-resumable": "true" };
+const calls = async () => (await gateway.seen(paced)).length;
+
+for (const [dialect, asked] of Object.entries(dialects))
+  test(`${dialect}: a broken stream is resumed at another ingress, and no byte is lost or repeated`, async () => {
+    const before = await calls();
+    const seen = await cutAfter(5, await ask(asked, { headers: resumable }));
+    const headers = { "last-event-id": lastIdIn(seen) };
+    const { response } = await ask(asked, { url: other, headers });
+    assert.equal(response.statusCode, 200);
+    assert.match(String(response.headers["content-type"]), /text\/event-stream/);
+    const whole = seen + (await textOf(response));
+    const ids = [...whole.matchAll(/^id: .*\.(\d+)$/gm)].map(([, number]) => Number(number));
+    assert.deepEqual(
+      ids,
+      ids.map((_, number) => number),
+    );
+    assert.equal(await calls(), before + 1);
+    // The log has the same bytes.
+    const { response: again } = await ask(asked, { headers: { "last-event-id": lastIdIn(seen).replace(/\d+$/, "0") } });
+    assert.equal(await textOf(again), whole.slice(whole.indexOf("\n\n") + 2));
+    const plain = await textOf((await ask(asked)).response);
+    assert.equal(plain.includes("\nid: "), false);
+    assert.equal(whole.match(/Hello/g)?.length, plain.match(/Hello/g)?.length);
+  });
+
+test("a repeated request with the same Idempotency-Key reads the same stream, while it runs and afterwards", async () => {
+  const asked = dialects["openai-chat"] as (typeof dialects)[""];
+  const before = await calls();
+  const headers = { ...resumable, "idempotency-key": "one" };
+  const first = await ask(asked, { headers });
+  const second = await ask(asked, { url: other, headers });
+  const [one, two] = await Promise.all([textOf(first.response), textOf(second.response)]);
+  assert.equal(two, one);
+  assert.match(one, /data: \[DONE\]/);
+  assert.equal(await textOf((await ask(asked, { url: other, headers })).response), one);
+  assert.equal(await calls(), before + 1);
+  const changed = { ...asked, body: { ...asked.body, temperature: 1 } };
+  assert.equal((await ask(changed, { headers })).response.statusCode, 422);
+});
+
+test("a group may make all streams resumable", async () => {
+  const key = await gateway.createKey("always");
+  const asked = dialects["openai-chat"] as (typeof dialects)[""];
+  const text = await textOf((await ask(asked, { key })).response);
+  const { response } = await ask(asked, { key, headers: { "last-event-id": lastIdIn(text) } });
+  assert.equal(await textOf(response), "");
+});
+
+test("what can't be resumed is refused, and a failure leaves nothing", async () => {
+  const asked = dialects["openai-chat"] as (typeof dialects)[""];
+  const unknown = await ask(asked, { headers: { "last-event-id": "gen_0.5" } });
+  assert.equal(unknown.response.statusCode, 404);
+  assert.match(await textOf(unknown.response), /send the request again without it/);
+  const seen = await textOf((await ask(asked, { headers: resumable })).response);
+  const stranger = await ask(asked, {
+    key: await gateway.createKey("default"),
+    headers: { "last-event-id": lastIdIn(seen) },
+  });
+  assert.equal(stranger.response.statusCode, 404);
+  const guarded = await ask(asked, { key: await gateway.createKey("private"), headers: resumable });
+  assert.equal(guarded.response.statusCode, 400);
+  const headers = { ...resumable, "idempotency-key": "failing" };
+  const failing = { ...asked, body: { ...asked.body, model: "refusing" } };
+  const { response } = await ask(failing, { headers });
+  assert.equal(response.statusCode, 400);
+  assert.match(await textOf(response), /error/);
+  await until("the key is free again", async () => (await ask(failing, { headers })).response.statusCode === 400);
+  const broken = await textOf(
+    (await ask({ ...asked, body: { ...asked.body, model: "breaking" } }, { headers: resumable })).response,
+  );
+  assert.match(broken, /error/);
+  const end = await ask(asked, { headers: { "last-event-id": lastIdIn(broken).replace(/\d+$/, "0") } });
+  assert.ok(broken.endsWith(await textOf(end.response)));
+});
