@@ -6,8 +6,10 @@ import { answerExchange } from "./answer/exchange.ts";
 import { addressesMax } from "./bounds.ts";
 import { embeddingExchange } from "./embeddings/exchange.ts";
 import type { CallExchange, OperationExchange, PreparationTask, Prepared, ResolveAddresses } from "./exchange.ts";
-import { imageEditExchange, imageGenerationExchange } from "./images/exchange.ts";
+import { imageEditExchange, imageGenerationExchange, imageVariationExchange } from "./images/exchange.ts";
+import { moderationExchange } from "./moderations/exchange.ts";
 import type { OperationName } from "./operations.ts";
+import { rerankExchange, rerankWithDocumentsExchange } from "./rerank/exchange.ts";
 import { tokenCountExchange } from "./token-count/exchange.ts";
 
 /** All operations except conversations, which the worker can resume. */
@@ -16,6 +18,10 @@ export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchang
   embedding: embeddingExchange,
   "image-generation": imageGenerationExchange,
   "image-edit": imageEditExchange,
+  "image-variation": imageVariationExchange,
+  moderation: moderationExchange,
+  rerank: rerankExchange,
+  "rerank-with-documents": rerankWithDocumentsExchange,
 };
 
 const exchanges: Record<OperationName, OperationExchange> = { answer: answerExchange, ...callExchanges };

@@ -1,8 +1,10 @@
 /** The registry of operations: each is a folder, a line here and a line in exchanges.ts. */
 import { answer } from "./answer/operation.ts";
 import { embedding } from "./embeddings/operation.ts";
-import { imageEdit, imageGeneration } from "./images/operation.ts";
+import { imageEdit, imageGeneration, imageVariation } from "./images/operation.ts";
+import { moderation } from "./moderations/operation.ts";
 import type { Operation } from "./operation.ts";
+import { rerank, rerankWithDocuments } from "./rerank/operation.ts";
 import { tokenCount } from "./token-count/operation.ts";
 
 const registry = {
@@ -11,6 +13,10 @@ const registry = {
   embedding,
   "image-generation": imageGeneration,
   "image-edit": imageEdit,
+  "image-variation": imageVariation,
+  moderation,
+  rerank,
+  "rerank-with-documents": rerankWithDocuments,
 } satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof registry;

@@ -29,6 +29,7 @@ export function startClientsGateway({ processes }: Pick<GatewayOptions, "process
       (dialect) =>
         `  ${dialect}: { dialect: ${dialect}, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
     ),
+    `  cohere: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v2" }`,
     `  images: { dialect: openai-images, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }`,
   ];
   const line = (id: string, upstream: string, model: string, queue = "chat") =>
@@ -47,6 +48,10 @@ export function startClientsGateway({ processes }: Pick<GatewayOptions, "process
     line("picture", "images", "sim-image", "image"),
     line("gemini-picture", "gemini", "sim-image", "image"),
     line("embedding", "openai-chat", "sim-embedding"),
+    line("omni-moderation-latest", "openai-chat", "sim-moderation"),
+    line("moderation", "openai-chat", "sim-moderation"),
+    line("reranker", "openai-chat", "sim-rerank"),
+    line("cohere-reranker", "cohere", "sim-rerank"),
     line("gemini-embedding", "gemini", "sim-embedding"),
   ];
   return startGateway({

@@ -139,8 +139,9 @@ class GenerationRoutes {
   ): Promise<void> | undefined {
     const { admission, idempotency, storing } = this.#options;
     const { body, demand, bytes } = resolved;
-    const model = call?.model ?? String(body.model);
-    const framing = profiles[endpoint.dialect].framingOf(body, call?.method, (request.query as { alt?: string }).alt);
+    const model = call?.model ?? String(body.model ?? endpoint.modelDefault);
+    const { alt } = request.query as { alt?: string };
+    const framing = (endpoint.framingOf ?? profiles[endpoint.dialect].framingOf)(body, call?.method, alt);
     const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { id: requestId } = request;
       const answered = storing.answered(request, resolved, given, framing, endpoint);

@@ -6,7 +6,9 @@ import { openaiChat } from "./openai-chat/dialect.ts";
 import { openaiEmbeddings } from "./openai-embeddings/dialect.ts";
 import { openaiImages } from "./openai-images/dialect.ts";
 import { openaiModels } from "./openai-models/dialect.ts";
+import { openaiModerations } from "./openai-moderations/dialect.ts";
 import { openaiResponses } from "./openai-responses/dialect.ts";
+import { rerank } from "./rerank/dialect.ts";
 
 export const dialects: readonly Dialect[] = [
   anthropicMessages,
@@ -15,5 +17,7 @@ export const dialects: readonly Dialect[] = [
   openaiEmbeddings,
   openaiImages,
   openaiModels,
+  openaiModerations,
   openaiResponses,
+  rerank,
 ];

@@ -36,10 +36,10 @@ export function imageRequestOf(bytes: Buffer, model: string): WireRequest | unde
 }
 
 /** The caller's form with the upstream's model name; all other fields and files stay unchanged. Modifies `form`. */
-export async function imageEditRequestOf(form: FormData, model: string): Promise<WireRequest> {
+export async function imageFormRequestOf(form: FormData, path: string, model: string): Promise<WireRequest> {
   form.set("model", model);
   const rewritten = await bytesOfForm(form);
-  return { path: "/images/edits", headers: { "content-type": rewritten.contentType }, body: rewritten.bytes };
+  return { path, headers: { "content-type": rewritten.contentType }, body: rewritten.bytes };
 }
 
 export function imageAnswerOf(bytes: Buffer): WholeAnswer {

@@ -1,4 +1,4 @@
-/** Rich requests of the endpoints of embeddings and pictures. */
+/** Rich requests of the endpoints of embeddings, pictures, moderation and rankings. */
 import type { Body, RichRequest } from "./rich-request.ts";
 
 const embeddingModels = ["embedding", "gemini-embedding"];
@@ -84,5 +84,49 @@ export const imageGenerations: RichRequest = {
     ["background", "transparent"],
     ["output_compression", 50],
     ["response_format", "url"],
+  ],
+};
+
+export const moderations: RichRequest = {
+  dialect: "openai-chat",
+  pathOf: () => "/v1/moderations",
+  models: ["moderation"],
+  alsoGood: /^input string$/,
+  bodyOf: (model) => ({
+    model,
+    input: [
+      { type: "text", text: "a" },
+      { type: "image_url", image_url: { url: "https://example.com/a.png" } },
+    ],
+  }),
+  outOfRange: [
+    ["model", "", "x".repeat(300)],
+    ["input", [], [[1]], [{}], [{ type: "audio" }], [{ type: "text" }], [{ type: "image_url", image_url: {} }]],
+    ["input[0].type", "sound"],
+    ["input[1].image_url", "https://example.com/a.png"],
+  ],
+};
+
+export const rerank: RichRequest = {
+  dialect: "openai-chat",
+  pathOf: () => "/v2/rerank",
+  models: ["reranker", "cohere-reranker"],
+  alsoGood: /^documents\[\d\] (string|object)$/,
+  bodyOf: (model) => ({
+    model,
+    query: "a",
+    documents: ["a", { text: "b" }],
+    top_n: 1,
+    return_documents: false,
+    max_tokens_per_doc: 100,
+    priority: 0,
+  }),
+  outOfRange: [
+    ["model", "", "x".repeat(300)],
+    ["query", ""],
+    ["documents", [], [1], [[]], Array(10_001).fill("a")],
+    ["top_n", 0, -1, 1.5],
+    ["max_tokens_per_doc", 0],
+    ["priority", 1_000],
   ],
 };
