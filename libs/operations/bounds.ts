@@ -5,6 +5,8 @@ export const choicesMax = 1_000;
 export const addressesMax = 4_096;
 /** Characters of one prompt that are tokenized, evenly spread; the rest is estimated from them. */
 export const tokenizedLengthMax = 60_000;
+/** Prompts of one request for completions, as at OpenAI. */
+export const promptsMax = 2_048;
 /** Bytes of a request for an image without its attachments: far more than a prompt has. */
 export const imagePromptBytesMax = 1 << 20;
 /** Workers parse these bodies completely. 300,000 tokens (https://platform.openai.com/docs/api-reference/embeddings/create) take half of this size. */

@@ -4,6 +4,7 @@ import type { WholeAnswer } from "#dialects/codec.ts";
 import { Refusal, refuse } from "#dialects/field-support.ts";
 import { answerExchange } from "./answer/exchange.ts";
 import { addressesMax } from "./bounds.ts";
+import { completionExchange } from "./completions/exchange.ts";
 import { embeddingExchange } from "./embeddings/exchange.ts";
 import type { CallExchange, OperationExchange, PreparationTask, Prepared, ResolveAddresses } from "./exchange.ts";
 import { imageEditExchange, imageGenerationExchange, imageVariationExchange } from "./images/exchange.ts";
@@ -14,6 +15,7 @@ import { tokenCountExchange } from "./token-count/exchange.ts";
 
 /** All operations except conversations, which the worker can resume. */
 export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchange> = {
+  completion: completionExchange,
   "token-count": tokenCountExchange,
   embedding: embeddingExchange,
   "image-generation": imageGenerationExchange,

@@ -1,5 +1,6 @@
 /** The registry of operations: each is a folder, a line here and a line in exchanges.ts. */
 import { answer } from "./answer/operation.ts";
+import { completion } from "./completions/operation.ts";
 import { embedding } from "./embeddings/operation.ts";
 import { imageEdit, imageGeneration, imageVariation } from "./images/operation.ts";
 import { moderation } from "./moderations/operation.ts";
@@ -9,6 +10,7 @@ import { tokenCount } from "./token-count/operation.ts";
 
 const registry = {
   answer,
+  completion,
   "token-count": tokenCount,
   embedding,
   "image-generation": imageGeneration,

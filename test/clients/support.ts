@@ -49,6 +49,10 @@ export function startClientsGateway({ processes }: Pick<GatewayOptions, "process
     line("gemini-picture", "gemini", "sim-image", "image"),
     line("embedding", "openai-chat", "sim-embedding"),
     line("omni-moderation-latest", "openai-chat", "sim-moderation"),
+    line("completing", "openai-chat", "sim-text;rate=0;first=0").replace(
+      "retries: 0",
+      "retries: 0, traits: { completions: true }",
+    ),
     line("moderation", "openai-chat", "sim-moderation"),
     line("reranker", "openai-chat", "sim-rerank"),
     line("cohere-reranker", "cohere", "sim-rerank"),

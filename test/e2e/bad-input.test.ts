@@ -14,6 +14,7 @@ import { chatCompletions, inputTokens, responses } from "./bad-input/openai.ts";
 import type { Body, RichRequest } from "./bad-input/rich-request.ts";
 import {
   batchEmbedContents,
+  completions,
   embedContent,
   embeddings,
   imageGenerations,
@@ -37,6 +38,7 @@ const endpoints: Record<string, RichRequest> = {
   embedContent,
   batchEmbedContents,
   "image generations": imageGenerations,
+  completions,
   moderations,
   rerank,
 };

@@ -3,6 +3,7 @@ import { anthropicMessages } from "./anthropic-messages/dialect.ts";
 import type { Dialect } from "./dialect.ts";
 import { gemini } from "./gemini/dialect.ts";
 import { openaiChat } from "./openai-chat/dialect.ts";
+import { openaiCompletions } from "./openai-completions/dialect.ts";
 import { openaiEmbeddings } from "./openai-embeddings/dialect.ts";
 import { openaiImages } from "./openai-images/dialect.ts";
 import { openaiModels } from "./openai-models/dialect.ts";
@@ -14,6 +15,7 @@ export const dialects: readonly Dialect[] = [
   anthropicMessages,
   gemini,
   openaiChat,
+  openaiCompletions,
   openaiEmbeddings,
   openaiImages,
   openaiModels,

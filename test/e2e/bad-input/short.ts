@@ -1,4 +1,4 @@
-/** Rich requests of the endpoints of embeddings, pictures, moderation and rankings. */
+/** Rich requests of the endpoints of embeddings, pictures, moderation, rankings and completions. */
 import type { Body, RichRequest } from "./rich-request.ts";
 
 const embeddingModels = ["embedding", "gemini-embedding"];
@@ -128,5 +128,46 @@ export const rerank: RichRequest = {
     ["top_n", 0, -1, 1.5],
     ["max_tokens_per_doc", 0],
     ["priority", 1_000],
+  ],
+};
+
+export const completions: RichRequest = {
+  dialect: "openai-chat",
+  pathOf: () => "/v1/completions",
+  models: ["completing", "gemini-text"],
+  alsoGood: /^(prompt|stop) string$/,
+  opaque: /^logit_bias\./,
+  bodyOf: (model) => ({
+    model,
+    prompt: ["a"],
+    suffix: "",
+    max_tokens: 5,
+    temperature: 1,
+    top_p: 1,
+    n: 1,
+    best_of: 1,
+    stream: false,
+    echo: false,
+    stop: ["b"],
+    presence_penalty: 0,
+    frequency_penalty: 0,
+    logit_bias: {},
+    seed: 1,
+    user: "u1",
+  }),
+  outOfRange: [
+    ["model", "", "x".repeat(300)],
+    ["prompt", [], [{}], [[-1]], [1.5], Array(3_000).fill("a")],
+    ["max_tokens", -1, 1.5],
+    ["n", 0, 1_001],
+    ["temperature", -1, 3],
+    ["logprobs", -1],
+  ],
+  unsuitable: [
+    ["prompt", ["a", "b"], [1, 2]],
+    ["suffix", "x"],
+    ["best_of", 2],
+    ["echo", true],
+    ["logprobs", 1],
   ],
 };
