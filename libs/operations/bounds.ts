@@ -17,6 +17,8 @@ export const moderationBodyBytesMax = 8 << 20;
 export const rerankBodyBytesMax = 4 << 20;
 /** Documents of one request for a ranking, ten times as many as Cohere recommends. */
 export const rankedDocumentsMax = 10_000;
+/** Bytes of a request for speech: far more than the text and the instructions that any model reads. */
+export const speechBodyBytesMax = 1 << 20;
 /** Texts of one request for embeddings, as at OpenAI. */
 export const embeddedTextsMax = 2_048;
 /** A response with a success status is read as an error only up to this size. */

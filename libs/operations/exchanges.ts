@@ -11,7 +11,9 @@ import { imageEditExchange, imageGenerationExchange, imageVariationExchange } fr
 import { moderationExchange } from "./moderations/exchange.ts";
 import type { OperationName } from "./operations.ts";
 import { rerankExchange, rerankWithDocumentsExchange } from "./rerank/exchange.ts";
+import { speechExchange } from "./speech/exchange.ts";
 import { tokenCountExchange } from "./token-count/exchange.ts";
+import { transcriptionExchange, translationExchange } from "./transcriptions/exchange.ts";
 
 /** All operations except conversations, which the worker can resume. */
 export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchange> = {
@@ -22,6 +24,9 @@ export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchang
   "image-edit": imageEditExchange,
   "image-variation": imageVariationExchange,
   moderation: moderationExchange,
+  speech: speechExchange,
+  transcription: transcriptionExchange,
+  translation: translationExchange,
   rerank: rerankExchange,
   "rerank-with-documents": rerankWithDocumentsExchange,
 };

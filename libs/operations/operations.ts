@@ -6,7 +6,9 @@ import { imageEdit, imageGeneration, imageVariation } from "./images/operation.t
 import { moderation } from "./moderations/operation.ts";
 import type { Operation } from "./operation.ts";
 import { rerank, rerankWithDocuments } from "./rerank/operation.ts";
+import { speech } from "./speech/operation.ts";
 import { tokenCount } from "./token-count/operation.ts";
+import { transcription, translation } from "./transcriptions/operation.ts";
 
 const registry = {
   answer,
@@ -17,6 +19,9 @@ const registry = {
   "image-edit": imageEdit,
   "image-variation": imageVariation,
   moderation,
+  speech,
+  transcription,
+  translation,
   rerank,
   "rerank-with-documents": rerankWithDocuments,
 } satisfies Record<string, Operation>;

@@ -53,6 +53,10 @@ export function startClientsGateway({ processes }: Pick<GatewayOptions, "process
       "retries: 0",
       "retries: 0, traits: { completions: true }",
     ),
+    line("speaker", "openai-chat", "sim-speech", "audio"),
+    line("breaking-speaker", "openai-chat", "sim-speech;reset=3", "audio"),
+    line("failing-speaker", "openai-chat", "sim-speech;status=500", "audio"),
+    line("transcriber", "openai-chat", "sim-transcript", "audio"),
     line("moderation", "openai-chat", "sim-moderation"),
     line("reranker", "openai-chat", "sim-rerank"),
     line("cohere-reranker", "cohere", "sim-rerank"),
@@ -60,6 +64,7 @@ export function startClientsGateway({ processes }: Pick<GatewayOptions, "process
   ];
   return startGateway({
     ...(processes && { processes }),
+    workers: ["chat=64,image=4,audio=8"],
     catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,
     environment: { ATTACHMENT_NETWORKS: "127.0.0.0/8" },
   });

@@ -2,6 +2,7 @@
 import { anthropicMessages } from "./anthropic-messages/dialect.ts";
 import type { Dialect } from "./dialect.ts";
 import { gemini } from "./gemini/dialect.ts";
+import { openaiAudio } from "./openai-audio/dialect.ts";
 import { openaiChat } from "./openai-chat/dialect.ts";
 import { openaiCompletions } from "./openai-completions/dialect.ts";
 import { openaiEmbeddings } from "./openai-embeddings/dialect.ts";
@@ -14,6 +15,7 @@ import { rerank } from "./rerank/dialect.ts";
 export const dialects: readonly Dialect[] = [
   anthropicMessages,
   gemini,
+  openaiAudio,
   openaiChat,
   openaiCompletions,
   openaiEmbeddings,

@@ -1,14 +1,9 @@
 /** Images from upstreams of OpenAI's images format and from Gemini's models. */
+import { formOf, formRequestOf } from "#dialects/form.ts";
 import { parsedObject } from "#dialects/json.ts";
-import { formOf, valuesOf } from "#dialects/openai-images/form.ts";
+import { valuesOf } from "#dialects/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
-import {
-  imageAnswerOf,
-  imageEventsOf,
-  imageFormRequestOf,
-  imageRequestOf,
-  imageStreamOf,
-} from "#dialects/openai-images/verbatim.ts";
+import { imageAnswerOf, imageEventsOf, imageRequestOf, imageStreamOf } from "#dialects/openai-images/verbatim.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 
 const variations = "/images/variations";
@@ -35,7 +30,7 @@ const exchangeOf = (event: string, formPath?: string): CallExchange<Context> => 
         ? await geminiImageRequestOf(values, form, target.model)
         : form === undefined || formPath === undefined
           ? imageRequestOf(body, target.model)
-          : await imageFormRequestOf(form, formPath, target.model);
+          : await formRequestOf(form, formPath, target.model);
     if (request === undefined) return refusedFor("requests without a model");
     const context: Context = {
       spoken,
