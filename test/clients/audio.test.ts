@@ -181,6 +181,10 @@ test("a recording of 25 MB passes; a form without a file or with a bad field is 
   await assert.rejects(form({ model: "gemini-text" }), isBad("model"));
   await assert.rejects(form({ response_format: "xml" }), isBad("response_format"));
   await assert.rejects(form({ temperature: 2 }), isBad("temperature"));
+  await assert.rejects(
+    form({ known_speaker_names: ["a"], known_speaker_references: ["http://10.0.0.1/a.wav"] }),
+    isBad("known_speaker_references[0]"),
+  );
   await assert.rejects(form({ timestamp_granularities: ["page"] }), isBad("timestamp_granularities[0]"));
   await assert.rejects(form({ file: await toFile(recording, "a.txt", { type: "text/plain" }) }), isBad("file"));
 });

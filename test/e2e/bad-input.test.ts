@@ -20,6 +20,7 @@ import {
   imageGenerations,
   moderations,
   rerank,
+  speech,
 } from "./bad-input/short.ts";
 
 const gateway = await startClientsGateway();
@@ -41,6 +42,7 @@ const endpoints: Record<string, RichRequest> = {
   completions,
   moderations,
   rerank,
+  speech,
 };
 
 interface Answer {

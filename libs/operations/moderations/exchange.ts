@@ -1,7 +1,15 @@
 /** Moderation by upstreams of OpenAI's format. */
 import { listOf, objectOf, parsedObject } from "#dialects/json.ts";
+import { type AttachmentFinder, dataUrlAt, withAddresses } from "#dialects/verbatim-attachments.ts";
+import { withData } from "../conversation.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { errorIn, namedAnswerOf, reportedUsageOf, requestFor } from "../openai-call.ts";
+
+const imageFinder: AttachmentFinder = {
+  marks: ['_url"'],
+  names: ["url", "image_url"],
+  placeOf: (path, _bytes, string) => (path.startsWith("input.image_url") ? dataUrlAt(string, "image") : undefined),
+};
 
 /** The catalogue's id of the model, and how many results are due. */
 interface Context {
@@ -11,8 +19,9 @@ interface Context {
 
 export const moderationExchange: CallExchange<Context> = {
   wantedOf: () => "openai-chat",
-  async prepare({ body, spoken, target, model }) {
+  async prepare({ body: given, spoken, target, model }, resolve) {
     if (spoken !== "openai-chat") return refusedFor("moderations");
+    const body = await withData(given, (bytes, replace) => withAddresses(bytes, imageFinder, replace), resolve);
     const { input } = parsedObject(body) ?? {};
     // A list of parts is one input with texts and images; a list of texts is one input each.
     const count = Array.isArray(input) && typeof input[0] === "string" ? input.length : 1;

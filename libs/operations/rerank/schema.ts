@@ -10,7 +10,13 @@ export const rerankRequestSchema = Type.Object({
     type: "array",
     minItems: 1,
     maxItems: rankedDocumentsMax,
-    items: { type: ["string", "object"], properties: { text: nullable("string") } },
+    // An address would be fetched by the upstream.
+    items: {
+      type: ["string", "object"],
+      required: ["text"],
+      properties: { text: { type: "string" } },
+      additionalProperties: false,
+    },
   }),
   top_n: optionalInteger(1),
   return_documents: optionalFlag,

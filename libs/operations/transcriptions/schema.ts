@@ -20,5 +20,6 @@ export const transcriptionFormSchema = Type.Object({
   language: optionalText,
   stream: optionalFlag,
   include: optional({ type: "array", items: { type: "string" } }),
+  known_speaker_references: optional({ type: "array", items: { type: "string", pattern: "^data:" } }),
   timestamp_granularities: optional({ type: "array", items: { enum: ["word", "segment"] } }),
 });

@@ -1,4 +1,4 @@
-/** Rich requests of the endpoints of embeddings, pictures, moderation, rankings and completions. */
+/** Rich requests of the endpoints of embeddings, pictures, moderation, rankings, completions and speech. */
 import type { Body, RichRequest } from "./rich-request.ts";
 
 const embeddingModels = ["embedding", "gemini-embedding"];
@@ -96,7 +96,7 @@ export const moderations: RichRequest = {
     model,
     input: [
       { type: "text", text: "a" },
-      { type: "image_url", image_url: { url: "https://example.com/a.png" } },
+      { type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0KGgo=" } },
     ],
   }),
   outOfRange: [
@@ -124,7 +124,8 @@ export const rerank: RichRequest = {
   outOfRange: [
     ["model", "", "x".repeat(300)],
     ["query", ""],
-    ["documents", [], [1], [[]], Array(10_001).fill("a")],
+    ["documents", [], [1], [[]], [{ image: "http://10.0.0.1/a.png" }], Array(10_001).fill("a")],
+    ["documents[1]", {}, { text: "a", image: "http://10.0.0.1/a.png" }],
     ["top_n", 0, -1, 1.5],
     ["max_tokens_per_doc", 0],
     ["priority", 1_000],
@@ -169,5 +170,28 @@ export const completions: RichRequest = {
     ["best_of", 2],
     ["echo", true],
     ["logprobs", 1],
+  ],
+};
+
+export const speech: RichRequest = {
+  dialect: "openai-chat",
+  pathOf: () => "/v1/audio/speech",
+  models: ["speaker"],
+  alsoGood: /^voice object$/,
+  bodyOf: (model) => ({
+    model,
+    input: "a",
+    voice: "alloy",
+    instructions: "slowly",
+    response_format: "mp3",
+    speed: 1,
+    stream_format: "audio",
+  }),
+  outOfRange: [
+    ["model", "", "x".repeat(300)],
+    ["input", ""],
+    ["voice", {}, { name: "a" }],
+    ["speed", 0, 5],
+    ["stream_format", "wav"],
   ],
 };
