@@ -187,6 +187,7 @@ function createHttp(
     clock,
     events,
     keys,
+    catalogue: catalogue.current,
     bodies,
     unread,
     nextId,

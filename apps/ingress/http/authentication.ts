@@ -8,6 +8,8 @@ import { Refused } from "./refused.ts";
 /** The records of keys by the hash of the key. */
 export interface KeyDirectory {
   find(hash: string): KeyRecord | undefined;
+  /** The web origins of all keys' records. */
+  origins(): ReadonlySet<string>;
 }
 
 /** The record of the caller's key. Throws Refused for a key that is not valid, or not any more at `now` (epoch milliseconds). */

@@ -22,6 +22,7 @@ const errorTypes: Record<ErrorCode, string> = {
   context_too_long: request,
   content_filter: request,
   invalid_key: "authentication_error",
+  origin_not_allowed: "permission_error",
   path_not_found: "not_found_error",
   not_found: "not_found_error",
   model_not_found: "not_found_error",

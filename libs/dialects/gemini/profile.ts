@@ -21,6 +21,7 @@ const errorStatuses: Record<ErrorCode, string> = {
   context_too_long: argument,
   content_filter: argument,
   invalid_key: "UNAUTHENTICATED",
+  origin_not_allowed: "PERMISSION_DENIED",
   path_not_found: "NOT_FOUND",
   not_found: "NOT_FOUND",
   model_not_found: "NOT_FOUND",
