@@ -42,7 +42,7 @@ function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
   const found: string[] = [];
   const [scheme, bearer] = (headers.authorization ?? "").split(/ +/, 2);
   if (scheme?.toLowerCase() === "bearer" && bearer) found.push(bearer);
-  for (const name of ["x-api-key", "x-goog-api-key"] as const) {
+  for (const name of ["x-api-key", "x-goog-api-key", "api-key"] as const) {
     const value = headers[name];
     if (typeof value === "string" && value !== "") found.push(value.trim());
   }

@@ -16,6 +16,7 @@ import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
 import { dialectOf, endpoints, googleVersions, modelCallOf, responses, type ServedEndpoint } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
+import { servedBodyOf, servedPathOf } from "./vendor-paths.ts";
 
 export interface RoutesOptions {
   catalogue(): Catalogue;
@@ -103,13 +104,15 @@ class GenerationRoutes {
     endpoint: ServedEndpoint,
     call?: ModelCall,
   ): Promise<void> | undefined {
+    const served = request.originalUrl === request.url ? undefined : servedPathOf(request.originalUrl);
+    if (served !== undefined && !isForm(endpoint.operation)) request.bytes = servedBodyOf(request.bytes, served);
     const contentType = isForm(endpoint.operation) ? request.headers["content-type"] : undefined;
     const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
     const resolved = this.#options.storing.resolve(request, endpoint, request.bytes, read);
     const begin = (body: ResolvedBody) =>
       endpoint === responses && body.body.background === true
         ? this.#beginBackground(request, reply, body)
-        : this.#begin(request, reply, endpoint, body, call);
+        : this.#begin(request, reply, endpoint, body, call ?? served);
     return resolved instanceof Promise ? request.held.during(resolved).then(begin) : begin(resolved);
   }
 
@@ -135,7 +138,7 @@ class GenerationRoutes {
     reply: FastifyReply,
     endpoint: ServedEndpoint,
     resolved: ResolvedBody,
-    call: ModelCall | undefined,
+    call: Partial<ModelCall> | undefined,
   ): Promise<void> | undefined {
     const { admission, idempotency, storing } = this.#options;
     const { body, demand, bytes } = resolved;

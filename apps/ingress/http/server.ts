@@ -19,6 +19,7 @@ import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
 import { destroyWhenUnread } from "./send-timeout.ts";
 import { CallerResponse, type UnreadAnswers } from "./unread.ts";
+import { servedPathOf } from "./vendor-paths.ts";
 
 /** The status in metrics for a response whose caller left before its end; nobody receives it. */
 export const callerLeftStatus = 499;
@@ -67,6 +68,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     forceCloseConnections: false,
     return503OnClosing: false,
     genReqId: options.nextId,
+    rewriteUrl: ({ url = "" }) => servedPathOf(url).url,
     routerOptions: { maxParamLength: 300 },
     http: {
       ServerResponse: CallerResponse,

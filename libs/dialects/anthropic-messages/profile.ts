@@ -107,7 +107,7 @@ export const anthropicMessagesProfile: Profile = {
       },
     ],
   },
-  ownsPath: (_versions, rest) => /^\/messages(\/|$)/.test(rest),
+  ownsPath: (_versions, rest) => /^\/(messages(\/|$)|.*\/publishers\/anthropic\/)/.test(rest),
   isClient: (headers) => headers["anthropic-version"] !== undefined,
   baseUrlHint:
     "Set the client's base URL to this gateway's address without a path: the client adds the version itself. The AI SDK's Anthropic provider wants /v1 at its end.",
