@@ -62,6 +62,9 @@ export const smallAnswerBytesMax = 64 * 1024;
 /** How often the connections with waiting bytes are checked for what their callers have taken. */
 export const unreadCheckMs = 100;
 
+/** Bytes of all tool calls in one answer for a client of Ollama, which gets each call as a whole. */
+export const callBytesMax = 8 << 20;
+
 // Idempotency.
 /** Characters of an Idempotency-Key: the length that other APIs accept. */
 export const idempotencyKeyLengthMax = 255;

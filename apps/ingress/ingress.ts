@@ -43,6 +43,7 @@ import { UnreadAnswers } from "./http/unread.ts";
 import { Idempotency } from "./idempotency/idempotency.ts";
 import { logSubscriber } from "./log-subscriber.ts";
 import { metricsSubscriber } from "./metrics.ts";
+import { addOllamaRoutes } from "./ollama/routes.ts";
 import { createIngressOperations } from "./operations.ts";
 import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
 import { BoundedStore } from "./stored/bounded-store.ts";
@@ -217,7 +218,20 @@ function createHttp(
     slots: capacities.generations,
     keepAliveMs: config.keepAliveMs,
   });
-  addRoutes(server, { catalogue: catalogue.current, admission, idempotency, bodies, reader, storing, detached });
+  const posts = addRoutes(server, {
+    catalogue: catalogue.current,
+    admission,
+    idempotency,
+    bodies,
+    reader,
+    storing,
+    detached,
+  });
+  addOllamaRoutes(
+    server,
+    { catalogue: catalogue.current, admission, bodies, reader, clock, recorded: capacities.recorded },
+    (...step) => posts.checkEarly(...step),
+  );
   addStoredRoutes(server, storing, detached, clock);
   const sockets = new ResponsesSockets({
     config,

@@ -275,7 +275,7 @@ test("a path under a wrong base URL gets an error in the suggested dialect, with
 });
 
 test("an unknown path gets an error in the dialect of the caller's headers, without advice", async () => {
-  for (const path of ["/", "/v1", "/v1/", "/v1/nothing", "/v2/chat", "/metrics", "/healthz", "/queues", "//"])
+  for (const path of ["/v1", "/v1/", "/v1/nothing", "/v2/chat", "/metrics", "/healthz", "/queues", "//"])
     for (const [shape, headers] of [
       [openaiShape, {}],
       [anthropicShape, { "anthropic-version": "2023-06-01" }],

@@ -57,6 +57,9 @@ export function modelCallIn(path: string): { model: string; method: string } | u
 /** A request's path, without its query. */
 export const pathOf = (url: string): string => url.split("?", 1)[0] as string;
 
+/** True for a path of Ollama's API, whose errors have a format of their own. */
+export const isOllamaPath = (url: string): boolean => url.startsWith("/api/");
+
 const versions = /^(?:\/v1(?:alpha|beta1?)?(?=\/|$))*/;
 
 /** Splits a path: the versions at its beginning, and the rest without doubled slashes, a final slash, and the `/openai` of Google's base URL for OpenAI's clients. */

@@ -34,7 +34,8 @@ interface ModelCall {
   method: string;
 }
 
-export function addRoutes(server: FastifyInstance, options: RoutesOptions): void {
+/** Returns the steps that the routes share. */
+export function addRoutes(server: FastifyInstance, options: RoutesOptions): GenerationRoutes {
   const posts = new GenerationRoutes(options);
   const serve = (scope: FastifyInstance, wantsForms: boolean) => {
     for (const endpoint of endpoints.values())
@@ -61,6 +62,7 @@ export function addRoutes(server: FastifyInstance, options: RoutesOptions): void
     );
     addModelRoutes(server, version, options);
   }
+  return posts;
 }
 
 function addModelRoutes(server: FastifyInstance, version: string, { catalogue, admission }: RoutesOptions): void {
@@ -80,7 +82,7 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
 }
 
 /** The steps of every POST route, in this order: checkEarly, handle. */
-class GenerationRoutes {
+export class GenerationRoutes {
   readonly #options: RoutesOptions;
 
   constructor(options: RoutesOptions) {
