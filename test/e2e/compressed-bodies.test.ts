@@ -141,6 +141,25 @@ test("an unknown coding, and several codings, are refused with a list of the kno
   }
 });
 
+test("a coding without a body, or with a body that nothing reads, does no harm", async () => {
+  const head = (method: string, path: string, ...lines: string[]) =>
+    `${[`${method} ${path} HTTP/1.1`, "Host: x", "Connection: close", `Authorization: Bearer ${gateway.key}`, "Content-Encoding: gzip", ...lines].join("\r\n")}\r\n\r\n`;
+  const chunked = "Transfer-Encoding: chunked";
+  const length = "Content-Length: 10";
+  const json = "Content-Type: application/json";
+  for (const [request, status] of [
+    [head("GET", "/v1/models"), 200],
+    [head("HEAD", "/v1/models"), 200],
+    [`${head("GET", "/v1/models", chunked)}a\r\n0123456789\r\n0\r\n\r\n`, 200],
+    [`${head("GET", "/v1/models", length)}0123456789`, 200],
+    [head("POST", "/v1/chat/completions", json, "Content-Length: 0"), 400],
+    [`${head("POST", "/v1/chat/completions", json, chunked)}0\r\n\r\n`, 400],
+    [`${head("DELETE", "/v1/responses/resp_1", json, length)}0123456789`, 400],
+  ] as const)
+    assert.equal((await exchange(gateway.url, request)).status, status, request);
+  assert.equal((await send("gzip", gzipSync(requestOf("hello")))).status, 200);
+});
+
 test("names of codings ignore case, and 'identity' is no coding", async () => {
   assert.equal((await send("GZip", gzipSync(requestOf("hello")))).status, 200);
   assert.equal((await send("identity", requestOf("hello"))).status, 200);

@@ -121,12 +121,12 @@ export class RequestBodies {
   #admit(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
     const { config, events } = this.#options;
     const { headers, held } = request;
+    const isChunked = headers["transfer-encoding"] !== undefined;
     const coding = codingOf(headers["content-encoding"]);
-    if (coding === undefined && headers["transfer-encoding"] !== undefined)
-      return this.#counted(request, reply.raw, payload);
+    if (isChunked && coding === undefined) return this.#counted(request, reply.raw, payload);
     const announced = Number(headers["content-length"] ?? 0);
     if (announced > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
-    if (coding !== undefined) return this.#decoded(request, reply, payload, coding);
+    if (coding !== undefined && (isChunked || announced > 0)) return this.#decoded(request, reply, payload, coding);
     if (announced <= smallBodyBytesMax) {
       this.reserve(request, announced);
       return payload;
@@ -158,6 +158,8 @@ export class RequestBodies {
     };
     decoder.once("error", () => counter.destroy(new Refused(undecodable)));
     decoder.once("end", discardRest);
+    // Nothing else listens for errors while no handler reads the body.
+    counter.once("error", discardRest);
     counter.once("close", () => {
       decoder.destroy();
       discardRest();

@@ -80,6 +80,7 @@ async function begin(
   const { caller, held } = request;
   const key = caller.id;
   const asked = valueIn(await held.during(reader.readOllama(path, request.bytes, key)));
+  request.bytes = noBytes;
   const { model, bytes } = asked;
   const answer = new OllamaAnswer({ path, ...asked, now: () => clock.now(), epoch: () => clock.epoch() });
   if (bytes === undefined) {
@@ -100,7 +101,6 @@ async function begin(
     response: new OllamaResponse(reply.raw, answer, asked.streams, recorded.claim(key)),
   });
   request.isGeneration = true;
-  request.bytes = noBytes;
   reply.hijack();
   return undefined;
 }
