@@ -53,7 +53,7 @@ export function keyTableOf(records: readonly KeyRecord[], now: number): string {
   const timeTextOf = (ms: number | undefined) =>
     ms === undefined ? "never" : new Date(ms).toISOString().slice(0, 16).replace("T", " ");
   const table = [
-    ["ID", "NAME", "GROUP", "KEY", "STATE", "CREATED (UTC)", "EXPIRES (UTC)", "MODELS", "ACCOUNT", "LIMITS"],
+    ["ID", "NAME", "GROUP", "KEY", "STATE", "CREATED (UTC)", "EXPIRES (UTC)", "MODELS", "ORIGINS", "ACCOUNT", "LIMITS"],
     ...records.map((record) => [
       record.id,
       record.name,
@@ -63,6 +63,7 @@ export function keyTableOf(records: readonly KeyRecord[], now: number): string {
       timeTextOf(record.createdAt),
       timeTextOf(record.expiresAt),
       record.models?.join(",") ?? "all of its group",
+      record.origins?.join(",") ?? "those of its group",
       record.account ?? "none",
       limitTextOf(record.limits),
     ]),

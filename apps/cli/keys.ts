@@ -1,5 +1,6 @@
 /** `sluice keys …`: creates, lists and revokes callers' keys. */
 import { parseArgs } from "node:util";
+import { originForm, originsMax } from "#access/origins.ts";
 import { issueKey, readRecords, revokeRecord } from "#access/projection.ts";
 import { accountForm, type KeyRecord, stateOf as keyStateOf } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -18,7 +19,7 @@ class KeysFault extends Error {}
 
 const usage = `Usage:
   sluice keys create --group <group> --name <name> [--expires <90d | date>] [--models <id,id>]
-                     [--account <name>] [limits] [--json]
+                     [--origins <origin,origin>] [--account <name>] [limits] [--json]
   sluice keys list [--json]
   sluice keys revoke <id, name or last four characters> [--json]
 
@@ -72,6 +73,7 @@ async function create(args: string[], environment: Environment): Promise<string>
       name: { type: "string" },
       expires: { type: "string" },
       models: { type: "string" },
+      origins: { type: "string" },
       account: { type: "string" },
       ...limitOptions,
       json: { type: "boolean" },
@@ -83,6 +85,9 @@ async function create(args: string[], environment: Environment): Promise<string>
     throw new KeysFault("--name must be 1 to 100 characters without control characters");
   if (account !== undefined && !accountForm.test(account))
     throw new KeysFault("--account must be 1 to 100 of A-Z, a-z, 0-9 and ._@-");
+  const origins = values.origins === undefined ? undefined : listIn(values.origins);
+  if (origins !== undefined && (origins.length > originsMax || !origins.every((origin) => originForm.test(origin))))
+    throw new KeysFault(`--origins must be up to ${originsMax} origins such as https://app.example, or *`);
   const limits = limitsOf(values);
   if (typeof limits === "string") throw new KeysFault(limits);
   const now = Date.now();
@@ -103,6 +108,7 @@ async function create(args: string[], environment: Environment): Promise<string>
       createdAt: now,
       ...(expiresAt !== undefined && { expiresAt }),
       ...(models && { models }),
+      ...(origins && { origins }),
       ...(account !== undefined && { account }),
       ...(Object.keys(limits).length > 0 && { limits }),
     }),
@@ -155,11 +161,14 @@ function findOne(records: [hash: string, record: KeyRecord][], wanted: string): 
   return found[0];
 }
 
-function modelsOf(text: string, { declaredModelIds }: Catalogue): string[] {
-  const models = text
+const listIn = (text: string): string[] =>
+  text
     .split(",")
-    .map((id) => id.trim())
-    .filter((id) => id !== "");
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
+
+function modelsOf(text: string, { declaredModelIds }: Catalogue): string[] {
+  const models = listIn(text);
   const unknown = models.find((id) => !id.endsWith("*") && !declaredModelIds.has(id));
   if (unknown !== undefined) throw new KeysFault(`no model of the catalogue has the id "${unknown}"`);
   if (models.length === 0) throw new KeysFault("--models must name at least one model");

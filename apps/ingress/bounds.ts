@@ -17,6 +17,10 @@ export const settingElementsMax = 16;
 export const settingMembersMax = 1_000;
 /** A larger body leaves a part of `BODIES_BYTES_MAX` to small ones, and reserves memory as it arrives; a smaller one by its Content-Length. */
 export const smallBodyBytesMax = 64 * 1024;
+/** Bytes of a compressed body that are decoded at once. */
+export const decodedChunkBytes = 64 * 1024;
+/** The largest window of a zstd body is 2 to this power, in bytes: https://www.rfc-editor.org/rfc/rfc9659 */
+export const zstdWindowLog = 23;
 /** A body up to this size takes an event loop about 20 ms at most, whatever its content. A larger one is read in a thread. */
 export const bodyReadAtOnceBytesMax = 128 * 1024;
 /** How long a thread may read one body. The largest takes a second or two, whatever its content. */
@@ -57,6 +61,9 @@ export const bufferedAnswerBytesMax = 512 * 1024;
 export const smallAnswerBytesMax = 64 * 1024;
 /** How often the connections with waiting bytes are checked for what their callers have taken. */
 export const unreadCheckMs = 100;
+
+/** Bytes of all tool calls in one answer for a client of Ollama, which gets each call as a whole. */
+export const callBytesMax = 8 << 20;
 
 // Idempotency.
 /** Characters of an Idempotency-Key: the length that other APIs accept. */

@@ -44,6 +44,7 @@ import { UnreadAnswers } from "./http/unread.ts";
 import { Idempotency } from "./idempotency/idempotency.ts";
 import { logSubscriber } from "./log-subscriber.ts";
 import { metricsSubscriber } from "./metrics.ts";
+import { addOllamaRoutes } from "./ollama/routes.ts";
 import { createIngressOperations } from "./operations.ts";
 import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
 import { BoundedStore } from "./stored/bounded-store.ts";
@@ -191,6 +192,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     clock,
     events,
     keys,
+    catalogue: catalogue.current,
     bodies,
     unread,
     nextId,
@@ -204,7 +206,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   });
   const stored = createStored(config, deps, backends, path, { admission, bodies, reader });
   const { storing, detached, resumable } = stored;
-  addRoutes(server, {
+  const posts = addRoutes(server, {
     catalogue: catalogue.current,
     admission,
     idempotency,
@@ -214,6 +216,11 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     detached,
     resumable,
   });
+  addOllamaRoutes(
+    server,
+    { catalogue: catalogue.current, admission, bodies, reader, clock, recorded: capacities.recorded },
+    (...step) => posts.checkEarly(...step),
+  );
   addStoredRoutes(server, { ...stored, clock });
   const sockets = new ResponsesSockets({
     config,

@@ -16,6 +16,8 @@ export interface KeyCopy {
   find(hash: string): KeyRecord | undefined;
   /** Whether this copy knows a revocation of the key with this record id. */
   isRevoked(id: string): boolean;
+  /** The origins of all keys' records. Those of a key that was revoked since the last complete read may be among them. */
+  origins(): ReadonlySet<string>;
   count(): number;
   /** Reads all records for the first time; rejects when Redis does not answer. Notices may arrive before. */
   open(): Promise<void>;
@@ -31,6 +33,7 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
   let records = new Map<string, KeyRecord>();
   /** The ids of revoked keys. */
   let revoked = new Set<string>();
+  let origins = new Set<string>();
   /** The version of `records`. */
   let version = 0;
   let isStale = false;
@@ -46,6 +49,9 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
     for (const [hash, copied] of lost) fresh.set(hash, copied);
     records = fresh;
     revoked = new Set([...fresh.values()].flatMap(({ id, revokedAt }) => (revokedAt === undefined ? [] : [id])));
+    origins = new Set(
+      [...fresh.values()].flatMap((record) => (record.revokedAt === undefined ? record.origins : []) ?? []),
+    );
     if (lost.length > 0) {
       log.warn({ records: lost.length }, "Redis lost key records; restoring them");
       await restoreRecords(redis, keyspace, lost, Math.max(version, versionBefore));
@@ -66,6 +72,7 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
       else {
         records.set(hash, record);
         if (record.revokedAt !== undefined) revoked.add(record.id);
+        else for (const origin of record.origins ?? []) origins.add(origin);
       }
     }
     version += news.length;
@@ -97,6 +104,7 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
   return {
     find: (hash) => records.get(hash),
     isRevoked: (id) => revoked.has(id),
+    origins: () => origins,
     count: () => records.size,
     open: async () => {
       await readAll();

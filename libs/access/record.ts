@@ -2,6 +2,7 @@
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { limitsSchema } from "./limits.ts";
+import { originForm, originsMax } from "./origins.ts";
 
 const time = (description: string) => Type.Integer({ minimum: 0, description });
 
@@ -20,6 +21,12 @@ const keyRecordSchema = Type.Object({
   ),
   account: Type.Optional(
     Type.String({ pattern: accountForm.source, description: "The keys of one account share its limits." }),
+  ),
+  origins: Type.Optional(
+    Type.Array(Type.String({ pattern: originForm.source }), {
+      maxItems: originsMax,
+      description: "The web origins from which browsers may use the key, in place of those of its group.",
+    }),
   ),
   limits: Type.Optional(
     limitsSchema({ description: "The key's own limits; each overrides the same limit of its group's `keyLimits`." }),

@@ -1,6 +1,7 @@
 /** The schema of a catalogue file. docs/reference.md shows the descriptions; `faultText` replaces typebox's message for a bad value. */
 import Type from "typebox";
 import { limitsSchema } from "#access/limits.ts";
+import { originForm, originsMax } from "#access/origins.ts";
 import { conversationDialects, upstreamDialects } from "#dialects/dialect.ts";
 import { modelTraitsSchema } from "#dialects/model-traits.ts";
 
@@ -75,6 +76,19 @@ const group = Type.Object(
       description:
         "Whether every stream can be resumed after its connection broke, with `Last-Event-ID` or the same `Idempotency-Key`. Otherwise callers ask for it with the header `x-sluice-resumable: true`. Needs `storesResponses`.",
     }),
+    origins: Type.Array(
+      Type.String({
+        pattern: originForm.source,
+        faultText: 'must be an origin such as "https://app.example", without a path, or "*"',
+        description: "A web origin, or `*`.",
+      }),
+      {
+        default: [],
+        maxItems: originsMax,
+        description:
+          "The web origins from which browsers may use keys of this group, such as `https://app.example`. `*` allows every origin. A key's own origins replace them. Requests of pages from any other origin are refused.",
+      },
+    ),
     limits: callerLimits("Limits for all keys of this group together. An absent limit does not apply."),
     keyLimits: callerLimits("Limits for each key of this group. A key's own limits override them."),
     accountLimits: callerLimits("Limits for all keys of one account together, for keys that name an account."),

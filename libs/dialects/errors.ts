@@ -6,6 +6,7 @@ export const statuses = {
   context_too_long: 400,
   content_filter: 400,
   invalid_key: 401,
+  origin_not_allowed: 403,
   path_not_found: 404,
   not_found: 404,
   model_not_found: 404,

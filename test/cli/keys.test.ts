@@ -105,6 +105,8 @@ test("a key is created, shown once, stored as a hash, listed and revoked", async
     "90d",
     "--models",
     "one, o*",
+    "--origins",
+    "https://app.example, http://localhost:5173",
     "--json",
   );
   assert.equal(created.err, "");
@@ -112,8 +114,8 @@ test("a key is created, shown once, stored as a hash, listed and revoked", async
   const { key, ...record } = JSON.parse(created.out);
   assert.ok(looksLikeKey(key));
   assert.deepEqual(
-    [record.name, record.group, record.models, record.hint],
-    ["ci", "default", ["one", "o*"], key.slice(-4)],
+    [record.name, record.group, record.models, record.origins, record.hint],
+    ["ci", "default", ["one", "o*"], ["https://app.example", "http://localhost:5173"], key.slice(-4)],
   );
   assert.equal(record.expiresAt, record.createdAt + 90 * 86_400_000);
 
@@ -140,10 +142,13 @@ test("without --json, create and list print a table", async () => {
   const list = await keys("list");
   const [titles, row, ...rest] = list.out.trimEnd().split("\n");
   assert.deepEqual(rest, []);
-  assert.match(titles!, /^ID +NAME +GROUP +KEY +STATE +CREATED \(UTC\) +EXPIRES \(UTC\) +MODELS +ACCOUNT +LIMITS$/);
+  assert.match(
+    titles!,
+    /^ID +NAME +GROUP +KEY +STATE +CREATED \(UTC\) +EXPIRES \(UTC\) +MODELS +ORIGINS +ACCOUNT +LIMITS$/,
+  );
   assert.match(
     row!,
-    /^key_[0-9a-f]{24} {2}a person's {2}narrow {2}…\w{4} {2}live {3}\d{4}-\d\d-\d\d \d\d:\d\d {2}2099-01-31 00:00 {2}all of its group {2}none {5}those of its group$/,
+    /^key_[0-9a-f]{24} {2}a person's {2}narrow {2}…\w{4} {2}live {3}\d{4}-\d\d-\d\d \d\d:\d\d {2}2099-01-31 00:00 {2}all of its group {2}those of its group {2}none {5}those of its group$/,
   );
 });
 
@@ -213,6 +218,7 @@ test("an invalid command gives a one-line error and creates nothing", async () =
     [[...create, "--group", "default", "--expires", "2001-01-01"], 1, /--expires must be in the future/],
     [[...create, "--group", "default", "--expires", "soon"], 1, /--expires must be in the future/],
     [[...create, "--group", "default", "--models", "absent"], 1, /no model of the catalogue has the id "absent"/],
+    [[...create, "--group", "default", "--origins", "https://app.example/"], 1, /--origins must be up to 100 origins/],
     [[...create, "--group", "default", "--models", ","], 1, /--models must name at least one model/],
     [["create", "--group", "default", "--name", "a\nb"], 1, /--name must be/],
     [[...create, "--grup", "default"], 2, /Unknown option '--grup'/],

@@ -139,7 +139,7 @@ test("missing, malformed, unknown, expired and revoked keys get the same respons
   assert.equal(ids.size, refused.length * 9);
   assert.match(
     [...answers][0] ?? "",
-    /\{"error":\{"message":"Incorrect API key provided, or none\. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key\.","type":"invalid_request_error","param":null,"code":"invalid_api_key"\}\}$/,
+    /\{"error":\{"message":"Incorrect API key provided, or none\. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key, x-goog-api-key or api-key\.","type":"invalid_request_error","param":null,"code":"invalid_api_key"\}\}$/,
   );
   const head = await fetch(`${gateway.url}/v1/models`, { method: "HEAD" });
   assert.equal(head.status, 401);

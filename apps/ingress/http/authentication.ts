@@ -8,6 +8,8 @@ import { Refused } from "./refused.ts";
 /** The records of keys by the hash of the key. */
 export interface KeyDirectory {
   find(hash: string): KeyRecord | undefined;
+  /** The web origins of all keys' records. */
+  origins(): ReadonlySet<string>;
 }
 
 /** The record of the caller's key. Throws Refused for a key that is not valid, or not any more at `now` (epoch milliseconds). */
@@ -40,7 +42,7 @@ function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
   const found: string[] = [];
   const [scheme, bearer] = (headers.authorization ?? "").split(/ +/, 2);
   if (scheme?.toLowerCase() === "bearer" && bearer) found.push(bearer);
-  for (const name of ["x-api-key", "x-goog-api-key"] as const) {
+  for (const name of ["x-api-key", "x-goog-api-key", "api-key"] as const) {
     const value = headers[name];
     if (typeof value === "string" && value !== "") found.push(value.trim());
   }

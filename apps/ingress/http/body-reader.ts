@@ -1,8 +1,9 @@
 /** Reads small bodies at once and large ones in a thread, so that no body blocks the event loop for long. */
 
 import type { Failure } from "#dialects/errors.ts";
-import { copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task-thread.ts";
+import { bufferOf, copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task-thread.ts";
 import { bodyReadAtOnceBytesMax, bodyReadTimeoutMs } from "../bounds.ts";
+import { type ModelPath, type OllamaRequest, readOllamaRequest } from "../ollama/request.ts";
 import type { CallerFrame } from "../websocket/socket-frame.ts";
 import { type BodyRead, checkBody, type ReadBody, readForm, readJson } from "./body.ts";
 import type { BodyAnswer, BodyTask } from "./body-thread.ts";
@@ -43,6 +44,17 @@ export class BodyReader {
       }) as Promise<BodyRead<ReadBody>>;
     const checked = (read: BodyRead<unknown>) => (read.kind === "read" ? checkBody(endpoint, read.value) : read);
     return contentType === undefined ? checked(readJson(bytes)) : readForm(endpoint, bytes, contentType).then(checked);
+  }
+
+  /** Reads a request of Ollama's clients, and translates it. */
+  async readOllama(path: ModelPath, bytes: Buffer, key: string): Promise<BodyRead<OllamaRequest>> {
+    if (isReadAtOnce(bytes)) return readOllamaRequest(path, bytes);
+    const read = (await this.#inThread((copy) => ({ kind: "ollama", bytes: copy, path }), bytes, {
+      key,
+    })) as BodyRead<OllamaRequest>;
+    // Bytes lose their class on the way between threads.
+    if (read.kind === "read" && read.value.bytes !== undefined) read.value.bytes = bufferOf(read.value.bytes);
+    return read;
   }
 
   /** Reads a large frame of a WebSocket. Rejects with Refused. */

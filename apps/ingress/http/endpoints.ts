@@ -5,6 +5,7 @@ import { compactEndpoint, responsesEndpoint } from "#dialects/openai-responses/p
 import type { Endpoint } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { type OperationName, operationNames, operations } from "#operations/operations.ts";
+import { servedPathOf } from "./vendor-paths.ts";
 
 export interface ServedEndpoint extends Endpoint {
   operation: OperationName;
@@ -29,7 +30,7 @@ export const responses = endpoints.get(responsesEndpoint.path) as ServedEndpoint
 export const isSocketHandshake = ({ method, url = "", headers, httpVersion }: IncomingMessage): boolean =>
   method === "GET" &&
   httpVersion !== "1.0" &&
-  url.split("?", 1)[0] === responsesEndpoint.path &&
+  pathOf(servedPathOf(url).url) === responsesEndpoint.path &&
   headers.upgrade?.toLowerCase() === "websocket";
 
 /** The endpoint that compacts conversations of OpenAI's Responses. */
@@ -55,6 +56,9 @@ export function modelCallIn(path: string): { model: string; method: string } | u
 
 /** A request's path, without its query. */
 export const pathOf = (url: string): string => url.split("?", 1)[0] as string;
+
+/** True for a path of Ollama's API, whose errors have a format of their own. */
+export const isOllamaPath = (url: string): boolean => url.startsWith("/api/");
 
 const versions = /^(?:\/v1(?:alpha|beta1?)?(?=\/|$))*/;
 

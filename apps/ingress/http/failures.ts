@@ -13,7 +13,7 @@ export const invalidKey: Failure = {
   code: "invalid_key",
   // Clients recognise a wrong key by OpenAI's wording: https://platform.openai.com/docs/guides/error-codes
   message:
-    "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key or x-goog-api-key.",
+    "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key, x-goog-api-key or api-key.",
 };
 
 export const unavailable: Failure = {
@@ -139,7 +139,8 @@ export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server:
     meant === undefined
       ? ""
       : ` The path is ${printable(meant)}. ${profiles[dialectOf(request.url, request.headers)].baseUrlHint}`;
-  return { code: "path_not_found", message: `There is no ${request.method} ${printable(path)} here.${hint}` };
+  const asked = printable(pathOf(request.originalUrl));
+  return { code: "path_not_found", message: `There is no ${request.method} ${asked} here.${hint}` };
 }
 
 /** The path that a client with a wrong base URL meant; undefined if there is none. `isServed` tells whether a path has a route. */

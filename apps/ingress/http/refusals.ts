@@ -7,7 +7,8 @@ import type { Failure } from "#dialects/errors.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { upstreamRequestIdHeader } from "#relay/job.ts";
 import { discardedBytesMax, headerBytesMax, refusedMs } from "../bounds.ts";
-import { dialectOf, requestIdHeadersOf } from "./endpoints.ts";
+import { ollamaErrorOf } from "../ollama/answer.ts";
+import { dialectOf, isOllamaPath, requestIdHeadersOf } from "./endpoints.ts";
 
 /** The headers of an error response. */
 export function failureHeadersOf({ code, retryAfterSeconds, upstreamRequestId }: Failure): Record<string, string> {
@@ -38,7 +39,8 @@ export function sendFailure(
     destroyWithin(request.raw.socket, refusedMs, request.raw);
   reply.headers(requestIdHeadersOf(request));
   const { statusOf, errorBodyOf } = profiles[dialectOf(request.url, request.headers)];
-  return reply.code(statusOf(failure.code)).headers(failureHeadersOf(failure)).send(errorBodyOf(failure, request.id));
+  const body = isOllamaPath(request.url) ? ollamaErrorOf(failure.message) : errorBodyOf(failure, request.id);
+  return reply.code(statusOf(failure.code)).headers(failureHeadersOf(failure)).send(body);
 }
 
 /** The running responses of each connection: nothing else may be written into them. */

@@ -1,11 +1,11 @@
 /**
- * Receives request bodies: bounds the size of each, its minimum rate, and the memory of all together. A handler gets the bytes as they were sent, in
- * `request.bytes`; body-reader.ts parses them.
+ * Receives request bodies: bounds the size of each, its minimum rate, and the memory of all together. A handler gets the bytes without their content coding,
+ * in `request.bytes`; body-reader.ts parses them.
  */
 
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { Transform } from "node:stream";
+import { type Readable, Transform } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from "fastify";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
@@ -14,6 +14,7 @@ import type { Clock } from "#service/clock.ts";
 import type { Capacity, Claim } from "../admission/capacity.ts";
 import { smallBodyBytesMax } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
+import { acceptedCodings, codingOf, decoderOf, undecodable, unknownCoding } from "./content-codings.ts";
 import { overloadOf, tooLarge, tooSlow } from "./failures.ts";
 import { Refused } from "./refused.ts";
 import { UploadPace, uploadCheckMsOf } from "./upload-pace.ts";
@@ -28,7 +29,7 @@ export const noBytes = Buffer.alloc(0);
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** The body as it was sent; empty where there is none. */
+    /** The body, decompressed; empty where there is none. */
     bytes: Buffer;
     /** The request's part of the memory for bodies; its generation takes it over. */
     held: Claim;
@@ -120,14 +121,12 @@ export class RequestBodies {
   #admit(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
     const { config, events } = this.#options;
     const { headers, held } = request;
-    if (headers["content-encoding"] !== undefined && headers["content-encoding"] !== "identity")
-      throw new Refused({
-        code: "unsupported_media_type",
-        message: "Compressed bodies are not supported; send the body as it is.",
-      });
-    if (headers["transfer-encoding"] !== undefined) return this.#counted(request, reply.raw, payload);
+    const isChunked = headers["transfer-encoding"] !== undefined;
+    const coding = codingOf(headers["content-encoding"]);
+    if (isChunked && coding === undefined) return this.#counted(request, reply.raw, payload);
     const announced = Number(headers["content-length"] ?? 0);
     if (announced > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
+    if (coding !== undefined && (isChunked || announced > 0)) return this.#decoded(request, reply, payload, coding);
     if (announced <= smallBodyBytesMax) {
       this.reserve(request, announced);
       return payload;
@@ -138,8 +137,48 @@ export class RequestBodies {
     return this.#counted(request, reply.raw, payload, announced);
   }
 
+  /** A body in a content coding: its decoded bytes are bounded and reserved, and as many encoded ones may arrive. */
+  #decoded(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload, coding: string): Transform {
+    const { bodyBytesMax } = this.#options.config;
+    const decoder = decoderOf(coding);
+    if (decoder === undefined) {
+      reply.header("accept-encoding", acceptedCodings);
+      throw new Refused(unknownCoding);
+    }
+    const counter = this.#counter(request, reply.raw);
+    // Fastify compares the Content-Length with this number of bytes.
+    const body = Object.assign(counter, { receivedEncodedLength: 0 });
+    payload.on("data", (chunk: Buffer) => {
+      body.receivedEncodedLength += chunk.length;
+      if (body.receivedEncodedLength > bodyBytesMax) counter.destroy(new Refused(tooLarge(bodyBytesMax)));
+    });
+    const discardRest = () => {
+      payload.unpipe(decoder);
+      payload.resume();
+    };
+    decoder.once("error", () => counter.destroy(new Refused(undecodable)));
+    decoder.once("end", discardRest);
+    // Nothing else listens for errors while no handler reads the body.
+    counter.once("error", discardRest);
+    counter.once("close", () => {
+      decoder.destroy();
+      discardRest();
+    });
+    destroyWithCaller(counter, request, payload);
+    payload.pipe(decoder).pipe(counter);
+    return body;
+  }
+
   /** A body that reserves its bytes as they arrive. The rest of a refused body is read and discarded. */
   #counted(request: FastifyRequest, response: ServerResponse, body: RequestPayload, announced?: number): Transform {
+    const counter = this.#counter(request, response, announced);
+    counter.once("error", () => body.resume());
+    destroyWithCaller(counter, request, body);
+    return body.pipe(counter);
+  }
+
+  /** Passes bytes on, bounds and reserves them. */
+  #counter(request: FastifyRequest, response: ServerResponse, announced?: number): Transform {
     const { bodyBytesMax } = this.#options.config;
     let bytes = 0;
     const arrived = (length: number) => {
@@ -148,7 +187,7 @@ export class RequestBodies {
       if (!response.writableEnded && !response.destroyed)
         this.reserve(request, announced === undefined ? bytes : Math.min(announced, reservedAhead * bytes));
     };
-    const counter = new Transform({
+    return new Transform({
       transform(chunk: Buffer, _encoding, done) {
         try {
           arrived(chunk.length);
@@ -158,11 +197,6 @@ export class RequestBodies {
         }
       },
     });
-    counter.once("error", () => body.resume());
-    body.once("close", () => {
-      if (!request.raw.complete) counter.destroy();
-    });
-    return body.pipe(counter);
   }
 
   readonly #keepBytes = (
@@ -179,6 +213,12 @@ export class RequestBodies {
       done(error as Error);
     }
   };
+}
+
+function destroyWithCaller(counter: Transform, { raw }: FastifyRequest, payload: Readable): void {
+  payload.once("close", () => {
+    if (!raw.complete) counter.destroy();
+  });
 }
 
 /** Makes the reader of a body fail with this error. */

@@ -17,6 +17,7 @@ import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
 import { dialectOf, endpoints, googleVersions, modelCallOf, responses, type ServedEndpoint } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
+import { servedBodyOf, servedPathOf } from "./vendor-paths.ts";
 
 export interface RoutesOptions {
   catalogue(): Catalogue;
@@ -35,7 +36,8 @@ interface ModelCall {
   method: string;
 }
 
-export function addRoutes(server: FastifyInstance, options: RoutesOptions): void {
+/** Returns the steps that the routes share. */
+export function addRoutes(server: FastifyInstance, options: RoutesOptions): GenerationRoutes {
   const posts = new GenerationRoutes(options);
   const serve = (scope: FastifyInstance, wantsForms: boolean) => {
     for (const endpoint of endpoints.values())
@@ -62,6 +64,7 @@ export function addRoutes(server: FastifyInstance, options: RoutesOptions): void
     );
     addModelRoutes(server, version, options);
   }
+  return posts;
 }
 
 function addModelRoutes(server: FastifyInstance, version: string, { catalogue, admission }: RoutesOptions): void {
@@ -81,7 +84,7 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
 }
 
 /** The steps of every POST route, in this order: checkEarly, handle. */
-class GenerationRoutes {
+export class GenerationRoutes {
   readonly #options: RoutesOptions;
 
   constructor(options: RoutesOptions) {
@@ -105,13 +108,15 @@ class GenerationRoutes {
     endpoint: ServedEndpoint,
     call?: ModelCall,
   ): Promise<void> | undefined {
+    const served = request.originalUrl === request.url ? undefined : servedPathOf(request.originalUrl);
+    if (served !== undefined && !isForm(endpoint.operation)) request.bytes = servedBodyOf(request.bytes, served);
     const contentType = isForm(endpoint.operation) ? request.headers["content-type"] : undefined;
     const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
     const resolved = this.#options.storing.resolve(request, endpoint, request.bytes, read);
     const begin = (body: ResolvedBody) =>
       endpoint === responses && body.body.background === true
         ? this.#beginBackground(request, reply, body)
-        : this.#begin(request, reply, endpoint, body, call);
+        : this.#begin(request, reply, endpoint, body, call ?? served);
     return resolved instanceof Promise ? request.held.during(resolved).then(begin) : begin(resolved);
   }
 
@@ -143,7 +148,7 @@ class GenerationRoutes {
     reply: FastifyReply,
     endpoint: ServedEndpoint,
     resolved: ResolvedBody,
-    call: ModelCall | undefined,
+    call: Partial<ModelCall> | undefined,
   ): Promise<void> | undefined {
     const { admission, idempotency, storing, resumable } = this.#options;
     const { body, demand, bytes } = resolved;

@@ -3,6 +3,7 @@
 import type { IncomingMessage } from "node:http";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { KeyRecord } from "#access/record.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
@@ -10,6 +11,7 @@ import type { Clock } from "#service/clock.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
 import { callerOf, type KeyDirectory } from "./authentication.ts";
+import { Cors } from "./cors.ts";
 import { isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
 import { failureOf, notFoundOf } from "./failures.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
@@ -17,6 +19,7 @@ import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
 import { destroyWhenUnread } from "./send-timeout.ts";
 import { CallerResponse, type UnreadAnswers } from "./unread.ts";
+import { servedPathOf } from "./vendor-paths.ts";
 
 /** The status in metrics for a response whose caller left before its end; nobody receives it. */
 export const callerLeftStatus = 499;
@@ -37,6 +40,7 @@ export interface RequestServerOptions {
   clock: Clock;
   events: EventSink<IngressEvents>;
   keys: KeyDirectory;
+  catalogue(): Catalogue;
   bodies: RequestBodies;
   /** Bytes of responses that callers have not taken. */
   unread: UnreadAnswers;
@@ -50,6 +54,7 @@ export interface RequestServerOptions {
 export function createRequestServer(options: RequestServerOptions): FastifyInstance {
   const { config, events, bodies, draining } = options;
   const responses = new ResponsesInProgress();
+  const cors = new Cors(options);
   const isUpgrade = (request: IncomingMessage) => config.responsesWebsocket === "on" && isSocketHandshake(request);
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
     events.emit("requestRefused", { requestId: request.id, code: failure.code });
@@ -63,6 +68,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     forceCloseConnections: false,
     return503OnClosing: false,
     genReqId: options.nextId,
+    rewriteUrl: ({ url = "" }) => servedPathOf(url).url,
     routerOptions: { maxParamLength: 300 },
     http: {
       ServerResponse: CallerResponse,
@@ -75,7 +81,10 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
       shouldUpgradeCallback: isUpgrade,
     },
     clientErrorHandler: (error, socket) => responses.refuseConnection(error, socket),
-    frameworkErrors: (error, request, reply) => refuse(failureOf(error), request, reply as FastifyReply),
+    frameworkErrors: (error, request, reply) => {
+      cors.expose(request, reply.raw);
+      return refuse(failureOf(error), request, reply as FastifyReply);
+    },
   });
   server.decorateRequest("caller");
   server.decorateRequest("isGeneration", false);
@@ -84,7 +93,10 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     responses.add(request.raw.socket, reply.raw);
     // Node does not manage the socket of an upgrade, so it is closed after the refusal.
     if (isUpgrade(request.raw)) reply.raw.once("finish", () => closeWithin(request.raw.socket, refusedMs));
+    cors.expose(request, reply.raw);
+    if (cors.answersPreflight(request, reply)) return reply;
     admitCaller(options, request, reply);
+    cors.check(request);
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
   // By default Node sends 100 Continue before any handler sees the headers.

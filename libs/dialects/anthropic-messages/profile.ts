@@ -22,6 +22,7 @@ const errorTypes: Record<ErrorCode, string> = {
   context_too_long: request,
   content_filter: request,
   invalid_key: "authentication_error",
+  origin_not_allowed: "permission_error",
   path_not_found: "not_found_error",
   not_found: "not_found_error",
   model_not_found: "not_found_error",
@@ -106,7 +107,7 @@ export const anthropicMessagesProfile: Profile = {
       },
     ],
   },
-  ownsPath: (_versions, rest) => /^\/messages(\/|$)/.test(rest),
+  ownsPath: (_versions, rest) => /^\/(messages(\/|$)|.*\/publishers\/anthropic\/)/.test(rest),
   isClient: (headers) => headers["anthropic-version"] !== undefined,
   baseUrlHint:
     "Set the client's base URL to this gateway's address without a path: the client adds the version itself. The AI SDK's Anthropic provider wants /v1 at its end.",

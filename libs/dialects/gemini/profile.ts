@@ -21,6 +21,7 @@ const errorStatuses: Record<ErrorCode, string> = {
   context_too_long: argument,
   content_filter: argument,
   invalid_key: "UNAUTHENTICATED",
+  origin_not_allowed: "PERMISSION_DENIED",
   path_not_found: "NOT_FOUND",
   not_found: "NOT_FOUND",
   model_not_found: "NOT_FOUND",
@@ -90,6 +91,10 @@ const endpointOf = (method: string, schema: Endpoint["schema"]): Endpoint => ({
   faultOf: storedFaultIn(statefulFieldIn),
 });
 
+/** Paths of Google's APIs, here without their version, that no other vendor has: https://ai.google.dev/api */
+const ownPath =
+  /^\/(upload|cachedContents|interactions|tunedModels|fileSearchStores|corpora|projects|publishers|ws\/google\.[\w.]+)(\/|$)/;
+
 export const geminiProfile: Profile = {
   authentication: "x-goog-api-key",
   probePath: "/models",
@@ -100,10 +105,11 @@ export const geminiProfile: Profile = {
     ],
     "token-count": [endpointOf("countTokens", countRequestSchema)],
   },
-  ownsPath: (versions) => /v1(alpha|beta1?)/.test(versions),
+  ownsPath: (versions, rest) => /v1(alpha|beta1?)/.test(versions) || ownPath.test(rest),
   isClient: (headers, query) =>
     headers["x-goog-api-key"] !== undefined ||
-    `${headers["user-agent"] ?? ""} ${headers["x-goog-api-client"] ?? ""}`.includes("google-genai-sdk/") ||
+    headers["x-goog-api-client"] !== undefined ||
+    (headers["user-agent"] ?? "").includes("google-genai-sdk/") ||
     ["key", "pageSize", "pageToken"].some((name) => query.has(name)),
   baseUrlHint:
     "Set the client's base URL to this gateway's address without a path: the client adds the version itself. The AI SDK's Google provider and LiteLLM want /v1beta at its end.",

@@ -334,6 +334,12 @@ const faults: Fault[] = [
     message: "2:37: groups.default.weight: must be >= 1",
   },
   {
+    name: "an origin with a path",
+    from: 'models: ["*"]',
+    to: 'models: ["*"], origins: ["https://app.example/"]',
+    message: '2:39: groups.default.origins[0]: must be an origin such as "https://app.example", without a path, or "*"',
+  },
+  {
     name: "a group without models",
     from: 'models: ["*"]',
     to: "models: []",

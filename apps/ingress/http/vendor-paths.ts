@@ -1,0 +1,63 @@
+/**
+ * The paths under which clients of clouds call a vendor's API, and the paths that serve them here. The server rewrites each request's path before routing, so no
+ * route exists twice.
+ *
+ * - Azure: https://learn.microsoft.com/azure/ai-foundry/openai/reference
+ * - Vertex AI: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference and, for Anthropic's models, …/partner-models/claude/use-claude
+ * - Google's base URL for OpenAI's clients: https://ai.google.dev/gemini-api/docs/openai
+ */
+import { objectSpansOf, replaceSpans, withMembers } from "#dialects/json.ts";
+
+export interface ServedPath {
+  /** With its query. */
+  url: string;
+  /** The model that the path names; it replaces the one of the body. */
+  model?: string;
+}
+
+/** `/openai/…`, `/openai/v1/…` and `/openai/deployments/<model>/…`, also behind one of Google's versions. */
+const openai = /^(?:\/v1(?:alpha|beta1?)?)?\/openai(?:\/v1(?=\/)|\/deployments\/([^/]+)(?=\/))?(\/.*)$/;
+const vertex =
+  /^\/v1(?:beta1?)?(?:\/projects\/[^/]+\/locations\/[^/]+)?\/publishers\/(google|anthropic)\/models\/([^/]+):([A-Za-z]+)$/;
+
+/** Where a URL (a path with its query) is served. Every other URL is served as it is. */
+export function servedPathOf(url: string): ServedPath {
+  const question = url.indexOf("?");
+  const path = question < 0 ? url : url.slice(0, question);
+  const query = question < 0 ? "" : url.slice(question);
+  const azure = openai.exec(path);
+  if (azure !== null) {
+    const [, deployment, rest = ""] = azure;
+    return { url: `/v1${rest}${query}`, ...(deployment !== undefined && { model: decoded(deployment) }) };
+  }
+  const [, publisher, model = "", method = ""] = vertex.exec(path) ?? [];
+  if (publisher === "google") return { url: `/v1beta1/models/${model}:${method}${query}` };
+  if (publisher === "anthropic" && /^(?:streamR|r)awPredict$/.test(method))
+    return model === "count-tokens"
+      ? { url: `/v1/messages/count_tokens${query}` }
+      : { url: `/v1/messages${query}`, model: decoded(model) };
+  return { url };
+}
+
+/** The JSON body of a request whose path was rewritten, as the path's endpoint expects it. All other bytes stay unchanged. */
+export function servedBodyOf(bytes: Buffer, { model }: ServedPath): Buffer {
+  const bare = withMembers(bytes, "anthropic_version", () => undefined);
+  const spans = model === undefined ? undefined : objectSpansOf(bare, ["model"]);
+  if (spans === undefined) return bare;
+  const value = Buffer.from(JSON.stringify(model));
+  if (spans.all.length > 0)
+    return replaceSpans(
+      bare,
+      spans.all.map(({ start, end }) => ({ start, end, by: value })),
+    );
+  const member = Buffer.concat([Buffer.from(`${spans.empty ? "" : ","}"model":`), value]);
+  return replaceSpans(bare, [{ start: spans.close, end: spans.close, by: member }]);
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
