@@ -11,8 +11,6 @@ export const promptsMax = 2_048;
 export const imagePromptBytesMax = 1 << 20;
 /** Workers parse these bodies completely. 300,000 tokens (https://platform.openai.com/docs/api-reference/embeddings/create) take half of this size. */
 export const embeddingsBodyBytesMax = 4 << 20;
-/** Workers parse these bodies completely. Far more than the texts that moderation models read. */
-export const moderationBodyBytesMax = 8 << 20;
 /** Workers parse these bodies completely. */
 export const rerankBodyBytesMax = 4 << 20;
 /** Documents of one request for a ranking, ten times as many as Cohere recommends. */

@@ -1,7 +1,7 @@
 /** Bytes on their way through the gateway: as they arrive, unchanged, and never in the way of conversations. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { request } from "node:http";
+import { request, type ServerResponse } from "node:http";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
 import { modelLine, startScriptedUpstream } from "./support.ts";
@@ -14,17 +14,18 @@ upstreams:
   simulator: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
   scripted: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }
 models:
-${modelLine({ id: "talker", model: "sim-text;rate=0" })}${modelLine({ id: "scripted", model: "theirs", upstream: "scripted", queue: "audio" })}${modelLine({ id: "endless-speaker", model: "sim-speech;tokens=100000;stall=5", queue: "audio" })}${modelLine({ id: "long-speaker", model: "sim-speech;tokens=3000", queue: "audio" })}${modelLine({ id: "transcriber", model: "sim-transcript", queue: "audio" })}`,
+${modelLine({ id: "talker", model: "sim-text;rate=0" })}${modelLine({ id: "scripted", model: "theirs", upstream: "scripted", queue: "audio" })}${modelLine({ id: "endless-speaker", model: "sim-speech;tokens=100000;stall=5", queue: "audio" })}${modelLine({ id: "quick-speaker", model: "sim-speech", queue: "audio" })}  - { id: failing-over, retries: 1, queue: audio, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: scripted, model: theirs }, { upstream: simulator, model: sim-speech }] }
+${modelLine({ id: "long-speaker", model: "sim-speech;tokens=3000", queue: "audio" })}${modelLine({ id: "transcriber", model: "sim-transcript", queue: "audio" })}`,
 });
 after(async () => {
   await gateway[Symbol.asyncDispose]();
   await upstream[Symbol.asyncDispose]();
 });
 
-const speak = (model: string) =>
+const speak = (model: string, headers: Record<string, string> = {}) =>
   fetch(`${gateway.url}/v1/audio/speech`, {
     method: "POST",
-    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json", ...headers },
     body: JSON.stringify({ model, input: "hello", voice: "alloy" }),
   });
 const readerOf = (response: Response) => (response.body as ReadableStream<Uint8Array>).getReader();
@@ -52,6 +53,36 @@ test("each chunk of speech reaches the caller before the upstream sends the next
   assert.deepEqual(Buffer.from((await reader.read()).value ?? []), reversed);
   assert.equal((await reader.read()).done, true);
   assert.deepEqual(JSON.parse(upstream.last().body.toString()), { model: "theirs", input: "hello", voice: "alloy" });
+});
+
+test("speech that fails before its first byte comes from the next target, also if the failure has a success status", async () => {
+  const failures: ((response: ServerResponse) => void)[] = [
+    (response) => void response.writeHead(503).end(),
+    (response) => void response.writeHead(200, { "content-type": "audio/mpeg" }).end(),
+    (response) =>
+      void response
+        .writeHead(200, { "content-type": "application/json" })
+        .end('{"error":{"message":"The voice is loading.","code":"server_error"}}'),
+    (response) => void response.destroy(),
+  ];
+  for (const failure of failures) {
+    upstream.answerWith(failure);
+    const response = await speak("failing-over");
+    assert.deepEqual([response.status, response.headers.get("content-type")], [200, "audio/mpeg"]);
+    assert.equal(Buffer.from(await response.arrayBuffer()).toString("latin1", 0, 3), "ID3");
+  }
+});
+
+test("a retry with the same Idempotency-Key gets the same bytes, and the upstream speaks once", async () => {
+  const bytes = async () => {
+    const response = await speak("quick-speaker", { "idempotency-key": "speech-1" });
+    assert.equal(response.headers.get("content-type"), "audio/mpeg");
+    return Buffer.from(await response.arrayBuffer());
+  };
+  const first = await bytes();
+  const before = (await gateway.seen("sim-speech")).length;
+  assert.deepEqual(await bytes(), first);
+  assert.deepEqual([first.length, (await gateway.seen("sim-speech")).length], [10 + 4 * 4_800, before]);
 });
 
 test("speech that never ends, speech that nobody reads, a queue of both and a slow upload delay no conversation", async () => {

@@ -1,5 +1,4 @@
 /** Moderation of texts and images: https://platform.openai.com/docs/api-reference/moderations */
-import { moderationBodyBytesMax } from "../bounds.ts";
 import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
 import { moderationRequestSchema } from "./schema.ts";
@@ -10,7 +9,6 @@ export const moderation: Operation = {
       path: "/v1/moderations",
       dialect: "openai-chat",
       schema: moderationRequestSchema,
-      bodyBytesMax: moderationBodyBytesMax,
       modelDefault: "omni-moderation-latest",
     },
   ],
