@@ -156,7 +156,7 @@ export class GenerationRoutes {
     const { alt } = request.query as { alt?: string };
     const framing = (endpoint.framingOf ?? profiles[endpoint.dialect].framingOf)(body, call?.method, alt);
     const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
-    if (resumable.concerns(request, framing) && resolved.expansion?.compacts === undefined)
+    if (resumable.concerns(request, endpoint, framing) && resolved.expansion?.compacts === undefined)
       return resumable.serve({ request, reply, endpoint, resolved, model, replay });
     const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { id: requestId } = request;

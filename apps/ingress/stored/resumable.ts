@@ -7,6 +7,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
+import { isForm } from "#operations/operations.ts";
 import type { ServedEndpoint } from "../http/endpoints.ts";
 import { Refused } from "../http/refused.ts";
 import { fingerprintOf, nameOf } from "../idempotency/idempotency.ts";
@@ -47,8 +48,8 @@ export class ResumableStreams {
   }
 
   /** Does the request begin or resume such a stream? */
-  concerns({ headers, caller }: FastifyRequest, framing: Framing): boolean {
-    if (framing !== "sse") return false;
+  concerns({ headers, caller }: FastifyRequest, { operation }: ServedEndpoint, framing: Framing): boolean {
+    if (framing !== "sse" || isForm(operation)) return false;
     return (
       headers[resumableHeader] === "true" ||
       eventId.test(String(headers["last-event-id"] ?? "")) ||
