@@ -18,15 +18,15 @@ export interface Body {
 }
 
 /** The head must be flushed already, with `transfer-encoding: chunked`. */
-export function createBody(response: ServerResponse): Body {
+export function createBody(response: ServerResponse, encoding: "utf8" | "latin1" = "utf8"): Body {
   /** Undefined while the response waits for an earlier one on a pipelined connection. */
   const socket = () => (response.socket?.destroyed ? undefined : (response.socket ?? undefined));
   return {
     write(text) {
       if (text === "") return true;
       const direct = socket();
-      if (direct === undefined) return response.write(text);
-      return direct.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`);
+      if (direct === undefined) return response.write(text, encoding);
+      return direct.write(`${Buffer.byteLength(text, encoding).toString(16)}\r\n${text}\r\n`, encoding);
     },
     onceWritable(resume) {
       (socket() ?? response).once("drain", resume);

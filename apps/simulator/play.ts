@@ -6,7 +6,7 @@
  */
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { type Body, createBody } from "./body.ts";
-import type { Script, SentFault } from "./dialects/dialect.ts";
+import type { Script, SentFault, Whole } from "./dialects/dialect.ts";
 import type { Journal, JournalEntry } from "./journal.ts";
 import type { Settings } from "./settings.ts";
 import { createWheelEntry, type Wheel } from "./wheel.ts";
@@ -45,7 +45,7 @@ function watch({ response, journal, entry }: Answering, leave: () => void): { sp
   };
 }
 
-/** Sends a JSON body immediately. */
+/** Sends a body immediately; JSON unless `more` has another content type. */
 export function sendJson(
   { response, entry, headers }: Pick<Answering, "response"> & Partial<Answering>,
   status: number,
@@ -55,8 +55,8 @@ export function sendJson(
   if (entry) entry.status = status;
   response.writeHead(status, {
     ...headers,
-    ...more,
     "content-type": "application/json",
+    ...more,
     "content-length": Buffer.byteLength(body),
   });
   response.end(body);
@@ -121,7 +121,7 @@ export function playEvents(playing: Playing, script: Script): void {
       "transfer-encoding": "chunked",
     });
     response.flushHeaders();
-    body = createBody(response);
+    body = createBody(response, script.encoding);
     if (settings.earlyOpening) body.write(open());
     firstMs = nowMs + settings.firstMs;
     timer.run = step;
@@ -189,7 +189,7 @@ function broken(events: string): string {
 }
 
 /** Sends the whole answer once it is complete: after the delays, and the time of its tokens at the pace. */
-export function playWhole(playing: Playing, body: string, tokens: number): void {
+export function playWhole(playing: Playing, { body, tokens, contentType = "application/json" }: Whole): void {
   const { response, wheel, entry, settings, headers } = playing;
   const { faults, rate } = settings;
   const { spoil } = watch(playing, () => wheel.remove(timer));
@@ -197,7 +197,7 @@ export function playWhole(playing: Playing, body: string, tokens: number): void 
   /** The answer up to a token, without an end. */
   const part = (count: number): Body => {
     entry.status = 200;
-    response.writeHead(200, { ...headers, "content-type": "application/json", "transfer-encoding": "chunked" });
+    response.writeHead(200, { ...headers, "content-type": contentType, "transfer-encoding": "chunked" });
     response.flushHeaders();
     const open = createBody(response);
     const text = body.slice(0, Math.floor((body.length * count) / Math.max(1, tokens)));
@@ -232,7 +232,7 @@ export function playWhole(playing: Playing, body: string, tokens: number): void 
       spoil();
       return sendJson(playing, 200, body.slice(0, -2));
     }
-    sendJson(playing, 200, body);
+    sendJson(playing, 200, body, { "content-type": contentType });
   };
 
   const timer = createWheelEntry(answer);

@@ -118,7 +118,7 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   const perform = (dialect: Dialect, playing: Playing, request: Omit<SimulatedRequest, "settings">) => {
     try {
       const answer = dialect.answer({ ...request, settings: playing.settings });
-      if (answer.kind === "whole") playWhole(playing, answer.body, answer.tokens);
+      if (answer.kind === "whole") playWhole(playing, answer);
       else playEvents(playing, answer);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;

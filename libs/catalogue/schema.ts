@@ -278,7 +278,7 @@ const model = Type.Object(
         default: [],
         maxItems: 50,
         description:
-          "What the model supports: text, streaming, tools, vision, json, reasoning, image. With `reasoning`, upstreams of openai-responses are asked for encrypted reasoning. A list without `reasoning` removes reasoning settings from requests to the upstream.",
+          "What the model supports: text, streaming, tools, vision, json, reasoning, image, embedding, moderation, rerank, speech, transcription. With `reasoning`, upstreams of openai-responses are asked for encrypted reasoning. A list without `reasoning` removes reasoning settings from requests to the upstream.",
       },
     ),
     prices: Type.Object(
@@ -378,7 +378,7 @@ export const catalogueSchema = Type.Object(
     queues: Type.Record(Type.String(), queue, {
       ...nameOptions("a queue"),
       default: {},
-      description: "The queues. `chat` and `image` always exist.",
+      description: "The queues. `chat`, `image`, `audio` and `background` always exist.",
     }),
     groups: Type.Record(Type.String(), group, {
       ...nameOptions("a group"),

@@ -12,6 +12,7 @@ Settings.Set({ maxErrors: 10_000 });
 const builtInQueues: Record<string, object> = {
   chat: {},
   image: { waitMs: 600_000 },
+  audio: {},
   background: { waitMs: 3_600_000 },
 };
 

@@ -42,6 +42,10 @@ export const modelTraitsSchema = Type.Object({
     description:
       "The model reasons even if its `capabilities` are empty and a request does not ask for it. Requests ask it for encrypted reasoning (Responses).",
   }),
+  completions: Type.Boolean({
+    description:
+      "Upstreams of openai-chat serve the model at OpenAI's legacy endpoint for completions, so these requests pass to it unchanged. Otherwise they become conversations.",
+  }),
   prefill: Type.Optional(
     Type.Boolean({
       description:
@@ -65,6 +69,7 @@ const common: ModelTraits = {
   systemTurns: false,
   signedCalls: true,
   knownToReason: false,
+  completions: false,
 };
 
 interface Row {
@@ -78,6 +83,9 @@ interface Row {
 
 /** Every matching row applies, and later rows win. */
 const rows: Partial<Record<UpstreamDialect, readonly Row[]>> = {
+  "openai-chat": [
+    { model: /(?:^|\/)(?:gpt-3\.5-turbo-instruct|(?:davinci|babbage)-002)/, traits: { completions: true } },
+  ],
   "openai-responses": [
     { model: /(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/, traits: { knownToReason: true } },
   ],

@@ -19,6 +19,10 @@ export interface Endpoint {
   method?: string;
   /** Set if it is smaller than the ingress's general bound. */
   bodyBytesMax?: number;
+  /** The model of a body that names none. */
+  modelDefault?: string;
+  /** How the caller gets its answer, where the dialect's own rule does not apply. */
+  framingOf?(body: Record<string, unknown>): Framing;
   /** Checks rules that a schema cannot express; undefined for a valid body. */
   faultOf?(body: Record<string, unknown>): Failure | undefined;
   /** What a body refers to that the gateway has stored for its caller, in dialects with such references. */

@@ -1,7 +1,7 @@
 /** The common part of operations on conversations, for the worker: decoding and attachments. */
 
 import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/attachments.ts";
-import type { Codec, Framing } from "#dialects/codec.ts";
+import type { Codec, Framing, Verbatim } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { Refusal } from "#dialects/field-support.ts";
@@ -13,10 +13,17 @@ export const isConversation = (dialect: string): dialect is ConversationDialect 
   conversationDialects.some((known) => known === dialect);
 
 /** The caller's own bytes, with the data of the attachments that the upstream does not fetch itself. */
-export async function ownBytesOf({ dialect, body }: PreparationTask, resolve: ResolveAddresses): Promise<Buffer> {
-  const { verbatim } = codecs[dialect];
+export const ownBytesOf = ({ dialect, body }: PreparationTask, resolve: ResolveAddresses): Promise<Buffer> =>
+  withData(body, codecs[dialect].verbatim.withAddresses, resolve);
+
+/** The bytes with the data of the attachments that the upstream does not fetch itself. `withAddresses` finds and replaces their addresses. */
+export async function withData(
+  body: Buffer,
+  withAddresses: Verbatim["withAddresses"],
+  resolve: ResolveAddresses,
+): Promise<Buffer> {
   const found: AttachmentAddress[] = [];
-  verbatim.withAddresses(body, (address) => {
+  withAddresses(body, (address) => {
     if (found.length <= addressesMax) found.push(address);
     return undefined;
   });
@@ -24,7 +31,7 @@ export async function ownBytesOf({ dialect, body }: PreparationTask, resolve: Re
   const data = await resolve(found);
   if (!data.some((one) => one !== undefined)) return body;
   let place = 0;
-  return verbatim.withAddresses(body, () => data[place++]);
+  return withAddresses(body, () => data[place++]);
 }
 
 /** Puts the data of attachments into a request. */

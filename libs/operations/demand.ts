@@ -33,6 +33,14 @@ export function conversationDemandOf(body: Record<string, unknown>, dialect: Con
   };
 }
 
+/** The demand of a request without an answer of text. `content` may refer to files by address. */
+export const plainDemandOf = (content?: unknown): Demand => ({
+  outputTokensMax: undefined,
+  mediaTokens: undefined,
+  choices: 1,
+  attachedTokens: referencesIn(content) * referenceTokens,
+});
+
 /** The members that refer to a file, in all dialects. */
 const references = new Set(["image_url", "video_url", "audio_url", "file_url", "file_id", "fileUri", "file_uri"]);
 const isReference = (value: unknown): boolean => typeof value === "string" && value !== "" && !/^data:/i.test(value);

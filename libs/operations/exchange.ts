@@ -8,6 +8,7 @@ import type { Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#di
 import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { NeutralRequest } from "#dialects/neutral.ts";
+import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "./operations.ts";
 
 /** A caller's request, and the target that it is prepared for. */
@@ -97,13 +98,19 @@ export interface OperationExchange<Context = unknown> {
 export interface CallExchange<Context = unknown> extends OperationExchange<Context> {
   /** The dialect to speak with an upstream that speaks several. */
   wantedOf(dialect: ConversationDialect): UpstreamDialect;
-  /** The caller gets the upstream's bytes unchanged, with their content type, instead of JSON. */
-  returnsBytes?: boolean;
+  /** How a response is passed on that is neither JSON nor events; undefined for those. */
+  rawOf?(context: Context): RawResponse | undefined;
   /** `prepare` answers by itself when its task says that the upstream does not count tokens. Used if the upstream has no such endpoint. */
   canEstimate?: boolean;
   /** Reads a stream for a caller who wants one; undefined if the upstream streams nothing. Callers get whole responses if the method is missing. */
   stream?(context: Context): StreamRelay | undefined;
 }
+
+export type RawResponse =
+  /** Bytes of any kind: the caller gets them as they arrive, with the upstream's content type. `usage` is billed for them. */
+  | { kind: "bytes"; usage: Usage }
+  /** A text, which is read whole like JSON. */
+  | { kind: "text"; contentType: string };
 
 export const refused = (message: string, param?: string): Refused => ({
   kind: "refused",

@@ -4,18 +4,31 @@ import type { WholeAnswer } from "#dialects/codec.ts";
 import { Refusal, refuse } from "#dialects/field-support.ts";
 import { answerExchange } from "./answer/exchange.ts";
 import { addressesMax } from "./bounds.ts";
+import { completionExchange } from "./completions/exchange.ts";
 import { embeddingExchange } from "./embeddings/exchange.ts";
 import type { CallExchange, OperationExchange, PreparationTask, Prepared, ResolveAddresses } from "./exchange.ts";
-import { imageEditExchange, imageGenerationExchange } from "./images/exchange.ts";
+import { imageEditExchange, imageGenerationExchange, imageVariationExchange } from "./images/exchange.ts";
+import { moderationExchange } from "./moderations/exchange.ts";
 import type { OperationName } from "./operations.ts";
+import { rerankExchange, rerankWithDocumentsExchange } from "./rerank/exchange.ts";
+import { speechExchange } from "./speech/exchange.ts";
 import { tokenCountExchange } from "./token-count/exchange.ts";
+import { transcriptionExchange, translationExchange } from "./transcriptions/exchange.ts";
 
 /** All operations except conversations, which the worker can resume. */
 export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchange> = {
+  completion: completionExchange,
   "token-count": tokenCountExchange,
   embedding: embeddingExchange,
   "image-generation": imageGenerationExchange,
   "image-edit": imageEditExchange,
+  "image-variation": imageVariationExchange,
+  moderation: moderationExchange,
+  speech: speechExchange,
+  transcription: transcriptionExchange,
+  translation: translationExchange,
+  rerank: rerankExchange,
+  "rerank-with-documents": rerankWithDocumentsExchange,
 };
 
 const exchanges: Record<OperationName, OperationExchange> = { answer: answerExchange, ...callExchanges };

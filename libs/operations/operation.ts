@@ -13,6 +13,8 @@ export interface Operation {
   inputTokensMax?: number;
   /** Whether another target may get the request after one that accepted it did not answer. It may not if that could do the work twice. */
   isRepeatable: boolean;
+  /** Streams of text, of which a caller who leaves is billed what was produced. Of others it is billed the estimate. */
+  reportsProgress?: boolean;
   /** The demand of a request, beyond the length of its body. */
   demandOf(body: Record<string, unknown>, dialect: ConversationDialect): Demand;
 }

@@ -1,16 +1,29 @@
 /** The registry of operations: each is a folder, a line here and a line in exchanges.ts. */
 import { answer } from "./answer/operation.ts";
+import { completion } from "./completions/operation.ts";
 import { embedding } from "./embeddings/operation.ts";
-import { imageEdit, imageGeneration } from "./images/operation.ts";
+import { imageEdit, imageGeneration, imageVariation } from "./images/operation.ts";
+import { moderation } from "./moderations/operation.ts";
 import type { Operation } from "./operation.ts";
+import { rerank, rerankWithDocuments } from "./rerank/operation.ts";
+import { speech } from "./speech/operation.ts";
 import { tokenCount } from "./token-count/operation.ts";
+import { transcription, translation } from "./transcriptions/operation.ts";
 
 const registry = {
   answer,
+  completion,
   "token-count": tokenCount,
   embedding,
   "image-generation": imageGeneration,
   "image-edit": imageEdit,
+  "image-variation": imageVariation,
+  moderation,
+  speech,
+  transcription,
+  translation,
+  rerank,
+  "rerank-with-documents": rerankWithDocuments,
 } satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof registry;

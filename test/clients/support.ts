@@ -29,6 +29,7 @@ export function startClientsGateway({ processes }: Pick<GatewayOptions, "process
       (dialect) =>
         `  ${dialect}: { dialect: ${dialect}, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/${dialect === "gemini" ? "v1beta" : "v1"}" }`,
     ),
+    `  cohere: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v2" }`,
     `  images: { dialect: openai-images, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }`,
   ];
   const line = (id: string, upstream: string, model: string, queue = "chat") =>
@@ -47,10 +48,23 @@ export function startClientsGateway({ processes }: Pick<GatewayOptions, "process
     line("picture", "images", "sim-image", "image"),
     line("gemini-picture", "gemini", "sim-image", "image"),
     line("embedding", "openai-chat", "sim-embedding"),
+    line("omni-moderation-latest", "openai-chat", "sim-moderation"),
+    line("completing", "openai-chat", "sim-text;rate=0;first=0").replace(
+      "retries: 0",
+      "retries: 0, traits: { completions: true }",
+    ),
+    line("speaker", "openai-chat", "sim-speech", "audio"),
+    line("breaking-speaker", "openai-chat", "sim-speech;reset=3", "audio"),
+    line("failing-speaker", "openai-chat", "sim-speech;status=500", "audio"),
+    line("transcriber", "openai-chat", "sim-transcript", "audio"),
+    line("moderation", "openai-chat", "sim-moderation"),
+    line("reranker", "openai-chat", "sim-rerank"),
+    line("cohere-reranker", "cohere", "sim-rerank"),
     line("gemini-embedding", "gemini", "sim-embedding"),
   ];
   return startGateway({
     ...(processes && { processes }),
+    workers: ["chat=64,image=4,audio=8"],
     catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,
     environment: { ATTACHMENT_NETWORKS: "127.0.0.0/8" },
   });

@@ -232,3 +232,25 @@ test("an attachment that only an upstream could fetch is rejected if it does not
     assert.deepEqual([refused.status, refused.param], [400, "tools[0].server_url"]);
   }
 });
+
+test("an image to moderate is fetched for the upstream, and no private address is passed on", async () => {
+  const moderate = (model: string, url: string) =>
+    fetch(`${gateway.url}/v1/moderations`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model, input: [{ type: "image_url", image_url: { url } }] }),
+    });
+  upstream.answerWith(jsonAnswer(JSON.stringify({ id: "m", model: "theirs", results: [{ flagged: false }] })));
+  assert.equal((await moderate("openai-chat", `${here}/a.png`)).status, 200);
+  assert.deepEqual(JSON.parse(upstream.last().body.toString()), {
+    model: "theirs",
+    input: [{ type: "image_url", image_url: { url: `data:image/png;base64,${data.png}` } }],
+  });
+  const before = upstream.last();
+  for (const model of ["openai-chat", "fetching-openai-chat"]) {
+    const response = await moderate(model, "http://10.0.0.1/a.png");
+    const { error } = (await response.json()) as { error: { param: string } };
+    assert.deepEqual([response.status, error.param], [400, "input[0].image_url.url"]);
+  }
+  assert.equal(upstream.last(), before);
+});

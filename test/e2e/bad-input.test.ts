@@ -12,7 +12,16 @@ import { countContent, generateContent, streamGenerateContent } from "./bad-inpu
 import { type Mutation, mutationsOf, without, withValue } from "./bad-input/mutations.ts";
 import { chatCompletions, inputTokens, responses } from "./bad-input/openai.ts";
 import type { Body, RichRequest } from "./bad-input/rich-request.ts";
-import { batchEmbedContents, embedContent, embeddings, imageGenerations } from "./bad-input/short.ts";
+import {
+  batchEmbedContents,
+  completions,
+  embedContent,
+  embeddings,
+  imageGenerations,
+  moderations,
+  rerank,
+  speech,
+} from "./bad-input/short.ts";
 
 const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());
@@ -30,6 +39,10 @@ const endpoints: Record<string, RichRequest> = {
   embedContent,
   batchEmbedContents,
   "image generations": imageGenerations,
+  completions,
+  moderations,
+  rerank,
+  speech,
 };
 
 interface Answer {

@@ -68,6 +68,7 @@ export class GenerationResponse {
   status = 0;
   readonly #options: AnswerOptions;
   readonly #response: AnswerResponse;
+  /** The answer is events, or a growing array. */
   readonly #streams: boolean;
   readonly #headers: Record<string, string>;
   #head: AnswerHead | undefined;
@@ -88,7 +89,7 @@ export class GenerationResponse {
     this.#options = options;
     this.#response = options.response;
     this.#headers = { ...options.headers };
-    this.#streams = options.framing !== "whole";
+    this.#streams = options.framing === "sse" || options.framing === "array";
     this.#writtenAt = now;
     if (options.resumed && options.framing === "sse") this.#delivered = [];
   }
@@ -123,7 +124,7 @@ export class GenerationResponse {
 
   data(payload: Buffer, seq: number, now: number): void {
     if (this.#over) return;
-    if (this.#streams || this.#contentSent) {
+    if (this.#options.framing !== "whole" || this.#contentSent) {
       this.#write(payload, seq, now);
       return;
     }
@@ -168,7 +169,7 @@ export class GenerationResponse {
     this.#options.bufferClaim.hold(0);
   }
 
-  /** Before the head: an error response. In a stream: the dialect's error event, and no terminator. In the middle of a body: a broken connection. */
+  /** Before the head: an error response. In a stream: the dialect's error event, and no terminator. In the middle of a body or of bytes: a broken connection. */
   fail(failure: Failure): void {
     if (this.#over) return;
     this.#over = true;

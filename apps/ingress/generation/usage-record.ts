@@ -1,6 +1,7 @@
 /** The usage record of a generation: what its caller is billed. */
 import { plainUsageOf } from "#dialects/usage.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
+import { operations } from "#operations/operations.ts";
 import type { AnswerProgress } from "#relay/job.ts";
 import { tokensOf } from "../admission/estimate.ts";
 import type { UsageRecord } from "../admission/rate-limits.ts";
@@ -38,4 +39,5 @@ function producedBy(
 const mayThinkUnseen = ({ model }: Generation, { outputTokens }: AnswerProgress): boolean =>
   outputTokens === 0 && model.capabilities.includes("reasoning");
 
-const isStreamedAnswer = ({ operation, framing }: Generation): boolean => operation === "answer" && framing !== "whole";
+const isStreamedAnswer = ({ operation, framing }: Generation): boolean =>
+  operations[operation].reportsProgress === true && framing !== "whole";

@@ -3,8 +3,8 @@
 import { isUtf8 } from "node:buffer";
 import { formFieldsMax } from "#dialects/bounds.ts";
 import type { Failure } from "#dialects/errors.ts";
+import { formOf } from "#dialects/form.ts";
 import { boundBroken, type JsonBounds, parseJson } from "#dialects/json.ts";
-import { formOf } from "#dialects/openai-images/form.ts";
 import type { StoredReferences } from "#dialects/openai-responses/stored-references.ts";
 import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";

@@ -147,8 +147,9 @@ class GenerationRoutes {
   ): Promise<void> | undefined {
     const { admission, idempotency, storing, resumable } = this.#options;
     const { body, demand, bytes } = resolved;
-    const model = call?.model ?? String(body.model);
-    const framing = profiles[endpoint.dialect].framingOf(body, call?.method, (request.query as { alt?: string }).alt);
+    const model = call?.model ?? String(body.model ?? endpoint.modelDefault);
+    const { alt } = request.query as { alt?: string };
+    const framing = (endpoint.framingOf ?? profiles[endpoint.dialect].framingOf)(body, call?.method, alt);
     const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
     if (resumable.concerns(request, framing) && resolved.expansion?.compacts === undefined)
       return resumable.serve({ request, reply, endpoint, resolved, model, replay });

@@ -20,6 +20,8 @@ export interface Script {
   kind: "events";
   /** Server-sent events by default. */
   contentType?: string;
+  /** `latin1` for an answer of bytes, in which each character of a text stands for one byte. */
+  encoding?: "latin1";
   /** Sent before the first token; without content. */
   opening: string;
   /** In tokens. */
@@ -36,6 +38,8 @@ export interface Script {
 /** An answer in one body; `tokens` is its length for the pace. */
 export interface Whole {
   kind: "whole";
+  /** JSON by default. */
+  contentType?: string;
   body: string;
   tokens: number;
 }

@@ -1,10 +1,11 @@
 /**
- * Chooses how an upstream's response is read: as a stream, a whole answer, an error, or an answer in another framing than requested (a stream for a whole
+ * Chooses how an upstream's response is read: as a stream, a whole answer, bytes, an error, or an answer in another framing than requested (a stream for a whole
  * answer, or the reverse).
  */
 import { retryAfterSecondsOf } from "#dialects/retry-after.ts";
 import type { Reading } from "../preparation/exchange.ts";
 import { type AnswerReader, isAnswerStatus } from "./answer-reader.ts";
+import { BytesReader } from "./bytes-reader.ts";
 import { ErrorReader } from "./error-reader.ts";
 import { FoldingReader } from "./folding-reader.ts";
 import { StreamReader } from "./stream-reader.ts";
@@ -30,9 +31,12 @@ export function readerOf(
 ): AnswerReader {
   const errorReader = () => new ErrorReader(status, reading, retryAfterSecondsOf(headers, arrivedAt), isQuoted);
   if (!isAnswerStatus(status)) return errorReader();
-  if (reading.contentType === undefined) return new WholeReader(reading.whole);
-  const { adapted } = reading;
+  const { adapted, raw } = reading;
   const type = String(headers["content-type"] ?? "").toLowerCase();
+  if (raw?.kind === "text") return new WholeReader(reading.whole);
+  // Some servers report errors with a success status.
+  if (raw?.kind === "bytes")
+    return /^(?:application\/json|text\/)/.test(type) ? errorReader() : new BytesReader(raw.usage);
   const isJson =
     isJsonStart(firstByte) ??
     (reading.streams ? type.startsWith("application/json") : !type.startsWith("text/event-stream"));

@@ -152,7 +152,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
    */
   read(chunk: Buffer, now: number): AnswerStep | undefined {
     if (this.#reader !== undefined) return this.#counted(this.#reader.push(chunk));
-    if (this.exchange.reading.contentType === undefined) return this.#counted(this.#readerFrom(chunk[0]).push(chunk));
+    if (this.exchange.reading.raw !== undefined) return this.#counted(this.#readerFrom(chunk[0]).push(chunk));
     const from = chunk.findIndex((byte) => byte > 0x20);
     this.#leadingBytes += chunk.length;
     if (from < 0 && this.#leadingBytes <= leadingBytesMax) {

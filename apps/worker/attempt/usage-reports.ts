@@ -1,10 +1,10 @@
 /**
- * Reports to the owner what the upstream has produced so far, because the owner bills a caller who leaves before the answer is complete. Only conversations are
+ * Reports to the owner what the upstream has produced so far, because the owner bills a caller who leaves before the answer is complete. Only text is
  * reported: other operations are billed by their reservation.
  */
 
 import type { Produced } from "#dialects/produced.ts";
-import type { OperationName } from "#operations/operations.ts";
+import { type OperationName, operations } from "#operations/operations.ts";
 import { type AnswerProgress, encodePayload } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 
@@ -32,7 +32,7 @@ export class UsageReports {
   }
 
   report({ model, produced }: AnsweringCall): void {
-    if (this.#operation !== "answer") return;
+    if (operations[this.#operation].reportsProgress !== true) return;
     const { outputTokens = 0, reasoningTokens = 0, reported } = produced ?? {};
     this.#last = { model, outputTokens, reasoningTokens, ...(reported !== undefined && { reported }) };
     this.#send("usage", encodePayload(this.#last));

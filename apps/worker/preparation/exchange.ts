@@ -31,6 +31,7 @@ import type {
   PreparationTask,
   Prepared,
   PreparedConversation,
+  RawResponse,
   Refused,
 } from "#operations/exchange.ts";
 import { foreignErrorReaderOf } from "#operations/upstream-errors.ts";
@@ -44,8 +45,10 @@ import { translatedTask, verbatimTask } from "./whole.ts";
 export interface Reading {
   /** The caller gets events, or a growing array, instead of one body. */
   streams: boolean;
-  /** Undefined if the caller gets the upstream's bytes, whatever they are, with the upstream's content type. */
+  /** Undefined if the caller gets the upstream's own. */
   contentType: string | undefined;
+  /** Set for a response that is neither JSON nor events. */
+  raw?: RawResponse | undefined;
   /** Further headers of the caller's response. */
   headers?: Record<string, string>;
   /** Reads a stream for a caller who wants a stream. */

@@ -1,7 +1,7 @@
 /** The exchange of each operation with an upstream: a conversation (exchange.ts), or a single call. */
 import { spokenWith } from "#catalogue/catalogue.ts";
 import { contentTypes } from "#dialects/codec.ts";
-import type { PreparedCall } from "#operations/exchange.ts";
+import type { PreparedCall, RawResponse } from "#operations/exchange.ts";
 import { callExchanges } from "#operations/exchanges.ts";
 import type { OperationName } from "#operations/operations.ts";
 import { errorReaderOf, foreignErrorReaderOf } from "#operations/upstream-errors.ts";
@@ -68,13 +68,20 @@ function readingOf(
   const exchange = callExchanges[operation];
   const streams = exchange.stream !== undefined && job.framing === "sse";
   const relay = streams ? exchange.stream?.(context) : undefined;
+  const raw = exchange.rawOf?.(context);
   const whole = (bytes: Buffer) => preparation.read(() => ({ operation, context }), bytes);
   return {
     streams,
-    contentType: exchange.returnsBytes ? undefined : contentTypes[streams ? "sse" : "whole"],
+    raw,
+    contentType: contentTypeOf(raw, streams),
     ...(headers !== undefined && { headers }),
     whole,
     ...(relay !== undefined && { stream: () => relay }),
     ...(streams && { adapted: { toStream: whole } }),
   };
+}
+
+function contentTypeOf(raw: RawResponse | undefined, streams: boolean): string | undefined {
+  if (raw === undefined) return contentTypes[streams ? "sse" : "whole"];
+  return raw.kind === "text" ? raw.contentType : undefined;
 }

@@ -16,7 +16,8 @@ export const openaiChatProfile: Profile = {
       },
     ],
   },
-  ownsPath: (_versions, rest) => /^\/(chat\/completions|embeddings|images)(\/|$)/.test(rest),
+  ownsPath: (_versions, rest) =>
+    /^\/(chat\/completions|completions|embeddings|images|audio|moderations|rerank)(\/|$)/.test(rest),
   askedLengthOf: ({ max_completion_tokens, max_tokens, n, modalities }) => ({
     outputTokensMax: [max_completion_tokens, max_tokens].find(isCount),
     choices: isCount(n) ? n : 1,

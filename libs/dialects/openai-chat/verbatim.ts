@@ -1,6 +1,6 @@
 /** Verbatim relay between a caller and an upstream that both speak OpenAI's chat completions: bytes stay unchanged except for the model's name. */
 
-import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
+import type { Framing, StreamRelay, Target, Verbatim, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer, reasonIn } from "../finish.ts";
 import {
   isEmptyArray,
@@ -42,8 +42,21 @@ export const verbatim: Verbatim = {
   },
   stream: (bytes, _framing, model) => new VerbatimStream(new ChatWatcher(model, askedIn(bytes))),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
-  answer: answerOf,
+  answer: (bytes, model) => answerOf(bytes, model),
 };
+
+/** OpenAI's legacy completions, whose choices have a text instead of a message: https://platform.openai.com/docs/api-reference/completions */
+export const verbatimCompletions = {
+  request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined {
+    const body = requestOf(bytes, framing, target);
+    return body && { path: "/completions", headers: {}, body };
+  },
+  stream: (asked: Asked, model: string): StreamRelay => new VerbatimStream(new ChatWatcher(model, asked, textDeltaOf)),
+  answer: (bytes: Buffer, model: string): WholeAnswer => answerOf(bytes, model, textDeltaOf),
+};
+
+/** A choice of a completion, as the delta or the message of a chat completion. */
+const textDeltaOf = ({ text }: Record<string, unknown>): Record<string, unknown> => ({ content: text });
 
 /**
  * The caller's bytes with the upstream's model name, `store: false`, and `stream_options` that ask for the usage of a stream; for other framings and for
@@ -77,8 +90,15 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
   return replaceSpans(bytes, replacements);
 }
 
-/** The parts of a request that its answer depends on: whether the caller wants the usage in a stream, and the number of choices. */
-function askedIn(bytes: Buffer): { usageShown: boolean; choices: number } {
+/** The parts of a request that its answer depends on. */
+export interface Asked {
+  /** The caller wants the usage in a stream. */
+  usageShown: boolean;
+  /** The number of choices. */
+  choices: number;
+}
+
+export function askedIn(bytes: Buffer): Asked {
   const { stream_options: options, n } = objectSpansOf(bytes, ["stream_options", "n"])?.members ?? {};
   return {
     usageShown: options !== undefined && usageAskedIn(bytes.subarray(options.start, options.end)) === undefined,
@@ -116,19 +136,24 @@ function usageAskedIn(options: Buffer): Buffer | undefined {
   );
 }
 
+/** The delta of a chunk's choice, or the message of a whole one. */
+type DeltaOf = (choice: Record<string, unknown>) => Record<string, unknown>;
+
 class ChatWatcher implements Watcher {
   usage: Usage | undefined;
   answerId: string | undefined;
   readonly endsWithDone = true;
   contradicted = false;
   readonly #model: Buffer;
+  readonly #deltaOf: DeltaOf;
   readonly #usageShown: boolean;
   readonly #choices: number;
   readonly #finishedChoices = new Set<unknown>();
   #usageChunkSeen = false;
   #committed = false;
 
-  constructor(model: string, { usageShown, choices }: { usageShown: boolean; choices: number }) {
+  constructor(model: string, { usageShown, choices }: Asked, deltaOf: DeltaOf = ({ delta }) => objectOf(delta)) {
+    this.#deltaOf = deltaOf;
     this.#model = jsonBytesOf(model);
     this.#usageShown = usageShown;
     this.#choices = choices;
@@ -164,11 +189,13 @@ class ChatWatcher implements Watcher {
         if (!this.#usageShown) return { kind: "hidden" };
       }
     }
-    for (const { delta } of choices) chatDelta(objectOf(delta), produced);
-    this.contradicted ||= this.finished && choices.some(({ delta }) => Object.entries(objectOf(delta)).some(isSaid));
+    const deltas = choices.map(this.#deltaOf);
+    for (const delta of deltas) chatDelta(delta, produced);
+    const says = deltas.some(hasContent);
+    this.contradicted ||= this.finished && says;
     for (const [place, { index, finish_reason: reason }] of choices.entries())
       if (reasonIn(reason) !== undefined) this.#finishedChoices.add(index ?? place);
-    this.#committed ||= choices.some(hasContent);
+    this.#committed ||= says || choices.some(isEnded);
     return {
       kind: "relay",
       bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)),
@@ -178,7 +205,7 @@ class ChatWatcher implements Watcher {
 }
 
 /** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
-function answerOf(bytes: Buffer, model: string): WholeAnswer {
+function answerOf(bytes: Buffer, model: string, messageOf: DeltaOf = ({ message }) => objectOf(message)): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const { error, usage } = body;
@@ -187,7 +214,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   const choices = listOf(body.choices).map(objectOf);
   const failure = failureIn(choices);
   if (failure !== undefined) return failedWith(failure);
-  if (!choices.some(isAnswered)) return failedWith(emptyAnswer);
+  if (!choices.some((choice) => isEnded(choice) || hasContent(messageOf(choice)))) return failedWith(emptyAnswer);
   return {
     kind: "answer",
     body: replaceSpans(bytes, namedBy(bytes, body, jsonBytesOf(model))),
@@ -198,13 +225,11 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
 const namedBy = (bytes: Buffer, parsed: Record<string, unknown>, by: Buffer): (Span & { by: Buffer })[] =>
   memberSpansOf(bytes, "model", parsed).map(({ start, end }) => ({ start, end, by }));
 
-/** True if a whole choice has content, or a reason for having none. */
-const isAnswered = ({ message, finish_reason: reason }: Record<string, unknown>): boolean =>
-  reasonIn(reason) !== undefined || Object.entries(objectOf(message)).some(isSaid);
+/** True if a choice has a reason for its end. */
+const isEnded = ({ finish_reason: reason }: Record<string, unknown>): boolean => reasonIn(reason) !== undefined;
 
-/** True if a chunk's choice has more than the role that opens an answer. */
-const hasContent = ({ delta, finish_reason: reason }: Record<string, unknown>): boolean =>
-  reasonIn(reason) !== undefined || Object.entries(objectOf(delta)).some(isSaid);
+/** True if a message or a delta has more than the role that opens an answer. */
+const hasContent = (delta: Record<string, unknown>): boolean => Object.entries(delta).some(isSaid);
 
 const isSaid = ([name, value]: [string, unknown]): boolean =>
   name !== "role" &&

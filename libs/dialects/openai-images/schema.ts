@@ -36,6 +36,16 @@ const common = {
 
 export const imageRequestSchema = Type.Object(common);
 
+/** The fields of a form; the image appears as its MIME type. */
+export const imageVariationSchema = Type.Object({
+  model: Type.Optional(modelName),
+  image: Type.Array(Type.String({ pattern: "^image/" }), { minItems: 1, maxItems: 1 }),
+  n: common.n,
+  size: common.size,
+  response_format: common.response_format,
+  user: optionalText,
+});
+
 /** The fields of a form; files appear as their MIME types. */
 export const imageEditSchema = Type.Object({
   ...common,

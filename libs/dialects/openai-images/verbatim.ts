@@ -18,7 +18,6 @@ import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
-import { bytesOfForm } from "./form.ts";
 
 /** The caller's JSON with the upstream's model name. Undefined if it has no model. */
 export function imageRequestOf(bytes: Buffer, model: string): WireRequest | undefined {
@@ -33,13 +32,6 @@ export function imageRequestOf(bytes: Buffer, model: string): WireRequest | unde
       spans.all.map(({ start, end }) => ({ start, end, by })),
     ),
   };
-}
-
-/** The caller's form with the upstream's model name; all other fields and files stay unchanged. Modifies `form`. */
-export async function imageEditRequestOf(form: FormData, model: string): Promise<WireRequest> {
-  form.set("model", model);
-  const rewritten = await bytesOfForm(form);
-  return { path: "/images/edits", headers: { "content-type": rewritten.contentType }, body: rewritten.bytes };
 }
 
 export function imageAnswerOf(bytes: Buffer): WholeAnswer {

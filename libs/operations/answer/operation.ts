@@ -1,4 +1,5 @@
 /** A model's answer to a conversation, in each dialect. */
 import { conversationOperation } from "../conversation-operation.ts";
+import type { Operation } from "../operation.ts";
 
-export const answer = conversationOperation("answer", "input and output");
+export const answer: Operation = { ...conversationOperation("answer", "input and output"), reportsProgress: true };

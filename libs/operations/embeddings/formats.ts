@@ -6,22 +6,12 @@
 import type { WireRequest } from "#dialects/codec.ts";
 import { refuse } from "#dialects/field-support.ts";
 import { camelOf, pathOf, resourceOf } from "#dialects/gemini/names.ts";
-import {
-  jsonOf,
-  listOf,
-  objectOf,
-  objectSpansOf,
-  parsedObject,
-  readSpan,
-  replaceSpans,
-  textOf,
-  withElements,
-  withMembers,
-} from "#dialects/json.ts";
+import { jsonOf, listOf, objectOf, parsedObject, readSpan, textOf, withElements, withMembers } from "#dialects/json.ts";
 import type { Profile } from "#dialects/profile.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
 import { embeddedTextsMax } from "../bounds.ts";
+import { withModel } from "../openai-call.ts";
 
 /** In one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
 const googleInputsMax = 100;
@@ -212,14 +202,6 @@ const isComplete = (vectors: readonly number[][], count: number): boolean =>
   vectors.length === count && vectors.every(({ length }) => length > 0);
 
 const textBytesOf = (text: string): Buffer => Buffer.from(JSON.stringify(text));
-
-/** The object with this model, whether or not it named one. */
-function withModel(bytes: Buffer, model: string): Buffer {
-  const spans = objectSpansOf(bytes, ["model"]);
-  if (spans === undefined || spans.members.model !== undefined) return withMember(bytes, ["model"], textBytesOf(model));
-  const by = Buffer.from(`${spans.empty ? "" : ","}"model":${JSON.stringify(model)}`);
-  return replaceSpans(bytes, [{ start: spans.close, end: spans.close, by }]);
-}
 
 /** The embedding as base64; the same bytes if it is already. */
 const base64Of = (embedding: Buffer): Buffer =>

@@ -1,5 +1,6 @@
 /** Embeddings of texts: https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings */
 import { embeddingsBodyBytesMax } from "../bounds.ts";
+import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
 import { batchEmbedContentsSchema, embedContentSchema, embeddingRequestSchema } from "./schema.ts";
 
@@ -21,5 +22,5 @@ export const embedding: Operation = {
   ],
   bills: "input",
   isRepeatable: true,
-  demandOf: () => ({ outputTokensMax: undefined, mediaTokens: undefined, choices: 1, attachedTokens: 0 }),
+  demandOf: () => plainDemandOf(),
 };

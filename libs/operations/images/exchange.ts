@@ -1,15 +1,12 @@
 /** Images from upstreams of OpenAI's images format and from Gemini's models. */
+import { formOf, formRequestOf } from "#dialects/form.ts";
 import { parsedObject } from "#dialects/json.ts";
-import { formOf, valuesOf } from "#dialects/openai-images/form.ts";
+import { valuesOf } from "#dialects/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
-import {
-  imageAnswerOf,
-  imageEditRequestOf,
-  imageEventsOf,
-  imageRequestOf,
-  imageStreamOf,
-} from "#dialects/openai-images/verbatim.ts";
+import { imageAnswerOf, imageEventsOf, imageRequestOf, imageStreamOf } from "#dialects/openai-images/verbatim.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
+
+const variations = "/images/variations";
 
 interface Context {
   spoken: "gemini" | "openai-images";
@@ -20,19 +17,20 @@ interface Context {
   event: string | undefined;
 }
 
-/** `event` is the prefix of event names. */
-const exchangeOf = (event: string, isForm: boolean): CallExchange<Context> => ({
+/** `event` is the prefix of event names. `formPath` is the upstream's path, if requests are forms. */
+const exchangeOf = (event: string, formPath?: string): CallExchange<Context> => ({
   wantedOf: () => "openai-images",
   async prepare({ framing, body, contentType, spoken, target, createdAt }) {
     if (spoken !== "openai-images" && spoken !== "gemini") return refusedFor("images on these paths");
-    const form = isForm ? await formOf(body, contentType) : undefined;
+    const form = formPath !== undefined ? await formOf(body, contentType) : undefined;
+    if (formPath === variations && spoken === "gemini") return refusedFor("variations of images");
     const values = form === undefined ? (parsedObject(body) ?? {}) : valuesOf(form);
     const request =
       spoken === "gemini"
         ? await geminiImageRequestOf(values, form, target.model)
-        : form === undefined
+        : form === undefined || formPath === undefined
           ? imageRequestOf(body, target.model)
-          : await imageEditRequestOf(form, target.model);
+          : await formRequestOf(form, formPath, target.model);
     if (request === undefined) return refusedFor("requests without a model");
     const context: Context = {
       spoken,
@@ -50,5 +48,6 @@ const exchangeOf = (event: string, isForm: boolean): CallExchange<Context> => ({
   stream: ({ spoken, count }) => (spoken === "openai-images" ? imageStreamOf(count) : undefined),
 });
 
-export const imageGenerationExchange = exchangeOf("image_generation", false);
-export const imageEditExchange = exchangeOf("image_edit", true);
+export const imageGenerationExchange = exchangeOf("image_generation");
+export const imageEditExchange = exchangeOf("image_edit", "/images/edits");
+export const imageVariationExchange = exchangeOf("image_variation", variations);

@@ -1,7 +1,7 @@
 /** Images from a prompt, and edits of images: https://platform.openai.com/docs/api-reference/images */
 
 import { valuesOf } from "#dialects/openai-images/form.ts";
-import { imageEditSchema, imageRequestSchema } from "#dialects/openai-images/schema.ts";
+import { imageEditSchema, imageRequestSchema, imageVariationSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";
 import { choicesMax, imagePromptBytesMax } from "../bounds.ts";
 import type { Demand } from "../demand.ts";
@@ -66,11 +66,23 @@ export const imageGeneration: Operation = {
   demandOf,
 };
 
-export const imageEdit: Operation = {
-  endpoints: [{ path: "/v1/images/edits", dialect: "openai-chat", schema: imageEditSchema }],
+const imageForm: Omit<Operation, "endpoints"> = {
   formValuesOf: valuesOf,
   bills: "input and output",
   inputTokensMax: formTokensMax,
   isRepeatable,
   demandOf: (body) => ({ ...demandOf(body), attachedTokens: filesOf(body) * inputImageTokens }),
+};
+
+export const imageEdit: Operation = {
+  ...imageForm,
+  endpoints: [{ path: "/v1/images/edits", dialect: "openai-chat", schema: imageEditSchema }],
+};
+
+/** OpenAI has retired its models for it; other servers have some. */
+export const imageVariation: Operation = {
+  ...imageForm,
+  endpoints: [
+    { path: "/v1/images/variations", dialect: "openai-chat", schema: imageVariationSchema, modelDefault: "dall-e-2" },
+  ],
 };

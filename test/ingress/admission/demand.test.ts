@@ -126,3 +126,25 @@ test("a token count reserves nothing, and an embedding no output", () => {
   assert.deepEqual(reservedFor({ messages: [], n: 5 }, "token-count"), { inputTokens: 0, outputTokens: 0 });
   assert.deepEqual(reservedFor({ input: ["a", "b"], n: 5 }, "embedding"), { inputTokens: 100, outputTokens: 0 });
 });
+
+test("speech is estimated by its characters, and a recording by its size as MP3", () => {
+  assert.deepEqual(reservedFor({ input: "\u{1f600}".repeat(30) }, "speech"), { inputTokens: 30, outputTokens: 0 });
+  const file = { name: "a.mp3", type: "audio/mpeg", size: 160_001 };
+  assert.deepEqual(reservedFor({ file }, "transcription", 160_400), {
+    inputTokens: 250 + 11 * 25,
+    outputTokens: 11 * 4,
+  });
+});
+
+test("completions count every prompt and every try; moderation and rankings have no output", () => {
+  const complete = (body: Record<string, unknown>) => outputOf({ max_tokens: 10, ...body }, "completion");
+  assert.equal(complete({ prompt: "a" }), 10);
+  assert.equal(complete({ prompt: ["a", "b"], n: 3 }), 60);
+  assert.equal(complete({ prompt: [1, 2, 3], n: 2, best_of: 5 }), 50);
+  assert.equal(complete({ prompt: [[1], [2]], max_tokens: 0 }), 2);
+  assert.equal(outputOf({ prompt: "a" }, "completion"), 1_000);
+  assert.deepEqual(reservedFor({ input: "a" }, "moderation"), { inputTokens: 100, outputTokens: 0 });
+  assert.deepEqual(reservedFor({ query: "a" }, "rerank"), { inputTokens: 100, outputTokens: 0 });
+  const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
+  assert.equal(inputOf({ input: [image] }, "moderation"), 2_100);
+});

@@ -119,3 +119,29 @@ test("a whole answer is buffered while its key gets memory for it, then it is pa
   assert.deepEqual([one.response.text, three.response.text], ["a".repeat(50), "f".repeat(30)]);
   assert.deepEqual([capacity.used, capacity.keys], [0, 0]);
 });
+
+test("bytes are written as they come, without keep-alives, and a failure after the first of them breaks the connection", () => {
+  let isBroken = false;
+  class Breakable extends Written {
+    override destroy(): void {
+      isBroken = true;
+    }
+  }
+  const response = new Breakable();
+  const answer = answerTo(response, { framing: "bytes" });
+  answer.keepAlive(10 * everyMs, everyMs);
+  assert.equal(response.headersSent, false, "a later failure may still have a status");
+  answer.head({ status: 200, headers: { "content-type": "audio/mpeg" } }, 1);
+  answer.data(Buffer.from("a\n\n"), 2, 0);
+  assert.equal(response.text, "a\n\n");
+  answer.keepAlive(20 * everyMs, everyMs);
+  answer.fail({ code: "upstream_failed", message: "The upstream broke the connection." });
+  assert.deepEqual([response.text, isBroken], ["a\n\n", true]);
+});
+
+test("bytes that fail before the first of them are an error with a status", () => {
+  const response = new Written();
+  const answer = answerTo(response, { framing: "bytes" });
+  answer.fail({ code: "upstream_failed", message: "The upstream broke the connection." });
+  assert.deepEqual([answer.status, JSON.parse(response.text).error.code], [502, "upstream_error"]);
+});

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { plainUsageOf } from "#dialects/usage.ts";
 import { TargetCall } from "../../../apps/worker/attempt/target-call.ts";
 import type { Exchange } from "../../../apps/worker/preparation/exchange.ts";
 
@@ -13,6 +14,7 @@ const callOf = (contentType: string | undefined, status = 200) => {
     reading: {
       streams: false,
       contentType: undefined,
+      raw: { kind: "bytes", usage: plainUsageOf(7) },
       whole: (body) => ({ kind: "answer", body, usage: undefined }),
       errorOf: () => ({ message: "no such voice" }),
     },
@@ -30,14 +32,15 @@ const callOf = (contentType: string | undefined, status = 200) => {
   return call;
 };
 
-test("a response of bytes reaches the caller as it is, leading white space included, with its content type", () => {
+test("bytes reach the caller as they arrive, leading white space included, with their content type and usage", () => {
   const call = callOf("audio/mpeg");
-  call.read(bytes.subarray(0, 2), 0);
-  call.read(bytes.subarray(2), 0);
-  const step = call.end();
-  assert.ok(step.kind === "end");
-  assert.deepEqual(Buffer.concat(step.bytes), bytes);
-  assert.equal(call.contentType, "audio/mpeg");
+  const steps = [call.read(bytes.subarray(0, 2), 0), call.read(bytes.subarray(2), 0)];
+  assert.deepEqual(
+    steps.map((step) => Buffer.concat(step?.bytes ?? [])),
+    [bytes.subarray(0, 2), bytes.subarray(2)],
+  );
+  assert.deepEqual(call.end(), { kind: "end", bytes: [] });
+  assert.deepEqual([call.contentType, call.usage?.inputTokens], ["audio/mpeg", 7]);
 });
 
 test("a response of bytes without a readable content type gets the type of any bytes", () => {
@@ -51,4 +54,14 @@ test("an error in place of bytes is read as an error", () => {
   const step = call.end();
   assert.ok(step.kind === "failed");
   assert.equal(step.failure.message, "no such voice");
+});
+
+test("a response without a byte, and JSON or text in place of bytes, is no answer", () => {
+  const empty = callOf("audio/mpeg").end();
+  assert.ok(empty.kind === "failed" && empty.failure.code === "upstream_failed");
+  for (const type of ["application/json", "text/html; charset=utf-8"]) {
+    const call = callOf(type);
+    call.read(Buffer.from('{"error":{"message":"no such voice"}}'), 0);
+    assert.equal(call.end().kind, "failed");
+  }
 });

@@ -1,0 +1,102 @@
+/**
+ * Simulated speech: a tone whose pitch depends on the text. WAV and PCM are playable; the other formats begin as such files do, and the rest of them is the same
+ * samples, so that they only look like audio to a program that passes them on.
+ */
+import Type from "typebox";
+import { Compile } from "typebox/compile";
+import { promptTokensOf, seedOf } from "../../answer/chunks.ts";
+import type { Settings } from "../../settings.ts";
+import type { Script } from "../dialect.ts";
+import { openaiErrorBody } from "../openai-error.ts";
+import { filledText, nullable, nullableNumber, nullableText, shaped } from "../shape.ts";
+import { namedEventOf } from "./event.ts";
+
+const speechRequest = Compile(
+  Type.Object({
+    model: filledText,
+    input: Type.String({ minLength: 1, maxLength: 4_096 }),
+    voice: Type.Union([filledText, Type.Object({ id: filledText })]),
+    response_format: nullable(Type.Enum(["mp3", "opus", "aac", "flac", "wav", "pcm"])),
+    speed: nullableNumber(0.25, 4),
+    instructions: nullableText,
+    stream_format: nullable(Type.Enum(["audio", "sse"])),
+  }),
+);
+
+type Format = "mp3" | "opus" | "aac" | "flac" | "wav" | "pcm";
+
+const samplesPerSecond = 24_000;
+/** A chunk is a tenth of a second; 16-bit samples, little-endian, mono. */
+const chunkSamples = samplesPerSecond / 10;
+const chunksPerSecond = 10;
+/** A usual pace of speech. */
+const charactersPerSecond = 15;
+
+/** A WAV header for a length that is not known yet: http://soundfile.sapp.org/doc/WaveFormat/ */
+function wavHeader(): Buffer {
+  const header = Buffer.alloc(44);
+  header.write("RIFF", 0, "latin1");
+  header.writeUInt32LE(0xffff_ffff, 4);
+  header.write("WAVEfmt ", 8, "latin1");
+  header.writeUInt32LE(16, 16);
+  header.writeUInt16LE(1, 20);
+  header.writeUInt16LE(1, 22);
+  header.writeUInt32LE(samplesPerSecond, 24);
+  header.writeUInt32LE(samplesPerSecond * 2, 28);
+  header.writeUInt16LE(2, 32);
+  header.writeUInt16LE(16, 34);
+  header.write("data", 36, "latin1");
+  header.writeUInt32LE(0xffff_ffff, 40);
+  return header;
+}
+
+const formats: Record<Format, { type: string; beginning: () => Buffer }> = {
+  mp3: { type: "audio/mpeg", beginning: () => Buffer.from([0x49, 0x44, 0x33, 4, 0, 0, 0, 0, 0, 0]) },
+  opus: { type: "audio/opus", beginning: () => Buffer.from("OggS\0\x02", "latin1") },
+  aac: { type: "audio/aac", beginning: () => Buffer.from([0xff, 0xf1, 0x50, 0x80]) },
+  flac: { type: "audio/flac", beginning: () => Buffer.from("fLaC\0", "latin1") },
+  wav: { type: "audio/wav", beginning: wavHeader },
+  pcm: { type: "audio/pcm", beginning: () => Buffer.alloc(0) },
+};
+
+export function speechOf(body: unknown, settings: Settings): Script {
+  const asked = shaped(speechRequest, body);
+  const { type, beginning } = formats[asked.response_format ?? "mp3"];
+  const length =
+    settings.tokens ?? Math.ceil((asked.input.length / charactersPerSecond / (asked.speed ?? 1)) * chunksPerSecond);
+  const pitch = 110 + (seedOf(asked.input) % 330);
+  const errorEvent = (message: string) => openaiErrorBody({ status: 500, message });
+  if (asked.stream_format !== "sse")
+    return {
+      kind: "events",
+      contentType: type,
+      encoding: "latin1",
+      opening: beginning().toString("latin1"),
+      length,
+      eventAt: (index) => toneOf(pitch, index).toString("latin1"),
+      closing: "",
+      terminator: "",
+      errorEvent,
+    };
+  const inputTokens = promptTokensOf(asked.input);
+  const usage = { input_tokens: inputTokens, output_tokens: length * 2, total_tokens: inputTokens + length * 2 };
+  const deltaOf = (bytes: Buffer) => namedEventOf({ type: "speech.audio.delta", audio: bytes.toString("base64") });
+  return {
+    kind: "events",
+    opening: "",
+    length,
+    eventAt: (index) => deltaOf(index === 0 ? Buffer.concat([beginning(), toneOf(pitch, 0)]) : toneOf(pitch, index)),
+    closing: "",
+    terminator: namedEventOf({ type: "speech.audio.done", ...(settings.usage !== "never" && { usage }) }),
+    errorEvent: (message) => `data: ${errorEvent(message)}\n\n`,
+  };
+}
+
+function toneOf(pitch: number, chunk: number): Buffer {
+  const bytes = Buffer.alloc(chunkSamples * 2);
+  for (let place = 0; place < chunkSamples; place++) {
+    const seconds = (chunk * chunkSamples + place) / samplesPerSecond;
+    bytes.writeInt16LE(Math.round(12_000 * Math.sin(2 * Math.PI * pitch * seconds)), place * 2);
+  }
+  return bytes;
+}

@@ -1,0 +1,29 @@
+/** Passes bytes of any kind on as they arrive. Nothing in them tells that an answer is complete, so only the end of the response does. */
+import type { Usage } from "#dialects/usage.ts";
+import { type AnswerReader, type AnswerStep, incomplete } from "./answer-reader.ts";
+
+export class BytesReader implements AnswerReader {
+  readonly usage: Usage;
+  committed = false;
+  readonly malformedEvents = 0;
+  readonly produced = undefined;
+  readonly settled = false;
+  readonly answerId = undefined;
+
+  constructor(usage: Usage) {
+    this.usage = usage;
+  }
+
+  get begun(): boolean {
+    return this.committed;
+  }
+
+  push(chunk: Buffer): AnswerStep {
+    this.committed ||= chunk.length > 0;
+    return { kind: "more", bytes: chunk.length > 0 ? [chunk] : [] };
+  }
+
+  end(): AnswerStep {
+    return this.committed ? { kind: "end", bytes: [] } : { kind: "failed", bytes: [], failure: incomplete };
+  }
+}

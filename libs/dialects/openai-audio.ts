@@ -1,0 +1,66 @@
+/**
+ * Verbatim relay of the events of speech and of transcripts, and their usage:
+ * https://platform.openai.com/docs/api-reference/audio/speech-audio-delta-event, https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
+ */
+import type { StreamRelay } from "./codec.ts";
+import { isGiven, objectOf } from "./json.ts";
+import type { SseEvent } from "./sse.ts";
+import { upstreamErrorOf } from "./upstream-errors.ts";
+import { plainUsageOf, tokensOf, type Usage } from "./usage.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "./verbatim.ts";
+
+/** Input tokens that a second of recorded audio counts as, where an upstream reports only the duration. */
+export const tokensPerSecond = 25;
+
+/** Tokens, or a duration in seconds: https://platform.openai.com/docs/api-reference/audio/json-object. Undefined if there is neither. */
+export function audioUsageOf(value: unknown): Usage | undefined {
+  const { seconds, input_tokens: input, output_tokens: output } = objectOf(value);
+  if (typeof seconds === "number" && seconds > 0)
+    return { ...plainUsageOf(Math.ceil(seconds * tokensPerSecond)), isEstimated: true };
+  return tokensOf(input) + tokensOf(output) === 0 ? undefined : plainUsageOf(tokensOf(input), tokensOf(output));
+}
+
+/** Streamed speech. `usage` is billed if the upstream reports none. */
+export const speechStreamOf = (usage: Usage): StreamRelay =>
+  new VerbatimStream(new AudioWatcher("speech.audio.done", usage));
+
+/** A streamed transcript. */
+export const transcriptStreamOf = (): StreamRelay => new VerbatimStream(new AudioWatcher("transcript.text.done"));
+
+/** The upstream's events pass until the one with this type, which is the last. Nothing is estimated from them, so `usage` is the whole count. */
+class AudioWatcher implements Watcher {
+  readonly contradicted = false;
+  readonly answerId = undefined;
+  readonly endsWithDone = false;
+  usage: Usage | undefined;
+  finished = false;
+  readonly #last: string;
+  readonly #usageDefault: Usage | undefined;
+
+  constructor(last: string, usageDefault?: Usage) {
+    this.#last = last;
+    this.#usageDefault = usageDefault;
+  }
+
+  get complete(): boolean {
+    return this.finished;
+  }
+
+  get hasAllContent(): boolean {
+    return this.finished;
+  }
+
+  terminator(): undefined {
+    return undefined;
+  }
+
+  look({ event, data }: SseEvent, value: Record<string, unknown>): Passing {
+    const { type = event, error, usage } = value;
+    if (type === "error" || isGiven(error)) return failedWith(upstreamErrorOf(value));
+    if (type === this.#last) {
+      this.finished = true;
+      this.usage = audioUsageOf(usage) ?? this.#usageDefault;
+    }
+    return { kind: "relay", bytes: eventBytesOf(event, data), content: true };
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * Completions from upstreams of openai-chat that have OpenAI's endpoint for them, unchanged; from all others as the answer to a conversation whose only turn is the
+ * prompt.
+ */
+import { randomUUID } from "node:crypto";
+import type { Target } from "#dialects/codec.ts";
+import { codecs } from "#dialects/codecs.ts";
+import { consistent } from "#dialects/consistent.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import { refuse } from "#dialects/field-support.ts";
+import { isGiven, parsedObject } from "#dialects/json.ts";
+import { foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
+import { type Asked, askedIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
+import { TranslatedStream } from "#dialects/translated.ts";
+import { isConversation } from "../conversation.ts";
+import { type CallExchange, refusedFor } from "../exchange.ts";
+import { CompletionEncoder, type CompletionHead, completionEventsOf, completionOf } from "./answer.ts";
+import { promptsIn } from "./prompts.ts";
+
+type Context =
+  | { kind: "own"; asked: Asked; model: string }
+  /** `spoken` is the dialect of the conversation. */
+  | { kind: "conversation"; spoken: ConversationDialect; head: CompletionHead; streams: boolean };
+
+export const completionExchange: CallExchange<Context> = {
+  wantedOf: () => "openai-chat",
+  async prepare({ body, framing, spoken, target, model, createdAt }) {
+    if (!isConversation(spoken)) return refusedFor("completions");
+    const asked = askedIn(body);
+    if (isServedBy(spoken, target)) {
+      const request = verbatimCompletions.request(body, framing, target);
+      if (request === undefined) return refusedFor("requests without a model");
+      const choices = asked.choices * promptsIn(parsedObject(body)?.prompt);
+      return { kind: "call", request, context: { kind: "own", asked: { ...asked, choices }, model }, errors: "own" };
+    }
+    const decoded = consistent(conversationOf(parsedObject(body) ?? {}));
+    const head = { id: `cmpl-${randomUUID().replaceAll("-", "")}`, model, createdAt, usageShown: asked.usageShown };
+    return {
+      kind: "call",
+      request: codecs[spoken].encodeRequest(decoded, framing, target),
+      context: { kind: "conversation", spoken, head, streams: framing === "sse" },
+      errors: "foreign",
+      decoded,
+    };
+  },
+  read(context, bytes) {
+    if (context.kind === "own") return verbatimCompletions.answer(bytes, context.model);
+    const value = parsedObject(bytes);
+    const answer = value && foldedOf(codecs[context.spoken].decodeAnswer(value));
+    if (answer === undefined) return { kind: "malformed" };
+    if ("error" in answer) return { kind: "error", error: answer.error };
+    const text = (context.streams ? completionEventsOf : completionOf)(answer, context.head);
+    return { kind: "answer", body: Buffer.from(text), usage: answer.usage };
+  },
+  stream: (context) =>
+    context.kind === "own"
+      ? verbatimCompletions.stream(context.asked, context.model)
+      : new TranslatedStream(
+          codecs[context.spoken].streamDecoder(),
+          new CompletionEncoder(context.head),
+          context.head.id,
+        ),
+};
+
+const isServedBy = (spoken: ConversationDialect, { traits }: Target): boolean =>
+  spoken === "openai-chat" && traits.completions;
+
+/** Fields that a conversation can't express, and the values that have no effect. */
+const refused: readonly [string, (value: unknown) => boolean][] = [
+  ["suffix", (value) => value === ""],
+  ["echo", (value) => value === false],
+  ["logprobs", () => false],
+  ["best_of", (value) => value === 1],
+];
+
+/** A conversation whose only turn is the prompt. Throws Refusal, naming the field. */
+function conversationOf({ prompt, ...settings }: Record<string, unknown>): NeutralRequest {
+  for (const [name, asksNothing] of refused) if (isGiven(settings[name]) && !asksNothing(settings[name])) refuse(name);
+  const text = Array.isArray(prompt) && prompt.length === 1 ? prompt[0] : prompt;
+  if (typeof text !== "string" || text === "")
+    return refuse("prompt", "must be one text that is not empty, for the upstream of this model");
+  const messages = [{ role: "user", content: text }];
+  const decoded = codecs["openai-chat"].decodeRequest({ body: { ...settings, messages }, framing: "whole" });
+  return { ...decoded, messages: [{ role: "user", parts: [{ kind: "text", text, path: "prompt" }], path: "prompt" }] };
+}

@@ -1,0 +1,20 @@
+/** Moderation of texts and images: https://platform.openai.com/docs/api-reference/moderations */
+import { moderationBodyBytesMax } from "../bounds.ts";
+import { plainDemandOf } from "../demand.ts";
+import type { Operation } from "../operation.ts";
+import { moderationRequestSchema } from "./schema.ts";
+
+export const moderation: Operation = {
+  endpoints: [
+    {
+      path: "/v1/moderations",
+      dialect: "openai-chat",
+      schema: moderationRequestSchema,
+      bodyBytesMax: moderationBodyBytesMax,
+      modelDefault: "omni-moderation-latest",
+    },
+  ],
+  bills: "input",
+  isRepeatable: true,
+  demandOf: ({ input }) => plainDemandOf(input),
+};

@@ -1,0 +1,38 @@
+/** The common part of single calls between a caller and an upstream of OpenAI's formats: the model's name, the usage, and errors. */
+import type { WholeAnswer, WireRequest } from "#dialects/codec.ts";
+import { jsonBytesOf, objectOf, objectSpansOf, replaceSpans } from "#dialects/json.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
+import { withMember } from "#dialects/verbatim.ts";
+
+/** The object with this model, whether or not it named one. All other bytes stay unchanged. */
+export function withModel(bytes: Buffer, model: string): Buffer {
+  const spans = objectSpansOf(bytes, ["model"]);
+  if (spans === undefined || spans.members.model !== undefined) return withMember(bytes, ["model"], jsonBytesOf(model));
+  const by = Buffer.from(`${spans.empty ? "" : ","}"model":${JSON.stringify(model)}`);
+  return replaceSpans(bytes, [{ start: spans.close, end: spans.close, by }]);
+}
+
+/** The caller's JSON with the upstream's model name. */
+export const requestFor = (path: string, bytes: Buffer, model: string): WireRequest => ({
+  path,
+  headers: {},
+  body: withModel(bytes, model),
+});
+
+/** The upstream's JSON with the catalogue's id of the model, if it names one. */
+export const namedAnswerOf = (bytes: Buffer, model: string): Buffer => withMember(bytes, ["model"], jsonBytesOf(model));
+
+/** The error in a body with a success status, or a body that is no answer. */
+export const errorIn = (body: Record<string, unknown> | undefined): WholeAnswer =>
+  body?.error === undefined || body.error === null
+    ? { kind: "malformed" }
+    : { kind: "error", error: upstreamErrorOf(body) };
+
+/** Tokens as servers of these formats report them; undefined if there are none. */
+export function reportedUsageOf(value: unknown): Usage | undefined {
+  const usage = objectOf(value);
+  const output = tokensOf(usage.output_tokens ?? usage.completion_tokens);
+  const input = tokensOf(usage.input_tokens ?? usage.prompt_tokens ?? usage.total_tokens);
+  return input + output === 0 ? undefined : plainUsageOf(input, output);
+}

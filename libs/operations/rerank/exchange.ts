@@ -1,0 +1,66 @@
+/** Rankings by upstreams of Cohere's or Jina's format, which share their requests. */
+import { randomUUID } from "node:crypto";
+import { isObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#dialects/json.ts";
+import { tokensOf } from "#dialects/usage.ts";
+import { type CallExchange, refusedFor } from "../exchange.ts";
+import { errorIn, reportedUsageOf, requestFor } from "../openai-call.ts";
+
+interface Context {
+  /** Of the answer, for upstreams that give it none. */
+  id: string;
+  /** The catalogue's id of the model. */
+  model: string;
+  /** How many documents were sent, and how many of them the answer may rank. */
+  count: number;
+  ranked: number;
+  /** The documents that the answer repeats; undefined for none. */
+  documents: readonly unknown[] | undefined;
+}
+
+const exchangeOf = (hasDocuments: boolean): CallExchange<Context> => ({
+  wantedOf: () => "openai-chat",
+  async prepare({ body, spoken, target, model }) {
+    if (spoken !== "openai-chat") return refusedFor("rankings");
+    const { documents: given, top_n: top, return_documents: wanted } = parsedObject(body) ?? {};
+    const documents = listOf(given);
+    const context: Context = {
+      id: `rerank-${randomUUID()}`,
+      model,
+      count: documents.length,
+      ranked: Math.min(documents.length, tokensOf(top) || documents.length),
+      documents: (wanted ?? hasDocuments) === true ? documents : undefined,
+    };
+    return { kind: "call", request: requestFor("/rerank", body, target.model), context, errors: "own" };
+  },
+  read(context, bytes) {
+    const answer = parsedObject(bytes);
+    const results = listOf(answer?.results).map(objectOf);
+    const isRanking =
+      results.length > 0 && results.length <= context.ranked && results.every((one) => isResult(one, context));
+    if (answer === undefined || !isRanking) return errorIn(answer);
+    const { usage, meta } = answer;
+    const used = reportedUsageOf(usage) ?? reportedUsageOf(objectOf(meta).tokens);
+    const body = jsonOf({
+      ...answer,
+      id: textOf(answer.id) ?? context.id,
+      model: context.model,
+      results: results.map((result) => resultOf(result, context)),
+      usage: isObject(usage) ? usage : { total_tokens: used?.inputTokens ?? 0 },
+      meta: isObject(meta) ? meta : { api_version: { version: "2" } },
+    });
+    return { kind: "answer", body: Buffer.from(body), usage: used };
+  },
+});
+
+const isResult = ({ index, relevance_score: score }: Record<string, unknown>, { count }: Context): boolean =>
+  typeof index === "number" && Number.isInteger(index) && index >= 0 && index < count && typeof score === "number";
+
+function resultOf({ document, ...result }: Record<string, unknown>, { documents }: Context): object {
+  if (documents === undefined) return result;
+  const own = documents[result.index as number];
+  return { ...result, document: document ?? (typeof own === "string" ? { text: own } : own) };
+}
+
+/** Cohere's `/v2/rerank` and Jina's `/v1/rerank` differ in whether the answer repeats the documents by default. */
+export const rerankExchange = exchangeOf(false);
+export const rerankWithDocumentsExchange = exchangeOf(true);

@@ -1,0 +1,59 @@
+/** Transcripts and translations from upstreams with OpenAI's endpoints for them, in every format, whole or as events. */
+import { formOf, formRequestOf } from "#dialects/form.ts";
+import { parsedObject } from "#dialects/json.ts";
+import { audioUsageOf, transcriptStreamOf } from "#dialects/openai-audio.ts";
+import { type CallExchange, refusedFor } from "../exchange.ts";
+import { errorIn } from "../openai-call.ts";
+import { transcriptionValuesOf } from "./form.ts";
+import type { TranscriptFormat } from "./schema.ts";
+
+interface Context {
+  format: TranscriptFormat;
+  /** The caller wants events. */
+  streams: boolean;
+}
+
+/** The content types of the formats that are texts. As JSON, clients would parse them. */
+const textTypes: Partial<Record<TranscriptFormat, string>> = {
+  text: "text/plain; charset=utf-8",
+  srt: "text/plain; charset=utf-8",
+  vtt: "text/vtt; charset=utf-8",
+};
+
+const exchangeOf = (path: string): CallExchange<Context> => ({
+  wantedOf: () => "openai-chat",
+  async prepare({ body, contentType, framing, spoken, target }) {
+    if (spoken !== "openai-chat") return refusedFor("recordings on these paths");
+    const form = await formOf(body, contentType);
+    const { response_format: format = "json" } = transcriptionValuesOf(form);
+    return {
+      kind: "call",
+      request: await formRequestOf(form, path, target.model),
+      context: { format, streams: framing === "sse" } as Context,
+      errors: "own",
+    };
+  },
+  rawOf({ format, streams }) {
+    const contentType = textTypes[format];
+    return streams || contentType === undefined ? undefined : { kind: "text", contentType };
+  },
+  stream: transcriptStreamOf,
+  read({ format, streams }, bytes) {
+    const isText = textTypes[format] !== undefined;
+    if (isText && !streams) {
+      const answer = bytes[0] === 0x7b ? parsedObject(bytes) : undefined;
+      return answer?.error === undefined ? { kind: "answer", body: bytes, usage: undefined } : errorIn(answer);
+    }
+    const answer = parsedObject(bytes);
+    // An empty text is the transcript of silence.
+    if (typeof answer?.text !== "string") return errorIn(answer);
+    const usage = audioUsageOf(answer.usage) ?? audioUsageOf({ seconds: Number(answer.duration) });
+    if (!streams) return { kind: "answer", body: bytes, usage };
+    const { text, logprobs, usage: reported } = answer;
+    const done = JSON.stringify({ type: "transcript.text.done", text, logprobs, usage: reported });
+    return { kind: "answer", body: Buffer.from(`event: transcript.text.done\ndata: ${done}\n\n`), usage };
+  },
+});
+
+export const transcriptionExchange = exchangeOf("/audio/transcriptions");
+export const translationExchange = exchangeOf("/audio/translations");

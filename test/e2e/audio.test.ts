@@ -1,0 +1,95 @@
+/** Bytes on their way through the gateway: as they arrive, unchanged, and never in the way of conversations. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { request } from "node:http";
+import { after, test } from "node:test";
+import { startGateway } from "../support/gateway.ts";
+import { modelLine, startScriptedUpstream } from "./support.ts";
+
+const upstream = await startScriptedUpstream();
+const gateway = await startGateway({
+  workers: ["chat=4", "audio=2"],
+  catalogue: `groups: { default: { models: ["*"] } }
+upstreams:
+  simulator: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
+  scripted: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }
+models:
+${modelLine({ id: "talker", model: "sim-text;rate=0" })}${modelLine({ id: "scripted", model: "theirs", upstream: "scripted", queue: "audio" })}${modelLine({ id: "endless-speaker", model: "sim-speech;tokens=100000;stall=5", queue: "audio" })}${modelLine({ id: "long-speaker", model: "sim-speech;tokens=3000", queue: "audio" })}${modelLine({ id: "transcriber", model: "sim-transcript", queue: "audio" })}`,
+});
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
+
+const speak = (model: string) =>
+  fetch(`${gateway.url}/v1/audio/speech`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model, input: "hello", voice: "alloy" }),
+  });
+const readerOf = (response: Response) => (response.body as ReadableStream<Uint8Array>).getReader();
+
+/** Every byte, also those that are no text. */
+const allBytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+
+const reversed = Buffer.from(allBytes.toReversed());
+
+test("each chunk of speech reaches the caller before the upstream sends the next", async () => {
+  let goOn = () => {};
+  const mayGoOn = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  upstream.answerWith(async (response) => {
+    response.writeHead(200, { "content-type": "audio/ogg; codecs=opus" }).write(allBytes);
+    await mayGoOn;
+    response.end(reversed);
+  });
+  const response = await speak("scripted");
+  assert.deepEqual([response.status, response.headers.get("content-type")], [200, "audio/ogg; codecs=opus"]);
+  const reader = readerOf(response);
+  assert.deepEqual(Buffer.from((await reader.read()).value ?? []), allBytes);
+  goOn();
+  assert.deepEqual(Buffer.from((await reader.read()).value ?? []), reversed);
+  assert.equal((await reader.read()).done, true);
+  assert.deepEqual(JSON.parse(upstream.last().body.toString()), { model: "theirs", input: "hello", voice: "alloy" });
+});
+
+test("speech that never ends, speech that nobody reads, a queue of both and a slow upload delay no conversation", async () => {
+  const endless = await speak("endless-speaker");
+  const reader = readerOf(endless);
+  await reader.read();
+  const unread = await speak("long-speaker");
+  const waiting = speak("endless-speaker");
+  const boundary = "------------------------d74496d66958873e";
+  const upload = request(`${gateway.url}/v1/audio/transcriptions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": `multipart/form-data; boundary=${boundary}` },
+  });
+  upload.write(
+    `--${boundary}\r\ncontent-disposition: form-data; name="model"\r\n\r\ntranscriber\r\n--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="a.mp3"\r\ncontent-type: audio/mpeg\r\n\r\n`,
+  );
+  upload.write(Buffer.alloc(1 << 20, 1));
+
+  const talk = async () => {
+    const { choices } = await gateway
+      .client()
+      .chat.completions.create({ model: "talker", messages: [{ role: "user", content: "hello" }] });
+    assert.match(choices[0]?.message.content ?? "", /^You said: hello/);
+  };
+  await Promise.all(Array.from({ length: 20 }, talk));
+
+  // All of them are still under way. Their slots free up, so the rest follows.
+  assert.equal((await gateway.seen("sim-speech;tokens=100000;stall=5")).length, 1);
+  await reader.cancel();
+  const second = await waiting;
+  const secondReader = readerOf(second);
+  await secondReader.read();
+  await secondReader.cancel();
+  assert.equal((await unread.arrayBuffer()).byteLength, 10 + 3_000 * 4_800);
+  const answered = once(upload, "response");
+  upload.end(`\r\n--${boundary}--\r\n`);
+  const [response] = await answered;
+  const body: Buffer[] = [];
+  for await (const part of response) body.push(part);
+  assert.match(Buffer.concat(body).toString(), /a\.mp3 \(audio\/mpeg, 1048576 bytes/);
+});

@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { StreamRelay } from "#dialects/codec.ts";
+import { audioUsageOf, speechStreamOf, transcriptStreamOf } from "#dialects/openai-audio.ts";
+import { SseReader } from "#dialects/sse.ts";
+import { plainUsageOf } from "#dialects/usage.ts";
+import { StreamReader } from "../../../apps/worker/answer/stream-reader.ts";
+
+const eventOf = (event: { type: string; [name: string]: unknown }, isNamed = true) =>
+  `${isNamed ? `event: ${event.type}\n` : ""}data: ${JSON.stringify(event)}\n\n`;
+const delta = eventOf({ type: "transcript.text.delta", delta: "hel", segment_id: "seg_0" });
+const segment = eventOf({ type: "transcript.text.segment", id: "seg_0", start: 0, end: 1, speaker: "A", text: "hel" });
+const usage = { type: "tokens", input_tokens: 14, output_tokens: 2, total_tokens: 16 };
+const done = eventOf({ type: "transcript.text.done", text: "hello", usage });
+
+/** What the caller gets of these bytes, and how the answer ends. */
+function read(relay: StreamRelay, text: string) {
+  const reader = new StreamReader(relay);
+  const steps = [reader.push(Buffer.from(text))];
+  if (steps[0]?.kind === "more") steps.push(reader.end());
+  return {
+    text: Buffer.concat(steps.flatMap(({ bytes }) => bytes)).toString(),
+    kind: steps.at(-1)?.kind,
+    usage: reader.usage,
+  };
+}
+
+test("a streamed transcript passes unchanged, and only its last event completes it", () => {
+  const whole = delta + segment + done;
+  assert.deepEqual(read(transcriptStreamOf(), whole), { text: whole, kind: "end", usage: plainUsageOf(14, 2) });
+  assert.equal(read(transcriptStreamOf(), `${whole}data: [DONE]\n\n`).kind, "end");
+  assert.equal(read(transcriptStreamOf(), delta + segment).kind, "failed");
+  assert.equal(read(transcriptStreamOf(), `${delta}data: [DONE]\n\n`).kind, "failed");
+  assert.equal(read(transcriptStreamOf(), `${delta}data: {"type":"transcript.text.de\n\n`).kind, "failed");
+});
+
+test("silence is a transcript without text", () => {
+  const silent = eventOf({ type: "transcript.text.done", text: "" }, false);
+  assert.deepEqual(read(transcriptStreamOf(), silent), { text: silent, kind: "end", usage: undefined });
+});
+
+test("an error event fails speech and transcripts with its message", () => {
+  for (const relay of [speechStreamOf(plainUsageOf(5)), transcriptStreamOf()]) {
+    const out: Buffer[] = [];
+    const [event] = new SseReader(1_000).push(Buffer.from('data: {"error":{"message":"too long","code":"x"}}\n\n'));
+    assert.ok(event !== undefined);
+    relay.push(event, out);
+    assert.deepEqual([relay.error?.message, out], ["too long", []]);
+  }
+});
+
+test("streamed speech is billed by the upstream's count, or else by the given one", () => {
+  const audio = eventOf({ type: "speech.audio.delta", audio: Buffer.alloc(100_000).toString("base64") });
+  const counted = { input_tokens: 3, output_tokens: 10, total_tokens: 13 };
+  const ends: [object, ReturnType<typeof plainUsageOf>][] = [
+    [{ usage: counted }, plainUsageOf(3, 10)],
+    [{}, plainUsageOf(5)],
+    [{ usage: null }, plainUsageOf(5)],
+  ];
+  for (const [more, expected] of ends) {
+    const text = audio + eventOf({ type: "speech.audio.done", ...more });
+    assert.deepEqual(read(speechStreamOf(plainUsageOf(5)), text), { text, kind: "end", usage: expected });
+  }
+});
+
+test("a duration counts 25 tokens for each second", () => {
+  assert.deepEqual(audioUsageOf({ type: "duration", seconds: 8.1 }), { ...plainUsageOf(203), isEstimated: true });
+  for (const nothing of [undefined, null, {}, { seconds: 0 }, { seconds: Number.NaN }, { input_tokens: "many" }])
+    assert.equal(audioUsageOf(nothing), undefined);
+});
