@@ -12,6 +12,7 @@ interface Library {
   /** In `python` or `javascript`. */
   script: string;
   args?: string[];
+  upstreams?: Client["upstreams"];
   isServed?: false;
 }
 
@@ -26,13 +27,14 @@ function reportsIn(stdout: string): Report[] {
   return lines.filter((line) => line.startsWith('{"check"')).map((line) => JSON.parse(line) as Report);
 }
 
-function clientOf({ name, family = "gpt-5", packages, script, args = [], isServed }: Library): Client {
+function clientOf({ name, family = "gpt-5", packages, script, args = [], upstreams, isServed }: Library): Client {
   const isPython = script.endsWith(".py");
   return {
     name,
     family,
     registry: isPython ? "pypi" : "npm",
     packages,
+    ...(upstreams && { upstreams }),
     ...(isServed === false && { isServed }),
     async check({ folder, gateway, model, slow, reasoner, installed, signal }) {
       const file = join(installed.scripts, isPython ? "python" : "javascript", script);
@@ -118,9 +120,14 @@ const libraries: Library[] = [
     args: ["vertex"],
     isServed: false,
   },
-  { name: "Cohere's JavaScript client", packages: ["cohere-ai"], script: "cohere-client.js", isServed: false },
-  { ...aiSdk("cohere", "`cohere`"), script: "cohere-client.js", args: ["ai-sdk"], isServed: false },
-  { name: "Cohere's Python client", packages: ["cohere"], script: "cohere_client.py", isServed: false },
+  {
+    name: "Cohere's JavaScript client",
+    packages: ["cohere-ai"],
+    script: "cohere-client.js",
+    upstreams: ["openai-chat"],
+  },
+  { ...aiSdk("cohere", "`cohere`"), script: "cohere-client.js", args: ["ai-sdk"], upstreams: ["openai-chat"] },
+  { name: "Cohere's Python client", packages: ["cohere"], script: "cohere_client.py", upstreams: ["openai-chat"] },
   { name: "Ollama's Python client", packages: ["ollama"], script: "ollama_client.py", isServed: false },
   { name: "Ollama's JavaScript client", packages: ["ollama"], script: "ollama-client.js", isServed: false },
   {
