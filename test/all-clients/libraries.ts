@@ -12,6 +12,8 @@ interface Library {
   /** In `python` or `javascript`. */
   script: string;
   args?: string[];
+  upstreams?: Client["upstreams"];
+  isServed?: false;
 }
 
 interface Report {
@@ -25,13 +27,15 @@ function reportsIn(stdout: string): Report[] {
   return lines.filter((line) => line.startsWith('{"check"')).map((line) => JSON.parse(line) as Report);
 }
 
-function clientOf({ name, family = "gpt-5", packages, script, args = [] }: Library): Client {
+function clientOf({ name, family = "gpt-5", packages, script, args = [], upstreams, isServed }: Library): Client {
   const isPython = script.endsWith(".py");
   return {
     name,
     family,
     registry: isPython ? "pypi" : "npm",
     packages,
+    ...(upstreams && { upstreams }),
+    ...(isServed === false && { isServed }),
     async check({ folder, gateway, model, slow, reasoner, installed, signal }) {
       const file = join(installed.scripts, isPython ? "python" : "javascript", script);
       const environment = {
@@ -106,6 +110,26 @@ const libraries: Library[] = [
   aiSdk("openai-compatible", "`openai-compatible`"),
   aiSdk("anthropic", "`anthropic`", { family: "claude-opus-5" }),
   aiSdk("google", "`google`", { family: "gemini-3-pro" }),
+  { name: "OpenAI's JavaScript client for Azure", packages: ["openai"], script: "azure-client.js", isServed: false },
+  { ...aiSdk("azure", "`azure`"), isServed: false },
+  {
+    name: "Anthropic's JavaScript client for Vertex AI",
+    family: "claude-opus-5",
+    packages: ["@anthropic-ai/vertex-sdk", "google-auth-library"],
+    script: "anthropic-client.js",
+    args: ["vertex"],
+    isServed: false,
+  },
+  {
+    name: "Cohere's JavaScript client",
+    packages: ["cohere-ai"],
+    script: "cohere-client.js",
+    upstreams: ["openai-chat"],
+  },
+  { ...aiSdk("cohere", "`cohere`"), script: "cohere-client.js", args: ["ai-sdk"], upstreams: ["openai-chat"] },
+  { name: "Cohere's Python client", packages: ["cohere"], script: "cohere_client.py", upstreams: ["openai-chat"] },
+  { name: "Ollama's Python client", packages: ["ollama"], script: "ollama_client.py", isServed: false },
+  { name: "Ollama's JavaScript client", packages: ["ollama"], script: "ollama-client.js", isServed: false },
   {
     name: "LangChain for Python, `ChatOpenAI`",
     packages: ["langchain", "langchain-openai"],

@@ -23,6 +23,10 @@ const openai = async () => {
 const providers = {
   openai,
   "openai.unstored": openai,
+  azure: async () => {
+    const { createAzure } = await import("@ai-sdk/azure");
+    return (apiKey) => createAzure({ baseURL: `${url}/openai`, apiKey });
+  },
   "openai.chat": async () => {
     const { createOpenAI } = await import("@ai-sdk/openai");
     return (apiKey) => createOpenAI({ baseURL: v1, apiKey }).chat;
@@ -55,6 +59,7 @@ const stored = provider === "openai.unstored" ? { store: false } : {};
 const thinking = {
   openai: { openai: { reasoningEffort: "low", reasoningSummary: "auto" } },
   "openai.unstored": { openai: { ...stored, reasoningEffort: "low", reasoningSummary: "auto" } },
+  azure: { azure: { reasoningEffort: "low", reasoningSummary: "auto" } },
   "openai.chat": { openai: { reasoningEffort: "low" } },
   "openai-compatible": { sluice: { reasoningEffort: "low" } },
   anthropic: { anthropic: { thinking: { type: "adaptive" } } },

@@ -1,10 +1,21 @@
 // @ts-nocheck: all-clients.ts installs its packages, beside the project.
-/** Anthropic's JavaScript client. */
+/** Anthropic's JavaScript client or, with the argument `vertex`, the one for Vertex AI. */
 import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
 import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, schema, url } from "./checks.js";
 
-const clientOf = (apiKey) => new Anthropic({ apiKey, baseURL: url, maxRetries: 0 });
+async function vertex() {
+  const { AnthropicVertex } = await import("@anthropic-ai/vertex-sdk");
+  const { OAuth2Client } = await import("google-auth-library");
+  const place = { projectId: "project", region: "us-east5", baseURL: `${url}/v1`, maxRetries: 0 };
+  return (token) => {
+    const authClient = new OAuth2Client();
+    authClient.setCredentials({ access_token: token });
+    return new AnthropicVertex({ ...place, authClient });
+  };
+}
+const isVertex = process.argv[2] === "vertex";
+const clientOf = isVertex ? await vertex() : (apiKey) => new Anthropic({ apiKey, baseURL: url, maxRetries: 0 });
 const { messages } = clientOf(key);
 const hello = { role: "user", content: "hello there" };
 const tools = [{ name: "get_weather", description: "Says the weather of a city.", input_schema: schema }];
@@ -19,6 +30,14 @@ async function each(body) {
       await body((more) => way({ model: name, max_tokens: 2_000, thinking, ...more }), name);
     }
 }
+
+const modelList = {
+  "model list": async () => {
+    const ids = [];
+    for await (const { id } of clientOf(key).models.list({ limit: 2 })) ids.push(id);
+    assert.ok(ids.includes(model) && ids.includes(reasoner));
+  },
+};
 
 await run({
   "an answer": () =>
@@ -44,11 +63,7 @@ await run({
   "count tokens": async () => {
     assert.ok((await messages.countTokens({ model, messages: [hello] })).input_tokens > 0);
   },
-  "model list": async () => {
-    const ids = [];
-    for await (const { id } of clientOf(key).models.list({ limit: 2 })) ids.push(id);
-    assert.ok(ids.includes(model) && ids.includes(reasoner));
-  },
+  ...(!isVertex && modelList),
   "wrong key": () =>
     assert.rejects(
       clientOf("nothing").messages.create({ model, max_tokens: 100, messages: [hello] }),

@@ -1,0 +1,46 @@
+"""Ollama's Python client."""
+
+import ollama
+from checks import assert_used_tool, get_weather, greeting, key, model, question, reasoner, run, url
+
+hello = [{"role": "user", "content": "hello there"}]
+
+
+def client_of(api_key):
+    return ollama.Client(host=url, headers={"Authorization": f"Bearer {api_key}"})
+
+
+client = client_of(key)
+
+
+def whole_answer():
+    for name in (model, reasoner):
+        answer = client.chat(model=name, messages=hello)
+        assert (answer.message.content, answer.done) == (greeting, True), answer
+
+
+def streamed_answer():
+    for name in (model, reasoner):
+        assert "".join(chunk.message.content or "" for chunk in client.chat(model=name, messages=hello, stream=True)) == greeting
+
+
+def tool_loop():
+    for name in (model, reasoner):
+        messages = [{"role": "user", "content": question}]
+        message = client.chat(model=name, messages=messages, tools=[get_weather]).message
+        messages.append(message)
+        for call in message.tool_calls:
+            messages.append({"role": "tool", "tool_name": call.function.name, "content": get_weather(**call.function.arguments)})
+        assert_used_tool(client.chat(model=name, messages=messages, tools=[get_weather]).message.content)
+
+
+def wrong_key():
+    try:
+        client_of("nothing").chat(model=model, messages=hello)
+    except ollama.ResponseError as error:
+        assert error.status_code == 401, error
+        return
+    raise AssertionError("no error")
+
+
+run(whole_answer, streamed_answer, tool_loop, wrong_key)
