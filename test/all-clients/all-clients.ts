@@ -25,9 +25,7 @@ process.stdout.on("error", (error) => interrupted.abort(error));
 const only = process.argv.slice(2).find((argument) => argument !== "--write");
 const writes = process.argv.includes("--write");
 if (writes && only !== undefined) throw new Error("--write is for a run of all clients");
-const clients = [...commandLines, ...libraryClients].filter(({ name, isServed = true }) =>
-  only === undefined ? isServed : name.includes(only),
-);
+const clients = [...commandLines, ...libraryClients].filter(({ name }) => only === undefined || name.includes(only));
 if (clients.length === 0) throw new Error(`no client is named ${only}`);
 
 async function installed(set: VersionSet, some: Client[]): Promise<Installation> {

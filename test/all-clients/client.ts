@@ -42,8 +42,6 @@ export interface Client {
   family: (typeof families)[number];
   registry: "npm" | "pypi";
   packages: string[];
-  /** False: the gateway does not serve its endpoints yet, so it runs only if it is asked for by its name. */
-  isServed?: false;
   /** The upstreams that it runs on; all by default. */
   upstreams?: readonly ConversationDialect[];
   check(run: Run): Promise<Outcome>;

@@ -13,7 +13,6 @@ interface Library {
   script: string;
   args?: string[];
   upstreams?: Client["upstreams"];
-  isServed?: false;
 }
 
 interface Report {
@@ -27,7 +26,7 @@ function reportsIn(stdout: string): Report[] {
   return lines.filter((line) => line.startsWith('{"check"')).map((line) => JSON.parse(line) as Report);
 }
 
-function clientOf({ name, family = "gpt-5", packages, script, args = [], upstreams, isServed }: Library): Client {
+function clientOf({ name, family = "gpt-5", packages, script, args = [], upstreams }: Library): Client {
   const isPython = script.endsWith(".py");
   return {
     name,
@@ -35,7 +34,6 @@ function clientOf({ name, family = "gpt-5", packages, script, args = [], upstrea
     registry: isPython ? "pypi" : "npm",
     packages,
     ...(upstreams && { upstreams }),
-    ...(isServed === false && { isServed }),
     async check({ folder, gateway, model, slow, reasoner, installed, signal }) {
       const file = join(installed.scripts, isPython ? "python" : "javascript", script);
       const environment = {
@@ -110,15 +108,14 @@ const libraries: Library[] = [
   aiSdk("openai-compatible", "`openai-compatible`"),
   aiSdk("anthropic", "`anthropic`", { family: "claude-opus-5" }),
   aiSdk("google", "`google`", { family: "gemini-3-pro" }),
-  { name: "OpenAI's JavaScript client for Azure", packages: ["openai"], script: "azure-client.js", isServed: false },
-  { ...aiSdk("azure", "`azure`"), isServed: false },
+  { name: "OpenAI's JavaScript client for Azure", packages: ["openai"], script: "azure-client.js" },
+  { ...aiSdk("azure", "`azure`") },
   {
     name: "Anthropic's JavaScript client for Vertex AI",
     family: "claude-opus-5",
     packages: ["@anthropic-ai/vertex-sdk", "google-auth-library"],
     script: "anthropic-client.js",
     args: ["vertex"],
-    isServed: false,
   },
   {
     name: "Cohere's JavaScript client",
@@ -128,8 +125,8 @@ const libraries: Library[] = [
   },
   { ...aiSdk("cohere", "`cohere`"), script: "cohere-client.js", args: ["ai-sdk"], upstreams: ["openai-chat"] },
   { name: "Cohere's Python client", packages: ["cohere"], script: "cohere_client.py", upstreams: ["openai-chat"] },
-  { name: "Ollama's Python client", packages: ["ollama"], script: "ollama_client.py", isServed: false },
-  { name: "Ollama's JavaScript client", packages: ["ollama"], script: "ollama-client.js", isServed: false },
+  { name: "Ollama's Python client", packages: ["ollama"], script: "ollama_client.py" },
+  { name: "Ollama's JavaScript client", packages: ["ollama"], script: "ollama-client.js" },
   {
     name: "LangChain for Python, `ChatOpenAI`",
     packages: ["langchain", "langchain-openai"],

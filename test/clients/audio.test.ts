@@ -75,10 +75,10 @@ test("speech that can't be made is an error of the client's classes, and speech 
     isBad("response_format"),
   );
   for (const stream_format of ["audio", "sse"] as const) {
-    const response = await client.audio.speech.create({ model: "breaking-speaker", ...asked, stream_format });
-    assert.equal(response.status, 200);
-    if (stream_format === "audio") await assert.rejects(response.arrayBuffer());
-    else assert.match(await response.text(), /"error":\{"message":.*"code":"upstream_error"\}\}\n\n$/);
+    const speak = () => client.audio.speech.create({ model: "breaking-speaker", ...asked, stream_format });
+    // A broken connection may take along what was sent before it.
+    if (stream_format === "audio") await assert.rejects(async () => (await speak()).arrayBuffer());
+    else assert.match(await (await speak()).text(), /"error":\{"message":.*"code":"upstream_error"\}\}\n\n$/);
   }
 });
 

@@ -156,7 +156,7 @@ test("a new queue is served by workers with `*`, when it is added and at their s
   assert.equal((await gateway.post({ model: "apart", messages })).status, 200);
   assert.deepEqual((await queuesOf(urls)).toSorted(), ["audio=3", "background=3", "chat=2", "image=3", "new=3"]);
   const { urls: later } = await gateway.addWorker("*=4");
-  assert.deepEqual((await queuesOf(later)).toSorted(), ["chat=4", "image=4", "new=4"]);
+  assert.deepEqual((await queuesOf(later)).toSorted(), ["audio=4", "background=4", "chat=4", "image=4", "new=4"]);
   await change(catalogue, (ids) => !ids.includes("apart"));
 });
 
