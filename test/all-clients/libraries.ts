@@ -109,7 +109,7 @@ const libraries: Library[] = [
   aiSdk("anthropic", "`anthropic`", { family: "claude-opus-5" }),
   aiSdk("google", "`google`", { family: "gemini-3-pro" }),
   { name: "OpenAI's JavaScript client for Azure", packages: ["openai"], script: "azure-client.js" },
-  { ...aiSdk("azure", "`azure`") },
+  aiSdk("azure", "`azure`"),
   {
     name: "Anthropic's JavaScript client for Vertex AI",
     family: "claude-opus-5",

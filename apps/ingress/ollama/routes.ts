@@ -18,7 +18,7 @@ import type { GenerationRoutes } from "../http/routes.ts";
 import { faultIn } from "../http/validation.ts";
 import { OllamaAnswer } from "./answer.ts";
 import { modelDetailsOf, modelListOf } from "./models.ts";
-import { OllamaResponse } from "./ollama-response.ts";
+import { ollamaResponseOf } from "./ollama-response.ts";
 import { type ModelPath, modelIdOf, modelPaths } from "./request.ts";
 
 export interface OllamaRoutesOptions {
@@ -98,7 +98,7 @@ async function begin(
     framing: asked.streams ? "sse" : "whole",
     demand,
     bytes,
-    response: new OllamaResponse(reply.raw, answer, asked.streams, recorded.claim(key)),
+    response: ollamaResponseOf(reply.raw, answer, asked.streams, recorded.claim(key)),
   });
   request.isGeneration = true;
   reply.hijack();

@@ -3,7 +3,7 @@ import { EventEmitter } from "node:events";
 import { test } from "node:test";
 import { Capacity } from "../../../apps/ingress/admission/capacity.ts";
 import { OllamaAnswer } from "../../../apps/ingress/ollama/answer.ts";
-import { OllamaResponse } from "../../../apps/ingress/ollama/ollama-response.ts";
+import { ollamaResponseOf } from "../../../apps/ingress/ollama/ollama-response.ts";
 import { readOllamaRequest } from "../../../apps/ingress/ollama/request.ts";
 
 /** A response that remembers what it was told. */
@@ -42,7 +42,7 @@ function responding(streams: boolean) {
     epoch: () => 0,
   });
   const told = new Told();
-  return { told, response: new OllamaResponse(told, answer, streams, capacity.claim("key")) };
+  return { told, response: ollamaResponseOf(told, answer, streams, capacity.claim("key")) };
 }
 
 const head = { "content-type": "text/event-stream", "x-request-id": "req_1" };
