@@ -94,6 +94,18 @@ for (const model of ["sim", "chat-sim"])
     assert.deepEqual((await client.responses.retrieve(last.response.id)).output, last.response.output);
   });
 
+test("background streams, begun or read again, name the request", async () => {
+  const body = { model: "sim", input: "Hi.", background: true, stream: true } as const;
+  const { response, data } = await client.responses.create(body).withResponse();
+  assert.match(String(response.headers.get("x-request-id")), /^req_/);
+  const [first] = await eventsOf(data);
+  assert.ok(first?.type === "response.created");
+  const again = await elsewhere.responses.retrieve(first.response.id, { stream: true }).withResponse();
+  assert.match(String(again.response.headers.get("x-request-id")), /^req_/);
+  assert.notEqual(again.response.headers.get("x-request-id"), response.headers.get("x-request-id"));
+  await eventsOf(again.data);
+});
+
 test("a caller that leaves a background stream does not stop it, and reads on where it left", async () => {
   const stream = await client.responses.create({ model: "paced", input: "Hello.", background: true, stream: true });
   const seen = await eventsOf(stream, 6);

@@ -14,7 +14,15 @@ import type { DetachedGenerations } from "../stored/detached.ts";
 import type { ResumableStreams } from "../stored/resumable.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
 import { type BodyReader, isReadAtOnce } from "./body-reader.ts";
-import { dialectOf, endpoints, googleVersions, modelCallOf, responses, type ServedEndpoint } from "./endpoints.ts";
+import {
+  dialectOf,
+  endpoints,
+  googleVersions,
+  modelCallOf,
+  requestIdHeadersOf,
+  responses,
+  type ServedEndpoint,
+} from "./endpoints.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
 import { servedBodyOf, servedPathOf } from "./vendor-paths.ts";
@@ -128,7 +136,8 @@ export class GenerationRoutes {
     if (resolved.expansion?.compacts !== undefined) throw new Refused(noBackgroundCompaction);
     const limits = limitHeadersOrThrow(await admission.check(request, responses, false), reply);
     const live = body.stream === true ? reply.raw : undefined;
-    for (const [name, value] of Object.entries(limits)) live?.setHeader(name, value);
+    for (const [name, value] of Object.entries({ ...requestIdHeadersOf(request), ...limits }))
+      live?.setHeader(name, value);
     const { id, isNew } = await detached.beginBackground(request, owner, responses, resolved, live, {
       name: nameOf(request),
       fingerprint: fingerprintOf(request),

@@ -6,6 +6,7 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Capacity } from "../admission/capacity.ts";
+import { requestIdHeadersOf } from "../http/endpoints.ts";
 import { overloadOf } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { logIdOf, readLog } from "./answer-log.ts";
@@ -46,12 +47,13 @@ export class LogFollower {
     if (shortage !== undefined) throw new Refused(overloadOf(events, "followers", shortage, request.caller.id));
     response.once("close", () => slot.end());
     takeOver();
-    const outcome = await this.#send(response, owner, id, after).catch(() => "lost" as const);
+    const outcome = await this.#send(request, response, owner, id, after).catch(() => "lost" as const);
     if (outcome === "end") response.end();
     else response.destroy();
   }
 
   async #send(
+    request: FastifyRequest,
     response: ServerResponse,
     owner: StoreOwner,
     id: string,
@@ -61,7 +63,7 @@ export class LogFollower {
     let sentAt = clock.now();
     return readLog(this.#options, owner, logIdOf(id), after, {
       head: ({ status, headers }) => {
-        if (!response.headersSent) response.writeHead(status, headers);
+        if (!response.headersSent) response.writeHead(status, { ...headers, ...requestIdHeadersOf(request) });
       },
       async events(bytes) {
         sentAt = clock.now();
