@@ -96,6 +96,8 @@ export const storeMsMax = 2_000;
 export const chainMax = 1_000;
 /** Items of one conversation. */
 export const conversationItemsMax = 10_000;
+/** Items that a conversation leaves to the answer of a request. */
+export const conversationItemsLeft = 100;
 /** How often a change of a conversation is tried again after another request's change. */
 export const conversationChangesMax = 20;
 /** Bytes of a request that adds items or metadata to a conversation. The size of a conversation is bounded by what its key may store. */

@@ -122,6 +122,12 @@ test("a caller that leaves a background stream does not stop it, and reads on wh
   assert.equal((await gateway.seen("sim-text;rate=50;tokens=30;first=0")).length, 1);
 });
 
+test("a background response is in progress once a worker has it, streamed or not", async () => {
+  const { id } = await client.responses.create({ model: "endless", input: "Go.", background: true });
+  await until("it is in progress", async () => (await elsewhere.responses.retrieve(id)).status === "in_progress");
+  await client.responses.cancel(id);
+});
+
 test("cancelling stops the upstream, from any ingress, and twice is once", async () => {
   for (const isStreamed of [true, false]) {
     const model = "endless";

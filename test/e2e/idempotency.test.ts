@@ -469,3 +469,25 @@ test("no capacity is in use once everything is over", async () => {
       /sluice_bodies_bytes 0\n/.test(await (await fetch(`${urls.operations}/metrics`)).text()),
     );
 });
+
+test("a stored response is kept for its Idempotency-Key as well, whole or streamed", async () => {
+  for (const stream of [false, true]) {
+    const ask = (input: string) =>
+      fetch(`${gateway.url}/v1/responses`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${gateway.key}`,
+          "content-type": "application/json",
+          "idempotency-key": `stored ${stream}`,
+        },
+        body: JSON.stringify({ model: "fast", input, stream }),
+      });
+    const first = await ask("Hi");
+    const text = await first.text();
+    assert.equal(first.status, 200, text);
+    const again = await ask("Hi");
+    assert.equal(again.headers.get("idempotent-replayed"), "true");
+    assert.equal(await again.text(), text);
+    assert.equal((await ask("Other")).status, 422);
+  }
+});

@@ -128,6 +128,14 @@ test("what can't be resumed is refused, and a failure leaves nothing", async () 
     headers: { "last-event-id": lastIdIn(seen) },
   });
   assert.equal(stranger.response.statusCode, 404);
+  const foreign = await ask(dialects["anthropic-messages"] as typeof asked, {
+    headers: { "last-event-id": lastIdIn(seen) },
+  });
+  assert.equal(foreign.response.statusCode, 422);
+  const changed = { ...asked, body: { ...asked.body, temperature: 1 } };
+  assert.equal((await ask(changed, { headers: { "last-event-id": lastIdIn(seen) } })).response.statusCode, 422);
+  const malformed = await ask(asked, { headers: { ...resumable, "last-event-id": "garbage" } });
+  assert.equal(malformed.response.statusCode, 400);
   const guarded = await ask(asked, { key: await gateway.createKey("private"), headers: resumable });
   assert.equal(guarded.response.statusCode, 400);
   const headers = { ...resumable, "idempotency-key": "failing" };
@@ -136,10 +144,10 @@ test("what can't be resumed is refused, and a failure leaves nothing", async () 
   assert.equal(response.statusCode, 400);
   assert.match(await textOf(response), /error/);
   await until("the key is free again", async () => (await ask(failing, { headers })).response.statusCode === 400);
-  const broken = await textOf(
-    (await ask({ ...asked, body: { ...asked.body, model: "breaking" } }, { headers: resumable })).response,
-  );
+  const breaking = { ...asked, body: { ...asked.body, model: "breaking" } };
+  const broken = await textOf((await ask(breaking, { headers: resumable })).response);
   assert.match(broken, /error/);
-  const end = await ask(asked, { headers: { "last-event-id": lastIdIn(broken).replace(/\d+$/, "0") } });
-  assert.ok(broken.endsWith(await textOf(end.response)));
+  const end = await ask(breaking, { headers: { "last-event-id": lastIdIn(broken).replace(/\d+$/, "0") } });
+  const rest = await textOf(end.response);
+  assert.ok(rest !== "" && broken.endsWith(rest), rest);
 });

@@ -412,6 +412,8 @@ test("requests for what is stored are checked like all others", async () => {
     ["GET", `/conversations/${conversation}/items/msg_none`, undefined, 404, /not found/],
     ["DELETE", `/conversations/${conversation}/items/msg_none`, undefined, 404, /not found/],
     ["PUT", `/responses/${id}`, "{}", 405, /not allowed/],
+    ["GET", `/responses/${"a".repeat(600)}`, undefined, 404, /./],
+    ["DELETE", `/conversations/${"a".repeat(600)}`, undefined, 404, /./],
   ];
   for (const [method, path, body, status, words] of cases) {
     const answer = await ask(method, path, body);

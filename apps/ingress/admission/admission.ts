@@ -39,6 +39,8 @@ export interface AdmissionRequest {
   response: AnswerResponse;
   /** In place of the model's own queue. */
   queue?: string;
+  /** Called when a worker has taken it. */
+  onBound?: (() => void) | undefined;
   /** Called when the generation is over. */
   onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
 }
@@ -109,6 +111,7 @@ export class Admission {
         weight: catalogue().groups.get(request.caller.group)?.weight ?? 1,
         held: request.held,
         response,
+        onBound: asked.onBound,
         onEnd: asked.onEnd,
         requestId,
         headers: {

@@ -34,6 +34,8 @@ export interface GenerationRequest extends Demand {
   /** The caller's headers that an upstream of its dialect reads. */
   callerHeaders: Record<string, string>;
   response: AnswerResponse;
+  /** Called when a worker has taken it; again if it is restarted. */
+  onBound?: (() => void) | undefined;
   /** Called when it is over, after everything was written to the response. */
   onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
   requestId: string;

@@ -207,6 +207,7 @@ export class GenerationLifecycle implements TransportHandlers {
     generation.state = "running";
     generation.waitedMs = waitedMs;
     ingressQueue.admission.taken(number, now);
+    generation.onBound?.();
     this.#options.events.emit("bound", { generation: facts, attempt, waitedMs });
   }
 

@@ -53,8 +53,8 @@ export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => (
 
 export const otherRequest: Failure = {
   code: "unprocessable",
-  message: "This idempotency-key was used with another request; use a new one for each.",
-  param: "idempotency-key",
+  message:
+    "This idempotency-key or last-event-id belongs to another request: send the same request, or a new idempotency-key.",
 };
 
 /** By limit, as in the metrics: the message if the caller's key exceeds its share, and the one if the ingress is full. */
@@ -107,7 +107,7 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
     case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
       return { code: "invalid_request", message: "The body is empty, or shorter than its Content-Length." };
     case "FST_ERR_BAD_URL":
-    case "FST_ERR_PARAM_MAX_LENGTH":
+    case "FST_ERR_MAX_PARAM_LENGTH":
       return { code: "path_not_found", message: "The path is not a valid URL path." };
     default:
       return error.statusCode === 400

@@ -145,9 +145,12 @@ export class GenerationRoutes {
     });
     request.isGeneration = isNew;
     if (live !== undefined && isNew) reply.hijack();
-    else if (live !== undefined) await resumable.follow(request, reply, owner, id, -1);
-    else {
+    else if (live !== undefined) {
+      live.setHeader("idempotent-replayed", "true");
+      await resumable.follow(request, reply, owner, id, -1);
+    } else {
       const { response } = await storing.responses.find(owner, id);
+      if (!isNew) reply.header("idempotent-replayed", "true");
       reply.headers(limits).type("application/json").send(response);
     }
   }

@@ -158,17 +158,22 @@ export class Idempotency {
       forget();
       void this.#stored.release(claim).finally(() => response.forget());
     };
+    const keep = () => {
+      const answer = response.kept;
+      if (answer === undefined || answer.status >= 300) {
+        free();
+        return;
+      }
+      void this.#stored.store(claim, answer).finally(() => {
+        forget();
+        response.forget();
+      });
+    };
     try {
       begin(response, (outcome) => {
-        const answer = outcome === "complete" ? response.kept : undefined;
-        if (answer === undefined || answer.status >= 300) {
-          free();
-          return;
-        }
-        void this.#stored.store(claim, answer).finally(() => {
-          forget();
-          response.forget();
-        });
+        // The end may wait until the answer is stored for other purposes.
+        if (outcome === "complete") void response.settled.then(keep);
+        else free();
       });
     } catch (error) {
       free();

@@ -40,6 +40,11 @@ export class SharedResponse implements AnswerResponse {
   #head: { status: number; headers: Record<string, string> } | undefined;
   #kept: Buffer[] | undefined = [];
   #ended = false;
+  #settle: () => void = () => undefined;
+  /** Resolves when the response has ended, or can't end any more. */
+  readonly settled = new Promise<void>((resolve) => {
+    this.#settle = resolve;
+  });
 
   constructor(first: Member, held: Claim) {
     this.#held = held;
@@ -106,6 +111,7 @@ export class SharedResponse implements AnswerResponse {
     this.#ended = true;
     const bytes = chunk === undefined ? undefined : this.#keep(chunk);
     for (const member of this.#members) member.end(bytes);
+    this.#settle();
     this.#closeIfOver();
   }
 
@@ -136,6 +142,7 @@ export class SharedResponse implements AnswerResponse {
   #closeIfOver(): void {
     if (this.closed || this.#members.size > 0 || (this.#kept !== undefined && !this.#ended)) return;
     this.closed = true;
+    this.#settle();
     process.nextTick(() => this.#emitter.emit("close"));
   }
 

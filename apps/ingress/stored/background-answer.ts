@@ -65,7 +65,6 @@ export class BackgroundAnswer {
     if (fields === undefined) return undefined;
     const type = textOf(fields.type) ?? "";
     if (type === "response.created" || type === "response.queued") return undefined;
-    this.#noteProgress();
     if (type === "response.output_item.done" && typeof fields.output_index === "number")
       this.#items.set(fields.output_index, fields.item);
     const given = parsedObject(Buffer.from(JSON.stringify(fields.response ?? null)));
@@ -126,7 +125,8 @@ export class BackgroundAnswer {
     };
   }
 
-  #noteProgress(): void {
+  /** A worker has taken the generation. */
+  begun(): void {
     if (this.#isInProgress) return;
     this.#isInProgress = true;
     const { id, owner, responses } = this.#options;

@@ -1,5 +1,6 @@
 /** Conversations that callers keep at the gateway: https://platform.openai.com/docs/api-reference/conversations */
 import { randomBytes } from "node:crypto";
+import type { Failure } from "#dialects/errors.ts";
 import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
 import { conversationChangesMax, conversationItemsMax } from "../bounds.ts";
 import { Refused } from "../http/refused.ts";
@@ -93,11 +94,7 @@ export class Conversations {
 
   /** False if another version was stored meanwhile. */
   async #put(owner: StoreOwner, { head, items }: Conversation, replaces: number): Promise<boolean> {
-    if (items.length > conversationItemsMax)
-      throw new Refused({
-        code: "invalid_request",
-        message: `A conversation holds at most ${conversationItemsMax} items; begin another one.`,
-      });
+    if (items.length > conversationItemsMax) throw new Refused(tooManyItems);
     const value = Buffer.concat([
       Buffer.from(`{"head":${JSON.stringify(head)},"items":`),
       jsonListOf(items.map(({ bytes }) => bytes)),
@@ -117,5 +114,11 @@ export class Conversations {
     return stored !== "conflict";
   }
 }
+
+export const tooManyItems: Failure = {
+  code: "invalid_request",
+  message: `A conversation holds at most ${conversationItemsMax} items; begin another one.`,
+  param: "conversation",
+};
 
 export const isConversationId = (id: string): boolean => id.startsWith("conv_");

@@ -156,8 +156,7 @@ export class DetachedGenerations {
     const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
     if (opened === "full") throw new Refused(noSpace);
     if (opened === "conflict") {
-      const [found] = await store.read(owner, [logId]);
-      if (found?.value.toString() !== fingerprint) throw new Refused(otherRequest);
+      await this.checkFingerprint(owner, id, fingerprint, unavailable);
       return false;
     }
     const names = [logId];
@@ -179,6 +178,13 @@ export class DetachedGenerations {
       throw error instanceof Refused ? error : new Refused(unavailable);
     }
     return true;
+  }
+
+  /** Rejects with Refused where the stream with this id was begun by another request; with `unless` if it is not stored. */
+  async checkFingerprint(owner: StoreOwner, id: string, fingerprint: string, unless: Failure): Promise<void> {
+    const [found] = await this.#options.store.read(owner, [logIdOf(id)]);
+    if (found === undefined) throw new Refused(unless);
+    if (found.value.toString() !== fingerprint) throw new Refused(otherRequest);
   }
 
   /** Stops a background response, wherever it runs. Resolves to the response as it is stored then. Rejects with Refused. */
@@ -292,7 +298,9 @@ export class DetachedGenerations {
 
   async #start(start: Start): Promise<void> {
     const { run, request, endpoint, body, requestId } = start;
-    const response = run.isBackground ? await this.#backgroundResponse(start) : this.#resumableResponse(start);
+    const { response, onBound } = run.isBackground
+      ? await this.#backgroundResponse(start)
+      : { response: this.#resumableResponse(start), onBound: undefined };
     this.#running.set(run.id, { run, response });
     try {
       this.#options.admission.begin({
@@ -304,6 +312,7 @@ export class DetachedGenerations {
         demand: body.demand,
         bytes: body.bytes,
         response: start.wrap?.(response) ?? response,
+        onBound,
         ...(run.isBackground && { queue: backgroundQueue }),
       });
     } catch (error) {
@@ -313,19 +322,20 @@ export class DetachedGenerations {
     }
   }
 
-  async #backgroundResponse(start: Start): Promise<LoggedResponse | WholeSink> {
+  async #backgroundResponse(start: Start): Promise<{ response: LoggedResponse | WholeSink; onBound: () => void }> {
     const { run, owner, log } = start;
     const { responses } = this.#options;
     const queued = parsedObject((await responses.find(owner, run.id)).response) ?? {};
     const answer = new BackgroundAnswer({ id: run.id, owner, clock: this.#options.clock, responses, queued });
-    if (!run.isLogged) return new WholeSink({ answer, ended: () => this.#ended(run) });
+    const onBound = () => answer.begun();
+    if (!run.isLogged) return { response: new WholeSink({ answer, ended: () => this.#ended(run) }), onBound };
     const response = this.#loggedResponse(start, (writer) => ({
       changed: (event, number) => answer.changed(event, number),
       ending: (error) => answer.ending(error, writer.nextEvent),
       ended: () => this.#ended(run),
     }));
     if (log.events === 0) response.begin(streamHead, firstEventsOf(queued));
-    return response;
+    return { response, onBound };
   }
 
   #resumableResponse(start: Start): LoggedResponse {

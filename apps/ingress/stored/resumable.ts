@@ -62,8 +62,13 @@ export class ResumableStreams {
     const { storing, detached } = this.#options;
     const owner = storing.ownerOf(request);
     if (owner === undefined) throw new Refused(needsStorage);
-    const [, seenId, seenNumber] = eventId.exec(String(request.headers["last-event-id"] ?? "")) ?? [];
-    if (seenId !== undefined) return this.follow(request, reply, owner, seenId, Number(seenNumber));
+    const lastId = request.headers["last-event-id"];
+    const [, seenId, seenNumber] = eventId.exec(String(lastId ?? "")) ?? [];
+    if (lastId !== undefined && seenId === undefined) throw new Refused(badEventId);
+    if (seenId !== undefined) {
+      await detached.checkFingerprint(owner, seenId, fingerprintOf(request), gone);
+      return this.follow(request, reply, owner, seenId, Number(seenNumber));
+    }
     const name = nameOf(request);
     const id =
       name === undefined
@@ -95,6 +100,13 @@ const needsStorage: Failure = {
   code: "invalid_request",
   message: `The gateway stores nothing for this key, so its streams can't be resumed: send the request without ${resumableHeader}.`,
   param: resumableHeader,
+};
+
+const badEventId: Failure = {
+  code: "invalid_request",
+  message:
+    "last-event-id is not the id of an event of a stream that this gateway has sent: send the request without it.",
+  param: "last-event-id",
 };
 
 const gone: Failure = {

@@ -78,7 +78,8 @@ function addResponseRoutes(
 const notStreamed = {
   code: "invalid_request",
   upstreamCode: "invalid_request_error",
-  message: "This response cannot be streamed because it was not created with background=true.",
+  message:
+    "This response cannot be streamed because it was not created with background=true. (A background response can be streamed if it was created with stream=true.)",
   param: "stream",
 } as const;
 const badStart = {

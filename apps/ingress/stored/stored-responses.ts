@@ -20,13 +20,13 @@ import {
   withInput,
   withoutRepeated,
 } from "#dialects/openai-responses/stored-references.ts";
-import { chainMax, storedResponseBytesMax } from "../bounds.ts";
+import { chainMax, conversationItemsLeft, conversationItemsMax, storedResponseBytesMax } from "../bounds.ts";
 import { otherRequest, tooLarge } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { logIdOf } from "./answer-log.ts";
 import { isStorableName } from "./bounded-store.ts";
 import { compactionName } from "./compacted-response.ts";
-import { type Conversations, isConversationId } from "./conversations.ts";
+import { type Conversations, isConversationId, tooManyItems } from "./conversations.ts";
 import { asSent, type Item, itemOf, listIn, shownOf, valueIn } from "./items.ts";
 import { foreignCompaction, itemNotFound, notFoundOf, previousNotFound, previousNotOver } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
@@ -99,6 +99,8 @@ export class StoredResponses {
       this.#reserved(owner, ids, false, chainBytes, reserve),
     );
     const items = withoutRepeated(before, own);
+    const isFull = before.length + items.length > conversationItemsMax - conversationItemsLeft;
+    if (conversationId !== undefined && isFull) throw new Refused(tooManyItems);
     const bytes = [...before, ...items].reduce((sum, { length }) => sum + length, 0);
     if (bytes > this.#bodyBytesMax) throw new Refused(tooLarge(this.#bodyBytesMax));
     const sent = (list: readonly Buffer[]) => list.map((item) => unfolded(asSent(item), owner));
