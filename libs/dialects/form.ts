@@ -5,12 +5,26 @@ import type { WireRequest } from "./codec.ts";
 
 /** Rejects if the bytes are not a form, or have too many fields. */
 export async function formOf(bytes: Buffer, contentType: string): Promise<FormData> {
-  const boundary = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(contentType);
-  const mark = `--${boundary?.[1] ?? boundary?.[2] ?? ""}`;
+  const mark = markOf(contentType);
   let fields = 0;
   for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length))
     if (++fields > formFieldsMax + 1) throw new RangeError("too many fields");
   return new Response(new Uint8Array(bytes), { headers: { "content-type": contentType } }).formData();
+}
+
+/** The bytes of a form with one more field, the last. Bytes that are not a form stay unchanged. */
+export function withField(bytes: Buffer, contentType: string, name: string, value: string): Buffer {
+  const mark = markOf(contentType);
+  const end = bytes.lastIndexOf(`${mark}--`);
+  if (end < 0) return bytes;
+  const field = Buffer.from(`${mark}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`);
+  return Buffer.concat([bytes.subarray(0, end), field, bytes.subarray(end)]);
+}
+
+/** What each part of a form begins with. */
+function markOf(contentType: string): string {
+  const boundary = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(contentType);
+  return `--${boundary?.[1] ?? boundary?.[2] ?? ""}`;
 }
 
 /** The caller's form with the upstream's model name; all other fields and files stay unchanged, in their order. Modifies `form`. */

@@ -18,6 +18,11 @@ export interface InvalidField {
   message: string;
 }
 
+/** Plain words for the patterns of the schemas that a caller would not understand. */
+const patternMessages: Record<string, string> = {
+  "^image/": "must be a file whose part of the form has an image's content type, such as image/png",
+};
+
 export function invalidFieldOf({ instancePath, keyword, params, message }: ValidationFault): InvalidField {
   const steps = stepsOf(instancePath.slice(0, pathLengthMax));
   if (keyword === "required") steps.push(String(params.missingProperty ?? [params.requiredProperties].flat()[0]));
@@ -34,7 +39,10 @@ export function invalidFieldOf({ instancePath, keyword, params, message }: Valid
   const isEmpty = keyword === "minLength" && params.limit === 1;
   const types =
     keyword === "type" ? `must be ${[params.type].flat().join(" or ")}` : isEmpty ? "must NOT be empty" : undefined;
-  const what = keyword === "required" ? "is missing" : (types ?? `${message ?? "is not valid"}${allowed}`);
+  const what =
+    keyword === "required"
+      ? "is missing"
+      : (types ?? patternMessages[String(params.pattern)] ?? `${message ?? "is not valid"}${allowed}`);
   return { message: `'${param}' ${what}.`, param };
 }
 

@@ -6,7 +6,7 @@ import type { Demand } from "./demand.ts";
 export interface Operation {
   endpoints: readonly Endpoint[];
   /** Set if requests are forms: the values of a form that the endpoints' schema describes. Requests are JSON otherwise. */
-  formValuesOf?(form: FormData): Record<string, unknown>;
+  formValuesOf?(form: FormData): Record<string, unknown> | Promise<Record<string, unknown>>;
   /** What a caller is billed for. */
   bills: "nothing" | "input" | "input and output";
   /** The most input tokens that the bytes of a body are estimated at. Set for forms, which are mostly files. */

@@ -188,3 +188,26 @@ test("a recording of 25 MB passes; a form without a file or with a bad field is 
   await assert.rejects(form({ timestamp_granularities: ["page"] }), isBad("timestamp_granularities[0]"));
   await assert.rejects(form({ file: await toFile(recording, "a.txt", { type: "text/plain" }) }), isBad("file"));
 });
+
+test("references to speakers must be data URLs, however the field is spelled", async () => {
+  const post = (name: string, value: string | File) => {
+    const form = new FormData();
+    form.append("model", "transcriber");
+    form.append("file", new File(["RIFF"], "a.wav", { type: "audio/wav" }));
+    form.append(name, value);
+    return fetch(`${gateway.url}/v1/audio/transcriptions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}` },
+      body: form,
+    });
+  };
+  for (const end of ["", "[]", "[0]", "[][]", "[ ]", "[a][url]"])
+    for (const name of [`known_speaker_references${end}`, `Known_Speaker_References${end}`]) {
+      for (const value of ["http://10.0.0.1/a.wav", new File(["x"], "x")]) {
+        const response = await post(name, value);
+        const { error } = (await response.json()) as { error: { param: string } };
+        assert.deepEqual([response.status, error.param], [400, "known_speaker_references[0]"], name);
+      }
+      assert.equal((await post(name, "data:audio/wav;base64,UklGRg==")).status, 200, name);
+    }
+});

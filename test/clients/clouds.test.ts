@@ -105,6 +105,32 @@ test("AzureOpenAI: responses, models, embeddings, images and forms", async () =>
   assert.ok(edited.data?.[0]?.b64_json);
 });
 
+test("forms at Azure's deployment paths need no model, and a model in the form has no effect", async () => {
+  const post = (deployment: string, path: string, name: string, type: string, more: object, headers: object = {}) => {
+    const form = new FormData();
+    form.append(name, new File([new Uint8Array(png)], name === "file" ? "x.wav" : "x.png", { type }));
+    for (const [field, value] of Object.entries(more)) form.append(field, value);
+    return fetch(`${url}/openai/deployments/${deployment}${path}?api-version=2025-04-01-preview`, {
+      method: "POST",
+      headers: { "api-key": key, ...headers },
+      body: form,
+    });
+  };
+  for (const more of [{}, { model: "other" }, { model: "" }]) {
+    for (const path of ["/audio/transcriptions", "/audio/translations"]) {
+      const response = await post("transcriber", path, "file", "audio/wav", more);
+      assert.match(await response.text(), /I heard x\.wav/);
+    }
+    const response = await post("picture", "/images/edits", "image", "image/png", { prompt: "a dog", ...more });
+    assert.match(await response.text(), /b64_json/);
+  }
+  const unknown = await post("none", "/audio/transcriptions", "file", "audio/wav", { model: "transcriber" });
+  assert.equal(unknown.status, 404);
+  const once = { "idempotency-key": "form-1" };
+  assert.equal((await post("transcriber", "/audio/transcriptions", "file", "audio/wav", {}, once)).status, 200);
+  assert.equal((await post("none", "/audio/transcriptions", "file", "audio/wav", {}, once)).status, 422);
+});
+
 test("AzureOpenAI: a token in place of the key, and errors", async () => {
   const { apiKey: _, ...options } = { apiKey: "" };
   const client = azureWith({ ...options, apiKey: undefined, azureADTokenProvider: async () => key });

@@ -1,5 +1,9 @@
 /** Moderation, rankings and variations of images: the official client where it has them, and Cohere's and Jina's formats as their clients send them. */
 import assert from "node:assert/strict";
+import { createReadStream } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, test } from "node:test";
 import OpenAI from "openai";
 import { png, startClientsGateway } from "./support.ts";
@@ -92,4 +96,35 @@ test("variations of an image pass to an upstream that has them; OpenAI's retired
   );
   await assert.rejects(client.images.createVariation({ image }), OpenAI.NotFoundError);
   await assert.rejects(client.images.createVariation({ model: "gemini-picture", image }), OpenAI.BadRequestError);
+});
+
+test("images without a content type are known by their first bytes or their names", async () => {
+  const prompt = "a hat";
+  const sent = async (bytes: Buffer, name: string) => {
+    const image = new File([new Uint8Array(bytes)], name);
+    const { data } = await client.images.edit({ model: "picture", prompt, image: [image, image], mask: image });
+    await client.images.createVariation({ model: "picture", image });
+    return data?.[0]?.revised_prompt;
+  };
+  for (const [bytes, name, type] of [
+    [png, "o.png", "image/png"],
+    [png, "o", "image/png"],
+    [Buffer.from([0xff, 0xd8, 0xff]), "o.png", "image/jpeg"],
+    [Buffer.from("x"), "o.JPG", "image/jpeg"],
+    [Buffer.from("x"), "o.jpeg", "image/jpeg"],
+    [Buffer.from("x"), "o.webp", "image/webp"],
+  ] as const) {
+    const described = await sent(bytes, name);
+    assert.equal(described?.split(type).length, 4, described);
+  }
+  const folder = await mkdtemp(join(tmpdir(), "images-"));
+  await writeFile(join(folder, "o.png"), png);
+  const image = createReadStream(join(folder, "o.png"));
+  assert.ok((await client.images.createVariation({ model: "picture", image })).data?.[0]?.b64_json);
+  await rm(folder, { recursive: true });
+  await assert.rejects(sent(Buffer.from("x"), "o.txt"), {
+    status: 400,
+    param: "image[0]",
+    message: "400 'image[0]' must be a file whose part of the form has an image's content type, such as image/png.",
+  });
 });

@@ -63,7 +63,8 @@ export async function readForm(
   contentType: string,
 ): Promise<BodyRead<Body>> {
   try {
-    return { kind: "read", value: operations[operation].formValuesOf?.(await formOf(bytes, contentType)) ?? {} };
+    const form = await formOf(bytes, contentType);
+    return { kind: "read", value: (await operations[operation].formValuesOf?.(form)) ?? {} };
   } catch {
     return refused(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);
   }

@@ -117,8 +117,8 @@ export class GenerationRoutes {
     call?: ModelCall,
   ): Promise<void> | undefined {
     const served = request.originalUrl === request.url ? undefined : servedPathOf(request.originalUrl);
-    if (served !== undefined && !isForm(endpoint.operation)) request.bytes = servedBodyOf(request.bytes, served);
     const contentType = isForm(endpoint.operation) ? request.headers["content-type"] : undefined;
+    if (served !== undefined) request.bytes = servedBodyOf(request.bytes, served, contentType);
     const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
     const resolved = this.#options.storing.resolve(request, endpoint, request.bytes, read);
     const begin = (body: ResolvedBody) =>

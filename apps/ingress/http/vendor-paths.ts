@@ -6,6 +6,7 @@
  * - Vertex AI: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference and, for Anthropic's models, …/partner-models/claude/use-claude
  * - Google's base URL for OpenAI's clients: https://ai.google.dev/gemini-api/docs/openai
  */
+import { withField } from "#dialects/form.ts";
 import { objectSpansOf, replaceSpans, withMembers } from "#dialects/json.ts";
 
 export interface ServedPath {
@@ -39,8 +40,12 @@ export function servedPathOf(url: string): ServedPath {
   return { url };
 }
 
-/** The JSON body of a request whose path was rewritten, as the path's endpoint expects it. All other bytes stay unchanged. */
-export function servedBodyOf(bytes: Buffer, { model }: ServedPath): Buffer {
+/**
+ * The body of a request whose path was rewritten, as the path's endpoint expects it. All other bytes stay unchanged. `formType` is the content type of a form;
+ * other bodies are JSON. The last of a form's models counts.
+ */
+export function servedBodyOf(bytes: Buffer, { model }: ServedPath, formType?: string): Buffer {
+  if (formType !== undefined) return model === undefined ? bytes : withField(bytes, formType, "model", model);
   const bare = withMembers(bytes, "anthropic_version", () => undefined);
   const spans = model === undefined ? undefined : objectSpansOf(bare, ["model"]);
   if (spans === undefined) return bare;

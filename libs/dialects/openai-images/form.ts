@@ -1,6 +1,32 @@
 /** The fields of forms for images. */
+import { mimeTypeOf } from "../attachments.ts";
 
 const integers = ["n", "output_compression", "partial_images", "frame_count", "frame_duration_ms"];
+
+const fileFields = ["image", "image[]", "mask"];
+/** The most bytes that tell an image's type. */
+const headBytes = 16;
+const typesByEnding: Record<string, string> = {
+  png: "image/png",
+  jpg: "image/jpeg",
+  jpeg: "image/jpeg",
+  webp: "image/webp",
+};
+
+/** A copy of the form in which images and masks without a type of their own have the type that their first bytes, or else their names, tell. */
+export async function typedFormOf(form: FormData): Promise<FormData> {
+  const typed = new FormData();
+  for (const [name, value] of form)
+    typed.append(name, value instanceof File && fileFields.includes(name) ? await typedFileOf(value) : value);
+  return typed;
+}
+
+async function typedFileOf(file: File): Promise<File> {
+  if (file.type !== "application/octet-stream") return file;
+  const head = Buffer.from(await file.slice(0, headBytes).arrayBuffer());
+  const type = mimeTypeOf(head) ?? typesByEnding[/\.(\w+)$/.exec(file.name)?.[1]?.toLowerCase() ?? ""];
+  return type === undefined ? file : new File([file], file.name, { type });
+}
 
 /** The images of a form: `image`, or several `image[]`. */
 export const imagesOf = (form: FormData): File[] =>

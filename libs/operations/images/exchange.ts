@@ -1,7 +1,7 @@
 /** Images from upstreams of OpenAI's images format and from Gemini's models. */
 import { formOf, formRequestOf } from "#dialects/form.ts";
 import { parsedObject } from "#dialects/json.ts";
-import { valuesOf } from "#dialects/openai-images/form.ts";
+import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
 import { imageAnswerOf, imageEventsOf, imageRequestOf, imageStreamOf } from "#dialects/openai-images/verbatim.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
@@ -22,7 +22,7 @@ const exchangeOf = (event: string, formPath?: string): CallExchange<Context> => 
   wantedOf: () => "openai-images",
   async prepare({ framing, body, contentType, spoken, target, createdAt }) {
     if (spoken !== "openai-images" && spoken !== "gemini") return refusedFor("images on these paths");
-    const form = formPath !== undefined ? await formOf(body, contentType) : undefined;
+    const form = formPath !== undefined ? await typedFormOf(await formOf(body, contentType)) : undefined;
     if (formPath === variations && spoken === "gemini") return refusedFor("variations of images");
     const values = form === undefined ? (parsedObject(body) ?? {}) : valuesOf(form);
     const request =

@@ -1,6 +1,6 @@
 /** Images from a prompt, and edits of images: https://platform.openai.com/docs/api-reference/images */
 
-import { valuesOf } from "#dialects/openai-images/form.ts";
+import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { imageEditSchema, imageRequestSchema, imageVariationSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";
 import { choicesMax, imagePromptBytesMax } from "../bounds.ts";
@@ -67,7 +67,7 @@ export const imageGeneration: Operation = {
 };
 
 const imageForm: Omit<Operation, "endpoints"> = {
-  formValuesOf: valuesOf,
+  formValuesOf: async (form) => valuesOf(await typedFormOf(form)),
   bills: "input and output",
   inputTokensMax: formTokensMax,
   isRepeatable,

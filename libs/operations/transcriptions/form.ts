@@ -6,17 +6,18 @@ const numbers = ["temperature"];
 /**
  * The fields as values for a schema check: the file as its name, type and size, other files as a value that no field allows; texts as a number or a boolean where the
  * field is one. Fields whose name ends with `[]` are lists without the `[]`.
+ * Every field whose name begins with `known_speaker_references` is one of that list, since upstreams differ in the spellings that they accept.
  */
 export function transcriptionValuesOf(form: FormData): Record<string, unknown> {
   const values = new Map<string, unknown>();
   for (const [name, value] of form) {
-    if (value instanceof File) {
+    const add = (list: string, item: unknown) => values.set(list, [...[values.get(list) ?? []].flat(), item]);
+    if (/^known_speaker_references/i.test(name)) add("known_speaker_references", value);
+    else if (value instanceof File) {
       const { type, size } = value;
       values.set(name, name === "file" ? { name: value.name, type, size } : {});
-    } else if (name.endsWith("[]")) {
-      const list = name.slice(0, -2);
-      values.set(list, [...[values.get(list) ?? []].flat(), value]);
-    } else values.set(name, fieldValueOf(name, value));
+    } else if (name.endsWith("[]")) add(name.slice(0, -2), value);
+    else values.set(name, fieldValueOf(name, value));
   }
   return Object.fromEntries(values);
 }
