@@ -480,7 +480,7 @@ test("a stored response is kept for its Idempotency-Key as well, whole or stream
           "content-type": "application/json",
           "idempotency-key": `stored ${stream}`,
         },
-        body: JSON.stringify({ model: "fast", input, stream }),
+        body: JSON.stringify({ model: "whole", input, stream }),
       });
     const first = await ask("Hi");
     const text = await first.text();

@@ -53,8 +53,8 @@ export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => (
 
 export const otherRequest: Failure = {
   code: "unprocessable",
-  message:
-    "This idempotency-key or last-event-id belongs to another request: send the same request, or a new idempotency-key.",
+  message: "This idempotency-key was used with another request; use a new one for each.",
+  param: "idempotency-key",
 };
 
 /** By limit, as in the metrics: the message if the caller's key exceeds its share, and the one if the ingress is full. */

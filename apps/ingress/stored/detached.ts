@@ -156,7 +156,7 @@ export class DetachedGenerations {
     const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
     if (opened === "full") throw new Refused(noSpace);
     if (opened === "conflict") {
-      await this.checkFingerprint(owner, id, fingerprint, unavailable);
+      await this.checkFingerprint(owner, id, fingerprint, { gone: unavailable, other: otherRequest });
       return false;
     }
     const names = [logId];
@@ -180,11 +180,16 @@ export class DetachedGenerations {
     return true;
   }
 
-  /** Rejects with Refused where the stream with this id was begun by another request; with `unless` if it is not stored. */
-  async checkFingerprint(owner: StoreOwner, id: string, fingerprint: string, unless: Failure): Promise<void> {
+  /** Rejects with Refused: with `other` where the stream with this id was begun by another request, with `gone` where it is not stored. */
+  async checkFingerprint(
+    owner: StoreOwner,
+    id: string,
+    fingerprint: string,
+    { gone, other }: { gone: Failure; other: Failure },
+  ): Promise<void> {
     const [found] = await this.#options.store.read(owner, [logIdOf(id)]);
-    if (found === undefined) throw new Refused(unless);
-    if (found.value.toString() !== fingerprint) throw new Refused(otherRequest);
+    if (found === undefined) throw new Refused(gone);
+    if (found.value.toString() !== fingerprint) throw new Refused(other);
   }
 
   /** Stops a background response, wherever it runs. Resolves to the response as it is stored then. Rejects with Refused. */

@@ -66,7 +66,7 @@ export class ResumableStreams {
     const [, seenId, seenNumber] = eventId.exec(String(lastId ?? "")) ?? [];
     if (lastId !== undefined && seenId === undefined) throw new Refused(badEventId);
     if (seenId !== undefined) {
-      await detached.checkFingerprint(owner, seenId, fingerprintOf(request), gone);
+      await detached.checkFingerprint(owner, seenId, fingerprintOf(request), { gone, other });
       return this.follow(request, reply, owner, seenId, Number(seenNumber));
     }
     const name = nameOf(request);
@@ -109,6 +109,11 @@ const badEventId: Failure = {
   param: "last-event-id",
 };
 
+const other: Failure = {
+  code: "unprocessable",
+  message: "The stream that last-event-id names answers another request: send the same request to resume it.",
+  param: "last-event-id",
+};
 const gone: Failure = {
   code: "not_found",
   message: "The stream that last-event-id names is not stored any more: send the request again without it.",
