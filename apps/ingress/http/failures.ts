@@ -101,7 +101,7 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
       return {
         code: "unsupported_media_type",
         message:
-          "Send the body as JSON, with 'Content-Type: application/json'. Send images to edit as a form, with 'multipart/form-data'.",
+          "Send the body as JSON, with 'Content-Type: application/json'. Endpoints that take images or recordings want a form, with 'multipart/form-data'.",
       };
     case "FST_ERR_CTP_EMPTY_JSON_BODY":
     case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":

@@ -113,7 +113,7 @@ function settingsOf(body: Record<string, unknown>): Settings {
 
 /** Some servers take -1 as no limit. */
 function boundOf(bound: Setting<number> | undefined): Setting<number> | undefined {
-  if (bound?.value === 0) refuse(bound.path, "must be >= 1, or -1 for no limit");
+  if (bound?.value === 0) refuse(bound.path, "must be >= 1");
   return bound?.value === -1 ? undefined : bound;
 }
 
