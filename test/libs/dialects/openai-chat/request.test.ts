@@ -92,7 +92,7 @@ test("results without an id belong to the preceding calls, in order", () => {
 
 test("an unsupported field is rejected by name", () => {
   const cases: [object, string, RegExp][] = [
-    [{ max_tokens: 0 }, "max_tokens", />= 1, or -1/],
+    [{ max_tokens: 0 }, "max_tokens", />= 1/],
     [{ max_tokens: -2 }, "max_tokens", />= -1/],
     [{ temperature: 2.5 }, "temperature", /<= 2/],
     [{ top_logprobs: 50 }, "top_logprobs", /<= 20/],
