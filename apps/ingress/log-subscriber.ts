@@ -34,7 +34,7 @@ function generationLineOf(event: GenerationEnded): object {
     waitedMs: rounded(event.waitedMs),
     firstTokenMs: rounded(event.firstTokenMs),
     durationMs: rounded(event.durationMs),
-    ...event.usage,
+    ...event.bill?.usage,
   };
 }
 

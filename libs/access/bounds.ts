@@ -19,3 +19,5 @@ export const renewalsMax = 1_000;
 export const forgottenMax = 500;
 /** Settled generations that wait to be forgotten. Redis forgets the others by itself, after `settledMs`. */
 export const knownMax = 100_000;
+/** How long Redis remembers what a caller has spent since its last generation: longer than any calendar period. */
+export const budgetLifeMs = 400 * 86_400_000;

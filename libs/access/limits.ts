@@ -5,11 +5,12 @@
 import Type from "typebox";
 
 /**
- * What a limit counts: requests or tokens of the last minute, generations that run now, or money spent in a calendar period (UTC). A new counter or period also
- * needs its code in rate-limit-scripts.ts.
+ * What a limit counts: requests or tokens of the last minute, generations that run now, or money spent in a period. A new counter or period also needs its code in
+ * rate-limit-scripts.ts.
  */
 export type Counter = "requests" | "tokens" | "generations" | "money";
-export type BudgetPeriod = "day" | "month";
+/** Calendar periods are in UTC, weeks begin on Monday, and `total` has no end. A generation counts in the periods in which it was received. */
+export type BudgetPeriod = "day" | "week" | "month" | "total";
 
 interface LimitRow {
   counter: Counter;
@@ -57,12 +58,26 @@ const limitTable = {
     unit: "/day",
     description: "Budget for one day (UTC), in the catalogue's currency.",
   },
+  budgetPerWeek: {
+    ...money,
+    period: "week",
+    option: "budget-per-week",
+    unit: "/week",
+    description: "Budget for one week (from Monday, UTC), in the catalogue's currency.",
+  },
   budgetPerMonth: {
     ...money,
     period: "month",
     option: "budget-per-month",
     unit: "/month",
     description: "Budget for one month (UTC), in the catalogue's currency.",
+  },
+  budgetTotal: {
+    ...money,
+    period: "total",
+    option: "budget-total",
+    unit: " in total",
+    description: "Budget without a period, in the catalogue's currency.",
   },
 } as const satisfies Record<string, LimitRow>;
 

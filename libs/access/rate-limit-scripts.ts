@@ -3,17 +3,23 @@
  *
  *     window    hash: requests (`r`) and tokens (`t`) of the last minute; one slot for each second, and the sums
  *     running   sorted set: the lease of each running generation → when it expires
- *     reserved  hash: generation → what its lease reserves, "<second of admission> <tokens> <money>"; `money` → the sum of all
- *     budget    hash: the money spent in each calendar period (UTC): `day` → the day's number, `dayMoney` → the sum
+ *     reserved  hash: generation → what its lease reserves, "<second of admission> <tokens> <nano-units>"; `nano` → the sum of all
+ *     budget    hash: the nano-units spent in each period: `day` → the day's number, `dayNano` → the sum; likewise `week`, `month` and `total`
  *
- * The budget contains only money already spent. Reserved money counts in addition, until its lease ends. Tokens count in the window from admission on, for one minute,
+ * Amounts of money are whole nano-units, which Lua's numbers hold exactly up to 9 million units. The budget contains only money already spent. Reserved money counts in addition, until its lease ends. Tokens count in the window from admission on, for one minute,
  * even when their generation runs longer. An expired lease returns what it reserved, in the window too.
  */
 import { redisClock } from "#service/script.ts";
+import { budgetLifeMs } from "./bounds.ts";
 import { type BudgetPeriod, limitRows } from "./limits.ts";
 
-/** The number of the current period, as a Lua expression. */
-const periodNumbers: Record<BudgetPeriod, string> = { day: "today", month: "monthOf(today)" };
+/** The number of the period that contains a day, as a Lua expression. Day 0 was a Thursday. */
+const periodNumbers: Record<BudgetPeriod, string> = {
+  day: "day",
+  week: "math.floor((day + 3) / 7)",
+  month: "monthOf(day)",
+  total: "0",
+};
 
 const luaTableOf = (fields: object) =>
   `{ ${Object.entries(fields)
@@ -41,8 +47,8 @@ local function monthOf(day)
   if mp < 10 then return year * 12 + mp + 2 end
   return (year + 1) * 12 + mp - 10
 end
-local periods = ${luaTableOf(periodNumbers)}
-local function textOf(money) return string.format('%.17g', money) end
+local function periodsOf(day) return ${luaTableOf(periodNumbers)} end
+local function textOf(money) return string.format('%.0f', money) end
 -- The window without slots older than a minute. A window from the future is deleted: the clock was set back.
 local function windowOf(key)
   local slot = tonumber(time[1])
@@ -82,13 +88,16 @@ local function giveBack(key, letter, slot, count)
   redis.call('HINCRBY', key, letter .. slot, -counted)
   redis.call('HINCRBY', key, letter, -counted)
 end
--- The money spent in each current period, and whether any was spent today.
-local function spentOf(key)
+local function storedOf(key)
   local stored, flat = {}, redis.call('HGETALL', key)
   for i = 1, #flat, 2 do stored[flat[i]] = tonumber(flat[i + 1]) end
-  local spent = {}
-  for period, number in pairs(periods) do spent[period] = stored[period] == number and stored[period .. 'Money'] or 0 end
-  return spent, stored.day == today
+  return stored
+end
+-- The money spent in each current period.
+local function spentOf(key)
+  local stored, spent = storedOf(key), {}
+  for period, number in pairs(periodsOf(today)) do spent[period] = stored[period] == number and stored[period .. 'Nano'] or 0 end
+  return spent
 end
 local function parsed(lease)
   local slot, tokens, money = string.match(lease, '^(%S+) (%S+) (%S+)$')
@@ -100,7 +109,7 @@ local function endLeases(runningKey, reservedKey, generations, money)
   redis.call('HDEL', reservedKey, unpack(generations))
   if redis.call('ZCARD', runningKey) == 0 then redis.call('DEL', reservedKey)
   elseif money > 0 then
-    redis.call('HSET', reservedKey, 'money', textOf(math.max(0, (tonumber(redis.call('HGET', reservedKey, 'money')) or 0) - money)))
+    redis.call('HSET', reservedKey, 'nano', textOf(math.max(0, (tonumber(redis.call('HGET', reservedKey, 'nano')) or 0) - money)))
   end
 end
 local function endExpired(windowKey, runningKey, reservedKey)
@@ -179,7 +188,7 @@ function checks.money(subject, place, max)
   if money <= 0 then return end
   local _, _, reservedKey, budgetKey = keysOf(subject)
   spent[subject] = spent[subject] or spentOf(budgetKey)
-  reserved[subject] = reserved[subject] or tonumber(redis.call('HGET', reservedKey, 'money')) or 0
+  reserved[subject] = reserved[subject] or tonumber(redis.call('HGET', reservedKey, 'nano')) or 0
   local used = spent[subject][limits[place].period]
   -- Of several spent budgets, the last in the table is reported.
   if used + reserved[subject] >= max then refuse(subject, place, used >= max and place or 1000, used >= max) end
@@ -217,7 +226,7 @@ if counts and not refusal then
     if lifeMs > 0 then
       redis.call('ZADD', runningKey, nowMs + lifeMs, ARGV[1])
       local lease = time[1] .. ' ' .. (countsTokens and ARGV[3] or 0) .. ' ' .. (reserved[subject] and ARGV[4] or 0)
-      if reserved[subject] then redis.call('HSET', reservedKey, ARGV[1], lease, 'money', textOf(reserved[subject] + money))
+      if reserved[subject] then redis.call('HSET', reservedKey, ARGV[1], lease, 'nano', textOf(reserved[subject] + money))
       else redis.call('HSET', reservedKey, ARGV[1], lease) end
       if running[subject] == 0 then
         redis.call('PEXPIRE', runningKey, lifeMs + windowMs)
@@ -240,15 +249,16 @@ return answer`;
 /**
  * Settles a generation: ends its leases and counts what it used.
  * KEYS: the settled generations (sorted set), then the keys of its admission.
- * ARGV: the generation; the tokens and the money that it used; 1 when it never began, so that its request does not count either; for how many milliseconds Redis
- * remembers it as settled; for each subject 1 where tokens count, or 0; for each subject 1 where money counts, or 0; then other settled generations that Redis may forget.
+ * ARGV: the generation; the tokens and the nano-units that it used; 1 when it never began, so that its request does not count either; for how many milliseconds Redis
+ * remembers it as settled; when it was received, in epoch milliseconds; for each subject 1 where tokens count, or 0; for each subject 1 where money counts, or 0; then other settled generations that Redis may forget.
  * Returns 1, or 0 when it was already settled. Atomic and idempotent while Redis remembers the generation, whether its leases exist, expired, or were lost with
  * the counters. A reservation that was too large is returned only while it still counts; the part beyond the reservation counts from now.
  */
 export const settleScript = `${common}
 local tokens, money, neverBegan, rememberMs = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5])
+local periods = periodsOf(math.floor(tonumber(ARGV[6]) / 86400000))
 local subjects = (#KEYS - 1) / 4
-local firstKnown = 6 + subjects * 2
+local firstKnown = 7 + subjects * 2
 if #ARGV >= firstKnown then redis.call('ZREM', KEYS[1], unpack(ARGV, firstKnown)) end
 if redis.call('ZADD', KEYS[1], 'NX', nowMs, ARGV[1]) == 0 then return 0 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', nowMs - rememberMs)
@@ -256,7 +266,7 @@ redis.call('PEXPIRE', KEYS[1], rememberMs)
 for subject = 1, subjects do
   local first = subject * 4 - 2
   local windowKey, runningKey, reservedKey, budgetKey = KEYS[first], KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]
-  local countsTokens, countsMoney = ARGV[5 + subject] == '1', ARGV[5 + subjects + subject] == '1'
+  local countsTokens, countsMoney = ARGV[6 + subject] == '1', ARGV[6 + subjects + subject] == '1'
   local tokensReserved = 0
   local lease = redis.call('HGET', reservedKey, ARGV[1])
   if lease then
@@ -273,11 +283,15 @@ for subject = 1, subjects do
     redis.call('PEXPIRE', windowKey, windowMs)
   end
   if countsMoney and money > 0 then
-    local spent, isOfToday = spentOf(budgetKey)
+    local stored = storedOf(budgetKey)
     for period, number in pairs(periods) do
-      redis.call('HSET', budgetKey, period, number, period .. 'Money', textOf(spent[period] + money))
+      local present = stored[period] or -1
+      -- A period that is over no longer limits anybody.
+      if present <= number then
+        redis.call('HSET', budgetKey, period, number, period .. 'Nano', textOf((present == number and stored[period .. 'Nano'] or 0) + money))
+      end
     end
-    if not isOfToday then redis.call('PEXPIRE', budgetKey, 32 * 86400000) end
+    redis.call('PEXPIRE', budgetKey, ${budgetLifeMs})
   end
 end
 return 1`;
@@ -294,8 +308,8 @@ for i = 2, #ARGV, 3 do
   local subject, generation, money = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
   local runningKey, reservedKey = KEYS[subject * 2 - 1], KEYS[subject * 2]
   if redis.call('ZADD', runningKey, nowMs + lifeMs, generation) == 1 then
-    local sum = (tonumber(redis.call('HGET', reservedKey, 'money')) or 0) + tonumber(money)
-    redis.call('HSET', reservedKey, generation, time[1] .. ' 0 ' .. money, 'money', textOf(sum))
+    local sum = (tonumber(redis.call('HGET', reservedKey, 'nano')) or 0) + tonumber(money)
+    redis.call('HSET', reservedKey, generation, time[1] .. ' 0 ' .. money, 'nano', textOf(sum))
   end
 end
 for i = 1, #KEYS do redis.call('PEXPIRE', KEYS[i], lifeMs + windowMs) end`;

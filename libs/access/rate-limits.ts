@@ -1,5 +1,6 @@
 /** Rate limits and budgets, counted in Redis over all processes: reserved at admission in one round trip, settled when the generation ends. */
 
+import { nanoOf } from "#ledger/money.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
 import type { Redis } from "#service/redis.ts";
@@ -10,7 +11,7 @@ import { admitScript, renewScript, settleScript } from "./rate-limit-scripts.ts"
 
 export type { LimitName, Limits };
 
-/** A key, group or account with its limits. Days and months are in UTC, budgets in the catalogue's currency. */
+/** A key, group or account with its limits. Budgets are in units of the catalogue's currency. */
 export interface LimitedSubject {
   readonly scope: "key" | "group" | "account";
   /** The id of a key, the name of a group or an account. */
@@ -22,7 +23,8 @@ export interface LimitedSubject {
 export interface Estimate {
   readonly inputTokens: number;
   readonly outputTokens: number;
-  readonly money: number;
+  /** Whole nano-units. */
+  readonly nano: number;
 }
 
 /** What an admitted generation reserves. */
@@ -32,13 +34,15 @@ export interface Reservation {
   readonly inputTokens: number;
   /** Input and output. */
   readonly tokens: number;
-  readonly money: number;
+  readonly nano: number;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
 }
 
 /** What a generation used. */
 export interface Used {
   readonly tokens: number;
-  readonly money: number;
+  readonly nano: number;
   /** No admission is known, so its request does not count either. */
   readonly neverBegan?: boolean;
 }
@@ -75,13 +79,15 @@ export type LimitDecision =
 export const reservationOf = (
   generation: string,
   subjects: readonly LimitedSubject[],
-  { inputTokens, outputTokens, money }: Estimate,
+  { inputTokens, outputTokens, nano }: Estimate,
+  receivedAt: number,
 ): Reservation => ({
   generation,
   subjects,
   inputTokens,
   tokens: inputTokens + outputTokens,
-  money,
+  nano,
+  receivedAt,
 });
 
 /** The subjects that limit requests, with only these limits. */
@@ -115,22 +121,22 @@ export class LimitCounters {
   countRequest(subjects: readonly LimitedSubject[]): Promise<LimitDecision> | undefined {
     const limited = requestLimitsOf(subjects);
     if (limited.length === 0) return undefined;
-    return this.#decide(reservationOf("", limited, { inputTokens: 0, outputTokens: 0, money: 0 }), 0);
+    return this.#decide(reservationOf("", limited, { inputTokens: 0, outputTokens: 0, nano: 0 }, 0), 0);
   }
 
   /** Decides like `admit`, but counts and reserves nothing. One round trip; needs at least one subject. */
   look(subjects: readonly LimitedSubject[], estimate: Estimate): Promise<LimitDecision> {
-    return this.#decide(reservationOf("", subjects, estimate), leaseMs, false);
+    return this.#decide(reservationOf("", subjects, estimate, 0), leaseMs, false);
   }
 
   async #decide(
-    { generation, subjects, inputTokens, tokens, money }: Reservation,
+    { generation, subjects, inputTokens, tokens, nano }: Reservation,
     lifeMs: number,
     counts = true,
   ): Promise<LimitDecision> {
     const keys = subjects.flatMap((subject) => this.#keysOf(subject));
-    const values = subjects.flatMap(({ limits }) => limitRows.map(({ name }) => limits[name] ?? ""));
-    const fixed = [generation, inputTokens, tokens, money, lifeMs, Number(counts)];
+    const values = subjects.flatMap(({ limits }) => limitRows.map((row) => limitValueOf(limits, row)));
+    const fixed = [generation, inputTokens, tokens, nano, lifeMs, Number(counts)];
     const answer = (await runScript(this.#redis, scripts.admit, keys, [...fixed, ...values])) as number[];
     const [isAdmitted, subjectNumber = 0, limitNumber = 0, isSpent, retryMs = 0, now = 0, ...windows] = answer;
     const standings = {
@@ -148,7 +154,10 @@ export class LimitCounters {
    * Ends the leases and counts what was used. After a rejection, repeat it with the same arguments within `settledMs` of the first call: the generation counts once,
    * however many of the calls Redis ran.
    */
-  async settle({ generation, subjects }: Reservation, { tokens, money, neverBegan = false }: Used): Promise<void> {
+  async settle(
+    { generation, subjects, receivedAt }: Reservation,
+    { tokens, nano, neverBegan = false }: Used,
+  ): Promise<void> {
     const known = this.#known.splice(0, forgottenMax);
     const keys = [this.#keyspace.limitsSettled, ...subjects.flatMap((subject) => this.#keysOf(subject))];
     const counted = (["tokens", "money"] as const).flatMap((counter) =>
@@ -158,9 +167,10 @@ export class LimitCounters {
       await runScript(this.#redis, scripts.settle, keys, [
         generation,
         tokens,
-        money,
+        nano,
         Number(neverBegan),
         settledMs,
+        receivedAt,
         ...counted,
         ...known,
       ]);
@@ -194,13 +204,13 @@ export class LimitCounters {
     const numbers = new Map<string, number>();
     const keys: string[] = [];
     const values: (string | number)[] = [leaseMs];
-    for (const { generation, subjects, money } of leases)
+    for (const { generation, subjects, nano } of leases)
       for (const { scope, name, limits } of subjects) {
         const running = this.#keyspace.limit(scope, name, "running");
         const number = numbers.get(running) ?? numbers.size + 1;
         if (!numbers.has(running)) keys.push(running, this.#keyspace.limit(scope, name, "reserved"));
         numbers.set(running, number);
-        values.push(number, generation, limitsCount(limits, "money") ? money : 0);
+        values.push(number, generation, limitsCount(limits, "money") ? nano : 0);
       }
     await runScript(this.#redis, scripts.renew, keys, values);
   }
@@ -211,6 +221,13 @@ export class LimitCounters {
     );
   }
 }
+
+/** A limit as the scripts expect it: money in nano-units, "" for none. */
+const limitValueOf = (limits: Limits, { name, counter }: (typeof limitRows)[number]): number | string => {
+  const limit = limits[name];
+  if (limit === undefined) return "";
+  return counter === "money" ? nanoOf(limit) : limit;
+};
 
 const scripts = {
   admit: scriptOf(admitScript, "refuse"),

@@ -20,11 +20,10 @@ export const spokenWith = ({ dialect, alsoSpeaks }: CatalogueUpstream, preferred
   alsoSpeaks.includes(preferred) ? preferred : dialect;
 
 /** A model with at least one target: its route contains only targets whose upstream is offered here. */
-export type CatalogueModel = Omit<FileModel, "name" | "created" | "prices"> & {
+export type CatalogueModel = Omit<FileModel, "name" | "created"> & {
   readonly name: string;
   /** Seconds since 1970. */
   readonly created: number;
-  readonly prices: Required<FileModel["prices"]>;
 };
 
 export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses"> {

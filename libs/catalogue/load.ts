@@ -58,11 +58,9 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
   }
   const models = file.models.flatMap((model): CatalogueModel[] => {
     const route = model.route.filter((target) => upstreams.has(target.upstream));
-    const { inputPerMillion, outputPerMillion, cachedInputPerMillion = inputPerMillion } = model.prices;
-    const prices = { inputPerMillion, outputPerMillion, cachedInputPerMillion };
     return route.length === 0
       ? []
-      : [{ ...model, name: model.name ?? model.id, created: createdSecondsOf(model.created) ?? 0, prices, route }];
+      : [{ ...model, name: model.name ?? model.id, created: createdSecondsOf(model.created) ?? 0, route }];
   });
   return createCatalogue({
     version,

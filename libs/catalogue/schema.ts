@@ -4,6 +4,7 @@ import { limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
 import { conversationDialects, upstreamDialects } from "#dialects/dialect.ts";
 import { modelTraitsSchema } from "#dialects/model-traits.ts";
+import { pricesSchema } from "#ledger/prices.ts";
 
 const strict = { additionalProperties: false };
 
@@ -59,6 +60,13 @@ const group = Type.Object(
       maximum: 1_000,
       default: 1,
       description: "This group's share of a busy queue, relative to the weights of the other groups.",
+    }),
+    priceRatio: Type.Number({
+      minimum: 0,
+      maximum: 1_000,
+      multipleOf: 0.000001,
+      default: 1,
+      description: "The factor of this group's prices, with up to six decimals.",
     }),
     models: Type.Array(text(129, "A model id, or a prefix followed by `*`."), {
       minItems: 1,
@@ -260,7 +268,6 @@ const upstream = Type.Object(
   { ...strict, default: {} },
 );
 
-const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, description });
 const tokens = (description: string) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000, description }));
 
@@ -295,16 +302,7 @@ const model = Type.Object(
           "What the model supports: text, streaming, tools, vision, json, reasoning, image, embedding, moderation, rerank, speech, transcription. With `reasoning`, upstreams of openai-responses are asked for encrypted reasoning. A list without `reasoning` removes reasoning settings from requests to the upstream.",
       },
     ),
-    prices: Type.Object(
-      {
-        inputPerMillion: price("Per million input tokens."),
-        outputPerMillion: price("Per million output tokens, reasoning included."),
-        cachedInputPerMillion: Type.Optional(
-          price("Per million input tokens from the upstream's cache. Default: inputPerMillion."),
-        ),
-      },
-      strict,
-    ),
+    prices: pricesSchema("What callers pay, in the catalogue's currency."),
     retries: Type.Integer({
       minimum: 0,
       maximum: 10,
@@ -348,6 +346,9 @@ const model = Type.Object(
               description:
                 "Adjacent targets with weights share the requests in proportion; if one fails, the others are next.",
             }),
+          ),
+          prices: Type.Optional(
+            pricesSchema("What the operator pays at this target. The ledger then shows the margin. Default: unknown."),
           ),
           timeouts: overridingTimeouts("this target"),
         },

@@ -11,6 +11,7 @@ import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { ErrorCode } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
+import type { UnitPrices } from "#ledger/prices.ts";
 import type { OperationName } from "#operations/operations.ts";
 
 /** The facts about a generation that do not change. All of its events carry the same object. */
@@ -34,6 +35,33 @@ export interface GenerationFacts {
 /** "complete", "left" (the caller closed the connection), or the code of the error. */
 export type GenerationOutcome = "complete" | "left" | ErrorCode;
 
+/** What a caller is billed. */
+export interface Bill {
+  readonly usage: Usage;
+  /** The catalogue's id of the model that answered. */
+  readonly model: string;
+  readonly unitPrices: UnitPrices;
+  /** The price factor of the caller's group, in parts per million. */
+  readonly groupPpm: number;
+  /** The version of the catalogue with these prices. */
+  readonly priceVersion: string;
+  /** In nano-units. */
+  readonly cost: bigint;
+}
+
+/** Where the answer, or the last failure, came from. */
+export interface Source {
+  readonly upstream: string;
+  /** The upstream's name of the model. */
+  readonly target: string;
+  /** The upstream's dialect. */
+  readonly dialect: string;
+  /** Calls of upstreams. */
+  readonly calls: number;
+  /** What the operator pays, in nano-units; undefined if the catalogue does not say. */
+  readonly cost?: bigint;
+}
+
 interface GenerationEvent {
   readonly generation: GenerationFacts;
 }
@@ -55,8 +83,18 @@ export interface GenerationEnded extends GenerationEvent {
   /** From the receipt to the first content; undefined without content. */
   readonly firstTokenMs: number | undefined;
   readonly durationMs: number;
-  /** The billed usage; null if nothing is billed. */
-  readonly usage: Usage | null;
+  /** Undefined if nothing is billed. */
+  readonly bill: Bill | undefined;
+  /** Undefined if no upstream was called. */
+  readonly source: Source | undefined;
+  /** Counted from 1; 0 if it was never dispatched. */
+  readonly attempt: number;
+  /** From the receipt to the admission queue, and to the first job; undefined if it did not get there. */
+  readonly queuedMs: number | undefined;
+  readonly dispatchedMs: number | undefined;
+  /** What arrived from the worker. */
+  readonly chunks: number;
+  readonly bytes: number;
 }
 
 export interface RequestEnded {

@@ -80,6 +80,17 @@ export interface AnswerHead {
   answerId?: string;
 }
 
+/** Where an answer, or the last failure, came from. */
+export interface AnswerSource {
+  upstream: string;
+  /** The upstream's name of the model. */
+  target: string;
+  /** The upstream's dialect. */
+  dialect: string;
+  /** Calls of upstreams so far, this one included. */
+  calls: number;
+}
+
 /** Payload of `usage`: what the model has produced so far. Null: the call failed, its output does not count, and another target is tried. */
 export interface AnswerProgress {
   /** The catalogue's id of the model that answers and is charged. */
@@ -89,6 +100,7 @@ export interface AnswerProgress {
   reasoningTokens: number;
   /** The upstream's own count, if it has reported one. */
   reported?: Usage;
+  source?: AnswerSource;
 }
 
 /** Payload of `end`. */
@@ -96,10 +108,12 @@ export interface AnswerEnd {
   usage: Usage | null;
   /** The catalogue's id of the model that answered and is charged; it may be a fallback. */
   model?: string;
+  /** Absent for an answer without an upstream. */
+  source?: AnswerSource;
 }
 
 /** Payload of `fail`. */
-export type AnswerFailure = Failure;
+export type AnswerFailure = Failure & { source?: AnswerSource };
 
 export const encodePayload = (payload: AnswerHead | AnswerProgress | null | AnswerEnd | AnswerFailure): Buffer =>
   Buffer.from(JSON.stringify(payload));
@@ -146,8 +160,8 @@ export function decodeHead(payload: Buffer): AnswerHead | undefined {
 }
 
 export function decodeEnd(payload: Buffer): AnswerEnd {
-  const { usage, model } = (parsed(payload) ?? {}) as Partial<AnswerEnd>;
-  return { usage: usage ?? null, ...(typeof model === "string" && { model }) };
+  const { usage, model, source } = (parsed(payload) ?? {}) as Partial<AnswerEnd>;
+  return { usage: usage ?? null, ...(typeof model === "string" && { model }), ...(source && { source }) };
 }
 
 /** Undefined if the payload is malformed. */

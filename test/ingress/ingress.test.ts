@@ -45,9 +45,9 @@ test("a streamed generation emits its events in the order of its path, and ends 
       "requestEnded",
     ],
   );
-  const { generation, outcome, status, modelAnswered, usage } = eventOf(ingress, "ended");
+  const { generation, outcome, status, modelAnswered, bill } = eventOf(ingress, "ended");
   assert.deepEqual([outcome, status, modelAnswered, generation.queue], ["complete", 200, "short", "chat"]);
-  assert.ok((usage?.outputTokens ?? 0) > 0);
+  assert.ok((bill?.usage.outputTokens ?? 0) > 0);
   assert.equal(generation.requestId, response.headers.get("x-request-id"));
   for (const { kind, event } of ingress.events)
     if ("generation" in event) assert.equal(event.generation, generation, `${kind} carries the same facts`);
@@ -67,9 +67,9 @@ test("a caller that leaves a stream ends its generation with the outcome left", 
   await response.body?.getReader().read();
   leaving.abort();
   await until("the generation has ended", () => kindsOf(ingress).includes("ended"));
-  const { outcome, usage } = eventOf(ingress, "ended");
+  const { outcome, bill } = eventOf(ingress, "ended");
   assert.equal(outcome, "left");
-  assert.equal(usage?.isEstimated, true);
+  assert.equal(bill?.usage.isEstimated, true);
   assert.match(await metricsOf(ingress), /^sluice_cancellations_total\{queue="chat"\} 1$/m);
   await until("no generation is left", async () => {
     const status = (await (await fetch(`${ingress.operations}/status`)).json()) as { generations: number };
@@ -85,7 +85,7 @@ test("a generation that no worker takes in time ends before it is bound", async 
   );
   assert.equal(response.status, 503);
   const ended = eventOf(ingress, "ended");
-  assert.deepEqual([ended.outcome, ended.waitedMs, ended.usage], ["overloaded", undefined, null]);
+  assert.deepEqual([ended.outcome, ended.waitedMs, ended.bill], ["overloaded", undefined, undefined]);
   assert.ok(!kindsOf(ingress).includes("bound"));
   assert.match(await metricsOf(ingress), /^sluice_errors_total\{code="overloaded"\} 1$/m);
 });

@@ -4,8 +4,10 @@ import { pino } from "pino";
 import { plainUsageOf } from "#dialects/usage.ts";
 import { EventStream } from "#events/event-stream.ts";
 import type { GenerationEnded, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
+import { unitPricesOf } from "#ledger/prices.ts";
 import { logSubscriber } from "../../apps/ingress/log-subscriber.ts";
 
+const free = { inputPerMillion: 0, outputPerMillion: 0, images: [], tiers: [], serviceTiers: {} };
 const ended: GenerationEnded = {
   generation: {
     generationId: "gen_1",
@@ -28,7 +30,20 @@ const ended: GenerationEnded = {
   waitedMs: 1.4,
   firstTokenMs: 2.6,
   durationMs: 3.5,
-  usage: plainUsageOf(7, 8),
+  bill: {
+    usage: plainUsageOf(7, 8),
+    model: "fallback",
+    unitPrices: unitPricesOf(free, plainUsageOf(7, 8)),
+    groupPpm: 1_000_000,
+    priceVersion: "v1",
+    cost: 15n,
+  },
+  source: undefined,
+  attempt: 1,
+  queuedMs: 0,
+  dispatchedMs: 1,
+  chunks: 1,
+  bytes: 10,
 };
 
 const request: RequestEnded = {

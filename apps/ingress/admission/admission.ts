@@ -90,7 +90,8 @@ export class Admission {
   /** Begins the generation, which takes over the response and the request's claim on the memory for bodies. */
   begin(asked: AdmissionRequest): void {
     const { request, requestId, framing, bytes, response } = asked;
-    const { catalogue, generations, draining } = this.#options;
+    const { generations, draining } = this.#options;
+    const catalogue = this.#options.catalogue();
     const { dialect, operation } = asked.endpoint;
     const offered = this.modelFor(request, asked.model);
     const model = asked.queue === undefined ? offered : { ...offered, queue: asked.queue };
@@ -106,9 +107,10 @@ export class Admission {
         callerHeaders: callerHeadersOf(dialect, headers),
         model,
         ...asked.demand,
-        queue: catalogue().queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
+        catalogue,
+        queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
         maxWaitMs: maxWaitMsOf(headers),
-        weight: catalogue().groups.get(request.caller.group)?.weight ?? 1,
+        weight: catalogue.groups.get(request.caller.group)?.weight ?? 1,
         held: request.held,
         response,
         onBound: asked.onBound,

@@ -1,9 +1,10 @@
-/** What a request is estimated to use, in tokens and in money, before its usage is known. */
+/** What a request is estimated to use before its usage is known. */
 
 import type { KeyRecord } from "#access/record.ts";
-import type { CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { bytesPerToken, type Usage } from "#dialects/usage.ts";
+import { bytesPerToken } from "#dialects/usage.ts";
+import type { GenerationFacts } from "#events/ingress-events.ts";
 import type { Demand } from "#operations/demand.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { estimatedOutputTokensMax } from "../bounds.ts";
@@ -19,6 +20,9 @@ export interface LimitedRequest extends Demand {
   operation: OperationName;
   model: CatalogueModel;
   bodyBytes: number;
+  /** In force at its admission. */
+  catalogue: Pick<Catalogue, "models" | "groups" | "version">;
+  facts: Pick<GenerationFacts, "receivedAt">;
 }
 
 /** The estimate of what a request uses, as far as it bears a price: counting tokens bears none. */
@@ -35,19 +39,4 @@ export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequ
     inputTokens: Math.min(inputTokens, model.contextWindow ?? Number.POSITIVE_INFINITY),
     outputTokens: bills === "input" ? 0 : demand.choices * each,
   };
-}
-
-/** In the currency of the catalogue. */
-export function moneyOf(
-  { prices }: CatalogueModel,
-  used: Pick<Usage, "inputTokens" | "cachedInputTokens" | "outputTokens">,
-): number {
-  const { inputTokens, cachedInputTokens, outputTokens } = used;
-  const cached = Math.min(cachedInputTokens, inputTokens);
-  return (
-    ((inputTokens - cached) * prices.inputPerMillion +
-      cached * prices.cachedInputPerMillion +
-      outputTokens * prices.outputPerMillion) /
-    1_000_000
-  );
 }

@@ -12,7 +12,12 @@ const allowances: Record<Exclude<LimitName, BudgetName>, (limits: Limits) => str
   generationsMax: ({ generationsMax }) => `may have ${generationsMax} requests answered at once`,
 };
 
-const periods = { budgetPerDay: "day", budgetPerMonth: "month" } as const;
+const periods = {
+  budgetPerDay: "for this day (UTC)",
+  budgetPerWeek: "for this week (UTC)",
+  budgetPerMonth: "for this month (UTC)",
+  budgetTotal: "in total",
+} as const;
 type BudgetName = keyof typeof periods;
 const isBudget = (limit: LimitName): limit is BudgetName => limit in periods;
 
@@ -29,7 +34,7 @@ export function limitFailureOf(
       message: `${who} ${allowances[limit](subject.limits)}; ${retry}`,
       retryAfterSeconds: seconds,
     };
-  const budget = `budget of ${subject.limits[limit]} ${currency} for this ${periods[limit]} (UTC)`;
+  const budget = `budget of ${subject.limits[limit]} ${currency} ${periods[limit]}`;
   if (isSpent) return { code: "budget_exhausted", message: `${who} has spent its ${budget}.` };
   return {
     code: "rate_limited",

@@ -11,19 +11,20 @@ import {
   type Used,
 } from "#access/rate-limits.ts";
 import { allowsModel, type KeyRecord } from "#access/record.ts";
-import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
-import type { Usage } from "#dialects/usage.ts";
+import { plainUsageOf } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
-import type { IngressEvents } from "#events/ingress-events.ts";
+import type { Bill, IngressEvents } from "#events/ingress-events.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { recordMsMax, repeatedRecordsMax, unrecordedMax } from "../bounds.ts";
-import { type LimitedRequest, moneyOf, tokensOf } from "./estimate.ts";
+import { priced } from "../generation/bill.ts";
+import { type LimitedRequest, tokensOf } from "./estimate.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
 
 export interface RateLimiterOptions {
@@ -36,13 +37,10 @@ export interface RateLimiterOptions {
   log: Logger;
 }
 
-/** What a generation used, billed by the prices of the model that answered. */
-export type UsageRecord = { kind: "used"; usage: Usage; model: string } | { kind: "nothing" };
-
 /** What an admitted generation has reserved of its caller's limits. */
 export interface LimitsReservation {
-  /** Replaces the reservation by what was used. Call it once, when the generation is over. */
-  settle(record: UsageRecord): void;
+  /** Replaces the reservation by what was used; undefined for nothing. Call it once, when the generation is over. */
+  settle(bill: Bill | undefined): void;
 }
 
 interface LimitsRefusal {
@@ -55,7 +53,7 @@ export type LimitsAnswer =
   | LimitsRefusal;
 export type ReplayAnswer = { kind: "admitted"; headers: Record<string, string> } | LimitsRefusal;
 
-/** The usage of a generation that is over, on its way to Redis. */
+/** The use of limits by a generation that is over, on its way to Redis. */
 interface PendingRecord {
   reservation: Reservation;
   used: Used;
@@ -104,7 +102,7 @@ export class RateLimiter {
     const models = this.#options.catalogue().modelsOf(caller.group);
     const isBilled = operations[operation].bills !== "nothing";
     const costs = isBilled && models.every(({ id, prices }) => prices.inputPerMillion > 0 || !allowsModel(caller, id));
-    const least = { inputTokens: Number(isBilled), outputTokens: 0, money: Number(costs) };
+    const least = { inputTokens: Number(isBilled), outputTokens: 0, nano: Number(costs) };
     return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, caller, dialect));
   }
 
@@ -137,12 +135,17 @@ export class RateLimiter {
   }
 
   async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
-    const { dialect, model } = request;
+    const { dialect, model, catalogue, caller } = request;
     const { inputTokens, outputTokens } = tokensOf(request);
-    const money = moneyOf(model, { inputTokens, outputTokens, cachedInputTokens: 0 });
-    const reservation = reservationOf(request.id, subjects, { inputTokens, outputTokens, money });
+    const bill = priced(catalogue, caller.group, model, plainUsageOf(inputTokens, outputTokens));
+    const reservation = reservationOf(
+      request.id,
+      subjects,
+      { inputTokens, outputTokens, nano: Number(bill.cost) },
+      request.facts.receivedAt,
+    );
     const decision = await this.#counters.admit(reservation).catch((error: unknown) => {
-      this.#settle(reservation, { tokens: 0, money: 0, neverBegan: true });
+      this.#settle(reservation, { tokens: 0, nano: 0, neverBegan: true });
       throw error;
     });
     const answer = this.#answerOf(decision, request.caller, dialect);
@@ -151,7 +154,7 @@ export class RateLimiter {
     return {
       ...answer,
       reservation: {
-        settle: (record) => this.#settle(reservation, usedOf(this.#billedModelOf(model, record), record)),
+        settle: (bill) => this.#settle(reservation, usedOf(bill)),
       },
     };
   }
@@ -165,12 +168,6 @@ export class RateLimiter {
       keyId: caller.id,
     });
     return { kind: "refused", headers, failure: limitFailureOf(decision, this.#options.catalogue().currency) };
-  }
-
-  #billedModelOf(model: CatalogueModel, record: UsageRecord): CatalogueModel {
-    return record.kind === "used"
-      ? (this.#options.catalogue().models.find(({ id }) => id === record.model) ?? model)
-      : model;
   }
 
   #settle(reservation: Reservation, used: Used): void {
@@ -225,7 +222,7 @@ export class RateLimiter {
   }
 }
 
-const usedOf = (model: CatalogueModel, record: UsageRecord): Used =>
-  record.kind === "nothing"
-    ? { tokens: 0, money: 0 }
-    : { tokens: record.usage.inputTokens + record.usage.outputTokens, money: moneyOf(model, record.usage) };
+const usedOf = (bill: Bill | undefined): Used =>
+  bill === undefined
+    ? { tokens: 0, nano: 0 }
+    : { tokens: bill.usage.inputTokens + bill.usage.outputTokens, nano: Number(bill.cost) };

@@ -1,13 +1,15 @@
 /** The state of a generation in its ingress, from its admission to the end of its answer. */
 import type { KeyRecord } from "#access/record.ts";
-import type { CatalogueModel } from "#catalogue/catalogue.ts";
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Usage } from "#dialects/usage.ts";
-import type { GenerationEnded, GenerationFacts, GenerationOutcome } from "#events/ingress-events.ts";
+import type { Bill, GenerationEnded, GenerationFacts, GenerationOutcome, Source } from "#events/ingress-events.ts";
+import { ppmPerUnit } from "#ledger/money.ts";
+import { costOf, unitPricesOf } from "#ledger/prices.ts";
 import type { Demand } from "#operations/demand.ts";
 import type { OperationName } from "#operations/operations.ts";
-import type { AnswerProgress } from "#relay/job.ts";
+import type { AnswerProgress, AnswerSource } from "#relay/job.ts";
 import type { Queued } from "#relay/ports.ts";
 import type { Claim } from "../admission/capacity.ts";
 import type { LimitsReservation } from "../admission/rate-limits.ts";
@@ -18,6 +20,8 @@ export interface GenerationRequest extends Demand {
   id: string;
   caller: KeyRecord;
   dialect: ConversationDialect;
+  /** In force at its admission: its prices apply. */
+  catalogue: Pick<Catalogue, "models" | "groups" | "version">;
   model: CatalogueModel;
   /** How many generations may wait on its queue in this ingress, and how long. */
   queue: { readonly waitingMax: number; readonly waitMs: number };
@@ -75,8 +79,18 @@ export interface Generation extends GenerationRequest {
   /** From its start to its first worker, and to its first content; undefined until then. */
   waitedMs: number | undefined;
   firstTokenMs: number | undefined;
-  /** The billed usage, once it is over; before that, the usage that its upstream reported at the end. */
+  /** From its start to the admission queue, and to its first job; undefined until then. */
+  queuedMs: number | undefined;
+  dispatchedMs: number | undefined;
+  /** What arrived from the worker. */
+  chunks: number;
+  answerBytes: number;
+  /** The usage that its upstream reported at the end. */
   usage: Usage | null;
+  /** Once it is over; undefined for nothing. */
+  bill: Bill | undefined;
+  /** Where the answer, or the last failure, came from; undefined while no upstream was called. */
+  source: AnswerSource | undefined;
   /** What its upstream has produced so far; undefined until the upstream begins to answer, and where it does not stream. */
   progress: AnswerProgress | undefined;
   /** The upstream's own id of the request, if it gave one. */
@@ -107,6 +121,17 @@ export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedA
   receivedAt,
 });
 
+/** With what the operator pays, if the catalogue knows it and something is billed. */
+function sourceOf({ source, bill, catalogue, modelAnswered }: Generation): Source | undefined {
+  if (source === undefined || bill === undefined) return source;
+  const model = catalogue.models.find(({ id }) => id === modelAnswered);
+  const prices = model?.route.find(
+    (target) => target.upstream === source.upstream && target.model === source.target,
+  )?.prices;
+  if (prices === undefined) return source;
+  return { ...source, cost: costOf(unitPricesOf(prices, bill.usage), bill.usage, ppmPerUnit) };
+}
+
 export const endedEventOf = (generation: Generation, outcome: GenerationOutcome, now: number): GenerationEnded => ({
   generation: generation.facts,
   outcome,
@@ -116,5 +141,11 @@ export const endedEventOf = (generation: Generation, outcome: GenerationOutcome,
   waitedMs: generation.waitedMs,
   firstTokenMs: generation.firstTokenMs,
   durationMs: now - generation.startedAt,
-  usage: generation.usage,
+  bill: generation.bill,
+  source: sourceOf(generation),
+  attempt: generation.attempt,
+  queuedMs: generation.queuedMs,
+  dispatchedMs: generation.dispatchedMs,
+  chunks: generation.chunks,
+  bytes: generation.answerBytes,
 });

@@ -29,6 +29,7 @@ import type { GenerationOutcome, IngressEvents } from "#events/ingress-events.ts
 import type { RelayBounds } from "#relay/bounds.ts";
 import type { Frame } from "#relay/frame.ts";
 import {
+  type AnswerFailure,
   type AnswerHead,
   type AnswerProgress,
   decodeData,
@@ -46,11 +47,11 @@ import type { Capacity } from "../admission/capacity.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import type { IngressConfig } from "../config.ts";
 import { revokedKey, unavailable, waitExpired, workerLost } from "../http/failures.ts";
+import { billOf } from "./bill.ts";
 import { claimSlots, createGeneration } from "./create.ts";
 import { endedEventOf, type Generation, type GenerationRequest, isWaiting } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
 import { IngressQueues, type QueueStatistics, retryAfterSecondsOf } from "./ingress-queues.ts";
-import { usageRecordOf } from "./usage-record.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   config: Pick<IngressConfig, "keepAliveMs">;
@@ -141,7 +142,7 @@ export class GenerationLifecycle implements TransportHandlers {
     if (answer === undefined) this.#fail(generation, unavailable);
     else if (answer.kind === "refused") this.#fail(generation, answer.failure);
     // The caller left, or the wait expired, meanwhile.
-    else if (generation.state === "over") answer.reservation.settle({ kind: "nothing" });
+    else if (generation.state === "over") answer.reservation.settle(undefined);
     else {
       generation.reservation = answer.reservation;
       this.#queue(generation);
@@ -157,6 +158,7 @@ export class GenerationLifecycle implements TransportHandlers {
     const { number, caller, weight, ingressQueue } = generation;
     this.#emit("admitted", generation);
     generation.state = "queued";
+    generation.queuedMs = this.#now() - generation.startedAt;
     this.#emit("queued", generation);
     ingressQueue.admission.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
   }
@@ -173,6 +175,7 @@ export class GenerationLifecycle implements TransportHandlers {
     const { mailbox, events } = this.#options;
     const since = this.#now();
     generation.attempt = attempt;
+    generation.dispatchedMs ??= since - generation.startedAt;
     events.emit("dispatched", { generation: generation.facts, attempt });
     this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) =>
       this.#enqueueFailed(generation, attempt, since, isRefused),
@@ -249,20 +252,23 @@ export class GenerationLifecycle implements TransportHandlers {
       }
       case "usage": {
         const progress = decodeProgress(payload);
+        generation.source = progress?.source ?? generation.source;
         updateProgress(generation, progress, progress?.outputTokens);
         answer.passed(seq);
         return;
       }
       case "end": {
-        const { usage, model } = decodeEnd(payload);
+        const { usage, model, source } = decodeEnd(payload);
         generation.usage = usage;
+        generation.source = source;
         if (model !== undefined) generation.modelAnswered = model;
         this.#end(generation, "complete", () => answer.end());
         return;
       }
       case "fail": {
-        const failure = decodeFailure(payload) ?? internalFailure;
+        const failure: AnswerFailure = decodeFailure(payload) ?? internalFailure;
         generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
+        generation.source = failure.source ?? generation.source;
         this.#fail(generation, failure);
         return;
       }
@@ -281,6 +287,8 @@ export class GenerationLifecycle implements TransportHandlers {
     const { events } = this.#options;
     const { facts, contentAt, startedAt } = generation;
     generation.contentAt = now;
+    generation.chunks++;
+    generation.answerBytes += bytes;
     if (contentAt === undefined) {
       const firstTokenMs = now - startedAt;
       generation.firstTokenMs = firstTokenMs;
@@ -475,12 +483,10 @@ export class GenerationLifecycle implements TransportHandlers {
   #recordUsage(generation: Generation, outcome: GenerationOutcome): void {
     if (generation.isUsageRecorded) return;
     generation.isUsageRecorded = true;
-    const record = usageRecordOf(generation, outcome);
-    if (record.kind === "used") {
-      generation.usage = record.usage;
-      generation.modelAnswered = record.model;
-    }
-    generation.reservation?.settle(record);
+    const bill = billOf(generation, outcome);
+    generation.bill = bill;
+    if (bill !== undefined) generation.modelAnswered = bill.model;
+    generation.reservation?.settle(bill);
   }
 
   /** May be called twice for a response that closes while it ends. */

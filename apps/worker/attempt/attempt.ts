@@ -347,7 +347,7 @@ export class Attempt {
     this.#endCall(call, "answered");
     call.abortLater();
     this.#attachments.release();
-    this.#frames.end({ usage: call.usage ?? null, model: call.model });
+    this.#frames.end({ usage: call.usage ?? null, model: call.model, source: call.source });
   }
 
   #answerWithoutUpstream({ body, contentType, headers }: GatewayAnswer): void {
@@ -436,9 +436,14 @@ export class Attempt {
 
   /** The caller gets what was produced, and then the failure. */
   #fail(failure: Failure): void {
-    const upstreamRequestId = this.#call?.diagnosis.requestId;
+    const call = this.#call;
+    const upstreamRequestId = call?.diagnosis.requestId;
     this.#failure = failure;
-    this.#frames.fail({ ...failure, ...(upstreamRequestId !== undefined && { upstreamRequestId }) });
+    this.#frames.fail({
+      ...failure,
+      ...(upstreamRequestId !== undefined && { upstreamRequestId }),
+      ...(call !== undefined && { source: call.source }),
+    });
     this.#end();
   }
 

@@ -1,9 +1,10 @@
 /** One call of one target: the connection, the progress of the answer, and its times. It only reads; the attempt decides. */
 
-import type { UpstreamTimeouts } from "#catalogue/catalogue.ts";
+import { spokenWith, type UpstreamTimeouts } from "#catalogue/catalogue.ts";
 import type { Produced } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
+import type { AnswerSource } from "#relay/job.ts";
 import { readerOf, type UpstreamHead } from "../answer/answer.ts";
 import { type AnswerReader, type AnswerStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import { leadingBytesMax, lingerMs } from "../bounds.ts";
@@ -81,6 +82,18 @@ export class TargetCall implements CallProgress, AnsweringCall {
 
   get model(): string {
     return this.info.model;
+  }
+
+  get source(): AnswerSource {
+    const { candidate, info, chunk } = this;
+    const { attempt } = chunk;
+    const { upstream, target } = candidate;
+    return {
+      upstream: upstream.name,
+      target: target.model,
+      dialect: spokenWith(upstream, attempt.dialect),
+      calls: info.number,
+    };
   }
 
   get timeouts(): UpstreamTimeouts {

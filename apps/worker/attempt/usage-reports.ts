@@ -5,7 +5,7 @@
 
 import type { Produced } from "#dialects/produced.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
-import { type AnswerProgress, encodePayload } from "#relay/job.ts";
+import { type AnswerProgress, type AnswerSource, encodePayload } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 
 export type SendFrame = (kind: AnswerKind, payload: Buffer) => void;
@@ -16,6 +16,7 @@ export interface AnsweringCall {
   readonly model: string;
   /** Undefined for an answer that the upstream does not stream. */
   readonly produced: Produced | undefined;
+  readonly source: AnswerSource;
 }
 
 const inputCounts = ["inputTokens", "cachedInputTokens", "cacheWriteTokens"] as const;
@@ -31,10 +32,10 @@ export class UsageReports {
     this.#send = send;
   }
 
-  report({ model, produced }: AnsweringCall): void {
+  report({ model, produced, source }: AnsweringCall): void {
     if (operations[this.#operation].reportsProgress !== true) return;
     const { outputTokens = 0, reasoningTokens = 0, reported } = produced ?? {};
-    this.#last = { model, outputTokens, reasoningTokens, ...(reported !== undefined && { reported }) };
+    this.#last = { model, outputTokens, reasoningTokens, ...(reported !== undefined && { reported }), source };
     this.#send("usage", encodePayload(this.#last));
   }
 

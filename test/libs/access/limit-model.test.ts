@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import fc from "fast-check";
 import { LimitCounters, type LimitedSubject, type Reservation, reservationOf, type Used } from "#access/rate-limits.ts";
+import { nanoOf } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -29,7 +30,7 @@ const subjects: LimitedSubject[] = [
   { scope: "key", name: "key_1", limits },
   { scope: "account", name: "acme", limits },
 ];
-const nothing = { inputTokens: 0, outputTokens: 0, money: 0 };
+const nothing = { inputTokens: 0, outputTokens: 0, nano: 0 };
 
 /** `arrives`: the command runs and the sender gets the reply. `unanswered`: it runs, but the reply is lost. `late`: there is no reply, and it may run at any later time. */
 const delivery = fc.constantFrom("arrives", "unanswered", "late");
@@ -86,7 +87,7 @@ class World {
   #generations = 0;
   /** The model: the spent money, the leases with their remaining seconds, and the generations that Redis knows as settled. */
   #spent = 0;
-  #leases = new Map<string, { money: number; secondsLeft: number }>();
+  #leases = new Map<string, { nano: number; secondsLeft: number }>();
   #settled = new Set<string>();
 
   #newHolder(): Holder {
@@ -97,23 +98,23 @@ class World {
     switch (next.does) {
       case "admit": {
         const holder = this.#holders[next.holder] as Holder;
-        const estimate = { inputTokens: 0, outputTokens: next.tokens, money: next.cents / 100 };
-        const reservation = reservationOf(`gen_${++this.#generations}`, subjects, estimate);
+        const estimate = { inputTokens: 0, outputTokens: next.tokens, nano: nanoOf(next.cents / 100) };
+        const reservation = reservationOf(`gen_${++this.#generations}`, subjects, estimate, Date.now());
         const run = async () => {
           assert.equal((await holder.counters.admit(reservation)).kind, "admitted");
-          this.#leases.set(reservation.generation, { money: reservation.money, secondsLeft: leaseMs / 1_000 });
+          this.#leases.set(reservation.generation, { nano: reservation.nano, secondsLeft: leaseMs / 1_000 });
         };
         if (next.delivery === "late") this.#late.push({ run });
         else await run();
         if (next.delivery === "arrives") holder.running.push(reservation);
-        else holder.unsettled.push({ reservation, used: { tokens: 0, money: 0, neverBegan: true }, attempts: 0 });
+        else holder.unsettled.push({ reservation, used: { tokens: 0, nano: 0, neverBegan: true }, attempts: 0 });
         return;
       }
       case "settle": {
         const holder = this.#holders[next.place % 2] as Holder;
         const [reservation] = holder.running.splice(next.place % Math.max(1, holder.running.length), 1);
         if (reservation === undefined) return;
-        const settlement = { reservation, used: { tokens: next.tokens, money: next.cents / 100 }, attempts: 0 };
+        const settlement = { reservation, used: { tokens: next.tokens, nano: nanoOf(next.cents / 100) }, attempts: 0 };
         holder.unsettled.push(settlement);
         await this.#settle(holder, settlement, next.delivery);
         return;
@@ -130,8 +131,8 @@ class World {
       case "renew": {
         const { counters, running } = this.#holders[next.holder] as Holder;
         await counters.renew(running);
-        for (const { generation, money } of running)
-          this.#leases.set(generation, { money, secondsLeft: leaseMs / 1_000 });
+        for (const { generation, nano } of running)
+          this.#leases.set(generation, { nano, secondsLeft: leaseMs / 1_000 });
         return;
       }
       case "wait":
@@ -162,7 +163,7 @@ class World {
       await holder.counters.settle(reservation, used);
       if (this.#settled.has(generation)) return;
       this.#settled.add(generation);
-      this.#spent += used.money;
+      this.#spent += used.nano;
       this.#leases.delete(generation);
     };
     settlement.attempts++;
@@ -191,7 +192,7 @@ class World {
         redis.hgetall(keyOf("reserved")),
         redis.hgetall(keyOf("budget")),
       ]);
-      const { money: sum = "0", ...leases } = reserved;
+      const { nano: sum = "0", ...leases } = reserved;
       const moneyOf = (generation: string) => Number(leases[generation]?.split(" ")[2]);
       const all = await redis.zrange(keyOf("running"), "0", "-1");
       assert.deepEqual(all.toSorted(), Object.keys(leases).toSorted(), "leases and their reservations");
@@ -202,8 +203,8 @@ class World {
       );
       const alive = await redis.zrangebyscore(keyOf("running"), Number(seconds) * 1_000 + 999, "+inf");
       assert.deepEqual(alive.toSorted(), [...this.#leases.keys()].toSorted(), "leases that have not expired");
-      for (const generation of alive) near(moneyOf(generation), this.#leases.get(generation)?.money ?? -1, generation);
-      near(Number(budget.monthMoney ?? 0), this.#spent, "the spent money");
+      for (const generation of alive) near(moneyOf(generation), this.#leases.get(generation)?.nano ?? -1, generation);
+      near(Number(budget.monthNano ?? 0), this.#spent, "the spent money");
       for (const letter of ["r", "t"]) {
         const slots = Object.entries(window).filter(([field]) => new RegExp(`^${letter}\\d+$`).test(field));
         assert.ok(
@@ -223,9 +224,9 @@ class World {
   async end(): Promise<void> {
     await this.#wait(leaseMs / 1_000 + 2);
     const { counters } = this.#newHolder();
-    const last = reservationOf("gen_last", subjects, nothing);
+    const last = reservationOf("gen_last", subjects, nothing, Date.now());
     assert.equal((await counters.admit(last)).kind, "admitted");
-    await counters.settle(last, { tokens: 0, money: 0 });
+    await counters.settle(last, { tokens: 0, nano: 0 });
     await this.compare();
     for (const { scope, name } of subjects)
       assert.equal(
@@ -234,7 +235,7 @@ class World {
       );
     await this.#wait(65);
     assert.equal(
-      (await counters.admit(reservationOf("gen_after", subjects, nothing))).standings.tokens?.remaining,
+      (await counters.admit(reservationOf("gen_after", subjects, nothing, Date.now()))).standings.tokens?.remaining,
       limits.tokensPerMinute,
     );
   }

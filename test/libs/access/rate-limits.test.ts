@@ -10,6 +10,7 @@ import {
   type Reservation,
   reservationOf,
 } from "#access/rate-limits.ts";
+import { nanoOf } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -35,12 +36,12 @@ const countersOf = () => {
 const key = (limits: Limits, name = "key_1"): LimitedSubject => ({ scope: "key", name, limits });
 const group = (limits: Limits): LimitedSubject => ({ scope: "group", name: "default", limits });
 const account = (limits: Limits): LimitedSubject => ({ scope: "account", name: "acme", limits });
-const small: Estimate = { inputTokens: 10, outputTokens: 20, money: 0.5 };
+const small: Estimate = { inputTokens: 10, outputTokens: 20, nano: nanoOf(0.5) };
 
 const ask = (counters: LimitCounters, subjects: LimitedSubject[], estimate: Estimate) =>
-  counters.admit(reservationOf(nextId(), subjects, estimate));
+  counters.admit(reservationOf(nextId(), subjects, estimate, Date.now()));
 async function admitted(counters: LimitCounters, subjects: LimitedSubject[], estimate: Estimate): Promise<Reservation> {
-  const reservation = reservationOf(nextId(), subjects, estimate);
+  const reservation = reservationOf(nextId(), subjects, estimate, Date.now());
   assert.equal((await counters.admit(reservation)).kind, "admitted");
   return reservation;
 }
@@ -61,7 +62,8 @@ test("look decides like admit, and counts and reserves nothing", async () => {
   for (const { limit, limits, admitted: count } of dimensions) {
     const { counters } = countersOf();
     const subjects = [group({}), key(limits)];
-    const look = async () => outcomeOf(await counters.look(subjects, { inputTokens: 1, outputTokens: 0, money: 1 }));
+    const look = async () =>
+      outcomeOf(await counters.look(subjects, { inputTokens: 1, outputTokens: 0, nano: nanoOf(1) }));
     for (let call = 0; call < count; call++) {
       for (let looks = 0; looks < 5; looks++) assert.equal(await look(), "admitted", limit);
       await admitted(counters, subjects, small);
@@ -132,20 +134,20 @@ test("settling replaces the reservation by the use, whether more, less or nothin
   const subjects = [
     key({ requestsPerMinute: 10, tokensPerMinute: 1_000, budgetPerDay: 10, budgetPerMonth: 100, generationsMax: 1 }),
   ];
-  const estimate = { inputTokens: 100, outputTokens: 400, money: 2 };
+  const estimate = { inputTokens: 100, outputTokens: 400, nano: nanoOf(2) };
   const used = [
-    { tokens: 30, money: 0.25 },
-    { tokens: 0, money: 0 },
-    { tokens: 700, money: 3 },
+    { tokens: 30, nano: nanoOf(0.25) },
+    { tokens: 0, nano: 0 },
+    { tokens: 700, nano: nanoOf(3) },
   ];
   for (const settled of used) await counters.settle(await admitted(counters, subjects, estimate), settled);
-  const { standings } = await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, money: 0 });
+  const { standings } = await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, nano: 0 });
   assert.equal(standings.tokens?.remaining, 1_000 - 730);
   assert.equal(standings.requests?.remaining, 10 - 4);
   const budget = await redis.hgetall(keyspace.limit("key", "key_1", "budget"));
   const today = new Date();
-  assert.equal(Number(budget.dayMoney), 3.25);
-  assert.equal(Number(budget.monthMoney), 3.25);
+  assert.equal(Number(budget.dayNano), nanoOf(3.25));
+  assert.equal(Number(budget.monthNano), nanoOf(3.25));
   assert.equal(Number(budget.month), today.getUTCFullYear() * 12 + today.getUTCMonth());
   assert.equal(Number(budget.day), Math.floor(today.getTime() / 86_400_000));
   for (const what of ["window", "budget", "running"] as const)
@@ -155,13 +157,13 @@ test("settling replaces the reservation by the use, whether more, less or nothin
 test("returned tokens are available at once", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 100 })];
-  const reservation = await admitted(counters, subjects, { inputTokens: 10, outputTokens: 5_000, money: 0 });
+  const reservation = await admitted(counters, subjects, { inputTokens: 10, outputTokens: 5_000, nano: 0 });
   const [lease = ""] = await redis.hvals(keyspace.limit("key", "key_1", "reserved"));
   const secondOfAdmission = Number(lease.split(" ")[0]);
   const refused = await ask(counters, subjects, small);
   assert.ok(refused.kind === "refused");
   assert.equal(refused.retryMs, (secondOfAdmission + 60) * 1_000 - refused.standings.now);
-  await counters.settle(reservation, { tokens: 15, money: 0 });
+  await counters.settle(reservation, { tokens: 15, nano: 0 });
   assert.equal((await ask(counters, subjects, small)).kind, "admitted");
 });
 
@@ -205,8 +207,8 @@ test("after Redis lost its scripts and counters, calls succeed and later use cou
   const reservation = await admitted(counters, subjects, small);
   await redis.flushall();
   await redis.script("FLUSH");
-  await counters.settle(reservation, { tokens: 25, money: 0.1 });
-  assert.equal(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayMoney"), "0.10000000000000001");
+  await counters.settle(reservation, { tokens: 25, nano: nanoOf(0.1) });
+  assert.equal(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayNano"), "100000000");
   await counters.renew([await admitted(counters, subjects, small)]);
   assert.equal(
     (await ask(counters, subjects, { ...small, inputTokens: 0, outputTokens: 0 })).standings.tokens?.remaining,
@@ -217,13 +219,13 @@ test("after Redis lost its scripts and counters, calls succeed and later use cou
 test("renewal restores leases that Redis lost, and the generation is settled once", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 1_000, budgetPerDay: 1 })];
-  const reservation = await admitted(counters, subjects, { inputTokens: 10, outputTokens: 20, money: 1.5 });
+  const reservation = await admitted(counters, subjects, { inputTokens: 10, outputTokens: 20, nano: nanoOf(1.5) });
   await redis.flushall();
   await counters.renew([reservation]);
   const refused = await ask(counters, subjects, small);
   assert.ok(refused.kind === "refused" && !refused.isSpent);
-  for (let call = 0; call < 2; call++) await counters.settle(reservation, { tokens: 40, money: 0.25 });
-  assert.equal(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayMoney"), "0.25");
+  for (let call = 0; call < 2; call++) await counters.settle(reservation, { tokens: 40, nano: nanoOf(0.25) });
+  assert.equal(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayNano"), "250000000");
   const { standings } = await ask(counters, subjects, { ...small, inputTokens: 0, outputTokens: 0 });
   assert.equal(standings.tokens?.remaining, 960);
 });
@@ -237,7 +239,7 @@ test("when the lease of a dead holder expires, its slot, money and tokens are av
     { tokensPerMinute: 5_000 },
   ]) {
     const subjects = [key(limits, Object.keys(limits)[0])];
-    const large = { inputTokens: 4_000, outputTokens: 4_000, money: 7 };
+    const large = { inputTokens: 4_000, outputTokens: 4_000, nano: nanoOf(7) };
     await admitted(counters, subjects, large);
     await age(redis, keyspace, leaseMs / 1_000 - 2);
     assert.equal((await ask(counters, subjects, small)).kind, "refused", JSON.stringify(limits));
@@ -249,41 +251,41 @@ test("when the lease of a dead holder expires, its slot, money and tokens are av
 test("an expired lease returns its reservation once, and use that is settled later still counts", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 1_000, budgetPerDay: 10 })];
-  const late = await admitted(counters, subjects, { inputTokens: 100, outputTokens: 100, money: 2 });
+  const late = await admitted(counters, subjects, { inputTokens: 100, outputTokens: 100, nano: nanoOf(2) });
   await age(redis, keyspace, leaseMs / 1_000);
-  await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, money: 0 });
-  await counters.settle(late, { tokens: 150, money: 1.5 });
+  await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, nano: 0 });
+  await counters.settle(late, { tokens: 150, nano: nanoOf(1.5) });
   assert.equal(
-    (await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, money: 0 })).standings.tokens?.remaining,
+    (await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, nano: 0 })).standings.tokens?.remaining,
     850,
   );
-  assert.equal(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayMoney"), "1.5");
+  assert.equal(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayNano"), "1500000000");
 });
 
 test("a repeated settle counts once while Redis remembers it, and a confirmed one is forgotten", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 1_000, budgetPerDay: 10 }), account({ budgetPerMonth: 10 })];
   const reservation = await admitted(counters, subjects, small);
-  for (let call = 0; call < 3; call++) await counters.settle(reservation, { tokens: 70, money: 2 });
+  for (let call = 0; call < 3; call++) await counters.settle(reservation, { tokens: 70, nano: nanoOf(2) });
   for (const subject of ["key:key_1", "account:acme"] as const) {
     const [scope, name] = subject.split(":") as ["key" | "account", string];
-    assert.equal(await redis.hget(keyspace.limit(scope, name, "budget"), "monthMoney"), "2", subject);
+    assert.equal(await redis.hget(keyspace.limit(scope, name, "budget"), "monthNano"), "2000000000", subject);
   }
   assert.equal(await redis.hget(keyspace.limit("key", "key_1", "window"), "t"), "70");
   assert.deepEqual(await redis.zrange(keyspace.limitsSettled, "0", "-1"), [reservation.generation]);
   counters.forget(reservation.generation);
   const next = await admitted(counters, subjects, small);
-  await counters.settle(next, { tokens: 1, money: 1 });
+  await counters.settle(next, { tokens: 1, nano: nanoOf(1) });
   assert.deepEqual(await redis.zrange(keyspace.limitsSettled, "0", "-1"), [next.generation]);
 });
 
 test("an unanswered admission costs nothing, whether Redis runs it before settle, after it, or never", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ requestsPerMinute: 10, tokensPerMinute: 1_000, generationsMax: 1, budgetPerDay: 1 })];
-  const never = { tokens: 0, money: 0, neverBegan: true };
-  const ran = await admitted(counters, subjects, { ...small, money: 5 });
+  const never = { tokens: 0, nano: 0, neverBegan: true };
+  const ran = await admitted(counters, subjects, { ...small, nano: nanoOf(5) });
   await counters.settle(ran, never);
-  await counters.settle(reservationOf(nextId(), subjects, small), never);
+  await counters.settle(reservationOf(nextId(), subjects, small, Date.now()), never);
   const standings = async () => {
     const { requests, tokens } = (
       await ask(counters, [key({ requestsPerMinute: 10, tokensPerMinute: 1_000 })], {
@@ -295,7 +297,7 @@ test("an unanswered admission costs nothing, whether Redis runs it before settle
     return [requests?.remaining, tokens?.remaining];
   };
   assert.deepEqual(await standings(), [9, 1_000]);
-  const late = reservationOf(nextId(), subjects, { ...small, money: 5 });
+  const late = reservationOf(nextId(), subjects, { ...small, nano: nanoOf(5) }, Date.now());
   await counters.settle(late, never);
   await age(redis, keyspace, leaseMs / 1_000);
   await counters.admit(late);
@@ -306,30 +308,30 @@ test("an unanswered admission costs nothing, whether Redis runs it before settle
 test("tokens returned after their minute do not reduce later use", async () => {
   const { counters, keyspace } = countersOf();
   const subjects = [key({ tokensPerMinute: 1_000 })];
-  const long = await admitted(counters, subjects, { inputTokens: 100, outputTokens: 800, money: 0 });
+  const long = await admitted(counters, subjects, { inputTokens: 100, outputTokens: 800, nano: 0 });
   for (let second = 0; second < 62; second += 2) {
     await age(redis, keyspace, 2);
     await counters.renew([long]);
   }
-  await counters.settle(await admitted(counters, subjects, { inputTokens: 100, outputTokens: 800, money: 0 }), {
+  await counters.settle(await admitted(counters, subjects, { inputTokens: 100, outputTokens: 800, nano: 0 }), {
     tokens: 900,
-    money: 0,
+    nano: 0,
   });
-  await counters.settle(long, { tokens: 50, money: 0 });
-  const { standings } = await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, money: 0 });
+  await counters.settle(long, { tokens: 50, nano: 0 });
+  const { standings } = await ask(counters, subjects, { inputTokens: 0, outputTokens: 0, nano: 0 });
   assert.equal(standings.tokens?.remaining, 100);
-  assert.equal((await ask(counters, subjects, { inputTokens: 200, outputTokens: 0, money: 0 })).kind, "refused");
+  assert.equal((await ask(counters, subjects, { inputTokens: 200, outputTokens: 0, nano: 0 })).kind, "refused");
 });
 
 test("a budget filled by reservations is not spent, and admits again when the running requests end", async () => {
   for (const limits of [{ budgetPerDay: 1 }, { budgetPerMonth: 1 }]) {
     const { counters } = countersOf();
     const subjects = [key(limits)];
-    const running = await admitted(counters, subjects, { ...small, money: 3 });
+    const running = await admitted(counters, subjects, { ...small, nano: nanoOf(3) });
     const reserved = await ask(counters, subjects, small);
     assert.ok(reserved.kind === "refused" && !reserved.isSpent && reserved.retryMs === 1_000);
-    await counters.settle(running, { tokens: 1, money: 0.9 });
-    await counters.settle(await admitted(counters, subjects, small), { tokens: 1, money: 0.2 });
+    await counters.settle(running, { tokens: 1, nano: nanoOf(0.9) });
+    await counters.settle(await admitted(counters, subjects, small), { tokens: 1, nano: nanoOf(0.2) });
     const spent = await ask(counters, subjects, small);
     assert.ok(spent.kind === "refused" && spent.isSpent);
     const both = await ask(counters, [key({ requestsPerMinute: 0, ...limits })], small);
@@ -363,7 +365,7 @@ test("a generation settled during a renewal of many leases gets no new lease", a
   const all = [...reservations.values()];
   const renewing = counters.renew(reservations.values());
   reservations.clear();
-  await Promise.all(all.map((reservation) => counters.settle(reservation, { tokens: 0, money: 0 })));
+  await Promise.all(all.map((reservation) => counters.settle(reservation, { tokens: 0, nano: 0 })));
   await renewing;
   assert.equal(await redis.zcard(keyspace.limit("key", "key_1", "running")), 0);
 });
@@ -397,7 +399,7 @@ test("standings show the tightest limit of all subjects, and when it is fully av
     [tokens, wide, requests],
   ]) {
     const { counters } = countersOf();
-    await admitted(counters, [tokens], { inputTokens: 1, outputTokens: 0, money: 0 });
+    await admitted(counters, [tokens], { inputTokens: 1, outputTokens: 0, nano: 0 });
     const { standings } = await ask(counters, subjects, small);
     assert.deepEqual([standings.requests?.limit, standings.requests?.remaining], [5, 4]);
     assert.deepEqual([standings.tokens?.limit, standings.tokens?.remaining], [100, 69]);

@@ -29,6 +29,8 @@ models:
       - { upstream: other, model: m2 }
 `;
 
+const noOtherPrices = { images: [], tiers: [], serviceTiers: {} };
+
 test("the shipped catalogue is valid, and offers a vendor's models only with that vendor's credential", () => {
   const without = loadCatalogue(published, {});
   assert.deepEqual(
@@ -84,7 +86,7 @@ test("absent settings have their documented defaults", () => {
     queue: "chat",
     recommendedDialect: "openai-chat",
     capabilities: [],
-    prices: { inputPerMillion: 1, outputPerMillion: 2, cachedInputPerMillion: 1 },
+    prices: { inputPerMillion: 1, outputPerMillion: 2, ...noOtherPrices },
     retries: 2,
     fallbacks: [],
     resume: false,
@@ -178,7 +180,7 @@ test("aliases and merge keys work, and mistakes inside them have a line number",
   assert.deepEqual(parse(shared, { OTHER: "1" }).modelFor("default", "second")?.prices, {
     inputPerMillion: 1,
     outputPerMillion: 9,
-    cachedInputPerMillion: 1,
+    ...noOtherPrices,
   });
   const faulty = shared
     .replace("outputPerMillion: 2 }", "outputPerMillion: -2 }")

@@ -2,11 +2,29 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { plainUsageOf } from "#dialects/usage.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
+import { billOf } from "../../../apps/ingress/generation/bill.ts";
 import type { Generation } from "../../../apps/ingress/generation/generation.ts";
-import { usageRecordOf } from "../../../apps/ingress/generation/usage-record.ts";
+
+const prices = (inputPerMillion: number) => ({
+  inputPerMillion,
+  outputPerMillion: inputPerMillion * 2,
+  images: [],
+  tiers: [],
+  serviceTiers: {},
+});
+const catalogue = {
+  models: [
+    { id: "m", prices: prices(1) },
+    { id: "fallback", prices: prices(5) },
+  ],
+  groups: new Map([["half", { priceRatio: 0.5 }]]),
+  version: "v1",
+};
 
 /** Asks for 25 tokens of input and at most 500 of output. */
 const asked = {
+  catalogue,
+  caller: { group: "half" },
   state: "running",
   operation: "answer",
   framing: "sse",
@@ -73,12 +91,16 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
 ];
 
 for (const [what, generation, outcome, expected] of cases)
-  test(`usage record: ${what}`, () => {
-    const record = usageRecordOf({ ...asked, ...generation } as unknown as Generation, outcome);
+  test(`bill: ${what}`, () => {
+    const bill = billOf({ ...asked, ...generation } as unknown as Generation, outcome);
     assert.equal(
-      record.kind === "nothing"
-        ? nothing
-        : `${record.usage.inputTokens} in, ${record.usage.outputTokens} out, ${record.model}`,
+      bill === undefined ? nothing : `${bill.usage.inputTokens} in, ${bill.usage.outputTokens} out, ${bill.model}`,
       expected,
     );
+    if (bill === undefined) return;
+    const { inputTokens, outputTokens } = bill.usage;
+    const [input, output] = bill.model === "fallback" ? [5_000, 10_000] : [1_000, 2_000];
+    // The group pays half.
+    assert.equal(bill.cost, BigInt((inputTokens * input + outputTokens * output) / 2));
+    assert.deepEqual([bill.groupPpm, bill.priceVersion], [500_000, "v1"]);
   });

@@ -1,0 +1,73 @@
+/** The bill of a generation: what its caller used, and what that costs by the catalogue that was in force at its admission. */
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import { plainUsageOf, type Usage } from "#dialects/usage.ts";
+import type { Bill, GenerationOutcome } from "#events/ingress-events.ts";
+import { ppmOf } from "#ledger/money.ts";
+import { costOf, unitPricesOf } from "#ledger/prices.ts";
+import { operations } from "#operations/operations.ts";
+import type { AnswerProgress } from "#relay/job.ts";
+import { tokensOf } from "../admission/estimate.ts";
+import type { Generation } from "./generation.ts";
+
+/**
+ * A failed generation is not billed. A caller who leaves, or whose key is revoked, is billed for what was produced, whether or not all of it
+ * was sent: nothing before an upstream begins a stream, and the estimate where the amount is unknown.
+ */
+export function billOf(generation: Generation, outcome: GenerationOutcome): Bill | undefined {
+  const { catalogue, caller, model: requested } = generation;
+  const billed = billedOf(generation, outcome);
+  if (billed === undefined) return undefined;
+  const model = catalogue.models.find(({ id }) => id === billed.model) ?? requested;
+  return priced(catalogue, caller.group, model, billed.usage);
+}
+
+/** Applies the prices of the model and of the caller's group. */
+export function priced(
+  { groups, version }: Pick<Catalogue, "groups" | "version">,
+  group: string,
+  model: Pick<CatalogueModel, "id" | "prices">,
+  usage: Usage,
+): Bill {
+  const groupPpm = ppmOf(groups.get(group)?.priceRatio ?? 1);
+  const unitPrices = unitPricesOf(model.prices, usage);
+  return {
+    usage,
+    model: model.id,
+    unitPrices,
+    groupPpm,
+    priceVersion: version,
+    cost: costOf(unitPrices, usage, groupPpm),
+  };
+}
+
+interface Billed {
+  usage: Usage;
+  model: string;
+}
+
+function billedOf(generation: Generation, outcome: GenerationOutcome): Billed | undefined {
+  const { state, usage, modelAnswered, progress } = generation;
+  if (outcome === "complete" && usage !== null) return { usage, model: modelAnswered };
+  if (outcome !== "complete" && outcome !== "left" && outcome !== "invalid_key") return undefined;
+  if (progress !== undefined && !mayThinkUnseen(generation, progress)) return producedBy(generation, progress);
+  const hasBegun =
+    outcome === "complete" || progress !== undefined || (state === "running" && !isStreamedAnswer(generation));
+  if (!hasBegun) return undefined;
+  const { inputTokens, outputTokens } = tokensOf(generation);
+  return { usage: { ...plainUsageOf(inputTokens, outputTokens), isEstimated: true }, model: generation.model.id };
+}
+
+function producedBy(
+  generation: Generation,
+  { model, outputTokens, reasoningTokens, reported }: AnswerProgress,
+): Billed {
+  const input = reported ?? plainUsageOf(tokensOf(generation).inputTokens);
+  return { usage: { ...input, outputTokens, reasoningTokens, isEstimated: true }, model };
+}
+
+/** Some upstreams do not show the thinking before an answer, and count it only at the end. */
+const mayThinkUnseen = ({ model }: Generation, { outputTokens }: AnswerProgress): boolean =>
+  outputTokens === 0 && model.capabilities.includes("reasoning");
+
+const isStreamedAnswer = ({ operation, framing }: Generation): boolean =>
+  operations[operation].reportsProgress === true && framing !== "whole";
