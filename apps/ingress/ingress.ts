@@ -12,6 +12,7 @@ import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
+import { UsageStream } from "#ledger/usage-stream.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
 import type { Clock } from "#service/clock.ts";
@@ -58,6 +59,7 @@ import { Runs } from "./stored/runs.ts";
 import { SealedStore } from "./stored/sealed-store.ts";
 import { StoredResponses } from "./stored/stored-responses.ts";
 import { Storing } from "./stored/storing.ts";
+import { usageSubscriber } from "./usage-subscriber.ts";
 import { ResponsesSockets } from "./websocket/responses-sockets.ts";
 
 const stopping: Failure = {
@@ -68,7 +70,7 @@ const stopping: Failure = {
 
 /** Everything that an operator sets for an ingress. */
 export type IngressProcessConfig = IngressConfig &
-  Pick<ServiceConfig, "redisUrl" | "namespace" | "operationsHost" | "operationsPort">;
+  Pick<ServiceConfig, "redisUrl" | "namespace" | "operationsHost" | "operationsPort" | "usageDirectory">;
 
 export interface IngressDeps extends BackendDeps {
   clock: Clock;
@@ -123,7 +125,14 @@ function createPath(
 ) {
   registerRelayMetrics(registry, mailbox);
   registerCatalogueMetrics(registry, catalogue);
-  const events = new EventStream<IngressEvents>(logSubscriber(log), metricsSubscriber(registry), ...subscribers);
+  const usage = new UsageStream({ redis, keyspace, directory: config.usageDirectory, log });
+  opened.defer(() => usage.close());
+  const events = new EventStream<IngressEvents>(
+    logSubscriber(log),
+    metricsSubscriber(registry),
+    usageSubscriber((record) => usage.write(record), clock),
+    ...subscribers,
+  );
   const capacities = {
     bodies: new Capacity(config.bodiesBytesMax, smallBodyBytesMax),
     answers: new Capacity(config.answersBytesMax, smallAnswerBytesMax),

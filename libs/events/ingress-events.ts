@@ -108,6 +108,10 @@ export interface RequestEnded {
   readonly status: number;
   /** Undefined for a caller without a valid key. */
   readonly keyId: string | undefined;
+  readonly group: string | undefined;
+  readonly account: string | undefined;
+  /** Of the gateway's own error that answered it. */
+  readonly errorCode: ErrorCode | undefined;
   /** `generation`: a generation answered it and reports its own end. `answered`: the ingress answered it, possibly with an error. */
   readonly outcome: "generation" | "answered" | "left" | "upgraded";
   /** Undefined for an upgrade and for a rejected frame, which take no time of their own. */

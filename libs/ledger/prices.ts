@@ -105,6 +105,20 @@ export interface UnitPrices {
   readonly servicePpm: number;
 }
 
+/** The order in usage records. */
+export const unitPriceNames = [
+  "input",
+  "cacheRead",
+  "cacheWrite",
+  "output",
+  "reasoning",
+  "audioInput",
+  "audioOutput",
+  "request",
+  "image",
+  "servicePpm",
+] as const satisfies (keyof UnitPrices)[];
+
 /** Chooses the tier, the image price and the service tier's factor. */
 export function unitPricesOf(prices: Prices, { inputTokens, images, serviceTier = "" }: Priced): UnitPrices {
   const tier = prices.tiers

@@ -140,6 +140,12 @@ export const serviceSettings = {
     65_535,
     "The port of /healthz, /readyz and /metrics; 0 uses any free port.",
   ),
+  usageDirectory: textSetting(
+    "USAGE_DIRECTORY",
+    ".sluice/usage",
+    "Where ingresses and workers keep usage records while Redis cannot take them. A volume that outlives the container, for a ledger without gaps.",
+    "a path",
+  ),
   logLevel: textSetting(
     "LOG_LEVEL",
     "info",

@@ -35,6 +35,8 @@ export function keyspaceOf(namespace: string) {
       `${prefix}:limit:${scope}:${name}:${what}`,
     /** Sorted set: settled generations, each until its ingress confirms it. */
     limitsSettled: `${prefix}:limits:settled`,
+    /** Stream: batches of usage records, which the ledger reads. */
+    usage: `${prefix}:usage`,
     /** Hash: SHA-256 of a key (hex) → its record (JSON). */
     keys: `${prefix}:keys`,
     /** Counter: grows with every change of `keys`. Absent before the first key. */

@@ -155,7 +155,7 @@ test("a generation whose worker is lost before content is dispatched again, with
     "restarted",
     "dispatched 2",
     "bound 2",
-    "ended",
+    "ended 2",
   ]);
   assert.match(await metricsOf(ingress), /^sluice_restarts_total\{queue="image"\} 1$/m);
 });

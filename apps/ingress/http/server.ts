@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import type { Failure } from "#dialects/errors.ts";
+import type { ErrorCode, Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
@@ -32,6 +32,8 @@ declare module "fastify" {
     caller: KeyRecord;
     /** A generation answers the request and reports its end. */
     isGeneration: boolean;
+    /** Of the gateway's own error that answers it. */
+    errorCode: ErrorCode | undefined;
   }
 }
 
@@ -58,6 +60,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   const isUpgrade = (request: IncomingMessage) => config.responsesWebsocket === "on" && isSocketHandshake(request);
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
     events.emit("requestRefused", { requestId: request.id, code: failure.code });
+    request.errorCode = failure.code;
     bodies.uploadEnded(request);
     return sendFailure(failure, request, reply, draining.aborted);
   };
@@ -88,6 +91,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   });
   server.decorateRequest("caller");
   server.decorateRequest("isGeneration", false);
+  server.decorateRequest("errorCode");
   server.addHook("onRequest", async (request, reply) => {
     openResponse(options, request, reply);
     responses.add(request.raw.socket, reply.raw);
@@ -151,13 +155,17 @@ function admitCaller(
 
 function requestEndedOf(request: FastifyRequest, { raw }: FastifyReply, durationMs: number): RequestEnded {
   const isUpgraded = request.ws && !raw.writableFinished;
+  const caller = request.caller as KeyRecord | undefined;
   return {
     requestId: request.id,
     transport: "http",
     method: request.method,
     path: request.routeOptions.url ?? "other",
     status: raw.writableFinished ? raw.statusCode : isUpgraded ? upgradedStatus : callerLeftStatus,
-    keyId: (request.caller as KeyRecord | undefined)?.id,
+    keyId: caller?.id,
+    group: caller?.group,
+    account: caller?.account,
+    errorCode: request.errorCode,
     outcome: request.isGeneration ? "generation" : raw.writableFinished ? "answered" : isUpgraded ? "upgraded" : "left",
     durationMs: isUpgraded ? undefined : durationMs,
     retries: String(request.headers["x-stainless-retry-count"] ?? "").slice(0, 4) || undefined,

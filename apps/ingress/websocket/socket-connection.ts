@@ -197,7 +197,10 @@ export class Connection {
     const failure = error instanceof Refused ? error.failure : failureOf(error as FastifyError);
     if (failure.code === "internal") events.emit("fault", { error, requestId });
     const status = openaiResponsesProfile.statusOf(failure.code);
-    events.emit("requestEnded", turnEndedOf(this.#request, { requestId, status, outcome: "answered" }));
+    events.emit(
+      "requestEnded",
+      turnEndedOf(this.#request, { requestId, status, outcome: "answered", errorCode: failure.code }),
+    );
     if (failure.code === "invalid_key") this.#shut(closeCodes.policyViolation, failure, requestId);
     else this.#sendFailure(failure, requestId, streamId);
   }

@@ -2,7 +2,7 @@
 
 import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
-import type { Failure } from "#dialects/errors.ts";
+import type { ErrorCode, Failure } from "#dialects/errors.ts";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
 import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
@@ -275,12 +275,15 @@ export class Turns {
 /** The event for the end of a turn, on the connection that `request` opened. */
 export const turnEndedOf = (
   { caller }: FastifyRequest,
-  turn: Pick<RequestEnded, "requestId" | "status" | "outcome"> & { durationMs?: number },
+  turn: Pick<RequestEnded, "requestId" | "status" | "outcome"> & { durationMs?: number; errorCode?: ErrorCode },
 ): RequestEnded => ({
   transport: "websocket",
   method: undefined,
   path: responsesEndpoint.path,
   keyId: caller.id,
+  group: caller.group,
+  account: caller.account,
+  errorCode: undefined,
   durationMs: undefined,
   retries: undefined,
   ...turn,

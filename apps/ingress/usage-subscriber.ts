@@ -1,0 +1,160 @@
+/** Writes a usage record for the end of each generation, and for each request that was refused before it became one. */
+import type { Subscriber } from "#events/event-stream.ts";
+import type { GenerationEnded, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
+import { ppmPerUnit } from "#ledger/money.ts";
+import { unitPriceNames } from "#ledger/prices.ts";
+import type { UsageRecord } from "#ledger/usage-record.ts";
+import type { Clock } from "#service/clock.ts";
+
+export function usageSubscriber(write: (record: UsageRecord) => void, clock: Clock): Subscriber<IngressEvents> {
+  return {
+    ended: (event) => write(recordOf(event)),
+    requestEnded: (event) => {
+      if (isRefusedGeneration(event)) write(refusedRecordOf(event, clock.epoch()));
+    },
+  };
+}
+
+/** A request by a known caller that the gateway answered with an error. Reads of lists and the like are not generations. */
+const isRefusedGeneration = ({ outcome, status, method, transport, keyId, errorCode }: RequestEnded): boolean =>
+  outcome === "answered" &&
+  status >= 400 &&
+  keyId !== undefined &&
+  errorCode !== undefined &&
+  (method === "POST" || transport === "websocket");
+
+const noTokens = {
+  inputTokens: 0,
+  cachedInputTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+  audioInputTokens: 0,
+  audioOutputTokens: 0,
+};
+
+const nothingBilled = {
+  ...noTokens,
+  images: 0,
+  imageSize: null,
+  imageQuality: null,
+  isEstimated: false,
+  unitPrices: null,
+  priceVersion: null,
+  serviceTier: null,
+  groupPpm: ppmPerUnit,
+  cost: "0",
+  upstreamCost: null,
+} satisfies Partial<UsageRecord>;
+
+const nothingKnown = {
+  upstream: null,
+  target: null,
+  upstreamDialect: null,
+  queuedMs: null,
+  dispatchedMs: null,
+  boundMs: null,
+  firstContentMs: null,
+  calls: 0,
+  chunks: 0,
+  bytes: 0,
+  upstreamRequestId: null,
+  user: null,
+  tags: [],
+  traceId: null,
+} satisfies Partial<UsageRecord>;
+
+function recordOf(event: GenerationEnded): UsageRecord {
+  const { generation, outcome, source } = event;
+  return {
+    ...nothingKnown,
+    generationId: generation.generationId,
+    requestId: generation.requestId,
+    attempt: event.attempt,
+    isOwner: true,
+    receivedAt: generation.receivedAt,
+    account: generation.account ?? null,
+    keyId: generation.keyId,
+    group: generation.group,
+    model: generation.model,
+    modelAnswered: event.attempt === 0 ? null : event.modelAnswered,
+    ...(source && {
+      upstream: source.upstream,
+      target: source.target,
+      upstreamDialect: source.dialect,
+      calls: source.calls,
+    }),
+    operation: generation.operation,
+    dialect: generation.dialect,
+    queue: generation.queue,
+    isStreamed: generation.framing !== "whole",
+    status: event.status,
+    ...outcomeOf(event),
+    ...billedOf(event),
+    queuedMs: msOf(event.queuedMs),
+    dispatchedMs: msOf(event.dispatchedMs),
+    boundMs: msOf(event.waitedMs),
+    firstContentMs: msOf(event.firstTokenMs),
+    durationMs: Math.round(event.durationMs),
+    chunks: event.chunks,
+    bytes: event.bytes,
+    bodyBytes: generation.bodyBytes,
+    upstreamRequestId: event.upstreamRequestId?.slice(0, 200) ?? null,
+    errorCode: outcome === "complete" || outcome === "left" ? null : outcome,
+  };
+}
+
+function outcomeOf({ outcome, waitedMs }: GenerationEnded): Pick<UsageRecord, "outcome"> {
+  if (outcome === "complete" || outcome === "left") return { outcome };
+  return { outcome: waitedMs === undefined ? "refused" : "failed" };
+}
+
+type Billed = Pick<UsageRecord, keyof typeof nothingBilled>;
+
+function billedOf({ bill, source }: GenerationEnded): Billed {
+  if (bill === undefined) return nothingBilled;
+  const { usage, unitPrices, groupPpm, priceVersion, cost } = bill;
+  return {
+    ...nothingBilled,
+    inputTokens: usage.inputTokens,
+    cachedInputTokens: usage.cachedInputTokens,
+    cacheWriteTokens: usage.cacheWriteTokens,
+    outputTokens: usage.outputTokens,
+    reasoningTokens: usage.reasoningTokens,
+    isEstimated: usage.isEstimated === true,
+    unitPrices: unitPriceNames.map((name) => unitPrices[name]),
+    priceVersion,
+    groupPpm,
+    cost: String(cost),
+    upstreamCost: source?.cost === undefined ? null : String(source.cost),
+  };
+}
+
+function refusedRecordOf(event: RequestEnded, now: number): UsageRecord {
+  const { requestId, keyId = "", group = "", account = null, status, errorCode = null, durationMs = 0 } = event;
+  return {
+    ...nothingKnown,
+    ...nothingBilled,
+    generationId: requestId,
+    requestId,
+    attempt: 0,
+    isOwner: true,
+    receivedAt: Math.round(now - durationMs),
+    account,
+    keyId,
+    group,
+    model: null,
+    modelAnswered: null,
+    operation: null,
+    dialect: null,
+    queue: null,
+    isStreamed: false,
+    status,
+    outcome: "refused",
+    errorCode,
+    durationMs: Math.round(durationMs),
+    bodyBytes: 0,
+  };
+}
+
+const msOf = (ms: number | undefined): number | null => (ms === undefined ? null : Math.round(ms));

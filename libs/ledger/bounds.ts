@@ -1,0 +1,16 @@
+/** The bounds of usage records on their way to the ledger: sizes, counts and times. */
+/** Records are sent together: after this time, or as soon as there are so many. */
+export const batchMs = 50;
+export const batchRecordsMax = 100;
+/** Records that wait in memory for Redis or for the file. Beyond that new ones are counted as lost. */
+export const pendingRecordsMax = 100_000;
+/** Bytes of the stream in Redis. Beyond that records go to a file, so that the ledger's delay never costs a caller a request. */
+export const streamBytesMax = 256 * 1024 * 1024;
+/** How often the size of the stream is read, and how often records in a file are sent. */
+export const checkEveryMs = 1_000;
+/** Bytes that are read from the file at once. */
+export const spoolChunkBytes = 256 * 1024;
+/** How long a process appends to one file. */
+export const spoolFileMs = 30_000;
+/** A file that nobody has written to for this long is complete. */
+export const abandonedMs = 60_000;
