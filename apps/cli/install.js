@@ -3,7 +3,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { lockHolderOf, takeLock } from "./lock.js";
+import { lockHolderOf, takeLock } from "#service/lock.js";
 import { startProgress } from "./progress.js";
 
 const waitForOtherMsMax = 15 * 60_000;

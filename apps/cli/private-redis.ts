@@ -6,8 +6,8 @@ import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
+import { isAlive } from "#service/lock.js";
 import { StartupFault } from "#service/startup.ts";
-import { isAlive } from "./lock.js";
 import type { State } from "./state.ts";
 import type { Plan } from "./supervise.ts";
 

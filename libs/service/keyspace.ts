@@ -37,6 +37,8 @@ export function keyspaceOf(namespace: string) {
     limitsSettled: `${prefix}:limits:settled`,
     /** Stream: batches of usage records, which the ledger reads. */
     usage: `${prefix}:usage`,
+    /** Stream: usage records that the ledger could not read. */
+    usageInvalid: `${prefix}:usage:invalid`,
     /** Hash: SHA-256 of a key (hex) → its record (JSON). */
     keys: `${prefix}:keys`,
     /** Counter: grows with every change of `keys`. Absent before the first key. */

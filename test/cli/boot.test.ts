@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { test } from "node:test";
-import { takeLock } from "../../apps/cli/lock.js";
+import { takeLock } from "#service/lock.js";
 import { checkout, isGone, until } from "./gateway.ts";
 
 const lockOf = (version: string, more: object = {}) =>

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { isAlive } from "../../apps/cli/lock.js";
+import { isAlive } from "#service/lock.js";
 import { type Ready, readReady, stateOf } from "../../apps/cli/state.ts";
 
 export const checkout = fileURLToPath(new URL("../..", import.meta.url));

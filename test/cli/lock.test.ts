@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { lockHolderOf, takeLock } from "../../apps/cli/lock.js";
+import { lockHolderOf, takeLock } from "#service/lock.js";
 
 function fileFor(t: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), "lock-"));
@@ -27,7 +27,7 @@ test("one process holds the lock, which names it, until it releases it", (t) => 
 
 test("the lock of a killed process is free", async (t) => {
   const file = fileFor(t);
-  const module = new URL("../../apps/cli/lock.js", import.meta.url).href;
+  const module = new URL("../../libs/service/lock.js", import.meta.url).href;
   const script = `import { takeLock } from ${JSON.stringify(module)}; console.log(takeLock(${JSON.stringify(file)}).kind); setInterval(() => {}, 1000);`;
   const holder = spawn(process.execPath, ["--input-type=module", "-e", script], {
     stdio: ["ignore", "pipe", "inherit"],

@@ -1,0 +1,16 @@
+/**
+ * Brings the tables up to date at start. Migrations only go forward, each in its own transaction; several processes may start at once. A migration must leave the
+ * tables usable for the version before it: it adds, and removes only what that version no longer uses.
+ */
+import type { Kysely } from "kysely";
+import { type Migration, Migrator } from "kysely/migration";
+import * as ledger from "./migrations/0001-ledger.ts";
+
+/** In the order of their names. */
+const migrations: Record<string, Migration> = { "0001-ledger": ledger };
+
+export async function migrate<Tables>(database: Kysely<Tables>): Promise<void> {
+  const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } });
+  const { error } = await migrator.migrateToLatest();
+  if (error !== undefined) throw error;
+}

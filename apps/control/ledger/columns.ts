@@ -1,0 +1,109 @@
+/** The columns of the tables `usage` and `usage_totals`. The insertion and the queries are made from these tables; a test compares them with the migrations. */
+import type { UsageRecord } from "#ledger/usage-record.ts";
+
+/** The fields of a usage record as columns, with their types in SQL. */
+export const usageColumns = {
+  generationId: ["generation_id", "text not null"],
+  requestId: ["request_id", "text not null"],
+  attempt: ["attempt", "int not null"],
+  isOwner: ["is_owner", "boolean not null"],
+  receivedAt: ["received_at", "timestamptz not null"],
+  account: ["account", "text not null"],
+  keyId: ["key_id", "text not null"],
+  group: ["group_name", "text not null"],
+  model: ["model", "text not null"],
+  modelAnswered: ["model_answered", "text"],
+  upstream: ["upstream", "text not null"],
+  target: ["target", "text"],
+  operation: ["operation", "text"],
+  dialect: ["dialect", "text"],
+  upstreamDialect: ["upstream_dialect", "text"],
+  queue: ["queue", "text"],
+  isStreamed: ["is_streamed", "boolean not null"],
+  status: ["status", "int not null"],
+  outcome: ["outcome", "text not null"],
+  errorCode: ["error_code", "text"],
+  inputTokens: ["input_tokens", "bigint not null"],
+  cachedInputTokens: ["cached_input_tokens", "bigint not null"],
+  cacheWriteTokens: ["cache_write_tokens", "bigint not null"],
+  outputTokens: ["output_tokens", "bigint not null"],
+  reasoningTokens: ["reasoning_tokens", "bigint not null"],
+  audioInputTokens: ["audio_input_tokens", "bigint not null"],
+  audioOutputTokens: ["audio_output_tokens", "bigint not null"],
+  images: ["images", "bigint not null"],
+  imageSize: ["image_size", "text"],
+  imageQuality: ["image_quality", "text"],
+  isEstimated: ["is_estimated", "boolean not null"],
+  unitPrices: ["unit_prices", "jsonb"],
+  priceVersion: ["price_version", "text"],
+  serviceTier: ["service_tier", "text"],
+  groupPpm: ["group_ppm", "bigint not null"],
+  cost: ["cost", "bigint not null"],
+  upstreamCost: ["upstream_cost", "bigint"],
+  queuedMs: ["queued_ms", "bigint"],
+  dispatchedMs: ["dispatched_ms", "bigint"],
+  boundMs: ["bound_ms", "bigint"],
+  firstContentMs: ["first_content_ms", "bigint"],
+  durationMs: ["duration_ms", "bigint not null"],
+  calls: ["calls", "int not null"],
+  chunks: ["chunks", "bigint not null"],
+  bytes: ["bytes", "bigint not null"],
+  bodyBytes: ["body_bytes", "bigint not null"],
+  upstreamRequestId: ["upstream_request_id", "text"],
+  user: ["user_name", "text"],
+  tags: ["tags", "jsonb not null"],
+  traceId: ["trace_id", "text"],
+} as const satisfies Record<keyof UsageRecord, readonly [name: string, type: string]>;
+
+type Column = (typeof usageColumns)[keyof UsageRecord];
+type Bare<Type extends string> = Type extends `${infer Name} not null` ? Name : Type;
+interface SqlTypes {
+  text: string;
+  int: number;
+  bigint: bigint;
+  boolean: boolean;
+  timestamptz: Date;
+  jsonb: unknown;
+}
+type Value<Type extends string> =
+  | SqlTypes[Bare<Type> & keyof SqlTypes]
+  | (Type extends `${string} not null` ? never : null);
+
+/** A row of the table `usage`. */
+export type UsageRow = { [Each in Column as Each[0]]: Value<Each[1]> };
+
+/** What totals are grouped by, besides the half hour, each with its SQL for one record. An unknown value is an empty text. */
+export const dimensions = {
+  account: "account",
+  key_id: "key_id",
+  model: "coalesce(model_answered, model)",
+  group_name: "group_name",
+  upstream: "upstream",
+} as const;
+export type Dimension = keyof typeof dimensions;
+export const dimensionNames = Object.keys(dimensions) as Dimension[];
+
+/** The sums of `usage_totals`, each with the SQL of what one record adds. */
+export const measures = {
+  requests: "1",
+  refused: "(outcome = 'refused')::int",
+  failed: "(outcome = 'failed')::int",
+  input_tokens: "input_tokens",
+  cached_input_tokens: "cached_input_tokens",
+  cache_write_tokens: "cache_write_tokens",
+  output_tokens: "output_tokens",
+  reasoning_tokens: "reasoning_tokens",
+  audio_input_tokens: "audio_input_tokens",
+  audio_output_tokens: "audio_output_tokens",
+  images: "images",
+  cost: "cost",
+  /** Of records whose upstream's prices are known, and what callers paid for those. */
+  upstream_cost: "coalesce(upstream_cost, 0)",
+  margin_cost: "case when upstream_cost is null then 0 else cost end",
+  /** Of answers with content. */
+  first_contents: "(first_content_ms is not null)::int",
+  first_content_ms: "coalesce(first_content_ms, 0)",
+  duration_ms: "duration_ms",
+} as const;
+export type Measure = keyof typeof measures;
+export const measureNames = Object.keys(measures) as Measure[];

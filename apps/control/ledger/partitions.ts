@@ -1,0 +1,56 @@
+/** The daily partitions of the table `usage`. */
+import { sql } from "kysely";
+import { futureDaysMax } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+
+const dayMs = 86_400_000;
+const partitionPattern = /^usage_(\d{4})_(\d{2})_(\d{2})$/;
+
+const dayOf = (at: number): number => Math.floor(at / dayMs);
+const dateOf = (day: number): string => new Date(day * dayMs).toISOString().slice(0, 10);
+const nameOf = (day: number): string => `usage_${dateOf(day).replaceAll("-", "_")}`;
+
+export class UsagePartitions {
+  readonly #database: Database;
+  readonly #retentionDays: number;
+  /** Those that exist. */
+  #days = new Set<number>();
+
+  /** Partitions are dropped when all of their records are older than `retentionDays`. */
+  constructor(database: Database, retentionDays: number) {
+    this.#database = database;
+    this.#retentionDays = retentionDays;
+  }
+
+  /** Creates the missing partitions for records of these times (epoch milliseconds). Times far off the clock get none: their records go to `usage_other`. */
+  async create(times: Iterable<number>, now: number): Promise<void> {
+    const [oldest, newest] = [dayOf(now) - this.#retentionDays, dayOf(now) + futureDaysMax];
+    const missing = new Set<number>();
+    for (const time of times) {
+      const day = dayOf(time);
+      if (!this.#days.has(day) && day >= oldest && day <= newest) missing.add(day);
+    }
+    for (const day of missing) {
+      await sql`create table if not exists ${sql.table(nameOf(day))} partition of usage
+        for values from (${sql.lit(dateOf(day))}) to (${sql.lit(dateOf(day + 1))})`.execute(this.#database);
+      this.#days.add(day);
+    }
+  }
+
+  /** Drops what is too old. Totals stay. Resolves to the names of the dropped partitions. */
+  async drop(now: number): Promise<string[]> {
+    const { rows } = await sql<{ name: string }>`
+      select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
+      where i.inhparent = 'usage'::regclass`.execute(this.#database);
+    const oldest = dayOf(now) - this.#retentionDays;
+    const old = rows.map(({ name }) => name).filter((name) => (partitionDayOf(name) ?? oldest) < oldest);
+    for (const name of old) await sql`drop table if exists ${sql.table(name)}`.execute(this.#database);
+    this.#days = new Set([...this.#days].filter((day) => day >= oldest));
+    return old;
+  }
+}
+
+function partitionDayOf(name: string): number | undefined {
+  const [, year, month, day] = partitionPattern.exec(name) ?? [];
+  return year === undefined ? undefined : dayOf(Date.parse(`${year}-${month}-${day}`));
+}

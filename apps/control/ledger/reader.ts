@@ -1,0 +1,199 @@
+/**
+ * Reads usage records from the Redis stream into the ledger. Several control processes share the work as one consumer group. An entry is confirmed after its
+ * records are in the database; what was not confirmed is delivered again. Confirmed entries are removed ten minutes later, and all entries of the stream are
+ * inserted again at start, because the embedded database may lose its last writes in a power cut.
+ */
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Logger } from "pino";
+import { decodeUsageRecord, type UsageRecord } from "#ledger/usage-record.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+import {
+  abandonedEntryMs,
+  entriesReadMax,
+  invalidRecordsMax,
+  keptEntriesMs,
+  readBlockMs,
+  retryMs,
+  tidyEveryMs,
+} from "../bounds.ts";
+
+export interface LedgerReaderOptions {
+  /** A connection of its own with the purpose `patient`, because reads block. */
+  redis: Redis;
+  /** Of the purpose `request`. */
+  commands: Redis;
+  keyspace: Keyspace;
+  /** Inserts records, each once. Rejects when the database cannot take them now. */
+  insert(records: readonly UsageRecord[]): Promise<number>;
+  log: Logger;
+}
+
+type Entry = [id: string, fields: string[] | null];
+
+const group = "ledger";
+
+export class LedgerReader {
+  readonly #options: LedgerReaderOptions;
+  readonly #consumer = randomUUID();
+  #isClosed = false;
+  #running: Promise<void> | undefined;
+  #tidiedAt = 0;
+  #readAt = 0;
+  #inserted = 0;
+  #invalid = 0;
+
+  constructor(options: LedgerReaderOptions) {
+    this.#options = options;
+  }
+
+  /** Records that were inserted or replaced, records that were not valid, and when the stream was last read to its end or from it. */
+  get counts(): { inserted: number; invalid: number; readAt: number } {
+    return { inserted: this.#inserted, invalid: this.#invalid, readAt: this.#readAt };
+  }
+
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** Stops after the entries that were read are in the database. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    let isReplayed = false;
+    while (!this.#isClosed) {
+      try {
+        if (!isReplayed) await this.#replay();
+        isReplayed = true;
+        await this.#readNew();
+        if (Date.now() - this.#tidiedAt > tidyEveryMs) await this.#tidy();
+      } catch (error) {
+        if (this.#isClosed) return;
+        if ((error as Error).message.startsWith("NOGROUP")) {
+          isReplayed = false;
+          continue;
+        }
+        this.#options.log.warn({ err: error }, "usage records could not be stored; they stay in the stream");
+        await delay(retryMs);
+      }
+    }
+  }
+
+  /** Everything that the stream has, from its beginning. */
+  async #replay(): Promise<void> {
+    const { commands, keyspace } = this.#options;
+    await commands.xgroup("CREATE", keyspace.usage, group, "0", "MKSTREAM").catch((error: Error) => {
+      if (!error.message.startsWith("BUSYGROUP")) throw error;
+    });
+    for (let from = "-"; ; ) {
+      const entries: Entry[] = await commands.xrange(keyspace.usage, from, "+", "COUNT", entriesReadMax);
+      await this.#insert(entries);
+      const last = entries.at(-1);
+      if (last === undefined || entries.length < entriesReadMax) return;
+      from = `(${last[0]}`;
+    }
+  }
+
+  async #readNew(): Promise<void> {
+    const { redis, commands, keyspace } = this.#options;
+    const read = (await redis.xreadgroup(
+      "GROUP",
+      group,
+      this.#consumer,
+      "COUNT",
+      entriesReadMax,
+      "BLOCK",
+      readBlockMs,
+      "STREAMS",
+      keyspace.usage,
+      ">",
+    )) as [stream: string, entries: Entry[]][] | null;
+    this.#readAt = Date.now();
+    const entries = read?.[0]?.[1] ?? [];
+    if (entries.length === 0) return;
+    await this.#insert(entries);
+    await commands.xack(keyspace.usage, group, ...entries.map(([id]) => id));
+  }
+
+  /** Takes over the entries of dead readers, and removes what everybody has confirmed a while ago. */
+  async #tidy(): Promise<void> {
+    const { commands, keyspace } = this.#options;
+    this.#tidiedAt = Date.now();
+    const [, claimed] = (await commands.xautoclaim(
+      keyspace.usage,
+      group,
+      this.#consumer,
+      abandonedEntryMs,
+      "0",
+      "COUNT",
+      entriesReadMax,
+    )) as [next: string, entries: Entry[]];
+    if (claimed.length > 0) {
+      await this.#insert(claimed);
+      await commands.xack(keyspace.usage, group, ...claimed.map(([id]) => id));
+    }
+    const [pending, oldest] = (await commands.xpending(keyspace.usage, group)) as [
+      count: number,
+      oldest: string | null,
+    ];
+    const kept = `${Date.now() - keptEntriesMs}-0`;
+    const delivered = await this.#lastDelivered();
+    const bounds = [kept, delivered, ...(pending > 0 && oldest !== null ? [oldest] : [])];
+    await commands.xtrim(
+      keyspace.usage,
+      "MINID",
+      bounds.reduce((least, id) => (isBefore(id, least) ? id : least)),
+    );
+  }
+
+  /** Entries after it were not read by anybody. */
+  async #lastDelivered(): Promise<string> {
+    const groups = (await this.#options.commands.xinfo("GROUPS", this.#options.keyspace.usage)) as unknown[][];
+    const own = groups.map(fieldsOf).find(({ name }) => name === group);
+    return String(own?.["last-delivered-id"] ?? "0-0");
+  }
+
+  async #insert(entries: readonly Entry[]): Promise<void> {
+    const records: UsageRecord[] = [];
+    const invalid: string[] = [];
+    for (const [, fields] of entries)
+      for (const line of fields?.[1]?.split("\n") ?? []) {
+        const record = recordOf(line);
+        if (record === undefined) invalid.push(line);
+        else records.push(record);
+      }
+    if (invalid.length > 0) await this.#keepInvalid(invalid);
+    this.#inserted += await this.#options.insert(records);
+  }
+
+  /** A record that cannot be read must not hold up the others. */
+  async #keepInvalid(lines: readonly string[]): Promise<void> {
+    const { commands, keyspace, log } = this.#options;
+    this.#invalid += lines.length;
+    log.error({ count: lines.length }, "usage records are not valid; they are in the stream of invalid records");
+    for (const line of lines)
+      await commands.xadd(keyspace.usageInvalid, "MAXLEN", "~", invalidRecordsMax, "*", "r", line);
+  }
+}
+
+function recordOf(line: string): UsageRecord | undefined {
+  try {
+    return decodeUsageRecord(JSON.parse(line));
+  } catch {
+    return undefined;
+  }
+}
+
+const fieldsOf = (flat: unknown[]): Record<string, unknown> =>
+  Object.fromEntries(flat.flatMap((name, index) => (index % 2 === 0 ? [[String(name), flat[index + 1]]] : [])));
+
+/** Ids of entries: "<milliseconds>-<number>". */
+function isBefore(id: string, other: string): boolean {
+  const [ms = 0, number = 0] = id.split("-").map(Number);
+  const [otherMs = 0, otherNumber = 0] = other.split("-").map(Number);
+  return ms < otherMs || (ms === otherMs && number < otherNumber);
+}
