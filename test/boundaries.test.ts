@@ -12,6 +12,7 @@ const folders: Record<string, string[]> = {
   "libs/dialects": [],
   "libs/operations": ["libs/dialects"],
   "libs/ledger": ["libs/service"],
+  "libs/api": ["libs/access"],
   "libs/catalogue": ["libs/dialects", "libs/access", "libs/ledger"],
   "libs/service": [],
   "libs/events": ["libs/dialects", "libs/operations", "libs/ledger"],
@@ -36,9 +37,9 @@ const folders: Record<string, string[]> = {
     "libs/service",
     "libs/relay",
   ],
-  "apps/control": ["libs/catalogue", "libs/access", "libs/ledger", "libs/service"],
+  "apps/control": ["libs/api", "libs/catalogue", "libs/access", "libs/ledger", "libs/service"],
   "apps/simulator": ["libs/service"],
-  "apps/cli": ["libs/catalogue", "libs/service", "libs/access"],
+  "apps/cli": ["libs/api", "libs/catalogue", "libs/service", "libs/access"],
 };
 
 /** Packages that only some folders may use; all others are free. */
@@ -50,7 +51,11 @@ const packages: Record<string, string[]> = {
   "@aws-sdk": ["apps/worker"],
   "@aws-crypto": ["apps/worker"],
   "gpt-tokenizer": ["libs/operations"],
-  fastify: ["libs/service", "apps/ingress"],
+  fastify: ["libs/service", "apps/ingress", "apps/control"],
+  kysely: ["apps/control"],
+  pg: ["apps/control"],
+  "@electric-sql": ["apps/control"],
+  "better-auth": ["apps/control"],
   ioredis: ["libs/service"],
   yaml: ["libs/catalogue"],
 };

@@ -22,3 +22,9 @@ export const retryMs = 1_000;
 export const invalidRecordsMax = 10_000;
 /** Records so many days in the future get no partition of their own: a clock is far off. */
 export const futureDaysMax = 2;
+
+// The API.
+/** The largest body. */
+export const bodyBytesMax = 1 << 20;
+/** How often partitions that are too old are dropped. */
+export const dropEveryMs = 3_600_000;

@@ -1,9 +1,97 @@
 /** The tables of control, as Kysely knows them. */
+import type { ColumnType } from "kysely";
+import type { Limits } from "#access/limits.ts";
 import type { Dimension, Measure, UsageRow } from "../ledger/columns.ts";
 
 type UsageTotalsRow = { half_hour: Date } & Record<Dimension, string> & Record<Measure, bigint>;
 
+/** Written as JSON text, read as its value. */
+type Json<Value> = ColumnType<Value, string, string>;
+/** Has a default. */
+type Version = ColumnType<number, number | undefined, number>;
+
+export interface AccountRow {
+  id: string;
+  name: string;
+  created_at: Date;
+  disabled_at: Date | null;
+  version: Version;
+}
+
+export interface KeyRow {
+  id: string;
+  hash: string;
+  hint: string;
+  account: string;
+  name: string;
+  group_name: string;
+  models: Json<string[]> | null;
+  limits: Json<Limits> | null;
+  addresses: Json<string[]> | null;
+  origins: Json<string[]> | null;
+  tags: Json<string[]>;
+  created_at: Date;
+  expires_at: Date | null;
+  revoked_at: Date | null;
+  replaced_by: string | null;
+  version: Version;
+}
+
+export type Role = "owner" | "member" | "reader";
+
+export interface MemberRow {
+  account: string;
+  user_id: string;
+  role: Role;
+  created_at: Date;
+}
+
+export interface InvitationRow {
+  id: string;
+  account: string;
+  email: string | null;
+  role: Role;
+  hash: string;
+  invited_by: string;
+  created_at: Date;
+  expires_at: Date;
+  accepted_at: Date | null;
+  accepted_by: string | null;
+}
+
+export interface TokenRow {
+  id: string;
+  name: string;
+  hash: string;
+  hint: string;
+  scopes: Json<string[]>;
+  created_at: Date;
+  expires_at: Date | null;
+  revoked_at: Date | null;
+  last_used_at: Date | null;
+}
+
+export interface AuditRow {
+  id: string;
+  at: Date;
+  actor_kind: string;
+  actor_id: string;
+  actor_name: string;
+  address: string;
+  action: string;
+  account: string | null;
+  subject: string;
+  before: Json<unknown> | null;
+  after: Json<unknown> | null;
+}
+
 export interface Tables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
+  accounts: AccountRow;
+  keys: KeyRow;
+  members: MemberRow;
+  invitations: InvitationRow;
+  tokens: TokenRow;
+  audit: AuditRow;
 }

@@ -1,0 +1,111 @@
+/** The operations on accounts. */
+import { randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import type { accountOperations } from "#api/accounts.ts";
+import { within } from "../api/actor.ts";
+import { recordChange } from "../api/audit.ts";
+import { Fault, notFound } from "../api/faults.ts";
+import type { Context, Handlers } from "../api/handlers.ts";
+import { pageOf, placeOf } from "../api/pages.ts";
+import type { AccountRow } from "../database/tables.ts";
+
+type Row = Omit<AccountRow, "version"> & { version: number };
+
+const accountOf = ({ id, name, created_at, disabled_at }: Row) => ({
+  id,
+  name,
+  createdAt: created_at.toISOString(),
+  disabledAt: disabled_at?.toISOString() ?? null,
+});
+
+/** `changed` is called after an account was disabled or enabled: its keys are projected again. */
+export function accountHandlers(changed: (account: string) => Promise<void>): Handlers<typeof accountOperations> {
+  return {
+    async listAccounts({ query: { limit = 50, cursor } }, { database, scope }) {
+      let listed = database.selectFrom("accounts").selectAll().where(within("id", scope));
+      if (cursor !== undefined) {
+        const { at, id } = placeOf(cursor);
+        listed = listed.where(sql<boolean>`(created_at, id) < (${at}, ${id})`);
+      }
+      const rows = await listed
+        .orderBy("created_at", "desc")
+        .orderBy("id", "desc")
+        .limit(limit + 1)
+        .execute();
+      return { body: pageOf(rows, limit, ({ created_at, id }) => ({ at: created_at, id }), accountOf) };
+    },
+
+    async createAccount({ body: { id = randomIdOf(), name } }, context) {
+      const row = { id, name, created_at: context.now, disabled_at: null, version: 1 };
+      await context.database.transaction().execute(async (transaction) => {
+        const { numInsertedOrUpdatedRows } = await transaction
+          .insertInto("accounts")
+          .values(row)
+          .onConflict((conflict) => conflict.doNothing())
+          .executeTakeFirst();
+        if (numInsertedOrUpdatedRows === 0n)
+          throw new Fault("conflict", `An account ${JSON.stringify(id)} exists already; choose another id.`, {
+            field: "id",
+          });
+        await recordChange(transaction, context, {
+          action: "createAccount",
+          account: id,
+          subject: `account ${id}`,
+          after: accountOf(row),
+        });
+      });
+      return { body: accountOf(row), version: 1 };
+    },
+
+    async getAccount({ params: { account } }, context) {
+      const row = await accountRow(context, account);
+      return { body: accountOf(row), version: row.version };
+    },
+
+    async updateAccount({ params: { account: id }, body: { name, isDisabled } }, context) {
+      const updated = await context.database.transaction().execute(async (transaction) => {
+        const before = await accountRow({ ...context, database: transaction }, id, true);
+        checkVersion(before.version, context);
+        const after = {
+          ...before,
+          name: name ?? before.name,
+          disabled_at:
+            isDisabled === undefined ? before.disabled_at : isDisabled ? (before.disabled_at ?? context.now) : null,
+          version: before.version + 1,
+        };
+        await transaction.updateTable("accounts").set(after).where("id", "=", id).execute();
+        await recordChange(transaction, context, {
+          action: "updateAccount",
+          account: id,
+          subject: `account ${id}`,
+          before: accountOf(before),
+          after: accountOf(after),
+        });
+        return after;
+      });
+      if (isDisabled !== undefined) await changed(id);
+      return { body: accountOf(updated), version: updated.version };
+    },
+  };
+}
+
+/** Throws a Fault for an account outside the scope. `locks` it for the rest of the transaction. */
+async function accountRow(
+  { database, scope }: Pick<Context, "database" | "scope">,
+  id: string,
+  locks = false,
+): Promise<Row> {
+  let query = database.selectFrom("accounts").selectAll().where("id", "=", id).where(within("id", scope));
+  if (locks) query = query.forUpdate();
+  const row = await query.executeTakeFirst();
+  if (row === undefined) throw notFound("account", id);
+  return row;
+}
+
+/** Throws a Fault if the caller has seen another version. */
+export function checkVersion(version: number, { ifMatch }: Pick<Context, "ifMatch">): void {
+  if (ifMatch !== undefined && ifMatch !== version)
+    throw new Fault("changed", "Somebody else has changed it since you read it; read it again.");
+}
+
+const randomIdOf = (): string => `acct_${randomBytes(9).toString("hex")}`;

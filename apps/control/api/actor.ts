@@ -1,0 +1,45 @@
+/** Who calls the API, and what they may see and do. */
+import { type Expression, type SqlBool, sql } from "kysely";
+import type { Access } from "#api/operation.ts";
+import type { Role } from "../database/tables.ts";
+import { Fault } from "./faults.ts";
+
+/** `token`: a machine. `system`: control itself, for the audit log. */
+export interface Actor {
+  readonly kind: "person" | "token" | "system";
+  readonly id: string;
+  /** An address or a name that people recognise. */
+  readonly name: string;
+  /** Has every role in every account. */
+  readonly isOperator: boolean;
+  readonly roles: ReadonlyMap<string, Role>;
+  /** The operations that a token may call: names, or prefixes followed by `*`. Undefined for all. */
+  readonly scopes?: readonly string[];
+}
+
+/** The accounts whose rows an operation may touch. */
+export type Scope = "all" | readonly string[];
+
+const roleOrder: readonly Role[] = ["reader", "member", "owner"];
+
+/** Throws a Fault for an actor who may not call the operation at all. Otherwise the accounts in which they may. */
+export function scopeOf(actor: Actor | undefined, operation: string, access: Access): Scope {
+  if (access === "anyone") return [];
+  if (actor === undefined) throw new Fault("unauthenticated", "Sign in, or send a token as `Authorization: Bearer …`.");
+  if (actor.scopes !== undefined && !actor.scopes.some((scope) => allows(scope, operation)))
+    throw new Fault("forbidden", `This token has no scope for ${operation}.`);
+  if (actor.isOperator) return "all";
+  if (access === "operator") throw new Fault("forbidden", "Only an operator may do this.");
+  const needed = access === "person" ? 0 : roleOrder.indexOf(access);
+  return [...actor.roles].filter(([, role]) => roleOrder.indexOf(role) >= needed).map(([account]) => account);
+}
+
+const allows = (scope: string, operation: string): boolean =>
+  scope.endsWith("*") ? operation.startsWith(scope.slice(0, -1)) : operation === scope;
+
+/** SQL that keeps only rows of these accounts. `column` is one of ours, never a caller's text. */
+export const within = (column: string, scope: Scope): Expression<SqlBool> =>
+  scope === "all" ? sql<SqlBool>`true` : sql<SqlBool>`${sql.ref(column)} = any(${[...scope]}::text[])`;
+
+/** Whether rows of this account may be touched. */
+export const isWithin = (account: string, scope: Scope): boolean => scope === "all" || scope.includes(account);

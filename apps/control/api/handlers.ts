@@ -1,0 +1,30 @@
+/** The handlers of operations, one each. */
+import type { AnswerOf, InputOf, Operation } from "#api/operation.ts";
+import type { Database } from "../database/database.ts";
+import type { Actor, Scope } from "./actor.ts";
+
+/** Of one call. */
+export interface Context {
+  readonly database: Database;
+  readonly actor: Actor;
+  /** The accounts that this call may touch. Every query of an account's rows must contain `within(…, scope)`. */
+  readonly scope: Scope;
+  /** The caller's IP address. */
+  readonly address: string;
+  readonly now: Date;
+  /** The version that the caller has seen, from `If-Match`. */
+  readonly ifMatch: number | undefined;
+}
+
+/** `version` becomes the ETag. */
+export interface Answered<Body> {
+  body: Body;
+  version?: number;
+}
+
+export type Handler<Each extends Operation> = (
+  input: InputOf<Each>,
+  context: Context,
+) => Promise<Answered<AnswerOf<Each>>>;
+
+export type Handlers<Table extends Record<string, Operation>> = { [Name in keyof Table]: Handler<Table[Name]> };

@@ -1,0 +1,147 @@
+/** The HTTP API of control: routes made from the table of operations, with validation, sign-in, scopes, ETags and errors. */
+import swagger from "@fastify/swagger";
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { Logger } from "pino";
+import type { TSchema } from "typebox";
+import { Compile } from "typebox/compile";
+import { Value } from "typebox/value";
+import { problem } from "#api/common.ts";
+import type { Operation } from "#api/operation.ts";
+import { operations } from "#api/operations.ts";
+import { bodyBytesMax } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+import { type Actor, scopeOf } from "./actor.ts";
+import { Fault } from "./faults.ts";
+import type { Answered, Context, Handlers } from "./handlers.ts";
+
+export interface ApiOptions {
+  database: Database;
+  handlers: Handlers<typeof operations>;
+  /** Undefined for a caller who is not signed in. Throws a Fault for credentials that are not valid. */
+  identify(request: FastifyRequest): Promise<Actor | undefined>;
+  log: Logger;
+  version: string;
+}
+
+const prefix = "/api/v1";
+
+const nobody: Actor = { kind: "system", id: "", name: "", isOperator: false, roles: new Map() };
+
+type AnyHandler = (
+  input: { params: unknown; query: unknown; body: unknown },
+  context: Context,
+) => Promise<Answered<unknown>>;
+
+export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
+  const server = Fastify({
+    bodyLimit: bodyBytesMax,
+    forceCloseConnections: true,
+    trustProxy: false,
+    routerOptions: { maxParamLength: 200 },
+  });
+  server.setValidatorCompiler<TSchema>(({ schema, httpPart }) => validatorOf(schema, httpPart !== "body"));
+  server.setErrorHandler<FastifyError | Fault>((error, request, reply) => {
+    const fault = faultOf(error);
+    if (fault.kind === "internal")
+      options.log.error({ err: error, path: request.routeOptions.url }, "an API call failed");
+    return sendFault(fault, reply);
+  });
+  server.setNotFoundHandler((request) => {
+    throw new Fault("not_found", `There is no ${request.method} ${request.url.split("?", 1)[0]?.slice(0, 200)}.`);
+  });
+  await server.register(swagger, {
+    openapi: {
+      openapi: "3.1.0",
+      info: { title: "Sluice", version: options.version, description: "Accounts, keys, usage and the catalogue." },
+      components: { securitySchemes: { token: { type: "http", scheme: "bearer" } } },
+      security: [{ token: [] }],
+    },
+  });
+  for (const [name, operation] of Object.entries<Operation>(operations)) addRoute(server, options, name, operation);
+  server.get(`${prefix}/openapi.json`, { schema: { hide: true } }, () => server.swagger());
+  return server;
+}
+
+function addRoute(server: FastifyInstance, options: ApiOptions, name: string, operation: Operation): void {
+  const handler = options.handlers[name as keyof typeof operations] as AnyHandler;
+  const { method, path, summary, access, params, query, body, answer, mediaType } = operation;
+  const status = operation.status ?? (answer === undefined ? 204 : 200);
+  server.route({
+    method,
+    url: prefix + path,
+    schema: {
+      operationId: name,
+      summary,
+      tags: [path.split("/")[1] ?? ""],
+      ...(params && { params }),
+      ...(query && { querystring: query }),
+      ...(body && { body }),
+      ...(access === "anyone" && { security: [] }),
+      response: {
+        ...(answer && mediaType === undefined
+          ? { [status]: answer }
+          : { [status]: { description: mediaType ?? "Done." } }),
+        default: problem,
+      },
+    } as object,
+    handler: async (request, reply) => {
+      const actor = await options.identify(request);
+      const scope = scopeOf(actor, name, access);
+      const context: Context = {
+        database: options.database,
+        actor: actor ?? nobody,
+        scope,
+        address: request.ip,
+        now: new Date(),
+        ifMatch: versionOf(request.headers["if-match"]),
+      };
+      const answered = await handler({ params: request.params, query: request.query, body: request.body }, context);
+      reply.code(status);
+      if (answered.version !== undefined) reply.header("etag", `"${answered.version}"`);
+      reply.header("cache-control", "no-store");
+      if (mediaType !== undefined) reply.type(mediaType);
+      return reply.send(answered.body);
+    },
+  });
+}
+
+/** Values of a path or a query are text, so they are converted; those of a body are not. */
+function validatorOf(schema: TSchema, converts: boolean) {
+  const validator = Compile(schema);
+  return (given: unknown): { value: unknown } | { error: Error } => {
+    const value = converts ? Value.Default(schema, Value.Convert(schema, given)) : given;
+    if (validator.Check(value)) return { value };
+    const [first] = validator.Errors(value);
+    const field = first?.instancePath.slice(1).replaceAll("/", ".") ?? "";
+    return { error: new Fault("invalid", `${field || "The request"} ${first?.message ?? "is not valid"}.`, { field }) };
+  };
+}
+
+/** The version in an `If-Match` header: https://www.rfc-editor.org/rfc/rfc9110#section-13.1.1 */
+function versionOf(header: string | undefined): number | undefined {
+  if (header === undefined || header === "*") return undefined;
+  const [, version] = /^"(\d{1,9})"$/.exec(header) ?? [];
+  if (version === undefined)
+    throw new Fault("invalid", '`If-Match` must be an ETag of this API, such as "3", in quotes.', {
+      field: "If-Match",
+    });
+  return Number(version);
+}
+
+function faultOf(error: FastifyError | Fault): Fault {
+  if (error instanceof Fault) return error;
+  if (error.statusCode === 413) return new Fault("too_large", `The body is larger than ${bodyBytesMax} bytes.`);
+  if (error.statusCode === 415)
+    return new Fault("unsupported_media_type", "Send JSON with `Content-Type: application/json`.");
+  if (error.statusCode === 400) return new Fault("invalid", error.message);
+  return new Fault("internal", "The call failed by an error of the gateway; the log has more.");
+}
+
+function sendFault(fault: Fault, reply: FastifyReply): FastifyReply {
+  if (fault.retryAfterSeconds !== undefined) reply.header("retry-after", fault.retryAfterSeconds);
+  return reply
+    .code(fault.problem.status)
+    .type("application/problem+json")
+    .serializer(JSON.stringify)
+    .send(fault.problem);
+}

@@ -1,0 +1,54 @@
+/** The ledger of a control process: reads usage records from Redis into the database, and drops old ones. */
+import type { Logger } from "pino";
+import type { UsageRecord } from "#ledger/usage-record.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+import { dropEveryMs } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+import { insertUsage } from "./insert.ts";
+import { UsagePartitions } from "./partitions.ts";
+import { LedgerReader } from "./reader.ts";
+
+export interface LedgerOptions {
+  database: Database;
+  /** Of the purpose `patient`, for this ledger alone. */
+  reads: Redis;
+  redis: Redis;
+  keyspace: Keyspace;
+  usageDays: number;
+  log: Logger;
+}
+
+export interface Ledger {
+  readonly counts: LedgerReader["counts"];
+  close(): Promise<void>;
+}
+
+export function startLedger({ database, reads, redis, keyspace, usageDays, log }: LedgerOptions): Ledger {
+  const partitions = new UsagePartitions(database, usageDays);
+  const insert = async (records: readonly UsageRecord[]) => {
+    await partitions.create(
+      records.map(({ receivedAt }) => receivedAt),
+      Date.now(),
+    );
+    return insertUsage(database, records);
+  };
+  const reader = new LedgerReader({ redis: reads, commands: redis, keyspace, insert, log });
+  const drop = () =>
+    partitions.drop(Date.now()).then(
+      (names) => names.length > 0 && log.info({ names }, "old usage records were dropped"),
+      (error: unknown) => log.warn({ err: error }, "old usage records could not be dropped"),
+    );
+  const timer = setInterval(drop, dropEveryMs);
+  void drop();
+  reader.start();
+  return {
+    get counts() {
+      return reader.counts;
+    },
+    async close() {
+      clearInterval(timer);
+      await reader.close();
+    },
+  };
+}

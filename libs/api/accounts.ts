@@ -1,0 +1,62 @@
+/** Operations on accounts. */
+import Type from "typebox";
+import { accountForm } from "#access/record.ts";
+import { changeOf, id, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
+import type { Operation } from "./operation.ts";
+
+const account = Type.Object({
+  id: id("The id of the account."),
+  name: name("For people."),
+  createdAt: time("When it was created."),
+  disabledAt: orNull(time("Since when its keys are refused; null while it is active.")),
+});
+
+const params = Type.Object({ account: id("The id of an account.") });
+
+export const accountOperations = {
+  listAccounts: {
+    method: "GET",
+    path: "/accounts",
+    summary: "Lists the accounts of the caller, or all for an operator.",
+    access: "person",
+    query: Type.Object(pageQuery, strict),
+    answer: pageOf(account),
+  },
+  createAccount: {
+    method: "POST",
+    path: "/accounts",
+    summary: "Creates an account.",
+    access: "operator",
+    body: Type.Object(
+      {
+        id: Type.Optional(
+          Type.String({
+            pattern: accountForm.source,
+            description: "Its id in usage and limits. Default: a random one.",
+          }),
+        ),
+        name: name("For people."),
+      },
+      strict,
+    ),
+    answer: account,
+    status: 201,
+  },
+  getAccount: {
+    method: "GET",
+    path: "/accounts/:account",
+    summary: "Shows an account.",
+    access: "reader",
+    params,
+    answer: account,
+  },
+  updateAccount: {
+    method: "PATCH",
+    path: "/accounts/:account",
+    summary: "Renames an account, or disables it: the keys of a disabled account are refused.",
+    access: "operator",
+    params,
+    body: changeOf({ name: name("For people."), isDisabled: Type.Boolean() }),
+    answer: account,
+  },
+} as const satisfies Record<string, Operation>;

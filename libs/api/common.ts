@@ -1,0 +1,38 @@
+/** Schemas that several operations share. */
+import Type, { type TProperties, type TSchema } from "typebox";
+
+export const strict = { additionalProperties: false } as const;
+
+export const id = (description: string) => Type.String({ minLength: 1, maxLength: 100, description });
+export const name = (description: string) => Type.String({ minLength: 1, maxLength: 100, description });
+export const time = (description: string) => Type.String({ format: "date-time", maxLength: 40, description });
+export const orNull = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
+/** A decimal number in the catalogue's currency, as text, because numbers of JSON are not exact. */
+export const money = (description: string) => Type.String({ pattern: "^-?\\d{1,12}(\\.\\d{1,9})?$", description });
+
+export const pageQuery = {
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 500, default: 50, description: "Items of one page." })),
+  cursor: Type.Optional(
+    Type.String({ maxLength: 400, description: "`nextCursor` of the page before; absent for the first page." }),
+  ),
+};
+
+/** A page of a list. */
+export const pageOf = <Item extends TSchema>(item: Item) =>
+  Type.Object({
+    items: Type.Array(item),
+    nextCursor: orNull(Type.String({ description: "Null on the last page." })),
+  });
+
+/** A change of some fields: what is absent stays, null removes. */
+export const changeOf = <Fields extends TProperties>(fields: Fields) =>
+  Type.Partial(Type.Object(fields, strict), strict);
+
+/** An error: https://www.rfc-editor.org/rfc/rfc9457 */
+export const problem = Type.Object({
+  type: Type.String({ description: "Identifies the kind of problem." }),
+  title: Type.String({ description: "The kind of problem in a few words." }),
+  status: Type.Integer(),
+  detail: Type.String({ description: "What happened, to what, and what to do about it." }),
+  field: Type.Optional(Type.String({ description: "The field of the request that is wrong." })),
+});

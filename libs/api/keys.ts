@@ -1,0 +1,135 @@
+/** Operations on the API keys of accounts. */
+import Type from "typebox";
+import { limitsSchema } from "#access/limits.ts";
+import { originForm, originsMax } from "#access/origins.ts";
+import { changeOf, id, money, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
+import type { Operation } from "./operation.ts";
+
+const list = (itemLengthMax: number, itemsMax: number, description: string) =>
+  Type.Array(Type.String({ minLength: 1, maxLength: itemLengthMax }), { maxItems: itemsMax, description });
+
+const limits = limitsSchema({ ...strict, description: "Each overrides the limit of its group's keys." });
+
+/** What people decide about a key. */
+const settings = {
+  name: name("For people."),
+  group: Type.String({ minLength: 1, maxLength: 40, description: "A group of the catalogue." }),
+  models: orNull(list(129, 500, "Model ids, or prefixes followed by `*`; null for all of its group.")),
+  expiresAt: orNull(time("The key is valid before it; null for ever.")),
+  limits: orNull(limits),
+  addresses: orNull(list(50, 100, "Addresses and networks (CIDR) that may use the key; null for any.")),
+  origins: orNull(
+    Type.Array(Type.String({ pattern: originForm.source }), {
+      maxItems: originsMax,
+      description: "Web origins whose pages may use the key; null for those of its group.",
+    }),
+  ),
+  tags: list(60, 10, "In every usage record of the key."),
+};
+
+const key = Type.Object({
+  id: id("The id of the key, which is no secret."),
+  account: id("The account that it belongs to."),
+  hint: Type.String({ description: "Its last characters." }),
+  state: Type.Enum(["live", "expired", "revoked", "disabled"] as const, { description: "disabled: its account is." }),
+  ...settings,
+  createdAt: time("When it was created."),
+  revokedAt: orNull(time("When it was revoked, which is final.")),
+  replacedBy: orNull(id("The key that replaces it since a rotation.")),
+  lastUsedAt: orNull(time("The receipt of its latest generation that the ledger has.")),
+  spend: Type.Object(
+    {
+      today: money("Since midnight (UTC)."),
+      month: money("Since the first of the month (UTC)."),
+      total: money("Ever."),
+    },
+    { description: "In the catalogue's currency." },
+  ),
+});
+
+const newKey = Type.Object({
+  ...key.properties,
+  key: Type.String({ description: "The key itself, shown only here." }),
+});
+const params = Type.Object({ key: id("The id of a key.") });
+const { name: keyName, group, ...others } = settings;
+
+export const keyOperations = {
+  listKeys: {
+    method: "GET",
+    path: "/keys",
+    summary: "Lists keys, newest first.",
+    access: "reader",
+    query: Type.Object(
+      {
+        ...pageQuery,
+        account: Type.Optional(id("Only keys of this account.")),
+        state: Type.Optional(Type.Enum(["live", "expired", "revoked"] as const)),
+        search: Type.Optional(Type.String({ maxLength: 100, description: "A part of the name, the id or the hint." })),
+      },
+      strict,
+    ),
+    answer: pageOf(key),
+  },
+  createKey: {
+    method: "POST",
+    path: "/keys",
+    summary: "Creates a key. The answer shows it once.",
+    access: "member",
+    body: Type.Object(
+      {
+        account: id("The account that it belongs to."),
+        name: keyName,
+        group,
+        ...Type.Partial(Type.Object(others)).properties,
+      },
+      strict,
+    ),
+    answer: newKey,
+    status: 201,
+  },
+  getKey: {
+    method: "GET",
+    path: "/keys/:key",
+    summary: "Shows a key without its secret.",
+    access: "reader",
+    params,
+    answer: key,
+  },
+  updateKey: {
+    method: "PATCH",
+    path: "/keys/:key",
+    summary: "Changes a key. Every ingress follows within a second.",
+    access: "member",
+    params,
+    body: changeOf(settings),
+    answer: key,
+  },
+  rotateKey: {
+    method: "POST",
+    path: "/keys/:key/rotate",
+    summary: "Creates a key with the same settings; the old one stays valid for a while.",
+    access: "member",
+    params,
+    body: Type.Object(
+      {
+        overlapSeconds: Type.Integer({
+          minimum: 0,
+          maximum: 30 * 86_400,
+          description: "How long the old key stays valid.",
+        }),
+      },
+      strict,
+    ),
+    answer: newKey,
+    status: 201,
+  },
+  revokeKey: {
+    method: "POST",
+    path: "/keys/:key/revoke",
+    summary: "Revokes a key, which is final. Its running generations end.",
+    access: "member",
+    params,
+    answer: key,
+  },
+} as const satisfies Record<string, Operation>;
