@@ -7,6 +7,7 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Shortage } from "../admission/capacity.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
+import { Refused } from "./refused.ts";
 import type { UploadLimits } from "./upload-pace.ts";
 
 export const invalidKey: Failure = {
@@ -22,6 +23,11 @@ export const unavailable: Failure = {
   retryAfterSeconds: 1,
 };
 
+/** For the promise of a command that Redis did not answer. */
+export function refuseUnavailable(): never {
+  throw new Refused(unavailable);
+}
+
 export const workerLost: Failure = {
   code: "worker_lost",
   message: "The process that ran this request was lost; send it again.",
@@ -32,8 +38,6 @@ export const revokedKey: Failure = {
   code: "invalid_key",
   message: "Incorrect API key provided: it was revoked while this request was running.",
 };
-
-/** A worker sent a frame that this version cannot read, or the gateway's own code failed. */
 
 export const waitExpired = (retryAfterSeconds: number): Failure => ({
   code: "overloaded",

@@ -18,7 +18,7 @@ import type { Capacity, Claim } from "../admission/capacity.ts";
 import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { requestIdHeadersOf } from "../http/endpoints.ts";
-import { otherRequest, overloadOf, unavailable } from "../http/failures.ts";
+import { otherRequest, overloadOf, refuseUnavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { headersOf, SharedResponse } from "./shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
@@ -189,10 +189,6 @@ export function nameOf({ headers }: FastifyRequest): string | undefined {
   if (typeof name !== "string" || name.length > idempotencyKeyLengthMax || !/^[\x20-\x7e]+$/.test(name))
     throw new Refused(invalidHeader);
   return name;
-}
-
-function refuseUnavailable(): never {
-  throw new Refused(unavailable);
 }
 
 /** A hash of the path and the body. A form's boundary is left out, for it differs each time the form is sent. */

@@ -22,7 +22,7 @@ import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { KeyDirectory } from "../http/authentication.ts";
 import type { BodyReader } from "../http/body-reader.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../http/endpoints.ts";
-import { otherRequest, unavailable, workerLost } from "../http/failures.ts";
+import { otherRequest, refuseUnavailable, unavailable, workerLost } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
@@ -460,7 +460,3 @@ const notCancelled: Failure = {
   code: "invalid_request",
   message: "Only responses that were created with background=true can be cancelled.",
 };
-
-function refuseUnavailable(): never {
-  throw new Refused(unavailable);
-}
