@@ -24,7 +24,7 @@ import type { BodyReader } from "../http/body-reader.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../http/endpoints.ts";
 import { otherRequest, refuseUnavailable, unavailable, workerLost } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
-import { LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
+import { type LogState, LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
 import { LoggedResponse, type LoggedResponseOptions } from "./logged-response.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
@@ -64,6 +64,8 @@ interface Running {
   response: LoggedResponse | WholeSink;
 }
 
+type LogPlace = Pick<LogState, "parts" | "events">;
+
 /** A request to be begun, or begun again. */
 interface Start {
   run: Run;
@@ -73,7 +75,7 @@ interface Start {
   body: ResolvedBody;
   requestId: string;
   /** What its log has already. */
-  log: { parts: number; events: number };
+  log: LogPlace;
   live: AnswerResponse | undefined;
   /** The response that the generation answers through, around the one with the log. */
   wrap?: ((response: AnswerResponse) => AnswerResponse) | undefined;
@@ -358,21 +360,14 @@ export class DetachedGenerations {
     { run, owner, log, live }: Start,
     hooksOf: (writer: LogWriter) => Pick<LoggedResponseOptions, "changed" | "ending" | "ended">,
   ): LoggedResponse {
-    const writer = new LogWriter({
-      store: this.#options.store,
-      owner,
-      id: logIdOf(run.id),
-      ...log,
-      clock: this.#options.clock,
-      drained: () => response.drained(),
-    });
-    const response: LoggedResponse = new LoggedResponse({
-      log: writer,
-      live,
-      idPrefix: `${run.id}.`,
-      ...hooksOf(writer),
-    });
+    const writer = this.#writerOf(run, owner, log, () => response.drained());
+    const response: LoggedResponse = new LoggedResponse({ log: writer, live, ...hooksOf(writer) });
     return response;
+  }
+
+  #writerOf(run: Run, owner: StoreOwner, { parts, events }: LogPlace, drained: () => void): LogWriter {
+    const { store, clock } = this.#options;
+    return new LogWriter({ store, owner, id: run.id, parts, events, clock, drained });
   }
 
   #ended(run: Run): void {
@@ -388,7 +383,7 @@ export class DetachedGenerations {
     const caller = keys.find(run.keyHash);
     const isValid = caller !== undefined && stateOf(caller, clock.epoch()) === "live" && endpoint !== undefined;
     const log = run.isLogged
-      ? await logStateOf(this.#options.store, owner, logIdOf(run.id))
+      ? await logStateOf(this.#options.store, owner, run.id)
       : { parts: 0, events: 0, hasEnded: false };
     // A background stream begins with two events of the gateway's own.
     const hasContent = log === undefined || log.events > (run.isBackground ? 2 : 0);
@@ -421,19 +416,11 @@ export class DetachedGenerations {
   }
 
   /** Ends an answer that nobody runs any more. */
-  async #fail(run: Run, owner: StoreOwner, log: { parts: number; events: number } | undefined): Promise<void> {
+  async #fail(run: Run, owner: StoreOwner, log: LogPlace | undefined): Promise<void> {
     const events = await this.#lastEventsOf(run, owner, log?.events ?? 0);
     if (log === undefined || !run.isLogged) return;
-    const writer = new LogWriter({
-      store: this.#options.store,
-      owner,
-      id: logIdOf(run.id),
-      ...log,
-      clock: this.#options.clock,
-      drained: () => undefined,
-    });
-    for (const event of events)
-      writer.event(Buffer.concat([Buffer.from(`id: ${run.id}.${writer.nextEvent}\n`), event]));
+    const writer = this.#writerOf(run, owner, log, () => undefined);
+    for (const event of events) writer.event(event);
     await writer.end();
   }
 
