@@ -8,6 +8,7 @@ import { createHash, randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { setTimeout } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
+import { hashOf } from "#access/key.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
@@ -127,8 +128,7 @@ export class Idempotency {
   }
 
   #claimOf(request: FastifyRequest): EntryClaim {
-    const name = String(nameOf(request));
-    const hash = createHash("sha256").update(name).digest("hex");
+    const hash = hashOf(String(nameOf(request)));
     return this.#stored.claimOf(request.caller.id, hash, fingerprintOf(request), `${this.#self} ${request.id}`);
   }
 
