@@ -175,6 +175,18 @@ export function withMembers(bytes: Buffer, name: string, change: Change): Buffer
   return changed(bytes, objectSpansOf(bytes, [name])?.all ?? [], change);
 }
 
+/** The object with this value for every member of this name, or for a new last one if there is none. The same bytes if they are not an object. */
+export function withMember(bytes: Buffer, name: string, by: Buffer): Buffer {
+  const spans = objectSpansOf(bytes, [name]);
+  if (spans === undefined) return bytes;
+  const { all, close, empty } = spans;
+  const added = () => Buffer.concat([Buffer.from(`${empty ? "" : ","}"${name}":`), by]);
+  return replaceSpans(
+    bytes,
+    all.length > 0 ? all.map(({ start, end }) => ({ start, end, by })) : [{ start: close, end: close, by: added() }],
+  );
+}
+
 /** The array with its elements changed; the same bytes if nothing changes. */
 export function withElements(bytes: Buffer, change: Change): Buffer {
   const elements = elementSpansOf(bytes) ?? [];
