@@ -9,6 +9,7 @@ import type { Shortage } from "../admission/capacity.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
 import type { UploadLimits } from "./upload-pace.ts";
+import { azurePathOf } from "./vendor-paths.ts";
 
 export const invalidKey: Failure = {
   code: "invalid_key",
@@ -138,13 +139,27 @@ export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server:
       message: `${request.method} is not allowed here; use ${allowed.join(" or ")}.`,
     };
   }
-  const meant = meantPathOf(path, (url) => methodsOf(url).length > 0);
-  const hint =
-    meant === undefined
-      ? ""
-      : ` The path is ${printable(meant)}. ${profiles[dialectOf(request.url, request.headers)].baseUrlHint}`;
-  const asked = printable(pathOf(request.originalUrl));
-  return { code: "path_not_found", message: `There is no ${request.method} ${asked} here.${hint}` };
+  const isServed = (url: string) => methodsOf(url).length > 0;
+  const azure = azurePathOf(pathOf(request.originalUrl));
+  if (azure !== undefined)
+    return pathNotFoundOf(request, isServed(azure.served) ? azure.meant : undefined, azureEndpointHint);
+  return pathNotFoundOf(request, meantPathOf(path, isServed));
+}
+
+const azureEndpointHint =
+  "Set the endpoint of Azure's client to this gateway's address without a path; a base URL ends with /openai or /openai/v1.";
+
+/** `meant` is the path that the client should use, if one is known. */
+export function pathNotFoundOf(
+  { method, url, originalUrl, headers }: FastifyRequest,
+  meant: string | undefined,
+  hint: string = profiles[dialectOf(url, headers)].baseUrlHint,
+): Failure {
+  const advice = meant === undefined ? "" : ` The path is ${printable(meant)}. ${hint}`;
+  return {
+    code: "path_not_found",
+    message: `There is no ${method} ${printable(pathOf(originalUrl))} here.${advice}`,
+  };
 }
 
 /** The path that a client with a wrong base URL meant; undefined if there is none. `isServed` tells whether a path has a route. */
@@ -159,4 +174,4 @@ function meantPathOf(path: string, isServed: (url: string) => boolean): string |
     : undefined;
 }
 
-const printable = (path: string) => path.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");
+export const printable = (path: string) => path.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");

@@ -40,6 +40,15 @@ export function servedPathOf(url: string): ServedPath {
   return { url };
 }
 
+/** The path that a client of Azure with a wrong endpoint meant, and where it would be served; undefined for other paths. */
+export function azurePathOf(path: string): { meant: string; served: string } | undefined {
+  const prefix = /^(?:\/(?:v1|openai|deployments\/[^/]+)(?=\/))+/.exec(path)?.[0] ?? "";
+  if (!/\/(?:openai|deployments\/[^/]+)(?:\/|$)/.test(prefix)) return undefined;
+  const rest = path.slice(prefix.length).replace(/\/$/, "");
+  const deployment = prefix.match(/\/deployments\/[^/]+/g)?.at(-1) ?? "/v1";
+  return { meant: `/openai${deployment}${rest}`, served: `/v1${rest}` };
+}
+
 /**
  * The body of a request whose path was rewritten, as the path's endpoint expects it. All other bytes stay unchanged. `formType` is the content type of a form;
  * other bodies are JSON. The last of a form's models counts.
