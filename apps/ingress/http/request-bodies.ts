@@ -2,7 +2,6 @@
  * Receives request bodies: bounds the size of each, its minimum rate, and the memory of all together. A handler gets the bytes without their content coding,
  * in `request.bytes`; body-reader.ts parses them.
  */
-
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type Readable, Transform } from "node:stream";

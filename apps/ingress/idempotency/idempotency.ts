@@ -3,7 +3,6 @@
  * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). A failed answer is not stored: its Idempotency-Key is free
  * again.
  */
-
 import { createHash, randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { setTimeout } from "node:timers/promises";
