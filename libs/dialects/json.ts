@@ -175,16 +175,19 @@ export function withMembers(bytes: Buffer, name: string, change: Change): Buffer
   return changed(bytes, objectSpansOf(bytes, [name])?.all ?? [], change);
 }
 
-/** The object with this value for every member of this name, or for a new last one if there is none. The same bytes if they are not an object. */
-export function withMember(bytes: Buffer, name: string, by: Buffer): Buffer {
-  const spans = objectSpansOf(bytes, [name]);
+/** The object with these members (named in ASCII without escapes) set to JSON values: replaced where they are, also repeated ones, and added where they are not. The same bytes if they are not an object. */
+export function withValues(bytes: Buffer, values: Readonly<Record<string, Buffer>>): Buffer {
+  const spans = objectSpansOf(bytes, Object.keys(values));
   if (spans === undefined) return bytes;
-  const { all, close, empty } = spans;
-  const added = () => Buffer.concat([Buffer.from(`${empty ? "" : ","}"${name}":`), by]);
-  return replaceSpans(
-    bytes,
-    all.length > 0 ? all.map(({ start, end }) => ({ start, end, by })) : [{ start: close, end: close, by: added() }],
-  );
+  const missing = Object.entries(values).filter(([name]) => spans.members[name] === undefined);
+  const added = missing.map(([name, value], place) => [
+    Buffer.from(`${spans.empty && place === 0 ? "" : ","}"${name}":`),
+    value,
+  ]);
+  return replaceSpans(bytes, [
+    ...spans.all.map(({ name, start, end }) => ({ start, end, by: values[name] as Buffer })),
+    { start: spans.close, end: spans.close, by: Buffer.concat(added.flat()) },
+  ]);
 }
 
 /** The array with its elements changed; the same bytes if nothing changes. */

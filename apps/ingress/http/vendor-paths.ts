@@ -7,7 +7,7 @@
  * - Google's base URL for OpenAI's clients: https://ai.google.dev/gemini-api/docs/openai
  */
 import { withField } from "#dialects/form.ts";
-import { objectSpansOf, replaceSpans, withMembers } from "#dialects/json.ts";
+import { jsonBytesOf, withMembers, withValues } from "#dialects/json.ts";
 
 export interface ServedPath {
   /** With its query. */
@@ -56,16 +56,7 @@ export function azurePathOf(path: string): { meant: string; served: string } | u
 export function servedBodyOf(bytes: Buffer, { model }: ServedPath, formType?: string): Buffer {
   if (formType !== undefined) return model === undefined ? bytes : withField(bytes, formType, "model", model);
   const bare = withMembers(bytes, "anthropic_version", () => undefined);
-  const spans = model === undefined ? undefined : objectSpansOf(bare, ["model"]);
-  if (spans === undefined) return bare;
-  const value = Buffer.from(JSON.stringify(model));
-  if (spans.all.length > 0)
-    return replaceSpans(
-      bare,
-      spans.all.map(({ start, end }) => ({ start, end, by: value })),
-    );
-  const member = Buffer.concat([Buffer.from(`${spans.empty ? "" : ","}"model":`), value]);
-  return replaceSpans(bare, [{ start: spans.close, end: spans.close, by: member }]);
+  return model === undefined ? bare : withValues(bare, { model: jsonBytesOf(model) });
 }
 
 function decoded(text: string): string {

@@ -16,22 +16,8 @@ import type { StoredResponses } from "./stored-responses.ts";
 
 type Response = Record<string, unknown>;
 
-export interface QueuedResponse {
-  /** With its prefix, `resp_`. */
-  id: string;
-  model: string;
-  /** The request's. */
-  body: Response;
-  /** In whole seconds since 1970. */
-  createdAt: number;
-  /** Of the response that it continues. */
-  previousId: string | undefined;
-  conversationId: string | undefined;
-}
-
-/** The response object before there is an answer. */
-export function queuedResponseOf(queued: QueuedResponse): Response {
-  const { id, model, body, createdAt, previousId, conversationId } = queued;
+/** The response object before there is an answer. `createdAt` in whole seconds since 1970. */
+export function queuedResponseOf(id: string, model: string, body: Response, createdAt: number): Response {
   const request = { system: [], messages: [], tools: [], settings: {} };
   const context = { id: id.replace(/^resp_/, ""), model, createdAt, framing: "whole", request, body } as const;
   return {
@@ -39,8 +25,6 @@ export function queuedResponseOf(queued: QueuedResponse): Response {
     status: "queued",
     background: true,
     store: true,
-    previous_response_id: previousId ?? null,
-    conversation: conversationId === undefined ? null : { id: conversationId },
   };
 }
 

@@ -67,9 +67,9 @@ interface Start {
   requestId: string;
   /** What its log has already. */
   log: LogPlace;
-  live: AnswerResponse | undefined;
   /** The stored response of a background generation. */
   queued?: Record<string, unknown> | undefined;
+  live: AnswerResponse | undefined;
   /** The response that the generation answers through, around the one with the log. */
   wrap?: ((response: AnswerResponse) => AnswerResponse) | undefined;
 }
@@ -101,8 +101,11 @@ export class DetachedGenerations {
     const model = admission.modelFor(request, String(body.model)).id;
     const id = `resp_${name === undefined ? request.id.replace(/^req_/, "") : hashOf(`${owner.keyId} ${name}`)}`;
     const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
-    const createdAt = Math.floor(clock.epoch() / 1_000);
-    const queued = queuedResponseOf({ id, model, body, createdAt, previousId: chain.at(-1), conversationId });
+    const queued = {
+      ...queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000)),
+      previous_response_id: chain.at(-1) ?? null,
+      conversation: conversationId === undefined ? null : { id: conversationId },
+    };
     const response = jsonBytesOf(queued);
     if (!(await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint)))
       return { id, isNew: false };

@@ -1,5 +1,5 @@
 /** Calls without a signature in a caller's conversation, for models that require Google's signature on each turn's first call. */
-import { elementSpansOf, jsonBytesOf, parsedObject, textOf, withElements, withMember, withMembers } from "../json.ts";
+import { elementSpansOf, jsonBytesOf, parsedObject, textOf, withElements, withMembers, withValues } from "../json.ts";
 
 const callMarks = ['"functionCall"', '"function_call"'];
 const signatureNames = ["thoughtSignature", "thought_signature"] as const;
@@ -27,7 +27,7 @@ function signedTurn(content: Buffer, unsigned: string): Buffer {
       hasCall = true;
       if (signatureNames.some((name) => textOf(others[name]) !== undefined)) return part;
       const name = signatureNames.find((spelling) => spelling in others) ?? "thoughtSignature";
-      return withMember(part, name, jsonBytesOf(unsigned));
+      return withValues(part, { [name]: jsonBytesOf(unsigned) });
     }),
   );
 }

@@ -17,8 +17,8 @@ import {
   replaceSpans,
   type Span,
   withElements,
-  withMember,
   withMembers,
+  withValues,
 } from "../json.ts";
 import { chatDelta, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
@@ -127,7 +127,7 @@ function usageAskedIn(options: Buffer): Buffer | undefined {
   if (spans === undefined) return Buffer.from('{"include_usage":true}');
   const own = spans.members.include_usage;
   if (own !== undefined && readSpan(options, own) === true) return undefined;
-  return withMember(options, "include_usage", Buffer.from("true"));
+  return withValues(options, { include_usage: Buffer.from("true") });
 }
 
 /** The delta of a chunk's choice, or the message of a whole one. */

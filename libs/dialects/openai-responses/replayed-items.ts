@@ -3,7 +3,7 @@
  * resolved. https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
  */
 
-import { jsonBytesOf, listOf, parsedObject, textOf, withElements, withMember, withMembers } from "../json.ts";
+import { jsonBytesOf, listOf, parsedObject, textOf, withElements, withMembers, withValues } from "../json.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
 import { foreignThoughtId } from "./answer.ts";
 import { dialect } from "./items.ts";
@@ -50,8 +50,8 @@ function resolvedReasoning(bytes: Buffer, { id, encrypted_content: encrypted, co
   const signature = unwrappedSignature(data ?? "")?.signature;
   if (signature?.dialect !== dialect) return undefined;
   const { itemId } = signature;
-  const unwrapped = withMember(bytes, "encrypted_content", jsonBytesOf(signature.data));
+  const unwrapped = withValues(bytes, { encrypted_content: jsonBytesOf(signature.data) });
   return itemId === undefined
     ? withMembers(unwrapped, "id", () => undefined)
-    : withMember(unwrapped, "id", jsonBytesOf(itemId));
+    : withValues(unwrapped, { id: jsonBytesOf(itemId) });
 }
