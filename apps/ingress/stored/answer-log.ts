@@ -208,8 +208,8 @@ export interface LogReader {
 }
 
 /**
- * Reads the log of the answer with this id to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that broke off, is not stored any more or
- * not written any more, and when Redis is away for long; or to "left" when the reader wants no more.
+ * Reads the log of the answer with this id to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that
+ * broke off, is not stored any more or not written any more, and when Redis is away for long; or to "left" when the reader wants no more.
  */
 export async function readLog(
   { store, clock }: { store: SealedStore; clock: Clock },
