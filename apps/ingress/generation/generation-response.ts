@@ -16,7 +16,7 @@ import { bufferedAnswerBytesMax } from "../bounds.ts";
 import { failureHeadersOf } from "../http/refusals.ts";
 
 /** Headers that keep proxies and content-delivery networks from buffering or changing a stream. */
-const streamHeaders = {
+export const streamHeaders = {
   "content-type": "text/event-stream; charset=utf-8",
   "cache-control": "no-cache, no-transform",
   "x-accel-buffering": "no",

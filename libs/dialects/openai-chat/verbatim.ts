@@ -18,6 +18,7 @@ import {
   type Span,
   withElements,
   withMembers,
+  withValues,
 } from "../json.ts";
 import { chatDelta, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
@@ -125,15 +126,8 @@ function usageAskedIn(options: Buffer): Buffer | undefined {
   const spans = objectSpansOf(options, ["include_usage"]);
   if (spans === undefined) return Buffer.from('{"include_usage":true}');
   const own = spans.members.include_usage;
-  if (own === undefined)
-    return replaceSpans(options, [
-      { start: spans.close, end: spans.close, by: Buffer.from(`${spans.empty ? "" : ","}"include_usage":true`) },
-    ]);
-  if (readSpan(options, own) === true) return undefined;
-  return replaceSpans(
-    options,
-    spans.all.map(({ start, end }) => ({ start, end, by: Buffer.from("true") })),
-  );
+  if (own !== undefined && readSpan(options, own) === true) return undefined;
+  return withValues(options, { include_usage: Buffer.from("true") });
 }
 
 /** The delta of a chunk's choice, or the message of a whole one. */
