@@ -28,3 +28,7 @@ export const futureDaysMax = 2;
 export const bodyBytesMax = 1 << 20;
 /** How often partitions that are too old are dropped. */
 export const dropEveryMs = 3_600_000;
+/** Rows of a sum of usage. */
+export const sumRowsMax = 10_000;
+/** Values of one filter. */
+export const filterValuesMax = 100;

@@ -12,6 +12,7 @@ import { identifyBy } from "./api/tokens.ts";
 import type { ControlConfig } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
 import { type Ledger, startLedger } from "./ledger/ledger.ts";
+import { usageHandlers } from "./ledger/usage-handlers.ts";
 
 export type ControlProcessConfig = ControlConfig &
   Pick<ServiceConfig, "redisUrl" | "namespace" | "operationsHost" | "operationsPort">;
@@ -47,7 +48,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   registerMetrics(registry, ledger);
   const api = await createApi({
     database,
-    handlers: { ...accountHandlers(async () => {}) },
+    handlers: { ...accountHandlers(async () => {}), ...usageHandlers },
     identify: identifyBy(database, config.operatorToken),
     log,
     version,

@@ -1,0 +1,305 @@
+/** The operations on usage: the log of generations, and sums over time. */
+import { type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
+import type { InputOf } from "#api/operation.ts";
+import { usageDimensions, type usageOperations } from "#api/usage.ts";
+import { unitsOf } from "#ledger/money.ts";
+import { unitPriceNames } from "#ledger/prices.ts";
+import { within } from "../api/actor.ts";
+import { Fault, notFound } from "../api/faults.ts";
+import type { Context, Handlers } from "../api/handlers.ts";
+import { pageOf, placeOf } from "../api/pages.ts";
+import { filterValuesMax, sumRowsMax } from "../bounds.ts";
+import { dimensions, type Measure, measureNames, type UsageRow } from "./columns.ts";
+import { csvOf } from "./csv.ts";
+
+type Filters = Pick<
+  InputOf<(typeof usageOperations)["sumUsage"]>["query"],
+  "from" | "to" | "account" | "key" | "model" | "group" | "upstream"
+>;
+type SumQuery = InputOf<(typeof usageOperations)["sumUsage"]>["query"];
+
+/** The columns of the dimensions in both tables. */
+const columns = {
+  account: "account",
+  key: "key_id",
+  model: "model",
+  group: "group_name",
+  upstream: "upstream",
+} as const;
+type UsageDimension = keyof typeof columns;
+
+const dayMs = 86_400_000;
+const halfHourMs = 1_800_000;
+
+export const usageHandlers: Handlers<typeof usageOperations> = {
+  async listUsage({ query }, { database, scope, actor, now }) {
+    const { limit = 50, cursor, outcome, errorCode } = query;
+    let listed = database
+      .selectFrom("usage")
+      .selectAll()
+      .where(within("account", scope))
+      .where(filterOf(query, now, "received_at", dimensions.model));
+    if (outcome !== undefined) listed = listed.where("outcome", "in", valuesOf(outcome, "outcome"));
+    if (errorCode !== undefined) listed = listed.where("error_code", "in", valuesOf(errorCode, "errorCode"));
+    if (cursor !== undefined) {
+      const { at, id } = placeOf(cursor);
+      listed = listed.where(sql<boolean>`(received_at, generation_id) < (${at}, ${id})`);
+    }
+    const rows = await listed
+      .orderBy("received_at", "desc")
+      .orderBy("generation_id", "desc")
+      .limit(limit + 1)
+      .execute();
+    const place = (row: UsageRow) => ({ at: row.received_at, id: row.generation_id });
+    return { body: pageOf(rows, limit, place, (row) => recordOf(row, actor.isOperator)) };
+  },
+
+  async getUsage({ params: { id } }, { database, scope, actor }) {
+    const row = await database
+      .selectFrom("usage")
+      .selectAll()
+      .where(within("account", scope))
+      .where((where) =>
+        where.or([
+          where("generation_id", "=", id),
+          where("request_id", "=", id),
+          where("upstream_request_id", "=", id),
+        ]),
+      )
+      .orderBy("received_at", "desc")
+      .limit(1)
+      .executeTakeFirst();
+    if (row === undefined) throw notFound("usage record", id);
+    return { body: recordOf(row, actor.isOperator) };
+  },
+
+  async sumUsage({ query }, context) {
+    return { body: await sumsOf(query, context) };
+  },
+
+  async exportUsage({ query }, context) {
+    const { rows } = await sumsOf(query, context);
+    return {
+      body: csvOf(
+        rows.map(({ time, group, ...sums }) => ({ time, ...group, ...sums })),
+        ["time", ...groupedBy(query.by), ...sumNames],
+      ),
+    };
+  },
+};
+
+/** The answer's names of the sums, in its order. */
+const sumNames = [
+  "requests",
+  "refused",
+  "failed",
+  "inputTokens",
+  "cachedInputTokens",
+  "cacheWriteTokens",
+  "outputTokens",
+  "reasoningTokens",
+  "audioInputTokens",
+  "audioOutputTokens",
+  "images",
+  "cost",
+  "upstreamCost",
+  "margin",
+  "firstContentMs",
+  "durationMs",
+] as const;
+
+type SumRow = { step: Date | null } & Partial<Record<UsageDimension, string>> & Record<Measure, bigint>;
+
+async function sumsOf(query: SumQuery, { database, scope, actor, now }: Context) {
+  const { interval = "day", timeZone = "UTC" } = query;
+  const by = groupedBy(query.by);
+  const step = stepOf(interval, timeZone);
+  const names = by.map((dimension) => sql`${sql.ref(columns[dimension])} as ${sql.id(dimension)}`);
+  const places = [1, ...by.map((_, index) => index + 2)].map(String);
+  const { rows } = await sql<SumRow>`
+    select ${sql.join([sql`${step} as step`, ...names])},
+      ${sql.raw(measureNames.map((name) => `sum(${name})::bigint as ${name}`).join(", "))}
+    from usage_totals
+    where ${within("account", scope)} and ${filterOf(wholeSteps(query), now, "half_hour", "model")}
+    group by ${sql.raw(places.join(", "))} order by ${sql.raw(places.join(", "))}
+    limit ${sumRowsMax + 1}`
+    .execute(database)
+    .catch((error: Error & { code?: string }) => {
+      // invalid_parameter_value: https://www.postgresql.org/docs/current/errcodes-appendix.html
+      if (error.code === "22023") throw unknownTimeZone(timeZone);
+      throw error;
+    });
+  if (rows.length > sumRowsMax)
+    throw new Fault(
+      "invalid",
+      `The answer has more than ${sumRowsMax} rows; choose a longer interval, fewer dimensions or a filter.`,
+    );
+  return {
+    total: sumOf(totalOf(rows), actor.isOperator),
+    rows: rows.map((row) => ({
+      time: row.step?.toISOString() ?? null,
+      group: Object.fromEntries(by.map((dimension) => [dimension, row[dimension] ?? ""])),
+      ...sumOf(row, actor.isOperator),
+    })),
+  };
+}
+
+/** Totals are by half hour, so a half hour counts as a whole. */
+function wholeSteps({ from, ...query }: SumQuery): SumQuery {
+  if (from === undefined) return query;
+  const ms = Date.parse(from);
+  return { ...query, from: new Date(ms - (ms % halfHourMs)).toISOString() };
+}
+
+function groupedBy(by: string | undefined): UsageDimension[] {
+  const chosen = by === undefined || by === "" ? [] : by.split(",");
+  const unknown = chosen.find((name) => !(usageDimensions as readonly string[]).includes(name));
+  if (unknown !== undefined || chosen.length > 2 || new Set(chosen).size < chosen.length)
+    throw new Fault("invalid", `\`by\` must be up to two different names of ${usageDimensions.join(", ")}.`, {
+      field: "by",
+    });
+  return chosen as UsageDimension[];
+}
+
+function stepOf(interval: NonNullable<SumQuery["interval"]>, timeZone: string): RawBuilder<unknown> {
+  if (interval === "none") return sql`null::timestamptz`;
+  if (interval === "half-hour") return sql`half_hour`;
+  try {
+    new Intl.DateTimeFormat("en", { timeZone });
+  } catch {
+    throw unknownTimeZone(timeZone);
+  }
+  return sql`date_trunc(${sql.lit(interval)}, half_hour, ${sql.lit(timeZone)})`;
+}
+
+const unknownTimeZone = (timeZone: string) =>
+  new Fault("invalid", `There is no time zone ${JSON.stringify(timeZone)}; use a name such as Europe/Berlin.`, {
+    field: "timeZone",
+  });
+
+/** `time` and `model` are SQL of ours. */
+function filterOf(query: Filters, now: Date, time: string, model: string): Expression<SqlBool> {
+  const to = query.to === undefined ? now : new Date(query.to);
+  const from = query.from === undefined ? new Date(to.getTime() - 30 * dayMs) : new Date(query.from);
+  const conditions = [sql`${sql.ref(time)} >= ${from}`, sql`${sql.ref(time)} < ${to}`];
+  for (const dimension of usageDimensions) {
+    const text = query[dimension];
+    if (text === undefined) continue;
+    const column = dimension === "model" ? sql.raw(model) : sql.ref(columns[dimension]);
+    conditions.push(sql`${column} = any(${valuesOf(text, dimension)}::text[])`);
+  }
+  return sql<SqlBool>`(${sql.join(conditions, sql` and `)})`;
+}
+
+function valuesOf(text: string, field: string): string[] {
+  const values = text.split(",");
+  if (values.length > filterValuesMax)
+    throw new Fault("invalid", `\`${field}\` has more than ${filterValuesMax} values.`, { field });
+  return values;
+}
+
+function totalOf(rows: readonly SumRow[]): Record<Measure, bigint> {
+  const total = Object.fromEntries(measureNames.map((name) => [name, 0n])) as Record<Measure, bigint>;
+  for (const row of rows) for (const name of measureNames) total[name] += row[name];
+  return total;
+}
+
+/** Only operators see what upstreams cost. */
+function sumOf(row: Record<Measure, bigint>, isOperator: boolean) {
+  const mean = (sum: bigint, count: bigint) => (count === 0n ? null : Math.round(Number(sum) / Number(count)));
+  return {
+    requests: Number(row.requests),
+    refused: Number(row.refused),
+    failed: Number(row.failed),
+    inputTokens: Number(row.input_tokens),
+    cachedInputTokens: Number(row.cached_input_tokens),
+    cacheWriteTokens: Number(row.cache_write_tokens),
+    outputTokens: Number(row.output_tokens),
+    reasoningTokens: Number(row.reasoning_tokens),
+    audioInputTokens: Number(row.audio_input_tokens),
+    audioOutputTokens: Number(row.audio_output_tokens),
+    images: Number(row.images),
+    cost: unitsOf(row.cost),
+    upstreamCost: isOperator ? unitsOf(row.upstream_cost) : null,
+    margin: isOperator ? unitsOf(row.margin_cost - row.upstream_cost) : null,
+    firstContentMs: mean(row.first_content_ms, row.first_contents),
+    durationMs: mean(row.duration_ms, row.requests),
+  } satisfies Record<(typeof sumNames)[number], unknown>;
+}
+
+const numberOrNull = (value: bigint | null): number | null => (value === null ? null : Number(value));
+
+function recordOf(row: UsageRow, isOperator: boolean) {
+  return {
+    id: row.generation_id,
+    requestId: row.request_id,
+    receivedAt: row.received_at.toISOString(),
+    account: row.account,
+    key: row.key_id,
+    group: row.group_name,
+    model: row.model,
+    modelAnswered: row.model_answered,
+    upstream: row.upstream,
+    target: row.target,
+    operation: row.operation,
+    dialect: row.dialect,
+    upstreamDialect: row.upstream_dialect,
+    queue: row.queue,
+    isStreamed: row.is_streamed,
+    status: row.status,
+    outcome: row.outcome as "complete",
+    errorCode: row.error_code,
+    tokens: {
+      input: Number(row.input_tokens),
+      cacheRead: Number(row.cached_input_tokens),
+      cacheWrite: Number(row.cache_write_tokens),
+      audioInput: Number(row.audio_input_tokens),
+      output: Number(row.output_tokens),
+      reasoning: Number(row.reasoning_tokens),
+      audioOutput: Number(row.audio_output_tokens),
+    },
+    images: Number(row.images),
+    imageSize: row.image_size,
+    imageQuality: row.image_quality,
+    isEstimated: row.is_estimated,
+    cost: unitsOf(row.cost),
+    upstreamCost: isOperator && row.upstream_cost !== null ? unitsOf(row.upstream_cost) : null,
+    price: priceOf(row),
+    queuedMs: numberOrNull(row.queued_ms),
+    dispatchedMs: numberOrNull(row.dispatched_ms),
+    boundMs: numberOrNull(row.bound_ms),
+    firstContentMs: numberOrNull(row.first_content_ms),
+    durationMs: Number(row.duration_ms),
+    attempts: row.attempt,
+    calls: row.calls,
+    chunks: Number(row.chunks),
+    bytes: Number(row.bytes),
+    bodyBytes: Number(row.body_bytes),
+    upstreamRequestId: row.upstream_request_id,
+    user: row.user_name,
+    tags: row.tags as string[],
+    traceId: row.trace_id,
+  };
+}
+
+/** Why it cost what it cost. */
+function priceOf({ unit_prices, price_version, group_ppm }: UsageRow) {
+  if (unit_prices === null) return null;
+  const values = unit_prices as number[];
+  const at = (name: (typeof unitPriceNames)[number]) => values[unitPriceNames.indexOf(name)] ?? 0;
+  const units = (name: (typeof unitPriceNames)[number]) => unitsOf(BigInt(at(name)));
+  return {
+    version: price_version,
+    groupRatio: Number(group_ppm) / 1_000_000,
+    serviceRatio: at("servicePpm") / 1_000_000,
+    inputPerMillion: units("input"),
+    cacheReadPerMillion: units("cacheRead"),
+    cacheWritePerMillion: units("cacheWrite"),
+    outputPerMillion: units("output"),
+    reasoningPerMillion: units("reasoning"),
+    audioInputPerMillion: units("audioInput"),
+    audioOutputPerMillion: units("audioOutput"),
+    perRequest: units("request"),
+    perImage: units("image"),
+  };
+}

@@ -1,0 +1,190 @@
+/** Operations on usage: the log of generations, and sums over time. */
+import Type from "typebox";
+import { id, money, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
+import type { Operation } from "./operation.ts";
+
+const count = (description: string) => Type.Integer({ minimum: 0, description });
+const ms = (description: string) => orNull(count(`${description} In milliseconds.`));
+
+const filterList = (description: string) =>
+  Type.Optional(
+    Type.String({
+      maxLength: 2_000,
+      description: `${description} Several are separated by commas; a record matches one of them.`,
+    }),
+  );
+
+const filters = {
+  from: Type.Optional(
+    time("Records received from this time on; for sums, from the half hour that contains it. Default: 30 days ago."),
+  ),
+  to: Type.Optional(time("Records received before this time. Default: now.")),
+  account: filterList("Ids of accounts."),
+  key: filterList("Ids of keys."),
+  model: filterList("Models that answered, or that were requested where none did."),
+  group: filterList("Groups."),
+  upstream: filterList("Upstreams."),
+};
+
+/** What usage can be grouped by. */
+export const usageDimensions = ["account", "key", "model", "group", "upstream"] as const;
+export const usageIntervals = ["half-hour", "hour", "day", "month", "none"] as const;
+
+/** One usage record. */
+const record = Type.Object({
+  id: id("The id of the generation."),
+  requestId: Type.String(),
+  receivedAt: time("When the request was received."),
+  account: Type.String(),
+  key: Type.String({ description: "The id of the key." }),
+  group: Type.String(),
+  model: Type.String({ description: "The requested model." }),
+  modelAnswered: orNull(Type.String()),
+  upstream: Type.String({ description: "Empty if no upstream was called." }),
+  target: orNull(Type.String({ description: "The upstream's name of the model." })),
+  operation: orNull(Type.String()),
+  dialect: orNull(Type.String()),
+  upstreamDialect: orNull(Type.String()),
+  queue: orNull(Type.String()),
+  isStreamed: Type.Boolean(),
+  status: Type.Integer({ description: "The HTTP status that the caller got." }),
+  outcome: Type.Enum(["complete", "left", "failed", "refused"] as const),
+  errorCode: orNull(Type.String()),
+  tokens: Type.Object({
+    input: count("All input tokens."),
+    cacheRead: count("Of the input: read from the upstream's cache."),
+    cacheWrite: count("Of the input: written to the upstream's cache."),
+    audioInput: count("Of the input: audio."),
+    output: count("All output tokens."),
+    reasoning: count("Of the output: reasoning."),
+    audioOutput: count("Of the output: audio."),
+  }),
+  images: count("Generated images."),
+  imageSize: orNull(Type.String()),
+  imageQuality: orNull(Type.String()),
+  isEstimated: Type.Boolean(),
+  cost: money("What the caller pays."),
+  upstreamCost: orNull(money("What the operator pays; null if the catalogue does not say. Only for operators.")),
+  price: orNull(
+    Type.Object(
+      {
+        version: orNull(Type.String({ description: "The catalogue's version with these prices." })),
+        groupRatio: Type.Number({ description: "The price factor of the group." }),
+        serviceRatio: Type.Number({ description: "The price factor of the upstream's service tier." }),
+        inputPerMillion: money(""),
+        cacheReadPerMillion: money(""),
+        cacheWritePerMillion: money(""),
+        outputPerMillion: money(""),
+        reasoningPerMillion: money(""),
+        audioInputPerMillion: money(""),
+        audioOutputPerMillion: money(""),
+        perRequest: money(""),
+        perImage: money(""),
+      },
+      { description: "The unit prices from which the cost follows; null if nothing was billed." },
+    ),
+  ),
+  queuedMs: ms("Until it was in the admission queue."),
+  dispatchedMs: ms("Until its job was on its queue."),
+  boundMs: ms("Until a worker took it."),
+  firstContentMs: ms("Until the first content."),
+  durationMs: count("Until its end, in milliseconds."),
+  attempts: count("Attempts of workers."),
+  calls: count("Calls of upstreams."),
+  chunks: count("Parts of the answer."),
+  bytes: count("Bytes of the answer."),
+  bodyBytes: count("Bytes of the request."),
+  upstreamRequestId: orNull(Type.String()),
+  user: orNull(Type.String()),
+  tags: Type.Array(Type.String()),
+  traceId: orNull(Type.String()),
+});
+
+const sums = {
+  requests: count("All generations, refused ones included."),
+  refused: count("Of them: refused."),
+  failed: count("Of them: failed."),
+  inputTokens: count(""),
+  cachedInputTokens: count(""),
+  cacheWriteTokens: count(""),
+  outputTokens: count(""),
+  reasoningTokens: count(""),
+  audioInputTokens: count(""),
+  audioOutputTokens: count(""),
+  images: count(""),
+  cost: money("What callers pay."),
+  upstreamCost: orNull(money("What the operator pays, as far as the catalogue says it. Only for operators.")),
+  margin: orNull(money("Cost minus upstream cost, of records whose upstream cost is known. Only for operators.")),
+  firstContentMs: orNull(Type.Number({ description: "Mean of answers with content." })),
+  durationMs: orNull(Type.Number({ description: "Mean." })),
+};
+
+const sumQuery = {
+  ...filters,
+  interval: Type.Optional(Type.Enum(usageIntervals, { default: "day", description: "The length of a step of time." })),
+  timeZone: Type.Optional(
+    Type.String({
+      pattern: "^[A-Za-z][A-Za-z0-9_+/-]{0,63}$",
+      default: "UTC",
+      description: "Of days and months, such as Europe/Berlin.",
+    }),
+  ),
+  by: Type.Optional(
+    Type.String({ maxLength: 100, description: `Up to two of ${usageDimensions.join(", ")}, separated by a comma.` }),
+  ),
+};
+
+export const usageOperations = {
+  listUsage: {
+    method: "GET",
+    path: "/usage/records",
+    summary: "The log: usage records, newest first.",
+    access: "reader",
+    query: Type.Object(
+      {
+        ...pageQuery,
+        ...filters,
+        outcome: filterList("Outcomes: complete, left, failed, refused."),
+        errorCode: filterList("Error codes."),
+      },
+      strict,
+    ),
+    answer: pageOf(record),
+  },
+  getUsage: {
+    method: "GET",
+    path: "/usage/records/:id",
+    summary: "One usage record, by the id of its generation, of its request, or the upstream's own.",
+    access: "reader",
+    params: Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) }),
+    answer: record,
+  },
+  sumUsage: {
+    method: "GET",
+    path: "/usage",
+    summary: "Sums of usage over time, grouped by up to two dimensions.",
+    access: "reader",
+    query: Type.Object(sumQuery, strict),
+    answer: Type.Object({
+      total: Type.Object(sums),
+      rows: Type.Array(
+        Type.Object({
+          time: orNull(time("The beginning of the step; null for the interval none.")),
+          group: Type.Record(Type.String(), Type.String(), {
+            description: "The dimensions of `by` with their values.",
+          }),
+          ...sums,
+        }),
+      ),
+    }),
+  },
+  exportUsage: {
+    method: "GET",
+    path: "/usage.csv",
+    summary: "The same sums as CSV.",
+    access: "reader",
+    query: Type.Object(sumQuery, strict),
+    answer: Type.String(),
+    mediaType: "text/csv; charset=utf-8",
+  },
+} as const satisfies Record<string, Operation>;

@@ -1,0 +1,118 @@
+/** From a client's call to the ledger: real Redis, ingress, worker and control. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { nanoOf } from "#ledger/money.ts";
+import { startControl } from "../support/control.ts";
+import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+
+interface UsageRecords {
+  items: {
+    id: string;
+    requestId: string;
+    outcome: string;
+    status: number;
+    errorCode: string | null;
+    cost: string;
+    tokens: { input: number; output: number };
+    price: { inputPerMillion: string; outputPerMillion: string } | null;
+    upstream: string;
+    target: string;
+    boundMs: number | null;
+    chunks: number;
+  }[];
+  nextCursor: string | null;
+}
+
+const gateway = await startGateway({
+  catalogue: catalogueOf([
+    { id: "fast", model: "sim-text;rate=0;first=0" },
+    { id: "broken", model: "sim-text;status=400" },
+    { id: "endless", model: "sim-text;tokens=100000;rate=50;first=0" },
+  ]),
+});
+const control = await startControl({ REDIS_URL: gateway.redis.url, SLUICE_CATALOGUE: gateway.catalogueFile });
+after(async () => {
+  await control[Symbol.asyncDispose]();
+  await gateway[Symbol.asyncDispose]();
+});
+
+const messages = [{ role: "user" as const, content: "Hello" }];
+const recordsOf = (query: string) => control.get<UsageRecords>(`/usage/records?${query}`);
+const only = async (query: string) => {
+  let records: UsageRecords["items"] = [];
+  await until("the ledger has the record", async () => {
+    records = (await recordsOf(query)).items;
+    return records.length > 0;
+  });
+  assert.equal(records.length, 1);
+  return records[0] as UsageRecords["items"][number];
+};
+
+test("a call is in the ledger within two seconds, with its cost to the last unit", async () => {
+  const key = await gateway.createKey("default", { account: "first" });
+  const { usage } = await gateway.client({ key }).chat.completions.create({ model: "fast", messages });
+  const since = performance.now();
+  const record = await only("account=first");
+  assert.ok(performance.now() - since < 2_000);
+  assert.deepEqual(
+    [record.outcome, record.status, record.upstream, record.target, record.price?.inputPerMillion],
+    ["complete", 200, "simulator", "sim-text;rate=0;first=0", "1"],
+  );
+  assert.deepEqual([record.tokens.input, record.tokens.output], [usage?.prompt_tokens, usage?.completion_tokens]);
+  const nano = (record.tokens.input * nanoOf(1) + record.tokens.output * nanoOf(2)) / 1_000_000;
+  assert.equal(Math.round(Number(record.cost) * 1e9), nano);
+  assert.ok(record.boundMs !== null && record.chunks > 0);
+
+  const sums = await control.get<{ total: { requests: number; cost: string }; rows: object[] }>(
+    "/usage?account=first&by=model,key",
+  );
+  assert.equal(sums.total.requests, 1);
+  assert.equal(sums.total.cost, record.cost);
+  assert.equal(sums.rows.length, 1);
+  const csv = await (await control.call("GET", "/usage.csv?account=first&by=model")).text();
+  assert.match(csv, /^time,model,requests,.*\r\n.*,fast,1,/);
+  assert.deepEqual(
+    await control.get(`/usage/records/${record.requestId}`),
+    await control.get(`/usage/records/${record.id}`),
+  );
+});
+
+test("refusals, failures and callers who leave have records too", async () => {
+  const key = await gateway.createKey("default", { account: "second", limits: { requestsPerMinute: 2 } });
+  const ask = (model: string, signal?: AbortSignal) =>
+    gateway.post({ model, messages, stream: true }, { key, ...(signal && { signal }) });
+  assert.equal((await ask("broken")).status, 400);
+  const leaving = new AbortController();
+  await (await ask("endless", leaving.signal)).body?.getReader().read();
+  leaving.abort();
+  assert.equal((await ask("fast")).status, 429);
+  await until("all three are in the ledger", async () => (await recordsOf("account=second")).items.length === 3);
+  const { items } = await recordsOf("account=second");
+  const [refused, failed, left] = ["refused", "failed", "left"].map((outcome) =>
+    items.find((item) => item.outcome === outcome),
+  );
+  assert.deepEqual([refused?.status, refused?.errorCode, refused?.cost], [429, "rate_limited", "0"]);
+  assert.deepEqual([failed?.status, failed?.cost], [400, "0"]);
+  assert.ok(Number(left?.cost) > 0);
+});
+
+test("pages of the log join without gaps, and filters are checked", async () => {
+  const key = await gateway.createKey("default", { account: "third" });
+  await Promise.all(Array.from({ length: 7 }, () => gateway.post({ model: "fast", messages }, { key })));
+  await until("all are in the ledger", async () => (await recordsOf("account=third")).items.length === 7);
+  const whole = await recordsOf("account=third");
+  const paged: string[] = [];
+  let cursor: string | null = "";
+  while (cursor !== null) {
+    const page: UsageRecords = await recordsOf(`account=third&limit=3${cursor && `&cursor=${cursor}`}`);
+    paged.push(...page.items.map(({ id }) => id));
+    cursor = page.nextCursor;
+  }
+  assert.deepEqual(
+    paged,
+    whole.items.map(({ id }) => id),
+  );
+  for (const query of ["by=account,model,key", "by=secret", "interval=week", "timeZone=Mars/Base", "from=yesterday"])
+    assert.equal((await control.call("GET", `/usage?${query}`)).status, 400, query);
+  assert.equal((await control.call("GET", "/usage/records?cursor=x")).status, 400);
+});

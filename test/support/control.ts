@@ -1,0 +1,68 @@
+/** Control inside the test process, on a database of the test's own. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { Registry } from "prom-client";
+import { watchCatalogue } from "#catalogue/watch.ts";
+import { serviceConfigOf } from "#service/config.ts";
+import { connectRedis } from "#service/redis.ts";
+import { controlConfigOf } from "../../apps/control/config.ts";
+import { createControl } from "../../apps/control/control.ts";
+
+export interface TestControl extends AsyncDisposable {
+  /** Its address. */
+  readonly url: string;
+  /** Of the operations port. */
+  readonly operations: string;
+  /** Calls the API as an operator; `path` is below /api/v1. */
+  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
+  /** The answer of a GET. Throws for any other status than 200. */
+  get<Answer>(path: string): Promise<Answer>;
+}
+
+const operatorToken = "operator-token-of-the-tests-0123456789";
+
+/** `environment` needs REDIS_URL and SLUICE_CATALOGUE; without DATABASE_URL it uses an embedded database of its own. */
+export async function startControl(environment: Record<string, string>): Promise<TestControl> {
+  const directory = await mkdtemp(join(tmpdir(), "sluice-control-"));
+  const env = {
+    CONTROL_PORT: "0",
+    DATABASE_DIRECTORY: join(directory, "database"),
+    OPERATOR_TOKEN: operatorToken,
+    ...environment,
+  };
+  const config = { ...serviceConfigOf(env), ...controlConfigOf(env) };
+  const control = await createControl(config, {
+    log: pino({ level: process.env.TEST_LOGS ? "info" : "silent" }),
+    registry: new Registry(),
+    version: "test",
+    connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
+    watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, env, listeners),
+  });
+  const urls = await control.listen();
+  const call: TestControl["call"] = (method, path, body, headers = {}) =>
+    fetch(`${urls.control}/api/v1${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${operatorToken}`,
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+  return {
+    url: urls.control,
+    operations: urls.operations,
+    call,
+    async get<Answer>(path: string) {
+      const response = await call("GET", path);
+      if (response.status !== 200) throw new Error(`GET ${path}: ${response.status} ${await response.text()}`);
+      return (await response.json()) as Answer;
+    },
+    async [Symbol.asyncDispose]() {
+      await control.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
